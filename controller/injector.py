@@ -344,6 +344,7 @@ class FaultInjector:
         Returns the switches that will do it `later`, since they are away.
         """
         before = self._applied
+        entries = self._entries(wanted) if wanted.entries != before.entries else {}  # refused before anything is done
         away: tuple[str, ...] = ()
         unknown: list[Endpoint] = []
         if down := wanted.down - before.down:
@@ -352,7 +353,6 @@ class FaultInjector:
         if wanted.entries != before.entries:
             # Unknown until done: if some switch refuses, others may have them.
             self._applied = Wanted(self._applied.down, None, before.shapes)
-            entries = self._tables.entries(wanted.entries or ())
             away = await self._switches.set_faults(entries, later=later)
         if wanted.shapes != before.shapes:
             unknown = await self._shape(wanted)
@@ -363,6 +363,13 @@ class FaultInjector:
         self._applied = replace(wanted, shapes={**wanted.shapes, **dict.fromkeys(unknown, _UNKNOWN)})
         self._asked = wanted
         return away
+
+    def _entries(self, wanted: Wanted) -> Mapping[str, Iterable[TableEntry]]:
+        """What switches are to hold; ControllerError if one cannot hold it all."""
+        try:
+            return self._tables.entries(wanted.entries or ())
+        except FabricError as error:
+            raise ControllerError(f"Cannot make this fault beside those that there are: {error}.") from None
 
     async def _shape(self, wanted: Wanted) -> list[Endpoint]:
         """Shape ports that are not as they should be; returns those that are still of unknown shape.

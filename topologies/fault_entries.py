@@ -7,6 +7,7 @@ are parts per billion.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -20,6 +21,7 @@ from topologies.faults.blackhole import Blackhole
 from topologies.faults.path_loss import PathLoss
 
 ALWAYS = 1_000_000_000  # p4src/chance.p4
+MAX_LOSSY_PATHS = 1024  # of one T0: PATH_FAULT_SIZE in p4src/sizes.p4
 _ALL_PORTS, _ALL_ADDRESS = 0x1FF, (1 << 128) - 1
 _PRIORITY, _PRIORITY_BLACKHOLE = 1, 2
 
@@ -55,7 +57,8 @@ def directions_of(fabric: Fabric, fault: LinkFault) -> tuple[tuple[Link, Endpoin
 def fault_entries(fabric: Fabric, faults: Iterable[DataPlaneFault]) -> Mapping[str, tuple[TableEntry, ...]]:
     """The table entries that make all of `faults` together, by switch name; switches without any are left out.
 
-    Raises :class:`FabricError` with one sentence if a fault names what the fabric does not have.
+    Raises :class:`FabricError` with one sentence if a fault names what the fabric does not have, or a table of a switch
+    cannot hold them all.
     """
     return FaultTables(fabric).entries(faults)
 
@@ -85,6 +88,7 @@ class FaultTables:
         for fault in wanted[len(self._planned) :]:
             self._plan.add(self._places[fault])
         self._planned = wanted
+        self._plan.check()
         entries: dict[str, list[TableEntry]] = {}
         for switch, entry in self._plan.entries():
             entries.setdefault(switch, []).append(entry)
@@ -161,6 +165,15 @@ class _Plan:
                 chances[end] = _either(loss, places.loss), _either(corruption, places.corruption)
         for path in places.paths:
             self._paths[path] = _either(self._paths.get(path, 0), places.loss)
+
+    def check(self) -> None:
+        """FabricError if a switch cannot hold it. Other tables of faults have an entry for each port."""
+        for t0, count in Counter(t0 for t0, _, _ in self._paths).items():
+            if count > MAX_LOSSY_PATHS:
+                raise FabricError(
+                    f"losses on paths take {count} entries of table path_fault of {t0}, which has {MAX_LOSSY_PATHS}:"
+                    " name fewer source and destination hosts, or clear other faults on paths"
+                )
 
     def entries(self) -> Iterator[tuple[str, TableEntry]]:
         for switch in self._blackholes:

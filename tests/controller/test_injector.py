@@ -532,3 +532,33 @@ def test_every_change_of_the_book_is_told(world: Engine) -> None:
 
 def test_an_effect_names_all_links_it_is_on() -> None:
     assert impairments_of(FABRIC, LinkDown("h*@p0")).links == tuple(f"h{n}@p0" for n in range(1, 5))
+
+
+# ---- more than switches hold
+
+
+def test_a_fault_for_which_a_switch_has_no_room_is_refused_before_anything_happens() -> None:
+    """An entropy value of 32 NICs below each of two T0s takes 32 x 31 + 32 entries: there is no room for another."""
+    with engine(multi_plane_clos("full", planes=1, t0=2, t1=2, hosts=64)) as world:
+        first = make(world, PathLoss(0))
+        late = make(world, PathLoss(1), start_at_ns=SECOND)
+        held = world.switches.entries
+        with pytest.raises(ControllerError, match=r"beside those that there are: losses on paths take \d+ entries"):
+            make(world, PathLoss(1))
+        world.seconds(2)
+        cleared = [event for event in world.told() if event.kind is EventKind.FAULT_CLEARED]
+        assert [event.name for event in cleared] == ["f3", late.id]
+        assert all("name fewer source and destination hosts" in event.detail for event in cleared)
+        assert list(world.registry) == [first]
+        assert world.switches.entries == held
+        assert world.links.changes == []
+        world.run(world.injector.clear([first]))
+        make(world, PathLoss(1))
+
+
+def test_a_fault_that_fits_no_switch_is_not_entered() -> None:
+    with engine(multi_plane_clos("large", planes=1, t0=1, t1=1, hosts=33)) as world:
+        with pytest.raises(FabricError, match="name fewer source and destination hosts"):
+            make(world, PathLoss(0))
+        assert world.saved == 0
+        assert list(world.registry) == []

@@ -2,14 +2,25 @@ from __future__ import annotations
 
 import random
 
+import finsy
 import pytest
 
+from p4src import P4INFO
 from topologies import addressing, fault_targets, paths
 from topologies import fault_entries as fault_entries_module
 from topologies.clos import multi_plane_clos
 from topologies.entries import Action, Exact, TableEntry, Ternary
 from topologies.errors import FabricError
-from topologies.fault_entries import ALWAYS, Blackhole, FaultTables, LinkFault, PathLoss, fault_entries, ppb
+from topologies.fault_entries import (
+    ALWAYS,
+    MAX_LOSSY_PATHS,
+    Blackhole,
+    FaultTables,
+    LinkFault,
+    PathLoss,
+    fault_entries,
+    ppb,
+)
 
 FABRIC = multi_plane_clos(planes=2, t0=2, t1=2, hosts=4)
 PORT, WHOLE = 0x1FF, (1 << 128) - 1
@@ -160,3 +171,20 @@ def test_the_path_of_two_nics_of_one_t0_is_lost_from_its_sender_only_as_every_pa
     across = int.from_bytes(paths.destination(FABRIC, h2, h4).template.address(0), "big")
     (entry,) = fault_entries(FABRIC, [fault])["t0-0@p0"]
     assert entry.match == (Ternary(across, WHOLE), Ternary(0, 0))
+
+
+def test_the_entries_of_lossy_paths_fit_the_table_of_the_p4_program() -> None:
+    assert finsy.P4Schema(P4INFO).tables["path_fault"].size == MAX_LOSSY_PATHS
+
+
+def test_more_lossy_paths_than_a_t0_can_hold_are_refused() -> None:
+    """Below one T0 of 33 NICs there are 33 x 32 pairs that have entries of their own: 32 too many."""
+    fabric = multi_plane_clos(planes=1, t0=1, t1=1, hosts=33)
+    tables = FaultTables(fabric)
+    with pytest.raises(FabricError, match=r"take 1056 entries of table path_fault of t0-0@p0, which has 1024"):
+        tables.entries([PathLoss(0)])
+    below = [PathLoss(0, source=f"h{number}") for number in range(1, 33)]
+    assert len(tables.entries(below)["t0-0@p0"]) == 1024
+    with pytest.raises(FabricError, match="take 1025 entries"):
+        tables.entries([*below, PathLoss(0, source="h33", destination="h1")])
+    assert len(tables.entries(below)["t0-0@p0"]) == 1024, "what was refused is forgotten"
