@@ -27,6 +27,8 @@ from controller.grpc_signals import ThreadedStream, run_in_thread
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import controller_v1_pb2_grpc as pb_grpc
 from controller.values import (
+    CHANGE_REQUESTS,
+    SWITCH_TIMEOUT_S,
     Cleared,
     DeniedPath,
     Event,
@@ -43,7 +45,8 @@ from topologies.faults import Fault
 from topologies.faults.link_down import LinkDown
 
 DEFAULT_TIMEOUT_S = 10.0
-_CHANGE_TIMES = 3  # a change may have to wait for switches that are slow to answer, several times each
+# A change is made at switches that may be slow, and taken back if one cannot make it.
+_LONGEST_CHANGE_S = 2 * CHANGE_REQUESTS * SWITCH_TIMEOUT_S
 _LARGEST_REPLY = 64 << 20
 
 
@@ -79,6 +82,7 @@ class ControllerClient:
             channel = run_in_thread(lambda: grpc.secure_channel(self._target, credentials, options=options))
         self._held = [channel]  # what is destroyed with the channel, where nothing interrupts
         self._stub = self._hold(pb_grpc.ControllerStub)
+        self._health = self._hold(health_pb2_grpc.HealthStub)
 
     def _hold(self, stub: Any) -> Any:
         """A service's stub, as long as the connection is open."""
@@ -106,11 +110,10 @@ class ControllerClient:
 
     def wait_listening(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         """Wait until the controller takes requests; ControllerError if it does not in time."""
-        health = self._hold(health_pb2_grpc.HealthStub)
         request = health_pb2.HealthCheckRequest()
         try:
             run_in_thread(
-                lambda: health.Check(request, timeout=timeout_s, metadata=self._metadata, wait_for_ready=True)
+                lambda: self._health.Check(request, timeout=timeout_s, metadata=self._metadata, wait_for_ready=True)
             )
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -275,19 +278,28 @@ class ControllerClient:
         with self._sentences():
             return run_in_thread(lambda: method(request, timeout=self._timeout_s, metadata=self._metadata))
 
-    def _change(self, method: Callable[..., Any], request: Any) -> Any:
-        """A call that waits for switches."""
-        timeout_s = self._timeout_s * _CHANGE_TIMES
+    def _change(self, method: Any, request: Any) -> Any:
+        """A call that waits for switches: as long as a change may take, while the controller answers other calls."""
+        timeout_s = _LONGEST_CHANGE_S + self._timeout_s
+        call = run_in_thread(lambda: method.future(request, timeout=timeout_s, metadata=self._metadata))
         try:
-            return run_in_thread(lambda: method(request, timeout=timeout_s, metadata=self._metadata))
+            return run_in_thread(lambda: self._result(call))
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                silent = f"has not finished in {timeout_s:g} s" if run_in_thread(call.done) else "does not answer now"
                 raise ControllerError(
-                    f"The controller at {self._target} has not answered in {timeout_s:g} s, but may go on with it:"
+                    f"The controller at {self._target} {silent}, but may go on with it:"
                     " 'mrc fault list' shows what it has done, 'mrc doctor' what has died or is stopped."
                 ) from None
             with self._sentences():
                 raise
+
+    def _result(self, call: Any) -> Any:
+        """What a call returns; DEADLINE_EXCEEDED when the controller answers nothing at all meanwhile."""
+        while True:
+            with contextlib.suppress(grpc.FutureTimeoutError):
+                return call.result(timeout=self._timeout_s)
+            self._health.Check(health_pb2.HealthCheckRequest(), timeout=self._timeout_s, metadata=self._metadata)
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:

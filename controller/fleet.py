@@ -4,8 +4,8 @@ Each switch has a task of its own that goes from session to session: wait until 
 address, connect with finsy, reconcile the entries (read, compare, repair, read again), and stay until the
 connection is lost. So a switch that has been restarted is programmed again as soon as it is back. A switch that answers
 nothing for some time during a change counts as lost: what it did of it shows when it answers again. One that is slow
-but answers is waited for, however many requests a change takes. What cannot be put right is
-kept as sentences with the switch's state.
+but answers is waited for, as long as that many requests may take. What cannot be put right is kept as sentences with
+the switch's state.
 
 A switch is only dialled once something accepts connections there: gRPC waits a second and more before it tries an
 address again that nobody listened on.
@@ -30,13 +30,13 @@ from controller import reconcile, translate
 from controller.errors import ControllerError
 from controller.events import Events
 from controller.reconcile import EntryDifference
-from controller.values import EventKind, FleetStatus, SwitchState, SwitchStatus
+from controller.values import CHANGE_REQUESTS, SWITCH_TIMEOUT_S, EventKind, FleetStatus, SwitchState, SwitchStatus
 from topologies.entries import SwitchEntries, TableEntry, switch_entries
 from topologies.fabric import Fabric
 
 _DIAL_INTERVAL_S = 0.02
 _SESSION_INTERVAL_S = 0.5  # at least, from the begin of one session to that of the next
-TIMEOUT_S = 7.0  # for a switch to answer anything during a change
+TIMEOUT_S = SWITCH_TIMEOUT_S
 _MAX_PROBLEMS = 20  # per switch, so that an empty switch does not fill the screen
 _FINSY_LOG = logging.getLogger("finsy")
 
@@ -173,12 +173,10 @@ class ManagedSwitch:
         must = adds and not later
         try:
             done = await self._while_it_answers(self._hold(after, difference, must=must))
-        except asyncio.TimeoutError:
-            self._give_up()
+        except asyncio.TimeoutError as error:
+            self._give_up(str(error))
             if must:
-                raise ControllerError(
-                    f"Switch {self.wanted.switch} does not answer, so it can make no fault."
-                ) from None
+                raise ControllerError(f"Switch {self.wanted.switch} {error}, so it can make no fault.") from None
             self.wanted = after
             done = False
         count = reconcile.count(after)
@@ -215,12 +213,17 @@ class ManagedSwitch:
             return True
 
     async def _while_it_answers(self, work: Coroutine[Any, Any, bool]) -> bool:
-        """What `work` returns; asyncio.TimeoutError when the switch has answered nothing for `timeout_s` meanwhile."""
+        """What `work` returns; asyncio.TimeoutError says what is wrong when the switch is not in time.
+
+        It may answer nothing for `timeout_s`, and a whole change may take as long as if it did so before every answer:
+        one that sends a bit of an answer now and then would else hold up all changes for ever.
+        """
         clock = asyncio.get_running_loop().time
         began, task = clock(), asyncio.create_task(work)
+        longest_s = self.timeout_s * CHANGE_REQUESTS
         try:
             while not task.done():
-                left = max(began, self._answered_at) + self.timeout_s - clock()
+                left = min(max(began, self._answered_at) + self.timeout_s, began + longest_s) - clock()
                 if left <= 0:
                     break
                 await asyncio.wait((task,), timeout=left)
@@ -228,7 +231,8 @@ class ManagedSwitch:
             late = task.cancel()
             await asyncio.wait((task,))
         if late and task.cancelled():
-            raise asyncio.TimeoutError
+            over = clock() - began >= longest_s
+            raise asyncio.TimeoutError(f"is not ready after {longest_s:g} s" if over else "does not answer")
         return task.result()
 
     async def _noting(self, answers: AsyncIterator[Any]) -> AsyncIterator[Any]:
@@ -238,10 +242,10 @@ class ManagedSwitch:
             yield entity
         self._answered_at = asyncio.get_running_loop().time()
 
-    def _give_up(self) -> None:
-        """End a session in which the switch does not answer; the next one finds out what it holds."""
+    def _give_up(self, problem: str = "does not answer") -> None:
+        """End a session in which the switch is not in time; the next one finds out what it holds."""
         self._client = None
-        self._set(SwitchState.CONNECTING, problems=(f"{self.wanted.switch}: does not answer",))
+        self._set(SwitchState.CONNECTING, problems=(f"{self.wanted.switch}: {problem}",))
         self._silent.set()
 
     async def verified(self) -> None:

@@ -10,6 +10,10 @@ from topologies.emulation.link_counters import Traffic
 from topologies.fabric import LinkKind, Tier
 from topologies.faults import Fault, FaultState
 
+SWITCH_TIMEOUT_S = 7.0  # for a switch to answer anything during a change
+# Requests to one switch that a change of faults may wait for: those of a reconciliation that is under way (read, write
+# members, groups and entries, write them in the other order to delete, read again), then new entries and old ones away.
+CHANGE_REQUESTS = 2 + 6 + 2
 AGENT_TIMEOUT_S = 5.0  # for an agent to answer the controller, whose own clients wait for 10 s
 
 

@@ -410,3 +410,52 @@ def test_of_many_switches_that_answer_nothing_none_is_waited_for_longer_than_one
         loop.run_until_complete(fleet.set_faults(fault_entries(large, [Blackhole("*")])))
     assert loop.time() == pytest.approx(TIMEOUT_S)
     assert not any(client.writes for client in clients)
+
+
+class DrippingClient(SlowClient):
+    """Stands for the client of a switch that sends an entity of an answer every `takes_s`, for a day."""
+
+    async def read(self, request: object) -> AsyncIterator[object]:
+        for _ in range(round(86_400 / self.takes_s)):
+            await asyncio.sleep(self.takes_s)
+            yield None
+
+
+def test_a_switch_that_drips_an_answer_does_not_hold_a_change_for_ever(fabric: Fabric, loop: VirtualTimeLoop) -> None:
+    """It is given as long as one that takes the timeout for each request: 10 times 7 s."""
+    fleet, _ = slow_fleet(fabric, 1)
+    dripping = fleet.switches["t1-0@p0"]
+    dripping._client = DrippingClient(6)  # type: ignore[assignment]
+
+    async def both() -> None:
+        checking = asyncio.create_task(dripping.reconcile())
+        await asyncio.sleep(0)
+        began = loop.time()
+        with pytest.raises(ControllerError, match="t1-0@p0 is not ready after 70 s, so it can make no fault"):
+            await fleet.set_faults(fault_entries(fabric, [Blackhole("*")]))
+        assert loop.time() - began == pytest.approx(70)
+        assert dripping.status.problems == ("t1-0@p0: is not ready after 70 s",)
+        assert await fleet.set_faults({}) == (), "what takes faults away is put off"
+        checking.cancel()
+
+    loop.run_until_complete(both())
+
+
+def test_a_switch_that_takes_nearly_the_timeout_for_each_request_is_waited_for(
+    fabric: Fabric, loop: VirtualTimeLoop
+) -> None:
+    """A change that waits for a reconciliation of all stages is the longest there is."""
+    fleet, clients = slow_fleet(fabric, 0.99 * TIMEOUT_S)
+    loop.run_until_complete(fleet.set_faults(fault_entries(fabric, [Blackhole("*")])))
+
+    async def both() -> tuple[str, ...]:
+        checking = asyncio.create_task(fleet.reconcile())
+        await asyncio.sleep(0)
+        found = await fleet.set_faults(fault_entries(fabric, [LinkFault("*", loss=5)]))
+        await checking
+        return found
+
+    before = loop.time()
+    assert loop.run_until_complete(both()) == ()
+    assert loop.time() - before > 6 * TIMEOUT_S, "two reads, three writes, and those of the change"
+    assert all(client.writes[-1] == 1 for client in clients), "blackholes went last"
