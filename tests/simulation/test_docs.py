@@ -29,7 +29,7 @@ def test_the_command_runs():
 
 
 def test_every_fault_named_there_exists():
-    paragraph = PAGE.partition("`world.faults` has")[2].partition("Each takes")[0]
+    paragraph = PAGE.partition("`world.faults` has")[2].partition("Each method takes")[0]
     names = re.findall(r"`([a-z_]+)`", paragraph)
     assert len(names) > 10
     assert set(KINDS) <= set(names)

@@ -30,6 +30,8 @@ from topologies.clos import multi_plane_clos
 from topologies.faults.link_down import LinkDown
 from topologies.faults.loss import Loss
 
+pytestmark = pytest.mark.plain_transport
+
 MS = 1_000_000
 _OPCODE = 14 + 40 + 40 + 8
 

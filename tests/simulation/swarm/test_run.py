@@ -88,6 +88,7 @@ def test_denials_are_played_and_kept():
     assert run(without).trace != run(plan).trace, "the denylist changed what was sent"
 
 
+@pytest.mark.plain_transport
 def test_a_denied_path_in_use_is_found(monkeypatch):
     """NICs that do not listen to the controller."""
     routes = tuple(
