@@ -5,7 +5,7 @@
         busiest = max(controller.links("t0-*:t1-*@p*"), key=lambda link: link.upward.packets)
         controller.link_up("t0-0:t1-1@p0")
 
-Every failure is a :class:`ControllerError` with one sentence. Ctrl-C may come at any time (see ``grpc_signals``). Do
+Every failure is a :class:`ControllerError`. Ctrl-C may come at any time (see ``grpc_signals``). Do
 not fork while a client is open, since gRPC has threads: open it after Mininet's nodes are up.
 """
 

@@ -1,4 +1,4 @@
-"""The errors of this room: each a sentence for the user."""
+"""The errors of this room; the messages are for users."""
 
 from __future__ import annotations
 

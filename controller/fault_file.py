@@ -1,6 +1,6 @@
 """The faults of a controller in a file, so that the one after it knows them, however this one ended.
 
-It holds a ListFaultsResponse of the service as JSON. It is written anew whenever a fault changes, and is gone when
+It holds a ListFaultsResponse of the service as JSON. It is rewritten whenever a fault changes, and is gone when
 there is none. What does not make sense in it is nobody's fault but the disk's, and is passed over.
 """
 

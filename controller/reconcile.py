@@ -40,7 +40,7 @@ class EntryDifference:
         return len(self.missing) + len(self.wrong) + len(self.superfluous)
 
     def problems(self) -> Iterator[str]:
-        """A sentence for each entry."""
+        """A message for each entry."""
         for entries, what in (
             (self.missing, "is missing"),
             (self.wrong, "is not as it should be"),

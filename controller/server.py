@@ -49,7 +49,7 @@ class Listening:
     tls_key: Path | None = None
 
     def check(self) -> None:
-        """ControllerError, one sentence, when this cannot or must not be."""
+        """Raises ControllerError if this is impossible or not allowed."""
         if not self.address and (self.token_file is not None or self.tls_cert is not None or self.tls_key is not None):
             raise ControllerError(
                 "A token and TLS are for --listen: who may use a UNIX socket is up to its file's permissions."

@@ -1,7 +1,7 @@
 """The gRPC service (``proto/controller_v1.proto``): one method of it is one method here.
 
-A :class:`ControllerError` or :class:`FabricError` becomes a gRPC status with the same sentence; what nobody foresaw
-becomes INTERNAL, with its traceback in the log, and the service goes on.
+A :class:`ControllerError` or :class:`FabricError` becomes a gRPC status with the same message. Any other exception
+becomes INTERNAL, with its traceback in the log, and the service continues.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What one switch holds and has counted, asked of it just now over P4Runtime: entries of tables, cells of counters.
 
 A read needs no arbitration (P4Runtime specification 5.1), so this neither disturbs the controller nor needs it, and it
-works on either switch. Blocking; for a prompt. Every failure is a :class:`ControllerError` with one sentence.
+works on either switch. Blocking; for a prompt. Every failure is a :class:`ControllerError`.
 """
 
 from __future__ import annotations

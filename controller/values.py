@@ -106,7 +106,7 @@ class FleetStatus:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong, a sentence each."""
+        """What is wrong, as messages."""
         return tuple(problem for switch in self.switches for problem in switch.problems)
 
 

@@ -1,6 +1,6 @@
 """A congestion control of your own, against NSCC, in an incast: three hosts write to one.
 
-A controller is told of acknowledgements, marks, trims and losses, and answers with a window of bytes, ``cwnd``
+A controller gets acknowledgements, marks, trims and losses, and returns a window in bytes, ``cwnd``
 (docs/congestion.md). This one adds a packet each round trip, and halves the window when a packet was marked or trimmed,
 at most once a round trip: the classic AIMD. Run it with ``.venv/bin/python examples/congestion_control.py``.
 """

@@ -3,7 +3,7 @@
 Access to a UNIX socket is up to the file's permissions: 0600, the user who started the server. A loopback address is
 open to every user of the machine unless a token is set. Any other address is reachable from the network and requires a
 token and TLS. `Endpoint.prepare` checks that much and reads the files, `Endpoint.bind` takes the address for a server;
-both say what is wrong in a sentence, where gRPC's own message would be a page long.
+both have short error messages, where gRPC's own message would be a page long.
 """
 
 from __future__ import annotations

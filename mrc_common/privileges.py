@@ -44,7 +44,7 @@ class Capability(enum.IntEnum):
 
 
 class PrivilegeError(Exception):
-    """Privileges could not be given up; the sentence says which and why."""
+    """Privileges could not be given up; the message says which and why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ class Unit:
     plain: bool = True
 
     def word(self, text: str, low: float = 1) -> Any:
-        """The number, at least `low`, that a word of a command line means; ValueError is a sentence with an example."""
+        """The number, at least `low`, that a command-line word means; a ValueError's message has an example."""
         try:
             value = self.parse(text)
         except (ValueError, ArithmeticError):

@@ -19,7 +19,7 @@ _LISTENS = 0x10000  # __SO_ACCEPTCON among the flags in /proc/net/unix
 
 
 class SocketError(Exception):
-    """A socket cannot be made; the sentence says why and what to do."""
+    """A socket cannot be created; the message says why and what to do."""
 
 
 def group_id(name: str) -> int | None:

@@ -1,4 +1,4 @@
-"""The error a user of an experiment can meet: one sentence that says what is wrong, and a hint at what to do."""
+"""The error for users of experiments: a message that says what is wrong, and a hint at what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 class ExperimentError(Exception):
     """Base of every error of this package that is the user's or the environment's to mend.
 
-    `hint` is one further sentence on what to do, empty where the message already says it.
+    `hint` says what to do, and is empty if the message already does.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:

@@ -1,5 +1,5 @@
 # ruff: noqa: N818 - named after the gRPC status codes that they become
-"""Errors of loading a program and writing to a switch; every message is one sentence for the user."""
+"""Errors of loading a program and writing to a switch; the messages are for users."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def source_hashes(directory: Path = SOURCES) -> dict[str, str]:
 
 
 def problem(directory: Path = SOURCES) -> str | None:
-    """What is wrong with the compiled program, and what to do, in one sentence; None when it fits its sources."""
+    """What is wrong with the compiled program, and what to do; None if it matches its sources."""
     try:
         compiled = json.loads((directory / "build" / "manifest.json").read_text())["sources"]
         now = source_hashes(directory)

@@ -34,7 +34,7 @@ setup(name="transport", ext_modules=extensions, script_args=["build_ext", "--bui
 
 
 class CompileError(Exception):
-    """The transport was not compiled; the sentence says why."""
+    """The transport was not compiled; the message says why."""
 
 
 def compile_transport(place: Path) -> None:

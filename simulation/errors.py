@@ -1,4 +1,4 @@
-"""Errors of the simulation; each message is one sentence with what to do."""
+"""Errors of the simulation; each message says what to do."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def multi_plane_clos(
     join T1s as `t2_wiring` says. `racks` says how many hosts each T0 has, pod by pod; `pods`, `t0` and `hosts` then
     follow from it. `rate_bps` is the rate of every link per direction, `uplink_rate_bps` that of links between switches
     where it differs; `links` are rules for those that are different or missing. With one T0, `t1` may be 0: each plane
-    is then a single switch. Raises :class:`FabricError` with one sentence.
+    is then a single switch. Raises :class:`FabricError`.
     """
     if racks is None:
         _check_sizes(planes=planes, pods=pods, t0=t0, t1=t1, t2=t2, hosts=hosts)

@@ -1,4 +1,4 @@
-"""The one error of this room: a sentence for the person who wrote the fabric file or gave the numbers."""
+"""The error of this room: a message for the user who wrote the fabric file or gave the numbers."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _GLOB = re.compile(r"[*?[]")
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """The whole fabric. Raises :class:`FabricError` with one sentence when it is not a multi-plane Clos as above.
+    """The whole fabric. Raises :class:`FabricError` when it is not a multi-plane Clos as above.
 
     `usid_block` is the 32-bit locator block of every uSID, `address_prefix` the first 48 bits of NIC addresses, `mtu`
     that of every link in bytes, `settings` the protocol choices that switches (DSCP) and NICs must agree on, `queues`

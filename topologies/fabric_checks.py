@@ -1,4 +1,4 @@
-"""What must hold of a fabric, checked once when the value is made; each failure is one sentence."""
+"""Checks of a fabric, done once when the value is created; each failure is a message for the user."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def directions_of(fabric: Fabric, fault: LinkFault) -> tuple[tuple[Link, Endpoin
 def fault_entries(fabric: Fabric, faults: Iterable[DataPlaneFault]) -> Mapping[str, tuple[TableEntry, ...]]:
     """The table entries that make all of `faults` together, by switch name; switches without any are left out.
 
-    Raises :class:`FabricError` with one sentence if a fault names what the fabric does not have, or a table of a switch
+    Raises :class:`FabricError` if a fault names what the fabric does not have, or a table of a switch
     cannot hold them all.
     """
     return FaultTables(fabric).entries(faults)

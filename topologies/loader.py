@@ -26,7 +26,7 @@
       t1-t2: {rate: 400M, delay: 20us}
       t0-1:t1-0@p0: missing
 
-Name, planes, t1, and t0 and hosts, or racks, are needed. Whatever is wrong is refused with one sentence that names the
+Name, planes, t1, and t0 and hosts, or racks, are needed. Any mistake raises an error that names the
 file and line, the key and what would be right; nothing is guessed.
 """
 
@@ -65,7 +65,7 @@ _MISSING = "missing"
 
 
 def load_file(path: Path | str) -> Fabric:
-    """Read a fabric file. Raises :class:`FabricError` with one sentence for anything wrong with it."""
+    """Read a fabric file. Raises :class:`FabricError` for anything wrong with it."""
     path = Path(path)
     try:
         about = path.stat()

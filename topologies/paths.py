@@ -1,10 +1,10 @@
-"""What each NIC is told: its ports, and for every peer the universe of paths and how a path becomes an address.
+"""The configuration of each NIC: its ports, and for every peer the paths and how a path becomes an address.
 
 A path to a NIC below another T0 of the pod is four uSIDs, ``block | T0 | T1 | T0' | NIC``; below the same T0 it is two,
 ``block | T0 | NIC``; in another pod six, ``block | T0 | T1 | T2 | T1' | T0' | NIC``, which is all that an address holds
 (docs/protocol.md §5). The plane is the same in all of them and is copied in from the entropy value, and so are the
 numbers of T1s (counted from the first of their pod) and of the T2. So one :class:`mrc_host.config.UsidTemplate` covers
-every path to a peer. Only paths whose links exist are told (``up_down``).
+every path to a peer. Only paths whose links exist are included (``up_down``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _FIRST_USID_SHIFT = 128 - 32 - addressing.USID_BITS  # lowest bit of the first u
 
 
 def nic_config(fabric: Fabric, nic: Nic, round_trips: PathRoundTrips | None = None) -> NicConfig:
-    """Everything the NIC `nic` of a fabric is told.
+    """The configuration of the NIC `nic` of a fabric.
 
-    With `round_trips` it is told the base RTT of each destination, where these differ.
+    With `round_trips` it includes the base RTT of each destination, if these differ.
     """
     return NicConfig(
         name=nic.name,
@@ -91,7 +91,7 @@ def _template(fabric: Fabric, hops: tuple[int, ...]) -> UsidTemplate:
 
 
 def _port(fabric: Fabric, nic: Nic, plane: int) -> PortConfig:
-    """A port; one that no link is plugged into is told the rate of the NIC's fastest, and never has carrier."""
+    """A port; one without a link gets the rate of the NIC's fastest port, and never has carrier."""
     end = Endpoint(nic.name, plane)
     link = fabric.link_at(end)
     gateway = Endpoint(f"t0-{nic.t0}@p{plane}", nic.downlink + 1)

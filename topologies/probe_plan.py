@@ -75,7 +75,7 @@ class FabricProbePlan:
     rate: float
 
     def of(self, host: str, first_round: int = 0) -> ProbePlan:
-        """What one host's NIC is told."""
+        """The plan of one host's NIC."""
         return ProbePlan(tuple(route.path for route in self.routes[host]), self.round_ns, first_round)
 
     @property
@@ -90,7 +90,7 @@ def probe_plan(
     """The probe plan of `fabric`: each link sees `rate` probes a second (0.1 to 1000) in each direction, or more.
 
     `agents` (1 or more) hosts, where there are so many, probe each link between switches out and back; each host sends
-    one way to `peers` (0 or more) others. Raises :class:`FabricError` with one sentence.
+    one way to `peers` (0 or more) others. Raises :class:`FabricError`.
     """
     if not MIN_RATE <= rate <= MAX_RATE:
         raise FabricError(f"a link is probed {MIN_RATE:g} to {MAX_RATE:g} times a second, not {rate:g}")

@@ -58,7 +58,7 @@ class PathRoundTrips:
 
     @cached_property
     def varied(self) -> bool:
-        """Whether they differ enough to be told apart."""
+        """Whether they differ enough to matter."""
         return varied(self._fabric)
 
     def of(self, nic: Nic, peer: Nic) -> int:

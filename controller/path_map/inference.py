@@ -172,7 +172,7 @@ class PlaneInference:
         return np.asarray(np.maximum(-self.prices, (counts.gains(risk) - self._grid_prices).max(axis=0)))
 
     def _worth(self, chosen: Strengths, number: int, counts: Likelihood) -> float:
-        """What is lost of the likelihood when the others alone must explain everything, fitted anew."""
+        """The log-likelihood lost if the others alone must explain everything, fitted again."""
         others = {other: strength for other, strength in chosen.items() if other != number}
         counts.fit(others)
         return counts.log_likelihood(chosen) - counts.log_likelihood(others)

@@ -49,7 +49,7 @@ def draw(fabric: Fabric, state: MapState) -> str:
 
 
 def describe(fault: SuspectedFault, began: float) -> str:
-    """A suspected fault as a sentence; mapping began at `began`, seconds since the epoch.
+    """A suspected fault as text; mapping began at `began`, seconds since the epoch.
 
     The confidence is rounded down: 100 % would be a promise that no count of probes can keep.
     """

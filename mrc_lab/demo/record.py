@@ -31,7 +31,7 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class RankPathEvent:
-    """A path event and the rank whose NIC told it."""
+    """A path event and the rank whose NIC reported it."""
 
     rank: int
     event: PathEvent

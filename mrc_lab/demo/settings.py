@@ -1,4 +1,4 @@
-"""What a run of the demo can be told, with the defaults that suit a machine of two cores."""
+"""Settings of the demo, with defaults that suit a machine of two cores."""
 
 from __future__ import annotations
 

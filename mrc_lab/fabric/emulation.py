@@ -81,7 +81,7 @@ class EmulatedWorld:
             return client.link_up(link).began_at_ns
 
     def restart(self, name: str, *, wait: bool = True) -> None:
-        """Start a process of the fabric anew (``Emulation.restart``) and wait until it is ready."""
+        """Restart a process of the fabric (``Emulation.restart``) and wait until it is ready."""
         child = self.emulation.restart(name, wait=wait)
         if name != "controller":
             prefer(child.process.pid)
@@ -123,7 +123,7 @@ def running(
 
     `controller` are further words of the controller's command line.
 
-    Raises `topologies.emulation.errors.EmulationError` with one sentence. From the main thread only: the processes
+    Raises `topologies.emulation.errors.EmulationError`. From the main thread only: the processes
     live no longer than the thread that starts them.
     """
     with emulated(fabric, switch=switch, companions=(partial(companion, more=controller),)) as emulation:

@@ -2,7 +2,7 @@
 
 A process inside a host of a fabric knows its host: the namespace's cookie is in the records of the run directory. Users
 other than root see which fabrics are up (:meth:`RunDirectory.state`), but not what is in a run directory that is not
-open to them, and are told so.
+open to them, and get an error that says so.
 """
 
 from __future__ import annotations

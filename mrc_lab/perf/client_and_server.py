@@ -55,7 +55,7 @@ def run_pair(
             server.wait()
             Path(meeting.removeprefix("unix:")).unlink(missing_ok=True)
             for line in _lines(errors):
-                if not line.endswith(GONE):  # the client has said why it went
+                if not line.endswith(GONE):  # the client has printed why it ended
                     echo(line)
 
 

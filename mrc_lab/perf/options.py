@@ -1,6 +1,6 @@
 """The command line: nccl-tests' flags, and which hosts take part.
 
-Flags of nccl-tests that have no meaning here are known, and refused with one sentence unless they ask for what is done
+Flags of nccl-tests that have no meaning here are known, and rejected unless they ask for what is done
 anyway.
 """
 

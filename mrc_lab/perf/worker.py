@@ -64,7 +64,7 @@ def _report(rendezvous: Rendezvous, report: Report) -> None:
 
 
 def main() -> int:
-    """Command line; 0 when the rank's part was done, 1 with one sentence on stderr when not."""
+    """Command line; returns 0 if the rank's part was done, else 1 with a message on stderr."""
     parser = argparse.ArgumentParser(description="One rank of a performance test.")
     parser.add_argument("--plan", type=PerfPlan.from_json, required=True, help="the plan as JSON")
     parser.add_argument("--rank", type=int, required=True, help="number of this rank, from 0")

@@ -8,7 +8,7 @@ Switches have as many ports up as down. Where a fabric is not full, NICs are spr
 over the pods, and ports that are left over join the same pair of switches by parallel links, so that fewer T1s or T2s
 do. Optics are counted as whole transceivers of `optic_speed` that are split into links of a plane, as NICs' are.
 
-What a failure costs is said at full load, when all traffic leaves its T0 and its pod, and follows from MRC loading
+The cost of a failure is that at full load, when all traffic leaves its T0 and its pod, and follows from MRC loading
 its planes equally: bandwidth lost in one plane is lost in all. Only a plane without any way left, because a NIC's
 port is down or its switches are, is given up, and costs no more than its own share.
 """

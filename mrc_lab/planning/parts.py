@@ -4,7 +4,7 @@
     optic: {power: 15, cost: 900}
 
 Watts, and any currency. The assumed figures are round ones for a 51.2 Tb/s switch without its optics and for an 800G
-transceiver; they say which of two designs is the dearer, not what either costs.
+transceiver; they show which of two designs costs more, not what either costs.
 """
 
 # ruff: noqa: RUF009 - `key` makes dataclass fields, as dataclasses.field does
@@ -60,7 +60,7 @@ class Parts:
 
 
 def load_parts(file: Path | None, settings: Sequence[str]) -> Parts:
-    """The figures of a file, with settings such as ``switch.cost=30000`` over it; FileError with one sentence."""
+    """The values of a file, overridden by settings such as ``switch.cost=30000``. Raises FileError."""
     document = parse("{}", "--set") if file is None else parse(read_text(file), str(file))
     for text in settings:
         setting = parse_assignment(text)

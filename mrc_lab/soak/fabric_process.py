@@ -1,6 +1,6 @@
 """The process that has the fabric up: ``python -m mrc_lab.soak.fabric_process FILE SWITCH``.
 
-It says ``{"up": SECONDS}``, then starts anew the process that each line of its standard input names, and answers
+It prints ``{"up": SECONDS}``, then restarts the process that each line of its standard input names, and answers
 ``{"restarted": NAME, "seconds": S}`` or ``{"error": SENTENCE}``. At the end of its input it takes the fabric down.
 :class:`Owner` is the other side of that conversation.
 """

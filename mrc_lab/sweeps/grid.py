@@ -58,7 +58,7 @@ class Grid:
 def make_grid(files: Sequence[Path], settings: Sequence[str], seeds: Sequence[int]) -> Grid:
     """The grid over `files`, settings such as ``fabric.planes=1,2`` and `seeds`.
 
-    Raises ExperimentError (FileError) with one sentence when a file or any combination is not in order.
+    Raises ExperimentError (FileError) when a file or any combination is not in order.
     """
     assignments = [_sweepable(parse_assignment(text)) for text in settings]
     keys = [assignment.key for assignment in assignments]

@@ -1,4 +1,4 @@
-"""How a sweep comes to a Ray cluster, or to one sentence that says why not.
+"""Connects a sweep to a Ray cluster, or says why it cannot.
 
 Ray's own way of refusing is not for users: it tries for twenty seconds and says only that it failed, logs its attempts
 on standard error, and ends the whole process where the machine it runs on is no node of the cluster. So what can be

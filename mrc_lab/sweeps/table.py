@@ -1,6 +1,6 @@
 """The result table of a sweep: one row for each case of each run, in JSON Lines.
 
-That is one JSON object a line, which pandas, polars, DuckDB and jq read without being told more: every row has every
+That is one JSON object per line, which pandas, polars, DuckDB and jq read without a schema: every row has every
 column, null where it has no value, and a column has one type (numbers; true and false; or text).
 
 Columns: ``experiment``, ``set.<key>`` for every parameter, ``seed``, ``case``, ``verdict`` and ``error`` of the run;

@@ -1,7 +1,7 @@
 """A write from one host to another through their agents, every byte of it verified.
 
 One process opens both NICs: it fills registered memory on the source with pseudo-random bytes, writes it to the
-destination in pieces of a megabyte (the last one of a round with immediate data, so that the destination is told when
+destination in pieces of a megabyte (the last one of a round with immediate data, so that the destination notices when
 all are there), and compares. Amounts larger than the memory are sent in rounds, each with bytes of its own. Only the
 transfer is timed.
 """

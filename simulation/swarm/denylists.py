@@ -36,7 +36,7 @@ class Denied(Fault):
 
 
 class DenylistChecker:
-    """Plays the plan's denials in a world; `report` is told of each use of a denied path (once a path)."""
+    """Applies the plan's denials in a world; `report` gets each use of a denied path (once per path)."""
 
     def __init__(self, world: SimulatedWorld, report: Callable[[str], None]) -> None:
         self._world = world

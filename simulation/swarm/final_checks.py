@@ -4,7 +4,7 @@
 * Paths that work are in use again, and NICs believe the peers' ports to be what they are.
 * Counters agree with each other and with what completed.
 
-And of what was said meanwhile: no path is declared good by probes while it lets no data through.
+And of the events before: probes never make a path good while it lets no data through.
 """
 
 from __future__ import annotations

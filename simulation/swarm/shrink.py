@@ -1,7 +1,7 @@
 """Looks for a small part of a failing plan that still fails: first without faults, then without writes, then again.
 
 Greedy, in the manner of delta debugging: halves, then quarters, down to single items, are left out as long as a
-violation of the same kind remains (the same sentence but for names and figures), so that one failure is not exchanged
+violation of the same kind remains (the same message except for names and numbers), so that one failure is not exchanged
 for another on the way. Every try is a whole run, so the number of tries is bounded.
 """
 

@@ -64,7 +64,9 @@ class Ledger:
         number = -1 if completion.imm is None else completion.imm
         known = 0 <= number < len(sender.writes) and sender.writes[number]
         if not known or not known.plan.imm or known.life is None:
-            self._report(f"{receiver.nic} was told of a write {number} that {sender.nic} never posted with immediate")
+            self._report(
+                f"{receiver.nic} got a completion for write {number} that {sender.nic} never posted with immediate"
+            )
             return
         posted = sender.writes[number]
         posted.announced += 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def attached(name: str) -> Iterator[Emulation]:
-    """The fabric `name`, which must be up; EmulationError with one sentence when it is not."""
+    """The fabric `name`, which must be up; EmulationError when it is not."""
     requirements.check()
     run = RunDirectory(name)
     if run.owner() is None:

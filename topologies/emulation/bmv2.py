@@ -29,7 +29,7 @@ _STOP, _I32, _I64, _STRING = 0, 8, 10, 11
 
 
 class ThriftClient:
-    """A connection to a BMv2 process. Every failure is a :class:`ProcessError` with one sentence."""
+    """A connection to a BMv2 process. Every failure is a :class:`ProcessError`."""
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
         self._peer = f"BMv2's Thrift interface at {host}:{port}"

@@ -99,7 +99,7 @@ class Emulation:
         return child
 
     def restart(self, name: str, *, wait: bool = True, timeout_s: float = READY_SECONDS) -> Child:
-        """Start a process of the fabric anew with its command and wait until it is ready; one that still runs is ended.
+        """Restart a process of the fabric with its command and wait until it is ready; one that still runs is ended.
 
         The controller programs a switch that is back by itself; queue pairs of an agent are gone with it. Raises
         :class:`ProcessError` when there is no such process, or when it does not get ready: then it is ended again.
@@ -139,7 +139,7 @@ def emulated(
     """Bring `fabric` up as Mininet nodes, veth links and processes; on leaving, take everything down.
 
     `switch` chooses the data plane, `agents` whether each host runs its NIC's agent, `companions` what else belongs to
-    the fabric. Raises :class:`EmulationError` (RequirementError, InUseError, ProcessError) with one sentence.
+    the fabric. Raises :class:`EmulationError` (RequirementError, InUseError, ProcessError).
     """
     began = time.monotonic()
     kind = _switch_kind(switch)

@@ -1,4 +1,4 @@
-"""Errors of bringing up an emulated fabric; each message is one sentence for the user."""
+"""Errors of bringing up an emulated fabric; the messages are for users."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def out_of_reach() -> Iterator[str]:
 
 
 def out_of_descriptors(log: str) -> str | None:
-    """One sentence where a process says in its log that it ran out of file descriptors; else None."""
+    """A message if a process's log shows that it ran out of file descriptors, else None."""
     if os.strerror(errno.EMFILE) not in log:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -167,7 +167,7 @@ def _listen(interface: str) -> socket.socket:
 
 
 def main(text: str) -> int:
-    """Capture until a signal; 1 and a sentence when that cannot begin or the file cannot be written."""
+    """Capture until a signal; returns 1 and prints a message if it cannot start or the file cannot be written."""
     job = Job.from_json(text)
     try:
         capture = LinkCapture(job)

@@ -26,7 +26,7 @@ from topologies.emulation.ownership import Mark
 
 
 class FabricHost(ShellNode, Host):  # type: ignore[misc]
-    """A host: a shell in a network namespace. `kernel_ports` is what its kernel is told of each port, plane 0 first.
+    """A host: a shell in a network namespace. `kernel_ports` configures its kernel's ports, plane 0 first.
 
     The namespace is a new one, or that of the process `inside`.
     """

@@ -1,4 +1,4 @@
-"""Whose an interface is, and whether its owner lives: told by the kernel's own objects, not by files.
+"""Which fabric an interface belongs to, and whether its owner is alive, from kernel objects instead of files.
 
 Run directories are files, and another mount namespace has others, though it may share the network namespace and so see
 the interfaces of a fabric of whose directory it knows nothing. So every link of a fabric bears a *mark* in its alias

@@ -1,4 +1,4 @@
-"""Can this machine carry an emulated fabric? If not, one sentence says what is missing and what to do.
+"""Whether this machine can run an emulated fabric; if not, what is missing and what to do.
 
 The kernel's part is tried, not guessed from version numbers: a network namespace is made, a veth link in it, and a
 packet socket on that, and Mininet's own helper starts a command in one. All is gone when the question is answered.
@@ -29,7 +29,7 @@ _DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 
 
 def check(*, switch: str = switch_kind.DEFAULT) -> None:
-    """Raise :class:`RequirementError` with one sentence if a fabric cannot be brought up on this machine."""
+    """Raise :class:`RequirementError` if a fabric cannot be brought up on this machine."""
     for _, requirement in needs(switch):
         requirement()
 
@@ -37,7 +37,7 @@ def check(*, switch: str = switch_kind.DEFAULT) -> None:
 def needs(switch: str = switch_kind.DEFAULT) -> tuple[tuple[str, Callable[[], None]], ...]:
     """What a fabric needs, by name, in an order in which each makes sense once those before it hold.
 
-    Each is a function that raises :class:`RequirementError` with one sentence if it is not there.
+    Each is a function that raises :class:`RequirementError` if it is not there.
     """
     return (
         ("Linux", _check_linux),

@@ -1,6 +1,6 @@
 """Command lines of the switch processes: the embedded switch, all in one process or one each, and BMv2.
 
-Both are told their interfaces and a UNIX socket for P4Runtime and start without a program: the controller installs
+Both get their interfaces and a UNIX socket for P4Runtime and start without a program: the controller installs
 it. The embedded switch paces its ports itself, and sends through the queueing discipline of its interfaces: there is
 none but while a fault makes a link slower. BMv2 does not pace in bits per second, so its interfaces get a token
 bucket.

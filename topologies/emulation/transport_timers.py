@@ -1,6 +1,6 @@
 """What the transport of emulated hosts measures against.
 
-Round trips here are those of processes that wait for a processor. So the base RTT that congestion control is told is
+Round trips here are those of processes that wait for a processor. So the base RTT that congestion control gets is
 the wires' own and a share of that waiting, and no shorter one is believed: one lucky packet says nothing of the next.
 """
 

@@ -41,7 +41,7 @@ def kind_named(name: str) -> FaultKind:
 
 
 def renamed(name: str, kind: FaultKind, now: str = "") -> str:
-    """A sentence for who has used an old name of a kind, which is `now` or its name; empty for any other name."""
+    """A note for a user of an old name of a kind, which is now `now` or its name; empty for any other name."""
     return f"{name} is called {now or kind.name} now" if name in kind.old else ""
 
 

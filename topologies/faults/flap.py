@@ -1,6 +1,6 @@
 """``flap``: links go down and up in turn.
 
-A rhythm is said by how long links are down and up, or by its period and the share of it that they are down.
+The times are given as how long links are down and up, or as the period and the fraction of it that they are down.
 """
 
 from __future__ import annotations

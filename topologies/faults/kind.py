@@ -41,7 +41,7 @@ class Fault:
     kind: ClassVar[FaultKind]
 
     def check(self) -> None:
-        """FabricError, one sentence, when a value is out of range."""
+        """Raises FabricError if a value is out of range."""
         for parameter in self.kind.parameters:
             parameter.check(getattr(self, parameter.name))
 

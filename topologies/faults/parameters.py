@@ -117,7 +117,7 @@ class Parameter:
 
 
 def _shown(show: Callable[[Any], str], value: Any) -> str:
-    """A value in words, cut to what fits a sentence; Python prints no whole number of thousands of digits."""
+    """A value as text, shortened to fit a message; Python refuses to print integers of thousands of digits."""
     try:
         return show(value)[:_LONGEST]
     except (OverflowError, ValueError):

@@ -31,7 +31,7 @@ class Assignment:
 
 
 def parse_assignment(text: str) -> Assignment:
-    """The assignment in ``KEY=VALUE,VALUE``; FileError with one sentence when it is none."""
+    """The assignment in ``KEY=VALUE,VALUE``; FileError when it is none."""
     key, equals, values = text.partition("=")
     key = key.strip()
     if not equals or not all(key.split(".")) or not values.strip():

@@ -1,4 +1,4 @@
-"""An experiment file into an `Experiment`, or one sentence that says what is wrong.
+"""Turns an experiment file into an `Experiment`, or says what is wrong with it.
 
 Everything is checked before anything starts: keys, kinds and units while reading, then names against the fabric and
 times against the run. With `variants`, every variant is laid over the file and checked as a whole.
@@ -29,7 +29,7 @@ CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def load_file(path: Path | str) -> Experiment:
-    """Read an experiment file; FileError with one sentence for anything wrong with it."""
+    """Read an experiment file; FileError for anything wrong with it."""
     path = Path(path)
     return load_text(read_text(path), source=str(path), name=path.stem)
 

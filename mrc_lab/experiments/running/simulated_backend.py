@@ -107,7 +107,7 @@ class SimulatedBackend:
 
 @contextmanager
 def simulated_backend(case: Case, seed: int) -> Iterator[SimulatedBackend]:
-    """Build the case's world, and free it on leaving. Raises SimulationError or MrcError with one sentence."""
+    """Build the case's world, and free it on leaving. Raises SimulationError or MrcError."""
     fabric = build_fabric(case.fabric)
     delay = case.fabric.delay
     transport = fitted_settings(case.transport, fabric, delay)

@@ -58,7 +58,7 @@ class RendezvousServer:
         self._server = await asyncio.start_unix_server(self._connected, sock=sock, limit=_LINE_LIMIT)
 
     async def everybody_left(self) -> None:
-        """Wait until no rank is connected; what they said has been handled then."""
+        """Wait until no rank is connected; their messages have been handled then."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def close(self) -> None:
@@ -183,7 +183,7 @@ class Rendezvous:
         return await future
 
     async def broken(self) -> str:
-        """Wait until the job cannot go on because a rank or the coordinator is gone; returns the sentence for it."""
+        """Wait until the job cannot go on because a rank or the coordinator is gone; returns the error message."""
         await self._break.wait()
         return self._broken or ""
 
@@ -207,7 +207,7 @@ class Rendezvous:
             await self._writer.wait_closed()
 
     def abandon(self) -> None:
-        """Leave without bye: the other ranks are told that this one is gone."""
+        """Leave without bye: the other ranks are notified that this one is gone."""
         self._listener.cancel()
         self._writer.close()
 

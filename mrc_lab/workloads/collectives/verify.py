@@ -1,8 +1,8 @@
 """Byte-for-byte verification of a ring with known contents.
 
 Every rank gathers from every other a block of pseudo-random bytes that follows from (round, rank) alone, makes the same
-bytes itself, and compares. Unlike the CRC that goes with each chunk, this knows what must arrive without being told by
-the sender, and counts exactly how many bytes differ.
+bytes itself, and compares. Unlike the CRC that goes with each chunk, this needs no information
+from the sender, and counts exactly how many bytes differ.
 """
 
 from __future__ import annotations

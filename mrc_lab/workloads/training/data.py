@@ -2,7 +2,7 @@
 
 1,797 handwritten digits (8 x 8 pixels, ten classes) lie in ``digits/``, with a note on their origin. A
 fifth is held out to measure accuracy. Each epoch visits the training part once, in an order that follows from the seed
-and the epoch alone; every process therefore knows, without being told, which samples a global batch has and which of
+and the epoch alone; every process therefore knows, without communication, which samples a global batch has and which of
 them are its own.
 """
 

@@ -178,7 +178,7 @@ async def _until_terminated(job: WorkerJob, rank: int, agent: Path, rendezvous: 
 
 
 def main() -> int:
-    """Command line; 0 when the job was done, 1 with one sentence on stderr when not."""
+    """Command line; returns 0 if the job was done, else 1 with a message on stderr."""
     parser = argparse.ArgumentParser(description="One rank of the training job.")
     parser.add_argument("--job", type=Path, required=True, help="the job's JSON file")
     parser.add_argument("--rank", type=int, required=True, help="number of this rank, from 0")
