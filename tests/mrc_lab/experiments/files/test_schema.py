@@ -76,6 +76,33 @@ def test_paper_files_fit_it_and_a_wrong_one_does_not():
     assert not fits(known, {**document, "workload": {"kind": "nothing"}})
 
 
+def test_tenants_flows_and_links_fit_it_and_wrong_ones_do_not():
+    known = json.loads(schema.text())
+    tenant = {
+        "name": "a",
+        "kind": "write_bw",
+        "pairs": ["h1>h3", {"pair": "h2>h4", "qps": 2}],
+        "transport": {"type": "rc"},
+    }
+    document = {
+        "fabric": {"hosts": 4, "t0": 2, "t1": 2, "links": {"t0-t1": {"delay": "5us"}, "t0-0:t1-1@p0": "missing"}},
+        "workloads": [tenant, {"name": "b", "kind": "permutation"}],
+        "duration": "1ms",
+        "variants": [{"name": "x", "workloads": [{"name": "a", "message": "4K"}]}],
+    }
+    assert load_text(yaml.safe_dump(document)).cases
+    assert fits(known, document)
+    for wrong in (
+        {"name": "a", "kind": "write_bw"},
+        {"kind": "permutation"},
+        {**tenant, "pairs": [{"message": "4K"}]},
+        {**tenant, "transport": {"spraying": "reactive"}},
+        {**tenant, "outstanding": "many"},
+    ):
+        assert not fits(known, {**document, "workloads": [wrong]}), wrong
+    assert not fits(known, laid(document, "variants", 0, "workloads", to=[{"name": "a", "massage": "4K"}]))
+
+
 def laid(base, *path, to):
     """A copy of a document with `to` at `path`."""
     if not path:
