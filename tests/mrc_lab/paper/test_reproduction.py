@@ -93,33 +93,32 @@ def test_an_expectation_that_holds_far_from_the_published_value_is_no_green_pass
 def test_that_nothing_failed_is_no_expectation_and_counted_apart(small, tmp_path):
     folder, summary = reproduce([small], tmp_path / "r")
     assert (summary["expectations"], summary["expectations_passed"]) == (1, 1)
+    assert summary["score"]["values"] + summary["score"]["bounds"] == 0  # it has none, nor is it a figure of the list
     assert (summary["checks"], summary["checks_passed"]) == (2, 2)
     assert "2 of 2 checks that nothing failed" in (folder / "index.html").read_text().replace("\n", " ")
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_several_seeds_have_a_mean_and_an_interval(tmp_path, jobs):
+def test_several_seeds_have_a_mean_and_an_interval(tmp_path):
     file = tmp_path / "fig.yaml"
-    text = SMALL.replace("of: {statistic: median, end: 40us}", "of: {statistic: median, end: 40us}")
     file.write_text(
-        text
+        SMALL
         + "published:\n  numbers: [{metric: retransmitted, value: '3', title: again, of: {start: 0us}}]\n"
         + "  curves: [{metric: throughput, points: [[0s, 383G], [60us, 287G]], title: rate}]\n"
     )
     told = []
-    folder, summary = reproduce([file], tmp_path / "r", seeds=(1, 2, 3), jobs=jobs, notify=told.append)
-    assert summary["seeds"] == [1, 2, 3]
-    assert len(told) == 3
+    folder, summary = reproduce([file], tmp_path / "r", seeds=(1, 3), jobs=2, notify=told.append)
+    assert summary["seeds"] == [1, 3]
+    assert len(told) == 2
     single = [json.loads(path.read_text()) for path in folder.glob("fig/2*/summary.json")]
     values = [one["published"]["numbers"][0]["ours"] for one in single]
     (row,) = [row for row in summary["numbers"] if row["what"] == "again"]
     expected = mean_interval(values)
     assert (row["ours"], row["low"], row["high"], row["seeds"]) == (
-        pytest.approx(expected.mean), pytest.approx(expected.low), pytest.approx(expected.high), 3,
+        pytest.approx(expected.mean), pytest.approx(expected.low), pytest.approx(expected.high), 2,
     )  # fmt: skip
     page = (folder / "index.html").read_text()
-    assert "3 seeds: means with their 95 % interval" in page
-    assert page.count(">report of seed") == 3
+    assert "2 seeds: means with their 95 % interval" in page
+    assert page.count(">report of seed") == 2
     assert "one seed" not in page
 
 
@@ -129,8 +128,6 @@ def test_one_seed_says_so(small, tmp_path):
 
 
 def test_the_whole_list_is_the_denominator_whatever_was_run(small, tmp_path):
-    _, some = reproduce([small], tmp_path / "r")
-    assert some["score"]["values"] + some["score"]["bounds"] == 0
     _, whole = reproduce([small], tmp_path / "r", whole=True)
     listed = published.load().numbers
     assert whole["score"]["values"] + whole["score"]["bounds"] == len(listed) == whole["score"]["unmeasured"]
