@@ -10,19 +10,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mrc_lab.experiments.files.model import METRICS, Experiment, case_label
+from mrc_lab.experiments.files.sizes import size_of
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.metrics import compute
 from mrc_lab.reports.verdicts import show
 
 
 def reported_metrics(experiment: Experiment, recordings: Mapping[str, Recording]) -> list[dict[str, Any]]:
-    """For each metric: its title, its unit, its value in every case (None: there is none), and points of an axis."""
+    """For each metric: its title, its unit, its value in every case (None: there is none), and points of an axis.
+
+    `sizes` has the message size of every case at a point, in bytes, so that a metric is a function of the size.
+    """
     return [
         {
             "title": metric.title or metric.metric.replace("_", " "),
             "unit": METRICS[metric.metric],
             "values": {
                 case.name: compute(metric.metric, case, recordings[case.name], metric.of) for case in experiment.cases
+            },
+            "sizes": {
+                case.name: size
+                for case in experiment.cases
+                if case.point and (tenant := case.tenant(metric.of.tenant)) and (size := size_of(tenant.workload))
             },
             "points": {case.name: case.point for case in experiment.cases if case.point},
         }

@@ -19,6 +19,7 @@ from typing import Any
 
 from mrc_common import children
 from mrc_lab.experiments.files.model import Case, Experiment, Selection, TransportPart
+from mrc_lab.experiments.files.sizes import size_of
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, Recording
 from mrc_lab.reports import queues
 from mrc_lab.reports.metrics import compute, statistic
@@ -86,6 +87,7 @@ def _case(case: Case, recording: Recording) -> dict[str, Any]:
         "completion_time_ns": {
             name: _rounded(compute("completion_time", case, recording, Selection(statistic=name))) for name in _SHARES
         },
+        "size_bytes": None if case.tenant_names else size_of(case.workload),
         **_tenants(case, recording),
         **queues.summary(case, recording),
         "messages": len(recording.messages),
@@ -125,6 +127,7 @@ def tenant_summary(case: Case, recording: Recording, number: int) -> dict[str, A
     return {
         "workload": tenant.workload.name,
         "transport": _transport(tenant.transport),
+        "size_bytes": size_of(tenant.workload),
         "start_ns": record.start,
         "ended_ns": record.ended,
         "throughput_bps": _rounded(compute("throughput", case, recording, Selection(tenant=tenant.name))),

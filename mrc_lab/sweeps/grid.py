@@ -12,12 +12,14 @@ from pathlib import Path
 import yaml
 
 from mrc_lab.errors import ExperimentError, FileError
+from mrc_lab.experiments.files import sizes
 from mrc_lab.experiments.files.assignment import Assignment, assign, holds, parse_assignment
 from mrc_lab.experiments.files.document import Value, parse
 from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.loader import EITHER, load_document, read_text
 from mrc_lab.experiments.files.model import CasePart
 
+_SIZES = frozenset(f"workload.{key}" for key in sizes.KEYS.values())
 MAX_RUNS = 100_000
 
 
@@ -114,6 +116,10 @@ def _points(
 
 def _check_variants(document: Value, assignments: Sequence[Assignment]) -> None:
     """FileError when a variant, or a point of the axis, would undo a setting."""
+    listed = document.items().get("sizes")
+    for assignment in assignments:
+        if listed is not None and assignment.key in _SIZES:
+            raise listed.error(f"says itself what {assignment.key} is, so that it cannot be set")
     parts = [document.items().get(name) for name in ("variants", "axis")]
     for variant in (one for part in parts if part is not None for one in part.elements()):
         for assignment in assignments:

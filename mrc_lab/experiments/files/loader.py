@@ -20,6 +20,7 @@ from mrc_lab.experiments.files.document import MAX_BYTES, Value, overlay, parse,
 from mrc_lab.experiments.files.field_types import Section
 from mrc_lab.experiments.files.model import ONLY, Case, CasePart, Experiment, FilePart, Tenant, TransportPart
 from mrc_lab.experiments.files.published import resolve_published
+from mrc_lab.experiments.files.sizes import named_sizes, with_size
 from mrc_lab.experiments.files.tenants import transport_of
 
 # What lies beside the folders of the variants in a result (mrc_lab.reports.result_folder).
@@ -75,14 +76,18 @@ def load_document(document: Value, text: str, name: str) -> Experiment:
 def _cases(file: FilePart, document: Value) -> list[Case]:
     base = without(document.node, *(set(FilePart.__dataclass_fields__) - set(CasePart.__dataclass_fields__)))
     variants = _named(file.variants, "variant")
-    points = _named(file.axis, "point")
+    points = _named(file.axis, "point") or named_sizes(file.sizes)
+    if file.axis and file.sizes:
+        raise document.items()["sizes"].error("is an axis too: give axis or sizes")
     if not variants and not points:
         return [_case(ONLY, Value(base, document.source))]
     cases: list[Case] = []
     for variant, point in itertools.product(variants or [""], points or [""]):
         node = base
-        for part in (variants.get(variant), points.get(point)):
+        for part in (variants.get(variant), None if file.sizes else points.get(point)):
             node = node if part is None else _laid_over(node, part)
+        if file.sizes:
+            node = with_size(Value(node, document.source), points[point])
         name = ".".join(filter(None, (variant, point)))
         if not CASE_NAME.fullmatch(name):
             raise document.error(f"a case would be called {name!r}, and a name has 64 letters at most")

@@ -40,6 +40,7 @@ from mrc_lab.experiments.files.field_types import (
     key,
     override_schema,
 )
+from mrc_lab.experiments.files.sizes import SizePoint
 from mrc_lab.experiments.files.tenants import TenantEntry, TenantPart
 from mrc_lab.experiments.files.workloads import MAX_QPS, Workload
 from mrc_lab.published import Curve, Number
@@ -393,6 +394,9 @@ class FilePart(CasePart):
         ListOf(AnyMapping()),
         "points, as message sizes: each is laid over every variant, which becomes a case variant.point",
         default=(),
+    )
+    sizes: tuple[Value, ...] = key(
+        ListOf(SizePoint()), "an axis of message sizes: bytes of a write, or of a collective's operation", default=()
     )
     expect: tuple[Expectation, ...] = key(ListOf(Section(Expectation)), "what is expected", default=())
     report: tuple[ReportedMetric, ...] = key(
