@@ -89,7 +89,7 @@ def _cost(controller: PathMapClient, transfer: Transfer) -> Iterator[Measurement
 
 
 def _cuts(controller: PathMapClient, transfer: Transfer) -> Iterator[Measurement]:
-    """Links of both kinds are cut and mended while data flows."""
+    """Cut and restore links of both kinds while data flows."""
     wrong: set[str] = set()
     for kind, links in (
         ("T0-T1 link cut", [f"t0-{n % 2}:t1-{n % 4}@p{n % 2}" for n in range(_CUTS)]),

@@ -2,7 +2,7 @@
 
 When every switch holds what it should, a line is written to the descriptor ``--ready-fd`` (and to standard output).
 If that does not come about in time, each problem is printed and the exit status is 1. On leaving, every
-fault is taken back, unless ``--keep-faults`` says otherwise. The file ``--fault-file`` tells the next controller of
+fault is taken back, unless ``--keep-faults`` says otherwise. The file ``--fault-file`` informs the next controller of
 those that are there still: it goes on with them with ``--keep-faults``, and else takes them back.
 """
 

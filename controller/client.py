@@ -289,7 +289,7 @@ class ControllerClient:
                 silent = f"has not finished in {timeout_s:g} s" if run_in_thread(call.done) else "does not answer now"
                 raise ControllerError(
                     f"The controller at {self._target} {silent}, but may go on with it:"
-                    " 'mrc fault list' shows what it has done, 'mrc doctor' what has died or is stopped."
+                    " 'mrc fault list' shows what it has done, 'mrc doctor' lists crashed and stopped processes."
                 ) from None
             with self._sentences():
                 raise
@@ -314,7 +314,7 @@ class ControllerClient:
     def _silent(self, details: str = "") -> str:
         where = f"The controller at {self._target}"
         if self._target.startswith("unix:"):
-            return f"{where} does not answer: is the fabric up? 'mrc doctor' tells what has died or is stopped."
+            return f"{where} does not answer: is the fabric up? 'mrc doctor' lists crashed and stopped processes."
         if self._tls_ca is None:
             return f"{where} does not answer: is it up, or does it want TLS (the file of its certificate)?"
         if any(word in details.lower() for word in ("ssl", "tls", "certificate", "handshake")):

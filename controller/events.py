@@ -1,4 +1,4 @@
-"""Events to subscribers: whoever does not keep up loses the newest, and learns how many.
+"""Events to subscribers: one that is too slow loses the newest, and learns how many.
 
 A subscriber has a queue of its own with room for so many events; publishing never waits for anybody.
 """

@@ -189,7 +189,7 @@ class FaultInjector:
         return await _to_its_end(self._clear(tuple(records)))
 
     async def repair(self, links: Iterable[str]) -> Cleared:
-        """Take every fault off some links, and take them up whoever took them down.
+        """Clear every fault on some links, and bring the links up whatever took them down.
 
         A fault stays on the others of its links. ControllerError if that is not possible: then everything stays.
         """
@@ -402,7 +402,7 @@ class FaultInjector:
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Carry out a change wholly, even if who asked for it goes away meanwhile: half a change would have no end."""
+    """Complete a change even if its client disconnects meanwhile: half a change would stay."""
     task = asyncio.create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be that nobody waits any more
     return await asyncio.shield(task)

@@ -1,4 +1,4 @@
-"""Notices when a link of the fabric loses or gets its carrier, whoever took it."""
+"""Reports when a link of the fabric loses or regains its carrier, whatever the cause."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ LARGEST_REQUEST = 1 << 20
 MAX_REQUESTS = 512  # at once, streams included
 _OPTIONS = (
     ("grpc.max_receive_message_length", LARGEST_REQUEST),
-    ("grpc.keepalive_time_ms", 10_000),  # a client whose machine has gone away ends its lease
+    ("grpc.keepalive_time_ms", 10_000),  # the lease of a client whose machine is gone ends
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.so_reuseport", 0),

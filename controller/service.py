@@ -211,7 +211,7 @@ class ControllerService(pb_grpc.ControllerServicer):
 
     @_streams
     async def HoldLease(self, request: pb.HoldLeaseRequest) -> AsyncGenerator[pb.Lease, None]:  # noqa: N802
-        """Until the client goes away; then its faults are cleared, unless it holds another lease."""
+        """Lasts until the client disconnects; then its faults are cleared, unless it holds another lease."""
         owner = request.owner
         if not owner:
             raise FabricError("a lease needs an owner")
@@ -283,7 +283,7 @@ class ControllerService(pb_grpc.ControllerServicer):
 
     @_streams
     async def WatchEvents(self, _request: pb.WatchEventsRequest) -> AsyncGenerator[pb.Event, None]:  # noqa: N802
-        """Events until the client goes away."""
+        """Events, until the client disconnects."""
         subscription = self._events.subscribe()
         try:
             while True:

@@ -5,7 +5,7 @@ slower token bucket there (tc-tbf(8)) has a short queue of its own and drops wha
 a hop further on, behind the switch's queue. BMv2's ports have a token bucket already, which then gets another rate.
 Delay takes netem (tc-netem(8)), which not every kernel has.
 
-A NIC's port is in its host's network namespace, which is found by the process that the run directory tells.
+A NIC's port is in its host's network namespace, which is found by the process id in the run directory.
 """
 
 from __future__ import annotations

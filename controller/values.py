@@ -1,4 +1,4 @@
-"""What the controller tells about switches, links and faults; the same values on both sides of its service."""
+"""Values that describe switches, links and faults, on both sides of the controller's service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carrier and existence of interfaces, as the kernel's routing netlink tells them.
+"""Carrier and existence of interfaces, as reported by the kernel's rtnetlink.
 
 A raw NETLINK_ROUTE socket joins the link group; its owner waits on it in a loop of its own. One full dump at the start
 (and after the kernel had to drop messages for us) gives the state, each later message a change. The kernel may hold

@@ -12,4 +12,4 @@ class FaultError(SimulationError, ValueError):
 
 
 class StalledError(SimulationError):
-    """The world has come to rest, and somebody still waits for something that can never happen."""
+    """No event is left in the world, but something still waits, and will wait forever."""

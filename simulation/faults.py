@@ -243,9 +243,9 @@ class Faults:
 
 
 def _expect_end(fault: Fault, end: int | None) -> None:
-    """FaultError for a fault with which a world never comes to rest."""
+    """Raises FaultError for a fault that would keep a world busy forever."""
     if isinstance(fault, Flap) and end is None:
         raise FaultError(
-            f"The world never comes to rest while {fault.link} flaps without an end: give the fault an end (until),"
+            f"The world never becomes idle while {fault.link} flaps without an end: give the fault an end (until),"
             " or run the world to a time or until a coroutine is done."
         )

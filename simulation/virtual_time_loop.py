@@ -78,10 +78,10 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
             self._selector.resting = None
 
     def run_task(self, task: asyncio.Future[T]) -> T:
-        """Run until `task` is done and return its result. StalledError when the world comes to rest before."""
+        """Run until `task` is done and return its result. Raises StalledError if no event is left before that."""
 
         def stalled() -> None:
-            raise StalledError("The world has come to rest, but a coroutine still waits: nothing will ever wake it.")
+            raise StalledError("No event is left, but a coroutine still waits: nothing will ever wake it.")
 
         self._selector.resting = stalled
         try:

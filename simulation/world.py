@@ -264,7 +264,7 @@ class SimulatedWorld:
         return None
 
     def _advance(self, name: str, deadline: int | None) -> bool:
-        """Run until the NIC has something to tell or `deadline` has come (see `mrc_host.verbs.local`)."""
+        """Run until the NIC has something to report or `deadline` has come (see `mrc_host.verbs.local`)."""
         node, provider = self._nics[name], self._providers[name]
 
         def announce() -> None:

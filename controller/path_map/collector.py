@@ -111,7 +111,7 @@ class _Session:
         )
 
     async def _follow(self, host: str) -> None:
-        """Ask one agent for its reports, for ever."""
+        """Fetch one agent's reports, forever."""
         agent = self._agents[host]
         while True:
             with contextlib.suppress(MrcError):

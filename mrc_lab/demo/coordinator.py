@@ -156,7 +156,7 @@ class Demo:
     # Results
 
     def _write(self, fabric: Fabric, folder: ResultFolder) -> bool:
-        """Everything into the result folder, and the summary to the console; tells whether all checks hold."""
+        """Write the result folder and print the summary; returns whether all checks passed."""
         try:
             outcomes = self._outcomes(fabric, folder.path)
             interrupted = self.interrupted_by is not None

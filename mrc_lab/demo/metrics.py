@@ -228,7 +228,7 @@ def _path_metrics(
 
 
 def _returned_at(history: Sequence[RankPathEvent], link_up_ns: int | None) -> float | None:
-    """How long (s) after the mending a path was in use again; None when it never was."""
+    """How long (s) after the link was restored a path was in use again; None if it never was."""
     if link_up_ns is None:
         return None
     usable_at_mending = True

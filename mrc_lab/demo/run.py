@@ -70,7 +70,7 @@ class DemoRun:
         self._cut: str | None = None
 
     async def run(self) -> RunRecord:
-        """Do it; the record tells how it went. Cancelling ends the run early and marks it interrupted."""
+        """Run, and record the results. Cancelling ends the run early and marks it interrupted."""
         server = RendezvousServer(self._job.world, self._on_report, self._on_leave)
         cpu_before = self._world.cpu_seconds()
         side_tasks = [asyncio.ensure_future(sample_idle(self.record.cpu_idle.append))]

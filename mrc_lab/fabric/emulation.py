@@ -41,7 +41,7 @@ class EmulatedWorld:
 
     @property
     def scratch(self) -> Path:
-        """A folder with a short path that goes away with the fabric."""
+        """A folder with a short path that is removed with the fabric."""
         return self.emulation.run.path
 
     @property

@@ -32,7 +32,7 @@ _AFTER = 3 * SECOND  # the map is watched on for this long after it is right, fo
 
 @dataclass(frozen=True, slots=True)
 class TrialScene:
-    """What is broken, and what should be said: names, each with the direction where there is one."""
+    """What is broken, and what should be named: names, each with the direction where there is one."""
 
     faults: tuple[Fault, ...]
     truth: dict[str, Direction]
@@ -191,10 +191,10 @@ def _lossy(kind: LinkKind, share: float) -> Make:
     return make
 
 
-def _switch(tier: Tier, silent: bool) -> Make:
+def _switch(tier: Tier, blackhole: bool) -> Make:
     def make(plan: FabricProbePlan, rng: random.Random) -> TrialScene:
         name = rng.choice([switch.name for switch in plan.fabric.switches if switch.tier is tier])
-        return TrialScene((Blackhole(name) if silent else PowerOff(name),), {name: Direction.BOTH})
+        return TrialScene((Blackhole(name) if blackhole else PowerOff(name),), {name: Direction.BOTH})
 
     return make
 
@@ -223,7 +223,7 @@ def _three_links(plan: FabricProbePlan, rng: random.Random) -> TrialScene:
 
 
 def _switch_and_link(plan: FabricProbePlan, rng: random.Random) -> TrialScene:
-    """A silent T1 and a T0-T1 link of the same plane that loses half."""
+    """A T1 that is a blackhole and a T0-T1 link of the same plane that loses half."""
     link = _link(plan, rng, LinkKind.T0_T1)
     t1 = rng.choice([s.name for s in plan.fabric.tier(Tier.T1, link.plane) if s.name != link.upper.node])
     return TrialScene((Blackhole(t1), Loss(link.name, 0.5)), {t1: Direction.BOTH, link.name: Direction.BOTH})
@@ -246,10 +246,10 @@ CASES = (
     TrialCase("T0-T1 link cut", _cut(UP), 10),
     TrialCase("T0-T1 link cut upward only", _one_way(UP, True), 10),
     TrialCase("T0-T1 link cut downward only", _one_way(UP, False), 10),
-    TrialCase("T0 dead", _switch(Tier.T0, False), 10),
-    TrialCase("T0 silent", _switch(Tier.T0, True), 10),
-    TrialCase("T1 dead", _switch(Tier.T1, False), 10),
-    TrialCase("T1 silent", _switch(Tier.T1, True), 10),
+    TrialCase("T0 powered off", _switch(Tier.T0, False), 10),
+    TrialCase("T0 blackhole", _switch(Tier.T0, True), 10),
+    TrialCase("T1 powered off", _switch(Tier.T1, False), 10),
+    TrialCase("T1 blackhole", _switch(Tier.T1, True), 10),
     TrialCase("NIC-T0 link loses 50 %", _lossy(NIC, 0.5), 20),
     TrialCase("NIC-T0 link loses 10 %", _lossy(NIC, 0.1), 30),
     TrialCase("NIC-T0 link loses 1 %", _lossy(NIC, 0.01), 180),
@@ -259,7 +259,7 @@ CASES = (
     TrialCase("one path loses all", _path, 20),
     TrialCase("T0-T1 link cut and NIC-T0 link loses 20 %", _two_links, 30),
     TrialCase("three T0-T1 links cut", _three_links, 15),
-    TrialCase("T1 silent and T0-T1 link loses 50 %", _switch_and_link, 30),
+    TrialCase("T1 blackhole and T0-T1 link loses 50 %", _switch_and_link, 30),
     TrialCase("no fault", _nothing, 300),
     TrialCase("every link loses 0.1 %", _noise, 300),
 )

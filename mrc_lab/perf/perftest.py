@@ -6,7 +6,7 @@
 
 The tools themselves (`mrc_host.tools`) take the agent's socket and a meeting point. Here a host's name stands for both:
 for the agent's socket after -d, which inside a host may be left out, and anywhere else for the point at which that
-host's server waits, a socket in the fabric's run directory. With several fabrics up, --fabric tells which is meant.
+host's server waits, a socket in the fabric's run directory. With several fabrics up, --fabric chooses one.
 """
 
 from __future__ import annotations

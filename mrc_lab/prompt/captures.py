@@ -117,6 +117,6 @@ def own_path(text: str) -> Path:
 
 
 def invoking_user() -> tuple[int, int] | None:
-    """User and group of whoever ran sudo."""
+    """User and group of the user who ran sudo."""
     user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     return (int(user), int(group)) if user.isdecimal() and group.isdecimal() else None

@@ -110,7 +110,7 @@ def ways(fabric: Fabric, source: str, destination: str, ask: Ask) -> Table:
 
 
 def _over(switches: Sequence[str]) -> str:
-    """The switches that tell a way from others: all but the T0s at its ends, unless there is only one."""
+    """The switches that identify a path: all but the T0s at its ends, unless there is only one."""
     between = switches[1:-1] or switches
     plane = between[0].partition("@")[2]
     return " ".join(name.partition("@")[0] for name in between) + f"@{plane}"

@@ -62,7 +62,7 @@ _KERNELS = (
 
 
 class Prompt(PerfCommands, CLI):  # type: ignore[misc]
-    """The prompt over a fabric that is up. `failed` tells whether any command has failed, or a process has died."""
+    """The prompt on a fabric that is up. `failed` is whether any command has failed, or a process has crashed."""
 
     prompt = "mrc> "
     identchars = f"{CLI.identchars}-@"  # so that the name of a switch is one word

@@ -65,7 +65,7 @@ def signals(reader: SwitchReader) -> Signals:
 
 
 def managed(switch: Switch, address: str, *, reset_peaks: bool) -> pb.Switch | None:
-    """What the switch's own service tells of it; None when it has none, as BMv2. ControllerError when it is silent."""
+    """Data of the switch's management service; None if it has none (BMv2). ControllerError if it does not answer."""
     return run_in_thread(lambda: _managed(switch, address, reset_peaks))
 
 
@@ -103,7 +103,7 @@ def queues(fabric: Fabric, switch: Switch, state: pb.Switch | None, counted: Sig
             head, tail = ["", ""], ["", ""]
     yield table
     if state is None:
-        yield "BMv2 does not tell the depth of its queues."
+        yield "BMv2 does not report the depth of its queues."
     ours = [f"{reason} {count}" for reason, count in counted.drops.items()]
     yield f"dropped by the P4 program: {', '.join(ours) or 'nothing'}"
     if state is not None:

@@ -1,7 +1,7 @@
 """What followed each fault, and why the rate came back when it did: from the recorded series and events alone.
 
 A repaired link is not used at once. Queue pairs that had taken paths out of use probe them and take them back only when
-probes are answered, and NICs have to learn that a port's link is up. So a report tells, for each fault, which paths and
+probes are answered, and NICs have to learn that a port's link is up. So a report shows, for each fault, which paths and
 ports were still out of use when it was repaired and until when, what throughput was meanwhile, and what happened
 between then and 95 % of the usual throughput. The usual one is the median over the time bins between the warm-up and
 the first fault; collectives have none, since they pause.
@@ -120,7 +120,7 @@ def _was_down(ports: Sequence[PortRecord], up: PortRecord, repaired: int) -> boo
 
 
 def _throughput(case: Case, recording: Recording, fault: FaultSpan, waited: int | None) -> Throughput | None:
-    """None for collectives, and where nothing tells what is usual."""
+    """The usual rate; None for collectives, and if it is not known."""
     if any(isinstance(tenant.workload, Ranks) for tenant in case.tenants):
         return None
     rates, begins, ends = recording.rates().sum(axis=1), recording.times[:-1], recording.times[1:]
@@ -158,7 +158,7 @@ def _counted(recording: Recording, counter: str, begin: int, end: int) -> int:
 
 
 def sentences(found: Aftermath, recording: Recording) -> Iterator[str]:
-    """What to tell of a fault, as plain text."""
+    """The text about a fault."""
     fault, rate = found.fault, found.throughput
     if rate is not None:
         yield f"Throughput was {show_rate(rate.usual)} before, {show_rate(rate.lowest)} at the lowest while it lasted."

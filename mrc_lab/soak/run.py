@@ -123,7 +123,7 @@ class Soak:
         killed = {name: self._kill(name) for name in kill.victims}
         await asyncio.sleep(kill.pause)
         for name, pid in killed.items():
-            await self._within(self._noticed(pid), f"the fabric's watch does not tell that {name} has died")
+            await self._within(self._noticed(pid), f"the fabric's watch did not report that {name} crashed")
         for name in kill.victims:
             await self._revive(name, kill.again)
 

@@ -48,7 +48,7 @@ class SweepRun:
 class Grid:
     """All runs of a sweep, and what tells it from another: its files, by name with a digest, and the keys it sets.
 
-    `notes` is what whoever wrote the files and settings should know, a sentence each.
+    `notes` are messages for the author of the files and settings.
     """
 
     runs: tuple[SweepRun, ...]

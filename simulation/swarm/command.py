@@ -28,7 +28,7 @@ from simulation.swarm.shrink import shrink
 from simulation.swarm.wall_time_limit import LONGEST_S, limited
 from topologies.faults import Fault
 
-_DIED = "the process died, with this run or another under way; a replay alone tells"
+_DIED = "the process crashed during this run or another one; only a replay can tell which"
 Result = tuple[int, "SwarmOutcome | None", str]  # the seed, its outcome, or what went wrong with running it
 
 
@@ -39,7 +39,7 @@ Result = tuple[int, "SwarmOutcome | None", str]  # the seed, its outcome, or wha
 )
 @click.option("--writes", "kept_writes", metavar="I,J", help="Keep only these of its writes.")
 @click.option("--seconds", type=float, default=60.0, show_default=True, help="How long to go on without --seed.")
-@click.option("--runs", type=int, help="Stop after so many runs.")
+@click.option("--runs", type=int, help="Stop after this number of runs.")
 @click.option("--first", type=int, default=1, show_default=True, help="First seed of a soak.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 @click.option("--shrink/--no-shrink", "shrinking", default=True, show_default=True, help="Cut failing plans down.")
@@ -71,7 +71,7 @@ def main(
 
 
 def _replay(scenario: Scenario) -> tuple[str, ...]:
-    """Run a plan and tell what came of it; its violations, of which an exception is one."""
+    """Run a plan and print the outcome; returns its violations, including exceptions."""
     try:
         with limited(LONGEST_S):
             outcome = run(scenario)

@@ -55,7 +55,7 @@ class DenylistChecker:
                 self._world.clock.at(end, self._change, denied, -1)
 
     def repeat(self, nic: str) -> None:
-        """The NIC has restarted: the controller tells it once more what is denied."""
+        """The NIC has restarted: the controller denies the paths again."""
         for route, count in self._denied.items():
             if route[0] == nic and count:
                 self._notify(route, True)

@@ -24,7 +24,7 @@ from simulation.world import SimulatedWorld, switch_drops
 from topologies.faults.delay import Delay
 from topologies.faults.reordering import Reordering
 
-REST: Final = 5_000_000_000  # ns in which a world must come to rest
+REST: Final = 5_000_000_000  # ns in which a world must become idle
 _IMPOSSIBLE: Final = ("no_pipeline", "bad_priority", "no_group", "no_session", "loop_limit", "assertion")
 
 

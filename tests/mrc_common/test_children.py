@@ -72,7 +72,7 @@ def test_asynchronous_children_too(trap: Path):
 def test_workers_of_sweeps_and_of_the_paper_too(trap: Path, tmp_path: Path):
     """A worker looks a function up where its parent does, which is not in the current folder."""
     assert [outcome.lost for outcome in over_processes(runs(1, 2), 2, record)] == ["", ""]
-    outcomes = list(reproduction._run_all([Path("no.yaml"), Path("none.yaml")], tmp_path, "sim", 1, 2))
+    outcomes = list(reproduction._run_all([(Path("no.yaml"), 1), (Path("none.yaml"), 1)], tmp_path, "sim", 2))
     assert all("no.yaml" in one.problem or "none.yaml" in one.problem for one in outcomes), outcomes
     assert not trap.exists(), trap.read_text()
 

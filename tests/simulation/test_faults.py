@@ -175,7 +175,7 @@ def test_links_that_flap_at_random_do_so_each_for_itself(world):
 
 def test_a_world_with_a_flap_without_end_is_not_run_to_rest(world):
     number = world.faults.flap("h1@p0", down=10 * US, up=20 * US, at=5 * US)
-    with pytest.raises(FaultError, match="never comes to rest while h1@p0 flaps without an end: give the fault an end"):
+    with pytest.raises(FaultError, match="never becomes idle while h1@p0 flaps without an end: give the fault an end"):
         world.run()
     assert world.now == 0
     world.faults.clear(number)

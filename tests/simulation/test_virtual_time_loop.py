@@ -81,7 +81,7 @@ def test_waiting_for_what_never_comes_is_reported(loop):
     async def main():
         await loop.create_future()
 
-    with pytest.raises(StalledError, match="come to rest"):
+    with pytest.raises(StalledError, match="No event is left"):
         loop.run_task(loop.create_task(main()))
 
 

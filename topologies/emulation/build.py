@@ -62,7 +62,7 @@ Companion = Callable[[RunDirectory, str], Command]
 class Emulation:
     """A fabric that is up. `phases` says how many seconds each part of the bring-up took, `bring_up_s` the whole.
 
-    `watch` tells when one of its processes dies; only while the fabric comes up there is none.
+    `watch` reports crashes of its processes; it is None only while the fabric comes up.
     """
 
     fabric: Fabric
@@ -103,7 +103,7 @@ class Emulation:
 
         The controller programs a switch that is back by itself; queue pairs of an agent are gone with it. Raises
         :class:`ProcessError` when there is no such process, or when it does not get ready: then it is ended again.
-        Without `wait` the watch tells of one that fails.
+        Without `wait`, the watch reports a failure.
         """
         before = self.children.get(name)
         if before is None:

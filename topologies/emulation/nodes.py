@@ -89,7 +89,7 @@ class FabricSwitch(ShellNode, Switch):  # type: ignore[misc]
             interface.ifconfig("up")
 
     def stop(self, deleteIntfs: bool = False) -> None:  # noqa: N803
-        """Take all ports down: to its neighbours the switch is dead."""
+        """Take all ports down, as if the switch were powered off."""
         for interface in self.intfList():
             interface.ifconfig("down")
 

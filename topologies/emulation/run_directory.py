@@ -191,7 +191,7 @@ class RunDirectory:
             os.close(descriptor)
 
     def owner(self) -> int | None:
-        """Process id of whoever holds the lock, None if nobody does."""
+        """Id of the process that holds the lock, or None."""
         lock = self.path / "lock"
         try:
             with lock.open() as stream:

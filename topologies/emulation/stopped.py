@@ -1,4 +1,4 @@
-"""Processes of a fabric that are stopped (SIGSTOP, Ctrl-Z, a debugger): alive, so no watch tells of them, but deaf.
+"""Processes of a fabric that are stopped (SIGSTOP, Ctrl-Z, a debugger): alive, so no watch reports them, but deaf.
 
 Whoever asks one waits until time is up and learns no reason. The kernel knows: state T or t in ``/proc/PID/stat``
 (proc(5)).

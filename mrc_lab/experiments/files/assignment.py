@@ -21,7 +21,7 @@ from mrc_lab.experiments.files.renamed_keys import current_key
 class Assignment:
     """A dotted key with one value or more. `texts` are the values as they were written.
 
-    `note` is what whoever wrote it should know, a sentence or nothing.
+    `note` is a message for the author of the file, or empty.
     """
 
     key: str

@@ -29,7 +29,7 @@ _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # but newli
 class Value:
     """A piece of a document. `key` is its dotted name from the top, empty for the whole.
 
-    `notes` is what whoever wrote a whole document should know, a sentence each.
+    `notes` are messages for the author of the document.
     """
 
     node: yaml.Node

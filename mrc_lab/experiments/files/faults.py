@@ -35,7 +35,7 @@ _WHEN: dict[str, tuple[FieldType, str]] = {
 class PlannedFault:
     """A fault from `at` to `until` (None: to the end of the run), ns from the beginning; `line` is its in the file.
 
-    `note` is what whoever wrote it should know, a sentence or nothing.
+    `note` is a message for the author of the file, or empty.
     """
 
     fault: Fault

@@ -485,7 +485,7 @@ class Experiment:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the author of the file should know, one sentence each."""
+        """Messages for the author of the file."""
         notes = (*self.key_notes, *(fault.note for case in self.cases for fault in case.faults))
         return tuple(dict.fromkeys(filter(None, notes)))
 

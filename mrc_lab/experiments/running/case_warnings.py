@@ -4,7 +4,7 @@ A path that a fault has taken out of use is probed: `probe_interval` after it we
 fault is over until `probe_successes` probes in a row were answered, `probe_interval` apart. While probes are lost, up
 to four times `probe_timeout` passes between two of them (mrc_host/transport/bad_paths.py). A fault that is shorter, or
 a run that ends before, shows the probes and not the fault. Links of NICs are left out: a NIC sees the carrier of its
-own ports, tells its peers, and needs no probes.
+own ports, notifies its peers, and needs no probes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The backend of emulation: real processes on a scaled fabric, the monotonic clock.
 
-Rates and times are the file's divided and multiplied by a factor (`scaling`), which reports tell. Faults go through the
+Rates and times are the file's divided and multiplied by a factor (`scaling`), which reports show. Faults go through the
 controller. Whether the run can be trusted is watched meanwhile (`fidelity`), and it ends at once when a process of the
 fabric dies.
 """
@@ -157,7 +157,7 @@ class EmulatedBackend:
         return machine_delays.read(self.fabric, emulation.switches_address, sockets, measure=measure)
 
     def run(self, job: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end. ExperimentError, at once, when a process of the fabric dies."""
+        """Run a coroutine to its end. Raises ExperimentError as soon as a process of the fabric crashes."""
 
         async def prepared() -> T:
             await self._watch.prepare()

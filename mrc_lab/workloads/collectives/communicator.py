@@ -1,7 +1,7 @@
 """One rank's membership in a group that does collective operations, in the manner of an NCCL communicator.
 
 Joining creates, on the rank's NIC, one region of registered memory, one completion queue and the queue pairs of each
-stream; the ranks tell each other their addresses over an :class:`Exchange` and connect. From then on operations need
+stream; the ranks exchange their addresses over an :class:`Exchange` and connect. From then on operations need
 only the fabric. A coroutine in the background takes completions from the queue and hands each to its stream.
 
 Operations are collective: every rank calls the same ones, in the same order, with arguments that fit. Arrays are

@@ -1,4 +1,4 @@
-"""What a communicator has on each NIC: the plan all ranks share, what one rank makes, and what it tells of it."""
+"""What a communicator has on each NIC: the plan all ranks share, what one rank creates, and what it publishes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Resources:
 
     @property
     def card(self) -> Card:
-        """What to tell the others."""
+        """The addresses for the other ranks."""
         info = self.region.info
         addresses = (
             {peer: [pair.address for pair in some] for peer, some in pairs.items()}

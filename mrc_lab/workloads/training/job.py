@@ -1,4 +1,4 @@
-"""What the coordinator tells every worker, as one JSON file: the plan, the transport, and what to verify and report."""
+"""The coordinator's job file for every worker, in JSON: the plan, the transport, and what to verify and report."""
 
 from __future__ import annotations
 

@@ -316,7 +316,7 @@ def test_bmv2_has_no_depths_but_counts(at: Session, switch: pb.Switch, monkeypat
     lines = at.says("queues t0-0@p0").splitlines()
     assert lines[2].split() == ["1", "h1@p0", "5", "0"]
     assert lines[3].split() == ["2", "h2@p0", "0", "6"]
-    assert "BMv2 does not tell the depth of its queues." in lines
+    assert "BMv2 does not report the depth of its queues." in lines
 
 
 def test_all_reduce_is_the_tool_with_one_size(at: Session, monkeypatch: pytest.MonkeyPatch) -> None:

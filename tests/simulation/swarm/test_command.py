@@ -74,7 +74,7 @@ def test_a_process_that_dies_does_not_end_the_soak(monkeypatch):
     monkeypatch.setattr(command, "run", dying)
     result = invoke("--runs", "9")
     assert result.exit_code == 1
-    assert "seed 3 FAILED: the process died" in result.output
+    assert "seed 3 FAILED: the process crashed" in result.output
     assert "9 runs" in result.output
 
 
