@@ -15,7 +15,7 @@ from mrc_lab.reports.published import Standing
 Row = Mapping[str, Any]
 _GOOD = {standing.value for standing in Standing if standing.good}
 NO_FILE = "No experiment file measures this."
-NOT_RUN = "This size or flow is not in our run."
+NOT_RUN = "Not in our run; its section says what is left out."
 UNEXPLAINED = "Not explained yet."
 
 
