@@ -26,6 +26,7 @@ from mrc_lab.experiments.files.tenants import transport_of
 # What lies beside the folders of the variants in a result (mrc_lab.reports.result_folder).
 FILES = frozenset({"experiment.yaml", "summary.json", "run.json", "report.html", "together", "published"})
 EITHER = (("workload", "workloads"), ("workloads", "workload"))  # a variant with one has not the other
+MAX_CASES = 1000  # of variants and points together
 CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -81,6 +82,8 @@ def _cases(file: FilePart, document: Value) -> list[Case]:
         raise document.items()["sizes"].error("is an axis too: give axis or sizes")
     if not variants and not points:
         return [_case(ONLY, Value(base, document.source))]
+    if len(variants) * len(points) > MAX_CASES:
+        raise document.error(f"has {len(variants)} variants and {len(points)} points: {MAX_CASES} cases are the most")
     cases: list[Case] = []
     for variant, point in itertools.product(variants or [""], points or [""]):
         node = base

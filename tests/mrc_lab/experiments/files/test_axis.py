@@ -48,3 +48,11 @@ def test_what_is_wrong_with_it(before, after, problem):
         text = text.replace("name: 1M", "name: 4K")
     with pytest.raises(FileError, match=problem):
         load_text(text)
+
+
+def test_more_cases_than_anyone_means_are_refused_at_once():
+    text = AXIS[: AXIS.index("variants:")]
+    for name in ("variants", "axis"):
+        text += f"{name}:\n" + "".join(f"  - {{name: {name[0]}{number}}}\n" for number in range(40))
+    with pytest.raises(FileError, match="40 variants and 40 points: 1000 cases are the most"):
+        load_text(text)
