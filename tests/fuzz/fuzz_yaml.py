@@ -10,6 +10,7 @@ import re
 import time
 from pathlib import Path
 
+import examples
 import mrc_lab.paper
 from mrc_lab.experiments.files import FileError, load_text
 
@@ -21,11 +22,39 @@ WORDS = (
 )  # fmt: skip
 
 
+TENANTS = """\
+fabric: {planes: 2, pods: 2, t0: 2, t1: 2, t2: 2, hosts: 8, pfc: yes,
+  links: {t1-t2: {rate: 50G, delay: 5us}, "t0-0:t1-1@p0": missing}}
+duration: 200us
+measure: {queues: yes}
+transport: {qps: 2, settings: {probe_successes: 1}}
+workloads:
+  - {name: web, kind: write_bw, pairs: [h1>h5, {pair: h2>h6, message: 4K, qps: 3, start: 10us}], start: 20us}
+  - {name: ai, kind: training, steps: 1, gradients: 64K, compute: 10us, hosts: [h1, h2], jitter: 10%,
+     transport: {type: rc, qps: 1}, stragglers: {hosts: h2, slowdown: 1.5, share: 50%}}
+variants:
+  - {name: a, workloads: [{name: web, transport: {evs: 1}}]}
+  - {name: b, workloads: [{name: new, kind: incast, target: h1, sources: "h[3-8]", starts: [1us, 2us]}]}
+report:
+  - {metric: queue_depth, of: {link: "h*@p0<", over_links: sum, statistic: p99}}
+  - {metric: throughput, of: {tenant: web}}
+"""
+SIZES = """\
+fabric: {hosts: 4, t0: 2, t1: 2}
+duration: 200us
+workload: {kind: write_bw, pairs: h1>h3}
+sizes: [4K, 64K, 1M]
+variants: [{name: mrc}, {name: ring, workload: {kind: collective, operation: all_reduce, bytes: 8K, compute: 5us}}]
+"""
+
+
 class Fuzzer:
-    """Begins from the files of the published experiments."""
+    """Begins from the files of the published experiments and examples, and from two that use what they do not."""
 
     def __init__(self) -> None:
-        self._seeds = [path.read_text("utf-8") for path in sorted(Path(mrc_lab.paper.__path__[0]).glob("*.yaml"))]
+        folders = Path(mrc_lab.paper.__path__[0]), Path(examples.__path__[0])
+        published = [path.read_text("utf-8") for folder in folders for path in sorted(folder.glob("*.yaml"))]
+        self._seeds = [*published, *[TENANTS, SIZES] * (len(published) // 4)]
 
     def case(self, chance: random.Random) -> None:
         text = self._text(chance)
