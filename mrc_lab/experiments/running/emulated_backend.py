@@ -17,6 +17,7 @@ import numpy as np
 
 from controller.client import ControllerClient
 from controller.fault_impairments import impairments_of
+from controller.fault_registry import MAX_FAULTS
 from mrc_host import verbs
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
@@ -196,8 +197,15 @@ def check(case: Case, scale: float) -> None:
                 f"{case_prefix(case.name)}emulated links have no propagation delay, but fabric.links gives {links} one",
                 "Use --backend sim, or the fault delay where the kernel has netem.",
             )
+    if len(case.faults) > MAX_FAULTS:
+        raise ExperimentError(
+            f"{case_prefix(case.name)}there are {len(case.faults)} faults, but the controller of an emulated fabric"
+            f" takes {MAX_FAULTS}",
+            "Leave some out, or use --backend sim.",
+        )
+    fabric = scaled_fabric(case, scale)
     for fault in case.faults:
-        _check_fault(fault, scaled_fabric(case, scale), scale)
+        _check_fault(fault, fabric, scale)
     seconds = case.duration / 1e9 / scale
     if seconds > LONGEST_S:
         raise ExperimentError(
@@ -208,7 +216,8 @@ def check(case: Case, scale: float) -> None:
 
 def losing_switches(fabric: Fabric, faults: Sequence[Fault]) -> tuple[str, ...]:
     """Switches whose P4 program makes some of the faults, and so counts what they lose."""
-    return tuple(fault_entries(fabric, [entry for fault in faults for entry in impairments_of(fabric, fault).entries]))
+    each = (fault_entries(fabric, impairments_of(fabric, fault).entries) for fault in faults)
+    return tuple(dict.fromkeys(switch for entries in each for switch in entries))
 
 
 def _check_fault(planned: PlannedFault, fabric: Fabric, scale: float) -> None:

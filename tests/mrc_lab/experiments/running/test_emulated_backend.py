@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from controller.fault_registry import MAX_FAULTS
 from controller.values import Count, FaultRecord, PortCounters, SwitchCounters
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
@@ -15,6 +16,7 @@ from topologies.faults.controller_down import ControllerDown
 from topologies.faults.delay import Delay
 from topologies.faults.flap import Flap
 from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
 from topologies.faults.power_off import PowerOff
 from topologies.faults.reordering import Reordering
 
@@ -116,10 +118,26 @@ def test_a_flap_that_is_too_fast_for_links_here_is_refused(monkeypatch):
         emulated_backend.check(case, scaling.scale_of([case]))
 
 
+def test_more_faults_than_the_controller_takes_are_refused_before_anything_starts():
+    many = tuple(planned(Loss("h1@p0", 0.1)) for _ in range(MAX_FAULTS))
+    case = replace(case_of(WRITE), faults=many)
+    emulated_backend.check(case, scaling.scale_of([case]))
+    with pytest.raises(
+        ExperimentError, match="there are 1001 faults, but the controller of an emulated fabric takes 1000"
+    ):
+        emulated_backend.check(replace(case, faults=(*many, planned(Loss("h1@p0", 0.1)))), 1e-3)
+
+
 def test_a_run_that_would_last_too_long_is_refused(monkeypatch):
     monkeypatch.setattr(scaling, "carried_rate", lambda hosts, planes: 10_000_000)
     with pytest.raises(ExperimentError, match="would last 1000 s"):
         emulated_backend.check(case_of(WRITE, duration="100ms"), 1e-4)
+
+
+def test_losses_on_paths_that_need_not_fit_a_switch_together_are_looked_at_one_by_one():
+    """Faults of a run that come one after the other."""
+    fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=64)
+    assert emulated_backend.losing_switches(fabric, [PathLoss(0), PathLoss(1)]) == ("t0-0@p0", "t0-1@p0")
 
 
 def stage_of(fabric):
