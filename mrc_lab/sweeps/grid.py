@@ -13,7 +13,7 @@ import yaml
 
 from mrc_lab.errors import ExperimentError, FileError
 from mrc_lab.experiments.files import sizes
-from mrc_lab.experiments.files.assignment import Assignment, assign, holds, parse_assignment
+from mrc_lab.experiments.files.assignment import Assignment, assign, holds, numbered_key, parse_assignment
 from mrc_lab.experiments.files.document import Value, parse
 from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.loader import EITHER, load_document, read_text
@@ -98,6 +98,11 @@ def _points(
 ) -> tuple[str, list[tuple[tuple[tuple[str, str], ...], str]]]:
     """Name of the file's experiment and, for every combination, the settings and the text with them laid in."""
     _check_variants(document, assignments)
+    places: dict[str, str] = {}
+    for assignment in assignments:
+        other = places.setdefault(numbered_key(document.node, assignment.key), assignment.key)
+        if other != assignment.key:
+            raise FileError(f"--set {other} and --set {assignment.key} are one key: put all its values behind one")
     points = []
     name = ""
     for choice in itertools.product(*(range(len(assignment.values)) for assignment in assignments)):

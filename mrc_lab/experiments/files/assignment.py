@@ -56,6 +56,21 @@ def assign(document: Value, key: str, node: yaml.Node) -> Value:
     return Value(_assigned(document, key.split("."), node), document.source, notes=document.notes)
 
 
+def numbered_key(node: yaml.Node, key: str) -> str:
+    """The key with numbers for names of list elements, so that a place has one key."""
+    names = []
+    for name in key.split("."):
+        if isinstance(node, yaml.SequenceNode):
+            known = list(map(name_of, node.value))
+            name = str(known.index(name)) if name in known else name
+            number = int(name) if name.isdecimal() else len(known)
+            node = node.value[number] if number < len(known) else yaml.ScalarNode("", "")
+        elif isinstance(node, yaml.MappingNode):
+            node = next((value for known, value in node.value if known.value == name), yaml.ScalarNode("", ""))
+        names.append(name)
+    return ".".join(names)
+
+
 def holds(node: yaml.Node, key: str) -> bool:
     """Whether a document says something at `key`, or puts something without that key in the place of a section."""
     for name in key.split("."):

@@ -173,6 +173,8 @@ def test_a_sweep_sets_keys_of_tenants_by_number_and_by_name(tmp_path: Path):
     ]  # fmt: skip
     with pytest.raises(FileError, match=r"workloads.al: is not a place in the list: it has 2 .* called web, ai"):
         make_grid([file], ["workloads.al.message=4K"], [1])
+    with pytest.raises(FileError, match=r"workloads\.0\.message and --set workloads\.web\.message are one key"):
+        make_grid([file], ["workloads.0.message=4K", "workloads.web.message=8K"], [1])
     changes = "variants: [{name: a}, {name: b, workloads: [{name: web, message: 2K}]}]"
     file.write_text(TWO + changes)
     assert len(make_grid([file], ["workloads.ai.transport.qps=1,3"], [1]).runs) == 2
