@@ -10,8 +10,10 @@ One controller serves all traffic to one destination, over all paths. Each SACK 
 * mark, delay below target: leave the window alone, since the load balancer is about to avoid the path.
 
 Growth is accumulated and applied every few packets. Trims and losses subtract their bytes from the window. Once per
-period (base RTT plus target delay), if there were trims or losses or the delay is extreme, and little arrived, *quick
-adaptation* sets the window to what did arrive, and ignores marks from before that. A SACK from a receiver that asks for
+period (base RTT plus target delay), if there were trims or losses or the delay is extreme, and little of the window
+arrived, *quick adaptation* sets the window to what did arrive, and ignores marks from before that. The fair increase
+halves with each period of trims or losses and comes back without: nothing marks at the last hop, so only this keeps an
+incast of many from overflowing it each round trip. A SACK from a receiver that asks for
 less causes no growth; ``receiver_limit`` decides how much less its queue pair gets.
 
 ``NsccParameters.for_line`` derives every constant from line rate, base RTT and MTU; an ``NsccProfile`` replaces single
@@ -40,7 +42,7 @@ class NsccParameters:
     `max_cwnd` is also the initial window. Per round trip the window grows by `fi` bytes in the fair case, and by
     `alpha` bytes per ns below target in the proportional one. `fi_scale` is the fast increase in bytes per byte
     received. `gamma` weighs the excess delay in a decrease, and `max_md_jump` is the smallest factor that one decrease
-    applies. `eta` is added once per `adjust_period_threshold`. Quick adaptation requires that fewer than max_cwnd >>
+    applies. `eta` is added once per `adjust_period_threshold`. Quick adaptation requires that fewer than cwnd >>
     `qa_gate` bytes arrived, and a trim, a loss or a delay above `qa_threshold`. Raises InvalidArgumentError for a value
     out of range.
     """
@@ -145,6 +147,7 @@ class Nscc(CongestionControl):
         "_clear",
         "_congested",
         "_decreased_at",
+        "_fair_increase",
         "_fast",
         "_gathered",
         "_ignored",
@@ -172,6 +175,7 @@ class Nscc(CongestionControl):
         self._average_delay = 0.0
         self._average_at = 0
         self._decreased_at = -_NEVER
+        self._fair_increase = parameters.fi  # bytes a round trip
         # quick adaptation
         self._period = parameters.base_rtt + parameters.target_delay
         self._period_start = -_NEVER
@@ -223,7 +227,7 @@ class Nscc(CongestionControl):
             return
         elif delay >= p.target_delay:
             self._leave_fast()
-            self._increase += p.fi * received
+            self._increase += self._fair_increase * received
         elif not self._fast_increase(received, delay):
             self._increase += p.alpha * received * (p.target_delay - delay)
         if self._gathered > p.adjust_bytes_threshold or now - self._adjusted_at >= p.adjust_period_threshold:
@@ -285,22 +289,24 @@ class Nscc(CongestionControl):
     def _quick_adapt(self, marked: bool, late: bool, now: int) -> bool:
         """Whether the window was just adapted to what arrived, or the mark is from before the last adaptation."""
         p = self._p
-        if p.disable_qa:
-            return False
-        if not marked or self._ignored >= self._to_ignore:
+        ignored = marked and self._ignored < self._to_ignore
+        if not ignored:
             elapsed = now - self._period_start
             if elapsed < self._period:
                 return False
             # After a pause the bytes achieved mean nothing: start measuring again.
+            lasting = elapsed < 2 * self._period
             adapt = (
-                (late or self._congested)
-                and elapsed < 2 * self._period
-                and self._achieved < self.max_window >> p.qa_gate
+                not p.disable_qa
+                and lasting
+                and (late or self._congested)
+                and self._achieved < self.cwnd >> p.qa_gate
             )
             if adapt:
                 self.cwnd = max(self._achieved, p.mtu)
                 self._to_ignore = self.inflight
                 self._ignored = 0
+            self._fit_fair_increase(lasting)
             self._period_start = now
             self._achieved = 0
             self._congested = False
@@ -309,6 +315,16 @@ class Nscc(CongestionControl):
         self._increase = 0.0
         self._gathered = 0
         return True
+
+    def _fit_fair_increase(self, lasting: bool) -> None:
+        """Halve the fair increase after a period with trims or losses, double it after one without."""
+        p = self._p
+        if not lasting:
+            self._fair_increase = p.fi
+        elif self._congested:
+            self._fair_increase = max(self._fair_increase / 2, min(p.eta, p.fi))
+        else:
+            self._fair_increase = min(self._fair_increase * 2, p.fi)
 
     def _decrease(self, now: int) -> None:
         p = self._p
