@@ -47,7 +47,7 @@ _REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`step` says how sizes grow; `fabric` is None for the only one that is up; `hosts` None for all of them."""
+    """`step` is how sizes grow; `fabric` is None for the only one that is up, `hosts` None for all hosts."""
 
     plan: PerfPlan
     step: str
@@ -57,7 +57,7 @@ class Options:
 
 
 def parse(case: str, arguments: Sequence[str]) -> Options:
-    """Options of ``<case>_perf``; ends the program with status 2 and one sentence when they make no sense."""
+    """Options of ``<case>_perf``; ends the program with status 2 and a message if they are invalid."""
     flags = parser(case)
     given = flags.parse_args(arguments)
     step = f"{given.stepfactor}(factor)" if given.stepfactor else f"{given.stepbytes}(bytes)"

@@ -29,18 +29,18 @@ from topologies.errors import FabricError
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--seed", type=int, help="Decides failures and data (default: a new one, printed).")
+@click.option("--seed", type=int, help="Seed for failures and data (default: random, printed).")
 @click.option(
-    "--seconds", type=click.FloatRange(1), default=300.0, show_default=True, help="How long processes are killed."
+    "--seconds", type=click.FloatRange(1), default=300.0, show_default=True, help="Duration of the test in seconds."
 )
-@click.option("--hosts", type=click.IntRange(2), default=4, show_default=True, help="Each writes to the next.")
-@click.option("--rate", default="10M", show_default=True, help="Of every link.")
+@click.option("--hosts", type=click.IntRange(2), default=4, show_default=True, help="Hosts; each writes to the next.")
+@click.option("--rate", default="10M", show_default=True, help="Rate of every link.")
 @click.option(
     "--switch",
     type=SwitchChoice((SwitchKind.EMBEDDED, SwitchKind.EMBEDDED_PER_PROCESS)),
     default=switch_kind.DEFAULT,
     show_default=True,
-    help="Switches in one process, or each in its own.",
+    help="Switches in one process, or one process each.",
 )
 @click.option("--fabric", "--name", "names", multiple=True, help="Name of the fabric. [default: soak]")
 def main(seed: int | None, seconds: float, hosts: int, rate: str, switch: str, names: tuple[str, ...]) -> None:

@@ -35,14 +35,14 @@ Result = tuple[int, "SwarmOutcome | None", str]  # the seed, its outcome, or wha
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--seed", type=int, help="Replay this seed.")
 @click.option(
-    "--faults", "kept_faults", metavar="I,J", help="Keep only these of its faults (by position; '' for none)."
+    "--faults", "kept_faults", metavar="I,J", help="With --seed: only these faults (by position; '' for none)."
 )
-@click.option("--writes", "kept_writes", metavar="I,J", help="Keep only these of its writes.")
-@click.option("--seconds", type=float, default=60.0, show_default=True, help="How long to go on without --seed.")
+@click.option("--writes", "kept_writes", metavar="I,J", help="With --seed: only these writes.")
+@click.option("--seconds", type=float, default=60.0, show_default=True, help="Duration without --seed.")
 @click.option("--runs", type=int, help="Stop after this number of runs.")
 @click.option("--first", type=int, default=1, show_default=True, help="First seed of a soak.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
-@click.option("--shrink/--no-shrink", "shrinking", default=True, show_default=True, help="Cut failing plans down.")
+@click.option("--shrink/--no-shrink", "shrinking", default=True, show_default=True, help="Reduce failing scenarios.")
 def main(
     seed: int | None,
     kept_faults: str | None,
@@ -106,7 +106,7 @@ def describe(scenario: Scenario) -> None:
 
 
 def _unusual(attributes: QpAttributes) -> str:
-    """The attributes that are not as they are by default."""
+    """The attributes that differ from their defaults."""
     usual = QpAttributes()
     names = (field.name for field in fields(attributes))
     return " ".join(f"{name}={getattr(attributes, name)}" for name in names if _differs(attributes, usual, name))

@@ -10,4 +10,4 @@ from topologies.faults.kind import Backend, Fault, kind
 @kind(old=("controller_gone",), backends=(Backend.SIMULATION,))
 @dataclass(frozen=True, slots=True)
 class ControllerDown(Fault):
-    """Nobody can write tables. Static entries stay, so traffic does not notice."""
+    """No client can write tables. Static entries stay, so traffic is not affected."""

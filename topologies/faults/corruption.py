@@ -11,7 +11,7 @@ from topologies.faults.parameters import link, share, towards
 @kind(word="corrupt")
 @dataclass(frozen=True, slots=True)
 class Corruption(Fault):
-    """One bit of a frame is flipped, unnoticed by the FCS."""
+    """One bit of a frame is flipped without the FCS detecting it."""
 
     link: str = link()
     probability: float = share("probability for a frame", "0.1%", "1%")

@@ -33,7 +33,7 @@ class _Rhythm:
 )
 @dataclass(frozen=True, slots=True)
 class Flap(Fault):
-    """Links go down and up in turn, beginning with down; with `random` each in its own time, else together."""
+    """Links go down and up alternately, starting with down: together, or with `random` each at its own times."""
 
     link: str = link()
     down: int = time("how long they are down each time", "5ms")
@@ -42,6 +42,6 @@ class Flap(Fault):
     seed: int = whole("what random times are drawn from, in simulation besides the run's own seed", "7", default=0)
 
     def wait(self, down: bool, chance: Random) -> int:
-        """How long links stay as they are now, in ns."""
+        """How long links keep their current state, in ns."""
         mean = self.down if down else self.up
         return max(1, round(chance.expovariate(1.0) * mean)) if self.random else mean

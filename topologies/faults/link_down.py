@@ -11,7 +11,7 @@ from topologies.faults.parameters import link, towards
 @kind(word="down")
 @dataclass(frozen=True, slots=True)
 class LinkDown(Fault):
-    """Both ends lose their carrier; with `towards` one direction lets nothing through and neither end notices."""
+    """Both ends lose their carrier; with `towards` one direction drops everything and neither end notices."""
 
     link: str = link()
     towards: str | None = towards()

@@ -21,7 +21,7 @@ class _Path:
 @kind(word="path", spelling=Spelling(_Path, ("ev",), lambda path: {"ev": entropy_value(path.plane, path.uplink)}))
 @dataclass(frozen=True, slots=True)
 class PathLoss(Fault):
-    """Frames on the path of one entropy value are lost at random, those between some hosts only if any are named."""
+    """Frames on the path of one entropy value are lost at random, optionally only those between given hosts."""
 
     ev: int = whole("entropy value of the path", "0x402", high=(1 << 32) - 1)
     probability: float = share("probability for a frame", "100%", "10%", default=1.0)

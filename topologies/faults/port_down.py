@@ -12,7 +12,7 @@ from topologies.faults.parameters import node, whole
 @kind()
 @dataclass(frozen=True, slots=True)
 class PortDown(Fault):
-    """A port goes down, and with it its link."""
+    """A port and its link go down."""
 
     node: str = node()
     port: int = whole("its port: of a switch from 1, of a host its plane", "1", high=(1 << 32) - 1)

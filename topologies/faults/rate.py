@@ -11,7 +11,7 @@ from topologies.faults.parameters import link, rate, towards
 @kind()
 @dataclass(frozen=True, slots=True)
 class Rate(Fault):
-    """A link becomes slower than its ends believe; one that is slower anyway stays as it is."""
+    """A link becomes slower than its ends assume; a link that is slower already is not changed."""
 
     link: str = link()
     rate: int = rate("the lower rate", "2M", "10M")
