@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -62,6 +63,7 @@ MAX_MEMORY = 8 << 30
 _UNITS = {"rate": units.RATE, "time": units.TIME, "share": units.SHARE, "count": units.SHARE, "size": units.SIZE}
 
 
+@functools.lru_cache(maxsize=4)  # the cases of a file mostly share one, and every check of them asks for it
 def build_fabric(part: FabricPart, name: str = "experiment") -> Fabric:
     """The fabric that a file describes; FabricError when it cannot be."""
     queues = QueueProfile(**{"pfc": part.pfc, **dict(part.queues)})  # type: ignore[arg-type]
