@@ -1,8 +1,8 @@
-"""Timers that fit a fabric of microseconds.
+"""Timers and windows that fit a fabric of microseconds, or of long links.
 
 The NIC's own defaults suit emulation, where a round trip takes a millisecond. Here they follow from the fabric: its
-longest round trip without queues, and how long a full switch queue takes to drain. Only times and windows are scaled;
-every other setting stays what the fabric says.
+longest round trip without queues, and how long a full switch queue takes to drain. Only times and windows are scaled,
+the range of PSNs among them; every other setting stays what the fabric says.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mrc_host.config import TransportSettings
+from mrc_host.transport.psn_range import mpr_for
 from mrc_host.values import QpAttributes
 from topologies.fabric import Fabric
-from topologies.round_trip import FRAME, base_round_trip, serialization
+from topologies.round_trip import FRAME, bandwidth_delay_product, base_round_trip, serialization
 
 _TICK = 1024  # ns, unit of the ACK timeout
 _LONGEST = 3600 * 10**9  # ns that a timer may have; only links of some kb/s ask for more
@@ -24,12 +25,14 @@ class FabricTiming:
     """Times of a fabric, in ns: a full packet and its SACK without queues, and a full queue on the slowest link.
 
     `window` is 1.5 times what a NIC's ports carry in one round trip, in bytes. `trimming` says whether switches trim.
+    `bdp` is what the ports of the fastest NIC carry in one round trip, in bytes.
     """
 
     round_trip: int
     queue: int
     window: int
     trimming: bool = True
+    bdp: int = 0
 
     def transport(self, base: TransportSettings) -> TransportSettings:
         """`base` with its timers, its window and what congestion control measures against fitted."""
@@ -55,8 +58,11 @@ class FabricTiming:
         return min(24, max(1, (4 * (self.round_trip + self.queue) // _TICK).bit_length()))
 
     def attributes(self, base: QpAttributes | None = None) -> QpAttributes:
-        """Queue pair attributes with the ACK timeout fitted."""
-        return replace(base or QpAttributes(), timeout=self.timeout)
+        """`base` with the ACK timeout fitted; without a `base`, attributes with the range of PSNs fitted too."""
+        if base is None:
+            mpr = mpr_for(self.bdp, QpAttributes().path_mtu)
+            base = QpAttributes(mpr=mpr, mpr_dest=mpr)
+        return replace(base, timeout=self.timeout)
 
 
 def timing(fabric: Fabric, delay: int, queue_packets: int) -> FabricTiming:
@@ -65,7 +71,8 @@ def timing(fabric: Fabric, delay: int, queue_packets: int) -> FabricTiming:
     packet, round_trip = serialization(FRAME, slowest), base_round_trip(fabric, delay)
     rate = max(sum(link.rate_bps for link in fabric.links_of(nic.name)) for nic in fabric.nics)
     window = max(16 * FRAME, 3 * rate * round_trip // 2 // 8_000_000_000)
-    return FabricTiming(round_trip, queue_packets * packet, window, fabric.queues.trimming)
+    bdp = bandwidth_delay_product(fabric, round_trip)
+    return FabricTiming(round_trip, queue_packets * packet, window, fabric.queues.trimming, bdp)
 
 
 def retry_budget(attributes: QpAttributes, transport: TransportSettings) -> int:

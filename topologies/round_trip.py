@@ -33,6 +33,12 @@ def base_round_trip(fabric: Fabric, delay: int = 0) -> int:
     return hops * (serialization(FRAME, slowest) + serialization(ACK, slowest) + 2 * delay)
 
 
+def bandwidth_delay_product(fabric: Fabric, round_trip: int) -> int:
+    """Bytes that all ports of the fastest NIC carry in a round trip of `round_trip` ns."""
+    fastest = max(sum(link.rate_bps for link in fabric.links_of(nic.name)) for nic in fabric.nics)
+    return fastest * round_trip // 8_000_000_000
+
+
 def varied(fabric: Fabric) -> bool:
     """Whether paths differ so much that one base RTT does not do for all.
 

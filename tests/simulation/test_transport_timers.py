@@ -25,6 +25,17 @@ def test_the_window_keeps_every_port_busy():
     assert fit.window == pytest.approx(1.5 * 8 * 100 / 8 * fit.round_trip, rel=0.01)
 
 
+def test_the_range_of_psns_holds_three_bandwidth_delay_products_and_is_the_documented_one_where_that_suffices():
+    assert timing(fabric(100 * GIGA), 1000, 256).attributes().mpr == 8
+    fit = timing(fabric(25 * GIGA, planes=2), 250_000, 256)
+    attributes = fit.attributes()
+    bdp = 2 * 25 / 8 * fit.round_trip
+    assert 0 <= attributes.mpr * 128 * 4096 - 3 * bdp < 128 * 4096
+    assert attributes.mpr_dest == attributes.mpr
+    assert timing(fabric(100 * GIGA), 1_000_000, 256).attributes().mpr == 255, "the field has 8 bits"
+    assert fit.attributes(QpAttributes(mpr=2)).mpr == 2, "what somebody chose stays"
+
+
 def test_timers_follow_rate_and_delay():
     slow, fast = timing(fabric(10 * GIGA), 1000, 256), timing(fabric(100 * GIGA), 1000, 256)
     assert slow.round_trip > fast.round_trip

@@ -3,7 +3,7 @@
 import pytest
 
 from topologies.clos import multi_plane_clos
-from topologies.round_trip import ACK, FRAME, OVERHEAD, base_round_trip, serialization
+from topologies.round_trip import ACK, FRAME, OVERHEAD, bandwidth_delay_product, base_round_trip, serialization
 
 
 def fabric(t1, rate=100_000_000_000, uplink=None):
@@ -24,3 +24,7 @@ def test_every_line_of_the_longest_path_counts_both_ways():
 
 def test_the_slowest_line_is_assumed_everywhere():
     assert base_round_trip(fabric(2, uplink=10**10)) == pytest.approx(10 * base_round_trip(fabric(2)), rel=0.01)
+
+
+def test_the_bandwidth_delay_product_is_what_all_ports_of_a_nic_carry():
+    assert bandwidth_delay_product(fabric(2), 8_000) == 2 * 10**11 * 8_000 // 8_000_000_000

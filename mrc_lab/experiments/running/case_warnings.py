@@ -16,6 +16,7 @@ from mrc_host.config import TransportSettings
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.running.backend import Backend
+from mrc_lab.experiments.running.psn_range import psn_range_warnings
 from simulation.fault_impairments import impairments_of
 from topologies.fabric import Fabric, LinkKind
 from topologies.faults.flap import Flap
@@ -31,6 +32,7 @@ def case_warnings(case: Case, backend: Backend) -> Iterator[str]:
     yield from _short_runs(case, settings.base_rtt / backend.time_scale)
     if any(tenant.transport.type == "mrc" for tenant in case.tenants):
         yield from _short_faults(case, backend.fabric, settings, backend.time_scale)
+    yield from psn_range_warnings(case, backend)
 
 
 def _short_runs(case: Case, round_trip: float) -> Iterator[str]:

@@ -23,6 +23,7 @@ from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import DCQCN_RATES, DCQCN_TIMES, NSCC_TIMES, TIMERS, Case, LinkPart
 from mrc_lab.experiments.files.transport import settings_given
+from mrc_lab.experiments.running.psn_range import with_psn_range
 from mrc_lab.fabric.link_rate import carried_rate
 from simulation.transport_timers import FabricTiming
 from topologies.emulation.transport_timers import fitted
@@ -92,8 +93,8 @@ def _multiplied(profile: _Profile, names: Sequence[str], factor: float) -> _Prof
 
 
 def scaled_attributes(given: Mapping[str, Any], fabric: Fabric, stretch: float) -> QpAttributes:
-    """Attributes that a file gives as they are here; unless given, the ACK timeout outlasts full queues."""
-    found = {"timeout": max(QpAttributes().timeout, ack_timeout(fabric)), **given}
+    """Attributes that a file gives as they are here; else the timeout outlasts full queues, and MPR fits the BDP."""
+    found = {"timeout": max(QpAttributes().timeout, ack_timeout(fabric)), **with_psn_range(given, fabric)}
     if "timeout" in given:
         found["timeout"] = min(_LONGEST_TIMEOUT, given["timeout"] + max(0, ceil(log2(stretch))))
     return QpAttributes(**found)

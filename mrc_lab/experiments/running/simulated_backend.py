@@ -18,6 +18,7 @@ from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.files.transport import fitted_settings
 from mrc_lab.experiments.running import switch_counters
+from mrc_lab.experiments.running.psn_range import with_psn_range
 from mrc_lab.experiments.running.queue_samples import QueueSampler
 from mrc_lab.experiments.running.recording import Fidelity, Samples
 from p4runtime_shim.proto import switch_v1_pb2 as pb
@@ -60,8 +61,8 @@ class SimulatedBackend:
         return context
 
     def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
-        """With the ACK timeout fitted, unless given."""
-        return replace(self._world.attributes(), **given)
+        """With the ACK timeout and the range of PSNs fitted, unless given."""
+        return replace(self._world.attributes(), **with_psn_range(given, self.fabric))
 
     async def order_faults(self, faults: Sequence[PlannedFault]) -> int:
         """Hand them to the world, which makes them happen by itself; the run begins now."""

@@ -80,7 +80,7 @@ def test_dcqcn_knows_no_round_trips():
 
 def test_an_ack_timeout_that_a_file_gives_grows_with_round_trips():
     fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4, rate_bps=50_000_000)
-    assert scaled_attributes({"timeout": 4, "mpr": 9}, fabric, 1000.0) == QpAttributes(timeout=14, mpr=9)
+    assert scaled_attributes({"timeout": 4, "mpr": 9}, fabric, 1000.0) == QpAttributes(timeout=14, mpr=9, mpr_dest=9)
     assert scaled_attributes({"timeout": 20}, fabric, 1000.0).timeout == 24
 
 
