@@ -14,7 +14,7 @@ from mrc_host.config import TransportSettings
 from mrc_host.transport.psn_range import mpr_for
 from mrc_host.values import QpAttributes
 from topologies.fabric import Fabric
-from topologies.round_trip import FRAME, bandwidth_delay_product, base_round_trip, serialization
+from topologies.round_trip import FRAME, OVERHEAD, PROBE, bandwidth_delay_product, base_round_trip, serialization
 
 _TICK = 1024  # ns, unit of the ACK timeout
 _LONGEST = 3600 * 10**9  # ns that a timer may have; only links of some kb/s ask for more
@@ -42,7 +42,7 @@ class FabricTiming:
             "tail_probe_min": 2 * trip,
             "probe_interval": 10 * trip,
             "probe_timeout": 4 * trip + self.queue,
-            "probe_spacing": -(-trip // 4),
+            "probe_spacing": self.probe_spacing,
             "flap_half_life": 5000 * trip,
             "reverse_probe_interval": 10 * trip,
             "port_status_retry": timeout,
@@ -51,6 +51,14 @@ class FabricTiming:
         }
         fitted: dict[str, Any] = {name: min(_LONGEST, timer) for name, timer in timers.items()}
         return replace(base, default_window=self.window, base_rtt=trip, trimming=self.trimming, **fitted)
+
+    @property
+    def probe_spacing(self) -> int:
+        """Background probes take one per cent of what the ports of a NIC carry, or come four in a round trip (ns)."""
+        spacing = -(-self.round_trip // 4)
+        if not self.bdp:
+            return spacing
+        return min(spacing, -(-100 * (PROBE + OVERHEAD) * self.round_trip // self.bdp))
 
     @property
     def timeout(self) -> int:

@@ -10,6 +10,7 @@ from topologies.up_down import nodes
 
 FRAME = 4096 + 142  # bytes of a full data packet (docs/protocol.md §1.1), without FCS
 ACK = 154
+PROBE = 134  # of an endpoint request
 OVERHEAD = 24  # bytes around a frame: preamble and SFD 8, FCS 4, inter-packet gap 12 (IEEE 802.3)
 
 

@@ -12,6 +12,35 @@ from topologies.clos import multi_plane_clos
 UPLINKS = 8
 
 
+def test_many_peers_behind_a_restored_link_are_all_found_again_before_long() -> None:
+    """All bad paths of a NIC share the moments in which it may probe: one for each peer and uplink, 128 here."""
+    peers, uplinks = 16, 16
+    with SimulatedWorld(
+        multi_plane_clos("many", planes=2, t0=2, t1=uplinks, hosts=2 * peers), seed=1, rate=100 * GIGA
+    ) as world:
+        pairs = [Pair(world, "h1", f"h{peers + n}", length=64 << 10) for n in range(1, peers + 1)]
+        for pair in pairs:
+            world.spawn(pair.write_without_end(4))
+        trip = world.timing.round_trip
+        world.run(30 * trip)
+        for uplink in range(uplinks // 2):
+            world.faults.link_down(f"t0-0:t1-{uplink}@p0", until=world.now + 100 * trip)
+        world.run(world.now + 100 * trip)
+        bad = bad_paths(pairs)
+        assert bad >= 0.9 * peers * uplinks / 2
+        settings, start = world.fabric.settings.transport, world.now
+        # The probe that was lost last, then three that come back; in each round all paths take their turn.
+        turns = bad * (158 * 8 * 100 / 200)  # ns: one per cent of 200 Gb/s
+        allowed = 4 * settings.probe_timeout + 2 * max(settings.probe_interval, turns) + turns + 2 * trip
+        while bad_paths(pairs) and world.now < start + 2 * allowed:
+            world.run(world.now + trip)
+        assert world.now - start <= allowed
+
+
+def bad_paths(pairs: list[Pair]) -> int:
+    return sum(path.state is PathState.ASSUMED_BAD for pair in pairs for path in pair.qp.paths())
+
+
 def return_time(seed: int, gone: list[int], outage: int) -> tuple[int, int]:
     """`gone` uplinks of plane 0 go down for so many base round trips while h1 writes to h3.
 

@@ -36,6 +36,15 @@ def test_the_range_of_psns_holds_three_bandwidth_delay_products_and_is_the_docum
     assert fit.attributes(QpAttributes(mpr=2)).mpr == 2, "what somebody chose stays"
 
 
+@pytest.mark.parametrize(("planes", "rate"), [(1, 100 * GIGA), (4, 100 * GIGA), (8, 200 * GIGA), (2, GIGA), (1, 8_000)])
+def test_background_probes_take_one_per_cent_of_a_nic_but_there_are_four_in_a_round_trip(planes, rate):
+    fit = timing(fabric(rate, planes), 1000, 256)
+    one_per_cent = 158 * 8 * 100 / (planes * rate) * 1e9  # a frame of 138 bytes with FCS, preamble and gap
+    assert fit.transport(TransportSettings()).probe_spacing == pytest.approx(
+        min(one_per_cent, fit.round_trip / 4), abs=1
+    )
+
+
 def test_timers_follow_rate_and_delay():
     slow, fast = timing(fabric(10 * GIGA), 1000, 256), timing(fabric(100 * GIGA), 1000, 256)
     assert slow.round_trip > fast.round_trip
