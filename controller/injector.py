@@ -369,7 +369,7 @@ class FaultInjector:
         try:
             return self._tables.entries(wanted.entries or ())
         except FabricError as error:
-            raise ControllerError(f"Cannot make this fault beside those that there are: {error}.") from None
+            raise ControllerError(f"This fault cannot be combined with the current ones: {error}.") from None
 
     async def _shape(self, wanted: Wanted) -> list[Endpoint]:
         """Shape ports that are not as they should be; returns those that are still of unknown shape.

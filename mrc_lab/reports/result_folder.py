@@ -90,10 +90,10 @@ def read_summary(folder: Path) -> dict[str, Any]:
         summary = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise ExperimentError(
-            f"{path} cannot be read: {error.strerror}", "Give the folder that 'mrc run' has named."
+            f"{path} cannot be read: {error.strerror}", "Give a folder that 'mrc run' has created."
         ) from None
     except ValueError:
-        raise ExperimentError(f"{path} is not JSON", "Give the folder that 'mrc run' has named.") from None
+        raise ExperimentError(f"{path} is not JSON", "Give a folder that 'mrc run' has created.") from None
     if isinstance(summary, dict) and "world" in summary:  # of an earlier release
         summary.setdefault("backend", summary.pop("world"))
     if not isinstance(summary, dict) or not isinstance(summary.get("cases"), dict) or not summary["cases"]:

@@ -67,7 +67,7 @@ def make_grid(files: Sequence[Path], settings: Sequence[str], seeds: Sequence[in
     notes = [assignment.note for assignment in assignments]
     for number, name in enumerate(keys):
         if name in keys[:number]:
-            raise FileError(f"--set {name} is given twice: put all its values behind one")
+            raise FileError(f"--set {name} is given twice: give all its values in one --set")
     count = len(files) * prod(len(assignment.values) for assignment in assignments) * len(seeds)
     if count > MAX_RUNS:
         raise ExperimentError(f"these are {count:,} runs, and a sweep has {MAX_RUNS:,} at most", "Split it.")
@@ -102,7 +102,7 @@ def _points(
     for assignment in assignments:
         other = places.setdefault(numbered_key(document.node, assignment.key), assignment.key)
         if other != assignment.key:
-            raise FileError(f"--set {other} and --set {assignment.key} are one key: put all its values behind one")
+            raise FileError(f"--set {other} and --set {assignment.key} are one key: give all its values in one --set")
     points = []
     name = ""
     for choice in itertools.product(*(range(len(assignment.values)) for assignment in assignments)):
@@ -124,10 +124,10 @@ def _check_variants(document: Value, assignments: Sequence[Assignment]) -> None:
     listed = document.items().get("sizes")
     for assignment in assignments:
         if listed is not None and assignment.key in _SIZES:
-            raise listed.error(f"says itself what {assignment.key} is, so that it cannot be set")
+            raise listed.error(f"sets {assignment.key} itself, so it cannot be set here")
     parts = [document.items().get(name) for name in ("variants", "axis")]
     for variant in (one for part in parts if part is not None for one in part.elements()):
         for assignment in assignments:
             section = assignment.key.partition(".")[0]
             if holds(variant.node, assignment.key) or dict(EITHER).get(section) in variant.items():
-                raise variant.error(f"says itself what {assignment.key} is, so that it cannot be set")
+                raise variant.error(f"sets {assignment.key} itself, so it cannot be set here")

@@ -78,7 +78,7 @@ def _try(address: str) -> None:
     if tried.returncode == 0:
         return
     if "token" in tried.stderr.lower():
-        raise ExperimentError(f"the Ray cluster at {address} wants another token", _TOKEN_HINT)
+        raise ExperimentError(f"the Ray cluster at {address} requires another token", _TOKEN_HINT)
     if "raylet_ipc_client" in tried.stderr:
         raise ExperimentError(
             f"this machine is no node of the Ray cluster at {address}",

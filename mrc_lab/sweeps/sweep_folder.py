@@ -57,7 +57,7 @@ class SweepFolder:
                 fresh.unlink(missing_ok=True)
             why = os.strerror(error.errno) if error.errno else str(error)
             raise ExperimentError(
-                f"{place} cannot be written: {why}", "Mend that; the same command again runs only what is missing."
+                f"{place} cannot be written: {why}", "Fix that; repeating the command runs only what is missing."
             ) from None
 
 

@@ -543,7 +543,7 @@ def test_a_fault_for_which_a_switch_has_no_room_is_refused_before_anything_happe
         first = make(world, PathLoss(0))
         late = make(world, PathLoss(1), start_at_ns=SECOND)
         held = world.switches.entries
-        with pytest.raises(ControllerError, match=r"beside those that there are: losses on paths take \d+ entries"):
+        with pytest.raises(ControllerError, match=r"combined with the current ones: losses on paths take \d+ entries"):
             make(world, PathLoss(1))
         world.seconds(2)
         cleared = [event for event in world.told() if event.kind is EventKind.FAULT_CLEARED]

@@ -128,7 +128,7 @@ def _check_tenant(case: Case, tenant: Tenant, fabric: Fabric, place: Value, tran
         word = "start" if tenant.workload.start >= case.duration else "starts"
         raise place.error(f"a pair begins when the run is over: see {word}")
     if part.evs is not None and part.type != "mrc":
-        raise _at(transport, "evs").error("is of mrc: rc has one path, and no entropy values")
+        raise _at(transport, "evs").error("applies to mrc only: rc has one path, and no entropy values")
     if part.ev_choice == "coordinated":
         _check_coordination(case, tenant, transport)
     if part.congestion is not None:
@@ -255,7 +255,7 @@ def _check_ranks(workload: Collective | Training, fabric: Fabric) -> None:
             if host not in hosts:
                 raise ValueError(f"{host} is a straggler, but takes no part: see hosts")
     if (workload.jitter or workload.stragglers) and not workload.compute:
-        raise ValueError("jitter and stragglers are of computing, which takes no time here: give compute")
+        raise ValueError("jitter and stragglers apply to computing, which takes no time here: give compute")
 
 
 def _several(patterns: Iterable[str], fabric: Fabric) -> list[str]:

@@ -70,9 +70,9 @@ def test_an_error_in_any_combination_is_a_sentence(small: Path, settings: list[s
 def test_what_a_variant_says_itself_cannot_be_set(tmp_path: Path):
     file = tmp_path / "variants.yaml"
     file.write_text(VARIANTS)
-    with pytest.raises(ExperimentError, match=r"variants\[1\]: says itself what workload.message is"):
+    with pytest.raises(ExperimentError, match=r"variants\[1\]: sets workload.message itself"):
         grid(file, "workload.message=1K,2K")
-    with pytest.raises(ExperimentError, match=r"variants\[2\]: says itself what workload.shift is"):
+    with pytest.raises(ExperimentError, match=r"variants\[2\]: sets workload.shift itself"):
         grid(file, "workload.shift=1,3")  # its workload is of another kind and replaces the whole
     assert len(grid(file, "duration=50us,60us").runs) == 2
 

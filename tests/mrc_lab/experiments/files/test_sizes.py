@@ -52,7 +52,7 @@ def test_what_is_wrong_is_refused(old, new, problem):
 def test_a_sweep_cannot_set_what_sizes_say(tmp_path: Path):
     file = tmp_path / "sizes.yaml"
     file.write_text(WRITES)
-    with pytest.raises(FileError, match=r"line 5: sizes: says itself what workload\.message is"):
+    with pytest.raises(FileError, match=r"line 5: sizes: sets workload\.message itself"):
         make_grid([file], ["workload.message=4K,8K"], [1])
     assert len(make_grid([file], ["workload.outstanding=1,2"], [1]).runs) == 2
 

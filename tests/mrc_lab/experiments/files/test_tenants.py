@@ -113,12 +113,12 @@ REFUSED = [
     ("type: rc", "spraying: reactive", "transport.spraying: belongs to NICs, which tenants share"),
     ("type: rc", "settings: {}", "transport.settings: belongs to NICs, which tenants share: write it under transport"),
     ("type: rc", "evs: 0", "transport.evs: is 0, but must be 1 to 4096"),
-    ("type: rc", "type: rc, evs: 1", "transport.evs: is of mrc: rc has one path"),
+    ("type: rc", "type: rc, evs: 1", "transport.evs: applies to mrc only: rc has one path"),
     ("type: rc", "type: rc, congestion: nscc", "line 7: workloads[1].transport.congestion: Congestion control 'nscc'"),
     ("type: rc", "ev_choice: coordinated", "transport.ev_choice: entropy values are coordinated for flows of mrc"),
     ("hosts: [h1, h2]", "hosts: h1", "line 6: workloads[1]: needs two hosts or more, but has 1"),
     ("hosts: h2, ", "hosts: h3, ", "line 6: workloads[1]: h3 is a straggler, but takes no part: see hosts"),
-    ("compute: 10us, ", "", "jitter and stragglers are of computing, which takes no time here: give compute"),
+    ("compute: 10us, ", "", "jitter and stragglers apply to computing, which takes no time here: give compute"),
     ("slowdown: 1.5", "slowdown: 0.5", "stragglers.slowdown: is 0.5, but must be 1 to 1000"),
     ("jitter: 10%", "jitter: 110%", "workloads[1].jitter: is 110%, but must be 0 % to 100 %"),
     ("gradients: 64K", "gradients: 2G", "takes 20 GiB of memory, but 8 GiB is the most"),
@@ -179,8 +179,8 @@ def test_a_sweep_sets_keys_of_tenants_by_number_and_by_name(tmp_path: Path):
     file.write_text(TWO + changes)
     assert len(make_grid([file], ["workloads.ai.transport.qps=1,3"], [1]).runs) == 2
     for key in ("workloads.web.message", "workloads.0.message"):
-        with pytest.raises(FileError, match=rf"says itself what {key} is"):
+        with pytest.raises(FileError, match=rf"sets {key} itself"):
             make_grid([file], [f"{key}=4K,8K"], [1])
     file.write_text(f"{TWO}variants: [{{name: a}}, {{name: b, workload: {{kind: permutation}}}}]")
-    with pytest.raises(FileError, match=r"says itself what workloads\.0\.message is"):
+    with pytest.raises(FileError, match=r"sets workloads\.0\.message itself"):
         make_grid([file], ["workloads.0.message=4K,8K"], [1])
