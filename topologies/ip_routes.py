@@ -8,7 +8,6 @@ down has no route.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 from topologies.fabric import Endpoint, Fabric, Switch, Tier
 
@@ -57,8 +56,8 @@ class _Plane:
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
-        self.below = cache(self._below)
-        self.reached = cache(self._reached)
+        self._below: dict[str, frozenset[int]] = {}
+        self._reached: dict[str, frozenset[int]] = {}
 
     def downlinks(self, switch: Switch) -> dict[int, str]:
         """Ports to switches of the tier below, and these."""
@@ -71,14 +70,17 @@ class _Plane:
             if peer is not None and port not in uplinks and peer.node not in names
         }
 
-    def _below(self, name: str) -> frozenset[int]:
+    def below(self, name: str) -> frozenset[int]:
         """T0s that a switch reaches going down; a T0 reaches itself."""
-        switch = self._fabric.switch(name)
-        if switch.tier is Tier.T0:
-            return frozenset((switch.index,))
-        return frozenset(t0 for below in self.downlinks(switch).values() for t0 in self.below(below))
+        if name not in self._below:
+            switch = self._fabric.switch(name)
+            t0s = (t0 for below in self.downlinks(switch).values() for t0 in self.below(below))
+            self._below[name] = frozenset((switch.index,) if switch.tier is Tier.T0 else t0s)
+        return self._below[name]
 
-    def _reached(self, name: str) -> frozenset[int]:
+    def reached(self, name: str) -> frozenset[int]:
         """T0s that a switch reaches going down, or up first."""
-        above = self._fabric.uplinks(name).values()
-        return self.below(name).union(*(self.reached(link.upper.node) for link in above))
+        if name not in self._reached:
+            above = self._fabric.uplinks(name).values()
+            self._reached[name] = self.below(name).union(*(self.reached(link.upper.node) for link in above))
+        return self._reached[name]

@@ -1,6 +1,6 @@
 """The result folder of a run.
 
-    experiment.yaml   the file as run
+    experiment.yaml   the file as run, with the fabric file that it names beside it
     summary.json      metrics and verdicts; the same for the same file and seed
     run.json          when, where, versions, how fast
     report.html       all of it for people, in one file
@@ -26,6 +26,7 @@ from mrc_lab.experiments.files.model import Experiment
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.tables import write_tables
 from mrc_lab.reports.write_file import write_text
+from topologies.loader import dump_text
 
 
 def make_folder(results: Path, name: str, moment: datetime | None = None) -> Path:
@@ -63,6 +64,9 @@ def write_result(
 ) -> None:
     """Write everything but the plots and the report."""
     write_text(folder / "experiment.yaml", experiment.text)
+    for file in {case.fabric.file for case in experiment.cases if case.fabric.file is not None}:
+        if Path(file.path).name == file.path and not (folder / file.path).exists():  # where the copy looks for it
+            write_text(folder / file.path, dump_text(file.fabric))
     write_json(folder / "summary.json", summary)
     write_json(folder / "run.json", run)
     for name, recording in recordings.items():

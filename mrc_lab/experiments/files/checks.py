@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import functools
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -12,13 +11,13 @@ from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport import algorithms
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.document import Value
+from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.model import (
     METRICS,
     Case,
     Expectation,
-    FabricPart,
     Published,
     ReportedMetric,
     Selection,
@@ -39,12 +38,8 @@ from mrc_lab.experiments.files.workloads import (
 )
 from simulation.errors import FaultError
 from simulation.fault_impairments import impairments_of
-from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
-from topologies.link_rules import LinkRule
-from topologies.parts import T2Wiring
-from topologies.queues import QueueProfile
 
 _STATISTICAL = (
     "throughput",
@@ -61,30 +56,6 @@ OF_LINKS = ("link_throughput", *OF_QUEUES)
 OF_ALL_TENANTS = (*OF_LINKS, "trimmed")
 MAX_MEMORY = 8 << 30
 _UNITS = {"rate": units.RATE, "time": units.TIME, "share": units.SHARE, "count": units.SHARE, "size": units.SIZE}
-
-
-@functools.lru_cache(maxsize=4)  # the cases of a file mostly share one, and every check of them asks for it
-def build_fabric(part: FabricPart, name: str = "experiment") -> Fabric:
-    """The fabric that a file describes; FabricError when it cannot be."""
-    queues = QueueProfile(**{"pfc": part.pfc, **dict(part.queues)})  # type: ignore[arg-type]
-    return multi_plane_clos(
-        name,
-        planes=part.planes,
-        t0=part.t0,
-        t1=part.t1,
-        hosts=part.hosts,
-        rate_bps=part.rate,
-        pods=part.pods,
-        t2=part.t2,
-        t2_wiring=T2Wiring(part.t2_wiring),
-        links=[
-            LinkRule(links, missing=True) if rule is None else LinkRule(links, rule.rate, rule.delay)
-            for links, rule in part.links
-        ],
-        uplink_rate_bps=part.uplink_rate,
-        mtu=part.mtu,
-        queues=queues,
-    )
 
 
 def check_case(case: Case, document: Value) -> None:
@@ -148,7 +119,8 @@ def _check_coordination(case: Case, tenant: Tenant, place: Value) -> None:
     part, where = tenant.transport, _at(place, "ev_choice")
     if part.type != "mrc" or isinstance(tenant.workload, Ranks):
         raise where.error("entropy values are coordinated for flows of mrc only: not for rc, collectives or training")
-    if part.paths is None or part.paths % case.fabric.planes or part.paths > case.fabric.planes * case.fabric.t1:
+    most = case.fabric.planes * max(case.fabric.t1, case.fabric.t2)
+    if part.paths is None or part.paths % case.fabric.planes or part.paths > most:
         raise where.error("coordinated needs paths: a multiple of the planes, as many as there are at most")
     if part.evs is not None:
         raise where.error("coordinated says which entropy values there are: leave evs out")

@@ -17,6 +17,7 @@ from mrc_host.config import SPRAYING, TransportSettings
 from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
 from mrc_lab.experiments.files import renamed_keys, workloads
 from mrc_lab.experiments.files.document import Value
+from mrc_lab.experiments.files.fabric_part import FabricPart, FabricSection
 from mrc_lab.experiments.files.faults import FaultKinds, PlannedFault
 from mrc_lab.experiments.files.field_types import (
     Boolean,
@@ -25,8 +26,6 @@ from mrc_lab.experiments.files.field_types import (
     Integer,
     JsonSchema,
     ListOf,
-    MappingOf,
-    OrWord,
     PairOf,
     Quantity,
     Section,
@@ -44,10 +43,6 @@ from mrc_lab.experiments.files.sizes import SizePoint
 from mrc_lab.experiments.files.tenants import TenantEntry, TenantPart
 from mrc_lab.experiments.files.workloads import MAX_QPS, Workload
 from mrc_lab.published import Curve, Number
-from topologies.fabric import DEFAULT_MTU
-from topologies.fabric_checks import MAX_PLANES
-from topologies.parts import T2Wiring
-from topologies.queues import QueueProfile
 
 TIMERS = (
     "base_rtt",
@@ -63,8 +58,6 @@ TIMERS = (
 )
 
 MAX_EVS = 4096  # of an EV profile
-MAX_MTU = 65_000  # what a switch's packet buffers hold, but for headers
-
 NSCC_TIMES = (
     "adjust_period_threshold", "base_rtt", "base_rtt_floor", "reference_rtt", "clear_delay", "qa_threshold",
     "target_delay",
@@ -110,42 +103,6 @@ RELATIONS = ("at_least", "at_most", "about")
 BACKENDS = ("sim", "emulation")
 CERTAINTIES = ("C", "I", "I1", "S", "D", "U")
 CURVES = ("throughput", "lost", "retransmitted", "retransmit_share")  # metrics that can be drawn over time
-
-
-@dataclass(frozen=True, slots=True)
-class LinkPart:
-    """What is different about some links."""
-
-    rate: int | None = key(a_rate(), "their rate", default=None)
-    delay: int | None = key(a_time(0, 10**9), "their propagation delay (in simulation)", default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class FabricPart:
-    """The fabric: a multi-plane Clos (see `topologies.clos`)."""
-
-    hosts: int = key(Integer(1), "hosts in all, a multiple of t0")
-    planes: int = key(Integer(1, MAX_PLANES), "planes; each host has a NIC port in every one", default=1)
-    t0: int = key(Integer(1), "T0 switches per plane; with pods, per pod", default=1)
-    t1: int = key(Integer(0), "T1 switches per plane; with pods, per pod", default=0)
-    pods: int = key(Integer(1), "pods of a fabric of three tiers", default=1)
-    t2: int = key(Integer(0), "T2 switches per plane, which join the pods", default=0)
-    t2_wiring: str = key(
-        Text(tuple(wiring.value for wiring in T2Wiring)), "a T2 joins the T1s of one number, or all", default="groups"
-    )
-    rate: int = key(a_rate(), "rate of every link and direction", default=100 * 10**9)
-    uplink_rate: int | None = key(a_rate(), "rate of links between switches, where it differs", default=None)
-    delay: int = key(a_time(0, 10**9), "propagation delay of every link (in simulation)", default=1_000)
-    links: tuple[tuple[str, LinkPart | None], ...] = key(
-        MappingOf(OrWord("missing", Section(LinkPart))),
-        "links that differ, by class (nic-t0, t0-t1, t1-t2), name or pattern: rate and delay, or missing",
-        default=(),
-    )
-    mtu: int = key(Integer(1280, MAX_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
-    pfc: bool = key(Boolean(), "priority flow control of data, see topologies.queues", default=False)
-    queues: tuple[tuple[str, object], ...] = key(
-        SomeFields(QueueProfile), "queue signals, as topologies.queues.QueueProfile", default=()
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +324,7 @@ class AnyMapping(FieldType):
 class CasePart:
     """The part of a file that variants may change."""
 
-    fabric: FabricPart = key(Section(FabricPart), "the fabric")
+    fabric: FabricPart = key(FabricSection(FabricPart), "the fabric")
     workload: Workload | None = key(TaggedUnion(workloads.KINDS), "what the hosts do", default=None)
     workloads: tuple[TenantPart, ...] = key(
         ListOf(TenantEntry(workloads.KINDS, TransportPart), 1),

@@ -9,7 +9,8 @@ from mrc_host.config import TransportSettings
 from mrc_host.transport import algorithms
 from mrc_host.transport.qp import check_attributes
 from mrc_host.values import QpAttributes
-from mrc_lab.experiments.files.model import FabricPart, Tenant, TransportPart
+from mrc_lab.experiments.files.fabric_part import FabricPart
+from mrc_lab.experiments.files.model import Tenant, TransportPart
 from simulation.transport_timers import timing
 from simulation.world import default_queues
 from topologies.fabric import Fabric

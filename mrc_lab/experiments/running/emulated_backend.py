@@ -197,6 +197,12 @@ def check(case: Case, scale: float) -> None:
                 f"{case_prefix(case.name)}emulated links have no propagation delay, but fabric.links gives {links} one",
                 "Use --backend sim, or the fault delay where the kernel has netem.",
             )
+    file = case.fabric.file
+    if file is not None and any(link.delay_ns for link in file.fabric.links):
+        raise ExperimentError(
+            f"{case_prefix(case.name)}emulated links have no propagation delay, but {file.path} gives some one",
+            "Use --backend sim, or leave the delays out.",
+        )
     if len(case.faults) > MAX_FAULTS:
         raise ExperimentError(
             f"{case_prefix(case.name)}there are {len(case.faults)} faults, but the controller of an emulated fabric"

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from mrc_host.config import TransportSettings
 from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
 from mrc_lab.experiments.files.checks import build_fabric
-from mrc_lab.experiments.files.model import DCQCN_RATES, DCQCN_TIMES, NSCC_TIMES, TIMERS, Case, LinkPart
+from mrc_lab.experiments.files.model import DCQCN_RATES, DCQCN_TIMES, NSCC_TIMES, TIMERS, Case
 from mrc_lab.experiments.files.transport import settings_given
 from mrc_lab.experiments.running.psn_range import with_psn_range
 from mrc_lab.fabric.link_rate import carried_rate
@@ -49,19 +49,13 @@ def _carried_share(case: Case) -> float:
 
 def scaled_fabric(case: Case, scale: float, name: str = NAME) -> Fabric:
     """The file's fabric and transport settings as they are here."""
-    part = case.fabric
-    uplink = None if part.uplink_rate is None else round(part.uplink_rate * scale)
-    links = tuple((name, _scaled_link(rule, scale)) for name, rule in part.links)
-    fabric = build_fabric(replace(part, rate=round(part.rate * scale), uplink_rate=uplink, links=links), name)
+    fabric = build_fabric(case.fabric, name)
+    links = tuple(replace(link, rate_bps=round(link.rate_bps * scale), delay_ns=None) for link in fabric.links)
+    fabric = replace(fabric, links=links)  # delays are none of emulation
     settings = fabric.settings
     given = settings_given(case.transport)
     transport = scaled_settings(given, settings.transport, scale, stretch_of(case, fabric))
     return replace(fabric, settings=replace(settings, transport=transport))
-
-
-def _scaled_link(rule: LinkPart | None, scale: float) -> LinkPart | None:
-    """A rule about links with its rate as it is here; delays are none of emulation."""
-    return None if rule is None else LinkPart(None if rule.rate is None else round(rule.rate * scale))
 
 
 def stretch_of(case: Case, fabric: Fabric) -> float:

@@ -9,7 +9,8 @@ import pytest
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import FileError
 from mrc_lab.experiments.files.checks import build_fabric
-from mrc_lab.experiments.files.model import LinkPart, Selection
+from mrc_lab.experiments.files.fabric_part import LinkPart
+from mrc_lab.experiments.files.model import Selection
 from mrc_lab.experiments.running import emulated_backend, scaling
 from mrc_lab.reports.metrics import compute
 from tests.mrc_lab.experiments.running.cases import case_of, run
