@@ -122,6 +122,15 @@ def test_auto_takes_all_or_an_equal_share() -> None:
     assert eight != resolve(EvProfile(size=8), paths, random.Random(2))
 
 
+def test_fewer_than_there_are_planes_come_from_planes_by_chance() -> None:
+    evs = tuple(p << 10 | u for p in range(4) for u in range(4))
+    chosen = [resolve(EvProfile(size=1), FakePaths(evs, 4), random.Random(seed)) for seed in range(60)]
+    assert {len(universe) for universe in chosen} == {1}
+    assert min(Counter(evs[universe[0]] >> 10 for universe in chosen).values()) >= 5, "15 of each plane are expected"
+    two = [resolve(EvProfile(size=2), FakePaths(evs, 4), random.Random(seed)) for seed in range(20)]
+    assert all(len({evs[index] >> 10 for index in universe}) == 2 for universe in two)
+
+
 def test_hashed_fabrics_take_any_value_and_enumerated_ones_only_theirs() -> None:
     new = EvProfile(EvMode.EXPLICIT, evs=(0xABCD_0000, 0x405))
     paths = FakePaths(UPLINKS, free=True)
