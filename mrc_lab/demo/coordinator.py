@@ -68,7 +68,7 @@ class Demo:
     broken: bool = False
 
     def run(self) -> int:
-        """0 if all checks hold, 1 if one does not, 3 if a process of the fabric died, 128 + signal if interrupted.
+        """0 if all checks passed, 1 if one failed, 3 if a process of the fabric crashed, 128 + signal if interrupted.
 
         Results are written in any case.
 

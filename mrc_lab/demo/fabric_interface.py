@@ -52,7 +52,7 @@ class World(Protocol):
         ...
 
     def crashes(self) -> Sequence[Crash]:
-        """Processes of the fabric that have died, oldest first; the run is over then."""
+        """Crashed processes of the fabric, oldest first; any of them ends the run."""
         ...
 
     def cut(self, link: str) -> int:

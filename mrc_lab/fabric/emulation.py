@@ -87,7 +87,7 @@ class EmulatedWorld:
             prefer(child.process.pid)
 
     def crashes(self) -> tuple[Crash, ...]:
-        """Processes of the fabric that have died unasked."""
+        """Crashed processes of the fabric."""
         return () if self.emulation.watch is None else self.emulation.watch.look()
 
     def controller(self) -> PathMapClient:

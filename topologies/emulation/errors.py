@@ -16,4 +16,4 @@ class InUseError(EmulationError):
 
 
 class ProcessError(EmulationError):
-    """A process of the fabric died or did not get ready."""
+    """A process of the fabric crashed or did not become ready."""
