@@ -223,6 +223,10 @@ class Nic:
         """
         return self._cq(cq).poll(max_entries)
 
+    def peek_cq(self, cq: int, first: int) -> list[Completion]:
+        """What is in a completion queue, without the oldest `first`; nothing is taken."""
+        return self._cq(cq).peek(first)
+
     def cq_ready(self) -> set[int]:
         """Numbers of the completion queues with new entries since the last call."""
         ready = set(self._ready)

@@ -32,11 +32,15 @@ _CLASS: Final = 14  # traffic class in a frame: four bits of this byte and four 
 _DESTINATION: Final = slice(38, 54)  # outer IPv6 destination in a frame
 
 
-class ChannelNode(Protocol):
-    """A device as its channels see it."""
+class FrameReceiver(Protocol):
+    """What a channel delivers to."""
 
     def receive(self, port: int, frame: bytes) -> None:
         """A frame arrived at `port`."""
+
+
+class ChannelNode(FrameReceiver, Protocol):
+    """A device as its channels see it."""
 
     def pull(self, channel: Channel, _: object) -> None:
         """`channel`, which leaves this node, is free."""
@@ -161,7 +165,7 @@ class Channel:
         self._trace: Trace | None = None
         self._arrive = self.arrive
 
-    def join(self, sender: ChannelNode, receiver: ChannelNode, receiver_number: int, trace: Trace | None) -> None:
+    def join(self, sender: ChannelNode, receiver: FrameReceiver, receiver_number: int, trace: Trace | None) -> None:
         """Connect both ends; `receiver_number` is the device's number in traces."""
         self._pull = sender.pull
         self._receive = receiver.receive

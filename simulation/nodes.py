@@ -15,6 +15,8 @@ from mrc_host.nic import Nic
 from p4runtime_shim.switch import Switch
 from simulation.channel import Channel
 from simulation.clock import Clock
+from simulation.hardware_timing import HardwareTiming
+from simulation.packet_engine import PacketEngine
 
 _NEVER = 1 << 62
 _COPYING = frozenset(("clone_egress_pkt_to_egress", "recirculate"))
@@ -126,7 +128,10 @@ def _copies_in_egress(switch: Switch) -> bool:
 
 
 class NicNode:
-    """A NIC and the channels that leave its ports. `announce` is called when it may have completions or events."""
+    """A NIC and the channels that leave its ports. `announce` is called when it may have completions or events.
+
+    Where packets occupy the NIC, `engine` makes them wait for each other, and is who receives frames.
+    """
 
     __slots__ = (
         "_channels",
@@ -138,12 +143,18 @@ class NicNode:
         "_wakeup",
         "_watchers",
         "announce",
+        "engine",
         "name",
         "nic",
     )
 
-    def __init__(self, clock: Clock, name: str, nic: Nic, channels: Sequence[Channel]) -> None:
+    def __init__(
+        self, clock: Clock, name: str, nic: Nic, channels: Sequence[Channel], timing: HardwareTiming | None = None
+    ) -> None:
         self.name = name
+        self.engine: PacketEngine | None = None
+        if timing is not None and timing.occupies:
+            self.engine = PacketEngine(clock, timing, self.receive, self.ask)
         self.announce: Callable[[], object] | None = None
         self._clock = clock
         self._channels = channels
@@ -155,7 +166,7 @@ class NicNode:
         self.nic = nic
         self.announce = None
         self._receive = nic.receive
-        self._transmit = nic.transmit
+        self._transmit = nic.transmit if self.engine is None else self.engine.paced(nic.transmit)
         self._wakeup = nic.wakeup
         self._tick = nic.tick
         self._wake_at = _NEVER  # of the earliest wake-up in the event queue
@@ -184,6 +195,13 @@ class NicNode:
         self.poke()
         if self.announce is not None:
             self.announce()
+
+    def ask(self, port: int) -> None:
+        """Ask `port`, if it is idle, before all others that are."""
+        for channel in self._channels:
+            if channel.port == port and channel.idle:
+                self.pull(channel, None)
+        self.poke()
 
     def poke(self) -> None:
         """The NIC had some input: ask idle ports, run what is due, note when to come back."""

@@ -13,6 +13,7 @@ from typing import Any
 from mrc_host.config import TransportSettings
 from mrc_host.transport.psn_range import mpr_for
 from mrc_host.values import QpAttributes
+from simulation.hardware_timing import IDEAL, HardwareTiming
 from topologies.fabric import Fabric
 from topologies.round_trip import FRAME, OVERHEAD, PROBE, bandwidth_delay_product, base_round_trip, serialization
 
@@ -26,6 +27,7 @@ class FabricTiming:
 
     `window` is 1.5 times what a NIC's ports carry in one round trip, in bytes. `trimming` says whether switches trim.
     `bdp` is what the ports of the fastest NIC carry in one round trip, in bytes.
+    `hardware` has the shortest times of the transport's own recovery; what hardware takes is in `round_trip` already.
     """
 
     round_trip: int
@@ -33,13 +35,14 @@ class FabricTiming:
     window: int
     trimming: bool = True
     bdp: int = 0
+    hardware: HardwareTiming = IDEAL
 
     def transport(self, base: TransportSettings) -> TransportSettings:
         """`base` with its timers, its window and what congestion control measures against fitted."""
         trip = self.round_trip
         timeout = 4 * (trip + self.queue)
         timers = {
-            "tail_probe_min": 2 * trip,
+            "tail_probe_min": max(2 * trip, self.hardware.tail_probe),
             "probe_interval": 10 * trip,
             "probe_timeout": 4 * trip + self.queue,
             "probe_spacing": self.probe_spacing,
@@ -62,8 +65,10 @@ class FabricTiming:
 
     @property
     def timeout(self) -> int:
-        """Exponent of an ACK timeout beyond four round trips through full queues."""
-        return min(24, max(1, (4 * (self.round_trip + self.queue) // _TICK).bit_length()))
+        """Exponent of an ACK timeout beyond four round trips through full queues, and of the hardware's shortest."""
+        fitted = (4 * (self.round_trip + self.queue) // _TICK).bit_length()
+        least = (-(-self.hardware.ack_timeout // _TICK) - 1).bit_length() if self.hardware.ack_timeout else 0
+        return min(24, max(1, fitted, least))
 
     def attributes(self, base: QpAttributes | None = None) -> QpAttributes:
         """`base` with the ACK timeout fitted; without a `base`, attributes with the range of PSNs fitted too."""
@@ -73,14 +78,20 @@ class FabricTiming:
         return replace(base, timeout=self.timeout)
 
 
-def timing(fabric: Fabric, delay: int, queue_packets: int) -> FabricTiming:
+def timing(fabric: Fabric, delay: int, queue_packets: int, hardware: HardwareTiming = IDEAL) -> FabricTiming:
     """Times of `fabric` with switch queues of `queue_packets` full packets; links that do not say have `delay` ns."""
     slowest = min(link.rate_bps for link in fabric.links)
-    packet, round_trip = serialization(FRAME, slowest), base_round_trip(fabric, delay)
+    packet = serialization(FRAME, slowest)
+    round_trip = base_round_trip(fabric, delay) + 2 * hardware.pipelines(_switches(fabric))
     rate = max(sum(link.rate_bps for link in fabric.links_of(nic.name)) for nic in fabric.nics)
     window = max(16 * FRAME, 3 * rate * round_trip // 2 // 8_000_000_000)
     bdp = bandwidth_delay_product(fabric, round_trip)
-    return FabricTiming(round_trip, queue_packets * packet, window, fabric.queues.trimming, bdp)
+    return FabricTiming(round_trip, queue_packets * packet, window, fabric.queues.trimming, bdp, hardware)
+
+
+def _switches(fabric: Fabric) -> int:
+    """Switches on the longest path."""
+    return 1 + 2 * bool(fabric.t1_count) + 2 * bool(fabric.t2_count)
 
 
 def retry_budget(attributes: QpAttributes, transport: TransportSettings) -> int:

@@ -30,8 +30,10 @@ from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 from p4src import PROGRAM, problem
 from simulation.channel import Channel, ChannelStats
 from simulation.clock import Clock
+from simulation.delayed_completions import DelayedCompletions
 from simulation.errors import SimulationError
 from simulation.faults import Faults
+from simulation.hardware_timing import IDEAL, HardwareTiming
 from simulation.nodes import NicNode, Node, SwitchNode
 from simulation.seeds import derive
 from simulation.trace import Trace
@@ -43,7 +45,7 @@ from topologies.fabric import Endpoint, Fabric
 from topologies.fabric import Switch as SwitchPart
 from topologies.paths import nic_config
 from topologies.queues import ETHERNET_BYTES
-from topologies.round_trip import PathRoundTrips
+from topologies.round_trip import PathRoundTrips, base_round_trip
 
 DEFAULT_DELAY = 1_000  # ns a link
 _MAX_BUFFERS = 16_384  # packets a switch can hold
@@ -57,7 +59,8 @@ class SimulatedWorld:
     `rate` (b/s) replaces that of every link, `delay` is the propagation delay (ns) of those that have none of their
     own. `queues` configures the switches' traffic managers (default: what the fabric's queue profile needs).
     `transport` replaces the fitted transport settings. `congestion` gives every NIC more congestion controls, by the
-    names that queue pairs and the transport settings may then say. `trace` records what arrives where.
+    names that queue pairs and the transport settings may then say. `hardware` is what hosts, NICs and switches take,
+    nothing by default. `trace` records what arrives where.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class SimulatedWorld:
         queues: QueueConfig | None = None,
         transport: TransportSettings | None = None,
         congestion: Mapping[str, Algorithm] | None = None,
+        hardware: HardwareTiming = IDEAL,
         pipeline: Pipeline | None = None,
         trace: Trace | None = None,
     ) -> None:
@@ -78,13 +82,17 @@ class SimulatedWorld:
         if delay < 0:
             raise SimulationError(f"A link's delay cannot be negative, as {delay} ns is.")
         if fabric.queues.pfc:
-            fabric = with_headroom(fabric, delay)
+            fabric = with_headroom(fabric, delay, hardware.longest_link)
         self._queues = queues or default_queues(fabric)
         self._congestion = congestion
-        self.timing: FabricTiming = timing(fabric, delay, self._queues.max_packets or self._queues.buffer_packets)
+        self.hardware = hardware
+        frames = self._queues.max_packets or self._queues.buffer_packets
+        self.timing: FabricTiming = timing(fabric, delay, frames, hardware)
         fitted = transport or self.timing.transport(fabric.settings.transport)
         self.fabric = replace(fabric, settings=replace(fabric.settings, transport=fitted))
-        self._round_trips = PathRoundTrips(fabric, delay) if fitted.base_rtt == self.timing.round_trip else None
+        waiting = self.timing.round_trip - base_round_trip(fabric, delay)
+        same = fitted.base_rtt == self.timing.round_trip
+        self._round_trips = PathRoundTrips(fabric, delay, waiting) if same else None
         self.seed = seed
         self.clock = Clock()
         self.trace = trace
@@ -95,6 +103,7 @@ class SimulatedWorld:
         self._nics: dict[str, NicNode] = {}
         self._restarts: Counter[str] = Counter()
         self._switches: dict[str, SwitchNode] = {}
+        self._nic_names = frozenset(nic.name for nic in fabric.nics)
         self._make_lines(delay)
         self._make_nics()
         self._make_switches(pipeline)
@@ -108,15 +117,20 @@ class SimulatedWorld:
             for source, target, mark in ((link.lower, link.upper, ">"), (link.upper, link.lower, "<")):
                 seed = derive(self.seed, "line")
                 own = delay if link.delay_ns is None else link.delay_ns
-                self._channels[source] = Channel(
-                    self.clock, f"{link.name}{mark}", source, target, link.rate_bps, own, seed
-                )
+                name, takes = f"{link.name}{mark}", own + self._pipelines(source, target)
+                self._channels[source] = Channel(self.clock, name, source, target, link.rate_bps, takes, seed)
+
+    def _pipelines(self, source: Endpoint, target: Endpoint) -> int:
+        """What a packet takes through the sending NIC and the receiving device, in ns, besides the link."""
+        nics, hardware = self._nic_names, self.hardware
+        begins = hardware.transmit if source.node in nics else 0
+        return begins + (hardware.receive if target.node in nics else hardware.switch)
 
     def _make_nics(self) -> None:
         for nic in self.fabric.nics:
             device = self._make_nic(nic.name, derive(self.seed, "nic", nic.name))
             channels = [self._channels[link.lower] for link in self.fabric.links_of(nic.name)]
-            self._nics[nic.name] = NicNode(self.clock, nic.name, device, channels)
+            self._nics[nic.name] = NicNode(self.clock, nic.name, device, channels, self.hardware)
 
     def _make_nic(self, name: str, seed: int) -> Nic:
         """A NIC; ports that no link is plugged into have no carrier."""
@@ -152,7 +166,9 @@ class SimulatedWorld:
             self.trace.start(tuple(nodes))
         for channel in self._channels.values():
             target = channel.target.node
-            channel.join(nodes[channel.source.node], nodes[target], number[target], self.trace)
+            receiver = nodes[target]
+            engine = receiver.engine if isinstance(receiver, NicNode) else None
+            channel.join(nodes[channel.source.node], engine or receiver, number[target], self.trace)
 
     # ---- looking ------------------------------------------------------------------------------------------------
 
@@ -205,15 +221,21 @@ class SimulatedWorld:
         """Verbs on a host's NIC: give it to `mrc_host.verbs.Context`. One provider a NIC, however often asked."""
         node = self.nic_node(name)
         if name not in self._providers:
-            provider = LocalProvider(
-                node.nic,
-                lambda: self.clock.now,
-                poke=lambda: self.poke(name),
-                advance=functools.partial(self._advance, name),
-            )
+            provider = self._make_provider(name, node)
             node.announce = provider.dispatch
             self._providers[name] = provider
         return self._providers[name]
+
+    def _make_provider(self, name: str, node: NicNode) -> LocalProvider:
+        poke, advance = functools.partial(self.poke, name), functools.partial(self._advance, name)
+        if not self.hardware.delays_completions:
+            return LocalProvider(node.nic, lambda: self.clock.now, poke=poke, advance=advance)
+
+        def announce() -> None:
+            if node.announce is not None:
+                node.announce()
+
+        return DelayedCompletions(node.nic, self.clock, self.hardware, poke=poke, advance=advance, announce=announce)
 
     def open(self, name: str) -> Context:
         """A verbs context on a host's NIC."""
@@ -325,15 +347,16 @@ def pauses(fabric: Fabric, switch: SwitchPart) -> dict[int, PauseConfig]:
     }
 
 
-def with_headroom(fabric: Fabric, delay: int) -> Fabric:
+def with_headroom(fabric: Fabric, delay: int, pipelines: int = 0) -> Fabric:
     """The fabric with enough headroom of flow control for its links, of `delay` ns unless they say otherwise.
 
-    Until a neighbour is silent there arrives what is on the link both ways, and on both sides a frame that was begun.
+    Until a neighbour is silent there arrives what is on the link both ways, in the devices (`pipelines`, ns for each
+    link), and on both sides a frame that was begun.
     """
     profile, share = fabric.queues, fabric.queues.pfc_headroom
     own = {(link.rate_bps, delay if link.delay_ns is None else link.delay_ns) for link in fabric.links}
     for rate, latency in own:
-        least = 2 * latency * rate // 8_000_000_000 + 3 * (fabric.mtu + ETHERNET_BYTES)
+        least = 2 * (latency + pipelines) * rate // 8_000_000_000 + 3 * (fabric.mtu + ETHERNET_BYTES)
         share = max(share, -(-100 * least // profile.product(rate, fabric.mtu)))
     return replace(fabric, queues=replace(profile, pfc_headroom=share))
 

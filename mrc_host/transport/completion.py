@@ -142,6 +142,10 @@ class CompletionQueue:
             self._wake_blocked()
         return taken
 
+    def peek(self, first: int) -> list[Completion]:
+        """Entries but the oldest `first`, which stay."""
+        return list(self._entries)[first:] if first < len(self._entries) else []
+
     def _failure_taken(self, qpn: int) -> None:
         left = self.failures[qpn] - 1
         if left:

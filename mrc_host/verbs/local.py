@@ -10,7 +10,7 @@ world calls :meth:`LocalProvider.dispatch`, which announces completions and even
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mrc_host.errors import MrcError
@@ -62,14 +62,22 @@ class LocalProvider(DeviceVerbs, Provider):
         ready = self._nic.cq_ready()
         for queues, callbacks in ((ready, self._on_ready), (self._nic.cq_notified(), self._on_notify)):
             for cq in sorted(queues):
-                callback = callbacks.get(cq)
-                if callback is not None:
-                    callback()
+                self._call_back(callbacks, cq)
+        return self._dispatch_events() or bool(ready)
+
+    @staticmethod
+    def _call_back(callbacks: Mapping[int, Callable[[], None]], cq: int) -> None:
+        callback = callbacks.get(cq)
+        if callback is not None:
+            callback()
+
+    def _dispatch_events(self) -> bool:
+        """Announce the NIC's asynchronous events; True if there were any."""
         events = self._nic.async_events()
         for event in events:
             for sink in tuple(self._sinks):
                 sink(event)
-        return bool(ready or events)
+        return bool(events)
 
     def alloc_pd(self) -> int:
         """A new protection domain's number."""

@@ -17,6 +17,7 @@ import yaml
 from mrc_common import yaml_limits
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.renamed_keys import replace_old_keys
+from mrc_lab.experiments.files.short_forms import write_out
 
 MAX_BYTES = 1 << 20
 _MAX_DEPTH = 32
@@ -107,6 +108,7 @@ def parse(text: str, source: str) -> Value:
     if yaml_limits.is_larger_than(node, _MAX_VALUES):
         raise FileError(f"{source}: has more than {_MAX_VALUES} values, aliases written out")
     _check_pieces(node, source, 0)
+    write_out(node)
     return Value(node, source, notes=tuple(f"{source}, {note}" for note in replace_old_keys(node)))
 
 

@@ -128,7 +128,9 @@ def _named(parts: Iterable[Value], what: str) -> dict[str, Value]:
 def _case(name: str, document: Value) -> Case:
     part: CasePart = Section(CasePart).read(document)
     tenants = tuple(_tenants(part, document))
-    case = Case(name, part.fabric, tenants, part.duration, part.transport, part.faults, part.measure)
+    case = Case(
+        name, part.fabric, tenants, part.duration, part.transport, part.faults, part.measure, timing=part.timing
+    )
     checks.check_case(case, document)
     if case.measure.bin > case.duration:
         raise document.error("a time bin (measure.bin) is longer than the run")

@@ -41,8 +41,10 @@ from mrc_lab.experiments.files.field_types import (
 )
 from mrc_lab.experiments.files.sizes import SizePoint
 from mrc_lab.experiments.files.tenants import TenantEntry, TenantPart
+from mrc_lab.experiments.files.timing import TimingProfile
 from mrc_lab.experiments.files.workloads import MAX_QPS, Workload
 from mrc_lab.published import Curve, Number
+from simulation.hardware_timing import IDEAL, HardwareTiming
 
 TIMERS = (
     "base_rtt",
@@ -334,6 +336,9 @@ class CasePart:
     duration: int = key(a_time(1), "how long the run lasts; for a collective, at most")
     transport: TransportPart = key(Section(TransportPart), "the transport", default=TransportPart())
     faults: tuple[PlannedFault, ...] = key(ListOf(FaultKinds()), "what breaks, and when", default=())
+    timing: HardwareTiming = key(
+        TimingProfile(), "what hosts, NICs and switches take (in simulation; docs/timing.md)", default=IDEAL
+    )
     measure: MeasurePart = key(Section(MeasurePart), "what is recorded", default=MeasurePart())
 
 
@@ -404,6 +409,7 @@ class Case:
     faults: tuple[PlannedFault, ...]
     measure: MeasurePart
     point: str = ""  # of the file's axis
+    timing: HardwareTiming = IDEAL
 
     @property
     def workload(self) -> Workload:

@@ -11,6 +11,7 @@ from mrc_host.transport.qp import check_attributes
 from mrc_host.values import QpAttributes
 from mrc_lab.experiments.files.fabric_part import FabricPart
 from mrc_lab.experiments.files.model import Tenant, TransportPart
+from simulation.hardware_timing import IDEAL, HardwareTiming
 from simulation.transport_timers import timing
 from simulation.world import default_queues
 from topologies.fabric import Fabric
@@ -42,13 +43,15 @@ def attributes_given(tenant: Tenant) -> dict[str, Any]:
     return given
 
 
-def fitted_settings(part: TransportPart, fabric: Fabric, delay: int) -> TransportSettings:
+def fitted_settings(
+    part: TransportPart, fabric: Fabric, delay: int, hardware: HardwareTiming = IDEAL
+) -> TransportSettings:
     """The settings that the simulation would fit to the fabric, with the file's own laid over them.
 
     InvalidArgumentError when one is out of range.
     """
     queues = default_queues(fabric)
-    fitted = timing(fabric, delay, queues.max_packets or queues.buffer_packets)
+    fitted = timing(fabric, delay, queues.max_packets or queues.buffer_packets, hardware)
     return replace(fitted.transport(fabric.settings.transport), **settings_given(part))
 
 

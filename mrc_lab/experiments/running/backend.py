@@ -10,6 +10,7 @@ from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.running.recording import Fidelity, Samples
+from mrc_lab.workloads.collectives import PacingSettings
 from topologies.fabric import Fabric
 
 T = TypeVar("T")
@@ -38,6 +39,9 @@ class Backend(Protocol):
 
     def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
         """Queue pair attributes as a file gives them, the others with timers that fit this world."""
+
+    def pacing(self) -> PacingSettings:
+        """What a collective library takes besides what it takes here anyway."""
 
     async def order_faults(self, faults: Sequence[PlannedFault]) -> int:
         """Have the faults happen in their time; returns when the run begins, with those of its beginning made."""

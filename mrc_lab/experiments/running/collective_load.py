@@ -81,6 +81,7 @@ class CollectiveLoad:
             qp_type=QpType(tenant.transport.type),
             attributes=attributes,
             queue_pairs=tenant.transport.qps if load.spread == "chunks" else 1,
+            pacing=backend.pacing(),
         )
         self._evs = tenant.transport.evs
         self._channels = 1 if load.spread == "chunks" else tenant.transport.qps

@@ -33,6 +33,7 @@ from mrc_lab.experiments.running.scaling import NAME, scaled_attributes, scaled_
 from mrc_lab.fabric import doctor
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.fabric.supervision import crash_message
+from mrc_lab.workloads.collectives import PacingSettings
 from topologies.emulation import link_counters
 from topologies.emulation.process_watch import Crash
 from topologies.emulation.switch_kind import SwitchKind
@@ -84,6 +85,10 @@ class EmulatedBackend:
     def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
         """Scaled, with an ACK timeout that outlasts full queues: at the rates here they hold a packet for long."""
         return scaled_attributes(given, self.fabric, self._stretch)
+
+    def pacing(self) -> PacingSettings:
+        """Nothing: the library takes its own time."""
+        return PacingSettings()
 
     async def order_faults(self, faults: Sequence[PlannedFault]) -> int:
         """Give all to the controller, which makes and clears each at its time; the run begins when it has them.

@@ -21,6 +21,7 @@ from mrc_lab.experiments.running import switch_counters
 from mrc_lab.experiments.running.psn_range import with_psn_range
 from mrc_lab.experiments.running.queue_samples import QueueSampler
 from mrc_lab.experiments.running.recording import Fidelity, Samples
+from mrc_lab.workloads.collectives import PacingSettings
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.switch import Switch
 from p4runtime_shim.traffic_manager import PortStats
@@ -63,6 +64,11 @@ class SimulatedBackend:
     def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
         """With the ACK timeout and the range of PSNs fitted, unless given."""
         return replace(self._world.attributes(), **with_psn_range(given, self.fabric))
+
+    def pacing(self) -> PacingSettings:
+        """As the file says."""
+        timing = self._world.hardware
+        return PacingSettings(timing.launch, timing.step, timing.copy_rate)
 
     async def order_faults(self, faults: Sequence[PlannedFault]) -> int:
         """Hand them to the world, which makes them happen by itself; the run begins now."""
@@ -111,8 +117,8 @@ def simulated_backend(case: Case, seed: int) -> Iterator[SimulatedBackend]:
     """Build the case's world, and free it on leaving. Raises SimulationError or MrcError."""
     fabric = build_fabric(case.fabric)
     delay = case.fabric.delay
-    transport = fitted_settings(case.transport, fabric, delay)
-    with SimulatedWorld(fabric, seed=seed, delay=delay, transport=transport) as world:
+    transport = fitted_settings(case.transport, fabric, delay, case.timing)
+    with SimulatedWorld(fabric, seed=seed, delay=delay, transport=transport, hardware=case.timing) as world:
         yield SimulatedBackend(world)
 
 

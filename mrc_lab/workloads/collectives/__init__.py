@@ -2,6 +2,7 @@
 
 from mrc_lab.workloads.collectives.communicator import Communicator, TransferCounters
 from mrc_lab.workloads.collectives.out_of_band import Exchange, LocalMeeting
+from mrc_lab.workloads.collectives.pacing import PacingSettings
 from mrc_lab.workloads.collectives.reduction import ReduceOp, ring_reduce
 from mrc_lab.workloads.collectives.rendezvous import Rendezvous, RendezvousServer
 from mrc_lab.workloads.collectives.ring import Ring, RingSettings, ring_sum
@@ -12,6 +13,7 @@ __all__ = [
     "Communicator",
     "Exchange",
     "LocalMeeting",
+    "PacingSettings",
     "PatternCheck",
     "Peers",
     "ReduceOp",

@@ -14,13 +14,15 @@ result can only exist after our part of it has been sent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+import itertools
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mrc_lab.workloads.collectives.layout import Layout, Span
+from mrc_lab.workloads.collectives.pacing import Pacing
 from mrc_lab.workloads.collectives.reduction import ReduceOp
 from mrc_lab.workloads.collectives.stream import Bytes, Receiver, Sender
 
@@ -28,18 +30,24 @@ Array = NDArray[Any]
 
 
 class RingPlace:
-    """One rank's place in a ring of `world` (at least 2): where it receives, and a queue of chunks to send on."""
+    """One rank's place in a ring of `world` (at least 2): where it receives, and a queue of chunks to send on.
 
-    def __init__(self, rank: int, world: int, previous: Receiver, following: Sender) -> None:
+    `pacing` is how long the library takes with each chunk.
+    """
+
+    def __init__(
+        self, rank: int, world: int, previous: Receiver, following: Sender, pacing: Pacing | None = None
+    ) -> None:
         self.rank = rank
         self.world = world
         self.previous = previous
         self._following = following
-        self._outbox: asyncio.Queue[Bytes | None] = asyncio.Queue()
+        self._outbox: asyncio.Queue[tuple[Bytes, float] | None] = asyncio.Queue()
+        self._pacing = pacing
 
     def send(self, chunk: Bytes) -> None:
         """Queue a chunk; its memory may change only when the operation implies that it has been copied."""
-        self._outbox.put_nowait(chunk)
+        self._outbox.put_nowait((chunk, 0.0 if self._pacing is None else self._pacing.ready(chunk.size)))
 
     def send_all(self, data: Bytes, layout: Layout, index: int) -> None:
         """Queue every chunk of a segment."""
@@ -54,7 +62,10 @@ class RingPlace:
             self._outbox.put_nowait(None)
 
         async def sending() -> None:
-            while (chunk := await self._outbox.get()) is not None:
+            while (queued := await self._outbox.get()) is not None:
+                chunk, ready = queued
+                if self._pacing is not None:
+                    await self._pacing.until(ready)
                 await self._following.send(chunk)
 
         await together(to_the_end(), sending())
@@ -145,23 +156,32 @@ async def all_to_all(
     send: Array,
     receive: Array,
     chunk_bytes: int,
+    pacing: Pacing | None = None,
 ) -> None:
     """Segment j of `send` goes to rank j, directly and all at once; own data is copied."""
     layout = Layout(send.size, send.itemsize, len(senders) + 1, chunk_bytes)
     source, target = as_bytes(send), as_bytes(receive)
     own = layout.segment(rank)
     part(target, own)[:] = part(source, own)
-    work = [_send_segment(sender, source, layout, peer) for peer, sender in senders.items()]
+    times = _ready_times(pacing, [layout.chunks(peer) for peer in senders])
+    work = [
+        _send_segment(sender, source, layout.chunks(peer), ready, pacing)
+        for (peer, sender), ready in zip(senders.items(), times, strict=True)
+    ]
     work += [_receive_segment(receiver, target, layout, peer) for peer, receiver in receivers.items()]
     await together(*work)
 
 
-async def send_receive(sender: Sender, receiver: Receiver, send: Array, receive: Array, chunk_bytes: int) -> None:
+async def send_receive(
+    sender: Sender, receiver: Receiver, send: Array, receive: Array, chunk_bytes: int, pacing: Pacing | None = None
+) -> None:
     """One array out and another one in."""
     outgoing = Layout(send.size, send.itemsize, 1, chunk_bytes)
     incoming = Layout(receive.size, receive.itemsize, 1, chunk_bytes)
+    chunks = list(outgoing.chunks(0))
+    (ready,) = _ready_times(pacing, [chunks])
     await together(
-        _send_segment(sender, as_bytes(send), outgoing, 0),
+        _send_segment(sender, as_bytes(send), chunks, ready, pacing),
         _receive_segment(receiver, as_bytes(receive), incoming, 0),
     )
 
@@ -199,8 +219,23 @@ async def _pass_on(ring: RingPlace, layout: Layout, target: Bytes, first: int) -
                 ring.send(place)
 
 
-async def _send_segment(sender: Sender, data: Bytes, layout: Layout, index: int) -> None:
-    for chunk in layout.chunks(index):
+def _ready_times(pacing: Pacing | None, streams: Sequence[Iterable[Span]]) -> list[list[float]]:
+    """When chunks to several ranks may be sent, which are copied in turn: the first of each, then the second ..."""
+    times: list[list[float]] = [[] for _ in streams]
+    if pacing is not None:
+        for chunks in itertools.zip_longest(*streams):
+            for chunk, stream in zip(chunks, times, strict=True):
+                if chunk is not None:
+                    stream.append(pacing.ready(chunk.length))
+    return times
+
+
+async def _send_segment(
+    sender: Sender, data: Bytes, chunks: Iterable[Span], ready: Sequence[float], pacing: Pacing | None
+) -> None:
+    for number, chunk in enumerate(chunks):
+        if pacing is not None:
+            await pacing.until(ready[number])
         await sender.send(part(data, chunk))
 
 

@@ -63,6 +63,7 @@ class Communicator:
             pair.qpn: end for end in (*senders.values(), *receivers.values()) for pair in end.pairs
         }
         self._busy = False
+        self._pacing = settings.pacing.pacing()
         self._dispatcher = asyncio.ensure_future(self._dispatch())
 
     @classmethod
@@ -158,7 +159,7 @@ class Communicator:
             if len(self._senders) != self.world - 1:
                 raise ValueError("all_to_all needs a communicator joined with Peers.ALL")
             chunk = self.settings.chunk_bytes
-            await algorithms.all_to_all(self.rank, self._senders, self._receivers, send, receive, chunk)
+            await algorithms.all_to_all(self.rank, self._senders, self._receivers, send, receive, chunk, self._pacing)
 
     async def send_receive(self, send: NDArray[Any], to: int, receive: NDArray[Any], source: int) -> None:
         """Send one array to rank `to` while receiving one, of the length that `source` sends, from there.
@@ -174,7 +175,8 @@ class Communicator:
             if to not in self._senders or source not in self._receivers:
                 raise ValueError(f"rank {self.rank} has no streams to rank {to} and from rank {source}")
             sender, receiver = self._senders[to], self._receivers[source]
-            await algorithms.send_receive(sender, receiver, send, receive, self.settings.chunk_bytes)
+            chunk = self.settings.chunk_bytes
+            await algorithms.send_receive(sender, receiver, send, receive, chunk, self._pacing)
 
     async def barrier(self) -> None:
         """Return when every rank has called this."""
@@ -221,12 +223,15 @@ class Communicator:
         if self._busy:
             raise RuntimeError("another operation of this communicator is still under way")
         self._busy = True
+        if self._pacing is not None:
+            self._pacing.begin()
         yield
         self._busy = False  # not after an error: what is under way then is unknown
 
     def _ring(self) -> algorithms.RingPlace:
         previous = self._receivers[(self.rank - 1) % self.world]
-        return algorithms.RingPlace(self.rank, self.world, previous, self._senders[(self.rank + 1) % self.world])
+        following = self._senders[(self.rank + 1) % self.world]
+        return algorithms.RingPlace(self.rank, self.world, previous, following, self._pacing)
 
     def _alone(self, send: NDArray[Any], receive: NDArray[Any], op: ReduceOp | None = None) -> bool:
         """Do the operation if there is only one rank, or nothing to move; True if so."""

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass, field
 
 from mrc_host.values import QpAttributes, QpType
+from mrc_lab.workloads.collectives.pacing import PacingSettings
 
 WIDEST_ITEM = 16  # bytes of the largest array element (complex128)
 _ALIGN = 64  # slots start on cache lines
@@ -25,7 +26,7 @@ class StreamSettings:
     `chunk_bytes` is the unit of pipelining, `slots` the number of chunks that a sender may be ahead of its receiver,
     `tail_bytes` the part of a chunk that goes as WRITE_WITH_IMM (one path MTU costs no extra packet). Half of all slots
     should hold what a rank sends in a round-trip time, or the fabric idles while slots are given back. Chunks take the
-    `queue_pairs` of a stream in turn.
+    `queue_pairs` of a stream in turn. `pacing` is what the library itself takes; nothing by default.
     """
 
     chunk_bytes: int = 32768
@@ -34,6 +35,7 @@ class StreamSettings:
     queue_pairs: int = 1
     qp_type: QpType = QpType.MRC
     attributes: QpAttributes = field(default_factory=QpAttributes)
+    pacing: PacingSettings = field(default_factory=PacingSettings)
 
     def __post_init__(self) -> None:
         if self.chunk_bytes < WIDEST_ITEM:

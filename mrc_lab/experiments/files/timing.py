@@ -1,0 +1,44 @@
+"""What an experiment file says of the time that hosts, NICs and switches take: a profile, with values of its own.
+
+``timing: published_testbed``, or a mapping of `profile` (ideal unless given) and fields of
+:class:`simulation.hardware_timing.HardwareTiming`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from mrc_lab.experiments.files.document import Value
+from mrc_lab.experiments.files.field_types import FieldType, JsonSchema, Text, a_rate, a_time, check_keys
+from simulation.hardware_timing import PROFILES, HardwareTiming
+
+_PROFILE = "profile"
+_DEFAULT = "ideal"
+_LONGEST = 1_000_000_000  # ns
+
+
+@dataclass(frozen=True)
+class TimingProfile(FieldType):
+    """The name of a profile, or a mapping."""
+
+    def read(self, value: Value) -> HardwareTiming:
+        """A timing."""
+        if value.what() != "a mapping":
+            return PROFILES[Text(tuple(PROFILES)).read(value)]
+        members, types = value.items(), _types()
+        check_keys(value, members, list(types))
+        given = {name: types[name].read(member) for name, member in members.items()}
+        return replace(PROFILES[given.pop(_PROFILE, _DEFAULT)], **given)
+
+    def schema(self) -> JsonSchema:
+        """A string, or an object without required keys."""
+        properties = {name: field_type.schema() for name, field_type in _types().items()}
+        mapping: JsonSchema = {"type": "object", "properties": properties, "additionalProperties": False}
+        return {"anyOf": [Text(tuple(PROFILES)).schema(), mapping]}
+
+
+def _types() -> dict[str, FieldType]:
+    types: dict[str, FieldType] = {_PROFILE: Text(tuple(PROFILES))}
+    for field in fields(HardwareTiming):
+        types[field.name] = a_rate(0) if field.name.endswith("_rate") else a_time(0, _LONGEST)
+    return types

@@ -1,0 +1,124 @@
+"""Times that the hardware and the libraries around a NIC take: host, PCIe, NIC, switch, collective library.
+
+The NIC device itself takes no time; a world adds these around it. What is the same for every packet (a pipeline's
+latency) lengthens the channels that leave and enter the device; what a packet occupies (a rate) is in `packet_engine`;
+what lies between an application and its NIC is in `delayed_completions`; the collective library paces itself
+(`mrc_lab.workloads.collectives.pacing`). The shortest recovery times of a transport become its timers
+(`transport_timers`).
+
+:data:`PROFILES` has two sets by name. `ideal`, the default, takes no time anywhere. docs/timing.md has the source and
+certainty of each value of `published_testbed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+
+from simulation.errors import SimulationError
+
+_BITS = 8_000_000_000  # bits a byte, times nanoseconds a second
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareTiming:
+    """All times are ns, rates b/s; 0 means no time, or no limit. SimulationError for a negative one.
+
+    Host and PCIe
+        * `doorbell`: from posting until the NIC knows of the work request.
+        * `dma_read`: a PCIe read by the NIC. A message waits for two in turn: its work request and its first bytes.
+        * `dma_write`: from the NIC's writing a completion until the application sees it.
+        * `pcie_rate`: of frames between host memory and NIC, in each direction.
+    NIC
+        * `message`: how long the NIC is occupied by each message.
+        * `transmit`, `receive`: how long a packet takes through the NIC, each way.
+        * `packet`: how long each packet occupies the NIC in its direction.
+    Switch
+        * `switch`: how long a packet takes through a switch, without queueing and serialization.
+    Transport
+        * `tail_probe`: least time without an answer after which MRC asks by a probe what is lost.
+        * `ack_timeout`: least ACK timeout of both transports, rounded up to 1.024 us times a power of two.
+    Collective library
+        * `launch`: from the call of a collective until the first chunk is sent.
+        * `step`: from a chunk's arrival until it may be sent on, over and above the copy.
+        * `copy_rate`: at which chunks are reduced and copied, one after the other.
+    """
+
+    doorbell: int = 0
+    dma_read: int = 0
+    dma_write: int = 0
+    pcie_rate: int = 0
+    message: int = 0
+    transmit: int = 0
+    receive: int = 0
+    packet: int = 0
+    switch: int = 0
+    tail_probe: int = 0
+    ack_timeout: int = 0
+    launch: int = 0
+    step: int = 0
+    copy_rate: int = 0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) < 0:
+                raise SimulationError(
+                    f"{field.name} of a timing cannot be negative, as {getattr(self, field.name)} is."
+                )
+
+    @property
+    def host(self) -> int:
+        """What a message takes between application and NIC, both ways together."""
+        return self.doorbell + 2 * self.dma_read + self.dma_write
+
+    @property
+    def ends(self) -> int:
+        """What a packet takes through the NICs at both ends."""
+        return self.transmit + self.receive
+
+    @property
+    def occupies(self) -> bool:
+        """Whether packets occupy the NIC at all."""
+        return bool(self.packet or self.pcie_rate)
+
+    @property
+    def delays_completions(self) -> bool:
+        """Whether anything lies between applications and their NICs."""
+        return bool(self.host or self.message)
+
+    def pipelines(self, switches: int) -> int:
+        """What a packet takes through all devices on its way, so many switches among them."""
+        return self.ends + switches * self.switch
+
+    @property
+    def longest_link(self) -> int:
+        """The most that pipelines add to a link's delay, as the mean of both directions."""
+        return max(self.switch, -(-(self.ends + self.switch) // 2))
+
+    def occupancy(self, size: int) -> int:
+        """How long a frame of `size` bytes occupies a direction of the NIC."""
+        return max(self.packet, -(-size * _BITS // self.pcie_rate) if self.pcie_rate else 0)
+
+
+IDEAL = HardwareTiming()
+
+PUBLISHED_TESTBED = HardwareTiming(
+    doorbell=250,
+    dma_read=550,
+    dma_write=400,
+    pcie_rate=900 * 10**9,
+    message=10,
+    packet=4,
+    transmit=1_665,
+    receive=1_665,
+    switch=600,
+    tail_probe=262_144,
+    ack_timeout=8_388_608,
+    launch=8_000,
+    step=1_600,
+    copy_rate=500 * 10**9,
+)
+
+PROFILES: Mapping[str, HardwareTiming] = MappingProxyType({"ideal": IDEAL, "published_testbed": PUBLISHED_TESTBED})
+"""Timings by name."""
