@@ -99,6 +99,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "plane_skew_limit": (1, 1 << 30),
     "reorder_fraction": (0, 1600),
     "tail_probe_min": (1, _HOUR),
+    "recovery_delay": (0, _HOUR),
     "linear_retries": (0, 255),
     "max_backoff": (0, 25),
     "send_queue_depth": (1, 1 << 20),
@@ -155,6 +156,8 @@ class TransportSettings:
       the same path has arrived, or one sent a reorder window later on the same plane (docs/protocol.md §10.1); never
       because of what other planes deliver.
     * `tail_probe_min`: shortest probe timeout.
+    * `recovery_delay`: shortest time from sending a packet that what arrived later shows to be lost until it is sent
+      again; with RC from a NAK until it goes back. Packets that were trimmed or timed out do not wait.
     * `linear_retries`: how often the ACK timeout is repeated before it doubles.
     * `max_backoff`: how often it doubles.
 
@@ -202,6 +205,7 @@ class TransportSettings:
     plane_skew_limit: int = 8
     reorder_fraction: int = 25
     tail_probe_min: int = 100_000
+    recovery_delay: int = 0
     linear_retries: int = 7
     max_backoff: int = 6
     send_queue_depth: int = 1024

@@ -38,6 +38,8 @@ class HardwareTiming:
         * `switch`: how long a packet takes through a switch, without queueing and serialization.
     Transport
         * `tail_probe`: least time without an answer after which MRC asks by a probe what is lost.
+        * `recovery`: least time from sending a packet until it is sent again because of what arrived later; with RC
+          from a NAK until it goes back.
         * `ack_timeout`: least ACK timeout of both transports, rounded up to 1.024 us times a power of two.
     Collective library
         * `launch`: from the call of a collective until the first chunk is sent.
@@ -55,6 +57,7 @@ class HardwareTiming:
     packet: int = 0
     switch: int = 0
     tail_probe: int = 0
+    recovery: int = 0
     ack_timeout: int = 0
     launch: int = 0
     step: int = 0
@@ -113,8 +116,9 @@ PUBLISHED_TESTBED = HardwareTiming(
     transmit=1_665,
     receive=1_665,
     switch=600,
-    tail_probe=262_144,
-    ack_timeout=8_388_608,
+    tail_probe=240_000,
+    recovery=240_000,
+    ack_timeout=2_097_152,
     launch=8_000,
     step=1_600,
     copy_rate=500 * 10**9,

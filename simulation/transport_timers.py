@@ -43,6 +43,7 @@ class FabricTiming:
         timeout = 4 * (trip + self.queue)
         timers = {
             "tail_probe_min": max(2 * trip, self.hardware.tail_probe),
+            "recovery_delay": max(base.recovery_delay, self.hardware.recovery),
             "probe_interval": 10 * trip,
             "probe_timeout": 4 * trip + self.queue,
             "probe_spacing": self.probe_spacing,

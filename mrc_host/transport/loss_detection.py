@@ -32,6 +32,7 @@ from mrc_host.transport.stats import QpStats
 from mrc_host.values import PathReason
 from mrc_host.wire.control import SACK_BITS
 
+_INFERRED: Final = "sack"  # why a packet is lost: what arrived later shows it
 _DISORDER: Final = 1_000_000_000  # how long arrival order on a path is not trusted after it was found wrong
 
 
@@ -205,7 +206,7 @@ class LossDetection:
     def mark_lost(self, record: SentPacket, why: str) -> None:
         """A packet in flight is lost, whatever the reason; this alone does not retire its path."""
         self._paths.trial.pop(record.index, None)
-        self._sent.mark_lost(record)
+        self._sent.mark_lost(record, why == _INFERRED)
         self._paths.count_lost(record.index, record.psn, record.sent, why)
         self._stats.lost += 1
         self._lost_by_plane[record.plane] += 1
@@ -296,7 +297,7 @@ class LossDetection:
     def _lose(self, record: SentPacket, now: int) -> bool:
         """A packet was overtaken: mark it lost and retire its path. Returns whether the path was not known as bad."""
         by_order = record.by_order
-        self.mark_lost(record, "sack")
+        self.mark_lost(record, _INFERRED)
         record.by_order = by_order
         if not self._went_dead(record):  # beyond its first packet, a dead path says nothing about congestion
             self._cc.on_loss(record.weight, now)

@@ -224,6 +224,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         if drop is not None:
             return drop
         self.check_broken_head(now)
+        requester.release_held(now)
         self.offer_data()
         self._release_window()
         return None
@@ -369,7 +370,11 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         """Send probes or time out, if due."""
         if not self.running or self.requester is None:
             return 0
-        again = self.requester.on_timer(now)
+        requester = self.requester
+        released = requester.release_held(now)
+        again = requester.on_timer(now)
+        if released:
+            self.offer_data()
         self._release_window()
         return again if self.running else 0
 

@@ -110,7 +110,7 @@ class Requester:
         # parts
         self.paths = paths
         self.window = SendWindow(owner, connection, peer.link_parameters(attributes), peer.windows)
-        self.sent = SentPackets(self.window.cc, first_psn, planes, len(peer.evs))
+        self.sent = SentPackets(self.window.cc, first_psn, planes, len(peer.evs), settings.recovery_delay)
         self.spurious = SpuriousRetransmissions(stats)
         self.probes = ReliabilityProbes()
         self._attribution = TimeoutAttribution()
@@ -389,6 +389,16 @@ class Requester:
         if not self._owner.armed() and self._starved():
             self.timer.last_answer = max(self.timer.last_answer, now)
             self._owner.arm(now + self.timer.rto())
+
+    def release_held(self, now: int) -> bool:
+        """Let go of lost packets whose recovery delay is over, and come back for the next; whether any may be sent."""
+        sent = self.sent
+        if not sent.holds():
+            return False
+        due = sent.release_held(now)
+        if due:
+            self._owner.arm(due)
+        return sent.lost()
 
     def _starved(self) -> bool:
         return self._pending() and not self._planes()

@@ -96,7 +96,9 @@ class SentPackets:
     """Everything from the oldest unacknowledged PSN (`una`) to before the next one to be sent."""
 
     __slots__ = (
+        "_held",
         "_lost",
+        "_recovery_delay",
         "arrived_serial",
         "cc",
         "first_arrived",
@@ -113,7 +115,7 @@ class SentPackets:
         "una_since",
     )
 
-    def __init__(self, cc: CongestionControl, first_psn: int, planes: int, paths: int) -> None:
+    def __init__(self, cc: CongestionControl, first_psn: int, planes: int, paths: int, recovery_delay: int = 0) -> None:
         """`cc.inflight` counts the bytes of all who share it; `in_flight` counts ours alone."""
         self.cc = cc
         self.in_flight = 0  # weights of packets in flight
@@ -127,6 +129,8 @@ class SentPackets:
         self.serial = 0  # of the latest transmission
         self.lanes = [Lane() for _ in range(2 * planes)]
         self._lost: list[int] = []  # heap of PSNs to retransmit
+        self._recovery_delay = recovery_delay
+        self._held: list[tuple[int, int, int]] = []  # heap of lost packets that wait: until when, PSN, serial
         # by path, of first transmissions only: the latest one sent, and the serial of the latest that arrived
         self.last_on_path = [SentPacket()] * paths
         self.arrived_serial = array("q", bytes(8 * paths))
@@ -220,12 +224,29 @@ class SentPackets:
         self.una = una
         self.una_since = now
 
-    def mark_lost(self, record: SentPacket) -> None:
-        """A packet in flight is to be retransmitted."""
+    def mark_lost(self, record: SentPacket, inferred: bool = False) -> None:
+        """A packet in flight is to be retransmitted: `inferred` from what arrived later, after the recovery delay."""
         record.state = LOST
         record.by_order = False
         self._end_flight(record)
-        heapq.heappush(self._lost, record.psn)
+        if inferred and self._recovery_delay:
+            heapq.heappush(self._held, (record.sent + self._recovery_delay, record.psn, record.serial))
+        else:
+            heapq.heappush(self._lost, record.psn)
+
+    def holds(self) -> bool:
+        """Whether lost packets wait for their recovery delay."""
+        return bool(self._held)
+
+    def release_held(self, now: int) -> int:
+        """Lost packets whose recovery delay is over may be sent again; when the next one may, 0 for none."""
+        held = self._held
+        while held and held[0][0] <= now:
+            _, psn, serial = heapq.heappop(held)
+            record = self.ring[psn & self.mask]
+            if record.state == LOST and record.psn == psn and record.serial == serial:
+                heapq.heappush(self._lost, psn)
+        return held[0][0] if held else 0
 
     def next_lost(self) -> SentPacket | None:
         """The lost packet with the lowest PSN."""

@@ -37,7 +37,7 @@ def run(file: Path, backend: str, switch: str, name: str, seed: int, results: Pa
     from mrc_lab.reports.verdicts import Verdict
 
     experiment = load_file(file)
-    for note in experiment.notes:
+    for note in experiment.notes_on(backend):
         click.echo(f"note: {note}", err=True)
     if check:
         run_experiment.check(experiment, backend)

@@ -25,16 +25,24 @@ _TIMER: Final = 0x1F  # bits of an RNR NAK that specify the time to wait
 class RcAckProcessing:
     """Passes the responder's answers on to the other parts of a requester; it owns none of them."""
 
-    __slots__ = ("_cc", "_owner", "_sent", "_stats", "_timer")
+    __slots__ = ("_cc", "_owner", "_recovery_delay", "_sent", "_stats", "_timer")
 
     def __init__(
-        self, owner: RequesterOwner, sent: GoBackN, timer: RcRetransmissionTimer, cc: CongestionControl, stats: QpStats
+        self,
+        owner: RequesterOwner,
+        sent: GoBackN,
+        timer: RcRetransmissionTimer,
+        cc: CongestionControl,
+        stats: QpStats,
+        recovery_delay: int = 0,
     ) -> None:
+        """`recovery_delay` (ns) passes from a sequence error NAK until the requester goes back."""
         self._owner = owner
         self._sent = sent
         self._timer = timer
         self._cc = cc
         self._stats = stats
+        self._recovery_delay = recovery_delay
 
     def on_ack(self, wire_psn: int, syndrome: int, now: int) -> None:
         """Process an ACK or NAK of the responder; everything before the PSN it names has arrived."""
@@ -63,7 +71,7 @@ class RcAckProcessing:
             self._owner.arm(ready_at)
         elif syndrome == headers.NAK_SEQUENCE:
             self._stats.sequence_errors += 1
-            self._go_back(now)
+            self._go_back_later(now)
         elif syndrome == headers.NAK_REMOTE_ACCESS:
             self._owner.enter_error(
                 CompletionStatus.REMOTE_ACCESS_ERROR,
@@ -72,6 +80,14 @@ class RcAckProcessing:
             )
         else:
             self._owner.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, f"The peer sent NAK {syndrome:#x}.", now)
+
+    def _go_back_later(self, now: int) -> None:
+        """Go back once the recovery delay is over."""
+        when = now + self._recovery_delay
+        self._go_back(when)
+        if self._recovery_delay:
+            self._timer.ready_at = when
+            self._owner.arm(when)
 
     def _go_back(self, when: int) -> None:
         """What is in flight is lost; it is sent again at `when`."""

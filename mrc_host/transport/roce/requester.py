@@ -60,7 +60,9 @@ class RcRequester:
         self.sent = GoBackN(sends, self.cc, self._mtu, first_psn)
         self._timer = RcRetransmissionTimer(RetryPolicy.of(connection))
         self._packets = RcDataPackets(path, connection.remote_qpn)
-        self.acks = RcAckProcessing(owner, self.sent, self._timer, self.cc, connection.stats)
+        self.acks = RcAckProcessing(
+            owner, self.sent, self._timer, self.cc, connection.stats, connection.nic.transport.recovery_delay
+        )
 
     def ready(self, now: int) -> bool:
         """Whether a packet may be sent at `now`; if only the rate prevents it, the queue pair is woken in time."""

@@ -49,6 +49,7 @@ from simulation.hardware_timing import IDEAL, HardwareTiming
 TIMERS = (
     "base_rtt",
     "tail_probe_min",
+    "recovery_delay",
     "probe_interval",
     "probe_timeout",
     "probe_spacing",
@@ -103,6 +104,7 @@ METRICS: Mapping[str, str] = {
 STATISTICS = ("mean", "min", "max", "median", "p1", "p10", "p90", "p99")
 RELATIONS = ("at_least", "at_most", "about")
 BACKENDS = ("sim", "emulation")
+_TIMING_IGNORED = "timing is ignored in emulation: hosts, NICs and switches take their own time there"
 CERTAINTIES = ("C", "I", "I1", "S", "D", "U")
 CURVES = ("throughput", "lost", "retransmitted", "retransmit_share")  # metrics that can be drawn over time
 
@@ -451,6 +453,11 @@ class Experiment:
         """Messages for the author of the file."""
         notes = (*self.key_notes, *(fault.note for case in self.cases for fault in case.faults))
         return tuple(dict.fromkeys(filter(None, notes)))
+
+    def notes_on(self, backend: str) -> tuple[str, ...]:
+        """The notes, and what of the file that backend ignores."""
+        ignored = backend == "emulation" and any(case.timing != IDEAL for case in self.cases)
+        return (*self.notes, _TIMING_IGNORED) if ignored else self.notes
 
     def case(self, name: str | None) -> Case:
         """The case of that name; None: the first."""

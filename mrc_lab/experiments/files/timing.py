@@ -23,7 +23,7 @@ class TimingProfile(FieldType):
 
     def read(self, value: Value) -> HardwareTiming:
         """A timing."""
-        if value.what() != "a mapping":
+        if value.what() not in ("a mapping", "a list"):
             return PROFILES[Text(tuple(PROFILES)).read(value)]
         members, types = value.items(), _types()
         check_keys(value, members, list(types))

@@ -1,0 +1,78 @@
+"""The key `timing` of experiment files: a profile, single values, variants and sweeps laid over it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mrc_lab.errors import FileError
+from mrc_lab.experiments.files.assignment import assign, parse_assignment
+from mrc_lab.experiments.files.document import parse
+from mrc_lab.experiments.files.loader import load_document, load_text
+from simulation.hardware_timing import IDEAL, PUBLISHED_TESTBED, HardwareTiming
+
+FILE = """
+fabric: {hosts: 4, t0: 2, t1: 2}
+workload: {kind: write_bw, pairs: h1>h3, message: 64K}
+duration: 1ms
+"""
+
+
+def timing_of(text: str, case: int = 0) -> HardwareTiming:
+    return load_text(FILE + text).cases[case].timing
+
+
+def test_nothing_takes_time_unless_the_file_says_so() -> None:
+    assert timing_of("") == timing_of("timing: ideal\n") == IDEAL
+
+
+def test_a_profile_may_be_named_alone_or_with_values_of_its_own() -> None:
+    assert timing_of("timing: published_testbed\n") == PUBLISHED_TESTBED
+    assert timing_of("timing: {profile: published_testbed}\n") == PUBLISHED_TESTBED
+    changed = replace(PUBLISHED_TESTBED, step=0, copy_rate=10**12)
+    assert timing_of("timing: {profile: published_testbed, step: 0us, copy_rate: 1T}\n") == changed
+    assert timing_of("timing: {switch: 600ns}\n") == replace(IDEAL, switch=600)
+
+
+def test_values_of_a_variant_change_the_profile_of_the_file() -> None:
+    text = """timing: published_testbed
+variants:
+  - {name: as-the-file}
+  - {name: own, timing: {step: 5us}}
+  - {name: other, timing: ideal}
+"""
+    changed = replace(PUBLISHED_TESTBED, step=5_000)
+    assert [timing_of(text, case) for case in range(3)] == [PUBLISHED_TESTBED, changed, IDEAL]
+
+
+def test_a_sweep_changes_single_values_and_profiles() -> None:
+    document = parse(FILE + "timing: published_testbed\n", "x.yaml")
+    values = assign(document, parse_assignment("timing.switch=1us"))
+    assert load_document(values, "", "x").cases[0].timing == replace(PUBLISHED_TESTBED, switch=1_000)
+    profile = assign(document, parse_assignment("timing=ideal"))
+    assert load_document(profile, "", "x").cases[0].timing == IDEAL
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("timing: published\n", "timing.profile: 'published' is unknown; did you mean published_testbed?"),
+        ("timing: {swich: 1us}\n", "timing.swich: unknown key; did you mean switch?"),
+        ("timing: {switch: 3}\n", "timing.switch"),
+        ("timing: {pcie_rate: fast}\n", "timing.pcie_rate"),
+        ("timing: [ideal]\n", "timing: must be a mapping"),
+    ],
+)
+def test_mistakes_are_named_with_their_line(text: str, problem: str) -> None:
+    with pytest.raises(FileError, match="line 5") as error:
+        load_text(FILE + text)
+    assert problem in str(error.value)
+
+
+def test_emulation_says_that_it_ignores_a_timing() -> None:
+    experiment = load_text(FILE + "timing: published_testbed\n")
+    (note,) = experiment.notes_on("emulation")
+    assert "timing is ignored in emulation" in note
+    assert experiment.notes_on("sim") == experiment.notes == ()
+    assert load_text(FILE).notes_on("emulation") == ()
