@@ -20,6 +20,7 @@ from mrc_lab.experiments.files.document import MAX_BYTES, Value, overlay, parse,
 from mrc_lab.experiments.files.field_types import Section
 from mrc_lab.experiments.files.model import ONLY, Case, CasePart, Experiment, FilePart, Tenant, TransportPart
 from mrc_lab.experiments.files.published import resolve_published
+from mrc_lab.experiments.files.short_forms import write_out
 from mrc_lab.experiments.files.sizes import named_sizes, with_size
 from mrc_lab.experiments.files.tenants import transport_of
 
@@ -57,6 +58,7 @@ def load_text(text: str, *, source: str = "experiment", name: str = "experiment"
 
 def load_document(document: Value, text: str, name: str) -> Experiment:
     """The experiment that a document says; `text` is kept with it, `name` is its name unless it has one."""
+    write_out(document.node)  # again, for what a sweep has set
     file: FilePart = Section(FilePart).read(document)
     name = file.name or name
     if not CASE_NAME.fullmatch(name):

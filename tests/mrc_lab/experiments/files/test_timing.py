@@ -47,11 +47,15 @@ variants:
 
 
 def test_a_sweep_changes_single_values_and_profiles() -> None:
-    document = parse(FILE + "timing: published_testbed\n", "x.yaml")
-    values = assign(document, parse_assignment("timing.switch=1us"))
-    assert load_document(values, "", "x").cases[0].timing == replace(PUBLISHED_TESTBED, switch=1_000)
-    profile = assign(document, parse_assignment("timing=ideal"))
-    assert load_document(profile, "", "x").cases[0].timing == IDEAL
+    def swept(text: str, case: int = 0) -> HardwareTiming:
+        chosen = parse_assignment(text)
+        variants = "variants: [{name: one}, {name: two, timing: {step: 5us}}]\n"
+        document = parse(FILE + "timing: published_testbed\n" + variants, "x.yaml")
+        return load_document(assign(document, chosen.key, chosen.values[0]), "", "x").cases[case].timing
+
+    assert swept("timing.switch=1us") == replace(PUBLISHED_TESTBED, switch=1_000)
+    assert swept("timing=ideal") == IDEAL
+    assert swept("timing=ideal", 1) == replace(IDEAL, step=5_000)
 
 
 @pytest.mark.parametrize(
