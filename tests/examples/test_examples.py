@@ -9,8 +9,11 @@ import sys
 from pathlib import Path
 
 from mrc_lab.experiments.files import load_file
+from mrc_lab.experiments.files.fabric_part import build_fabric
+from mrc_lab.fabric.draw import draw
 from mrc_lab.reports.run_and_report import run_and_report
 from tests.docs.blocks import ROOT
+from topologies.loader import load_file as load_fabric
 
 FOLDER = ROOT / "examples"
 
@@ -71,3 +74,13 @@ def test_a_sweep_is_read_with_json_alone(tmp_path: Path) -> None:
     assert [line.partition(":")[0] for line in shown] == [
         f"{paths} paths, {message}" for paths in (2, 8) for message in ("16K", "256K")
     ]
+
+
+def test_the_fabrics_on_the_page_are_those_of_the_examples() -> None:
+    page = (FOLDER.parent / "docs" / "fabrics.md").read_text("utf-8")
+    drawing = draw(load_fabric(FOLDER / "three_tiers.yaml"))
+    assert drawing in page
+    uneven = load_fabric(FOLDER / "uneven.yaml")
+    assert [len(uneven.nics_of(t0)) for t0 in range(3)] == [3, 1, 2]
+    (case,) = load_file(FOLDER / "three_tiers_run.yaml").cases
+    assert build_fabric(case.fabric, "tiers") == load_fabric(FOLDER / "three_tiers.yaml")
