@@ -3,6 +3,7 @@
     python -m simulation.swarm --seed 1113                     replay, and shrink if it fails
     python -m simulation.swarm --seed 1113 --faults 2 --writes 0,7     replay a part of it
     python -m simulation.swarm --seconds 3600 --jobs 2         soak
+    python -m simulation.swarm --first -500 --runs 500         soak fabrics of three tiers: those of negative seeds
 
 Ends with status 0 when all is well, 1 when a run failed, 2 when the command line makes no sense.
 """
@@ -89,7 +90,8 @@ def describe(scenario: Scenario) -> None:
     """Print a plan."""
     fabric = scenario.fabric
     print(
-        f"seed {scenario.seed}: {fabric.planes} planes, {fabric.t0_count} T0, {fabric.t1_count} T1, {len(fabric.nics)}"
+        f"seed {scenario.seed}: {fabric.planes} planes, {fabric.t0_count} T0, {fabric.t1_count} T1, "
+        f"{f'{fabric.t2_count} T2, ' if fabric.t2_count else ''}{len(fabric.nics)}"
         f" NICs, {fabric.links[0].rate_bps / 1e9:g} Gb/s, {scenario.delay} ns a link,"
         f" queues of {scenario.queues.max_packets} packets{', flow control' if fabric.queues.pfc else ''},"
         f" round trip {scenario.fit.round_trip} ns"

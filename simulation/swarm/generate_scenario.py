@@ -18,9 +18,9 @@ from simulation.swarm.extra_faults import troubled
 from simulation.swarm.scenario import HORIZON, PlannedPair, PlannedWrite, Scenario, ScenarioFault
 from simulation.transport_timers import FabricTiming, retry_budget, timing
 from simulation.world import default_queues, with_headroom
-from topologies.addressing import entropy_value
+from topologies.addressing import entropy_value, way_ev
 from topologies.clos import multi_plane_clos
-from topologies.fabric import Fabric
+from topologies.fabric import Fabric, T2Wiring
 from topologies.faults import Fault
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.controller_down import ControllerDown
@@ -34,13 +34,14 @@ from topologies.faults.port_down import PortDown
 from topologies.faults.power_off import PowerOff
 from topologies.faults.rate import Rate
 from topologies.faults.reordering import Reordering
+from topologies.link_rules import LinkRule
 from topologies.queues import QueueProfile
 
 _GIGA = 1_000_000_000
 
 
 def generate(seed: int) -> Scenario:
-    """The plan of a seed."""
+    """The plan of a seed; the fabrics of negative seeds have three tiers."""
     return troubled(plain(seed))
 
 
@@ -62,6 +63,8 @@ def plain(seed: int) -> Scenario:
             ecn=rng.random() < 0.7,
         ),
     )
+    if seed < 0:
+        fabric = _three_tiers(generator(seed, "tiers"), fabric)
     delay = rng.choice((200, 1000, 1000, 5000))
     queues = default_queues(fabric)
     if rng.random() < 0.3:
@@ -81,6 +84,26 @@ def plain(seed: int) -> Scenario:
     faults += _denials(generator(seed, "denials"), fabric, pairs)
     faults.sort(key=lambda fault: fault.start)
     return Scenario(seed, fabric, delay, queues, fit, pairs, writes, tuple(faults))
+
+
+def _three_tiers(rng: random.Random, like: Fabric) -> Fabric:
+    """Pods of uneven racks below T2s, with the planes, rate and queues of another fabric; perhaps uneven links."""
+    wiring, t1 = rng.choice(tuple(T2Wiring)), rng.choice((1, 2, 2, 3))
+    rate = like.links[0].rate_bps
+    rules = [LinkRule("t1-t2", delay_ns=rng.choice((2_000, 20_000)))] if rng.random() < 0.3 else []
+    if rng.random() < 0.3:
+        rules.append(LinkRule(f"t0-*:t1-*@p{rng.randrange(like.planes)}", rate_bps=rate // rng.choice((2, 4))))
+    return multi_plane_clos(
+        "swarm",
+        planes=like.planes,
+        t1=t1,
+        t2=t1 * rng.choice((1, 2)) if wiring is T2Wiring.GROUPS else rng.choice((1, 2, 3)),
+        t2_wiring=wiring,
+        racks=[[rng.choice((1, 1, 2)) for _ in range(rng.choice((1, 2)))] for _ in range(rng.choice((2, 2, 3)))],
+        rate_bps=rate,
+        links=rules,
+        queues=like.queues,
+    )
 
 
 def _pair(rng: random.Random, fabric: Fabric, fit: FabricTiming) -> PlannedPair:
@@ -183,8 +206,10 @@ def _nic_end(rng: random.Random, fabric: Fabric) -> tuple[str, int]:
 
 
 def _ev(rng: random.Random, fabric: Fabric) -> int:
+    if fabric.t2_count:
+        return way_ev(rng.choice(fabric.ways(*rng.sample(fabric.nics, 2))))
     return entropy_value(rng.randrange(fabric.planes), rng.randrange(max(1, fabric.t1_count)))
 
 
 def _has_path(fabric: Fabric, ev: int) -> bool:
-    return fabric.t0_count > 1 or ev & 1023 == 0
+    return bool(fabric.t2_count) or fabric.t0_count > 1 or ev & 1023 == 0

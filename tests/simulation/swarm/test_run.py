@@ -137,3 +137,10 @@ def test_some_plans_have_flow_control():
     paused = [seed for seed in range(1, 60) if plain(seed).fabric.queues.pfc]
     assert 3 <= len(paused) <= 20
     assert run(plain(paused[0])).violations == ()
+
+
+@pytest.mark.parametrize("seed", range(-12, 0))
+def test_fabrics_of_three_tiers_hold_too(seed):
+    scenario = generate(seed)
+    assert scenario.fabric.t2_count
+    assert run(scenario).violations == (), f"replay: python -m simulation.swarm --seed {seed}"
