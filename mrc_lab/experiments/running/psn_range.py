@@ -15,7 +15,9 @@ from mrc_host.transport.psn_range import MAX_MPR, UNIT, mpr_for, range_bytes
 from mrc_host.values import QpAttributes
 from mrc_lab.experiments.files.model import Case, Tenant
 from mrc_lab.experiments.files.transport import attributes_given
+from mrc_lab.experiments.files.workloads import Ranks
 from mrc_lab.experiments.running.backend import Backend
+from mrc_lab.experiments.running.flows import plan
 from topologies.fabric import Fabric
 from topologies.round_trip import bandwidth_delay_product
 
@@ -35,15 +37,23 @@ def psn_range_warnings(case: Case, backend: Backend) -> Iterator[str]:
     bdp = _bdp(backend.fabric)
     for tenant in case.tenants:
         if tenant.transport.type == "mrc":
-            yield from _warning(tenant, backend.attributes(attributes_given(tenant)), bdp)
+            attributes = backend.attributes(attributes_given(tenant))
+            yield from _warning(tenant, _fewest_qps(tenant, backend.fabric), attributes, bdp)
+
+
+def _fewest_qps(tenant: Tenant, fabric: Fabric) -> int:
+    """Queue pairs of the flow that has the fewest; a flow of writes may have its own number."""
+    if isinstance(tenant.workload, Ranks):
+        return tenant.transport.qps
+    return min(flow.qps for flow in plan(tenant, fabric, seed=0))  # who writes to whom makes no difference
 
 
 def _bdp(fabric: Fabric) -> int:
     return bandwidth_delay_product(fabric, fabric.settings.transport.base_rtt)
 
 
-def _warning(tenant: Tenant, attributes: QpAttributes, bdp: int) -> Iterator[str]:
-    qps, mtu = tenant.transport.qps, attributes.path_mtu
+def _warning(tenant: Tenant, qps: int, attributes: QpAttributes, bdp: int) -> Iterator[str]:
+    mtu = attributes.path_mtu
     mpr = min(attributes.mpr, attributes.mpr_dest)
     reach = qps * range_bytes(mpr, mtu)
     if reach >= bdp:

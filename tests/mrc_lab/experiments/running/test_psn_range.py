@@ -15,8 +15,8 @@ LONG = "{planes: 2, t0: 2, t1: 2, hosts: 4, rate: 25G, delay: 250us}"
 LOAD = "{kind: write_bw, pairs: h1>h3, message: 16K, outstanding: 1}"
 
 
-def attributes(transport, fabric=LONG):
-    case = case_of(LOAD, fabric=fabric, transport=transport, duration="4ms", measure="{bin: 1ms, warmup: 0us}")
+def attributes(transport, fabric=LONG, load=LOAD):
+    case = case_of(load, fabric=fabric, transport=transport, duration="4ms", measure="{bin: 1ms, warmup: 0us}")
     with simulated_backend(case, 1) as backend:
         chosen = backend.attributes(dict(case.transport.attributes))
         return chosen.mpr, chosen.mpr_dest, tuple(psn_range_warnings(case, backend))
@@ -45,6 +45,15 @@ def test_a_range_below_the_product_is_warned_of_with_what_would_do():
     assert warning.endswith("leave mpr out, or give at least 72")
     assert attributes("{type: mrc, qps: 4, attributes: {mpr: 8}}")[2] == (), "four queue pairs have four ranges"
     assert attributes("{type: rc, attributes: {mpr: 8}}")[2] == (), "RC has none"
+
+
+def test_the_flow_with_the_fewest_queue_pairs_of_its_own_counts():
+    def load(qps):
+        return f"{{kind: write_bw, pairs: [{{pair: h1>h3, qps: {qps}}}, h2>h4], message: 16K, outstanding: 1}}"
+
+    assert attributes("{type: mrc, qps: 4, attributes: {mpr: 8}}", load=load(8))[2] == ()
+    (warning,) = attributes("{type: mrc, qps: 4, attributes: {mpr: 8}}", load=load(2))[2]
+    assert "lets 2 queue pairs have 1,024 packets" in warning
 
 
 def test_a_product_beyond_what_the_field_holds_is_warned_of():
