@@ -13,6 +13,7 @@ from mrc_host.config import ProtocolSettings
 from topologies.errors import FabricError
 from topologies.fabric import DEFAULT_ADDRESS_PREFIX, DEFAULT_MTU, DEFAULT_USID_BLOCK, Fabric
 from topologies.fabric_checks import MAX_NICS, MAX_PER_KIND, MAX_PLANES, check_range, check_wiring
+from topologies.ip_routes import ip_routes
 from topologies.link_rules import LinkRule, apply_rules
 from topologies.parts import Link, LinkKind, Nic, Switch, T2Wiring, Tier
 from topologies.queues import QueueProfile
@@ -70,7 +71,7 @@ def multi_plane_clos(
         for at in positions(planes, switches, nics, t2_wiring).values()
     }
     present = apply_rules(complete, links)
-    return Fabric(
+    fabric = Fabric(
         name=name,
         planes=planes,
         switches=_with_ports(switches, present.values()),
@@ -83,6 +84,10 @@ def multi_plane_clos(
         queues=queues or QueueProfile(),
         wiring=t2_wiring if t2 else T2Wiring.GROUPS,
     )
+    if len(present) < len(complete):  # else a switch has one group
+        for switch in fabric.switches:
+            ip_routes(fabric, switch)
+    return fabric
 
 
 def _check_sizes(**sizes: int) -> None:

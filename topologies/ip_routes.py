@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from topologies.errors import FabricError
 from topologies.fabric import Endpoint, Fabric, Switch, Tier
+
+MAX_MEMBERSHIPS = 2048  # members of all groups of a switch: ECMP_MEMBERS in p4src/sizes.p4
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class IpRoutes:
 
 
 def ip_routes(fabric: Fabric, switch: Switch) -> IpRoutes:
-    """The routes of a switch to all T0s but itself."""
+    """The routes of a switch to all T0s but itself; FabricError if its tables do not hold them."""
     plane = fabric.derived(("ip routes", switch.plane), lambda: _Plane(fabric))
     down: dict[int, list[int]] = {}
     for port, below in plane.downlinks(switch).items():
@@ -48,6 +51,12 @@ def ip_routes(fabric: Fabric, switch: Switch) -> IpRoutes:
             lead = every_uplink if t0 in everywhere else tuple(port for port, reached in up.items() if t0 in reached)
         if lead:
             group_of[t0] = groups.setdefault(lead, len(groups) + 1)
+    memberships = sum(map(len, groups))
+    if memberships > MAX_MEMBERSHIPS:
+        raise FabricError(
+            f"switch {switch.name} needs {len(groups)} ECMP groups with {memberships} members in all, more than the"
+            f" {MAX_MEMBERSHIPS} of the P4 program: leave fewer links missing"
+        )
     return IpRoutes(ports, group_of, tuple(groups))
 
 

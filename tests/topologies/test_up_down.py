@@ -199,3 +199,12 @@ def test_impossible_tiers_are_refused(sizes: dict[str, object], sentence: str) -
     with pytest.raises(FabricError) as raised:
         multi_plane_clos(**sizes)  # type: ignore[arg-type]
     assert sentence in str(raised.value)
+
+
+def test_more_ecmp_groups_than_the_tables_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = [LinkRule("t0-1:t1-0@p0", missing=True), LinkRule("t0-2:t1-1@p0", missing=True)]
+    sizes = {"planes": 1, "t0": 3, "t1": 3, "hosts": 3}
+    assert multi_plane_clos(**sizes, links=rules)  # type: ignore[arg-type]
+    monkeypatch.setattr("topologies.ip_routes.MAX_MEMBERSHIPS", 6)  # of t0-0: all three uplinks, and two pairs of them
+    with pytest.raises(FabricError, match="switch t0-0@p0 needs 3 ECMP groups with 7 members in all"):
+        multi_plane_clos(**sizes, links=rules)  # type: ignore[arg-type]
