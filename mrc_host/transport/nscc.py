@@ -12,8 +12,8 @@ One controller serves all traffic to one destination, over all paths. Each SACK 
 Growth is accumulated and applied every few packets. Trims and losses subtract their bytes from the window. Once per
 period (base RTT plus target delay), if there were trims or losses or the delay is extreme, and little of the window
 arrived, *quick adaptation* sets the window to what did arrive, and ignores marks from before that. The fair increase
-halves with each period of trims or losses and comes back without: nothing marks at the last hop, so only this keeps an
-incast of many from overflowing it each round trip. A SACK from a receiver that asks for
+halves with each period of many trims or losses and comes back with few: nothing marks at the last hop, so only this
+keeps an incast of many from overflowing it each round trip. A SACK from a receiver that asks for
 less causes no growth; ``receiver_limit`` decides how much less its queue pair gets.
 
 ``NsccParameters.for_line`` derives every constant from line rate, base RTT and MTU; an ``NsccProfile`` replaces single
@@ -32,6 +32,7 @@ from mrc_host.values import NsccProfile
 REFERENCE_BDP: Final = 150_000  # bytes: the network the published constants are tuned for, 100 Gb/s ...
 REFERENCE_RTT: Final = 12_000  # ... times 12 us
 _NEVER: Final = 1 << 62
+_MAX_GIVEN_UP: Final = 0.25  # of what arrives may be trimmed or lost before the fair increase shrinks
 _Number = TypeVar("_Number", int, float)
 
 
@@ -145,11 +146,11 @@ class Nscc(CongestionControl):
         "_average_at",
         "_average_delay",
         "_clear",
-        "_congested",
         "_decreased_at",
         "_fair_increase",
         "_fast",
         "_gathered",
+        "_given_up",
         "_ignored",
         "_increase",
         "_p",
@@ -180,7 +181,7 @@ class Nscc(CongestionControl):
         self._period = parameters.base_rtt + parameters.target_delay
         self._period_start = -_NEVER
         self._achieved = 0  # bytes received in this period
-        self._congested = False  # something was trimmed or lost in this period
+        self._given_up = 0  # bytes trimmed, lost or timed out in this period
         self._to_ignore = 0  # bytes in flight when the window was last adapted
         self._ignored = 0  # bytes of them that have been acknowledged or lost since
 
@@ -243,7 +244,7 @@ class Nscc(CongestionControl):
         self._average(self._p.base_rtt, size, now)  # stands for the delay of the full queue
         self._leave_fast()
         self._ignored += size
-        self._congested = True
+        self._given_up += size
         if not self._quick_adapt(True, False, now):
             self._shrink(size)
 
@@ -251,14 +252,14 @@ class Nscc(CongestionControl):
         """A packet of `size` bytes was declared lost."""
         self._leave_fast()
         self._ignored += size
-        self._congested = True
+        self._given_up += size
         self._shrink(size)
 
     def on_timeout(self, now: int, size: int | None = None) -> None:
         """Nothing was acknowledged for an ACK timeout, and `size` bytes were declared lost; None when not known."""
         self._leave_fast()
         self._increase = 0.0
-        self._congested = True
+        self._given_up += size or self.cwnd
         if size is None:
             self._shrink(self.cwnd - int(self.cwnd * self._p.max_md_jump))
         else:
@@ -297,7 +298,7 @@ class Nscc(CongestionControl):
             # After a pause the bytes achieved mean nothing: start measuring again.
             lasting = elapsed < 2 * self._period
             adapt = (
-                not p.disable_qa and lasting and (late or self._congested) and self._achieved < self.cwnd >> p.qa_gate
+                not p.disable_qa and lasting and (late or self._given_up > 0) and self._achieved < self.cwnd >> p.qa_gate
             )
             if adapt:
                 self.cwnd = max(self._achieved, p.mtu)
@@ -306,7 +307,7 @@ class Nscc(CongestionControl):
             self._fit_fair_increase(lasting)
             self._period_start = now
             self._achieved = 0
-            self._congested = False
+            self._given_up = 0
             if not adapt:
                 return False
         self._increase = 0.0
@@ -314,11 +315,11 @@ class Nscc(CongestionControl):
         return True
 
     def _fit_fair_increase(self, lasting: bool) -> None:
-        """Halve the fair increase after a period with trims or losses, double it after one without."""
+        """Halve the fair increase after a period with many trims or losses, double it after one with few."""
         p = self._p
         if not lasting:
             self._fair_increase = p.fi
-        elif self._congested:
+        elif self._given_up > self._achieved * _MAX_GIVEN_UP:
             self._fair_increase = max(self._fair_increase / 2, min(p.eta, p.fi))
         else:
             self._fair_increase = min(self._fair_increase * 2, p.fi)

@@ -16,7 +16,7 @@ from pathlib import Path
 from mrc_host import verbs
 from mrc_host.agent import protocol
 from mrc_host.agent.agent_verbs import VERBS
-from mrc_host.agent.protocol import Kind
+from mrc_host.agent.protocol import MessageKind
 from tests.mrc_host.agent.clients import connected, raw
 from tests.mrc_host.agent.conftest import Agents
 
@@ -72,11 +72,11 @@ class Fuzzer:
             sock.send(head + chance.randbytes(chance.choice([0, 1, 8, 48, 96, 3000])))
         elif kind < 0.8:
             request = self._request(chance)
-            message = protocol.pack_json(Kind.REQUEST, chance.randrange(9), request)[0]
+            message = protocol.pack_json(MessageKind.REQUEST, chance.randrange(9), request)[0]
             self._with_descriptors(sock, message, chance)
         elif kind < 0.83:
             depth = chance.choice([1, 100, 20_000])
-            sock.send(protocol.HEADER.pack(Kind.REQUEST, 0, 0, 1) + b"[" * depth)
+            sock.send(protocol.HEADER.pack(MessageKind.REQUEST, 0, 0, 1) + b"[" * depth)
         else:
             size = protocol.POST_SIZE * chance.randrange(20) + chance.choice([0, 0, 1])
             body = bytearray(chance.randbytes(size))
@@ -84,7 +84,7 @@ class Fuzzer:
             for start in range(0, size - protocol.POST_SIZE + 1, protocol.POST_SIZE):
                 body[start + 8 : start + 12] = qpn.to_bytes(4, "little")
                 body[start + 12] = chance.randrange(4)
-            sock.send(protocol.HEADER.pack(Kind.POST, 0, 0, 0) + body)
+            sock.send(protocol.HEADER.pack(MessageKind.POST, 0, 0, 0) + body)
 
     @staticmethod
     def _request(chance: random.Random) -> dict[str, object]:

@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from mrc_host.driver.delays import DelayHistogram as NicDelays
+from mrc_host.driver.delays import Delays as NicDelays
 from mrc_host.driver.delays import PortDelays
 from mrc_lab.experiments.running.machine_delays import DelayHistogram, Hop, differences, read, round_trip_ns
 from p4runtime_shim.proto import switch_v1_pb2 as pb
