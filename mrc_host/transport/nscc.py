@@ -298,7 +298,10 @@ class Nscc(CongestionControl):
             # After a pause the bytes achieved mean nothing: start measuring again.
             lasting = elapsed < 2 * self._period
             adapt = (
-                not p.disable_qa and lasting and (late or self._given_up > 0) and self._achieved < self.cwnd >> p.qa_gate
+                not p.disable_qa
+                and lasting
+                and (late or self._given_up > 0)
+                and self._achieved < self.cwnd >> p.qa_gate
             )
             if adapt:
                 self.cwnd = max(self._achieved, p.mtu)
