@@ -222,12 +222,23 @@ def _check_flows(workload: WriteBw | Permutation | Incast, fabric: Fabric) -> No
 
 def _check_ranks(workload: Collective | Training, fabric: Fabric) -> None:
     hosts = _several(workload.hosts, fabric)
+    if workload.clusters > 1:
+        _check_clusters(workload, len(hosts))
     for straggler in workload.stragglers:
         for host in select_hosts(straggler.hosts, fabric):
             if host not in hosts:
                 raise ValueError(f"{host} is a straggler, but takes no part: see hosts")
     if (workload.jitter or workload.stragglers) and not workload.compute:
         raise ValueError("jitter and stragglers apply to computing, which takes no time here: give compute")
+
+
+def _check_clusters(workload: Collective | Training, hosts: int) -> None:
+    if workload.operation != "all_reduce":
+        raise ValueError(f"clusters are for all_reduce, not for {workload.operation}: leave them out")
+    if hosts % workload.clusters:
+        raise ValueError(f"{hosts} hosts cannot be divided evenly among {workload.clusters} clusters")
+    if workload.interleave:
+        raise ValueError("interleave would mix the hosts of clusters: leave one of the two out")
 
 
 def _several(patterns: Iterable[str], fabric: Fabric) -> list[str]:

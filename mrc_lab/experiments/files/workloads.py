@@ -126,6 +126,11 @@ class Ranks:
     chunk: int = key(a_size(16, MAX_MESSAGE), "bytes of one write, the unit of pipelining", default=1 << 16)
     slots: int = key(Integer(1, 1024), "chunks under way on a stream", default=8)
     interleave: bool = key(Boolean(), "put ranks that follow one another below different T0s", default=False)
+    clusters: int = key(
+        Integer(1),
+        "an all_reduce in two levels: within this many clusters of ranks that follow one another, and across them",
+        default=1,
+    )
     spread: str = key(Text(SPREADS), _SPREAD, default="parts")
 
 

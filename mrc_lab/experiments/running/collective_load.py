@@ -28,7 +28,14 @@ from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.computing import ComputingTimes
 from mrc_lab.experiments.running.flows import limit_evs, queue_pair_attributes
 from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord
-from mrc_lab.workloads.collectives import Communicator, LocalMeeting, Peers, StreamSettings
+from mrc_lab.workloads.collectives import (
+    Communicator,
+    Exchange,
+    HierarchicalCommunicator,
+    LocalMeeting,
+    Peers,
+    StreamSettings,
+)
 from topologies.fabric import Fabric
 
 Array = NDArray[np.float32]
@@ -49,14 +56,16 @@ BUS_FACTOR: dict[str, Callable[[int], float]] = {
 class _Rank:
     """One rank's part of one channel."""
 
-    communicator: Communicator
+    communicator: Communicator | HierarchicalCommunicator
     send: Array
     receive: Array
     expected: Array
 
     async def operate(self, operation: str) -> None:
         comm = self.communicator
-        if operation == "send_receive":
+        if isinstance(comm, HierarchicalCommunicator):
+            await comm.all_reduce(self.send, self.receive)
+        elif operation == "send_receive":
             n = comm.world
             await comm.send_receive(self.send, (comm.rank + 1) % n, self.receive, (comm.rank - 1) % n)
         else:
@@ -88,7 +97,7 @@ class CollectiveLoad:
         self._seed = seed
         part = load.compute * backend.time_scale / len(self._sizes) / 1e9
         self._computing = ComputingTimes(load, self._hosts, backend.fabric, seed, part)
-        self._members: list[Communicator] = []
+        self._members: list[Communicator | HierarchicalCommunicator] = []
         self._buckets: list[list[_Rank]] = [[] for _ in self._sizes]  # of each operation, all ranks and channels
         self._task: asyncio.Future[None] | None = None
         self._flows: dict[tuple[str, str], list[tuple[QueuePair, QueuePair]]] = {}
@@ -101,14 +110,8 @@ class CollectiveLoad:
         load, world = self._load, len(self._hosts)
         for channel in range(self._channels):
             meeting = LocalMeeting(world)
-            peers = Peers.ALL if load.operation == "all_to_all" else Peers.RING
             joined = await asyncio.gather(
-                *(
-                    Communicator.join(
-                        context, meeting.rank(rank), self._settings_on(context), peers=peers, name=f"c{channel}"
-                    )
-                    for rank, context in enumerate(self._contexts)
-                )
+                *(self._join(context, meeting.rank(rank), f"c{channel}") for rank, context in enumerate(self._contexts))
             )
             self._members += joined
             for ranks, size in zip(self._buckets, self._sizes, strict=True):
@@ -120,6 +123,13 @@ class CollectiveLoad:
                     ends = (self._hosts[member.rank], self._hosts[peer])
                     far = joined[peer].receivers[member.rank]
                     self._flows.setdefault(ends, []).extend(zip(sender.pairs, far.pairs, strict=True))
+
+    async def _join(self, context: Context, exchange: Exchange, name: str) -> Communicator | HierarchicalCommunicator:
+        settings, clusters = self._settings_on(context), self._load.clusters
+        if clusters > 1:
+            return await HierarchicalCommunicator.join(context, exchange, settings, clusters=clusters, name=name)
+        peers = Peers.ALL if self._load.operation == "all_to_all" else Peers.RING
+        return await Communicator.join(context, exchange, settings, peers=peers, name=name)
 
     def _settings_on(self, context: Context) -> StreamSettings:
         """Of the queue pairs on one NIC."""

@@ -1,6 +1,7 @@
 """Collective operations on numpy arrays, made of WRITE and WRITE_WITH_IMM between the ranks' registered memory."""
 
 from mrc_lab.workloads.collectives.communicator import Communicator, TransferCounters
+from mrc_lab.workloads.collectives.hierarchical import HierarchicalCommunicator
 from mrc_lab.workloads.collectives.out_of_band import Exchange, LocalMeeting
 from mrc_lab.workloads.collectives.pacing import PacingSettings
 from mrc_lab.workloads.collectives.reduction import ReduceOp, ring_reduce
@@ -12,6 +13,7 @@ from mrc_lab.workloads.collectives.verify import PatternCheck, verify_pattern
 __all__ = [
     "Communicator",
     "Exchange",
+    "HierarchicalCommunicator",
     "LocalMeeting",
     "PacingSettings",
     "PatternCheck",

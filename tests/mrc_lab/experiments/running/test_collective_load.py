@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
+from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.workloads import OPERATIONS
 from mrc_lab.experiments.running.collective_load import BUS_FACTOR, arrays, ordered_hosts
 from tests.mrc_lab.experiments.running.cases import case_of, run
@@ -176,3 +177,26 @@ class TestComputing:
         for text in (self.STEPS, self.OPERATIONS):
             recording = run(case_of(text.format(more="start: 70us"), "5ms"))
             assert recording.operations[0].began == 70_000
+
+
+def test_an_all_reduce_in_two_levels_brings_the_right_result_and_its_flows_are_those_of_both_rings():
+    text = "{kind: collective, operation: all_reduce, bytes: 256K, iterations: 2, clusters: 2, chunk: 8K}"
+    recording = run(case_of(text, "5ms", transport="{qps: 2}"))
+    assert recording.errors == ()
+    assert (recording.wrong_bytes, recording.checked_bytes) == (0, 2 * 4 * (256 << 10))
+    assert {flow.name for flow in recording.flows} == {
+        *("h1>h2", "h2>h1", "h3>h4", "h4>h3"), *("h1>h3", "h3>h1", "h2>h4", "h4>h2")
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("operation: all_gather, clusters: 2", "clusters are for all_reduce, not for all_gather"),
+        ("operation: all_reduce, clusters: 3", "4 hosts cannot be divided evenly among 3 clusters"),
+        ("operation: all_reduce, clusters: 2, interleave: yes", "interleave would mix the hosts of clusters"),
+    ],
+)
+def test_clusters_that_make_no_sense_are_refused(text, problem):
+    with pytest.raises(FileError, match=problem):
+        case_of(f"{{kind: collective, bytes: 64K, {text}}}", "1ms")
