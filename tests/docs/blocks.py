@@ -43,6 +43,7 @@ ELSEWHERE = {
     'sudo mrc shell -c "write h1 h3 16M" -c "links"': "tests/docs/test_on_fabric.py",
     'sudo mrc shell --switch bmv2 -c "write h1 h3 1M"': "tests/integration/test_bmv2.py",
     "mrc run mrc_lab/paper/fig11.yaml --seed 7": "tests/mrc_lab/paper/test_published.py",
+    "mrc run examples/two_clusters_run.yaml": "tests/examples/test_examples.py",
     "sudo mrc run trial.yaml --backend emulation": "tests/integration/test_experiment_file.py",
     "mrc compare results/fig11/latest results/fig11/20261121-101500": "tests/mrc_lab/paper/test_published.py",
     "make paper": "it takes minutes; tests/mrc_lab/paper/ has its parts",

@@ -6,10 +6,14 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from mrc_lab.experiments.files import load_file
 from mrc_lab.experiments.files.fabric_part import build_fabric
+from mrc_lab.experiments.files.workloads import Collective
+from mrc_lab.experiments.running.run_case import run_case
+from mrc_lab.experiments.running.simulated_backend import simulated_backend
 from mrc_lab.fabric.draw import draw
 from mrc_lab.reports.run_and_report import run_and_report
 from tests.docs.blocks import ROOT
@@ -84,3 +88,22 @@ def test_the_fabrics_on_the_page_are_those_of_the_examples() -> None:
     assert [len(uneven.nics_of(t0)) for t0 in range(3)] == [3, 1, 2]
     (case,) = load_file(FOLDER / "three_tiers_run.yaml").cases
     assert build_fabric(case.fabric, "tiers") == load_fabric(FOLDER / "three_tiers.yaml")
+
+
+def test_an_all_reduce_over_two_clusters_survives_a_long_link_that_fails() -> None:
+    """The case `hierarchical.cut` of the example, with 256 KiB instead of 4 MiB."""
+    experiment = load_file(FOLDER / "two_clusters_run.yaml")
+    assert len(experiment.cases) == 6
+    case = next(case for case in experiment.cases if case.name == "hierarchical.cut")
+    (tenant,) = case.tenants
+    load = tenant.workload
+    assert isinstance(load, Collective)
+    assert load.clusters == 2
+    smaller = replace(tenant, workload=replace(load, bytes=256 << 10))
+    case = replace(case, tenants=(smaller,))
+    with simulated_backend(case, 1) as backend:
+        recording = run_case(case, backend, 1)
+    assert (recording.errors, recording.wrong_bytes) == ((), 0)
+    assert recording.checked_bytes == 6 * 8 * (256 << 10)
+    assert any(one.began < 60_000_000 < one.ended for one in recording.operations), "the link fails under one of them"
+    assert any("port down, t1-2:t2-0@p0" in name for name in recording.drops)
