@@ -116,7 +116,7 @@ def _compared(
         ours=ours,
         standing=standing,
         cause=part.cause,
-        fitted=part.fitted,
+        fitted=part.fitted or number.size in part.fitted_sizes,
         entry=part.id or part.title,
         size=number.size,
         place=number.place,

@@ -243,6 +243,7 @@ class PublishedNumber:
         Integer(1), "ranks of the published collective: compared are steps of one size, bytes over ranks", default=None
     )
     fitted: bool = key(Boolean(), "ours was fitted to it, so that it shows nothing", default=False)
+    fitted_sizes: tuple[int, ...] = key(ListOf(a_size()), "the message sizes that ours was fitted to", default=())
     cause: str = key(Text(), "why ours is more than 10 % away, where that is known", default="")
     numbers: tuple[Number, ...] = ()
 

@@ -65,6 +65,13 @@ def test_sizes_without_a_case_are_not_measured():
     assert [one["standing"] for one in rows] == ["within 10 %", "not measured"]
 
 
+def test_single_sizes_may_be_fitted():
+    rows = summarized("numbers: [{metric: throughput, sizes: [256K, 1M], values: [32G, 1G], fitted_sizes: [1M]}]")[
+        "numbers"
+    ]
+    assert [row["fitted"] for row in rows] == [False, True]
+
+
 def test_an_untrusted_run_measures_nothing_and_scaled_rates_are_compared_with_scaled_ones():
     assert number("{metric: throughput, value: 32G}", fidelity=Fidelity(False, ("busy",)))["standing"] == "untrusted"
     one = number("{metric: throughput, value: 320G}", rate_scale=0.1)
