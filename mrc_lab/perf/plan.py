@@ -12,6 +12,7 @@ import numpy as np
 
 from mrc_host.values import QpAttributes, QpType
 from mrc_lab.workloads.collectives.reduction import ReduceOp
+from mrc_lab.workloads.collectives.pacing import PacingSettings
 from mrc_lab.workloads.collectives.settings import StreamSettings
 
 DATATYPES = {
@@ -82,6 +83,7 @@ class PerfPlan:
         streams = value.pop("streams")
         streams["qp_type"] = QpType(streams["qp_type"])
         streams["attributes"] = QpAttributes(**streams["attributes"])
+        streams["pacing"] = PacingSettings(**streams["pacing"])
         value["reductions"] = tuple(map(ReduceOp, value["reductions"]))
         value["average"] = Average(value["average"])
         for name in ("sizes", "datatypes"):

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from mrc_lab.cli.main import group, run
+from mrc_lab.fabric import find_fabric
 from tests.mrc_lab.experiments.files.texts import SMALL
 
 MRC = Path(sys.executable).with_name("mrc")
@@ -178,6 +179,7 @@ def test_bash_gets_names_with_colons_whole_or_by_its_own_pieces(monkeypatch, tmp
 def test_without_root_one_sentence_says_so(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(find_fabric, "in_state", lambda state: ())  # also while other tests have fabrics up
     assert run([command]) == 3
     printed = capsys.readouterr().err
     assert "root" in printed
