@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mrc_host.values import QpAttributes, QpType
-from mrc_lab.workloads.collectives.reduction import ReduceOp
 from mrc_lab.workloads.collectives.pacing import PacingSettings
+from mrc_lab.workloads.collectives.reduction import ReduceOp
 from mrc_lab.workloads.collectives.settings import StreamSettings
 
 DATATYPES = {
