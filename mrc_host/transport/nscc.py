@@ -12,8 +12,8 @@ One controller serves all traffic to one destination, over all paths. Each SACK 
 Growth is accumulated and applied every few packets. Trims and losses subtract their bytes from the window. Once per
 period (base RTT plus target delay), if there were trims or losses or the delay is extreme, and little of the window
 arrived, *quick adaptation* sets the window to what did arrive, and ignores marks from before that. The fair increase
-halves with each period of many trims or losses and comes back with few: nothing marks at the last hop, so only this
-keeps an incast of many from overflowing it each round trip. A SACK from a receiver that asks for
+halves with each period of trims or losses, where there are marks only with many: nothing marks at the last hop, so only
+this keeps an incast of many from overflowing it each round trip. A SACK from a receiver that asks for
 less causes no growth; ``receiver_limit`` decides how much less its queue pair gets.
 
 ``NsccParameters.for_line`` derives every constant from line rate, base RTT and MTU; an ``NsccProfile`` replaces single
@@ -32,7 +32,7 @@ from mrc_host.values import NsccProfile
 REFERENCE_BDP: Final = 150_000  # bytes: the network the published constants are tuned for, 100 Gb/s ...
 REFERENCE_RTT: Final = 12_000  # ... times 12 us
 _NEVER: Final = 1 << 62
-_MAX_GIVEN_UP: Final = 0.25  # of what arrives may be trimmed or lost before the fair increase shrinks
+_MAX_GIVEN_UP: Final = 0.25  # of what arrives: where marks bound the queue, this much may be trimmed or lost
 _Number = TypeVar("_Number", int, float)
 
 
@@ -153,6 +153,7 @@ class Nscc(CongestionControl):
         "_given_up",
         "_ignored",
         "_increase",
+        "_marked",
         "_p",
         "_period",
         "_period_start",
@@ -182,6 +183,7 @@ class Nscc(CongestionControl):
         self._period_start = -_NEVER
         self._achieved = 0  # bytes received in this period
         self._given_up = 0  # bytes trimmed, lost or timed out in this period
+        self._marked = False  # a mark arrived in this period
         self._to_ignore = 0  # bytes in flight when the window was last adapted
         self._ignored = 0  # bytes of them that have been acknowledged or lost since
 
@@ -212,6 +214,7 @@ class Nscc(CongestionControl):
         self._gathered += received
         if not rtt:
             return
+        self._marked |= marked
         delay = rtt - self.base_rtt
         if delay < 0:
             self._lower_base_rtt(rtt)
@@ -311,6 +314,7 @@ class Nscc(CongestionControl):
             self._period_start = now
             self._achieved = 0
             self._given_up = 0
+            self._marked = False
             if not adapt:
                 return False
         self._increase = 0.0
@@ -318,11 +322,11 @@ class Nscc(CongestionControl):
         return True
 
     def _fit_fair_increase(self, lasting: bool) -> None:
-        """Halve the fair increase after a period with many trims or losses, double it after one with few."""
+        """Halve the fair increase after a period with trims or losses (with marks: with many), else double it."""
         p = self._p
         if not lasting:
             self._fair_increase = p.fi
-        elif self._given_up > self._achieved * _MAX_GIVEN_UP:
+        elif self._given_up > (self._achieved * _MAX_GIVEN_UP if self._marked else 0):
             self._fair_increase = max(self._fair_increase / 2, min(p.eta, p.fi))
         else:
             self._fair_increase = min(self._fair_increase * 2, p.fi)

@@ -369,18 +369,20 @@ def test_quick_adaptation_leaves_a_window_alone_of_which_an_eighth_arrived() -> 
     assert cc.cwnd == pytest.approx(9 * MTU, abs=700)
 
 
-def test_the_fair_increase_halves_with_each_period_of_many_trims_and_comes_back_with_few() -> None:
+def test_the_fair_increase_halves_with_each_period_of_trims_that_nothing_marked() -> None:
     profile = NsccProfile(eta=0.0, fi=float(8 * MTU), qa_gate=30, adjust_bytes_threshold=0)
     cc = controller(10 * MTU, profile)
     now, period = 10**9, RTT + TARGET
     cc.on_ack(0, 0, RTT + TARGET, False, now)
     grown = []
-    for trims in (0, 3, 3, 3, 2, 0, 0, 0):  # for ten packets that arrive: a quarter is tolerated
+    for trims, marked in ((0, False), (1, False), (1, False), (1, False), (1, True), (0, False), (0, True), (0, False)):
         cc.cwnd = 10 * MTU
         for _ in range(trims):
             cc.on_trim(MTU, now + 1)
         cc.cwnd = 10 * MTU
-        cc.on_ack(0, 0, RTT + 2 * TARGET, True, now + period)  # the period ends; a mark brings no growth
+        if marked:
+            cc.on_ack(0, 0, RTT + TARGET // 2, True, now + 2)
+        cc.on_ack(0, 0, RTT + TARGET, False, now + period)  # the period ends
         now += period
         cc.cwnd = 10 * MTU
         cc.on_ack(10 * MTU, 10 * MTU, RTT + 2 * TARGET, False, now + 1)
