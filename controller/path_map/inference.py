@@ -1,6 +1,6 @@
 """The fewest faulty elements that explain which probes were lost: binary tomography with loss rates.
 
-Starting from the suspects that are already known, the one that adds most to the likelihood is taken in, all strengths
+Starting from the elements that are already known, the one that adds most to the likelihood is taken in, all strengths
 are fitted again, and those that the others explain as well are dropped, until nothing adds more than its price. Then
 every element has to beat the best explanation without it, which may put several others in its place: that is what the
 confidence in it comes from. When it loses, the other explanation takes the place of the first.
@@ -43,7 +43,7 @@ MAX_MARGIN = 12.0  # nats; by how much more an explanation is better is not of i
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A faulty element: its number among the suspects, its strength, and what it adds to the log-likelihood (nats).
+    """A faulty element: its number among the elements, its strength, and what it adds to the log-likelihood (nats).
 
     `margin` is by how much (nats, prices included) this explanation beats the best that was found without it.
     """
@@ -65,16 +65,16 @@ class PlaneInference:
     def __init__(self, model: PlaneModel) -> None:
         self.model = model
         self.prices = np.array(
-            [PRICES[s.part] + (0.0 if s.direction is Direction.BOTH else ONE_WAY_PRICE) for s in model.suspects]
+            [PRICES[s.part] + (0.0 if s.direction is Direction.BOTH else ONE_WAY_PRICE) for s in model.elements]
         )
         self._wholes_of = _wholes(model)
         numbers: dict[str, list[int]] = {}
-        for number, suspect in enumerate(model.suspects):
+        for number, suspect in enumerate(model.elements):
             numbers.setdefault(suspect.name, []).append(number)
-        self._same_name = [numbers[suspect.name] for suspect in model.suspects]
-        self._switches = np.array([s.part is ElementKind.SWITCH for s in model.suspects], dtype=float)
+        self._same_name = [numbers[suspect.name] for suspect in model.elements]
+        self._switches = np.array([s.part is ElementKind.SWITCH for s in model.elements], dtype=float)
         self._grid_prices = self.prices + np.outer(np.exp(-GRID), self._switches * PARTIAL_PRICE)
-        self._min_worth = np.array([MIN_WORTH[s.part] for s in model.suspects])
+        self._min_worth = np.array([MIN_WORTH[s.part] for s in model.elements])
 
     def explain(
         self, counts: Likelihood, known: Sequence[int] = (), doubted: Collection[int] = (), recent: bool = False
@@ -202,10 +202,10 @@ class PlaneInference:
 def _wholes(model: PlaneModel) -> dict[int, list[tuple[int, frozenset[int]]]]:
     """For each suspect that is a link: what it is a part of, as numbers of the whole and of all its parts."""
     numbers: dict[str, list[int]] = {}
-    for number, suspect in enumerate(model.suspects):
+    for number, suspect in enumerate(model.elements):
         numbers.setdefault(suspect.name, []).append(number)
     links = {name: numbers[name] for name in model.ends}
-    both = {s.name: number for number, s in enumerate(model.suspects) if s.direction is Direction.BOTH}
+    both = {s.name: number for number, s in enumerate(model.elements) if s.direction is Direction.BOTH}
     groups = [(both[name], frozenset(ways) - {both[name]}) for name, ways in links.items()]
     switches = {switch for ends in model.ends.values() for switch in ends}
     for switch in sorted(switches):

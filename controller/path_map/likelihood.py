@@ -23,7 +23,7 @@ _STEPS = np.arange(1, _PARTS)
 _SWEEPS = 4
 _SETTLED = 1e-3  # a change of the loss that is not worth another sweep
 
-Strengths = dict[int, float]  # of suspects, by their numbers in the plane's model
+Strengths = dict[int, float]  # of elements, by their numbers in the plane's model
 
 
 class Likelihood:
@@ -47,7 +47,7 @@ class Likelihood:
         self._row_sets: list[tuple[int, Floats]] | None = None
 
     def risk(self, strengths: Mapping[int, float]) -> Floats:
-        """Risk when these suspects have these strengths."""
+        """Risk when these elements have these strengths."""
         risk = np.full(len(self.rows), self.noise)
         for number, strength in strengths.items():
             self._add(risk, number, strength)

@@ -70,7 +70,7 @@ class RouteCount:
 
 @dataclass(slots=True)
 class _Known:
-    """A suspected fault, its number among the suspects, its strength, and the begin of its evidence."""
+    """A suspected fault, its number among the elements, its strength, and the begin of its evidence."""
 
     fault: SuspectedFault
     number: int
@@ -162,7 +162,7 @@ class _Plane:
         self._seen: list[dict[str, int]] = [{} for _ in settings.spans]  # found but not named yet, and since when
         self._looked = [0] * len(settings.spans)
         self._same_name: dict[str, list[int]] = {}
-        for number, suspect in enumerate(model.suspects):
+        for number, suspect in enumerate(model.elements):
             self._same_name.setdefault(suspect.name, []).append(number)
 
     def think(self, all_spans: Sequence[tuple[int, Floats, Floats]], noise: float, now: int) -> None:
@@ -245,7 +245,7 @@ class _Plane:
         best, best_gain = known.finding, -math.inf
         for number in self._same_name[known.fault.name]:
             strength = counts.best_strength(number, risk)
-            price = ONE_WAY_PRICE if self._model.suspects[number].direction is not Direction.BOTH else 0.0
+            price = ONE_WAY_PRICE if self._model.elements[number].direction is not Direction.BOTH else 0.0
             gain = counts.change(number, strength, risk) - price
             if gain > best_gain:
                 best, best_gain = Finding(number, strength, gain), gain
@@ -271,7 +271,7 @@ class _Plane:
         unsteady = self._unsteady(findings, evidence, recent)
         self._doubt([known for known in doubted if not unsteady @ self._model.column(known.number)], findings)
         for finding in findings:
-            name = model.suspects[finding.suspect].name
+            name = model.elements[finding.suspect].name
             if any(known.fault.name == name for known in self.known) or unsteady @ model.column(finding.suspect):
                 continue
             others = {other.suspect: other.strength for other in findings if other is not finding}
@@ -312,7 +312,7 @@ class _Plane:
 
     def _doubt(self, doubted: Sequence[_Known], findings: Sequence[Finding]) -> None:
         """Keep of these what the latest explanation keeps, with its margin."""
-        margins = {self._model.suspects[finding.suspect].name: finding.margin for finding in findings}
+        margins = {self._model.elements[finding.suspect].name: finding.margin for finding in findings}
         for known in doubted:
             if known.fault.name in margins:
                 known.margin = margins[known.fault.name]
@@ -328,12 +328,12 @@ class _Plane:
         ]
 
     def _suspected_fault(self, finding: Finding, others: Strengths, counts: Likelihood, since: int) -> SuspectedFault:
-        suspects = self._model.suspects
+        elements = self._model.elements
         chances = self._inference.rivals(others, counts)
         by_name: dict[str, float] = {}
-        for suspect, chance in zip(suspects, chances, strict=True):
+        for suspect, chance in zip(elements, chances, strict=True):
             by_name[suspect.name] = by_name.get(suspect.name, 0.0) + float(chance)
-        suspect = suspects[finding.suspect]
+        suspect = elements[finding.suspect]
         own = by_name[suspect.name] / (1 + math.exp(-max(-50.0, finding.margin)))
         rivals = tuple(sorted(n for n, chance in by_name.items() if n != suspect.name and chance > _MIN_RIVAL))
         same = [float(chances[number]) for number in self._same_name[suspect.name] if number != finding.suspect]

@@ -31,26 +31,26 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class PlaneModel:
-    """One plane: its routes, its suspects, and `crossings[route, element]`: how often a probe is at risk there.
+    """One plane: its routes, its elements, and `crossings[route, element]`: how often a probe is at risk there.
 
-    `crossings` has columns for links and switches only. The suspects after these are the single routes, in order.
+    `crossings` has columns for links and switches only. The elements after these are the single routes, in order.
     What no probe reaches is no suspect.
     """
 
     plane: int
     routes: tuple[ProbeRoute, ...]
     numbers: NDArray[np.intp]  # of the routes, in the order of `FabricProbePlan.all_routes`
-    suspects: tuple[Element, ...]
+    elements: tuple[Element, ...]
     crossings: Floats
     ends: dict[str, tuple[str, ...]]  # switches at the ends of each link, by names
 
-    def column(self, suspect: int) -> Floats:
-        """How often a probe is at risk at a suspect, by route."""
-        elements = self.crossings.shape[1]
-        if suspect < elements:
-            return self.crossings[:, suspect]
+    def column(self, element: int) -> Floats:
+        """How often a probe is at risk at an element, by route."""
+        columns = self.crossings.shape[1]
+        if element < columns:
+            return self.crossings[:, element]
         only = np.zeros(len(self.routes))
-        only[suspect - elements] = 1.0
+        only[element - columns] = 1.0
         return only
 
 
@@ -68,31 +68,31 @@ def path_name(route: ProbeRoute) -> str:
 def _model(plan: FabricProbePlan, plane: int, all_routes: tuple[ProbeRoute, ...]) -> PlaneModel:
     numbers = [number for number, route in enumerate(all_routes) if route.plane == plane]
     routes = tuple(all_routes[number] for number in numbers)
-    suspects: list[Element] = []
+    elements: list[Element] = []
     columns: dict[Crossing | str, tuple[int, ...]] = {}
     probed = {crossing.link for route in routes for crossing in route.crossings}
     for link in plan.fabric.links:
         if link.name in probed:
             part = PARTS[link.kind]
-            numbered = {direction: len(suspects) + n for n, direction in enumerate(Direction)}
-            suspects += [Element(part, link.name, plane, direction) for direction in Direction]
+            numbered = {direction: len(elements) + n for n, direction in enumerate(Direction)}
+            elements += [Element(part, link.name, plane, direction) for direction in Direction]
             columns[Crossing(link.name, True)] = numbered[Direction.UP], numbered[Direction.BOTH]
             columns[Crossing(link.name, False)] = numbered[Direction.DOWN], numbered[Direction.BOTH]
     passed = {name for route in routes for name in route.switches}
     for switch in plan.fabric.switches:
         if switch.name in passed:
-            columns[switch.name] = (len(suspects),)
-            suspects.append(Element(ElementKind.SWITCH, switch.name, plane))
-    crossings = np.zeros((len(routes), len(suspects)))
+            columns[switch.name] = (len(elements),)
+            elements.append(Element(ElementKind.SWITCH, switch.name, plane))
+    crossings = np.zeros((len(routes), len(elements)))
     for row, route in enumerate(routes):
         crossed: tuple[Crossing | str, ...] = (*route.crossings, *route.switches)
         for column in (column for crossing in crossed for column in columns[crossing]):
             crossings[row, column] += 1.0
-    suspects += [Element(ElementKind.PATH, path_name(route), plane) for route in routes]
+    elements += [Element(ElementKind.PATH, path_name(route), plane) for route in routes]
     switches = {switch.name for switch in plan.fabric.switches}
     ends = {
         link.name: tuple(end.node for end in (link.lower, link.upper) if end.node in switches)
         for link in plan.fabric.links
         if link.name in probed
     }
-    return PlaneModel(plane, routes, np.array(numbers), tuple(suspects), crossings, ends)
+    return PlaneModel(plane, routes, np.array(numbers), tuple(elements), crossings, ends)

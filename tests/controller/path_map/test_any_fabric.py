@@ -26,15 +26,15 @@ MODEL = plane_models(probe_plan(TIERS))[0]
 def explain(model: PlaneModel, losses: dict[Element, float]) -> dict[Element, float]:
     survival = np.ones(len(model.routes))
     for suspect, share in losses.items():
-        survival *= (1 - share) ** model.column(model.suspects.index(suspect))
+        survival *= (1 - share) ** model.column(model.elements.index(suspect))
     sent = np.full(len(model.routes), 200.0)
     found = PlaneInference(model).explain(Likelihood(model, sent, np.round(sent * (1 - survival)), 3e-4))
-    return {model.suspects[finding.suspect]: finding.loss for finding in found}
+    return {model.elements[finding.suspect]: finding.loss for finding in found}
 
 
 @pytest.mark.parametrize(
     "suspect",
-    [s for s in MODEL.suspects if s.part is not ElementKind.PATH],
+    [s for s in MODEL.elements if s.part is not ElementKind.PATH],
     ids=lambda s: f"{s.name} {s.direction.value}",
 )
 def test_each_link_and_switch_of_three_tiers_is_found_when_it_loses_everything(suspect: Element) -> None:
@@ -62,7 +62,7 @@ def test_any_fabric_can_be_mapped(seed: int) -> None:
 def test_what_no_probe_reaches_is_no_suspect() -> None:
     rules = [LinkRule("h1@p1", missing=True)]
     fabric = multi_plane_clos(planes=2, t0=2, t1=2, hosts=2, links=rules)
-    assert {s.name for s in plane_models(probe_plan(fabric))[1].suspects if s.part is ElementKind.T0_T1} == {
+    assert {s.name for s in plane_models(probe_plan(fabric))[1].elements if s.part is ElementKind.T0_T1} == {
         "t0-1:t1-0@p1",
         "t0-1:t1-1@p1",
     }

@@ -18,13 +18,13 @@ NOISE = 3e-4
 
 
 def explain(losses: dict[Element, float], probes: int = 400) -> dict[Element, float]:
-    """What is found, and its loss, when these suspects lose these shares."""
+    """What is found, and its loss, when these elements lose these shares."""
     survival = np.ones(len(PLANE.routes))
     for suspect, share in losses.items():
-        survival *= (1 - share) ** PLANE.column(PLANE.suspects.index(suspect))
+        survival *= (1 - share) ** PLANE.column(PLANE.elements.index(suspect))
     sent = np.full(len(PLANE.routes), float(probes))
     found = INFERENCE.explain(Likelihood(PLANE, sent, np.round(sent * (1 - survival)), NOISE))
-    return {PLANE.suspects[finding.suspect]: finding.loss for finding in found}
+    return {PLANE.elements[finding.suspect]: finding.loss for finding in found}
 
 
 def one(part: ElementKind, name: str, way: Direction = Direction.BOTH) -> Element:
@@ -38,7 +38,7 @@ def test_no_loss_no_fault() -> None:
     assert explain({}) == {}
 
 
-@pytest.mark.parametrize("suspect", PLANE.suspects, ids=lambda s: f"{s.name} {s.direction.value}")
+@pytest.mark.parametrize("suspect", PLANE.elements, ids=lambda s: f"{s.name} {s.direction.value}")
 def test_each_suspect_alone_is_found_when_it_loses_everything(suspect: Element) -> None:
     assert list(explain({suspect: 1.0}, probes=20)) == [suspect]
 
@@ -89,7 +89,7 @@ def test_general_loss_is_noise_when_it_is_known_as_such() -> None:
 
 def test_a_known_fault_stays_in_the_explanation() -> None:
     sent = np.full(len(PLANE.routes), 100.0)
-    number = PLANE.suspects.index(UPLINK)
+    number = PLANE.elements.index(UPLINK)
     found = INFERENCE.explain(Likelihood(PLANE, sent, np.zeros(len(sent)), NOISE), known=[number])
     assert [finding.suspect for finding in found] == [number]
     assert found[0].loss == pytest.approx(0, abs=1e-3)
@@ -104,7 +104,7 @@ def test_rivals_share_the_probability_where_probes_cannot_distinguish_them() -> 
     assert len(inference.explain(counts)) == 1
     chances = inference.rivals({}, counts)
     names: dict[str, float] = {}
-    for suspect, chance in zip(plane.suspects, chances, strict=True):
+    for suspect, chance in zip(plane.elements, chances, strict=True):
         names[suspect.name] = names.get(suspect.name, 0.0) + float(chance)
     assert sum(names.values()) == pytest.approx(1)
     assert names["t0-0:t1-0@p0"] > 0.1
