@@ -1,8 +1,8 @@
 """Links of an emulated fabric as the kernel sees them: state, traffic, and taking them down and up.
 
-A link is cut at its lowest end at a switch, an interface of the root namespace. When it goes down, the other end of the
-veth link loses its carrier: a NIC sees its port fail, and the port of a switch above goes down. A link comes up at every
-end that is in the root namespace, in case somebody else took the other end down.
+A link is taken down at its lowest end at a switch, an interface of the root namespace. The other end of the veth link
+then loses its carrier: a NIC sees its port fail, and the port of a switch above goes down. A link is brought up at
+every end that is in the root namespace, in case somebody else took the other end down.
 
 Netlink calls take a fraction of a millisecond, but block; they run in one thread of their own, which owns the
 socket.
