@@ -44,7 +44,7 @@ def shape(netlink: IPRoute, fabric: Fabric, shapes: Mapping[Endpoint, PortShapin
 
 def _inside(fabric: Fabric, end: Endpoint, name: str, wanted: PortShaping | None) -> None:
     """Shape a port of a host, in its namespace; of a host that is gone there is nothing to be undone."""
-    record = next((r for r in RunDirectory(fabric.name).records() if r.name == f"shell-{end.node}" and r.alive()), None)
+    record = RunDirectory(fabric.name).host_shells().get(end.node)
     if record is None:
         if wanted is None:
             return

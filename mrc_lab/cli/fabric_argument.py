@@ -148,6 +148,16 @@ def link_rate(wanted: int | None, hosts: int, planes: int) -> int:
     return wanted or carried
 
 
+def management_option(function: _F) -> _F:
+    """Adds the option for hosts to reach each other by name beside the fabric too, passed as `management_network`."""
+    return click.option(
+        "--management/--no-management",
+        "management_network",
+        default=True,
+        help="Connect hosts by a management network too, for ssh and the like. [default: yes]",
+    )(function)
+
+
 def fabric_options(function: _F) -> _F:
     """Adds the options that describe a fabric, except its name."""
     for option in (

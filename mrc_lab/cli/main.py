@@ -16,6 +16,7 @@ from mrc_lab.cli.compare import compare
 from mrc_lab.cli.completion import completion
 from mrc_lab.cli.demo import demo
 from mrc_lab.cli.doctor import doctor
+from mrc_lab.cli.exec import exec_
 from mrc_lab.cli.fault import fault
 from mrc_lab.cli.map import path_map
 from mrc_lab.cli.paper import paper
@@ -57,6 +58,7 @@ for command in (
     up,
     down,
     shell,
+    exec_,
     fault,
     path_map,
     run_experiment,

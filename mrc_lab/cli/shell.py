@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrc_lab.cli.fabric_argument import came_up, fabric_options, fabric_to_make, made, making_given
+from mrc_lab.cli.fabric_argument import came_up, fabric_options, fabric_to_make, made, making_given, management_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,10 +20,11 @@ FABRIC_CLOSED = 3  # exit status: the fabric was taken down under the prompt
 @click.command(epilog='Example: sudo mrc shell --planes 4 -c "write h1 h3 16M" -c "evs h1"')
 @fabric_to_make("the only one that is up, else demo")
 @fabric_options
+@management_option
 @click.option(
     "--command", "-c", "commands", multiple=True, help="Run this command instead of prompting; may be repeated."
 )
-def shell(fabric: str | None, switch: str, commands: tuple[str, ...], **sizes: Any) -> int:
+def shell(fabric: str | None, switch: str, management_network: bool, commands: tuple[str, ...], **sizes: Any) -> int:
     """Open the Mininet prompt on a fabric: one that is up, or one that this command brings up.
 
     A fabric file or options for the size bring a fabric up; a name alone means one that is up. All of Mininet's
@@ -41,7 +42,7 @@ def shell(fabric: str | None, switch: str, commands: tuple[str, ...], **sizes: A
             return _converse(EmulatedWorld(emulation), Console(), commands)
     wanted = made(fabric, "demo", sizes)
     console = Console()
-    with running(wanted, switch=switch) as world:
+    with running(wanted, switch=switch, management_network=management_network) as world:
         console.print(came_up(wanted, world.bring_up["total_s"]), highlight=False, soft_wrap=True)
         return _converse(world, console, commands)
 

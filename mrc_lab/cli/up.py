@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrc_lab.cli.fabric_argument import ONLY_ONE, came_up, fabric_name, fabric_options, fabric_to_make, made
+from mrc_lab.cli.fabric_argument import (
+    ONLY_ONE,
+    came_up,
+    fabric_name,
+    fabric_options,
+    fabric_to_make,
+    made,
+    management_option,
+)
 
 if TYPE_CHECKING:
     from topologies.fabric import Fabric
@@ -19,6 +27,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=Tru
 @click.command(epilog="Example: sudo mrc up lab --planes 4 --hosts 8")
 @fabric_to_make("demo")
 @fabric_options
+@management_option
 @click.option("--restart", is_flag=True, help="Restart crashed processes: controller, switches, hosts' agents.")
 @click.option(
     "--listen", "address", default="", help="host:port on which the controller also listens, for 'mrc fault'."
@@ -33,6 +42,7 @@ def up(
     fabric: str | None,
     show: str | None,
     switch: str,
+    management_network: bool,
     restart: bool,
     address: str,
     token_file: Path | None,
@@ -72,7 +82,7 @@ def up(
         Listening(None, address, token_file, tls_cert, tls_key).check()
         more += ["--listen", address] if address else []
     requirements.check(switch=switch)
-    took = bring_up(wanted, switch, more, restart=restart)
+    took = bring_up(wanted, switch, more, restart=restart, management_network=management_network)
     click.echo(came_up(wanted, took["total_s"]))
 
 

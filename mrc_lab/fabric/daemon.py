@@ -38,15 +38,25 @@ _MODULE = "mrc_lab.fabric.daemon"
 _TIMEOUT_S = 20.0
 
 
-def bring_up(fabric: Fabric, switch: str, controller: Sequence[str] = (), *, restart: bool = False) -> dict[str, Any]:
+def bring_up(
+    fabric: Fabric,
+    switch: str,
+    controller: Sequence[str] = (),
+    *,
+    restart: bool = False,
+    management_network: bool = True,
+) -> dict[str, Any]:
     """Bring `fabric` up in the background; returns seconds by phase, ``total_s`` being the whole.
 
     `controller` are further words of the controller's command line. With `restart`, crashed processes are restarted.
+    Without `management_network` the hosts reach each other through the fabric alone.
 
     Raises ExperimentError if it does not come up; then nothing is left of it.
     """
     with children.popen(
-        children.python(_MODULE, switch, "restart" if restart else "", *controller),
+        children.python(
+            _MODULE, switch, "restart" if restart else "", "management" if management_network else "", *controller
+        ),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -103,12 +113,16 @@ def _is_daemon(pid: int) -> bool:
     return _MODULE.encode() in words or words == [b""]
 
 
-def main(switch: str, restart: str, *controller: str) -> int:
-    """Own a fabric, which standard input describes, until SIGTERM; with a word for `restart`, keep it alive."""
+def main(switch: str, restart: str, management: str, *controller: str) -> int:
+    """Own a fabric, which standard input describes, until SIGTERM; with a word for `restart`, keep it alive.
+
+    With a word for `management` it has a management network.
+    """
     from mrc_lab.fabric.emulation import running
 
     try:
-        with running(loader.load_text(sys.stdin.read()), switch=switch, controller=controller) as world:
+        fabric = loader.load_text(sys.stdin.read())
+        with running(fabric, switch=switch, controller=controller, management_network=bool(management)) as world:
             print(json.dumps(world.bring_up), flush=True)
             _detach(world.emulation.run.log_file("owner"))
             _watch(world, bool(restart))

@@ -117,16 +117,22 @@ class WorkerChild:
 
 @contextlib.contextmanager
 def running(
-    fabric: Fabric, *, switch: str = switch_kind.DEFAULT, controller: Sequence[str] = ()
+    fabric: Fabric,
+    *,
+    switch: str = switch_kind.DEFAULT,
+    controller: Sequence[str] = (),
+    management_network: bool = True,
 ) -> Iterator[EmulatedWorld]:
     """Bring `fabric` up with controller and agents; on leaving, take everything down.
 
-    `controller` are further words of the controller's command line.
+    `controller` are further words of the controller's command line. Without `management_network` the hosts reach each
+    other through the fabric alone.
 
     Raises `topologies.emulation.errors.EmulationError`. From the main thread only: the processes
     live no longer than the thread that starts them.
     """
-    with emulated(fabric, switch=switch, companions=(partial(companion, more=controller),)) as emulation:
+    companions = (partial(companion, more=controller),)
+    with emulated(fabric, switch=switch, companions=companions, management_network=management_network) as emulation:
         for child in emulation.children.values():
             if child.name != "controller":
                 prefer(child.process.pid)

@@ -16,7 +16,6 @@ from topologies import loader
 from topologies.emulation.namespaces import cookie
 from topologies.emulation.run_directory import DEFAULT_ROOT, FabricState, RunDirectory, existing
 
-_SHELL = "shell-"  # begins the name of a host's record
 _START = "Bring one up with 'sudo mrc up' or 'sudo make run'."
 
 
@@ -109,9 +108,9 @@ def this_host(root: Path = DEFAULT_ROOT) -> tuple[RunDirectory, str] | None:
     own = cookie()
     for name in existing(root):
         run = RunDirectory(name, root)
-        for record in run.records():
-            if record.namespace == own and record.alive():
-                return run, record.name.removeprefix(_SHELL)
+        for host, shell in run.host_shells().items():
+            if shell.namespace == own:
+                return run, host
     return None
 
 

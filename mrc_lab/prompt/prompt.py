@@ -342,10 +342,18 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         """A node's command, or nothing known."""
         first = line.split()[0]
         if first in self.mn:
-            super().default(line)
+            self._run_on(self.mn[first], line[len(first) :].strip())
             return
         hint = did_you_mean(first, [*COMMANDS, *self.mn.keys()])
         self._fail(f"*** Unknown command: {first}", hint or "'help' lists what there is.")
+
+    def _run_on(self, node: Any, command: str) -> None:
+        """Run a node's command. Names of hosts stay names, which hosts resolve themselves."""
+        if not command:
+            self._fail(f"say what to run on {node.name}", f"For example: {node.name} ip -br addr")
+            return
+        node.sendCmd(command)
+        self.waitForNode(node)
 
     # The loop
 

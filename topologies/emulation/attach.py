@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from topologies import addressing, loader
-from topologies.emulation import requirements, run_directory, switches
+from topologies.emulation import host_environment, requirements, run_directory, switches
 from topologies.emulation.build import Emulation, kernel_ports, link_options
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.process_watch import ProcessWatch
@@ -68,13 +68,15 @@ def up_now() -> str:
 def _join(fabric: Fabric, run: RunDirectory) -> FabricNet:
     from topologies.emulation.nodes import FabricNet, KnownLink
 
-    inside = {record.name: record.pid for record in run.records() if record.namespace is not None and record.alive()}
+    shells = run.host_shells()
     net = FabricNet(interface_group=addressing.interface_group(fabric.name))
     for nic in fabric.nics:
-        pid = inside.get(f"shell-{nic.name}")
-        if pid is None:
+        shell = shells.get(nic.name)
+        if shell is None:
             raise EmulationError(f"Host {nic.name} of fabric {fabric.name} is gone: take the fabric down.")
-        net.addHost(nic.name, ip=None, kernel_ports=kernel_ports(fabric, nic), inside=pid)
+        environment = host_environment.variables(run, nic.name)
+        ports = kernel_ports(fabric, nic)
+        net.addHost(nic.name, ip=None, kernel_ports=ports, inside=shell.pid, environment=environment)
     for switch in fabric.switches:
         net.addSwitch(switch.name, device_id=switch.device_id)
     for link in fabric.links:

@@ -30,7 +30,9 @@ from topologies.emulation import (
     bmv2,
     cleanup,
     deferred_signals,
+    host_environment,
     interfaces,
+    management,
     namespaces,
     ownership,
     processes,
@@ -41,6 +43,7 @@ from topologies.emulation import (
 )
 from topologies.emulation.errors import EmulationError, InUseError, ProcessError
 from topologies.emulation.interfaces import KernelPort, VethEnd
+from topologies.emulation.management import ManagementNetwork
 from topologies.emulation.ownership import Mark
 from topologies.emulation.process_watch import ProcessWatch
 from topologies.emulation.processes import READY_FD, Child, Command
@@ -133,13 +136,16 @@ def emulated(
     *,
     switch: SwitchKind | str = SwitchKind.EMBEDDED,
     agents: bool = True,
+    management_network: bool = True,
     companions: Sequence[Companion] = (),
     ready_timeout_s: float = READY_SECONDS,
 ) -> Iterator[Emulation]:
     """Bring `fabric` up as Mininet nodes, veth links and processes; on leaving, take everything down.
 
-    `switch` chooses the data plane, `agents` whether each host runs its NIC's agent, `companions` what else belongs to
-    the fabric. Raises :class:`EmulationError` (RequirementError, InUseError, ProcessError).
+    `switch` chooses the data plane, `agents` whether each host runs its NIC's agent, `management_network` whether
+    hosts also reach each other beside the fabric, `companions` what else belongs to it.
+
+    Raises :class:`EmulationError` (RequirementError, InUseError, ProcessError).
     """
     began = time.monotonic()
     kind = _switch_kind(switch)
@@ -153,7 +159,7 @@ def emulated(
             mark = stack.enter_context(_owned(run))
             builder = _Builder(fabric, run, kind, mark, signals.check, began)
             stack.callback(builder.take_down)
-            emulation = builder.bring_up(agents, companions, ready_timeout_s)
+            emulation = builder.bring_up(agents, management_network, companions, ready_timeout_s)
         yield emulation
 
 
@@ -237,11 +243,14 @@ class _Builder:
         self.mark = mark
         net = FabricNet(interface_group=self.group, mark=mark)
         self.emulation = Emulation(fabric, run, switches.address(run, kind), net)
+        self._management: ManagementNetwork | None = None
         self._fitted = transport_timers.fitted(fabric)
         self._round_trips = transport_timers.round_trips(fabric)
         self._began = self._mark = began
 
-    def bring_up(self, agents: bool, companions: Sequence[Companion], ready_timeout_s: float) -> Emulation:
+    def bring_up(
+        self, agents: bool, management_network: bool, companions: Sequence[Companion], ready_timeout_s: float
+    ) -> Emulation:
         """All steps in order."""
         emulation = self.emulation
         self._phase("requirements")
@@ -249,7 +258,7 @@ class _Builder:
         for companion in companions:
             emulation.spawn(companion(self.run, emulation.switches_address))
         self._phase("companions")
-        self._add_hosts()
+        self._add_hosts(management_network)
         self._phase("hosts")
         self._add_switches()
         with IPRoute() as netlink:
@@ -286,6 +295,8 @@ class _Builder:
                 self.emulation.watch.stop()
             processes.stop(reversed(self.emulation.children.values()))
             self.emulation.net.stop()
+            if self._management is not None:
+                self._management.close()
             cleanup.remove_leftovers(self.run)  # what users started inside hosts
 
     def _phase(self, name: str) -> None:
@@ -294,17 +305,25 @@ class _Builder:
         self._mark = now
         self.check()
 
-    def _add_hosts(self) -> None:
+    def _add_hosts(self, management_network: bool) -> None:
+        names = self.run.names_file
+        names.write_text(management.names(self.fabric, management=management_network))
         for nic in self.fabric.nics:
-            host = self.emulation.net.addHost(nic.name, ip=None, kernel_ports=kernel_ports(self.fabric, nic))
+            environment = host_environment.variables(self.run, nic.name)
+            ports = kernel_ports(self.fabric, nic)
+            host = self.emulation.net.addHost(nic.name, ip=None, kernel_ports=ports, environment=environment)
             host.shell_started = partial(self._record_shell, nic.name)
             host.shell_started(host.pid)
             namespaces.run_inside(host.pid, interfaces.prepare_host)
+            management.name_host(host.pid, nic.name, names)
             self.check()
+        if management_network:
+            self._management = ManagementNetwork(self.fabric)
+            self._management.connect([(nic, self.emulation.host(nic.name).pid) for nic in self.fabric.nics])
 
     def _record_shell(self, host: str, pid: int) -> None:
         argv = ("bash", "--norc", "--noediting", "-is", f"mininet:{host}")
-        self.run.record(f"shell-{host}", pid, argv, namespace=namespaces.cookie(pid))
+        self.run.record_shell(host, pid, argv, namespaces.cookie(pid))
 
     def _add_switches(self) -> None:
         for switch in self.fabric.switches:

@@ -19,7 +19,7 @@ from mininet.node import Node
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.processes import pdeathsig
 
-_NAMESPACES = ("net", "mnt")
+_NAMESPACES = {"net": "net", "mnt": "mount", "uts": "uts"}  # in /proc, and as nsenter names them
 
 
 class ShellEndedError(EmulationError):
@@ -85,7 +85,7 @@ class ShellNode(Node):  # type: ignore[misc]
         own_shell = "stdin" in params and params["stdin"] == getattr(self, "slave", None)
         if own_shell and self._kept:
             here = f"/proc/{os.getpid()}/fd"
-            enter = [f"--{name}={here}/{fd}" for name, fd in zip(("net", "mount"), self._kept, strict=True)]
+            enter = [f"--{name}={here}/{fd}" for name, fd in zip(_NAMESPACES.values(), self._kept, strict=True)]
             cmd = ["nsenter", *enter, "mnexec", "-cd", *cmd[2:]]
         process = super()._popen(pdeathsig(cmd, "HUP"), **params)
         if own_shell:

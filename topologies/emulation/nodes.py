@@ -9,8 +9,9 @@ data plane runs in. Shells die with this process (see ``processes``).
 
 from __future__ import annotations
 
+import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mininet.link import Intf, Link
@@ -26,23 +27,38 @@ from topologies.emulation.ownership import Mark
 
 
 class FabricHost(ShellNode, Host):  # type: ignore[misc]
-    """A host: a shell in a network namespace. `kernel_ports` configures its kernel's ports, plane 0 first.
+    """A host: a shell in namespaces of its own. `kernel_ports` configures its kernel's ports, plane 0 first.
 
-    The namespace is a new one, or that of the process `inside`.
+    The namespaces are new ones, or those of the process `inside`. `environment` is added to that of its processes.
     """
 
     def __init__(
-        self, name: str, *, kernel_ports: Sequence[KernelPort] = (), inside: int | None = None, **params: Any
+        self,
+        name: str,
+        *,
+        kernel_ports: Sequence[KernelPort] = (),
+        inside: int | None = None,
+        environment: Mapping[str, str] | None = None,
+        **params: Any,
     ) -> None:
         self.kernel_ports = {port.interface: port for port in kernel_ports}
         self._inside = inside
+        self._environment = dict(environment or {})
         super().__init__(name, **params)
 
     def _popen(self, cmd: Sequence[str], **params: Any) -> Any:
-        starts_shell = list(cmd[:2]) == ["mnexec", "-cdn"]
-        if self._inside is not None and starts_shell and not self._kept:
-            cmd = ["mnexec", "-cd", "-a", str(self._inside), *cmd[2:]]
+        if list(cmd[:2]) == ["mnexec", "-cdn"] and not self._kept:  # the first shell
+            uts = ["unshare", "--uts", "--"] if self._inside is None else namespaces.enter_name(self._inside)
+            inside = [] if self._inside is None else ["-a", str(self._inside)]
+            cmd = [*uts, "mnexec", "-cd" if inside else "-cdn", *inside, *cmd[2:]]
+        params["env"] = {**(params.get("env") or os.environ), **self._environment}
         return super()._popen(cmd, **params)
+
+    def popen(self, *args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
+        """Start a process inside the host."""
+        kwargs.setdefault("mncmd", [*namespaces.enter_name(self.pid), "mnexec", "-da", str(self.pid)])
+        process: subprocess.Popen[bytes] = super().popen(*args, **kwargs)
+        return process
 
     def configure(self, *names: str) -> None:
         """Take ports up with their addresses and routes: those named, or all. Safe to repeat."""

@@ -1,10 +1,10 @@
 """Child processes of a fabric: they die with their parent, are recorded, and say when they are ready.
 
 A command is started through ``setpriv --pdeathsig KILL`` (util-linux), which asks the kernel (prctl(2),
-PR_SET_PDEATHSIG) to kill it when the thread that started it ends, and for a host's processes then through Mininet's
-``mnexec -a PID``, which enters the host's namespaces. Both exec in place, so that the process id stays the same and
-no Python code runs between fork and exec. Children have a session of their own: Ctrl-C at the prompt is not for
-them.
+PR_SET_PDEATHSIG) to kill it when the thread that started it ends, and for a host's processes then through
+``nsenter`` and Mininet's ``mnexec -a PID``, which enter the host's namespaces. All exec in place, so that the process
+id stays the same and no Python code runs between fork and exec. Children have a session of their own: Ctrl-C at the
+prompt is not for them.
 
 Readiness is an event: a child is given the number of a pipe (``--ready-fd N``) and writes a line to it. If the pipe
 closes without one, the child has failed, and the end of its log is in the error.
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mrc_common import children
-from topologies.emulation import limits
+from topologies.emulation import limits, namespaces
 from topologies.emulation.errors import ProcessError
 from topologies.emulation.run_directory import RunDirectory
 
@@ -87,7 +87,7 @@ def start(run: RunDirectory, command: Command) -> Child:
     if READY_FD in argv:
         ready_read, ready_write = os.pipe()
         argv = [str(ready_write) if word == READY_FD else word for word in argv]
-    wrapped = argv if command.namespace_pid is None else ["mnexec", "-a", str(command.namespace_pid), *argv]
+    wrapped = argv if command.namespace_pid is None else [*namespaces.enter_host(command.namespace_pid), *argv]
     try:
         with log.open("ab") as output:
             process = children.popen(

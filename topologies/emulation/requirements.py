@@ -23,7 +23,13 @@ from mrc_common import children
 from topologies.emulation import namespaces, switch_kind
 from topologies.emulation.errors import RequirementError
 
-_TOOLS = {"mnexec": "mininet", "ifconfig": "net-tools", "setpriv": "util-linux", "bash": "bash"}
+_TOOLS = {
+    "mnexec": "mininet",
+    "ifconfig": "net-tools",
+    "setpriv": "util-linux",
+    "nsenter": "util-linux",
+    "bash": "bash",
+}
 _ETH_P_ALL = 3
 _DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 

@@ -31,6 +31,7 @@ from topologies.emulation.errors import EmulationError, InUseError
 DEFAULT_ROOT = Path("/run/mrc")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")  # as of fabrics
 _SHOWN = 80  # characters of what is no name
+_SHELL = "shell-"  # begins the name of a host's record
 
 
 class FabricState(enum.Enum):
@@ -134,6 +135,11 @@ class RunDirectory:
         """Configuration of the process `name`."""
         return self.path / f"{name}.json"
 
+    @property
+    def names_file(self) -> Path:
+        """The ``/etc/hosts`` of all hosts."""
+        return self.path / "hosts"
+
     def log_file(self, name: str) -> Path:
         """What the process `name` has printed."""
         return self.path / "logs" / f"{name}.log"
@@ -180,6 +186,15 @@ class RunDirectory:
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
                 values = json.loads(path.read_text())
                 yield ProcessRecord(**{**values, "argv": tuple(values["argv"])})
+
+    def record_shell(self, host: str, pid: int, argv: Sequence[str], namespace: int) -> None:
+        """Note the shell of a host, in whose namespaces all of the host's processes run."""
+        self.record(_SHELL + host, pid, argv, namespace)
+
+    def host_shells(self) -> dict[str, ProcessRecord]:
+        """Hosts and their shells, those that run."""
+        shells = (record for record in self.records() if record.namespace is not None and record.alive())
+        return {record.name.removeprefix(_SHELL): record for record in shells}
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -1,0 +1,71 @@
+"""``mrc exec``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+
+import click
+
+from mrc_lab.cli.fabric_argument import ONLY_ONE, fabric_name
+
+_SEPARATOR = "--"
+_NOT_FOUND = 127  # as shells have it
+
+
+@click.command(
+    "exec",
+    epilog="Example: sudo mrc exec lab h1 -- ping -c 1 h3",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("words", metavar="[FABRIC] HOST [--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+@fabric_name(ONLY_ONE, words=True)
+def exec_(words: Sequence[str], name: str | None) -> int:
+    """Run a command inside a host of a fabric that is up; without one, a shell.
+
+    Other hosts are known by name: h3 on the management network, h3-p0 in plane 0 of the fabric. MRC_FABRIC, MRC_HOST
+    and MRC_AGENT (the socket of the host's NIC) are in the command's environment. It needs root. The exit status is
+    that of the command.
+    """
+    from mrc_lab.errors import ExperimentError
+    from mrc_lab.fabric.find_fabric import find_fabric
+    from topologies.emulation import host_environment, namespaces
+    from topologies.loader import load_file
+
+    if os.geteuid() != 0:
+        raise ExperimentError("running commands inside a host needs root", "Run the same command with sudo.")
+    name, host, command = divided(words, name)
+    run = find_fabric(name)
+    host = load_file(run.fabric_file).nic(host).name
+    shell = run.host_shells().get(host)
+    if shell is None:
+        raise ExperimentError(f"host {host} of fabric {run.name} is gone", "Take the fabric down.")
+    command = command or [os.environ.get("SHELL") or "bash"]
+    if shutil.which(command[0]) is None:
+        click.echo(f"There is no command {command[0]} here.", err=True)
+        return _NOT_FOUND
+    argv = [*namespaces.enter_host(shell.pid), *command]
+    return os.execvpe(argv[0], argv, {**os.environ, **host_environment.variables(run, host)})
+
+
+def divided(words: Sequence[str], name: str | None) -> tuple[str | None, str, list[str]]:
+    """The fabric (None: the only one), the host and the command; UsageError if there is no host.
+
+    Before ``--`` stand a fabric and a host, or a host alone. Without it, the first word is a fabric's if there is one
+    of that name and none is named otherwise.
+    """
+    from mrc_lab.errors import ExperimentError
+    from mrc_lab.fabric.find_fabric import is_file, is_there, name_of, the_one
+
+    before = list(words[: words.index(_SEPARATOR)]) if _SEPARATOR in words[:3] else None
+    with_fabric = len(before) == 2 if before is not None else name is None and (is_file(words[0]) or is_there(words[0]))
+    if before == [] or (with_fabric and len(words) < 2):
+        raise click.UsageError("say in which host, as in: mrc exec lab h1 -- ip -br addr")
+    try:
+        named = the_one([word for word in (name, words[0] if with_fabric else None) if word is not None], name_of)
+    except ExperimentError as error:
+        raise click.UsageError(str(error)) from None
+    first = 1 if with_fabric else 0
+    command = list(words[first + 1 :])
+    return named, words[first], command[1:] if command[:1] == [_SEPARATOR] else command
