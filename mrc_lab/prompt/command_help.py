@@ -156,7 +156,7 @@ _MININETS = (
 COMMANDS = {entry.name: entry for entry in (*_OURS, *_MININETS)}
 _HIDDEN = ("EOF", "quit", "iperf", "iperfudp", "dpctl")
 _ON_HOSTS = (
-    "A node's name before a command runs it there, names of other nodes become addresses:  h1 ping -c 1 h3\n"
+    "A host's name before a command runs it there, and hosts know each other by name:  h1 ping -c 1 h3, h3-p0\n"
     "'help COMMAND' shows usage and an example; Tab completes commands, nodes, links, tables, flags and files.\n"
     "Links are t0-0:t1-3@p1 and h4@p1; where several are allowed, use patterns: t0-0:t1-*@p1."
 )

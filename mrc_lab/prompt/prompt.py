@@ -56,8 +56,8 @@ _ERRORS = (ControllerError, EmulationError, ExperimentError, FabricError, MrcErr
 _WIDEST, _ROWS = 1000, 25  # columns of a table; rows, which matter to nobody
 _WAIT_S, _WAIT_STEP_S = 60.0, 0.1
 _KERNELS = (
-    "this measures the hosts' kernels over IPv4, and hosts have IPv6 addresses only",
-    "For MRC use write_bw; for TCP start it yourself: 'h3 iperf -s -V &', then 'h1 iperf -V -c h3'.",
+    "this measures the hosts' kernels over IPv4, and in the fabric they have IPv6 addresses only",
+    "For MRC use write_bw; for TCP start it yourself: 'h3 iperf -s -V &', then 'h1 iperf -V -c h3-p0'.",
 )
 
 

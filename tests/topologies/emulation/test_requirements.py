@@ -54,7 +54,9 @@ def test_no_root(root: pytest.MonkeyPatch) -> None:
     assert refusal() == "Bringing up a fabric needs root: run the same command with sudo."
 
 
-@pytest.mark.parametrize(("tool", "package"), [("mnexec", "mininet"), ("setpriv", "util-linux")])
+@pytest.mark.parametrize(
+    ("tool", "package"), [("mnexec", "mininet"), ("setpriv", "util-linux"), ("nsenter", "util-linux")]
+)
 def test_a_missing_command_comes_with_its_package(root: pytest.MonkeyPatch, tool: str, package: str) -> None:
     root.setattr(shutil, "which", no(tool))
     assert refusal() == f"The command {tool} is missing: run 'apt-get install {package}'."
