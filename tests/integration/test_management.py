@@ -1,4 +1,4 @@
-"""The management network and ``mrc exec``: programs of hosts reach each other by name, whatever happens to the fabric."""
+"""The management network and ``mrc exec``: hosts reach each other by name, whatever happens to the fabric."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tests.integration.names import own
 from topologies.clos import multi_plane_clos
 from topologies.emulation import management, namespaces
 from topologies.emulation.build import emulated
-from topologies.emulation.run_directory import RunDirectory
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 
@@ -92,8 +91,9 @@ def test_the_status_of_a_command_is_passed_on(lab: Lab) -> None:
 
 
 def test_the_prompt_leaves_names_to_the_hosts(lab: Lab) -> None:
+    lines = ("h1 getent hosts h3", "h1 hostname", "h1 kill -9 $$", "h1 hostname")
     done = subprocess.run(
-        [MRC, "shell", lab.name, "-c", "h1 getent hosts h3", "-c", "h1 hostname", "-c", "h1 kill -9 $$", "-c", "h1 hostname"],
+        [MRC, "shell", lab.name, *(word for line in lines for word in ("-c", line))],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
     )  # fmt: skip
     first, second, *_, last = done.stdout.splitlines()
@@ -121,13 +121,11 @@ def test_it_can_be_left_out() -> None:
         assert emulation.host("h1").cmd("getent", "hosts", "h2").split()[0] == emulation.host("h2").IP()
 
 
-def test_nothing_of_it_is_left_when_its_owner_is_killed() -> None:
-    fabric = multi_plane_clos(own("mgmt-kill"), hosts=2, planes=1, t0=2, t1=1, rate_bps=20_000_000)
+def test_the_machine_keeps_its_own_names() -> None:
+    before = Path("/etc/hosts").read_bytes(), socket.gethostname()
+    fabric = multi_plane_clos(own("mgmt-name"), hosts=2, planes=1, t0=2, t1=1, rate_bps=20_000_000)
     with emulated(fabric, agents=False) as emulation:
-        shell = RunDirectory(fabric.name).host_shells()["h1"]
-        inside = namespaces.run_inside(shell.pid, lambda: socket.if_nametoindex(management.INTERFACE))
-        assert inside > 0
-        hosts_file = emulation.run.names_file
-        assert hosts_file.is_file()
-    assert not hosts_file.exists()
-    assert Path("/etc/hosts").read_text().find("198.18.0.") < 0
+        shell = emulation.run.host_shells()["h1"]
+        assert namespaces.run_inside(shell.pid, socket.gethostname, kinds=("uts",)) == "h1"
+        assert (Path("/etc/hosts").read_bytes(), socket.gethostname()) == before
+    assert (Path("/etc/hosts").read_bytes(), socket.gethostname()) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,5 @@ def test_more_hosts_than_a_bridge_has_ports_are_refused() -> None:
 
 def without_link(fabric: Fabric, host: str, plane: int) -> Fabric:
     """The same fabric without one link of a host."""
-    from dataclasses import replace
-
-    link = fabric.nic_link(host, plane)
+    link = fabric.nic_link(fabric.nic(host), plane)
     return replace(fabric, links=tuple(other for other in fabric.links if other is not link))
