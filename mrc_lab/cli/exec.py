@@ -17,7 +17,7 @@ _NOT_FOUND = 127  # as shells have it
 @click.command(
     "exec",
     epilog="Example: sudo mrc exec lab h1 -- ping -c 1 h3",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},  # options behind the host are the command's
 )
 @click.argument("words", metavar="[FABRIC] HOST [--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @fabric_name(ONLY_ONE, words=True)

@@ -56,7 +56,7 @@ _ERRORS = (ControllerError, EmulationError, ExperimentError, FabricError, MrcErr
 _WIDEST, _ROWS = 1000, 25  # columns of a table; rows, which matter to nobody
 _WAIT_S, _WAIT_STEP_S = 60.0, 0.1
 _KERNELS = (
-    "this measures the hosts' kernels over IPv4, and in the fabric they have IPv6 addresses only",
+    "this measures the hosts' kernels over IPv4, and in the fabric hosts have IPv6 addresses only",
     "For MRC use write_bw; for TCP start it yourself: 'h3 iperf -s -V &', then 'h1 iperf -V -c h3-p0'.",
 )
 
@@ -342,16 +342,18 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         """A node's command, or nothing known."""
         first = line.split()[0]
         if first in self.mn:
-            self._run_on(self.mn[first], line[len(first) :].strip())
+            self._run_on(first, line)
             return
         hint = did_you_mean(first, [*COMMANDS, *self.mn.keys()])
         self._fail(f"*** Unknown command: {first}", hint or "'help' lists what there is.")
 
-    def _run_on(self, node: Any, command: str) -> None:
-        """Run a node's command. Names of hosts stay names, which hosts resolve themselves."""
+    def _run_on(self, name: str, line: str) -> None:
+        """Run a node's command. Names of hosts stay names, which hosts resolve; Mininet would make addresses of them."""
+        command = line.strip().removeprefix(name).strip()
         if not command:
-            self._fail(f"say what to run on {node.name}", f"For example: {node.name} ip -br addr")
+            super().default(line)
             return
+        node = self.mn[name]
         node.sendCmd(command)
         self.waitForNode(node)
 

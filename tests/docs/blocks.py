@@ -41,6 +41,10 @@ ELSEWHERE = {
     'sudo make run ARGS="--planes 4 --hosts 8 --rate 10M --name mine"': "tests/integration/test_fabric.py",
     'sudo mrc shell -c "write h1 h3 16M" -c "evs h1"': "tests/docs/test_on_fabric.py",
     'sudo mrc shell -c "write h1 h3 16M" -c "links"': "tests/docs/test_on_fabric.py",
+    **dict.fromkeys(
+        ("sudo mrc exec lab h3 -- python3 -m http.server &", "sudo mrc exec lab h1 -- curl http://h3:8000"),
+        "tests/integration/test_management.py",
+    ),
     'sudo mrc shell --switch bmv2 -c "write h1 h3 1M"': "tests/integration/test_bmv2.py",
     "mrc run mrc_lab/paper/fig11.yaml --seed 7": "tests/mrc_lab/paper/test_published.py",
     "mrc run examples/two_clusters_run.yaml": "tests/examples/test_examples.py",

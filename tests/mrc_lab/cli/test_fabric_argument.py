@@ -97,7 +97,7 @@ def commands(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ..
         yield from commands(inner, *path, name)
 
 
-NEEDED = {"fault add": ["h1@p0", "down"], "fault clear": ["all"], "run": ["x.yaml"]}
+NEEDED = {"exec": ["h1"], "fault add": ["h1@p0", "down"], "fault clear": ["all"], "run": ["x.yaml"]}
 OF_A_FABRIC = {
     " ".join(path): command
     for path, command in [*commands(group), (("soak",), soak)]
@@ -116,7 +116,7 @@ def test_no_command_takes_the_last_of_two_fabrics(name: str) -> None:
     if any(parameter.name == "by_argument" for parameter in command.params):
         lines.append(["a!", "--fabric", "b!"])
     for words in lines:  # of fabrics that no command can make or find
-        result = CliRunner().invoke(command, [*needed, *words])
+        result = CliRunner().invoke(command, [*words, *needed])
         assert result.output.endswith("Error: two fabrics are named, a! and b!: give one\n"), words
         assert result.exit_code == 2
 

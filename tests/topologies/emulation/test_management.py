@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from topologies import addressing
 from topologies.clos import multi_plane_clos
 from topologies.emulation import management
 from topologies.emulation.errors import EmulationError
-from topologies.fabric import Fabric
+from topologies.loader import load_text
 
 FABRIC = multi_plane_clos("lab", hosts=4, planes=2, t0=2, t1=2)
 
@@ -40,9 +39,11 @@ def test_a_host_is_named_on_the_management_network_and_in_each_plane() -> None:
 
 
 def test_without_the_network_names_are_of_the_first_plane_that_has_a_link() -> None:
-    text = management.names(without_link(FABRIC, "h3", 0), management=False)
-    assert named(text)["h3"] == str(addressing.kernel_address(FABRIC, FABRIC.nic("h3"), 1))
-    assert "h3-p0" not in named(text)
+    fabric = load_text("{name: lab, planes: 2, hosts: 4, t0: 2, t1: 2, links: {h3@p0: missing}}")
+    names = named(management.names(fabric, management=False))
+    assert names["h1"] == str(addressing.kernel_address(fabric, fabric.nic("h1"), 0))
+    assert names["h3"] == names["h3-p1"] == str(addressing.kernel_address(fabric, fabric.nic("h3"), 1))
+    assert "h3-p0" not in names
 
 
 def test_names_of_the_machine_follow_those_of_hosts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -58,9 +59,3 @@ def test_more_hosts_than_a_bridge_has_ports_are_refused() -> None:
     large = multi_plane_clos("large", hosts=1024, planes=1, t0=4, t1=2)
     with pytest.raises(EmulationError, match=r"at most 1023 hosts, and fabric large has 1024.*--no-management"):
         management.ManagementNetwork(large)
-
-
-def without_link(fabric: Fabric, host: str, plane: int) -> Fabric:
-    """The same fabric without one link of a host."""
-    link = fabric.nic_link(fabric.nic(host), plane)
-    return replace(fabric, links=tuple(other for other in fabric.links if other is not link))
