@@ -348,7 +348,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         self._fail(f"*** Unknown command: {first}", hint or "'help' lists what there is.")
 
     def _run_on(self, name: str, line: str) -> None:
-        """Run a node's command. Names of hosts stay names, which hosts resolve; Mininet would make addresses of them."""
+        """Run a node's command. Hosts resolve the names in it; Mininet would put addresses in their place."""
         command = line.strip().removeprefix(name).strip()
         if not command:
             super().default(line)
