@@ -182,13 +182,16 @@ class Nic:
 
     # ---- memory -------------------------------------------------------------------------------------------------
 
-    def register_memory(self, pd: int, buffer: memoryview, access: Access) -> MemoryRegionInfo:
+    def register_memory(
+        self, pd: int, buffer: memoryview, access: Access, address: int | None = None
+    ) -> MemoryRegionInfo:
         """Register a writable, contiguous buffer of 1 byte or more in protection domain `pd` (any number >= 0).
 
-        The address is chosen by the NIC (page aligned, never reused). A region without LOCAL_WRITE may not have
-        REMOTE_WRITE (InvalidArgumentError), as in verbs.
+        `address` is that of its first byte in work requests, here and at peers; None lets the NIC choose one (page
+        aligned, never reused). InvalidArgumentError if the region would not end within 64 bits, or has REMOTE_WRITE
+        without LOCAL_WRITE, as in verbs.
         """
-        return self._context.memory.register(pd, buffer, access)
+        return self._context.memory.register(pd, buffer, access, address)
 
     def deregister_memory(self, lkey: int) -> None:
         """Deregister a region at once: later packets with its rkey are refused. NotFoundError if unknown."""

@@ -125,7 +125,7 @@ class EvProfile:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegionInfo:
-    """A registered region, as its owner passes it to peers. `address` is the NIC's virtual address, page aligned."""
+    """A registered region, as its owner passes it to peers. `address` is what work requests call its first byte."""
 
     address: int
     length: int
@@ -148,9 +148,10 @@ class QpAddress:
 
 @dataclass(frozen=True, slots=True)
 class WorkRequest:
-    """One WRITE or WRITE_WITH_IMM of `length` bytes (1..2**32-1) from local to remote memory.
+    """One WRITE or WRITE_WITH_IMM of `length` bytes (0..2**32-1) from local to remote memory.
 
-    `local_address`/`lkey` name registered local memory, `remote_address`/`rkey` the peer's. `imm` (32 bit) is given
+    `local_address`/`lkey` name registered local memory, `remote_address`/`rkey` the peer's; without bytes none of them
+    matters. `imm` (32 bit) is given
     only for WRITE_WITH_IMM. An unsignaled request completes silently unless it fails. `solicited` sets SE in the last
     packet of an MRC WRITE_WITH_IMM, for receivers that want to be notified of such completions only.
     """

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from mrc_host.driver.delays import PortDelays
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.values import Access, MemoryRegionInfo, QpCounters, QpState, QpType
-from mrc_host.verbs.declaration import U62, Caller, Descriptor, Length, OwnPd, OwnQp, Range, declared_by, verb
+from mrc_host.verbs.declaration import U62, U64, Caller, Descriptor, Length, OwnPd, OwnQp, Range, declared_by, verb
 from mrc_host.verbs.nic_verbs import NicVerbs
 
 MAX_REGION = 1 << 40
@@ -65,9 +65,19 @@ class AgentVerbs(NicVerbs):
 
     @verb()
     def register_memory(
-        self, pd: OwnPd, length: Annotated[int, Range(1, MAX_REGION)], access: Access, fd: Fd
+        self,
+        pd: OwnPd,
+        length: Annotated[int, Range(1, MAX_REGION)],
+        access: Access,
+        fd: Fd,
+        offset: U62 = 0,
+        address: U64 | None = None,
     ) -> MemoryRegionInfo:
-        """Map the memfd `fd`, which is sealed against shrinking, and register it with the NIC."""
+        """Map `length` bytes at `offset` of the memfd `fd`, which is sealed against shrinking, and register them.
+
+        `address` is that of the first byte in work requests (verbs: iova), None for one that the NIC chooses. One memfd
+        may be registered several times, also with ranges that overlap.
+        """
 
     @verb()
     def create_cq(self, capacity: Annotated[int, Range(1, 1 << 31)]) -> int:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import mmap
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +32,7 @@ from mrc_host.values import (
     QpType,
     WorkRequest,
 )
+from mrc_host.verbs import memfds
 from mrc_host.verbs.declaration import Verb
 from mrc_host.verbs.provider import EventSink, Provider
 
@@ -68,19 +67,25 @@ class AgentProvider(Provider):
         """Have the agent carry out a verb for which that is all there is to do."""
         return self.connection.call(verb, arguments)
 
-    def register_memory(self, pd: int, length: int, access: Access) -> tuple[MemoryRegionInfo, memoryview]:
+    def allocate_memory(
+        self, pd: int, length: int, access: Access, address: int | None
+    ) -> tuple[MemoryRegionInfo, memoryview]:
         """Create a memfd, map it here, and have the agent map and register it too."""
-        fd = os.memfd_create("mrc-mr", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
-            os.ftruncate(fd, length)
-            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-            memory = mmap.mmap(fd, length, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-            info = self.connection.register_memory(pd, length, access, fd)
+            fd = memfds.create(length)
         except OSError as error:
             raise ResourceExhaustedError(f"No memory for a region of {length} bytes: {error.strerror}.") from None
+        try:
+            return self.register_memory(pd, fd, 0, length, access, address)
         finally:
             os.close(fd)
-        return info, memoryview(memory)
+
+    def register_memory(
+        self, pd: int, fd: int, offset: int, length: int, access: Access, address: int | None
+    ) -> tuple[MemoryRegionInfo, memoryview]:
+        """Map part of a memfd here, and have the agent map and register it too."""
+        _memory, view = memfds.map_part(fd, offset, length)
+        return self.connection.register_memory(pd, length, access, fd, offset, address), view
 
     def create_cq(self, capacity: int, on_ready: Callable[[], None], on_notify: Callable[[], None]) -> int:
         """A completion queue."""

@@ -8,8 +8,6 @@ with its session. They raise MrcError for anything the client did wrong, which b
 
 from __future__ import annotations
 
-import fcntl
-import mmap
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -26,6 +24,7 @@ from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError, StateError
 from mrc_host.path_probes import ProbePlan
 from mrc_host.values import Access, MemoryRegionInfo, QpAddress, QpAttributes, QpState, QpType
+from mrc_host.verbs import memfds
 from mrc_host.verbs.declaration import Caller, Handle, ObjectKind
 from mrc_host.verbs.device import DeviceVerbs
 from mrc_host.verbs.errors import RejectedError
@@ -121,17 +120,18 @@ class Operations(DeviceVerbs, AgentVerbs):
             raise StateError(f"Protection domain {pd} still has queue pairs or memory regions.")
         holdings.pds.discard(pd)
 
-    def register_memory(self, pd: int, length: int, access: Access, fd: int) -> MemoryRegionInfo:
-        """Map the memfd sent with the request and register it with the NIC."""
+    def register_memory(
+        self, pd: int, length: int, access: Access, fd: int, offset: int = 0, address: int | None = None
+    ) -> MemoryRegionInfo:
+        """Map part of the memfd sent with the request and register it with the NIC."""
         holdings = self._holdings
         _limit(holdings.regions, "memory regions")
         if not descriptors.may_map(fd):
             raise ResourceExhaustedError(descriptors.NONE_LEFT)
-        memory = _map(fd, length)
-        view = memoryview(memory)
+        memory, view = memfds.map_part(fd, offset, length)
         region = MappedRegion(memory, view)
         try:
-            info = self._nic.register_memory(pd, view, access)
+            info = self._nic.register_memory(pd, view, access, address)
         except BaseException:
             region.close()
             raise
@@ -277,19 +277,3 @@ def _held(session: ClientSession, kind: ObjectKind) -> Collection[int]:
 def _limit(collection: Collection[int], what: str) -> None:
     if len(collection) >= MAX_OBJECTS:
         raise ResourceExhaustedError(f"A client can have at most {MAX_OBJECTS} {what}.")
-
-
-def _map(fd: int, length: int) -> mmap.mmap:
-    """Map a memfd that cannot shrink (a missing page would kill the agent with SIGBUS)."""
-    try:
-        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
-    except OSError:
-        raise InvalidArgumentError("The descriptor is not a memfd that allows sealing.") from None
-    if not seals & fcntl.F_SEAL_SHRINK:
-        raise InvalidArgumentError("The memfd is not sealed against shrinking (F_SEAL_SHRINK).")
-    if os.fstat(fd).st_size < length:
-        raise InvalidArgumentError(f"The memfd has {os.fstat(fd).st_size} bytes, less than the region's {length}.")
-    try:
-        return mmap.mmap(fd, length, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-    except (OSError, ValueError) as error:
-        raise ResourceExhaustedError(f"The agent cannot map {length} bytes: {error}.") from None

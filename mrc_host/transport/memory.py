@@ -1,8 +1,9 @@
 """Registered memory: what a remote write may access, and how an address becomes bytes.
 
-A region is a writable buffer with an address in the NIC's own address space, which is unrelated to process pointers:
-regions are page aligned, a page apart, and no address is ever reused. Keys are random 32-bit numbers from the NIC's
-seeded generator. ``remote`` is the only way from an rkey to memory, and checks everything first.
+A region is a writable buffer with a 64-bit virtual address. Either its owner chooses that (verbs: iova); then it may be
+the same as another region's, since only the key tells regions apart. Or the NIC does: such regions are page aligned, a
+page apart, and no address is ever reused. Keys are random 32-bit numbers from the NIC's seeded generator. ``remote`` is
+the only way from an rkey to memory, and checks everything first.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from mrc_host.values import Access, MemoryRegionInfo
 
 _PAGE: Final = 4096
 _BASE: Final = 0x7A00_0000_0000
+_NOTHING: Final = memoryview(bytearray())
 
 
 class Region:
@@ -32,6 +34,11 @@ class Region:
         self.remote_write = remote_write
 
 
+def empty_region(address: int) -> Region:
+    """A region for a write of no bytes to `address`: that needs no memory, so its rkey and bounds do not matter."""
+    return Region(address, _NOTHING, 0, 0, 0, True)
+
+
 class MemoryTable:
     """All regions of one NIC."""
 
@@ -41,7 +48,7 @@ class MemoryTable:
         self._by_rkey: dict[int, Region] = {}
         self._next = _BASE + (rng.getrandbits(24) << 12)
 
-    def register(self, pd: int, buffer: memoryview, access: Access) -> MemoryRegionInfo:
+    def register(self, pd: int, buffer: memoryview, access: Access, address: int | None = None) -> MemoryRegionInfo:
         """Add a region; see ``Nic.register_memory``."""
         if pd < 0:
             raise InvalidArgumentError(f"Protection domain {pd} is negative.")
@@ -51,9 +58,15 @@ class MemoryTable:
             raise InvalidArgumentError("A region with REMOTE_WRITE needs LOCAL_WRITE too.")
         if buffer.nbytes == 0:
             raise InvalidArgumentError("A memory region needs at least one byte.")
+        if address is None:
+            address = self._next
+            self._next += (buffer.nbytes + 2 * _PAGE - 1) // _PAGE * _PAGE
+        elif not 0 <= address <= (1 << 64) - buffer.nbytes:
+            raise InvalidArgumentError(
+                f"A region of {buffer.nbytes} bytes at address {address:#x} does not end within 64 bits."
+            )
         lkey, rkey = self._key(self._by_lkey), self._key(self._by_rkey)
-        region = Region(self._next, buffer.cast("B"), lkey, rkey, pd, bool(access & Access.REMOTE_WRITE))
-        self._next += (region.length + 2 * _PAGE - 1) // _PAGE * _PAGE
+        region = Region(address, buffer.cast("B"), lkey, rkey, pd, bool(access & Access.REMOTE_WRITE))
         self._by_lkey[lkey] = region
         self._by_rkey[rkey] = region
         return MemoryRegionInfo(region.address, region.length, lkey, rkey)
@@ -67,7 +80,12 @@ class MemoryTable:
         region.view = None
 
     def local(self, pd: int, lkey: int, address: int, length: int) -> memoryview | None:
-        """The bytes of a local range, or None if the key, protection domain or bounds are wrong."""
+        """The bytes of a local range, or None if the key, protection domain or bounds are wrong.
+
+        An empty range needs no region, so its key and address may be anything (IBTA, for zero-length requests).
+        """
+        if not length:
+            return _NOTHING
         region = self._by_lkey.get(lkey)
         if region is None or region.pd != pd or region.view is None:
             return None

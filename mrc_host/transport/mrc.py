@@ -172,7 +172,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             _o, flags, _k, _q, word, rqmsn, msn, address, rkey, length = _plain(frame, start)
             body = start + headers.data_plain.size
         end = flow.end - (flags >> 4 & 3)
-        if end <= body:
+        if end <= body and (end < body or length or kind < opcodes.ONLY):  # only the whole of an empty message is empty
             return Drop.MALFORMED
         solicited = False
         if with_imm:

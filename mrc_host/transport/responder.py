@@ -24,6 +24,7 @@ from typing import Final
 from mrc_host.transport.ack_generator import AckGenerator
 from mrc_host.transport.incoming_messages import LOCATED, OVERLAP, IncomingMessages
 from mrc_host.transport.interfaces import AnswerPaths, Connection, MrcResponderOwner
+from mrc_host.transport.memory import empty_region
 from mrc_host.transport.message import Message
 from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.wire import control, headers, opcodes
@@ -140,18 +141,19 @@ class Responder:
             return None
         messages = self.messages
         ahead = msn - messages.next_msn
-        if ahead >= _MSN_RANGE or not length:
-            self._protocol_error("A message number or length is out of range.", psn, flow, stamp)
+        if ahead >= _MSN_RANGE:
+            self._protocol_error("A message number is out of range.", psn, flow, stamp)
             return None
         if ahead >= self._max_open:
             self.acks.send_nack(control.NACK_NO_RESOURCE, psn, flow, stamp)
             return None
-        region = self._nic.memory.remote(self._pd, rkey, address, size)
+        memory = self._nic.memory
+        region = memory.remote(self._pd, rkey, address, size) if length else empty_region(address)
         if region is None:
             self._refuse(msn, headers.NAK_REMOTE_ACCESS)
             return None
         mtu = self._mtu
-        count = -(-length // mtu)
+        count = -(-length // mtu) or 1
         message = Message(address - psn * mtu, count, length, length - (count - 1) * mtu, rkey, region)
         first = messages.beginning(kind, psn, msn, count)
         if first >= 0:

@@ -74,8 +74,8 @@ class SendQueue:
 
     def post(self, request: WorkRequest) -> Wqe:
         """Check and queue a request; errors as documented for ``Nic.post_send``."""
-        if not 1 <= request.length <= _MAX_LENGTH:
-            raise InvalidArgumentError(f"A write carries 1 to {_MAX_LENGTH} bytes, not {request.length}.")
+        if not 0 <= request.length <= _MAX_LENGTH:
+            raise InvalidArgumentError(f"A write carries 0 to {_MAX_LENGTH} bytes, not {request.length}.")
         if (request.opcode is WrOpcode.WRITE_WITH_IMM) != (request.imm is not None):
             raise InvalidArgumentError("Give imm for WRITE_WITH_IMM, and only for it.")
         if request.imm is not None and not 0 <= request.imm <= 0xFFFFFFFF:

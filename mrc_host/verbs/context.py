@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.values import Access, AsyncEvent, QpAttributes, QpType
+from mrc_host.values import Access, AsyncEvent, MemoryRegionInfo, QpAttributes, QpType
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.controller import Controller
 from mrc_host.verbs.errors import ClosedError
@@ -160,15 +160,43 @@ class ProtectionDomain:
         self._qps: dict[QueuePair, None] = {}
         self._closed = False
 
-    def alloc_mr(self, length: int, access: Access = Access.LOCAL_WRITE | Access.REMOTE_WRITE) -> MemoryRegion:
+    def alloc_mr(
+        self, length: int, access: Access = Access.LOCAL_WRITE | Access.REMOTE_WRITE, *, address: int | None = None
+    ) -> MemoryRegion:
         """Allocate `length` (1 or more) bytes of zeroed memory and register it.
 
-        REMOTE_WRITE, which lets peers write here, needs LOCAL_WRITE too.
+        REMOTE_WRITE, which lets peers write here, needs LOCAL_WRITE too. `address` is as for :meth:`reg_mr`.
         """
+        self._check_range(length, 0)
+        return self._add(*self._provider.allocate_memory(self.number, length, access, address))
+
+    def reg_mr(
+        self,
+        fd: int,
+        length: int,
+        access: Access = Access.LOCAL_WRITE | Access.REMOTE_WRITE,
+        *,
+        offset: int = 0,
+        address: int | None = None,
+    ) -> MemoryRegion:
+        """Register memory that the application owns: `length` bytes at `offset` of the memfd `fd`.
+
+        The memfd must be sealed against shrinking (``F_SEAL_SHRINK``); what the application has mapped of it is the
+        same memory as `buffer`, and stays when the region is closed. `address` is what work requests, here and at
+        peers, call the first byte (verbs: iova), any 64-bit number for which the region does not wrap; None lets the
+        NIC choose. One memfd may be registered several times. Raises InvalidArgumentError, ResourceExhaustedError.
+        """
+        self._check_range(length, offset)
+        return self._add(*self._provider.register_memory(self.number, fd, offset, length, access, address))
+
+    def _check_range(self, length: int, offset: int) -> None:
         self._check_open()
         if length < 1:
             raise InvalidArgumentError(f"A memory region has at least one byte, not {length}.")
-        info, buffer = self._provider.register_memory(self.number, length, access)
+        if offset < 0:
+            raise InvalidArgumentError(f"A memory region cannot start at offset {offset}.")
+
+    def _add(self, info: MemoryRegionInfo, buffer: memoryview) -> MemoryRegion:
         region = MemoryRegion(self._provider, info, buffer, lambda gone: _discard(self._regions, gone))
         self._regions[region] = None
         return region

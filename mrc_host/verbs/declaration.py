@@ -80,6 +80,7 @@ class FieldsOf:
 
 
 U32 = Annotated[int, Range(0, (1 << 32) - 1)]
+U64 = Annotated[int, Range(0, (1 << 64) - 1)]
 U62 = Annotated[int, Range(0, (1 << 62) - 1)]
 Address = Annotated[bytes, Length(16, 16)]  # of a NIC: IPv6
 OwnPd = Annotated[int, Handle(ObjectKind.PD)]

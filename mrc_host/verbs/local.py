@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from mrc_host.errors import MrcError
 from mrc_host.values import Access, Completion, MemoryRegionInfo, WorkRequest
+from mrc_host.verbs import memfds
 from mrc_host.verbs.device import DeviceVerbs
 from mrc_host.verbs.errors import RejectedError
 from mrc_host.verbs.provider import EventSink, Provider
@@ -87,10 +88,19 @@ class LocalProvider(DeviceVerbs, Provider):
     def dealloc_pd(self, pd: int) -> None:
         """Nothing to do: a protection domain is only a number."""
 
-    def register_memory(self, pd: int, length: int, access: Access) -> tuple[MemoryRegionInfo, memoryview]:
+    def allocate_memory(
+        self, pd: int, length: int, access: Access, address: int | None
+    ) -> tuple[MemoryRegionInfo, memoryview]:
         """Allocate and register `length` bytes of zeroed memory."""
         buffer = memoryview(bytearray(length))
-        return self._nic.register_memory(pd, buffer, access), buffer
+        return self._nic.register_memory(pd, buffer, access, address), buffer
+
+    def register_memory(
+        self, pd: int, fd: int, offset: int, length: int, access: Access, address: int | None
+    ) -> tuple[MemoryRegionInfo, memoryview]:
+        """Map part of a memfd and register it."""
+        _memory, view = memfds.map_part(fd, offset, length)
+        return self._nic.register_memory(pd, view, access, address), view
 
     def create_cq(self, capacity: int, on_ready: Callable[[], None], on_notify: Callable[[], None]) -> int:
         """Create a completion queue."""

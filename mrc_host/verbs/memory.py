@@ -16,7 +16,7 @@ _REMOTE = re.compile(r"(?P<address>[0-9a-f]{1,16})\+(?P<length>[0-9a-f]{1,16}):(
 
 @dataclass(frozen=True, slots=True)
 class RemoteMemory:
-    """A peer's memory region as its owner published it: NIC virtual address, length in bytes, rkey."""
+    """A peer's memory region as its owner published it: address of its first byte, length in bytes, rkey."""
 
     address: int
     length: int
@@ -35,7 +35,7 @@ class RemoteMemory:
 
 
 class MemoryRegion:
-    """Registered memory, created by `ProtectionDomain.alloc_mr`.
+    """Registered memory, created by `ProtectionDomain.alloc_mr` or `reg_mr`.
 
     `buffer` is the memory itself, a writable view of bytes: the application may slice it, or wrap it in a numpy array
     (`numpy.frombuffer(mr.buffer, ...)`). What a peer writes appears in it. Do not change a range that is being sent
@@ -64,7 +64,7 @@ class MemoryRegion:
 
     @property
     def address(self) -> int:
-        """NIC virtual address of the first byte."""
+        """What work requests call the first byte: the address chosen at registration, else one of the NIC's."""
         return self.info.address
 
     @property

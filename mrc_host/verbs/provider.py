@@ -38,8 +38,16 @@ class Provider(NicVerbs):
         """The NIC's IPv6 address (16 bytes)."""
 
     @abstractmethod
-    def register_memory(self, pd: int, length: int, access: Access) -> tuple[MemoryRegionInfo, memoryview]:
-        """Allocate `length` bytes of zeroed memory that NIC and application share, and register it."""
+    def allocate_memory(
+        self, pd: int, length: int, access: Access, address: int | None
+    ) -> tuple[MemoryRegionInfo, memoryview]:
+        """Allocate `length` bytes of zeroed memory that NIC and application share, and register it at `address`."""
+
+    @abstractmethod
+    def register_memory(
+        self, pd: int, fd: int, offset: int, length: int, access: Access, address: int | None
+    ) -> tuple[MemoryRegionInfo, memoryview]:
+        """Register `length` bytes at `offset` of the memfd `fd` at `address`; `fd` may be closed afterwards."""
 
     @abstractmethod
     def create_cq(self, capacity: int, on_ready: Callable[[], None], on_notify: Callable[[], None]) -> int:

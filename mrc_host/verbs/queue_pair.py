@@ -126,7 +126,7 @@ class QueuePair:
         signaled: bool = True,
         solicited: bool = False,
     ) -> None:
-        """Post one WRITE of `length` bytes (1..2**32-1) at `offset` of `mr`; with `imm` (32 bit) a WRITE_WITH_IMM.
+        """Post one WRITE of `length` bytes (0..2**32-1) at `offset` of `mr`; with `imm` (32 bit) a WRITE_WITH_IMM.
 
         `wr_id` (64 bit) is returned in the completion. An unsignaled request completes silently unless it fails. A
         `solicited` WRITE_WITH_IMM notifies a peer that waits for these only (`CompletionQueue.req_notify`). Raises
@@ -238,8 +238,8 @@ def _check_range(what: str, offset: int, length: int, size: int) -> None:
 
 def check_request(request: WorkRequest) -> None:
     """Refuse a work request whose numbers do not fit their fields; raises MrcError."""
-    if not 1 <= request.length < 1 << 32:
-        raise MrcError(f"A write must have 1 to {(1 << 32) - 1} bytes, not {request.length}.")
+    if not 0 <= request.length < 1 << 32:
+        raise MrcError(f"A write must have 0 to {(1 << 32) - 1} bytes, not {request.length}.")
     if (request.imm is None) != (request.opcode is WrOpcode.WRITE):
         raise MrcError("WRITE_WITH_IMM needs immediate data, and WRITE takes none.")
     fits = (

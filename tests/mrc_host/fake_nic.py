@@ -182,9 +182,11 @@ class FakeNic:
 
     # memory and queues
 
-    def register_memory(self, pd: int, buffer: memoryview, access: Access) -> MemoryRegionInfo:
+    def register_memory(
+        self, pd: int, buffer: memoryview, access: Access, address: int | None = None
+    ) -> MemoryRegionInfo:
         key = self._number()
-        info = MemoryRegionInfo(self._next_address, len(buffer), key, key)
+        info = MemoryRegionInfo(self._next_address if address is None else address, len(buffer), key, key)
         self._next_address += (len(buffer) // PAGE + 2) * PAGE
         self.regions[key] = (info, pd, buffer, access)
         return info

@@ -126,7 +126,7 @@ def test_a_queue_pair_goes_through_its_states() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        {"length": 0},
+        {"length": -1},
         {"length": 1 << 32},
         {"imm": 5},
         {"opcode": WrOpcode.WRITE_WITH_IMM},
@@ -145,6 +145,25 @@ def test_bad_requests_are_refused_at_once(bad: dict[str, int]) -> None:
     a.nic.post_send(a.qpn, good, world.now)
     assert world.run(10 * MS, until=lambda: bool(a.poll()))
     assert len(a.done) == 1
+
+
+@pytest.mark.parametrize("kind", [QpType.MRC, QpType.RC])
+def test_a_region_may_end_where_addresses_end(kind: QpType) -> None:
+    """At an address of the owner's choice; what goes on beyond 2**64 does not come back at 0."""
+    world = World()
+    a, b = connect(world, size=20_000, kind=kind)
+    buffer = bytearray(20_000)
+    region = b.nic.register_memory(0, memoryview(buffer), ALL_RIGHTS, (1 << 64) - 20_000)
+    low = bytearray(20_000)
+    b.nic.register_memory(0, memoryview(low), ALL_RIGHTS, 0)
+    a.write(b, 20_000, remote_address=region.address, rkey=region.rkey)
+    assert world.run(100 * MS, until=a.idle)
+    assert a.done[0].status is CompletionStatus.SUCCESS
+    assert buffer == a.buffer
+    a.write(b, 20_000, remote_address=region.address + 8192, rkey=region.rkey)
+    assert world.run(1000 * MS, until=a.idle)
+    assert a.done[1].status is not CompletionStatus.SUCCESS
+    assert low == bytes(20_000)
 
 
 def test_memory_registration_checks() -> None:

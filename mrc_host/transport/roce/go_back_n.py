@@ -55,7 +55,7 @@ class GoBackN:
     def _start(self) -> None:
         wqe = self._sends.start()
         wqe.first_psn = self.next
-        self.next += -(-wqe.length // self._mtu)
+        self.next += -(-wqe.length // self._mtu) or 1
         wqe.last_psn = self.next - 1
         self._index = len(self._sends.outstanding) - 1
 

@@ -135,7 +135,7 @@ class RcQueuePair(QueuePair):
             _o, flags, _k, _q, word = _bth(frame, start)
             body = start + headers.BTH_LENGTH
         end = flow.end - (flags >> 4 & 3)
-        if end <= body:
+        if end <= body and (end < body or length or kind < opcodes.ONLY):  # only the whole of an empty message is empty
             return Drop.MALFORMED
         return responder.receive(kind, word, address, rkey, length, imm, frame[body:end])
 

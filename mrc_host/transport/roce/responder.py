@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.transport.interfaces import Connection, ResponderOwner
-from mrc_host.transport.memory import Region
+from mrc_host.transport.memory import Region, empty_region
 from mrc_host.transport.roce.path import RcPath
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import Drop
@@ -82,7 +82,7 @@ class RcResponder:
             return None
         size = len(payload)
         if starts:
-            region = self._memory.remote(self._pd, rkey, address, length) if length else None
+            region = self._memory.remote(self._pd, rkey, address, length) if length else empty_region(address)
             at, remaining = (0, length) if region is None else (address - region.address, length)
         else:
             region, at, remaining = self._region, self._at, self._remaining

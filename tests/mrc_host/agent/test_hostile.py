@@ -96,7 +96,7 @@ def test_memory_that_could_fault_the_agent_is_refused(agents: Agents, tmp_path: 
         (plain, r"not a memfd|not sealed against shrinking"),  # the latter where /tmp is a tmpfs, which has seals
         (memfd(8192, 0), "not sealed against shrinking"),
         (memfd(4096), "has 4096 bytes, less than the region's 8192"),
-        (os.open(f"/proc/self/fd/{read_only}", os.O_RDONLY), "cannot map"),
+        (os.open(f"/proc/self/fd/{read_only}", os.O_RDONLY), "Cannot map"),
         (None, "exactly one descriptor"),
     ]
     for fd, message in cases:
@@ -108,6 +108,77 @@ def test_memory_that_could_fault_the_agent_is_refused(agents: Agents, tmp_path: 
         client.request("register_memory", fd=read_only, **{**arguments, "length": 0})
     assert client.request("register_memory", fd=read_only, **arguments)["length"] == 8192
     os.close(read_only)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"offset": 8192}, "has 8192 bytes, less than the region's 100 at offset 8192"),
+        ({"offset": 8093}, "has 8192 bytes, less than the region's 100 at offset 8093"),
+        ({"offset": (1 << 62) - 1}, "has 8192 bytes, less than"),
+        ({"offset": -1}, "offset must be an integer from 0"),
+        ({"offset": 1 << 63}, "offset must be an integer from 0"),
+        ({"address": -1}, "address must be an integer from 0"),
+        ({"address": 1 << 64}, "address must be an integer from 0"),
+        ({"length": -100}, "length must be an integer from 1"),
+        ({"length": 1 << 40}, "has 8192 bytes, less than"),
+    ],
+)
+def test_ranges_outside_the_memory_are_refused(agents: Agents, values: dict[str, int], message: str) -> None:
+    client = AgentConnection(agents.paths[0])
+    arguments = {"pd": client.request("alloc_pd"), "length": 100, "access": 3, **values}
+    fd = memfd(8192)
+    with pytest.raises(Exception, match=message):
+        client.request("register_memory", fd=fd, **arguments)
+    os.close(fd)
+    assert agents.call(lambda: dict(agents.nics[0].regions), 10) == {}
+
+
+def test_a_memfd_cannot_shrink_once_it_is_registered(agents: Agents) -> None:
+    client = AgentConnection(agents.paths[0])
+    fd = memfd(8192)
+    client.request("register_memory", fd=fd, pd=client.request("alloc_pd"), length=8192, access=3)
+    with pytest.raises(PermissionError):
+        os.ftruncate(fd, 0)
+    os.ftruncate(fd, 16384)  # growing harms nobody
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_FUTURE_WRITE if hasattr(fcntl, "F_SEAL_FUTURE_WRITE") else 0x10)
+    os.close(fd)
+
+
+def test_memory_of_huge_pages_is_refused(agents: Agents) -> None:
+    """Touching such a page may raise SIGBUS when the machine has none left."""
+    try:
+        fd = os.memfd_create("huge", os.MFD_ALLOW_SEALING | os.MFD_HUGETLB)
+    except OSError:
+        pytest.skip("this kernel has no huge pages")
+    os.ftruncate(fd, 1 << 21)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    client = AgentConnection(agents.paths[0])
+    with pytest.raises(InvalidArgumentError, match="huge pages"):
+        client.request("register_memory", fd=fd, pd=client.request("alloc_pd"), length=4096, access=3)
+    os.close(fd)
+
+
+def test_of_a_client_that_dies_amid_many_registrations_nothing_is_left(agents: Agents) -> None:
+    """Of one memfd, whose ranges overlap, at addresses that do."""
+    agents.turn()
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    client, fd = AgentConnection(agents.paths[0]), memfd(1 << 16)
+    pd = client.request("alloc_pd")
+    for number in range(300):
+        client.request("register_memory", fd=fd, pd=pd, length=4096, access=3, offset=number * 7, address=number)
+    assert agents.call(lambda: len(agents.nics[0].regions), 10) == 300
+    sock = socket.socket(fileno=os.dup(client._socket.fileno()))
+    request = {"op": "register_memory", "pd": pd, "length": 10, "access": 3}
+    socket.send_fds(sock, protocol.pack_json(MessageKind.REQUEST, 99, request), [fd])
+    sock.close()
+    client.close()
+    os.close(fd)
+    agents.turn()
+    assert agents.call(lambda: dict(agents.nics[0].regions), 10) == {}
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_descriptors_never_pile_up(agents: Agents) -> None:

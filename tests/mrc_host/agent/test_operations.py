@@ -60,7 +60,7 @@ def good_arguments(end: End) -> dict[str, dict[str, Any]]:
         "destroy_cc_profile": {"name": "mine"},
         "probe": {"peer": peer, "ev": 1, "timeout": 1},
         "start_probing": {"plan": to_json(ProbePlan((path,), 1_000_000))},
-        "register_memory": {"pd": pd, "length": 10, "access": 3},
+        "register_memory": {"pd": pd, "length": 10, "access": 3, "offset": 0, "address": 4097},
         "create_cq": {"capacity": 1},
         "posts_waiting": {"qpn": qpn},
         "delays": {"measure": True},

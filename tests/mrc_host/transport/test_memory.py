@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_host.errors import NotFoundError
+from mrc_host.errors import InvalidArgumentError, NotFoundError
 from mrc_host.transport.memory import MemoryTable
 from mrc_host.values import Access
 
@@ -55,6 +55,38 @@ def test_keys_domains_and_rights() -> None:
     assert memory.remote(0, info.rkey, closed.address, 1) is None
     assert memory.local(1, info.lkey, info.address, 1) is None
     assert memory.local(0, info.rkey, info.address, 1) is None
+
+
+def test_an_address_of_the_owners_choice_needs_no_alignment_and_may_be_shared() -> None:
+    memory, first, second = table(), bytearray(100), bytearray(200)
+    one = memory.register(0, memoryview(first), BOTH, 0x7FFF_0000_1235)
+    other = memory.register(0, memoryview(second), BOTH, 0x7FFF_0000_1230)
+    assert (one.address, other.address) == (0x7FFF_0000_1235, 0x7FFF_0000_1230)
+    for info, buffer in ((one, first), (other, second)):
+        view = memory.local(0, info.lkey, info.address + 7, 1)
+        assert view is not None
+        view[0] = 9
+        assert buffer.index(9) == 7
+    memory.deregister(one.lkey)
+    assert memory.remote(0, other.rkey, one.address, 100) is not None
+
+
+@pytest.mark.parametrize("address", [0, 1, (1 << 64) - 100])
+def test_a_region_may_lie_anywhere_within_64_bits(address: int) -> None:
+    memory = table()
+    info = memory.register(0, memoryview(bytearray(100)), BOTH, address)
+    assert memory.remote(0, info.rkey, address, 100) is not None
+    assert memory.remote(0, info.rkey, address + 1, 100) is None
+    assert memory.remote(0, info.rkey, address - 1, 1) is None
+
+
+@pytest.mark.parametrize("address", [-1, (1 << 64) - 99, 1 << 64, 1 << 200])
+def test_a_region_that_would_wrap_is_refused_and_leaves_nothing(address: int) -> None:
+    memory = table()
+    before = memory.register(0, memoryview(bytearray(1)), BOTH).address
+    with pytest.raises(InvalidArgumentError, match="within 64 bits"):
+        memory.register(0, memoryview(bytearray(100)), BOTH, address)
+    assert memory.register(0, memoryview(bytearray(1)), BOTH).address == before + 8192
 
 
 def test_deregistered_memory_is_gone_and_its_address_not_reused() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import mmap
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -30,6 +32,7 @@ from mrc_host.verbs import (
     RejectedError,
     RemoteMemory,
     WaitTimeoutError,
+    memfds,
 )
 from tests.mrc_host.fake_nic import FakeNic, Wire
 
@@ -112,8 +115,38 @@ def test_write_takes_what_the_region_holds(ends: tuple[End, End]) -> None:
     assert a.cq.wait().byte_len == 192
     a.qp.write(a.mr, b.mr.remote, offset=8191, remote_offset=8191)
     assert a.cq.wait().byte_len == 1
-    with pytest.raises(MrcError, match="1 to"):
-        a.qp.write(a.mr, b.mr.remote, offset=8192)
+    a.qp.write(a.mr, b.mr.remote, offset=8192)
+    assert a.cq.wait().byte_len == 0
+    with pytest.raises(MrcError, match="0 to"):
+        a.qp.write(a.mr, b.mr.remote, offset=8193)
+
+
+def test_memory_of_the_applications_own_is_written_at_an_address_of_its_choice(world: World) -> None:
+    """Two regions of one memfd, neither on a page's boundary, both at the same address."""
+    a, b = (End(context) for context in world.contexts)
+    a.qp.connect(b.qp.endpoint())
+    b.qp.connect(a.qp.endpoint())
+    fd = memfds.create(3 * mmap.PAGESIZE)
+    mine = mmap.mmap(fd, 3 * mmap.PAGESIZE)
+    address = 0x7FFF_1234_5678
+    low, high = (b.pd.reg_mr(fd, 1000, offset=offset, address=address) for offset in (10, mmap.PAGESIZE + 20))
+    os.close(fd)
+    assert low.address == high.address == address
+    assert low.rkey != high.rkey
+    a.mr.buffer[:6] = b"lowtop"
+    a.qp.post_write(a.mr, 0, 3, address + 5, low.rkey)
+    a.qp.post_write(a.mr, 3, 3, address + 997, high.rkey)
+    for _ in range(2):
+        verbs.check(a.cq.wait())
+    assert (mine[15:18], mine[mmap.PAGESIZE + 1017 : mmap.PAGESIZE + 1020]) == (b"low", b"top")
+    low.close()
+    assert mine[15:18] == b"low"
+    assert RemoteMemory.parse(str(high.remote)) == high.remote
+    with pytest.raises(InvalidArgumentError, match="at least one byte"):
+        b.pd.reg_mr(0, 0)
+    with pytest.raises(InvalidArgumentError, match="cannot start at offset -1"):
+        b.pd.reg_mr(0, 1, offset=-1)
+    assert b.pd.alloc_mr(5, address=77).address == 77
 
 
 def test_a_write_that_does_not_fit_both_regions_is_refused_whole(ends: tuple[End, End], world: World) -> None:
@@ -145,8 +178,8 @@ def test_an_error_says_how_many_of_several_requests_were_posted(ends: tuple[End,
     assert world.pokes == before + 1, "what was posted goes on its way"
     assert [a.cq.wait().wr_id for _ in range(3)] == [0, 0, 0]
     assert a.cq.poll() == []
-    with pytest.raises(MrcError, match="1 to") as refused:
-        a.qp.post_send([request, replace(request, length=0)])
+    with pytest.raises(MrcError, match="0 to") as refused:
+        a.qp.post_send([request, replace(request, length=-1)])
     assert refused.value.posted == 0
     assert a.cq.poll() == []
 
@@ -180,7 +213,7 @@ def test_a_failed_request_is_told_with_its_reason(ends: tuple[End, End]) -> None
 @pytest.mark.parametrize(
     "change",
     [
-        {"length": 0},
+        {"length": -1},
         {"length": 1 << 32},
         {"wr_id": -1},
         {"wr_id": 1 << 64},
