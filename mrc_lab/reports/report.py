@@ -11,7 +11,7 @@ from markupsafe import Markup
 from mrc_common.units import show_rate, show_time
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, Tenant, case_label, case_prefix, joined
-from mrc_lab.experiments.files.workloads import Collective, Training
+from mrc_lab.experiments.files.workloads import Collective, Replayed, Training
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports import plots, queue_plots, tenants, topology
 from mrc_lab.reports.fault_recovery import aftermaths, sentences
@@ -172,6 +172,9 @@ def describe_tenant(tenant: Tenant) -> str:
     elif isinstance(load, Training):
         sizes = " + ".join(map(str, load.gradients))
         work = f"training, {load.steps} steps of {show_time(load.compute)} computing and {sizes} bytes of gradients"
+    elif isinstance(load, Replayed):
+        schedule = load.file.schedule
+        work = f"{load.name} replay of {load.file.path}: {schedule.ranks} ranks, {len(schedule.operations)} operations"
     else:
         name = load.name.replace("_", " ")
         work = f"{name.capitalize()}: writes of {load.message} bytes, {load.outstanding} under way on a queue pair"

@@ -1,6 +1,6 @@
 """The result folder of a run.
 
-    experiment.yaml   the file as run, with the fabric file that it names beside it
+    experiment.yaml   the file as run, with the fabric file and the schedules that it names beside it
     summary.json      metrics and verdicts; the same for the same file and seed
     run.json          when, where, versions, how fast
     report.html       all of it for people, in one file
@@ -23,6 +23,7 @@ from typing import Any
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.loader import CASE_NAME
 from mrc_lab.experiments.files.model import Experiment
+from mrc_lab.experiments.files.workloads import Replayed
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.tables import write_tables
 from mrc_lab.reports.write_file import write_text
@@ -67,6 +68,13 @@ def write_result(
     for file in {case.fabric.file for case in experiment.cases if case.fabric.file is not None}:
         if Path(file.path).name == file.path and not (folder / file.path).exists():  # where the copy looks for it
             write_text(folder / file.path, dump_text(file.fabric))
+    for schedule in {
+        tenant.workload.file
+        for case in experiment.cases
+        for tenant in case.tenants
+        if isinstance(tenant.workload, Replayed)
+    }:
+        schedule.copy_to(folder)
     write_json(folder / "summary.json", summary)
     write_json(folder / "run.json", run)
     for name, recording in recordings.items():

@@ -12,10 +12,20 @@ import numpy as np
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, LINK_COUNTERS, Recording
 from mrc_lab.reports import queues
 from mrc_lab.reports.write_file import naming
+from mrc_lab.workloads.schedules.schedule import Kind
+
+_TASKS = (
+    *("workload", "rank", "host", "operation", "label", "line", "peer", "tag", "size", "cpu", "nic"),
+    *("began_ns", "ended_ns"),
+)
 
 
 def write_tables(recording: Recording, folder: Path) -> list[str]:
-    """Write flows.csv, links.csv, completions.csv, events.csv and, if measured, queues.csv; returns their names."""
+    """Write the tables, and return their names.
+
+    They are flows.csv, links.csv, completions.csv, events.csv and, if there is something in them, tasks.csv and
+    queues.csv.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     tables: dict[str, tuple[tuple[str, ...], Iterable[Sequence[object]]]] = {
         "flows.csv": (("begin_ns", "end_ns", "flow", "bits_per_s", *FLOW_COUNTERS), _flows(recording)),
@@ -26,6 +36,8 @@ def write_tables(recording: Recording, folder: Path) -> list[str]:
             _events(recording),
         ),
     }
+    if recording.tasks:
+        tables["tasks.csv"] = _TASKS, _tasks(recording)
     if recording.queue_samples is not None:
         tables["queues.csv"] = queues.HEAD, queues.rows(recording, _bins(recording))
     for name, (head, rows) in tables.items():
@@ -58,6 +70,15 @@ def _completions(recording: Recording) -> Iterable[Sequence[object]]:
         yield recording.flows[message.flow].name, message.began, message.time, message.size, int(message.ok)
     for operation in recording.operations:
         yield _tenant(recording, operation.tenant) or "collective", operation.began, operation.ended, operation.size, 1
+
+
+def _tasks(recording: Recording) -> Iterable[Sequence[object]]:
+    """Every operation of schedules; a time is empty if it did not come to that. A calc's size is in ns."""
+    for task in recording.tasks:
+        one, times = task.operation, ("" if time is None else time for time in (task.began, task.ended))
+        peer, tag = ("", "") if one.kind is Kind.CALC else (one.peer, one.tag)
+        what = one.rank, task.host, one.kind.value, one.label, one.line or "", peer, tag, one.size, one.cpu, one.queue
+        yield _tenant(recording, task.tenant), *what, *times
 
 
 def _tenant(recording: Recording, number: int) -> str:

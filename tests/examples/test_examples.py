@@ -107,3 +107,11 @@ def test_an_all_reduce_over_two_clusters_survives_a_long_link_that_fails() -> No
     assert recording.checked_bytes == 6 * 8 * (256 << 10)
     assert any(one.began < 60_000_000 < one.ended for one in recording.operations), "the link fails under one of them"
     assert any("port down, t1-2:t2-0@p0" in name for name in recording.drops)
+
+
+def test_a_goal_file_runs_to_its_end_although_a_link_is_down(tmp_path: Path) -> None:
+    result = run_and_report(load_file(FOLDER / "goal_run.yaml"), "sim", 1, tmp_path)
+    assert result.summary["verdict"] == "pass"
+    healthy, cut = (result.summary["cases"][name] for name in ("healthy", "cut"))
+    assert healthy["checked_bytes"] == cut["checked_bytes"] == 4 * 6 * (1 << 18)
+    assert healthy["packets"]["lost"] == 0 < cut["packets"]["lost"]

@@ -31,11 +31,13 @@ from mrc_lab.experiments.files.workloads import (
     Incast,
     Permutation,
     Ranks,
+    Replayed,
     Training,
     Workload,
     WriteBw,
     Writes,
 )
+from mrc_lab.workloads.schedules.messages import MAX_QUEUE_PAIRS, channel_sizes, memory_bytes
 from simulation.errors import FaultError
 from simulation.fault_impairments import impairments_of
 from topologies.errors import FabricError
@@ -91,6 +93,10 @@ def tenant_places(case: Case, document: Value) -> tuple[list[Value], list[Value]
 def _check_tenant(case: Case, tenant: Tenant, fabric: Fabric, place: Value, transport: Value) -> None:
     """FileError for anything that a tenant cannot do on this fabric, or with its transport."""
     part = tenant.transport
+    if isinstance(tenant.workload, Replayed):
+        pairs = 2 * part.qps * len(channel_sizes(tenant.workload.file.schedule))
+        if pairs > MAX_QUEUE_PAIRS:
+            raise place.error(f"needs {pairs} queue pairs, but {MAX_QUEUE_PAIRS} are the most: use fewer ranks or qps")
     try:
         check_workload(tenant.workload, fabric)
     except (FabricError, ValueError) as error:
@@ -117,8 +123,10 @@ def _at(place: Value, name: str) -> Value:
 
 def _check_coordination(case: Case, tenant: Tenant, place: Value) -> None:
     part, where = tenant.transport, _at(place, "ev_choice")
-    if part.type != "mrc" or isinstance(tenant.workload, Ranks):
-        raise where.error("entropy values are coordinated for flows of mrc only: not for rc, collectives or training")
+    if part.type != "mrc" or isinstance(tenant.workload, Ranks | Replayed):
+        raise where.error(
+            "entropy values are coordinated for flows of mrc only: not for rc, collectives, training or replays"
+        )
     most = case.fabric.planes * max(case.fabric.t1, case.fabric.t2)
     if part.paths is None or part.paths % case.fabric.planes or part.paths > most:
         raise where.error("coordinated needs paths: a multiple of the planes, as many as there are at most")
@@ -155,13 +163,15 @@ def check_workload(workload: Workload, fabric: Fabric) -> None:
     """FabricError or ValueError when hosts do not exist or cannot do it."""
     if isinstance(workload, Ranks):
         _check_ranks(workload, fabric)
+    elif isinstance(workload, Replayed):
+        _check_replay(workload, fabric)
     else:
         _check_flows(workload, fabric)
 
 
 def _check_memory(case: Case, fabric: Fabric, place: Value) -> None:
     """FileError when this process would need too much memory."""
-    needed = sum(_memory(tenant.workload, fabric) for tenant in case.tenants)
+    needed = sum(_memory(tenant, fabric) for tenant in case.tenants)
     if needed > MAX_MEMORY:
         most, shown = units.show_size(MAX_MEMORY), units.show_size(needed)
         raise place.error(
@@ -169,8 +179,11 @@ def _check_memory(case: Case, fabric: Fabric, place: Value) -> None:
         )
 
 
-def _memory(workload: Workload, fabric: Fabric) -> int:
+def _memory(tenant: Tenant, fabric: Fabric) -> int:
     """Bytes of the buffers that a run needs: each flow has two; each rank of a collective, and what is compared."""
+    workload = tenant.workload
+    if isinstance(workload, Replayed):
+        return memory_bytes(workload.file.schedule, message_slots(workload, tenant.transport))
     if isinstance(workload, Ranks):
         size = sum(workload.gradients) if isinstance(workload, Training) else workload.bytes
         return 5 * size * len(select_hosts(workload.hosts, fabric))
@@ -185,7 +198,7 @@ def _memory(workload: Workload, fabric: Fabric) -> int:
 
 def latest_start(workload: Workload) -> int:
     """When the last of its flows begins, ns."""
-    if isinstance(workload, Ranks):
+    if isinstance(workload, Ranks | Replayed):
         return workload.start
     own = [flow.start or 0 for flow in _listed(workload)]
     return workload.start + max((0, *own, *workload.starts))
@@ -230,6 +243,17 @@ def _check_ranks(workload: Collective | Training, fabric: Fabric) -> None:
                 raise ValueError(f"{host} is a straggler, but takes no part: see hosts")
     if (workload.jitter or workload.stragglers) and not workload.compute:
         raise ValueError("jitter and stragglers apply to computing, which takes no time here: give compute")
+
+
+def _check_replay(workload: Replayed, fabric: Fabric) -> None:
+    hosts, ranks = select_hosts(workload.hosts, fabric), workload.file.schedule.ranks
+    if len(hosts) < ranks:
+        raise ValueError(f"{workload.file.path} has {ranks} ranks, but {len(hosts)} hosts take part: one a rank")
+
+
+def message_slots(workload: Replayed, transport: TransportPart) -> int:
+    """Messages that may be under way from one rank to another: one at least on each queue pair."""
+    return max(workload.outstanding, transport.qps)
 
 
 def _check_clusters(workload: Collective | Training, hosts: int) -> None:

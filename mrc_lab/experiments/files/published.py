@@ -20,7 +20,7 @@ from mrc_lab.experiments.files.model import (
     PublishedPart,
     Selection,
 )
-from mrc_lab.experiments.files.workloads import Collective, Training, Workload
+from mrc_lab.experiments.files.workloads import Collective, Replayed, Training, Workload
 from mrc_lab.published import Curve, Number
 
 
@@ -59,6 +59,8 @@ def cases_by_size(cases: tuple[Case, ...], of: Selection, ranks: int | None) -> 
 def _size(case: Case, load: Workload, ranks: int | None) -> int:
     if isinstance(load, Training):
         return sum(load.gradients)
+    if isinstance(load, Replayed):
+        return load.file.schedule.sent_bytes()
     if not isinstance(load, Collective):
         return load.message
     if ranks is None:

@@ -6,6 +6,8 @@ A *flow* is what one host writes to another, on the queue pairs that `transport`
 Several workloads may run at once, each a *tenant* with a name (`model.Tenant`).
 """
 
+# ruff: noqa: RUF009 - `key` makes dataclass fields, as dataclasses.field does
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -26,6 +28,8 @@ from mrc_lab.experiments.files.field_types import (
     a_time,
     key,
 )
+from mrc_lab.experiments.files.schedule_file import ScheduleFile, ScheduleFromFile
+from mrc_lab.workloads.schedules.goal import read_goal
 
 MAX_MESSAGE = 1 << 30
 MAX_QPS = 1024
@@ -169,5 +173,29 @@ class Training(Ranks):
     warmup: int = key(Integer(), "steps before those that count", default=0)
 
 
-Workload = WriteBw | Permutation | Incast | Collective | Training
-KINDS: Mapping[str, type[Any]] = {cls.name: cls for cls in (WriteBw, Permutation, Incast, Collective, Training)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What all workloads have that replay what an application does: rank 0 on the first host, and so on."""
+
+    file: ScheduleFromFile
+    hosts: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
+    start: int = key(a_time(), "when the workload begins", default=0)
+    outstanding: int = key(
+        Integer(1, 1024), "messages under way from one rank to another; the others wait for a slot", default=4
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalReplay(Replayed):
+    """The ranks do what a GOAL file says: send, receive and compute, each once what it waits for is done."""
+
+    name: ClassVar[str] = "goal"
+    file: ScheduleFromFile = key(
+        ScheduleFile(read_goal), "a GOAL file in text form (LogGOPSim, Schedgen, ATLAHS), beside this file"
+    )
+
+
+Workload = WriteBw | Permutation | Incast | Collective | Training | GoalReplay
+KINDS: Mapping[str, type[Any]] = {
+    cls.name: cls for cls in (WriteBw, Permutation, Incast, Collective, Training, GoalReplay)
+}

@@ -13,6 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mrc_lab.workloads.schedules.schedule import Operation
+
 Samples = NDArray[np.int64]
 
 FLOW_COUNTERS: Final = ("received", "sent", "retransmitted", "spurious", "lost", "timeouts")  # packets
@@ -112,6 +114,17 @@ class OperationRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """One operation of a schedule on its host: when it started and was done (None: it did not come to that)."""
+
+    operation: Operation
+    host: str
+    began: int | None
+    ended: int | None
+    tenant: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Fidelity:
     """Whether the timing of the run can be trusted, with the reasons why not, and the measurements behind that.
 
@@ -162,6 +175,7 @@ class Recording:
     tenants: tuple[TenantRecord, ...] = ()
     queue_samples: Samples | None = None
     warnings: tuple[str, ...] = ()
+    tasks: tuple[TaskRecord, ...] = ()
 
     @property
     def end(self) -> int:

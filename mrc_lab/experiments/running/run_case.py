@@ -1,16 +1,16 @@
 """Run one case on a backend and record it.
 
-In the backend's loop: a load (flows or collectives) for each tenant, a sampler at the edges of the time bins, one
-listener a host for path and port events, and the faults. The recording ends when the duration is over or all loads are
-done; then what is under way may finish, unrecorded, so that bytes can be compared. Tenants share the NICs of the hosts
-that they have in common, and what fails of one does not end the others.
+In the backend's loop: a load (flows, collectives or a schedule) for each tenant, a sampler at the edges of the time
+bins, one listener a host for path and port events, and the faults. The recording ends when the duration is over or all
+loads are done; then what is under way may finish, unrecorded, so that bytes can be compared. Tenants share the NICs of
+the hosts that they have in common, and what fails of one does not end the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from mrc_host.verbs.queue_pair import QueuePair
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case, Tenant
-from mrc_lab.experiments.files.workloads import Ranks
+from mrc_lab.experiments.files.workloads import Ranks, Replayed
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.case_warnings import case_warnings
 from mrc_lab.experiments.running.collective_load import collective_load
@@ -36,8 +36,10 @@ from mrc_lab.experiments.running.recording import (
     PathRecord,
     PortRecord,
     Recording,
+    TaskRecord,
     TenantRecord,
 )
+from mrc_lab.experiments.running.replay_load import ReplayLoad
 from simulation.fault_impairments import impairments_of
 from simulation.seeds import derive
 from topologies.fabric import Fabric
@@ -152,8 +154,7 @@ class _CaseRun:
         found: list[_Running] = []
         flows = 0
         for number, tenant in enumerate(self._case.tenants):
-            make = collective_load if isinstance(tenant.workload, Ranks) else FlowLoad
-            load: Load = make(tenant, self._backend, tenant_seed(self._seed, tenant), self._open)
+            load: Load = _maker(tenant)(tenant, self._backend, tenant_seed(self._seed, tenant), self._open)
             await load.prepare()
             found.append(_Running(number, tenant, load, flows))
             flows += len(load.infos())
@@ -237,8 +238,11 @@ class _CaseRun:
         messages: list[MessageRecord] = []
         operations: list[OperationRecord] = []
         flows: list[FlowInfo] = []
+        tasks: list[TaskRecord] = []
         for running in self._running:
             load, number = running.load, running.number
+            if isinstance(load, ReplayLoad):
+                tasks += [replace(task, tenant=number) for task in load.tasks(begin)]
             flows += [replace(info, name=_label(running.tenant, info.name), tenant=number) for info in load.infos()]
             messages += [
                 replace(one, flow=running.first + one.flow, began=one.began - begin, time=one.time - begin)
@@ -276,6 +280,7 @@ class _CaseRun:
             warnings=tuple(case_warnings(self._case, backend)),
             tenants=tenants,
             queue_samples=np.array(self._queue_rows, dtype=np.int64) if self._queue_rows else None,
+            tasks=tuple(tasks),
         )
 
     def _tenant_record(self, running: _Running) -> TenantRecord:
@@ -289,6 +294,13 @@ class _CaseRun:
             wrong_bytes=wrong,
             checked_bytes=checked,
         )
+
+
+def _maker(tenant: Tenant) -> Callable[[Tenant, Backend, int, Callable[[str], Context]], Load]:
+    """What creates the load of a tenant."""
+    if isinstance(tenant.workload, Replayed):
+        return ReplayLoad
+    return collective_load if isinstance(tenant.workload, Ranks) else FlowLoad
 
 
 def tenant_seed(seed: int, tenant: Tenant) -> int:
