@@ -146,6 +146,19 @@ class QpAddress:
     psn: int | None = None
 
 
+MAX_SGE = 16  # pieces of local memory in one work request
+MAX_INLINE = 512  # bytes that a work request may carry itself
+
+
+@dataclass(frozen=True, slots=True)
+class Sge:
+    """A piece of registered local memory (verbs: scatter/gather entry)."""
+
+    address: int
+    lkey: int
+    length: int
+
+
 @dataclass(frozen=True, slots=True)
 class WorkRequest:
     """One WRITE or WRITE_WITH_IMM of `length` bytes (0..2**32-1) from local to remote memory.
@@ -154,6 +167,10 @@ class WorkRequest:
     matters. `imm` (32 bit) is given
     only for WRITE_WITH_IMM. An unsignaled request completes silently unless it fails. `solicited` sets SE in the last
     packet of an MRC WRITE_WITH_IMM, for receivers that want to be notified of such completions only.
+
+    The bytes, `length` in total, may come from elsewhere: from 2 to 16 pieces of memory, `sges`, in this order; or, up
+    to 512, from the request itself (`inline`), so that nothing need be registered or kept until it completes. Then
+    `local_address` and `lkey` are not used.
     """
 
     wr_id: int
@@ -166,6 +183,17 @@ class WorkRequest:
     imm: int | None = None
     signaled: bool = True
     solicited: bool = False
+    sges: tuple[Sge, ...] = ()
+    inline: bytes | None = None
+
+    def describes_its_bytes(self) -> bool:
+        """Whether `sges` and `inline`, if given, are within their limits and as long as `length` says."""
+        if self.inline is not None:
+            return not self.sges and len(self.inline) == self.length <= MAX_INLINE
+        if not self.sges:
+            return True
+        lengths = [piece.length for piece in self.sges]
+        return 2 <= len(lengths) <= MAX_SGE and min(lengths) >= 0 and sum(lengths) == self.length
 
 
 @dataclass(frozen=True, slots=True)

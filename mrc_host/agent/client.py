@@ -177,20 +177,29 @@ class AgentProvider(Provider):
     def _post_some(self, qpn: int, pair: _Pair, requests: Sequence[WorkRequest], start: int) -> int:
         """Send one message with the requests from `start` on for which there is room; return how many."""
         queue = pair.send_queue
-        end = start + min(protocol.MAX_POSTS, len(requests) - start, self._backlog_room(qpn, pair))
+        end = start + min(len(requests) - start, self._backlog_room(qpn, pair))
         if end == start:
             raise ResourceExhaustedError(
                 f"The send queue of QP {qpn} is full, and so is the agent's queue behind it: take completions, "
                 "then post again."
             )
         places = queue.capacity - queue.promised
-        signaled = 0
+        signaled = taken = 0  # records of the message
         for i in range(start, end):
-            if requests[i].signaled:
+            request = requests[i]
+            size = protocol.records(request)
+            if taken + size > protocol.MAX_POSTS or (not size and i > start):
+                end = i  # the next message takes it
+                break
+            if request.signaled:
                 if signaled == places:
                     end = i
                     break
                 signaled += 1
+            taken += size
+            if not size:
+                end = start + 1
+                break
         if end == start:
             raise ResourceExhaustedError(
                 f"The completion queue has room for {queue.capacity} entries: take completions, then post again."

@@ -14,9 +14,13 @@ on all parts but the last.
     REQUEST {op, ...} (id, maybe fd)  ->
                                       <-      REPLY {result} or ERROR {error, message} (same id)
     POST work requests                ->      (no answer but their completions)
+    POST_INLINE one, and its bytes    ->      (likewise)
                                       <-      COMPLETIONS (successes) or COMPLETION {cq, ...} (a failure)
     CREDIT (cq, entries taken)        ->
                                       <-      EVENT {type, ...}, if subscribed
+
+A work request with several pieces of local memory takes as many records: all but the last have PIECE set, and of these
+only the local range counts.
 
 The agent sends at most `capacity` completions per queue that the client has not taken yet; the rest wait in the NIC,
 whose rules for a full queue then apply. Likewise posts for which the NIC has no room wait in the agent, separately for
@@ -35,12 +39,22 @@ import enum
 import json
 import struct
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from mrc_host.values import Completion, CompletionOpcode, CompletionStatus, WorkRequest, WrOpcode
+from mrc_host.values import (
+    MAX_INLINE,
+    MAX_SGE,
+    Completion,
+    CompletionOpcode,
+    CompletionStatus,
+    Sge,
+    WorkRequest,
+    WrOpcode,
+)
 from mrc_host.verbs.errors import ProtocolError
 
-VERSION = 2
+VERSION = 3
 MAX_MESSAGE = 1 << 16
 SOCKET_BUFFER = 1 << 20
 
@@ -63,6 +77,7 @@ _CQE_NUMBERS = {opcode: i for i, opcode in enumerate(_CQE_OPCODES)}
 _SIGNALED = 1
 _HAS_IMM = 2
 _SOLICITED = 4
+_PIECE = 8  # one of several pieces of local memory, of which the next record has the next
 _SUCCESS = CompletionStatus.SUCCESS
 
 
@@ -78,6 +93,7 @@ class MessageKind(enum.IntEnum):
     COMPLETION = 7
     CREDIT = 8
     EVENT = 9
+    POST_INLINE = 10
 
 
 def pack_json(kind: MessageKind, request: int, data: Any) -> list[bytes]:
@@ -108,43 +124,68 @@ def unpack_header(message: bytes | memoryview) -> tuple[int, int, int]:
     return kind, flags, request
 
 
+def records(request: WorkRequest) -> int:
+    """How many records of a POST message a work request takes; 0 if it needs a POST_INLINE of its own."""
+    return len(request.sges) or int(request.inline is None)
+
+
 def pack_posts(qpn: int, requests: Sequence[WorkRequest]) -> bytes:
-    """One POST message of at most MAX_POSTS work requests of one queue pair."""
-    parts = [HEADER.pack(MessageKind.POST, 0, 0, 0)]
+    """One POST message of work requests of one queue pair, at most MAX_POSTS `records`; or one POST_INLINE of one."""
+    inline = requests[0].inline if requests else None
+    parts = [HEADER.pack(MessageKind.POST if inline is None else MessageKind.POST_INLINE, 0, 0, 0)]
     for wr in requests:
+        address, lkey, length = wr.local_address, wr.lkey, wr.length
+        if wr.sges:
+            *others, last = wr.sges
+            parts += [_POST.pack(0, qpn, 0, _PIECE, 0, one.address, one.lkey, one.length, 0, 0) for one in others]
+            address, lkey, length = last.address, last.lkey, last.length
         imm = wr.imm
         flags = (_SIGNALED if wr.signaled else 0) | (_HAS_IMM if imm is not None else 0)
         if wr.solicited:
             flags |= _SOLICITED
-        parts.append(
-            _POST.pack(
-                wr.wr_id,
-                qpn,
-                _WR_NUMBERS[wr.opcode],
-                flags,
-                imm or 0,
-                wr.local_address,
-                wr.lkey,
-                wr.length,
-                wr.remote_address,
-                wr.rkey,
-            )
-        )
+        local, remote = (address, lkey, length), (wr.remote_address, wr.rkey)
+        parts.append(_POST.pack(wr.wr_id, qpn, _WR_NUMBERS[wr.opcode], flags, imm or 0, *local, *remote))
+    if inline is not None:
+        parts.append(inline)
     return b"".join(parts)
 
 
 def unpack_posts(body: memoryview) -> list[tuple[int, WorkRequest]]:
-    """(QPN, work request) of each record; raises ProtocolError on a malformed body."""
+    """(QPN, work request) of each in the body of a POST message; raises ProtocolError if that is malformed."""
     posts = []
+    pieces: list[Sge] = []
     try:
         for wr_id, qpn, opcode, flags, imm, local, lkey, length, remote, rkey in _POST.iter_unpack(body):
+            if flags & _PIECE:
+                if len(pieces) >= MAX_SGE:
+                    raise ProtocolError(f"A work request has at most {MAX_SGE} pieces.")
+                pieces.append(Sge(local, lkey, length))
+                continue
             given = imm if flags & _HAS_IMM else None
             signaled, solicited = flags & _SIGNALED != 0, flags & _SOLICITED != 0
             kind = _WR_OPCODES[opcode]
-            posts.append((qpn, WorkRequest(wr_id, kind, local, lkey, length, remote, rkey, given, signaled, solicited)))
+            request = WorkRequest(wr_id, kind, local, lkey, length, remote, rkey, given, signaled, solicited)
+            if pieces:
+                sges = (*pieces, Sge(local, lkey, length))
+                total = sum(piece.length for piece in sges)
+                request = replace(request, local_address=0, lkey=0, length=total, sges=sges)
+                pieces.clear()
+            posts.append((qpn, request))
     except (struct.error, IndexError):
         raise ProtocolError("A POST message is malformed.") from None
+    if pieces:
+        raise ProtocolError("A work request lacks its last piece.")
     return posts
+
+
+def unpack_inline_post(body: memoryview) -> list[tuple[int, WorkRequest]]:
+    """(QPN, work request) in the body of a POST_INLINE message; raises ProtocolError if that is malformed."""
+    posts = unpack_posts(body[:POST_SIZE])
+    data = bytes(body[POST_SIZE : POST_SIZE + MAX_INLINE + 1])
+    if not posts or not posts[0][1].length == len(data) <= MAX_INLINE:
+        raise ProtocolError("A POST_INLINE message is malformed.")
+    qpn, request = posts[0]
+    return [(qpn, replace(request, local_address=0, lkey=0, inline=data))]
 
 
 def pack_completions(cq: int, completions: Sequence[Completion]) -> bytes:

@@ -230,6 +230,8 @@ class ClientSession:
             self._greet(kind, request, body)
         elif kind == MessageKind.POST:
             self._post_all(protocol.unpack_posts(body))
+        elif kind == MessageKind.POST_INLINE:
+            self._post_all(protocol.unpack_inline_post(body))
         elif kind == MessageKind.CREDIT:
             self._credit(body)
         elif kind == MessageKind.REQUEST and not flags:

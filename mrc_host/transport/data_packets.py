@@ -73,10 +73,8 @@ class DataPackets:
         else:
             head = self._head(record, wqe, word, pad)
             mask = _MASK_PLAIN
-        view = wqe.view
-        assert view is not None
         prefix, seed, _ = self._peer.prefix(record.index, role if self._trimmable else NO_TRIM, len(head) + size + pad)
-        return icrc.data_frame(prefix, seed, head, mask, view[offset : offset + size])
+        return icrc.data_frame(prefix, seed, head, mask, wqe.payload(offset, size))
 
     def _head(self, record: SentPacket, wqe: Wqe, word: int, pad: int) -> bytes:
         return _pack(

@@ -16,7 +16,7 @@ from mrc_host.values import Access, MemoryRegionInfo
 
 _PAGE: Final = 4096
 _BASE: Final = 0x7A00_0000_0000
-_NOTHING: Final = memoryview(bytearray())
+NOTHING: Final = memoryview(bytearray())
 
 
 class Region:
@@ -36,7 +36,7 @@ class Region:
 
 def empty_region(address: int) -> Region:
     """A region for a write of no bytes to `address`: that needs no memory, so its rkey and bounds do not matter."""
-    return Region(address, _NOTHING, 0, 0, 0, True)
+    return Region(address, NOTHING, 0, 0, 0, True)
 
 
 class MemoryTable:
@@ -85,7 +85,7 @@ class MemoryTable:
         An empty range needs no region, so its key and address may be anything (IBTA, for zero-length requests).
         """
         if not length:
-            return _NOTHING
+            return NOTHING
         region = self._by_lkey.get(lkey)
         if region is None or region.pd != pd or region.view is None:
             return None

@@ -10,8 +10,17 @@ from collections import deque
 
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError
 from mrc_host.transport.completion import CompletionQueue
-from mrc_host.transport.memory import MemoryTable
-from mrc_host.values import Completion, CompletionOpcode, CompletionStatus, WorkRequest, WrOpcode
+from mrc_host.transport.gathering import GatheredBytes
+from mrc_host.transport.memory import NOTHING, MemoryTable
+from mrc_host.values import (
+    MAX_INLINE,
+    MAX_SGE,
+    Completion,
+    CompletionOpcode,
+    CompletionStatus,
+    WorkRequest,
+    WrOpcode,
+)
 
 _MAX_LENGTH = (1 << 32) - 1
 
@@ -28,6 +37,7 @@ class Wqe:
         "msn",
         "numbers",
         "offset",
+        "pieces",
         "range",
         "rkey",
         "rqmsn",
@@ -41,6 +51,7 @@ class Wqe:
     def __init__(self, request: WorkRequest, view: memoryview | None) -> None:
         self.wr_id = request.wr_id
         self.view = view
+        self.pieces: GatheredBytes | None = None  # of a gather list, in place of `view`
         self.length = request.length
         self.address = request.remote_address
         self.rkey = request.rkey
@@ -55,6 +66,13 @@ class Wqe:
         self.range = b""  # rkey and length, packed likewise
         self.first_psn = 0
         self.last_psn = -1  # known once the last segment is sent
+
+    def payload(self, offset: int, size: int) -> memoryview:
+        """`size` bytes of the message from `offset` on; its local range is valid."""
+        if self.pieces is not None:
+            return self.pieces.cut(offset, size)
+        assert self.view is not None
+        return self.view[offset : offset + size]
 
 
 class SendQueue:
@@ -76,6 +94,10 @@ class SendQueue:
         """Check and queue a request; errors as documented for ``Nic.post_send``."""
         if not 0 <= request.length <= _MAX_LENGTH:
             raise InvalidArgumentError(f"A write carries 0 to {_MAX_LENGTH} bytes, not {request.length}.")
+        if (request.sges or request.inline is not None) and not request.describes_its_bytes():
+            raise InvalidArgumentError(
+                f"Give `length` bytes in 2 to {MAX_SGE} pieces, or inline up to {MAX_INLINE}, but not in both ways."
+            )
         if (request.opcode is WrOpcode.WRITE_WITH_IMM) != (request.imm is not None):
             raise InvalidArgumentError("Give imm for WRITE_WITH_IMM, and only for it.")
         if request.imm is not None and not 0 <= request.imm <= 0xFFFFFFFF:
@@ -90,8 +112,25 @@ class SendQueue:
         if request.signaled and not self._cq.reserve():
             raise ResourceExhaustedError("The completion queue has no room for this request; poll it or enlarge it.")
         wqe = Wqe(request, self._memory.local(self._pd, request.lkey, request.local_address, request.length))
+        if request.sges:
+            self._gather(wqe, request)
+        elif request.inline is not None:
+            wqe.view = memoryview(request.inline)
         self.waiting.append(wqe)
         return wqe
+
+    def _gather(self, wqe: Wqe, request: WorkRequest) -> None:
+        """Find the pieces of a request; its view only says whether all are valid."""
+        views: list[memoryview] = []
+        for piece in request.sges:
+            view = self._memory.local(self._pd, piece.lkey, piece.address, piece.length)
+            if view is None:
+                wqe.view = None
+                return
+            views.append(view)
+        wqe.view = NOTHING
+        if request.length:
+            wqe.pieces = GatheredBytes(views)
 
     def start(self) -> Wqe:
         """The oldest waiting request becomes outstanding."""
@@ -103,7 +142,7 @@ class SendQueue:
         """The oldest `count` outstanding requests succeeded."""
         for _ in range(count):
             wqe = self.outstanding.popleft()
-            wqe.view = None
+            wqe.view = wqe.pieces = None
             self.bytes_completed += wqe.length
             if wqe.signaled:
                 self._cq.push_reserved(self._entry(wqe, CompletionStatus.SUCCESS, ""))
@@ -113,7 +152,7 @@ class SendQueue:
         for queue in (self.outstanding, self.waiting):
             while queue:
                 wqe = queue.popleft()
-                wqe.view = None
+                wqe.view = wqe.pieces = None
                 entry = self._entry(wqe, status, reason)
                 if wqe.signaled:
                     self._cq.push_reserved(entry)

@@ -38,6 +38,7 @@ from mrc_host.values import (
     QpCounters,
     QpState,
     QpType,
+    Sge,
     WorkRequest,
     WrOpcode,
 )
@@ -114,6 +115,7 @@ __all__ = [
     "QueuePair",
     "RejectedError",
     "RemoteMemory",
+    "Sge",
     "WaitTimeoutError",
     "WorkRequest",
     "WrOpcode",

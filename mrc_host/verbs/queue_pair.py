@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 
 from mrc_host.errors import InvalidArgumentError, MrcError
-from mrc_host.values import PathInfo, QpAddress, QpCounters, QpState, QpType, WorkRequest, WrOpcode
+from mrc_host.values import MAX_INLINE, MAX_SGE, PathInfo, QpAddress, QpCounters, QpState, QpType, WorkRequest, WrOpcode
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.errors import ClosedError
 from mrc_host.verbs.memory import MemoryRegion, RemoteMemory
@@ -240,6 +240,10 @@ def check_request(request: WorkRequest) -> None:
     """Refuse a work request whose numbers do not fit their fields; raises MrcError."""
     if not 0 <= request.length < 1 << 32:
         raise MrcError(f"A write must have 0 to {(1 << 32) - 1} bytes, not {request.length}.")
+    if not request.describes_its_bytes():
+        raise MrcError(
+            f"Give `length` bytes in 2 to {MAX_SGE} pieces, or inline up to {MAX_INLINE}, but not in both ways."
+        )
     if (request.imm is None) != (request.opcode is WrOpcode.WRITE):
         raise MrcError("WRITE_WITH_IMM needs immediate data, and WRITE takes none.")
     fits = (
@@ -249,6 +253,7 @@ def check_request(request: WorkRequest) -> None:
         and 0 <= request.lkey < 1 << 32
         and 0 <= request.rkey < 1 << 32
         and 0 <= (request.imm or 0) < 1 << 32
+        and all(0 <= piece.address < 1 << 64 and 0 <= piece.lkey < 1 << 32 for piece in request.sges)
     )
     if not fits:
         raise MrcError("wr_id and addresses are 64-bit, keys and immediate data 32-bit unsigned numbers.")

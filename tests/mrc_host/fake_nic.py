@@ -282,7 +282,7 @@ class FakeNic:
         assert pair.remote is not None
         peer = self.wire.nics[pair.remote.address]
         other = peer.pairs.get(pair.remote.qpn)
-        source = self.find(request.lkey, pair.pd, request.local_address, request.length, Access(0))
+        source = self.source(pair, request)
         if source is None:
             self._fail(pair, CompletionStatus.LOCAL_PROTECTION_ERROR)
             return True
@@ -313,6 +313,15 @@ class FakeNic:
         if request.signaled:
             self._complete(pair.send_cq, pair, request, CompletionStatus.SUCCESS)
         return True
+
+    def source(self, pair: _Pair, request: WorkRequest) -> bytes | memoryview | None:
+        """The bytes of a request, wherever they are; None if that is not the client's."""
+        if request.inline is not None:
+            return request.inline
+        if not request.sges:
+            return self.find(request.lkey, pair.pd, request.local_address, request.length, Access(0))
+        pieces = [self.find(one.lkey, pair.pd, one.address, one.length, Access(0)) for one in request.sges]
+        return None if None in pieces else b"".join(piece for piece in pieces if piece is not None)
 
     def find(self, key: int, pd: int, address: int, length: int, access: Access) -> memoryview | None:
         info, owner, buffer, rights = self.regions.get(key, (None, 0, memoryview(b""), Access(0)))

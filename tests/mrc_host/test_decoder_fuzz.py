@@ -39,6 +39,7 @@ BYTES: dict[str, tuple[Decode, type[Exception] | None]] = {
     "agent: header": (protocol.unpack_header, ProtocolError),
     "agent: JSON": (protocol.unpack_json, ProtocolError),
     "agent: posts": (lambda data: protocol.unpack_posts(memoryview(data)), ProtocolError),
+    "agent: inline posts": (lambda data: protocol.unpack_inline_post(memoryview(data)), ProtocolError),
     "agent: completions": (lambda data: protocol.unpack_completions(memoryview(data)), ProtocolError),
     "agent: credits": (lambda data: protocol.unpack_credits(memoryview(data)), ProtocolError),
 }

@@ -32,10 +32,8 @@ class RcDataPackets:
         else:
             head = _pack_bth(opcodes.RC_WRITE_FIRST + kind, pad << 4, headers.PKEY, self._remote_qpn, word)
             mask = _MASK_BTH
-        view = wqe.view
-        assert view is not None
         prefix, seed = self._path.prefix(len(head) + size + pad, False)
-        return icrc.data_frame(prefix, seed, head, mask, view[offset : offset + size])
+        return icrc.data_frame(prefix, seed, head, mask, wqe.payload(offset, size))
 
     def _long_head(self, wqe: Wqe, kind: int, flags: int, word: int) -> bytes:
         """Headers of a packet that has more than a BTH."""

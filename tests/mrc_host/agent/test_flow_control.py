@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from mrc_host import verbs
 from mrc_host.agent import protocol
 from mrc_host.agent.session import RETRIES_PER_TURN
 from mrc_host.errors import InvalidArgumentError, MrcError, ResourceExhaustedError
@@ -260,3 +262,22 @@ def test_a_client_that_dies_with_posts_waiting_leaves_nothing(agents: Agents) ->
     agents.turn()
     assert waiting(agents) == {}
     assert agents.call(lambda: not agents.nics[0].pairs and not agents.nics[0].queues)
+
+
+def test_gather_lists_and_inline_data_are_posted_in_order_in_as_many_messages_as_they_need(agents: Agents) -> None:
+    a, b = connected(agents, capacity=4096)
+    a.mr.buffer[:4] = b"abcd"
+    pieces = tuple(verbs.Sge(a.mr.address + at, a.mr.info.lkey, 1) for at in (3, 0) * 8)
+    plain = WorkRequest(0, WrOpcode.WRITE, a.mr.address, a.mr.info.lkey, 1, b.mr.address + 100, b.mr.rkey)
+    kinds = (
+        plain,
+        replace(plain, sges=pieces, length=16, remote_address=b.mr.address),
+        replace(plain, inline=b"inline", length=6, remote_address=b.mr.address + 50),
+    )
+    a.qp.post_send([replace(kinds[number % 3], wr_id=number) for number in range(900)])
+    done = [verbs.check(a.cq.wait(10)).wr_id for _ in range(900)]
+    assert done == list(range(900))
+    assert bytes(b.mr.buffer[:17]) == b"da" * 8 + b"\0"
+    assert (bytes(b.mr.buffer[50:57]), bytes(b.mr.buffer[100:102])) == (b"inline\0", b"a\0")
+    with pytest.raises(MrcError, match="2 to 16 pieces"):
+        a.qp.post_send([plain, replace(plain, inline=b"four", length=5)])

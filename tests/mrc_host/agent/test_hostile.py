@@ -261,7 +261,7 @@ def test_garbage_from_many_clients_harms_nobody(agents: Agents) -> None:
 def test_a_client_of_another_version_hears_why(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
     sock = raw(agents.paths[0], greet=False)
     sock.send(protocol.pack_json(MessageKind.HELLO, 1, {"version": 99})[0])
-    assert "speaks version 2 of the protocol, the client 99" in ended(sock)
+    assert "speaks version 3 of the protocol, the client 99" in ended(sock)
 
 
 def test_the_clients_own_mistake_is_a_protocol_error(agents: Agents) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,16 @@ from hypothesis import strategies as st
 
 from mrc_host.agent import protocol
 from mrc_host.agent.protocol import HEADER, MAX_MESSAGE, MessageKind
-from mrc_host.values import Completion, CompletionOpcode, CompletionStatus, WorkRequest, WrOpcode
+from mrc_host.values import (
+    MAX_INLINE,
+    MAX_SGE,
+    Completion,
+    CompletionOpcode,
+    CompletionStatus,
+    Sge,
+    WorkRequest,
+    WrOpcode,
+)
 from mrc_host.verbs.errors import ProtocolError
 
 u32 = st.integers(0, (1 << 32) - 1)
@@ -36,6 +46,45 @@ def test_posts_come_back_equal(qpn: int, posts: list[WorkRequest]) -> None:
     message = protocol.pack_posts(qpn, posts)
     assert protocol.unpack_header(message)[0] == MessageKind.POST
     assert protocol.unpack_posts(memoryview(message)[HEADER.size :]) == [(qpn, post) for post in posts]
+
+
+pieces = st.lists(st.builds(Sge, u64, u32, st.integers(0, 1 << 20)), min_size=2, max_size=MAX_SGE)
+
+
+@given(u32, st.lists(st.tuples(requests, st.just([]) | pieces), max_size=5))
+def test_gather_lists_come_back_equal(qpn: int, drawn: list[tuple[WorkRequest, list[Sge]]]) -> None:
+    posts = []
+    for post, sges in drawn:
+        total = sum(one.length for one in sges)
+        posts.append(replace(post, local_address=0, lkey=0, length=total, sges=tuple(sges)) if sges else post)
+    message = protocol.pack_posts(qpn, posts)
+    assert len(message) == HEADER.size + sum(map(protocol.records, posts)) * protocol.POST_SIZE
+    assert protocol.unpack_posts(memoryview(message)[HEADER.size :]) == [(qpn, post) for post in posts]
+
+
+@given(u32, requests, st.binary(max_size=MAX_INLINE))
+def test_inline_data_comes_back_equal(qpn: int, post: WorkRequest, data: bytes) -> None:
+    post = replace(post, local_address=0, lkey=0, length=len(data), inline=data)
+    message = protocol.pack_posts(qpn, [post])
+    assert protocol.unpack_header(message)[0] == MessageKind.POST_INLINE
+    assert protocol.unpack_inline_post(memoryview(message)[HEADER.size :]) == [(qpn, post)]
+
+
+def test_gather_lists_and_inline_data_that_contradict_themselves_are_malformed() -> None:
+    lists = WorkRequest(1, WrOpcode.WRITE, 0, 0, 4, 0, 0, sges=(Sge(0, 1, 2),) * 2)
+    body = memoryview(protocol.pack_posts(1, [lists]))[HEADER.size :]
+    with pytest.raises(ProtocolError, match="lacks its last piece"):
+        protocol.unpack_posts(body[: protocol.POST_SIZE])
+    many = replace(lists, sges=(Sge(0, 1, 2),) * 40)
+    with pytest.raises(ProtocolError, match="at most 16 pieces"):
+        protocol.unpack_posts(memoryview(protocol.pack_posts(1, [many]))[HEADER.size :])
+    for length, data in ((5, b"1234"), (3, b"1234"), (4, b""), (MAX_INLINE + 1, bytes(MAX_INLINE + 1))):
+        inline = WorkRequest(1, WrOpcode.WRITE, 0, 0, length, 0, 0, inline=data)
+        with pytest.raises(ProtocolError, match="POST_INLINE"):
+            protocol.unpack_inline_post(memoryview(protocol.pack_posts(1, [inline]))[HEADER.size :])
+    for rest in (b"", b"123", bytes(body)[: protocol.POST_SIZE]):
+        with pytest.raises(ProtocolError):
+            protocol.unpack_inline_post(memoryview(rest))
 
 
 @given(u32, st.lists(completions, max_size=5))
