@@ -1,9 +1,13 @@
-"""The command group and what happens to errors: a message and a hint, never a traceback."""
+"""The command group and what happens to errors: a message and a hint, never a traceback.
+
+A command's module is imported when the command is run, completed or listed: the modules of all commands together
+import gRPC, YAML and most of the product, which takes as long as what many a command does.
+"""
 
 from __future__ import annotations
 
 import sys
-from importlib import metadata
+from importlib import import_module
 
 import click
 
@@ -11,20 +15,6 @@ from controller.errors import ControllerError
 from mrc_common.grpc_endpoint import EndpointError
 from mrc_common.suggestions import nearest
 from mrc_host.errors import MrcError
-from mrc_lab.cli.clean import clean
-from mrc_lab.cli.compare import compare
-from mrc_lab.cli.completion import completion
-from mrc_lab.cli.demo import demo
-from mrc_lab.cli.doctor import doctor
-from mrc_lab.cli.exec import exec_
-from mrc_lab.cli.fault import fault
-from mrc_lab.cli.map import path_map
-from mrc_lab.cli.paper import paper
-from mrc_lab.cli.plan import plan
-from mrc_lab.cli.run import run as run_experiment
-from mrc_lab.cli.shell import shell
-from mrc_lab.cli.sweep import sweep
-from mrc_lab.cli.up import down, up
 from mrc_lab.errors import ExperimentError
 from p4runtime_shim.errors import SwitchError
 from simulation.errors import SimulationError
@@ -44,33 +34,50 @@ Exit statuses:
 """
 
 
-@click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(metadata.version("mrc-testbed"), prog_name="mrc")
+# Names of the commands, each with its module below mrc_lab.cli and its name there.
+COMMANDS = {
+    "demo": ("demo", "demo"),
+    "up": ("up", "up"),
+    "down": ("up", "down"),
+    "shell": ("shell", "shell"),
+    "exec": ("exec", "exec_"),
+    "fault": ("fault", "fault"),
+    "map": ("map", "path_map"),
+    "run": ("run", "run"),
+    "sweep": ("sweep", "sweep"),
+    "compare": ("compare", "compare"),
+    "paper": ("paper", "paper"),
+    "plan": ("plan", "plan"),
+    "clean": ("clean", "clean"),
+    "doctor": ("doctor", "doctor"),
+    "completion": ("completion", "completion"),
+}
+
+
+class _Group(click.Group):
+    """Imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands, in alphabetical order."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name; None if there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name]
+        command = getattr(import_module(f"mrc_lab.cli.{module}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_Group, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="mrc-testbed", prog_name="mrc")
 @click.option("--traceback", is_flag=True, help="Show a traceback for errors, for a bug report.")
 @click.pass_context
 def group(context: click.Context, traceback: bool) -> None:
     """Keep the group's options for errors."""
     context.obj = {"traceback": traceback}
-
-
-for command in (
-    demo,
-    up,
-    down,
-    shell,
-    exec_,
-    fault,
-    path_map,
-    run_experiment,
-    sweep,
-    compare,
-    paper,
-    plan,
-    clean,
-    doctor,
-    completion,
-):
-    group.add_command(command)
 
 
 def main() -> None:

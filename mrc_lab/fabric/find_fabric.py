@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mrc_lab.errors import ExperimentError
-from topologies import loader
 from topologies.emulation.namespaces import cookie
 from topologies.emulation.run_directory import DEFAULT_ROOT, FabricState, RunDirectory, existing
 
@@ -26,6 +25,8 @@ def is_file(given: str) -> bool:
 
 def name_of(given: str) -> str:
     """The name that a command's argument means: a file's is the one that it says. FabricError if the file is wrong."""
+    from topologies import loader
+
     return loader.load_file(given).name if is_file(given) else given
 
 

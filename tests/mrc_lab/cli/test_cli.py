@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mrc_lab.cli.main import group, run
+from mrc_lab.cli.main import COMMANDS, group, run
 from mrc_lab.fabric import find_fabric
 from tests.mrc_lab.experiments.files.texts import SMALL
 
 MRC = Path(sys.executable).with_name("mrc")
 
 
-@pytest.mark.parametrize("command", sorted(group.commands))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_says_what_it_does_and_gives_an_example(command):
     result = CliRunner().invoke(group, [command, "--help"])
     assert result.exit_code == 0
@@ -28,7 +28,7 @@ def test_help_of_the_whole_lists_exit_statuses():
     assert "Exit statuses" in result.output
 
 
-@pytest.mark.parametrize("command", sorted(group.commands))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_an_unknown_option_is_a_sentence_and_status_2(command, capsys):
     assert run([command, "--no-such-option"]) == 2
     printed = capsys.readouterr().err
@@ -186,3 +186,13 @@ def test_without_root_one_sentence_says_so(command, tmp_path, monkeypatch, capsy
     assert "sudo" in printed
     assert "Traceback" not in printed
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_starts_without_what_only_others_import():
+    """So that `mrc up` and completion at a shell are not slowed by every other command."""
+    code = (
+        "import sys; from mrc_lab.cli.main import run; status = run(['up', '--help']);"
+        "print(status, sorted({'asyncio', 'grpc', 'numpy', 'yaml'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 []"

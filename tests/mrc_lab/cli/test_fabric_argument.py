@@ -93,7 +93,11 @@ def commands(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ..
     """Every command below one, with the words that call it."""
     if not isinstance(command, click.Group):
         yield path, command
-    for name, inner in getattr(command, "commands", {}).items():
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
         yield from commands(inner, *path, name)
 
 
