@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from mrc_lab.workloads.collectives.layout import Layout, Span
 from mrc_lab.workloads.collectives.pacing import Pacing
-from mrc_lab.workloads.collectives.reduction import ReduceOp
+from mrc_lab.workloads.collectives.reduction import Reduction
 from mrc_lab.workloads.collectives.stream import Bytes, Receiver, Sender
 
 Array = NDArray[Any]
@@ -71,7 +71,7 @@ class RingPlace:
         await together(to_the_end(), sending())
 
 
-async def all_reduce(ring: RingPlace, send: Array, receive: Array, op: ReduceOp, chunk_bytes: int) -> None:
+async def all_reduce(ring: RingPlace, send: Array, receive: Array, op: Reduction, chunk_bytes: int) -> None:
     """Reduce and scatter, then gather: 2 (N-1) steps."""
     rank, world = ring.rank, ring.world
     layout = Layout(send.size, send.itemsize, world, chunk_bytes)
@@ -82,7 +82,7 @@ async def all_reduce(ring: RingPlace, send: Array, receive: Array, op: ReduceOp,
             for chunk in layout.chunks(rank - step - 1):
                 arrived = await ring.previous.receive(chunk.length)
                 total = part(target, chunk)
-                _combine(op, arrived, part(source, chunk), total, send.dtype)
+                combine(op, arrived, part(source, chunk), total, send.dtype)
                 if step == world - 2:
                     op.finish(total.view(send.dtype), world)
                 ring.previous.release()
@@ -93,7 +93,7 @@ async def all_reduce(ring: RingPlace, send: Array, receive: Array, op: ReduceOp,
     await ring.run(receiving())
 
 
-async def reduce_scatter(ring: RingPlace, send: Array, receive: Array, op: ReduceOp, chunk_bytes: int) -> None:
+async def reduce_scatter(ring: RingPlace, send: Array, receive: Array, op: Reduction, chunk_bytes: int) -> None:
     """N-1 steps; segment r of the result ends on rank r. Partial results need memory of one segment at most."""
     rank, world = ring.rank, ring.world
     layout = Layout(send.size, send.itemsize, world, chunk_bytes)
@@ -107,7 +107,7 @@ async def reduce_scatter(ring: RingPlace, send: Array, receive: Array, op: Reduc
                 arrived = await ring.previous.receive(chunk.length)
                 there = Span(chunk.offset - base, chunk.length)
                 total = part(target, there) if last else np.empty_like(arrived)
-                _combine(op, arrived, part(source, chunk), total, send.dtype)
+                combine(op, arrived, part(source, chunk), total, send.dtype)
                 ring.previous.release()
                 if last:
                     op.finish(total.view(send.dtype), world)
@@ -163,12 +163,12 @@ async def all_to_all(
     source, target = as_bytes(send), as_bytes(receive)
     own = layout.segment(rank)
     part(target, own)[:] = part(source, own)
-    times = _ready_times(pacing, [layout.chunks(peer) for peer in senders])
+    times = ready_times(pacing, [layout.chunks(peer) for peer in senders])
     work = [
-        _send_segment(sender, source, layout.chunks(peer), ready, pacing)
+        send_segment(sender, source, layout.chunks(peer), ready, pacing)
         for (peer, sender), ready in zip(senders.items(), times, strict=True)
     ]
-    work += [_receive_segment(receiver, target, layout, peer) for peer, receiver in receivers.items()]
+    work += [receive_segment(receiver, target, layout, peer) for peer, receiver in receivers.items()]
     await together(*work)
 
 
@@ -179,10 +179,10 @@ async def send_receive(
     outgoing = Layout(send.size, send.itemsize, 1, chunk_bytes)
     incoming = Layout(receive.size, receive.itemsize, 1, chunk_bytes)
     chunks = list(outgoing.chunks(0))
-    (ready,) = _ready_times(pacing, [chunks])
+    (ready,) = ready_times(pacing, [chunks])
     await together(
-        _send_segment(sender, as_bytes(send), chunks, ready, pacing),
-        _receive_segment(receiver, as_bytes(receive), incoming, 0),
+        send_segment(sender, as_bytes(send), chunks, ready, pacing),
+        receive_segment(receiver, as_bytes(receive), incoming, 0),
     )
 
 
@@ -219,7 +219,7 @@ async def _pass_on(ring: RingPlace, layout: Layout, target: Bytes, first: int) -
                 ring.send(place)
 
 
-def _ready_times(pacing: Pacing | None, streams: Sequence[Iterable[Span]]) -> list[list[float]]:
+def ready_times(pacing: Pacing | None, streams: Sequence[Iterable[Span]]) -> list[list[float]]:
     """When chunks to several ranks may be sent, which are copied in turn: the first of each, then the second ..."""
     times: list[list[float]] = [[] for _ in streams]
     if pacing is not None:
@@ -230,22 +230,25 @@ def _ready_times(pacing: Pacing | None, streams: Sequence[Iterable[Span]]) -> li
     return times
 
 
-async def _send_segment(
+async def send_segment(
     sender: Sender, data: Bytes, chunks: Iterable[Span], ready: Sequence[float], pacing: Pacing | None
 ) -> None:
+    """Send the chunks of `data`, each not before it is ready."""
     for number, chunk in enumerate(chunks):
         if pacing is not None:
             await pacing.until(ready[number])
         await sender.send(part(data, chunk))
 
 
-async def _receive_segment(receiver: Receiver, data: Bytes, layout: Layout, index: int) -> None:
+async def receive_segment(receiver: Receiver, data: Bytes, layout: Layout, index: int) -> None:
+    """Receive the chunks of segment `index` into their places in `data`."""
     for chunk in layout.chunks(index):
         part(data, chunk)[:] = await receiver.receive(chunk.length)
         receiver.release()
 
 
-def _combine(op: ReduceOp, left: Bytes, right: Bytes, out: Bytes, dtype: np.dtype[Any]) -> None:
+def combine(op: Reduction, left: Bytes, right: Bytes, out: Bytes, dtype: np.dtype[Any]) -> None:
+    """One step of a reduction, on bytes."""
     op.combine(left.view(dtype), right.view(dtype), out.view(dtype))
 
 

@@ -7,13 +7,21 @@ only the fabric. A coroutine in the background takes completions from the queue 
 Operations are collective: every rank calls the same ones, in the same order, with arguments that fit. Arrays are
 one-dimensional, contiguous and of any type whose elements have at most 16 bytes; they need not be registered. An
 operation returns when the caller's arrays may be used again; `drain` waits until the NIC has nothing under way either.
+
+Several operations may be called at once: they are carried out one after another, in the order of the calls, as on a
+CUDA stream. Several communicators may use one NIC at once; each has queue pairs of its own.
+
+An operation that fails or is cancelled half-way takes its communicator with it, since nobody knows what the other
+ranks have of it: operations called later, or waiting for their turn, raise the same reason. A rank that only receives
+does not notice that its peer is gone; whoever needs an end in bounded time puts a timeout round the operation, in the
+way of asyncio, and closes the communicator: ``asyncio.wait_for(ranks.all_reduce(array), 30)``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +31,10 @@ from numpy.typing import NDArray
 from mrc_host.errors import MrcError
 from mrc_host.verbs import CompletionQueue, Context
 from mrc_lab.errors import TransferError
-from mrc_lab.workloads.collectives import algorithms
+from mrc_lab.workloads.collectives import algorithms, rooted
 from mrc_lab.workloads.collectives.out_of_band import Exchange
 from mrc_lab.workloads.collectives.rank_resources import Card, Resources, StreamPlan
-from mrc_lab.workloads.collectives.reduction import ReduceOp
+from mrc_lab.workloads.collectives.reduction import ReduceOp, Reduction
 from mrc_lab.workloads.collectives.settings import WIDEST_ITEM, Peers, StreamSettings
 from mrc_lab.workloads.collectives.stream import Receiver, Sender, StreamEnd
 
@@ -52,6 +60,7 @@ class Communicator:
         queue: CompletionQueue,
         senders: Mapping[int, Sender],
         receivers: Mapping[int, Receiver],
+        release: Callable[[], None],
     ) -> None:
         self.rank = rank
         self.world = world
@@ -62,7 +71,9 @@ class Communicator:
         self._ends: dict[int, StreamEnd] = {
             pair.qpn: end for end in (*senders.values(), *receivers.values()) for pair in end.pairs
         }
-        self._busy = False
+        self._release = release
+        self._turn = asyncio.Lock()  # fair: operations take it in the order of their calls
+        self._failure: Exception | None = None
         self._pacing = settings.pacing.pacing()
         self._dispatcher = asyncio.ensure_future(self._dispatch())
 
@@ -84,7 +95,7 @@ class Communicator:
         senders = {peer: own.sender(plan, peer, cards[peer]) for peer in own.outgoing}
         receivers = {peer: own.receiver(plan, peer, cards[peer]) for peer in own.incoming}
         await exchange.gather(f"{name}/connected", True)
-        return cls(exchange.rank, exchange.world, settings, own.queue, senders, receivers)
+        return cls(exchange.rank, exchange.world, settings, own.queue, senders, receivers, own.close)
 
     @property
     def senders(self) -> Mapping[int, Sender]:
@@ -108,23 +119,27 @@ class Communicator:
         )
 
     # Operations; each raises `TransferError` when a work request fails, after which the communicator is unusable, and
-    # ValueError for arrays that do not fit.
+    # ValueError for arguments that do not fit, after which it is as before.
 
     async def all_reduce(
-        self, send: NDArray[Any], receive: NDArray[Any] | None = None, op: ReduceOp = ReduceOp.SUM
+        self, send: NDArray[Any], receive: NDArray[Any] | None = None, op: Reduction = ReduceOp.SUM
     ) -> None:
         """Combine `send` over all ranks into `receive` (None: in place); every rank ends with the same bits."""
         receive = send if receive is None else receive
-        with self._operation(send, receive, 1, 1):
+        self._check(send, receive, 1, 1)
+        op.check(send.dtype)
+        async with self._operation():
             if not self._alone(send, receive, op):
                 await algorithms.all_reduce(self._ring(), send, receive, op, self.settings.chunk_bytes)
 
-    async def reduce_scatter(self, send: NDArray[Any], receive: NDArray[Any], op: ReduceOp = ReduceOp.SUM) -> None:
+    async def reduce_scatter(self, send: NDArray[Any], receive: NDArray[Any], op: Reduction = ReduceOp.SUM) -> None:
         """Combine `send`, one segment a rank, over all ranks; rank r gets segment r in `receive`.
 
         In place when `receive` is that segment of `send`.
         """
-        with self._operation(send, receive, self.world, 1):
+        self._check(send, receive, self.world, 1)
+        op.check(send.dtype)
+        async with self._operation():
             if not self._alone(send, receive, op):
                 await algorithms.reduce_scatter(self._ring(), send, receive, op, self.settings.chunk_bytes)
 
@@ -133,16 +148,17 @@ class Communicator:
 
         In place when `send` is the rank's own segment of `receive`.
         """
-        with self._operation(send, receive, 1, self.world):
+        self._check(send, receive, 1, self.world)
+        async with self._operation():
             if not self._alone(send, receive):
                 await algorithms.all_gather(self._ring(), send, receive, self.settings.chunk_bytes)
 
     async def broadcast(self, send: NDArray[Any], receive: NDArray[Any] | None = None, root: int = 0) -> None:
         """Copy `send` of rank `root` to `receive` of every rank (None: in place); `send` of others is not used."""
-        if not 0 <= root < self.world:
-            raise ValueError(f"there is no rank {root} in a world of {self.world}")
+        self._check_root(root)
         receive = send if receive is None else receive
-        with self._operation(send, receive, 1, 1):
+        self._check(send, receive, 1, 1)
+        async with self._operation():
             if not self._alone(send, receive):
                 await algorithms.broadcast(self._ring(), send, receive, root, self.settings.chunk_bytes)
 
@@ -155,9 +171,9 @@ class Communicator:
             raise ValueError("all_to_all cannot be done in place")
         if send.size % self.world:
             raise ValueError(f"{send.size} elements cannot be dealt out evenly to {self.world} ranks")
-        with self._operation(send, receive, 1, 1):
-            if len(self._senders) != self.world - 1:
-                raise ValueError("all_to_all needs a communicator joined with Peers.ALL")
+        self._check(send, receive, 1, 1)
+        self._need_everyone("all_to_all")
+        async with self._operation():
             chunk = self.settings.chunk_bytes
             await algorithms.all_to_all(self.rank, self._senders, self._receivers, send, receive, chunk, self._pacing)
 
@@ -168,15 +184,77 @@ class Communicator:
         """
         if np.shares_memory(send, receive):
             raise ValueError("send_receive cannot be done in place")
-        with self._operation(send, receive, None, None):
-            if to == source == self.rank:
+        self._check(send, receive, None, None)
+        alone = to == source == self.rank
+        if not alone and (to not in self._senders or source not in self._receivers):
+            raise ValueError(f"rank {self.rank} has no streams to rank {to} and from rank {source}")
+        async with self._operation():
+            if alone:
                 receive[:] = send
                 return
-            if to not in self._senders or source not in self._receivers:
-                raise ValueError(f"rank {self.rank} has no streams to rank {to} and from rank {source}")
             sender, receiver = self._senders[to], self._receivers[source]
             chunk = self.settings.chunk_bytes
             await algorithms.send_receive(sender, receiver, send, receive, chunk, self._pacing)
+
+    async def reduce(
+        self, send: NDArray[Any], receive: NDArray[Any] | None = None, op: Reduction = ReduceOp.SUM, root: int = 0
+    ) -> None:
+        """Combine `send` over all ranks into `receive` of rank `root` (None: in place); that of others is not used."""
+        self._check_root(root)
+        receive = send if receive is None or self.rank != root else receive
+        self._check(send, receive, 1, 1)
+        op.check(send.dtype)
+        async with self._operation():
+            if not self._alone(send, receive, op):
+                await rooted.reduce(self._ring(), send, receive, op, root, self.settings.chunk_bytes)
+
+    async def gather(self, send: NDArray[Any], receive: NDArray[Any] | None = None, root: int = 0) -> None:
+        """Collect every rank's `send` in `receive` of rank `root`, in rank order. Needs `Peers.ALL`.
+
+        Only the root needs `receive`; `send` may be its own segment there.
+        """
+        self._check_root(root)
+        self._need_everyone("gather")
+        if self.rank != root:
+            self._check(send, send, None, None)
+            await self._exchange({root: send}, {})
+        elif receive is None:
+            raise ValueError("the root of a gather needs an array to receive in")
+        else:
+            self._check(send, receive, 1, self.world)
+            await self._exchange({root: send}, dict(enumerate(_segments(receive, self.world))))
+
+    async def scatter(self, send: NDArray[Any] | None, receive: NDArray[Any], root: int = 0) -> None:
+        """Send segment j of `send` of rank `root` to `receive` of rank j. Needs `Peers.ALL`.
+
+        Only the root needs `send`; `receive` may be its own segment there.
+        """
+        self._check_root(root)
+        self._need_everyone("scatter")
+        if self.rank != root:
+            self._check(receive, receive, None, None)
+            await self._exchange({}, {root: receive})
+        elif send is None:
+            raise ValueError("the root of a scatter needs an array to send")
+        else:
+            self._check(send, receive, self.world, 1)
+            await self._exchange(dict(enumerate(_segments(send, self.world))), {root: receive})
+
+    async def exchange(self, send: Sequence[NDArray[Any]], receive: Sequence[NDArray[Any]]) -> None:
+        """All-to-all of arrays of any lengths: `send[j]` goes to rank j, `receive[i]` comes from rank i, as long there.
+
+        Empty arrays take no packet. None of `receive` may overlap one of `send`. Needs `Peers.ALL`.
+        """
+        self._need_everyone("exchange")
+        if len(send) != self.world or len(receive) != self.world:
+            raise ValueError(f"{len(send)} arrays to send and {len(receive)} to receive, but {self.world} ranks")
+        for arrays in zip(send, receive, strict=True):
+            self._check(*arrays, None, None)
+        if send[self.rank].size != receive[self.rank].size:
+            raise ValueError(f"{send[self.rank].size} elements for rank {self.rank} itself do not fit what it receives")
+        if any(np.may_share_memory(one, other) for one in send for other in receive):
+            raise ValueError("exchange cannot be done in place")
+        await self._exchange(dict(enumerate(send)), dict(enumerate(receive)))
 
     async def barrier(self) -> None:
         """Return when every rank has called this."""
@@ -195,6 +273,16 @@ class Communicator:
         with contextlib.suppress(asyncio.CancelledError):
             await self._dispatcher
 
+    async def close(self) -> None:
+        """Leave, and destroy queue pairs, memory and queue on the NIC; what is called or waiting fails.
+
+        Other ranks' writes that are not acknowledged yet fail too: `drain` on all ranks first, unless it is after an
+        error. Closing twice does nothing.
+        """
+        self._fail(TransferError("the communicator is closed"))
+        await self.leave()
+        self._release()
+
     # Means
 
     async def _dispatch(self) -> None:
@@ -203,14 +291,45 @@ class Communicator:
                 completion = await self._queue.next()
                 self._ends[completion.qpn].take(completion)
         except (TransferError, MrcError) as failure:
-            for end in self._ends.values():
-                end.fail(failure)
+            self._fail(failure)
 
-    @contextlib.contextmanager
-    def _operation(
+    def _fail(self, failure: Exception) -> None:
+        """Whoever waits in this communicator now or later gets the first failure."""
+        self._failure = self._failure or failure
+        for end in self._ends.values():
+            end.fail(self._failure)
+
+    @contextlib.asynccontextmanager
+    async def _operation(self) -> AsyncIterator[None]:
+        """The turn of one operation; when it does not come to its end, none after it has a turn."""
+        try:
+            async with self._turn:
+                if self._failure is not None:
+                    raise self._failure
+                if self._pacing is not None:
+                    self._pacing.begin()
+                yield
+        except Exception as failure:
+            self._fail(failure)
+            raise
+        except BaseException:
+            self._fail(TransferError(f"rank {self.rank} cancelled an operation before its end"))
+            raise
+
+    async def _exchange(self, outgoing: Mapping[int, NDArray[Any]], incoming: Mapping[int, NDArray[Any]]) -> None:
+        """Send and receive checked arrays, by rank; what is for this rank itself is copied."""
+        async with self._operation():
+            if self.rank in outgoing and self.rank in incoming:
+                incoming[self.rank][:] = outgoing[self.rank]
+            out = {peer: array for peer, array in outgoing.items() if peer != self.rank}
+            into = {peer: array for peer, array in incoming.items() if peer != self.rank}
+            chunk = self.settings.chunk_bytes
+            await rooted.exchange(self._senders, self._receivers, out, into, chunk, self._pacing)
+
+    def _check(
         self, send: NDArray[Any], receive: NDArray[Any], send_parts: int | None, receive_parts: int | None
-    ) -> Iterator[None]:
-        """Check the arrays: `receive` / `receive_parts` is as long as `send` / `send_parts`. One at a time."""
+    ) -> None:
+        """ValueError unless the arrays fit: `receive` / `receive_parts` is as long as `send` / `send_parts`."""
         for array in (send, receive):
             if array.ndim != 1 or not array.flags.c_contiguous:
                 raise ValueError("a collective needs one-dimensional contiguous arrays")
@@ -220,23 +339,29 @@ class Communicator:
             raise ValueError(
                 f"{send.size} elements to send and {receive.size} to receive do not fit {self.world} ranks"
             )
-        if self._busy:
-            raise RuntimeError("another operation of this communicator is still under way")
-        self._busy = True
-        if self._pacing is not None:
-            self._pacing.begin()
-        yield
-        self._busy = False  # not after an error: what is under way then is unknown
+
+    def _check_root(self, root: int) -> None:
+        if not 0 <= root < self.world:
+            raise ValueError(f"there is no rank {root} in a world of {self.world}")
+
+    def _need_everyone(self, name: str) -> None:
+        if len(self._senders) != self.world - 1:
+            raise ValueError(f"{name} needs a communicator joined with Peers.ALL")
 
     def _ring(self) -> algorithms.RingPlace:
         previous = self._receivers[(self.rank - 1) % self.world]
         following = self._senders[(self.rank + 1) % self.world]
         return algorithms.RingPlace(self.rank, self.world, previous, following, self._pacing)
 
-    def _alone(self, send: NDArray[Any], receive: NDArray[Any], op: ReduceOp | None = None) -> bool:
+    def _alone(self, send: NDArray[Any], receive: NDArray[Any], op: Reduction | None = None) -> bool:
         """Do the operation if there is only one rank, or nothing to move; True if so."""
         if self.world == 1 and receive.size:
             receive[:] = send
             if op is not None:
                 op.finish(receive, 1)
         return self.world == 1 or not receive.size
+
+
+def _segments(array: NDArray[Any], count: int) -> list[NDArray[Any]]:
+    """`count` views of `array`, one behind the other and equally long."""
+    return list(array.reshape(count, -1)) if array.size else [array] * count

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from mrc_host.verbs import Context
 from mrc_lab.workloads.collectives.communicator import Communicator
 from mrc_lab.workloads.collectives.out_of_band import Exchange
-from mrc_lab.workloads.collectives.reduction import ReduceOp
+from mrc_lab.workloads.collectives.reduction import ReduceOp, Reduction
 from mrc_lab.workloads.collectives.settings import StreamSettings
 from mrc_lab.workloads.collectives.stream import Receiver, Sender
 
@@ -76,7 +76,7 @@ class HierarchicalCommunicator:
         return {self.across.rank * size + local: end for local, end in ends.items()}
 
     async def all_reduce(
-        self, send: NDArray[Any], receive: NDArray[Any] | None = None, op: ReduceOp = ReduceOp.SUM
+        self, send: NDArray[Any], receive: NDArray[Any] | None = None, op: Reduction = ReduceOp.SUM
     ) -> None:
         """Combine `send` over all ranks into `receive` (None: in place); every rank ends with the same bits.
 
@@ -100,6 +100,11 @@ class HierarchicalCommunicator:
         """Stop looking at the completion queues; operations are over."""
         await self.inside.leave()
         await self.across.leave()
+
+    async def close(self) -> None:
+        """Leave, and destroy everything on the NIC; see `Communicator.close`."""
+        await self.inside.close()
+        await self.across.close()
 
 
 class _Members:

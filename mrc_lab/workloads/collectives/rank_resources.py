@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mrc_host.errors import MrcError
 from mrc_host.values import Access, QpAddress
-from mrc_host.verbs import CompletionQueue, Context, Endpoint, MemoryRegion, QueuePair, RemoteMemory
+from mrc_host.verbs import CompletionQueue, Context, Endpoint, MemoryRegion, ProtectionDomain, QueuePair, RemoteMemory
 from mrc_lab.workloads.collectives.settings import Peers, StreamSettings
 from mrc_lab.workloads.collectives.stream import CREDIT_AREA, Place, Receiver, Sender
 
@@ -80,6 +82,7 @@ class Resources:
     """What a rank makes on its NIC."""
 
     rank: int
+    domain: ProtectionDomain
     region: MemoryRegion
     queue: CompletionQueue
     outgoing: Mapping[int, Sequence[QueuePair]]
@@ -101,7 +104,13 @@ class Resources:
         for to, source in zip(outgoing, incoming, strict=True):
             pairs[0][to] = make()
             pairs[1][source] = make()
-        return cls(rank, region, queue, *pairs)
+        return cls(rank, domain, region, queue, *pairs)
+
+    def close(self) -> None:
+        """Destroy everything. An agent that is gone has done so."""
+        with contextlib.suppress(MrcError):
+            self.domain.close()
+            self.queue.close()
 
     @property
     def card(self) -> Card:

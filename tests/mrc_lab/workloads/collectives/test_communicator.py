@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from mrc_host.values import QpAttributes, QpType
 from mrc_lab.errors import TransferError
-from mrc_lab.workloads.collectives import Communicator, LocalMeeting, Peers, ReduceOp, StreamSettings, ring_reduce
+from mrc_lab.workloads.collectives import (
+    Bfloat16,
+    Communicator,
+    LocalMeeting,
+    Peers,
+    ReduceOp,
+    StreamSettings,
+    ring_reduce,
+)
 from tests.mrc_lab.workloads.collectives.fakes import FakeNetwork
 from tests.simulation.worlds import small_world
 
@@ -38,7 +46,7 @@ class Job:
     def __init__(self, name, world, count, dtype, seed, *, op=ReduceOp.SUM, root=0, in_place=False):
         self.name, self.world, self.count, self.op, self.root, self.in_place = name, world, count, op, root, in_place
         rng = np.random.default_rng(seed)
-        total = count * world if name in ("reduce_scatter", "all_to_all") else count
+        total = count * world if name in ("reduce_scatter", "all_to_all", "scatter", "exchange") else count
         raw = rng.integers(0, 256, (world, total * np.dtype(dtype).itemsize), dtype=np.uint8)
         if np.dtype(dtype).kind == "f":
             self.send = [rng.standard_normal(total).astype(dtype) for _ in range(world)]
@@ -65,6 +73,21 @@ class Job:
         elif self.name == "all_to_all":
             receive = np.zeros_like(send)
             await rank.all_to_all(send, receive)
+        elif self.name == "reduce":
+            receive = send if self.in_place else np.zeros_like(send)
+            await rank.reduce(send, None if self.in_place else receive, self.op, self.root)
+            if rank.rank != self.root:
+                receive = original
+        elif self.name == "gather":
+            receive = np.zeros(n * world if rank.rank == self.root else 0, send.dtype)
+            await rank.gather(send, receive if rank.rank == self.root else None, self.root)
+        elif self.name == "scatter":
+            receive = np.zeros(n, send.dtype)
+            await rank.scatter(send if rank.rank == self.root else None, receive, self.root)
+        elif self.name == "exchange":
+            parts = [np.zeros(self.length(source, rank.rank), send.dtype) for source in range(world)]
+            await rank.exchange([send[: self.length(rank.rank, to)] for to in range(world)], parts)
+            receive = np.concatenate(parts)
         else:
             receive = np.zeros_like(send)
             await rank.send_receive(send, (rank.rank + 1) % world, receive, (rank.rank - 1) % world)
@@ -75,8 +98,28 @@ class Job:
         assert receive.tobytes() == self.expected(rank.rank).tobytes()
         return rank.transfer
 
+    def length(self, source, to):
+        """Of what an exchange sends there: some are empty."""
+        return (source * 31 + to * 17) % (self.count + 1)
+
     def expected(self, rank):
         n = self.count
+        if self.name == "reduce":
+            if rank != self.root:
+                return self.send[rank]
+            order = [(self.root + 1 + step) % self.world for step in range(self.world)]
+            total = self.send[order[0]].copy()
+            with np.errstate(all="ignore"):
+                for other in order[1:]:
+                    self.op.combine(total, self.send[other], total)
+                self.op.finish(total, self.world)
+            return total
+        if self.name == "gather":
+            return np.concatenate(self.send) if rank == self.root else np.zeros(0)
+        if self.name == "scatter":
+            return self.send[self.root][rank * n : (rank + 1) * n]
+        if self.name == "exchange":
+            return np.concatenate([self.send[source][: self.length(source, rank)] for source in range(self.world)])
         with np.errstate(all="ignore"):
             if self.name == "all_reduce":
                 return ring_reduce(self.send, self.op)
@@ -91,8 +134,8 @@ class Job:
         return self.send[(rank - 1) % self.world]
 
 
-IN_PLACE = ["all_reduce", "reduce_scatter", "all_gather", "broadcast"]
-OPERATIONS = [*IN_PLACE, "all_to_all", "send_receive"]
+IN_PLACE = ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"]
+OPERATIONS = [*IN_PLACE, "all_to_all", "send_receive", "gather", "scatter", "exchange"]
 
 
 @st.composite
@@ -257,10 +300,110 @@ def test_a_failed_write_ends_every_operation_of_the_rank_with_its_reason():
         with pytest.raises(TransferError, match=r"rank \d to rank \d: .* remote_access_error \(wrong rkey\)"):
             next(iter(done)).result()
         failed = ranks[tasks.index(next(iter(done)))]
-        with pytest.raises(RuntimeError, match="under way"):
+        with pytest.raises(TransferError, match="wrong rkey"):
             await failed.barrier()
 
     run(main())
+
+
+def test_operations_called_at_once_are_carried_out_in_the_order_of_the_calls():
+    """A sum that each one doubles: any other order, or two at once, gives another result."""
+
+    async def job(rank):
+        value = np.ones(700, np.int64)
+        parts = np.zeros(700 * rank.world, np.int64)
+
+        async def after():
+            await rank.all_gather(value, parts)
+
+        calls = [rank.all_reduce(value), rank.broadcast(value, root=1), rank.all_reduce(value), after(), rank.barrier()]
+        await asyncio.gather(*(asyncio.ensure_future(call) for call in calls))
+        assert (value == rank.world**2).all()
+        assert (parts == rank.world**2).all()
+
+    run(on_fakes(3, job, 21))
+
+
+def test_communicators_on_the_same_nics_run_at_once_in_any_order():
+    async def main():
+        network = FakeNetwork(22)
+        devices = [network.device(n) for n in range(4)]
+        first, second = await join(devices), await join(devices[::2])
+        done = []
+
+        async def job(rank, name, weight):
+            value = np.full(3000, weight, np.int32)
+            for _ in range(3):
+                await rank.all_reduce(value)
+            done.append((name, rank.rank, int(value[0])))
+
+        jobs = [job(r, "all", 1) for r in first[:2]] + [job(r, "even", 2) for r in second]
+        jobs += [job(r, "all", 1) for r in first[2:]]
+        await asyncio.gather(*jobs)
+        assert sorted(done) == [("all", rank, 64) for rank in range(4)] + [("even", rank, 16) for rank in range(2)]
+
+    run(main())
+
+
+def test_an_operation_cancelled_half_way_ends_its_communicator_and_no_other():
+    async def main():
+        network = FakeNetwork(23)
+        devices = [network.device(n) for n in range(2)]
+        ranks, others = await join(devices), await join(devices)
+        waiting = asyncio.ensure_future(ranks[0].all_reduce(np.ones(5000)))
+        queued = asyncio.ensure_future(ranks[0].barrier())
+        with pytest.raises(asyncio.TimeoutError):  # rank 1 never calls it
+            await asyncio.wait_for(waiting, 0.01)
+        for call in (queued, ranks[0].broadcast(np.ones(3))):
+            with pytest.raises(TransferError, match="rank 0 cancelled an operation before its end"):
+                await call
+        await asyncio.gather(*(rank.barrier() for rank in others))
+
+    run(main())
+
+
+def test_a_call_that_is_refused_leaves_the_communicator_as_it_was():
+    async def main():
+        network = FakeNetwork(24)
+        ranks = await join([network.device(n) for n in range(2)], peers=Peers.RING)
+        for rank in ranks:
+            with pytest.raises(ValueError, match="fit"):
+                await rank.all_reduce(np.ones(2), np.ones(3))
+        values = [np.ones(2), np.ones(2)]
+        await asyncio.gather(*(rank.all_reduce(value) for rank, value in zip(ranks, values, strict=True)))
+        assert values[0].tolist() == [2, 2]
+
+    run(main())
+
+
+def held(nic):
+    """Queue pairs, queues and regions that exist on a NIC."""
+    return len(nic._qps), len(nic._cqs), len(nic._context.memory._by_lkey)
+
+
+def test_closing_gives_everything_on_the_nic_back_and_ends_who_waits():
+    with small_world() as world:
+        contexts = [world.open(name) for name in ("h1", "h3")]
+        nics = [world.nic(name) for name in ("h1", "h3")]
+        stream = StreamSettings(attributes=world.attributes())
+
+        async def main():
+            meeting = LocalMeeting(2)
+            joins = (Communicator.join(c, meeting.rank(r), stream, peers=Peers.ALL) for r, c in enumerate(contexts))
+            ranks = await asyncio.gather(*joins)
+            assert [held(nic) for nic in nics] == [(2, 1, 1)] * 2
+            waiting = asyncio.ensure_future(ranks[0].barrier())
+            await asyncio.sleep(0.0001)
+            for rank in ranks:
+                await rank.close()
+                await rank.close()
+            with pytest.raises(TransferError, match="closed"):
+                await waiting
+            with pytest.raises(TransferError, match="closed"):
+                await ranks[1].barrier()
+
+        world.run(main())
+        assert [held(nic) for nic in nics] == [(0, 0, 0)] * 2
 
 
 @pytest.mark.parametrize(
@@ -277,6 +420,12 @@ def test_a_failed_write_ends_every_operation_of_the_rank_with_its_reason():
         (lambda r: r.all_to_all(np.ones(3), np.ones(3)), "dealt out evenly"),
         (lambda r: r.all_to_all(np.ones(4), np.ones(4)), "Peers.ALL"),
         (lambda r: r.send_receive(np.ones(4), 2, np.ones(4), 2), "no streams"),
+        (lambda r: r.all_reduce(np.ones(4, bool), op=ReduceOp.AVG), "no average of bool"),
+        (lambda r: r.reduce(np.ones(4), op=Bfloat16(ReduceOp.SUM)), "arrays of uint16"),
+        (lambda r: r.reduce(np.ones(4), root=-1), "no rank -1"),
+        (lambda r: r.gather(np.ones(4), np.ones(16)), "gather needs a communicator joined with Peers.ALL"),
+        (lambda r: r.scatter(np.ones(16), np.ones(4)), "scatter needs a communicator joined with Peers.ALL"),
+        (lambda r: r.exchange([np.ones(1)] * 4, [np.ones(1)] * 4), "exchange needs a communicator"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(call, why):
@@ -289,6 +438,45 @@ def test_arguments_that_do_not_fit_are_refused(call, why):
     run(main())
 
 
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (lambda r: r.gather(np.ones(4)), "needs an array to receive in"),
+        (lambda r: r.gather(np.ones(4), np.ones(4)), "do not fit 3 ranks"),
+        (lambda r: r.scatter(None, np.ones(4)), "needs an array to send"),
+        (lambda r: r.scatter(np.ones(4), np.ones(4)), "do not fit 3 ranks"),
+        (lambda r: r.exchange([np.ones(1)] * 2, [np.ones(1)] * 3), "2 arrays to send and 3 to receive, but 3 ranks"),
+        (lambda r: r.exchange([np.ones(2)] * 3, [np.ones(1)] * 3), "2 elements for rank 0 itself"),
+        (lambda r: r.exchange([np.ones(1)] * 3, [np.ones(1, np.int8)] * 3), "cannot move float64 to int8"),
+    ],
+)
+def test_arguments_of_all_with_all_that_do_not_fit_are_refused(call, why):
+    async def main():
+        network = FakeNetwork(6)
+        ranks = await join([network.device(n) for n in range(3)])
+        with pytest.raises(ValueError, match=why):
+            await call(ranks[0])
+
+    run(main())
+
+
+def test_bfloat16_and_bool_are_reduced():
+    async def job(rank):
+        words = np.full(900, (0x3F80, 0x4000, 0x4040)[rank.rank], np.uint16)  # 1, 2, 3
+        await rank.all_reduce(words, op=Bfloat16(ReduceOp.AVG))
+        assert (words == 0x4000).all()
+        parts, total = np.full(3, 0x3F80 + rank.rank, np.uint16), np.zeros(1, np.uint16)
+        await rank.reduce_scatter(parts, total, Bfloat16(ReduceOp.MAX))
+        assert total[0] == 0x3F82
+        flags = np.array([rank.rank == 1, True, False])
+        ones, every = flags.copy(), flags.copy()
+        await rank.all_reduce(ones)
+        await rank.all_reduce(every, op=ReduceOp.PROD)
+        assert (ones.tolist(), every.tolist()) == ([True, True, False], [False, True, False])
+
+    run(on_fakes(3, job, 25))
+
+
 def test_overlapping_arrays_are_refused_where_there_is_no_in_place():
     async def main():
         (rank,) = await join([FakeNetwork(1).device(0)])
@@ -297,6 +485,8 @@ def test_overlapping_arrays_are_refused_where_there_is_no_in_place():
             await rank.all_to_all(array, array)
         with pytest.raises(ValueError, match="in place"):
             await rank.send_receive(array, 0, array, 0)
+        with pytest.raises(ValueError, match="in place"):
+            await rank.exchange([array], [array])
 
     run(main())
 
