@@ -253,14 +253,15 @@ class Nic:
 
         `attributes` are what ``modify_qp`` starts from. InvalidArgumentError names an attribute that is out of range or
         a congestion control that does not exist, NotFoundError an unknown completion queue or EV profile;
-        ResourceExhaustedError if `send_cq` is full of failures that were not polled.
+        ResourceExhaustedError if one of them is full of failures that were not polled.
         """
         if pd < 0:
             raise InvalidArgumentError(f"Protection domain {pd} is negative.")
         self._check_attributes(attributes, qp_type)
         sends, receives = self._cq(send_cq), self._cq(recv_cq)
-        if sends.failures and sum(sends.failures.values()) >= _MAX_CQ:
-            raise ResourceExhaustedError(f"Completion queue {send_cq} is full of failures: poll it first.")
+        for number, cq in ((send_cq, sends), (recv_cq, receives)):
+            if cq.unpolled_failures() >= _MAX_CQ:
+                raise ResourceExhaustedError(f"Completion queue {number} is full of failures: poll it first.")
         qpn = self._draw_qpn()
         while qpn in self._qps or qpn in self._retired:
             qpn = self._draw_qpn()
@@ -403,6 +404,17 @@ class Nic:
         self._context.now = now
         self._scheduler.input_begins()
         qp.post(request, now)
+
+    def post_recv(self, qpn: int, wr_ids: tuple[int, ...]) -> None:
+        """Queue receives for one queue pair, in order, all or none; each arriving WRITE_WITH_IMM completes the oldest.
+
+        Without any, its completion has wr_id 0: unlike in verbs none is needed. They are flushed with the requests.
+        InvalidArgumentError for a wr_id of more than 64 bits, ResourceExhaustedError for more than 4096 receives.
+        """
+        qp = self._qp(qpn)
+        if not all(0 <= wr_id < 1 << 64 for wr_id in wr_ids):
+            raise InvalidArgumentError("A wr_id is a 64-bit unsigned number.")
+        qp.post_receives(wr_ids)
 
     # ---- inspection and control ---------------------------------------------------------------------------------
 

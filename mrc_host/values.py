@@ -146,6 +146,7 @@ class QpAddress:
     psn: int | None = None
 
 
+MAX_RECEIVES = 4096  # posted receives of a queue pair
 MAX_SGE = 16  # pieces of local memory in one work request
 MAX_INLINE = 512  # bytes that a work request may carry itself
 

@@ -1,6 +1,6 @@
 """Completion queues that never lose an entry, and never make two ends wait for each other.
 
-A queue of capacity N has three separate budgets. An entry uses one of them until it is polled:
+A queue of capacity N has four separate budgets. An entry uses one of them until it is polled:
 
 - *requests*: N. A signaled request reserves an entry when it is posted and holds it until its completion is polled, so
   its completion always fits.
@@ -8,6 +8,7 @@ A queue of capacity N has three separate budgets. An entry uses one of them unti
   message unacknowledged and is called back when the application has polled.
 - *failures* of unsignaled requests, which are always reported. They keep their place in the send queue until they are
   polled (``failures``), so there can be no more of them than the send queues are deep.
+- *flushed receives*, likewise as many as the receive queues are deep (``flushed_receives``).
 
 Arrivals have a budget of their own because requests may hold theirs for as long as the peer takes: with a common
 budget, two ends that post until their queues are full would each wait for the acknowledgement of a message that the
@@ -44,12 +45,13 @@ class WaitingReceiver(ABC):
 _REQUEST: Final = 0
 _ARRIVAL: Final = 1
 _FAILURE: Final = 2
+_RECEIVE: Final = 3
 
 
 class CompletionQueue:
     """One completion queue; `ready` and `notified` are the sets in which it announces new entries.
 
-    `failures`: by QPN, how many failures of unsignaled requests have not been polled yet.
+    `failures` and `flushed_receives`: by QPN, how many of unsignaled requests, or of receives, were not polled yet.
     """
 
     __slots__ = (
@@ -62,6 +64,7 @@ class CompletionQueue:
         "_ready",
         "_requests",
         "failures",
+        "flushed_receives",
         "notification",
         "number",
         "trace",
@@ -73,6 +76,7 @@ class CompletionQueue:
         self.users = 0
         self.trace: Callable[[Completion], None] | None = None  # called with every new entry
         self.failures: dict[int, int] = {}
+        self.flushed_receives: dict[int, int] = {}
         self._capacity = capacity
         self._entries: deque[Completion] = deque()
         self._accounts: deque[int] = deque()  # the budget of each entry, in the same order
@@ -111,6 +115,15 @@ class CompletionQueue:
         self.failures[entry.qpn] = self.failures.get(entry.qpn, 0) + 1
         self._add(entry, _FAILURE)
 
+    def push_flushed_receive(self, entry: Completion) -> None:
+        """Add the completion of a posted receive that was flushed."""
+        self.flushed_receives[entry.qpn] = self.flushed_receives.get(entry.qpn, 0) + 1
+        self._add(entry, _RECEIVE)
+
+    def unpolled_failures(self) -> int:
+        """How many failures of unsignaled requests and flushed receives there are."""
+        return sum(self.failures.values()) + sum(self.flushed_receives.values())
+
     def _add(self, entry: Completion, account: int) -> None:
         self._entries.append(entry)
         self._accounts.append(account)
@@ -136,7 +149,7 @@ class CompletionQueue:
             elif account == _ARRIVAL:
                 self._arrivals -= 1
             else:
-                self._failure_taken(entry.qpn)
+                _taken(self.failures if account == _FAILURE else self.flushed_receives, entry.qpn)
             taken.append(entry)
         if taken and self._blocked:
             self._wake_blocked()
@@ -145,13 +158,6 @@ class CompletionQueue:
     def peek(self, first: int) -> list[Completion]:
         """Entries but the oldest `first`, which stay."""
         return list(self._entries)[first:] if first < len(self._entries) else []
-
-    def _failure_taken(self, qpn: int) -> None:
-        left = self.failures[qpn] - 1
-        if left:
-            self.failures[qpn] = left
-        else:
-            del self.failures[qpn]
 
     def _wake_blocked(self) -> None:
         """Give the new room to waiting receivers, in turn: one that fills it goes to the back of the queue."""
@@ -162,3 +168,12 @@ class CompletionQueue:
             receiver = next(iter(blocked))
             del blocked[receiver]
             receiver.on_cq_room()
+
+
+def _taken(counts: dict[int, int], qpn: int) -> None:
+    """One less of a queue pair's."""
+    left = counts[qpn] - 1
+    if left:
+        counts[qpn] = left
+    else:
+        del counts[qpn]

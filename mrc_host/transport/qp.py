@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
+from collections import deque
+from collections.abc import Sequence
 
 from mrc_host.counters import Level, at_level
-from mrc_host.errors import InvalidArgumentError
+from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError
 from mrc_host.transport.completion import CompletionQueue, WaitingReceiver
 from mrc_host.transport.interfaces import Connection, RequesterOwner, ResponderOwner
 from mrc_host.transport.lives import UsedPsns
@@ -16,6 +18,7 @@ from mrc_host.transport.scheduler import Source
 from mrc_host.transport.stats import QpStats
 from mrc_host.transport.work import SendQueue
 from mrc_host.values import (
+    MAX_RECEIVES,
     Completion,
     CompletionOpcode,
     CompletionStatus,
@@ -71,6 +74,7 @@ class QueuePair(Source, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwn
         "_first_received",
         "_psns_received",
         "_psns_sent",
+        "_receives",
         "attributes",
         "kind",
         "mrc",
@@ -112,6 +116,7 @@ class QueuePair(Source, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwn
         self.peer: Peer | None = None
         self.remote_qpn = 0
         self.sends = SendQueue(qpn, pd, send_cq, nic.memory, nic.transport.send_queue_depth)
+        self._receives: deque[int] = deque()  # wr_ids
         self._psns_sent = UsedPsns(nic.transport.packet_lifetime)
         self._psns_received = UsedPsns(nic.transport.packet_lifetime)
         self._chosen_psn = nic.psn_rng.getrandbits(24)  # of this life, unless the attributes give one
@@ -206,7 +211,26 @@ class QueuePair(Source, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwn
     def complete_receive(self, length: int, imm: int, solicited: bool) -> None:
         """Complete a WRITE_WITH_IMM of `length` bytes, for which the receive CQ has room."""
         opcode, status = CompletionOpcode.RECV_WRITE_WITH_IMM, CompletionStatus.SUCCESS
-        self.recv_cq.push(Completion(0, self.qpn, opcode, status, length, imm, solicited=solicited))
+        wr_id = self._receives.popleft() if self._receives else 0
+        self.recv_cq.push(Completion(wr_id, self.qpn, opcode, status, length, imm, solicited=solicited))
+
+    def post_receives(self, wr_ids: Sequence[int]) -> None:
+        """Queue receives, all or none; in ERROR they are flushed. ResourceExhaustedError when they are too many."""
+        taken = len(self._receives) + self.recv_cq.flushed_receives.get(self.qpn, 0) + len(wr_ids)
+        if taken > MAX_RECEIVES:
+            raise ResourceExhaustedError(
+                f"The receive queue holds {MAX_RECEIVES} receives (flushed ones until they are polled); poll first."
+            )
+        self._receives.extend(wr_ids)
+        if self.state is QpState.ERROR:
+            self._flush_receives("The queue pair is in ERROR.")
+
+    def _flush_receives(self, reason: str) -> None:
+        """The posted receives will never be used."""
+        opcode, status = CompletionOpcode.RECV_WRITE_WITH_IMM, CompletionStatus.FLUSHED
+        while self._receives:
+            wr_id = self._receives.popleft()
+            self.recv_cq.push_flushed_receive(Completion(wr_id, self.qpn, opcode, status, 0, None, reason))
 
     @abstractmethod
     def start_receiving(self, first_psn: int, now: int) -> None:
@@ -271,6 +295,7 @@ class QueuePair(Source, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwn
         self._count_error(status)
         self.running = False
         self.sends.fail(status, reason)
+        self._flush_receives("The queue pair went to ERROR.")
         self.nic.emit(QpEvent(now, self.qpn, reason))
 
     def _count_error(self, status: CompletionStatus) -> None:
@@ -295,6 +320,7 @@ class QueuePair(Source, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwn
         self.nic.scheduler.disarm(self)
         self._remember_psns(now)
         self.sends.fail(CompletionStatus.FLUSHED, reason)
+        self._flush_receives(reason)
         self.send_cq.forget(self)
         self.recv_cq.forget(self)
         self.stop()

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from mrc_host.path_probes import ProbePlan, ProbeReport
 from mrc_host.values import (
+    MAX_RECEIVES,
     CcProfile,
     DeniedPath,
     DestinationInfo,
@@ -82,6 +83,10 @@ class NicVerbs(Verbs):
         remote: QpAddress | None = None,
     ) -> None:
         """One state transition of a queue pair, like :meth:`mrc_host.nic.Nic.modify_qp`."""
+
+    @verb()
+    def post_recv(self, qpn: OwnQp, wr_ids: Annotated[tuple[int, ...], Length(0, MAX_RECEIVES, "entries")]) -> None:
+        """Queue receives, of which each arriving WRITE_WITH_IMM completes the oldest."""
 
     @verb(sends=True)
     def destroy_qp(self, qpn: OwnQp) -> None:

@@ -1,7 +1,7 @@
 """Queue pairs: one end of a connection, to which writes are posted.
 
-There is no receive queue: MRC has no SEND, and an arriving WRITE_WITH_IMM adds a completion to the receive completion
-queue without consuming a posted receive (docs/protocol.md §2). Two applications connect by exchanging their
+MRC has no SEND. An arriving WRITE_WITH_IMM adds a completion to the receive completion queue whether or not a receive
+was posted (docs/protocol.md §2); a posted one gives it its wr_id. Two applications connect by exchanging their
 :class:`Endpoint` values, one line of text each, by whatever means they have.
 """
 
@@ -185,6 +185,15 @@ class QueuePair:
         for request in requests:
             check_request(request)
         self._provider.post_send(self.qpn, requests)
+
+    def post_recv(self, *wr_ids: int) -> None:
+        """Post receives: each arriving WRITE_WITH_IMM completes with the `wr_id` (64 bit) of the oldest one posted.
+
+        None is needed, without one that wr_id is 0. When the queue pair goes to ERROR, is reset or closed, they
+        complete as FLUSHED. At most 4096 are kept; beyond that ResourceExhaustedError, and none of `wr_ids` is posted.
+        """
+        self._check_open()
+        self._provider.post_recv(self.qpn, wr_ids)
 
     @property
     def state(self) -> QpState:

@@ -57,6 +57,7 @@ class _Pair:
     remote: QpAddress | None = None
     sent: int = 0
     queue: deque[WorkRequest] = field(default_factory=deque)
+    receives: deque[int] = field(default_factory=deque)
 
 
 class Wire:
@@ -263,6 +264,9 @@ class FakeNic:
         evs = self.config.destinations[0].evs
         return tuple(PathInfo(ev, ev >> 10, PathState.GOOD, True) for ev in evs)
 
+    def post_recv(self, qpn: int, wr_ids: tuple[int, ...]) -> None:
+        self._pair(qpn).receives.extend(wr_ids)
+
     def post_send(self, qpn: int, request: WorkRequest, now: int) -> None:
         pair = self._pair(qpn)
         if pair.state is QpState.RESET:
@@ -301,7 +305,7 @@ class FakeNic:
         pair.sent += 1
         if request.opcode is WrOpcode.WRITE_WITH_IMM:
             entry = Completion(
-                0,
+                other.receives.popleft() if other.receives else 0,
                 other.qpn,
                 CompletionOpcode.RECV_WRITE_WITH_IMM,
                 CompletionStatus.SUCCESS,

@@ -46,6 +46,7 @@ def good_arguments(end: End) -> dict[str, dict[str, Any]]:
         "create_qp": {"pd": pd, "qp_type": "mrc", "send_cq": cq, "recv_cq": cq, "attributes": {}},
         "connect_qp": {"qpn": qpn, "remote": remote},
         "modify_qp": {"qpn": qpn, "state": "init", "changes": {}, "remote": remote},
+        "post_recv": {"qpn": qpn, "wr_ids": [5]},
         "destroy_qp": {"qpn": qpn},
         "qp_address": {"qpn": qpn},
         "qp_state": {"qpn": qpn},

@@ -109,6 +109,17 @@ def test_immediate_data_completes_at_the_receiver(ends: tuple[End, End]) -> None
     assert done.qpn == b.qp.qpn
 
 
+def test_a_posted_receive_gives_its_number_to_what_arrives(ends: tuple[End, End]) -> None:
+    a, b = ends
+    b.qp.post_recv(7, (1 << 64) - 1)
+    for imm in range(3):
+        a.qp.write(a.mr, b.mr.remote, imm=imm)
+    assert [(done.wr_id, done.imm) for done in (b.cq.wait() for _ in range(3))] == [(7, 0), ((1 << 64) - 1, 1), (0, 2)]
+    b.qp.close()
+    with pytest.raises(ClosedError):
+        b.qp.post_recv(1)
+
+
 def test_write_takes_what_the_region_holds(ends: tuple[End, End]) -> None:
     a, b = ends
     a.qp.write(a.mr, b.mr.remote, offset=8000, remote_offset=100)
