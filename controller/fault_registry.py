@@ -59,13 +59,18 @@ class FaultRegistry:
         """Those cleared last."""
         return tuple(self._past)
 
+    @property
+    def room(self) -> int:
+        """How many more faults may be added."""
+        return MAX_FAULTS - len(self._records)
+
     def next_id(self) -> str:
         """An id that has not been used: f1, f2, ..."""
         return f"f{next(self._numbers)}"
 
     def add(self, record: FaultRecord, impairments: FaultImpairments) -> None:
         """Enter a fault; BusyError if there are too many. Ids of later ones are higher than this one's."""
-        if len(self._records) >= MAX_FAULTS:
+        if self.room <= 0:
             raise BusyError(f"There are {MAX_FAULTS} faults already: clear some first.")
         self._records[record.id] = record
         self._impairments[record.id] = impairments

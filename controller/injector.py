@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -37,6 +38,8 @@ from topologies.fabric import Endpoint, Fabric, Link
 from topologies.fault_entries import FaultTables, fault_entries
 from topologies.faults import Fault, FaultState
 from topologies.faults.flap import Flap
+
+_LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 MAX_CHANGES_PER_S = 1000  # of links that flap, all together: a change takes about a millisecond
@@ -145,8 +148,16 @@ class FaultInjector:
             self._lives[record.id] = asyncio.create_task(self._live(record.id), name=f"fault {record.id}")
 
     async def resume(self, records: Iterable[FaultRecord]) -> None:
-        """Go on with the faults of a controller before this one. The caller gives switches theirs."""
-        for record in records:
+        """Go on with the faults of a controller before this one. The caller gives switches theirs.
+
+        What is more than a controller holds is taken back, since nobody could clear it afterwards.
+        """
+        records = tuple(records)
+        kept, beyond = records[: self.registry.room], records[self.registry.room :]
+        if beyond:
+            _LOG.warning("%d faults were left, and only the first %d go on.", len(records), len(kept))
+            await self.undo(beyond)
+        for record in kept:
             with contextlib.suppress(FabricError):  # of a fabric that was changed meanwhile
                 self.registry.add(replace(record, problem=""), self._all_impairments_of(record))
         wanted = self.registry.wanted()

@@ -451,6 +451,18 @@ def test_faults_of_a_controller_before_go_on_where_they_were(world: Engine) -> N
     assert [record.id for record in world.registry] == ["f5"]
 
 
+def test_of_ten_thousand_faults_that_were_left_as_many_go_on_as_fit_and_the_rest_is_taken_back(
+    world: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    most = fault_registry.MAX_FAULTS
+    left = [FaultRecord(f"f{n}", LinkDown(H1 if n <= most else H2)) for n in range(1, 10_001)]
+    world.links.down = {H1, H2}
+    world.run(world.injector.resume(left))
+    assert [record.id for record in world.registry] == [record.id for record in left[:most]]
+    assert world.links.down == {H1}
+    assert f"10000 faults were left, and only the first {most} go on." in caplog.text
+
+
 def test_a_fault_whose_time_comes_while_a_switch_is_away_is_made_when_it_is_back(world: Engine) -> None:
     world.switches.away = "t0-0@p0"
     late = FaultRecord("f1", Loss(H1, 0.5), (H1,), state=FaultState.PENDING, starts_at_ns=SECOND)
