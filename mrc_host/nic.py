@@ -35,21 +35,28 @@ from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
-from mrc_host.transport.qp import QueuePair, check_attributes
+from mrc_host.transport.qp import MAX_MPR, MAX_WIMM, QueuePair, check_attributes, largest_path_mtu
 from mrc_host.transport.roce.qp import RcQueuePair
 from mrc_host.transport.stats import PortStats, QpStats
 from mrc_host.transport.trace import Tracer, TraceSink
+from mrc_host.transport.work import MAX_LENGTH
 from mrc_host.values import (
+    MAX_INLINE,
+    MAX_RECEIVES,
+    MAX_SGE,
+    MPR_UNIT,
     Access,
     AsyncEvent,
     Completion,
     CompletionStatus,
+    DeviceLimits,
     MemoryRegionInfo,
     PathInfo,
     PortEvent,
     QpAddress,
     QpAttributes,
     QpCounters,
+    QpInfo,
     QpState,
     QpType,
     WorkRequest,
@@ -339,11 +346,14 @@ class Nic:
         return any(profile in (qp.attributes.ev_profile, qp.attributes.cc_profile) for qp in self._qps.values())
 
     def _check_attributes(self, attributes: QpAttributes, kind: QpType) -> None:
-        routing = SRH_LENGTH if self._config.settings.ev_format is EvFormat.SRV6_SRH else 0
-        check_attributes(attributes, self._config.mtu - routing)
+        check_attributes(attributes, self._payload_mtu())
         algorithms.check(self._context.algorithms, attributes, self._context.transport, kind is QpType.MRC)
         if attributes.ev_profile and attributes.ev_profile not in self._context.ev_profiles:
             raise NotFoundError(f"NIC {self._config.name} has no EV profile {attributes.ev_profile}.")
+
+    def _payload_mtu(self) -> int:
+        """The MTU without what the EV format adds to each packet."""
+        return self._config.mtu - (SRH_LENGTH if self._config.settings.ev_format is EvFormat.SRV6_SRH else 0)
 
     def _known_peer(self, address: bytes) -> Peer:
         peer = self._peers.get(address)
@@ -377,6 +387,26 @@ class Nic:
     def qp_address(self, qpn: int) -> QpAddress:
         """What the other end needs to connect to this queue pair; a RESET after it was used changes the PSN."""
         return QpAddress(self._config.address, qpn, self._qp(qpn).first_psn)
+
+    def query_device(self) -> DeviceLimits:
+        """What this NIC can do at most."""
+        return DeviceLimits(
+            ports=len(self._ports),
+            path_mtu=largest_path_mtu(self._payload_mtu()),
+            max_msg=MAX_LENGTH,
+            max_send_wr=self._context.transport.send_queue_depth,
+            max_recv_wr=MAX_RECEIVES,
+            max_sge=MAX_SGE,
+            max_inline=MAX_INLINE,
+            max_cqe=_MAX_CQ,
+            max_wimm=MAX_WIMM,
+            max_mpr=MAX_MPR,
+            mpr_resolution=MPR_UNIT,
+        )
+
+    def query_qp(self, qpn: int) -> QpInfo:
+        """A queue pair as it is now: its state, attributes, other end and queues."""
+        return self._qp(qpn).info()
 
     def qp_state(self, qpn: int) -> QpState:
         """State of a queue pair."""

@@ -146,6 +146,7 @@ class QpAddress:
     psn: int | None = None
 
 
+MPR_UNIT = 128  # PSNs
 MAX_RECEIVES = 4096  # posted receives of a queue pair
 MAX_SGE = 16  # pieces of local memory in one work request
 MAX_INLINE = 512  # bytes that a work request may carry itself
@@ -261,6 +262,46 @@ class QpAttributes:
     num_qps_per_peer: int = 0
     num_send_peers: int = 0
     num_remote_recv_peers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLimits:
+    """What a NIC can do at most: verbs' device attributes, and those of MRC.
+
+    `max_send_wr` and `max_recv_wr` are requests of one queue pair, `max_cqe` entries of one completion queue, `max_msg`
+    bytes of a write, `path_mtu` and `max_inline` bytes, `max_sge` pieces of memory. `max_mpr` is in units of
+    `mpr_resolution` PSNs. READ, SEND and atomic operations do not exist here.
+    """
+
+    ports: int
+    path_mtu: int
+    max_msg: int
+    max_send_wr: int
+    max_recv_wr: int
+    max_sge: int
+    max_inline: int
+    max_cqe: int
+    max_wimm: int
+    max_mpr: int
+    mpr_resolution: int
+
+
+@dataclass(frozen=True, slots=True)
+class QpInfo:
+    """A queue pair as it is now.
+
+    `attributes` are those in force; their first PSNs are those of the present life, `receive_psn` None as long as it is
+    not known. `remote` is the other end, None unless connected; `receives` how many receives are posted.
+    """
+
+    type: QpType
+    state: QpState
+    attributes: QpAttributes
+    remote: QpAddress | None
+    pd: int
+    send_cq: int
+    recv_cq: int
+    receives: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from mrc_host.values import (
     QpAttributes,
     QpCounters,
     QpEvent,
+    QpInfo,
     QpState,
     QpType,
     WorkRequest,
@@ -35,18 +36,25 @@ from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.psn import MASK
 
 _GAUGES = tuple(info.name for info in at_level(Level.QP) if info.gauge)
+MAX_MPR = 255
+MAX_WIMM = 32767
 _HEADERS = 40 + 40 + 8 + 12 + 4 + 4 + 16 + 4 + 4  # from the outer IPv6 header to the ICRC, without payload
+
+
+def largest_path_mtu(mtu: int) -> int:
+    """The largest path MTU whose packets fit the NIC's `mtu`."""
+    return (mtu - _HEADERS) // 4 * 4
 
 
 def check_attributes(attributes: QpAttributes, mtu: int) -> None:
     """Check attributes against their ranges and the NIC's `mtu`; InvalidArgumentError names the one out of range."""
-    largest = (mtu - _HEADERS) // 4 * 4
+    largest = largest_path_mtu(mtu)
     ranges = (
         ("path_mtu", attributes.path_mtu, 256, largest),
-        ("mpr", attributes.mpr, 1, 255),
-        ("mpr_dest", attributes.mpr_dest, 1, 255),
-        ("max_wimm", attributes.max_wimm, 1, 32767),
-        ("max_wimm_dest", attributes.max_wimm_dest, 1, 32767),
+        ("mpr", attributes.mpr, 1, MAX_MPR),
+        ("mpr_dest", attributes.mpr_dest, 1, MAX_MPR),
+        ("max_wimm", attributes.max_wimm, 1, MAX_WIMM),
+        ("max_wimm_dest", attributes.max_wimm_dest, 1, MAX_WIMM),
         ("timeout", attributes.timeout, 1, 24),
         ("retry_count", attributes.retry_count, 0, 255),
         ("congestion_window", attributes.congestion_window, 1, 1 << 40),
@@ -185,6 +193,21 @@ class QueuePair(Source, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwn
             attributes,
             send_psn=None if sent else attributes.send_psn,
             receive_psn=None if received else attributes.receive_psn,
+        )
+
+    def info(self) -> QpInfo:
+        """The queue pair as it is now."""
+        connected = self.peer is not None
+        received = self._first_received if connected else self.attributes.receive_psn
+        return QpInfo(
+            self.kind,
+            self.state,
+            dataclasses.replace(self.attributes, send_psn=self.first_psn, receive_psn=received),
+            QpAddress(self.peer.address, self.remote_qpn, self._first_received) if self.peer is not None else None,
+            self.pd,
+            self.send_cq.number,
+            self.recv_cq.number,
+            len(self._receives),
         )
 
     def connected_peer(self) -> Peer:

@@ -22,7 +22,7 @@ from mrc_host.values import (
     WrOpcode,
 )
 
-_MAX_LENGTH = (1 << 32) - 1
+MAX_LENGTH = (1 << 32) - 1
 
 
 class Wqe:
@@ -92,8 +92,8 @@ class SendQueue:
 
     def post(self, request: WorkRequest) -> Wqe:
         """Check and queue a request; errors as documented for ``Nic.post_send``."""
-        if not 0 <= request.length <= _MAX_LENGTH:
-            raise InvalidArgumentError(f"A write carries 0 to {_MAX_LENGTH} bytes, not {request.length}.")
+        if not 0 <= request.length <= MAX_LENGTH:
+            raise InvalidArgumentError(f"A write carries 0 to {MAX_LENGTH} bytes, not {request.length}.")
         if (request.sges or request.inline is not None) and not request.describes_its_bytes():
             raise InvalidArgumentError(
                 f"Give `length` bytes in 2 to {MAX_SGE} pieces, or inline up to {MAX_INLINE}, but not in both ways."

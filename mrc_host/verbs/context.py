@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.values import Access, AsyncEvent, MemoryRegionInfo, QpAttributes, QpType
+from mrc_host.values import Access, AsyncEvent, DeviceLimits, MemoryRegionInfo, PortState, QpAttributes, QpType
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.controller import Controller
 from mrc_host.verbs.errors import ClosedError
@@ -47,6 +47,16 @@ class Context:
     def address(self) -> bytes:
         """The NIC's IPv6 address (16 bytes)."""
         return self._provider.address
+
+    def limits(self) -> DeviceLimits:
+        """What the NIC can do at most (verbs: device attributes)."""
+        self._check_open()
+        return self._provider.query_device()
+
+    def ports(self) -> tuple[PortState, ...]:
+        """The NIC's ports."""
+        self._check_open()
+        return self._provider.port_states()
 
     def controller(self) -> Controller:
         """The controller's side of the same NIC, usable until it or the context is closed.

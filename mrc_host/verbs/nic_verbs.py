@@ -16,12 +16,14 @@ from mrc_host.values import (
     CcProfile,
     DeniedPath,
     DestinationInfo,
+    DeviceLimits,
     EvProfile,
     PathInfo,
     PortState,
     QpAddress,
     QpAttributes,
     QpCounters,
+    QpInfo,
     QpState,
     QpType,
 )
@@ -95,6 +97,14 @@ class NicVerbs(Verbs):
     @verb()
     def qp_address(self, qpn: OwnQp) -> QpAddress:
         """What the other end needs to connect to a queue pair in its present life."""
+
+    @verb()
+    def query_qp(self, qpn: OwnQp) -> QpInfo:
+        """A queue pair as it is now: its state, attributes, other end and queues."""
+
+    @verb()
+    def query_device(self) -> DeviceLimits:
+        """What the NIC can do at most."""
 
     # ---- state --------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 
 from mrc_host.errors import InvalidArgumentError, MrcError
-from mrc_host.values import MAX_INLINE, MAX_SGE, PathInfo, QpAddress, QpCounters, QpState, QpType, WorkRequest, WrOpcode
+from mrc_host.values import (
+    MAX_INLINE,
+    MAX_SGE,
+    PathInfo,
+    QpAddress,
+    QpCounters,
+    QpInfo,
+    QpState,
+    QpType,
+    WorkRequest,
+    WrOpcode,
+)
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.errors import ClosedError
 from mrc_host.verbs.memory import MemoryRegion, RemoteMemory
@@ -200,6 +211,11 @@ class QueuePair:
         """State of the queue pair."""
         self._check_open()
         return self._provider.qp_state(self.qpn)
+
+    def query(self) -> QpInfo:
+        """The queue pair as it is now: attributes with the PSNs of this life, the other end, receives posted."""
+        self._check_open()
+        return self._provider.query_qp(self.qpn)
 
     def counters(self) -> QpCounters:
         """Packets and bytes since creation."""

@@ -27,6 +27,7 @@ from mrc_host.values import (
     CompletionStatus,
     DeniedPath,
     DestinationInfo,
+    DeviceLimits,
     EvProfile,
     MemoryRegionInfo,
     PathInfo,
@@ -38,6 +39,7 @@ from mrc_host.values import (
     QpAttributes,
     QpCounters,
     QpEvent,
+    QpInfo,
     QpState,
     QpType,
     WorkRequest,
@@ -255,6 +257,14 @@ class FakeNic:
 
     def qp_state(self, qpn: int) -> QpState:
         return self._pair(qpn).state
+
+    def query_device(self) -> DeviceLimits:
+        return DeviceLimits(len(self.config.ports), 4096, (1 << 32) - 1, self.send_depth, 16, 16, 512, 64, 9, 8, 128)
+
+    def query_qp(self, qpn: int) -> QpInfo:
+        pair = self._pair(qpn)
+        queues = pair.send_cq, pair.recv_cq
+        return QpInfo(QpType.MRC, pair.state, QpAttributes(), pair.remote, pair.pd, *queues, len(pair.receives))
 
     def qp_counters(self, qpn: int) -> QpCounters:
         return QpCounters(data_sent=self._pair(qpn).sent)

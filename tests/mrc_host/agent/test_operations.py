@@ -49,6 +49,7 @@ def good_arguments(end: End) -> dict[str, dict[str, Any]]:
         "post_recv": {"qpn": qpn, "wr_ids": [5]},
         "destroy_qp": {"qpn": qpn},
         "qp_address": {"qpn": qpn},
+        "query_qp": {"qpn": qpn},
         "qp_state": {"qpn": qpn},
         "qp_counters": {"qpn": qpn},
         "qp_paths": {"qpn": qpn},

@@ -60,9 +60,18 @@ def test_what_is_the_controllers_is_refused_to_applications_in_one_sentence(spli
 def test_the_controllers_operations_are_those_that_touch_others(split: Agents) -> None:
     """Each operation is decided on: whoever adds one says here whose it is."""
     own = {"alloc_pd", "dealloc_pd", "register_memory", "deregister_memory", "create_cq", "destroy_cq", "create_qp"}
-    own |= {"connect_qp", "modify_qp", "destroy_qp", "post_recv", "qp_address", "posts_waiting", "subscribe"}
+    own |= {
+        "connect_qp",
+        "modify_qp",
+        "destroy_qp",
+        "post_recv",
+        "query_qp",
+        "qp_address",
+        "posts_waiting",
+        "subscribe",
+    }
     looking = {"qp_state", "qp_counters", "qp_paths", "nic_counters", "info", "ports", "delays", "qps", "events"}
-    looking |= {"hw_counters", "port_counters"}
+    looking |= {"hw_counters", "port_counters", "query_device"}
     looking |= {"denied_paths", "ev_profiles", "cc_profiles", "port_states", "destinations"}
     assert VERBS.keys() - CONTROL == own | looking
 

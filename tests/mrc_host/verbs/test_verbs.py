@@ -109,6 +109,17 @@ def test_immediate_data_completes_at_the_receiver(ends: tuple[End, End]) -> None
     assert done.qpn == b.qp.qpn
 
 
+def test_what_a_nic_can_do_and_what_a_queue_pair_is(ends: tuple[End, End]) -> None:
+    a, b = ends
+    limits = a.context.limits()
+    assert (limits.max_sge, limits.max_inline, limits.mpr_resolution) == (16, 512, 128)
+    assert [port.port for port in a.context.ports()] == list(range(limits.ports))
+    b.qp.post_recv(1, 2)
+    found = b.qp.query()
+    assert (found.state, found.receives, found.remote) == (QpState.RTS, 2, a.qp.address)
+    assert (found.pd, found.send_cq, found.recv_cq) == (b.pd.number, b.cq.number, b.cq.number)
+
+
 def test_a_posted_receive_gives_its_number_to_what_arrives(ends: tuple[End, End]) -> None:
     a, b = ends
     b.qp.post_recv(7, (1 << 64) - 1)
