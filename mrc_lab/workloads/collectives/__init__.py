@@ -3,6 +3,7 @@
 from mrc_lab.workloads.collectives.bfloat16 import Bfloat16
 from mrc_lab.workloads.collectives.communicator import Communicator, TransferCounters
 from mrc_lab.workloads.collectives.hierarchical import HierarchicalCommunicator
+from mrc_lab.workloads.collectives.messages import Messages
 from mrc_lab.workloads.collectives.out_of_band import Exchange, LocalMeeting
 from mrc_lab.workloads.collectives.pacing import PacingSettings
 from mrc_lab.workloads.collectives.reduction import ReduceOp, Reduction, ring_reduce
@@ -17,6 +18,7 @@ __all__ = [
     "Exchange",
     "HierarchicalCommunicator",
     "LocalMeeting",
+    "Messages",
     "PacingSettings",
     "PatternCheck",
     "Peers",

@@ -279,7 +279,7 @@ class Communicator:
         Other ranks' writes that are not acknowledged yet fail too: `drain` on all ranks first, unless it is after an
         error. Closing twice does nothing.
         """
-        self._fail(TransferError("the communicator is closed"))
+        self.fail(TransferError("the communicator is closed"))
         await self.leave()
         self._release()
 
@@ -291,9 +291,9 @@ class Communicator:
                 completion = await self._queue.next()
                 self._ends[completion.qpn].take(completion)
         except (TransferError, MrcError) as failure:
-            self._fail(failure)
+            self.fail(failure)
 
-    def _fail(self, failure: Exception) -> None:
+    def fail(self, failure: Exception) -> None:
         """Whoever waits in this communicator now or later gets the first failure."""
         self._failure = self._failure or failure
         for end in self._ends.values():
@@ -310,10 +310,10 @@ class Communicator:
                     self._pacing.begin()
                 yield
         except Exception as failure:
-            self._fail(failure)
+            self.fail(failure)
             raise
         except BaseException:
-            self._fail(TransferError(f"rank {self.rank} cancelled an operation before its end"))
+            self.fail(TransferError(f"rank {self.rank} cancelled an operation before its end"))
             raise
 
     async def _exchange(self, outgoing: Mapping[int, NDArray[Any]], incoming: Mapping[int, NDArray[Any]]) -> None:

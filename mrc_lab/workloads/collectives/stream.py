@@ -76,7 +76,7 @@ class StreamEnd:
             why = f" ({completion.reason})" if completion.reason else ""
             raise TransferError(f"{self.name}: a write failed: {completion.status.value}{why}")
         if completion.opcode is CompletionOpcode.RECV_WRITE_WITH_IMM:
-            self._immediate(self._index[completion.qpn], completion.imm or 0)
+            self._immediate(self._index[completion.qpn], completion.imm or 0, completion.byte_len)
         else:
             self._acknowledged(self._index[completion.qpn])
         self._wake()
@@ -86,7 +86,7 @@ class StreamEnd:
         self._failure = self._failure or failure
         self._wake()
 
-    def _immediate(self, index: int, imm: int) -> None:
+    def _immediate(self, index: int, imm: int, length: int) -> None:
         raise NotImplementedError
 
     def _acknowledged(self, index: int) -> None:
@@ -161,7 +161,7 @@ class Sender(StreamEnd):
         """Wait until every write is acknowledged."""
         await self._until(lambda: self._arrived >= self._sent)
 
-    def _immediate(self, index: int, imm: int) -> None:
+    def _immediate(self, index: int, imm: int, length: int) -> None:
         self._released += (imm - self._released) & 0xFFFFFFFF
 
     def _acknowledged(self, index: int) -> None:
@@ -177,17 +177,23 @@ class Receiver(StreamEnd):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
-        self._immediates: list[deque[int]] = [deque() for _ in self.pairs]  # of chunks not used yet, in order
+        self._immediates: list[deque[tuple[int, int]]] = [deque() for _ in self.pairs]  # and tails of new chunks
         self._credit_limit = max(1, min(_OPEN_CREDITS, place.settings.immediates))
 
     async def receive(self, length: int) -> Bytes:
         """Wait for the next chunk, which has `length` bytes. They are valid until :meth:`release`.
 
-        Raises `TransferError` when an earlier write of the communicator failed; the stream is then unusable.
+        Raises `TransferError` when an earlier write of the communicator failed, or when the chunk's tail shows that the
+        sender sent another length: the two ranks are not in the same operation. The stream is then unusable.
         """
         arrived = self._immediates[self._pair(self.chunks)]
         await self._until(lambda: bool(arrived))
-        expected = arrived.popleft()
+        expected, tail = arrived.popleft()
+        if tail != min(length, self._settings.tail_bytes):
+            raise TransferError(
+                f"{self.name}: a chunk of {length} bytes was expected, and one of another length arrived; "
+                "all ranks must call the same operations in the same order, with arrays that fit"
+            )
         offset = self._slot(self._here, self.chunks)
         if check(self.chunks, self._region.buffer[offset : offset + length]) != expected:
             self.wrong_chunks += 1
@@ -213,8 +219,8 @@ class Receiver(StreamEnd):
             self._open_credits += 1
             self.pairs[0].post_send([self._write(0, _CREDIT_BYTES, 0, self._granted & 0xFFFFFFFF)])
 
-    def _immediate(self, index: int, imm: int) -> None:
-        self._immediates[index].append(imm)
+    def _immediate(self, index: int, imm: int, length: int) -> None:
+        self._immediates[index].append((imm, length))
 
     def _acknowledged(self, index: int) -> None:
         self._open_credits -= 1

@@ -77,6 +77,9 @@ class FakeQueue:
             await self.wake.wait()
         return self.entries.popleft()
 
+    def close(self) -> None:
+        """Nothing looks at it any more."""
+
 
 @dataclass
 class _Write:
@@ -208,6 +211,9 @@ class FakeDevice:
 
     def alloc_pd(self) -> FakeDevice:
         return self
+
+    def close(self) -> None:
+        """As a protection domain; what is in it ends with its loop."""
 
     def create_cq(self, capacity: int) -> FakeQueue:
         return FakeQueue(capacity)

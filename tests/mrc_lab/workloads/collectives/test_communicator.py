@@ -362,6 +362,20 @@ def test_an_operation_cancelled_half_way_ends_its_communicator_and_no_other():
     run(main())
 
 
+@pytest.mark.parametrize("sizes", [(160, 159), (159, 160), (300, 30)])
+def test_ranks_whose_chunks_end_in_different_tails_get_an_error(sizes):
+    async def main():
+        network = FakeNetwork(26)
+        ranks = await join([network.device(n) for n in range(2)], peers=Peers.RING)
+        arrays = [np.ones(size, np.uint8) for size in sizes]
+        calls = [asyncio.wait_for(r.all_reduce(a), 5) for r, a in zip(ranks, arrays, strict=True)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        failures = [outcome for outcome in outcomes if isinstance(outcome, TransferError)]
+        assert any("another length arrived; all ranks must call the same operations" in str(each) for each in failures)
+
+    run(main())
+
+
 def test_a_call_that_is_refused_leaves_the_communicator_as_it_was():
     async def main():
         network = FakeNetwork(24)
