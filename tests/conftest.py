@@ -6,7 +6,7 @@ them that SIGINT is ignored.
 
 import signal
 
-pytest_plugins = ["tests.budget", "tests.hypothesis_profiles"]
+pytest_plugins = ["tests.budget", "tests.either_transport", "tests.hypothesis_profiles"]
 
 
 def pytest_configure() -> None:
