@@ -150,6 +150,9 @@ class TransportSettings:
     * `plane_skew_limit`: how many data packets of 4096 bytes (or as many bytes in shorter ones) a plane may be ahead of
       the slowest usable plane, on one queue pair.
 
+    * `path_selection`: a path selection of a plugin, or "": paths take turns.
+    * `plugins`: plugin files that an agent runs before it creates the NIC (docs/extending.md).
+
     Loss and timeouts:
 
     * `reorder_fraction` (percent of a smoothed RTT): minimum reorder window. A packet is lost once one sent later on
@@ -211,6 +214,8 @@ class TransportSettings:
     send_queue_depth: int = 1024
     packet_lifetime: int = 1_000_000_000
     spraying: str = "reactive"
+    path_selection: str = ""
+    plugins: tuple[str, ...] = ()
     backup_share: int = 8
     ev_min_active: int = 1
     probe_interval: int = 20_000_000

@@ -17,6 +17,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mrc_host import plugins
 from mrc_host.config import EvFormat, NicConfig
 from mrc_host.errors import (
     InvalidArgumentError,
@@ -89,12 +90,16 @@ class Nic:
         if not ports or ports != list(range(len(ports))):
             raise InvalidArgumentError("The ports of a NIC must be those of planes 0, 1, 2 ... in this order.")
         check_format(config)
-        known = {**algorithms.ALGORITHMS, **(congestion or {})}
+        known = {**algorithms.ALGORITHMS, **plugins.CONGESTION_CONTROLS, **(congestion or {})}
         for mrc in (True, False):
             algorithms.check(known, QpAttributes(), config.settings.transport, mrc)
+        if config.settings.transport.path_selection:
+            plugins.make_path_selection(config.settings.transport.path_selection)  # or refuse it now
         self._config = config
         self._rng = random.Random(seed)
-        self._context = NicContext(config, self._rng, random.Random(f"first PSNs {seed} {incarnation}"), known)
+        self._context = NicContext(
+            config, self._rng, random.Random(f"first PSNs {seed} {incarnation}"), known, plugins.make_path_selection
+        )
         self._scheduler = self._context.scheduler
         self._pauses = None if config.pause is None else Pauses(config, config.pause, self._scheduler)
         self._peers = {d.address: Peer(self._context, d) for d in config.destinations}
@@ -122,8 +127,8 @@ class Nic:
     def receive(self, port: int, frame: bytes | bytearray | memoryview, now: int) -> None:
         """Take one Ethernet frame (without FCS) that arrived on `port`.
 
-        Never raises because of the frame: what is malformed or not for this NIC is dropped and counted. The frame is
-        not kept after the call, so its buffer may be reused.
+        Never raises because of the frame: what is malformed or not for this NIC is dropped and counted. Only what a
+        plugin raises gets through. The frame is not kept after the call, so its buffer may be reused.
         """
         self._context.now = now
         scheduler = self._scheduler
@@ -134,10 +139,11 @@ class Nic:
         stats.rx_bytes += len(frame)
         try:
             drop = self._demux.receive(port, memoryview(frame) if isinstance(frame, bytearray) else frame, now)
-        except (struct.error, IndexError):
-            drop = Drop.MALFORMED
-        except Exception:  # a bug here, but no packet may stop the NIC with it
-            drop = Drop.INTERNAL_ERROR
+        except Exception as error:
+            if plugins.is_from_plugin(error):  # a bug of the user's, who wants to know
+                raise
+            # otherwise a bug here, but no packet may stop the NIC with it
+            drop = Drop.MALFORMED if isinstance(error, (struct.error, IndexError)) else Drop.INTERNAL_ERROR
         if drop is not None:
             self._drops[drop] += 1
             if self._trace is not None:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mrc_host import plugins
 from mrc_host.config import TransportSettings
 from mrc_host.nic import Nic
 from mrc_host.transport.algorithms import Algorithm
@@ -85,6 +86,8 @@ class SimulatedWorld:
             fabric = with_headroom(fabric, delay, hardware.longest_link)
         self._queues = queues or default_queues(fabric)
         self._congestion = congestion
+        for plugin in (transport or fabric.settings.transport).plugins:
+            plugins.load(plugin)
         self.hardware = hardware
         frames = self._queues.max_packets or self._queues.buffer_packets
         self.timing: FabricTiming = timing(fabric, delay, frames, hardware)

@@ -22,6 +22,7 @@ from dataclasses import replace
 from mrc_common.open_files import raise_limit
 from mrc_common.privileges import PrivilegeError, drop
 from mrc_common.unix_sockets import DEFAULT_GROUP, SocketError, group_id
+from mrc_host import plugins
 from mrc_host.agent.config_file import load_config
 from mrc_host.agent.connection import control_socket
 from mrc_host.agent.server import AgentServer
@@ -65,6 +66,8 @@ def run(options: argparse.Namespace) -> None:
         stack.callback(loop.close)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: loop.stop())
+        for plugin in config.settings.transport.plugins:
+            plugins.load(plugin)
         nic = Nic(config, seed=seed, incarnation=time.time_ns())
         sockets = PacketSockets()
         stack.callback(sockets.close)
@@ -109,6 +112,8 @@ def _configured(config: NicConfig, options: argparse.Namespace) -> NicConfig:
         "rc_congestion": options.rc_congestion,
         "base_rtt": None if options.base_rtt_us is None else options.base_rtt_us * 1000,
         "spraying": options.spraying,
+        "path_selection": options.path_selection,
+        "plugins": tuple(map(str, options.plugin)) or None,
     }
     settings = config.settings
     transport = replace(settings.transport, **{name: value for name, value in given.items() if value is not None})
@@ -165,5 +170,13 @@ def _parser() -> argparse.ArgumentParser:
     transport.add_argument("--rc-congestion", metavar="NAME", help="congestion control of RC: dcqcn, fixed or none")
     transport.add_argument("--base-rtt-us", type=int, metavar="US", help="unloaded round-trip time, needed by NSCC")
     transport.add_argument("--spraying", choices=SPRAYING, help="whether paths react to marks and losses")
+    transport.add_argument("--path-selection", metavar="NAME", help="path selection of a plugin")
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="Python file with congestion controls or path selections, run as the user who starts the agent",
+    )
     parser.add_argument("--ready-fd", type=int, metavar="FD", help="write the ready line to this descriptor")
     return parser

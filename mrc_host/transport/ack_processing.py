@@ -187,6 +187,7 @@ class AckProcessing:
         paths, timer, trip = self._paths, self._timer, self._round_trips[record.plane]
         self._stats.round_trip(rtt)
         paths.measured(record.index, rtt)
+        paths.answered(record.index, rtt, sack.mark != control.MARK_NONE)
         if not trip.smoothed or trip.doubtful:
             self._owner.arm(now + 2 * rtt + timer.min_pto)
         trip.sample(rtt, timer.delayed_by_silence(answered_at, now), now)

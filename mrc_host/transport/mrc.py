@@ -97,6 +97,7 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
             listener=self,
             universe=universe,
             oblivious=settings.spraying == "oblivious",
+            selection=nic.new_path_selection(),
         )
         self.requester = Requester(self, self.connection(), peer, paths, self.sends, first_psn)
         for index in peer.denied:

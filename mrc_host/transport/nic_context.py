@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from mrc_host.config import NicConfig
 from mrc_host.transport.algorithms import ALGORITHMS, Algorithm
 from mrc_host.transport.memory import MemoryTable
+from mrc_host.transport.path_selection import PathSelection
 from mrc_host.transport.scheduler import Scheduler
 from mrc_host.transport.trace import Tracer
 from mrc_host.values import AsyncEvent, CcProfile, EvProfile
@@ -23,6 +24,7 @@ class NicContext:
 
     __slots__ = (
         "_events",
+        "_make_path_selection",
         "_next_probe",
         "algorithms",
         "cc_profiles",
@@ -50,12 +52,14 @@ class NicContext:
         rng: random.Random,
         psn_rng: random.Random,
         algorithms: Mapping[str, Algorithm] = ALGORITHMS,
+        make_path_selection: Callable[[str], PathSelection] | None = None,
     ) -> None:
         self.config = config
         self.settings = config.settings
         self.transport = config.settings.transport
         self.srv6 = config.settings.ev_format.routed  # MRC packets have an outer header with a uSID list
         self.algorithms = dict(algorithms)  # congestion controls by name
+        self._make_path_selection = make_path_selection
         self.cc_profiles: dict[str, CcProfile] = {}  # those of them that the controller created
         self.ev_profiles: dict[int, EvProfile] = {}
         self.rng = rng
@@ -71,6 +75,13 @@ class NicContext:
         self._next_probe = 0
         self.now = 0  # time of the input being handled
         self.trace: Tracer | None = None
+
+    def new_path_selection(self) -> PathSelection | None:
+        """For one queue pair, of the name in the settings; None where paths take turns."""
+        name = self.transport.path_selection
+        if not name or self._make_path_selection is None:
+            return None
+        return self._make_path_selection(name)
 
     def emit(self, event: AsyncEvent) -> None:
         """Queue an event for the application; the oldest is dropped when too many are queued."""

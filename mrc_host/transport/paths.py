@@ -31,6 +31,7 @@ from typing import Final
 
 from mypy_extensions import trait
 
+from mrc_host.transport.path_selection import PathSelection
 from mrc_host.transport.path_weights import PathWeights
 from mrc_host.values import PathReason, PathState
 
@@ -79,6 +80,7 @@ class PathSet:
         "_plane_of",
         "_resort",
         "_rng",
+        "_selection",
         "_state",
         "_target",
         "good_planes",
@@ -106,11 +108,13 @@ class PathSet:
         listener: PathListener,
         universe: Sequence[int] | None = None,
         oblivious: bool = False,
+        selection: PathSelection | None = None,
     ) -> None:
         """`plane_of[i]` is the plane of path i; `universe` lists the paths that may be used (None: all).
 
         The other arguments are described with QpAttributes and TransportSettings. With `oblivious` nothing that happens
-        on a path changes its state, so there are no backups either; a controller can still deny it.
+        on a path changes its state, so there are no backups either; a controller can still deny it. `selection`
+        chooses among usable paths for new packets.
         """
         count = max(plane_of, default=0) + 1
         members: list[list[int]] = [[] for _ in range(count)]
@@ -143,6 +147,7 @@ class PathSet:
         self.trial: dict[int, int] = {}  # paths not yet known to work -> packets that they may still carry
         self.weights = PathWeights(count)
         self._oblivious = oblivious
+        self._selection = selection
         # counters by path, for PathCounters
         empty = bytes(8 * len(plane_of))
         self.sent, self.lost = array("q", empty), array("q", empty)
@@ -156,6 +161,11 @@ class PathSet:
         """Path for the next packet on `plane`, not `avoid` if there is another; -1 when the plane has none."""
         ring = self._active[plane]
         state = self._state
+        if self._selection is not None and avoid < 0:
+            chosen = self._selection.choose(plane, ring)
+            if 0 <= chosen < len(state) and state[chosen] < BAD and self._plane_of[chosen] == plane:
+                self.sent[chosen] += 1
+                return chosen
         count = len(ring)
         at = self._cursor[plane]
         unskipped = False
@@ -248,6 +258,8 @@ class PathSet:
         """ECN mark or trim: skip the path for about a rotation."""
         if reason is PathReason.TRIMMED:
             self.trimmed[index] += 1
+            if self._selection is not None:
+                self._selection.on_trim(index)
         else:
             self.marked[index] += 1
         if self._state[index] == GOOD and not self._oblivious:
@@ -269,9 +281,16 @@ class PathSet:
         self.round_trip_before[index] = self.round_trip[index]
         self.round_trip[index] = rtt
 
+    def answered(self, index: int, rtt: int, marked: bool) -> None:
+        """A SACK answered a packet of this path for the first time: let the selection know."""
+        if self._selection is not None:
+            self._selection.on_ack(index, rtt, marked)
+
     def count_lost(self, index: int, psn: int, sent: int, why: str) -> None:
         """A packet on path `index` was declared lost; this alone does not change the path's state."""
         self.lost[index] += 1
+        if self._selection is not None:
+            self._selection.on_loss(index)
         self._listener.packet_lost(index, psn, sent, why)
 
     def retire(self, index: int, reason: PathReason, first_loss: int | None, now: int, alive: bool = False) -> bool:
@@ -341,6 +360,8 @@ class PathSet:
     def _leave(self, index: int) -> None:
         """A path became unusable: replace it by a backup of its own plane, or remove it from the ring."""
         self.weights.forget(index)
+        if self._selection is not None:
+            self._selection.on_unusable(index)
         plane = self._plane_of[index]
         ring, backups, state = self._active[plane], self._backups[plane], self._state
         if index not in ring:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,9 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=Tru
 @click.option(
     "--listen", "address", default="", help="host:port on which the controller also listens, for 'mrc fault'."
 )
+@click.option("--plugin", "plugin", multiple=True, metavar="FILE", help="Python file that agents run; may be repeated.")
+@click.option("--congestion", metavar="NAME", help="Congestion control of MRC on all hosts, perhaps a plugin's.")
+@click.option("--path-selection", metavar="NAME", help="Path selection of MRC on all hosts, a plugin's.")
 @click.option("--token-file", type=_FILE, help="File with the token that clients must present.")
 @click.option("--tls-cert", type=_FILE, help="File with the certificate (PEM) for --listen.")
 @click.option("--tls-key", type=_FILE, help="File with the private key (PEM) for --listen.")
@@ -44,6 +48,9 @@ def up(
     switch: str,
     management_network: bool,
     restart: bool,
+    plugin: tuple[str, ...],
+    congestion: str | None,
+    path_selection: str | None,
     address: str,
     token_file: Path | None,
     tls_cert: Path | None,
@@ -60,6 +67,9 @@ def up(
 
     Prompts and 'mrc fault watch' report crashed processes, and 'mrc doctor' lists them. With --restart they are
     restarted: no table entry and no queue pair is lost, except those of a crashed agent.
+
+    A --plugin is run by the agents of the hosts, which start as root: name only files that you trust
+    (docs/extending.md).
 
     With --show the fabric is only drawn, as text or into an SVG file; this needs no root.
     """
@@ -82,8 +92,24 @@ def up(
         Listening(None, address, token_file, tls_cert, tls_key).check()
         more += ["--listen", address] if address else []
     requirements.check(switch=switch)
-    took = bring_up(wanted, switch, more, restart=restart, management_network=management_network)
+    nics = nic_settings(plugin, congestion, path_selection)
+    took = bring_up(wanted, switch, more, restart=restart, management_network=management_network, nic_settings=nics)
     click.echo(came_up(wanted, took["total_s"]))
+
+
+def nic_settings(plugins: Sequence[str], congestion: str | None, path_selection: str | None) -> dict[str, Any]:
+    """Transport settings of NICs for these options; MrcError for a plugin or a name that is wrong."""
+    from mrc_host import plugins as loader
+    from mrc_host.transport import algorithms
+
+    given: dict[str, Any] = {"plugins": [loader.load(plugin) for plugin in plugins]} if plugins else {}
+    if congestion is not None:
+        algorithms.find({**algorithms.ALGORITHMS, **loader.CONGESTION_CONTROLS}, congestion, True)
+        given["congestion"] = congestion
+    if path_selection is not None:
+        loader.make_path_selection(path_selection)
+        given["path_selection"] = path_selection
+    return given
 
 
 def the_fabric_after_show(fabric: str | None, word: str) -> str:

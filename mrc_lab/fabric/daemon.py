@@ -14,7 +14,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -45,17 +46,24 @@ def bring_up(
     *,
     restart: bool = False,
     management_network: bool = True,
+    nic_settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Bring `fabric` up in the background; returns seconds by phase, ``total_s`` being the whole.
 
     `controller` are further words of the controller's command line. With `restart`, crashed processes are restarted.
-    Without `management_network` the hosts reach each other through the fabric alone.
+    Without `management_network` the hosts reach each other through the fabric alone. `nic_settings` are fields of
+    `mrc_host.config.TransportSettings`, as JSON has them.
 
     Raises ExperimentError if it does not come up; then nothing is left of it.
     """
     with children.popen(
         children.python(
-            _MODULE, switch, "restart" if restart else "", "management" if management_network else "", *controller
+            _MODULE,
+            switch,
+            "restart" if restart else "",
+            "management" if management_network else "",
+            json.dumps(dict(nic_settings or {})),
+            *controller,
         ),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -113,15 +121,15 @@ def _is_daemon(pid: int) -> bool:
     return _MODULE.encode() in words or words == [b""]
 
 
-def main(switch: str, restart: str, management: str, *controller: str) -> int:
+def main(switch: str, restart: str, management: str, nic_settings: str, *controller: str) -> int:
     """Own a fabric, which standard input describes, until SIGTERM; with a word for `restart`, keep it alive.
 
-    With a word for `management` it has a management network.
+    With a word for `management` it has a management network. `nic_settings` is what :func:`bring_up` was given.
     """
     from mrc_lab.fabric.emulation import running
 
     try:
-        fabric = loader.load_text(sys.stdin.read())
+        fabric = with_nic_settings(loader.load_text(sys.stdin.read()), json.loads(nic_settings))
         with running(fabric, switch=switch, controller=controller, management_network=bool(management)) as world:
             print(json.dumps(world.bring_up), flush=True)
             _detach(world.emulation.run.log_file("owner"))
@@ -131,6 +139,13 @@ def main(switch: str, restart: str, management: str, *controller: str) -> int:
     except (EmulationError, FabricError, OSError) as error:
         print(json.dumps({"error": str(error)}))
     return 1
+
+
+def with_nic_settings(fabric: Fabric, given: Mapping[str, Any]) -> Fabric:
+    """The fabric with other transport settings of its NICs."""
+    settings = fabric.settings
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return replace(fabric, settings=replace(settings, transport=replace(settings.transport, **values)))
 
 
 def _watch(world: EmulatedWorld, restart: bool) -> None:

@@ -173,8 +173,10 @@ def describe_tenant(tenant: Tenant) -> str:
         sizes = " + ".join(map(str, load.gradients))
         work = f"training, {load.steps} steps of {show_time(load.compute)} computing and {sizes} bytes of gradients"
     elif isinstance(load, Replayed):
-        schedule = load.file.schedule
-        work = f"{load.name} replay of {load.file.path}: {schedule.ranks} ranks, {len(schedule.operations)} operations"
+        schedule = load.source.schedule
+        work = (
+            f"{load.name} replay of {load.source.path}: {schedule.ranks} ranks, {len(schedule.operations)} operations"
+        )
     else:
         name = load.name.replace("_", " ")
         work = f"{name.capitalize()}: writes of {load.message} bytes, {load.outstanding} under way on a queue pair"

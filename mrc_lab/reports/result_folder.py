@@ -69,7 +69,7 @@ def write_result(
         if Path(file.path).name == file.path and not (folder / file.path).exists():  # where the copy looks for it
             write_text(folder / file.path, dump_text(file.fabric))
     for schedule in {
-        tenant.workload.file
+        tenant.workload.source
         for case in experiment.cases
         for tenant in case.tenants
         if isinstance(tenant.workload, Replayed)

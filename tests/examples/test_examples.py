@@ -36,6 +36,7 @@ def test_every_example_has_a_test() -> None:
     assert {path.name for path in FOLDER.glob("*.py")} == {
         "__init__.py",
         "congestion_control.py",
+        "plugins.py",
         "sweep.py",
         "write.py",
     }
@@ -115,3 +116,11 @@ def test_a_goal_file_runs_to_its_end_although_a_link_is_down(tmp_path: Path) -> 
     healthy, cut = (result.summary["cases"][name] for name in ("healthy", "cut"))
     assert healthy["checked_bytes"] == cut["checked_bytes"] == 4 * 6 * (1 << 18)
     assert healthy["packets"]["lost"] == 0 < cut["packets"]["lost"]
+
+
+def test_each_plugin_of_the_example_makes_a_difference(tmp_path: Path) -> None:
+    result = run_and_report(load_file(FOLDER / "plugins_run.yaml"), "sim", 1, tmp_path)
+    assert result.summary["verdict"] == "pass"
+    cases = result.summary["cases"]
+    assert len({case["completion_time_ns"]["max"] for case in cases.values()}) == 3
+    assert {case["checked_bytes"] for case in cases.values()} == {2 * 7 * 4 * (256 << 10)}

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from mrc_common import units
+from mrc_host import plugins
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport import algorithms
 from mrc_lab.errors import FileError
@@ -94,7 +95,7 @@ def _check_tenant(case: Case, tenant: Tenant, fabric: Fabric, place: Value, tran
     """FileError for anything that a tenant cannot do on this fabric, or with its transport."""
     part = tenant.transport
     if isinstance(tenant.workload, Replayed):
-        pairs = 2 * part.qps * len(channel_sizes(tenant.workload.file.schedule))
+        pairs = 2 * part.qps * len(channel_sizes(tenant.workload.source.schedule))
         if pairs > MAX_QUEUE_PAIRS:
             raise place.error(f"needs {pairs} queue pairs, but {MAX_QUEUE_PAIRS} are the most: use fewer ranks or qps")
     try:
@@ -138,7 +139,7 @@ def _check_congestion(part: TransportPart, place: Value) -> None:
     where = _at(place, "congestion")
     name = part.congestion or ""
     try:
-        algorithm = algorithms.find(algorithms.ALGORITHMS, name, part.type == "mrc")
+        algorithm = algorithms.find({**algorithms.ALGORITHMS, **plugins.CONGESTION_CONTROLS}, name, part.type == "mrc")
     except InvalidArgumentError as error:
         raise where.error(str(error)) from None
     if algorithm.shared and part.window is not None:
@@ -183,7 +184,7 @@ def _memory(tenant: Tenant, fabric: Fabric) -> int:
     """Bytes of the buffers that a run needs: each flow has two; each rank of a collective, and what is compared."""
     workload = tenant.workload
     if isinstance(workload, Replayed):
-        return memory_bytes(workload.file.schedule, message_slots(workload, tenant.transport))
+        return memory_bytes(workload.source.schedule, message_slots(workload, tenant.transport))
     if isinstance(workload, Ranks):
         size = sum(workload.gradients) if isinstance(workload, Training) else workload.bytes
         return 5 * size * len(select_hosts(workload.hosts, fabric))
@@ -246,9 +247,9 @@ def _check_ranks(workload: Collective | Training, fabric: Fabric) -> None:
 
 
 def _check_replay(workload: Replayed, fabric: Fabric) -> None:
-    hosts, ranks = select_hosts(workload.hosts, fabric), workload.file.schedule.ranks
+    hosts, ranks = select_hosts(workload.hosts, fabric), workload.source.schedule.ranks
     if len(hosts) < ranks:
-        raise ValueError(f"{workload.file.path} has {ranks} ranks, but {len(hosts)} hosts take part: one a rank")
+        raise ValueError(f"{workload.source.path} has {ranks} ranks, but {len(hosts)} hosts take part: one a rank")
 
 
 def message_slots(workload: Replayed, transport: TransportPart) -> int:

@@ -17,8 +17,9 @@ import yaml
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files import checks
 from mrc_lab.experiments.files.document import MAX_BYTES, Value, overlay, parse, without
-from mrc_lab.experiments.files.field_types import Section
+from mrc_lab.experiments.files.field_types import ListOf, Section
 from mrc_lab.experiments.files.model import ONLY, Case, CasePart, Experiment, FilePart, Tenant, TransportPart
+from mrc_lab.experiments.files.plugin_file import PluginFile
 from mrc_lab.experiments.files.published import resolve_published
 from mrc_lab.experiments.files.short_forms import write_out
 from mrc_lab.experiments.files.sizes import named_sizes, with_size
@@ -128,7 +129,12 @@ def _named(parts: Iterable[Value], what: str) -> dict[str, Value]:
 
 
 def _case(name: str, document: Value) -> Case:
+    if "plugins" in document.items():
+        ListOf(PluginFile(), alone=True).read(document.items()["plugins"])  # before what names something of theirs
     part: CasePart = Section(CasePart).read(document)
+    if part.plugins:  # settings of NICs, so that agents run them too
+        settings = (*part.transport.settings, ("plugins", part.plugins))
+        part = replace(part, transport=replace(part.transport, settings=settings))
     tenants = tuple(_tenants(part, document))
     case = Case(
         name, part.fabric, tenants, part.duration, part.transport, part.faults, part.measure, timing=part.timing

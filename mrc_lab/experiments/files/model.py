@@ -39,6 +39,7 @@ from mrc_lab.experiments.files.field_types import (
     key,
     override_schema,
 )
+from mrc_lab.experiments.files.plugin_file import PluginFile
 from mrc_lab.experiments.files.sizes import SizePoint
 from mrc_lab.experiments.files.tenants import TenantEntry, TenantPart
 from mrc_lab.experiments.files.timing import TimingProfile
@@ -127,6 +128,7 @@ class TransportPart:
         Text(), "congestion control: nscc, fixed or none; with rc dcqcn, fixed or none", default=None
     )
     spraying: str | None = key(Text(SPRAYING), "whether marks, trims and losses change the paths in use", default=None)
+    path_selection: str | None = key(Text(), "mrc: a path selection of a plugin", default=None)
     ev_choice: str = key(
         Text(("random", "coordinated")),
         "mrc: active paths at random, or such that the queue pairs of a rack share uplinks evenly",
@@ -142,7 +144,7 @@ class TransportPart:
         SomeFields(
             TransportSettings,
             TIMERS,
-            without=("congestion", "rc_congestion", "spraying"),
+            without=("congestion", "rc_congestion", "spraying", "path_selection", "plugins"),
             parts=(("nscc", _NSCC), ("dcqcn", _DCQCN)),
             old=renamed_keys.SETTINGS,
         ),
@@ -338,6 +340,11 @@ class CasePart:
     )
     duration: int = key(a_time(1), "how long the run lasts; for a collective, at most")
     transport: TransportPart = key(Section(TransportPart), "the transport", default=TransportPart())
+    plugins: tuple[str, ...] = key(
+        ListOf(PluginFile(), alone=True),
+        "Python files with congestion controls, path selections or workloads of your own, beside this file",
+        default=(),
+    )
     faults: tuple[PlannedFault, ...] = key(ListOf(FaultKinds()), "what breaks, and when", default=())
     timing: HardwareTiming = key(
         TimingProfile(), "what hosts, NICs and switches take (in simulation; docs/timing.md)", default=IDEAL

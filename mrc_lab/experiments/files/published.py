@@ -60,7 +60,7 @@ def _size(case: Case, load: Workload, ranks: int | None) -> int:
     if isinstance(load, Training):
         return sum(load.gradients)
     if isinstance(load, Replayed):
-        return load.file.schedule.sent_bytes()
+        return load.source.schedule.sent_bytes()
     if not isinstance(load, Collective):
         return load.message
     if ranks is None:

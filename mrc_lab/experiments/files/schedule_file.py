@@ -9,10 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
+from mrc_common import units
+from mrc_host import plugins
 from mrc_lab.errors import ExperimentError, FileError
 from mrc_lab.experiments.files.document import Value
 from mrc_lab.experiments.files.field_types import FieldType, JsonSchema, Text
-from mrc_lab.workloads.schedules.schedule import Schedule, check
+from mrc_lab.workloads.schedules.schedule import Schedule, check, from_operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,47 @@ class ScheduleFile(FieldType):
     def schema(self) -> JsonSchema:
         """A text."""
         return Text().schema()
+
+
+@dataclass(frozen=True)
+class OwnSchedule(FieldType):
+    """The schedule that a workload of a plugin returns: its name, or a mapping with name and arguments."""
+
+    def read(self, value: Value) -> ScheduleFromFile:
+        """Call the plugin's function; FileError when it does not exist, raises, or returns no schedule."""
+        arguments: dict[str, int | str] = {}
+        if isinstance(value.node, yaml.MappingNode):
+            members = value.items()
+            if "name" not in members:
+                raise value.error("name is missing: that of a plugin's workload")
+            name = members.pop("name").text().strip()
+            arguments = {argument: _number_or_text(member.text().strip()) for argument, member in members.items()}
+        else:
+            name = value.text().strip()
+        if name not in plugins.WORKLOADS:
+            known = ", ".join(plugins.WORKLOADS) or "none: name a file under plugins"
+            raise value.error(f"no plugin has a workload {name}; there is {known}")
+        try:
+            schedule = from_operations(name, plugins.WORKLOADS[name](**arguments))
+            check(schedule)
+        except FileError as error:
+            raise value.error(str(error)) from None
+        except Exception as error:
+            raise value.error(plugins.failure(error) or f"{name}: {type(error).__name__}: {error}") from error
+        return ScheduleFromFile(name, schedule, ())
+
+    def schema(self) -> JsonSchema:
+        """A text, or an object."""
+        named = {"type": "object", "properties": {"name": Text().schema()}, "required": ["name"]}
+        return {"oneOf": [Text().schema(), named]}
+
+
+def _number_or_text(text: str) -> int | str:
+    """A whole number or a size (64K) as int, anything else as it is."""
+    try:
+        return int(units.SIZE.parse(text))
+    except ValueError:
+        return text
 
 
 @functools.lru_cache(maxsize=4)  # the cases of a file mostly share one

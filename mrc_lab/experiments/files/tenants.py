@@ -25,7 +25,7 @@ from mrc_lab.experiments.files.field_types import (
     override_schema,
 )
 
-OF_NICS = ("spraying", "settings")
+OF_NICS = ("spraying", "path_selection", "settings")
 _NAME = re.compile(r"(?!\d+$)[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 
 

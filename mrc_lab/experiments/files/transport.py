@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from mrc_host import plugins
 from mrc_host.config import TransportSettings
 from mrc_host.transport import algorithms
 from mrc_host.transport.qp import check_attributes
@@ -24,6 +25,8 @@ def settings_given(part: TransportPart) -> dict[str, Any]:
         given["congestion" if part.type == "mrc" else "rc_congestion"] = part.congestion
     if part.spraying is not None:
         given["spraying"] = part.spraying
+    if part.path_selection is not None:
+        given["path_selection"] = part.path_selection
     return given
 
 
@@ -58,6 +61,10 @@ def fitted_settings(
 def check_transport(tenant: Tenant, nics: TransportPart, fabric_part: FabricPart, fabric: Fabric) -> None:
     """InvalidArgumentError for what a NIC would refuse of a tenant; `nics` has the settings of NICs."""
     settings = fitted_settings(nics, fabric, fabric_part.delay)
+    if settings.path_selection:
+        plugins.make_path_selection(settings.path_selection)
     attributes = replace(QpAttributes(), **attributes_given(tenant))
     check_attributes(attributes, fabric.mtu)
-    algorithms.check(algorithms.ALGORITHMS, attributes, settings, tenant.transport.type == "mrc")
+    algorithms.check(
+        {**algorithms.ALGORITHMS, **plugins.CONGESTION_CONTROLS}, attributes, settings, tenant.transport.type == "mrc"
+    )

@@ -28,7 +28,7 @@ from mrc_lab.experiments.files.field_types import (
     a_time,
     key,
 )
-from mrc_lab.experiments.files.schedule_file import ScheduleFile, ScheduleFromFile
+from mrc_lab.experiments.files.schedule_file import OwnSchedule, ScheduleFile, ScheduleFromFile
 from mrc_lab.workloads.schedules.goal import read_goal
 
 MAX_MESSAGE = 1 << 30
@@ -177,12 +177,16 @@ class Training(Ranks):
 class Replayed:
     """What all workloads have that replay what an application does: rank 0 on the first host, and so on."""
 
-    file: ScheduleFromFile
     hosts: tuple[str, ...] = key(ListOf(Text(), 1, alone=True), "hosts that take part, or patterns", default=("*",))
     start: int = key(a_time(), "when the workload begins", default=0)
     outstanding: int = key(
         Integer(1, 1024), "messages under way from one rank to another; the others wait for a slot", default=4
     )
+
+    @property
+    def source(self) -> ScheduleFromFile:
+        """The schedule, and where it is from."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,8 +198,28 @@ class GoalReplay(Replayed):
         ScheduleFile(read_goal), "a GOAL file in text form (LogGOPSim, Schedgen, ATLAHS), beside this file"
     )
 
+    @property
+    def source(self) -> ScheduleFromFile:
+        """The file."""
+        return self.file
 
-Workload = WriteBw | Permutation | Incast | Collective | Training | GoalReplay
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnReplay(Replayed):
+    """The ranks do what a function of a plugin says."""
+
+    name: ClassVar[str] = "own"
+    schedule: ScheduleFromFile = key(
+        OwnSchedule(), "name of a plugin's workload, or a mapping with its name and the arguments of its function"
+    )
+
+    @property
+    def source(self) -> ScheduleFromFile:
+        """What the function has returned."""
+        return self.schedule
+
+
+Workload = WriteBw | Permutation | Incast | Collective | Training | GoalReplay | OwnReplay
 KINDS: Mapping[str, type[Any]] = {
-    cls.name: cls for cls in (WriteBw, Permutation, Incast, Collective, Training, GoalReplay)
+    cls.name: cls for cls in (WriteBw, Permutation, Incast, Collective, Training, GoalReplay, OwnReplay)
 }

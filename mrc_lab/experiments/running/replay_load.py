@@ -28,7 +28,7 @@ class ReplayLoad:
         load = tenant.workload
         assert isinstance(load, Replayed)
         self._backend = backend
-        self._schedule = load.file.schedule
+        self._schedule = load.source.schedule
         self._hosts = select_hosts(load.hosts, backend.fabric)[: self._schedule.ranks]
         self._attributes = queue_pair_attributes(tenant, backend)
         slots = message_slots(load, tenant.transport)

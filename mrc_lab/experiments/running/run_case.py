@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mrc_host import plugins
 from mrc_host.errors import MrcError
 from mrc_host.values import PathEvent, PathState, PortEvent, QpEvent
 from mrc_host.verbs.context import Context
@@ -99,8 +100,17 @@ class _Running:
 
 
 def run_case(case: Case, backend: Backend, seed: int) -> Recording:
-    """Run `case` and return what was recorded. Raises ExperimentError, MrcError or SimulationError."""
-    return backend.run(_CaseRun(case, backend, seed).job())
+    """Run `case` and return what was recorded.
+
+    Raises ExperimentError, also with the traceback where a plugin raises, MrcError or SimulationError.
+    """
+    try:
+        return backend.run(_CaseRun(case, backend, seed).job())
+    except Exception as error:
+        failed = None if isinstance(error, ExperimentError) else plugins.failure(error)
+        if failed is None:
+            raise
+        raise ExperimentError(failed) from error
 
 
 class _CaseRun:
@@ -192,8 +202,11 @@ class _CaseRun:
                 await _until(work, (edge - self._backend.now()) / _SECOND)
             await self._sample()
         self._over = True
-        if work.done() and work.exception() is not None:
-            self._errors.append(str(work.exception()))
+        error = work.exception() if work.done() else None
+        if error is not None and (failed := plugins.failure(error)):
+            raise ExperimentError(failed) from error
+        if error is not None:
+            self._errors.append(str(error))
 
     async def _everybody(self) -> None:
         await asyncio.gather(*(self._work(running) for running in self._running))

@@ -24,10 +24,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mrc_lab.errors import FileError
-from mrc_lab.workloads.schedules.schedule import ANY, MAX_OPERATIONS, MAX_RANKS, MAX_TIME, Kind, Operation, Schedule
+from mrc_lab.workloads.schedules.schedule import (
+    ANY,
+    MAX_OPERATIONS,
+    MAX_RANKS,
+    MAX_SIZE,
+    MAX_TIME,
+    Kind,
+    Operation,
+    Schedule,
+)
 
 MAX_FILE = 64 << 20  # bytes
-MAX_SIZE = 1 << 30  # bytes of one message
 _MAX_LINE = 1024
 _MAX_TAG = (1 << 32) - 2  # the next is what txt2bin writes for any
 _LABEL = r"[A-Za-z][A-Za-z0-9_]*"

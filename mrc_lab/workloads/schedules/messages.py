@@ -202,7 +202,7 @@ class Messages:
         try:
             while True:
                 self._take(await queue.next())
-        except (MrcError, TransferError) as error:
+        except Exception as error:  # of any kind: nobody else would take completions
             self._fail(error)
 
     def _take(self, completion: Completion) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import enum
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mrc_lab.errors import FileError
@@ -23,6 +23,7 @@ ANY = -1  # as the source of a receive or as a tag: any
 MAX_OPERATIONS = 500_000
 MAX_RANKS = 4096
 MAX_TIME = 1 << 50  # ns of one calc
+MAX_SIZE = 1 << 30  # bytes of one message
 _NAMED = 5  # operations that a message names
 
 
@@ -125,6 +126,31 @@ class Mailbox:
 
 def _fit(one: int, other: int) -> bool:
     return ANY in (one, other) or one == other
+
+
+def from_operations(source: str, operations: Iterable[Operation]) -> Schedule:
+    """A schedule of operations that a program has made; FileError for what no schedule may have.
+
+    There are as many ranks as the operations name.
+    """
+    found: list[Operation] = []
+    for number, one in enumerate(operations):
+        if not isinstance(one, Operation):
+            raise FileError(f"{source}: operation {number} is no Operation, but {type(one).__name__}")
+        if number >= MAX_OPERATIONS:
+            raise FileError(f"{source}: more than {MAX_OPERATIONS} operations, which is the most")
+        found.append(one)
+    ranks = 1 + max((max(one.rank, one.peer) for one in found), default=-1)
+    if not 1 <= ranks <= MAX_RANKS:
+        raise FileError(f"{source}: has {ranks} ranks, and a schedule has 1 to {MAX_RANKS}")
+    for number, one in enumerate(found):
+        most = MAX_TIME if one.kind is Kind.CALC else MAX_SIZE
+        if one.rank < 0 or one.peer < (ANY if one.kind is Kind.RECV else 0) or not 0 <= one.size <= most:
+            raise FileError(f"{source}: operation {number}, {one}: rank, peer or size is out of range")
+        for other in (*one.requires, *one.irequires):
+            if not 0 <= other < len(found) or found[other].rank != one.rank:
+                raise FileError(f"{source}: operation {number}, {one}: waits for {other}, which its rank does not have")
+    return Schedule(source, ranks, found)
 
 
 def check(schedule: Schedule) -> None:

@@ -1,0 +1,208 @@
+"""Plugins: congestion controls, path selections and workloads in Python files of the user's (docs/extending.md).
+
+A plugin file registers what it has with the decorators of this module. :func:`load` runs it; that is the only way in:
+the operator names the file on a command line or in an experiment, or installs a package with an entry point of the
+group ``mrc_testbed.plugins``, whose module is then named instead of a file. Nothing that a client or a peer sends can
+name one. What is registered is known to every NIC that this process creates afterwards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import stat
+import sys
+import traceback
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mrc_host.errors import InvalidArgumentError, MrcError
+from mrc_host.transport.algorithms import ALGORITHMS, Algorithm
+from mrc_host.transport.congestion import CongestionControl, LinkParameters
+from mrc_host.transport.path_selection import PathSelection
+
+GROUP = "mrc_testbed.plugins"
+Controller = TypeVar("Controller", bound=type[CongestionControl])
+Selection = TypeVar("Selection", bound=type[PathSelection])
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+CONGESTION_CONTROLS: dict[str, Algorithm] = {}
+PATH_SELECTIONS: dict[str, Callable[[], PathSelection]] = {}
+WORKLOADS: dict[str, Callable[..., Any]] = {}
+_origin: dict[tuple[str, str], str] = {}  # kind and name -> file that registered it
+_loaded: dict[str, str] = {}  # file -> hash of what was run
+_loading: list[str] = []
+
+
+class PluginError(MrcError):
+    """A plugin cannot be used; the message names it, and the line where there is one."""
+
+
+def congestion_control(
+    name: str, *, shared: bool = False, mrc: bool = True, rc: bool = True
+) -> Callable[[Controller], Controller]:
+    """Register a subclass of CongestionControl, whose constructor takes a LinkParameters, under `name`.
+
+    With `shared`, one controller serves all MRC queue pairs to a destination. `mrc` and `rc` say for which types of
+    queue pair it is.
+    """
+
+    def register(cls: Controller) -> Controller:
+        _check_class("congestion control", name, cls, CongestionControl)
+        if name in ALGORITHMS:
+            raise PluginError(f"There is a built-in congestion control {name!r}: choose another name.")
+
+        def make(link: LinkParameters) -> CongestionControl:
+            return cls(link)  # type: ignore[arg-type]
+
+        _register("congestion control", name)
+        CONGESTION_CONTROLS[name] = Algorithm(make, shared=shared, mrc=mrc, rc=rc)
+        return cls
+
+    return register
+
+
+def path_selection(name: str) -> Callable[[Selection], Selection]:
+    """Register a subclass of PathSelection, whose constructor takes nothing, under `name`."""
+
+    def register(cls: Selection) -> Selection:
+        _check_class("path selection", name, cls, PathSelection)
+        _register("path selection", name)
+        PATH_SELECTIONS[name] = cls
+        return cls
+
+    return register
+
+
+def workload(name: str) -> Callable[[Function], Function]:
+    """Register a function that returns the operations of a schedule, for the workload ``kind: own``."""
+
+    def register(function: Function) -> Function:
+        if not callable(function):
+            raise PluginError(f"The workload {name!r} is no function.")
+        _register("workload", name)
+        WORKLOADS[name] = function
+        return function
+
+    return register
+
+
+def make_path_selection(name: str) -> PathSelection:
+    """A new selection; InvalidArgumentError if there is none of that name."""
+    if name not in PATH_SELECTIONS:
+        known = ", ".join(map(repr, PATH_SELECTIONS)) or "none: name a plugin that has it"
+        raise InvalidArgumentError(f"Unknown path selection {name!r}; there is {known}.")
+    return PATH_SELECTIONS[name]()
+
+
+def load(plugin: str | Path) -> str:
+    """Run a plugin, once for each content of its file; returns its absolute path, or the name of its entry point.
+
+    A word without a slash or ``.py`` is the name of an entry point. Raises PluginError.
+    """
+    name = str(plugin)
+    if "/" not in name and not name.endswith(".py"):
+        return _load_installed(name)
+    path = os.path.realpath(name)
+    try:
+        with open(path, "rb") as stream:
+            source, mode = stream.read(), os.fstat(stream.fileno()).st_mode
+    except OSError as error:
+        raise PluginError(f"The plugin {name} cannot be read: {error.strerror}.") from None
+    if os.geteuid() == 0 and mode & stat.S_IWOTH:
+        raise PluginError(f"The plugin {name} is writable for everybody, so root does not run it: chmod o-w {name}")
+    digest = hashlib.sha256(source).hexdigest()
+    if _loaded.get(path) == digest:
+        return path
+    module_name = f"mrc_plugin_{hashlib.sha256(path.encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_loader(module_name, loader=None, origin=path)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__file__ = path
+    sys.modules[module_name] = module  # dataclasses look there
+    before = _registered()
+    _loading.append(path)
+    try:
+        exec(compile(source, path, "exec"), module.__dict__)
+    except Exception as error:
+        raise PluginError(f"The plugin {name}{_line(error, path)} cannot be loaded: {_what(error)}") from error
+    finally:
+        _loading.pop()
+    if _registered() == before and path not in _loaded:
+        raise PluginError(
+            f"The plugin {name} registers nothing: use congestion_control, path_selection or workload of"
+            " mrc_host.plugins as a decorator."
+        )
+    _loaded[path] = digest
+    return path
+
+
+def is_from_plugin(error: BaseException) -> bool:
+    """Whether a plugin has raised `error`, or something that it called."""
+    step = error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename in _loaded:
+            return True
+        step = step.tb_next
+    return False
+
+
+def failure(error: BaseException) -> str | None:
+    """What to print if `error` was raised in a plugin: its name, the line, and the traceback; None if it was not."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename in _loaded]
+    if not own:
+        return None
+    last = own[-1]
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    return f"the plugin {last.filename}, line {last.lineno}, failed in {last.name}: {_what(error)}\n{trace}"
+
+
+def _load_installed(name: str) -> str:
+    found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
+    if not found:
+        known = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP))) or "none"
+        raise PluginError(f"No plugin {name} is installed (there is {known}); a file's name ends in .py.")
+    _loading.append(name)
+    try:
+        module = found[0].load()
+    except Exception as error:
+        raise PluginError(f"The plugin {name} cannot be loaded: {_what(error)}") from error
+    finally:
+        _loading.pop()
+    if file := getattr(module, "__file__", None):
+        _loaded[file] = ""
+    return name
+
+
+def _check_class(kind: str, name: str, cls: object, base: type) -> None:
+    if not isinstance(cls, type) or not issubclass(cls, base):
+        raise PluginError(f"The {kind} {name!r} is no subclass of {base.__module__}.{base.__name__}.")
+
+
+def _register(kind: str, name: str) -> None:
+    if not name or not isinstance(name, str):
+        raise PluginError(f"A {kind} needs a name.")
+    here = _loading[-1] if _loading else "this program"
+    there = _origin.setdefault((kind, name), here)
+    if there != here:
+        raise PluginError(f"There is a {kind} {name!r} already, from {there}: choose another name.")
+
+
+def _registered() -> int:
+    return len(_origin)
+
+
+def _line(error: Exception, path: str) -> str:
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return f", line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return f", line {lines[-1]}," if lines else ""
+
+
+def _what(error: BaseException) -> str:
+    return str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"

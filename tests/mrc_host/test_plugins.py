@@ -1,0 +1,116 @@
+"""Plugins: what a file may register, and what is said of one that is wrong."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mrc_host import plugins
+
+HEAD = """from mrc_host.plugins import congestion_control, path_selection, workload
+from mrc_host.transport.congestion import CongestionControl
+from mrc_host.transport.path_selection import PathSelection
+"""
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CONGESTION_CONTROLS", "PATH_SELECTIONS", "WORKLOADS", "_origin", "_loaded"):
+        monkeypatch.setattr(plugins, name, dict(getattr(plugins, name)))
+
+
+def write(folder: Path, body: str, name: str = "mine.py") -> Path:
+    file = folder / name
+    file.write_text(HEAD + body)
+    return file
+
+
+def test_a_file_registers_under_its_names(tmp_path: Path) -> None:
+    body = """
+@congestion_control("mine_cc", rc=False)
+class Mine(CongestionControl):
+    def __init__(self, link):
+        super().__init__(2 * link.mtu)
+
+@path_selection("mine_paths")
+class Paths(PathSelection):
+    pass
+
+@workload("mine_work")
+def work():
+    return []
+"""
+    file = write(tmp_path, body)
+    assert plugins.load(file) == str(file.resolve())
+    algorithm = plugins.CONGESTION_CONTROLS["mine_cc"]
+    assert (algorithm.mrc, algorithm.rc, algorithm.shared) == (True, False, False)
+    assert plugins.make_path_selection("mine_paths").choose(0, [1, 2]) == -1
+    assert plugins.WORKLOADS["mine_work"]() == []
+
+
+def test_a_file_is_run_once_and_again_after_it_has_changed(tmp_path: Path) -> None:
+    body = (
+        "import os\nos.environ['RUNS'] = os.environ.get('RUNS', '') + {!r}\n@workload('w')\ndef w():\n    return []\n"
+    )
+    os.environ.pop("RUNS", None)
+    file = write(tmp_path, body.format("a"))
+    plugins.load(file)
+    plugins.load(file)
+    file.write_text(HEAD + body.format("b"))
+    plugins.load(file)
+    assert os.environ.pop("RUNS") == "ab"
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("x = 1", "registers nothing: use congestion_control"),
+        ("x = (", "mine.py, line 4 cannot be loaded: SyntaxError"),
+        ("import os\n\nos.nothing()", "mine.py, line 6, cannot be loaded: AttributeError"),
+        ("import nothing_at_all", "line 4, cannot be loaded: ModuleNotFoundError: No module named 'nothing_at_all'"),
+        (
+            "@congestion_control('x')\nclass X:\n    pass",
+            "The congestion control 'x' is no subclass of mrc_host.transport.congestion.CongestionControl.",
+        ),
+        (
+            "@path_selection('x')\ndef f():\n    pass",
+            "The path selection 'x' is no subclass of mrc_host.transport.path_selection.PathSelection.",
+        ),
+        (
+            "@congestion_control('nscc')\nclass X(CongestionControl):\n    pass",
+            "There is a built-in congestion control 'nscc': choose another name.",
+        ),
+        ("@workload('')\ndef f():\n    pass", "A workload needs a name."),
+    ],
+)
+def test_a_wrong_plugin_gets_one_sentence(tmp_path: Path, body: str, error: str) -> None:
+    with pytest.raises(plugins.PluginError) as raised:
+        plugins.load(write(tmp_path, body))
+    assert error in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_two_files_cannot_have_one_name(tmp_path: Path) -> None:
+    body = "@workload('same')\ndef f():\n    return []\n"
+    plugins.load(write(tmp_path, body, "one.py"))
+    with pytest.raises(
+        plugins.PluginError, match=r"There is a workload 'same' already, from .*one\.py: choose another"
+    ):
+        plugins.load(write(tmp_path, body, "two.py"))
+
+
+def test_what_is_not_there() -> None:
+    with pytest.raises(plugins.PluginError, match=r"The plugin /none\.py cannot be read: No such file or directory\."):
+        plugins.load("/none.py")
+    with pytest.raises(plugins.PluginError, match="No plugin nobody is installed"):
+        plugins.load("nobody")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone is careful")
+def test_root_runs_no_file_that_everybody_may_write(tmp_path: Path) -> None:
+    file = write(tmp_path, "@workload('w')\ndef w():\n    return []\n")
+    file.chmod(0o666)
+    with pytest.raises(plugins.PluginError, match="is writable for everybody, so root does not run it: chmod o-w"):
+        plugins.load(file)
