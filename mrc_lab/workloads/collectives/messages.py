@@ -37,7 +37,8 @@ class _Receive:
     tag: int
     place: Bytes
     arrived: asyncio.Future[int]
-    claimed: bool = False
+    claimed: bool = False  # its message is being received
+    settled: bool = False
 
     def fits(self, source: int, tag: int) -> bool:
         return self.source in (None, source) and self.tag == tag
@@ -88,7 +89,7 @@ class Messages:
 
         Receives that fit the same message get it in the order of the calls. Raises ValueError for a message of another
         length, which is lost, TransferError as :meth:`send` does. Cancelling leaves a message that has not begun where
-        it is.
+        it is; half-way through one it ends all messages of this rank.
         """
         place = self._bytes(array)
         if source is not None and source not in self._turns:
@@ -107,7 +108,7 @@ class Messages:
             await self._changed()
             return await waiting.arrived
         except asyncio.CancelledError:
-            if waiting.claimed and not waiting.arrived.done():
+            if waiting.claimed and not waiting.settled:  # the message would go on into the caller's array
                 self._streams.fail(TransferError(f"rank {self.rank} cancelled a receive before its end"))
             raise
         finally:
@@ -194,7 +195,10 @@ class Messages:
 
 
 def _settle(waiting: _Receive | None, failure: Exception | None, sender: int = 0) -> None:
-    if waiting is None or waiting.arrived.done():
+    if waiting is None:
+        return
+    waiting.settled = True
+    if waiting.arrived.done():  # cancelled
         return
     if failure is not None:
         waiting.arrived.set_exception(failure)

@@ -101,6 +101,26 @@ def test_a_cancelled_receive_leaves_its_message_to_the_next_one():
     on_fakes(2, main)
 
 
+def test_a_receive_cancelled_half_way_leaves_its_array_alone_and_ends_the_messages_of_its_rank():
+    async def main(ranks):
+        place = np.zeros(50_000, np.uint8)
+        sending = asyncio.ensure_future(ranks[0].send(np.ones(50_000, np.uint8), 1))
+        waiting = asyncio.ensure_future(ranks[1].receive(place, 0))
+        while not place.any():
+            await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        got = int(place.sum())
+        with pytest.raises(TransferError, match="rank 1 cancelled a receive before its end"):
+            await ranks[1].receive(np.zeros(1, np.uint8), 0)
+        await asyncio.sleep(0.01)
+        assert int(place.sum()) == got < 50_000
+        sending.cancel()
+
+    on_fakes(2, main)
+
+
 def test_a_cancelled_send_ends_the_messages_of_its_rank():
     async def main(ranks):
         with pytest.raises(asyncio.TimeoutError):  # nobody receives
