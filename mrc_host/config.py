@@ -237,6 +237,26 @@ class TransportSettings:
             known = " or ".join(SPRAYING)
             raise InvalidArgumentError(f"Transport setting spraying must be {known}, not {self.spraying}.")
 
+    @property
+    def path_timers(self) -> PathTimers:
+        """The timers of destinations that have none of their own."""
+        return PathTimers(self.tail_probe_min, self.probe_interval, self.probe_timeout, self.reverse_probe_interval)
+
+
+@dataclass(frozen=True, slots=True)
+class PathTimers:
+    """Timers (ns) that follow the round trip to a peer; each is described with `TransportSettings`."""
+
+    tail_probe_min: int
+    probe_interval: int
+    probe_timeout: int
+    reverse_probe_interval: int
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if not 1 <= (value := getattr(self, name)) <= _HOUR:
+                raise InvalidArgumentError(f"Path timer {name} must be between 1 and {_HOUR}, not {value}.")
+
 
 @dataclass(frozen=True, slots=True)
 class ProtocolSettings:
@@ -318,6 +338,7 @@ class Destination:
     """A peer NIC: its address (16 bytes), the universe of entropy values to it, and how they become addresses.
 
     `base_rtt` is the unloaded round trip (ns) of a full packet on the longest path to it; 0: the settings' value.
+    `timers` are those that follow it; None: the settings' values.
     """
 
     name: str
@@ -325,6 +346,7 @@ class Destination:
     template: UsidTemplate
     evs: tuple[int, ...]
     base_rtt: int = 0
+    timers: PathTimers | None = None
 
 
 @dataclass(frozen=True, slots=True)

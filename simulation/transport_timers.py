@@ -7,14 +7,15 @@ the range of PSNs among them; every other setting stays what the fabric says.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from mrc_host.config import TransportSettings
+from mrc_host.config import PathTimers, TransportSettings
 from mrc_host.transport.psn_range import mpr_for
 from mrc_host.values import QpAttributes
 from simulation.hardware_timing import IDEAL, HardwareTiming
 from topologies.fabric import Fabric
+from topologies.paths import TimersOf
 from topologies.round_trip import FRAME, OVERHEAD, PROBE, bandwidth_delay_product, base_round_trip, serialization
 
 _TICK = 1024  # ns, unit of the ACK timeout
@@ -42,19 +43,31 @@ class FabricTiming:
         trip = self.round_trip
         timeout = 4 * (trip + self.queue)
         timers = {
-            "tail_probe_min": max(2 * trip, self.hardware.tail_probe),
             "recovery_delay": max(base.recovery_delay, self.hardware.recovery),
-            "probe_interval": 10 * trip,
-            "probe_timeout": 4 * trip + self.queue,
             "probe_spacing": self.probe_spacing,
             "flap_half_life": 5000 * trip,
-            "reverse_probe_interval": 10 * trip,
             "port_status_retry": timeout,
             "port_status_max": 100 * timeout,
             "flap_window": 500 * trip,
         }
         fitted: dict[str, Any] = {name: min(_LONGEST, timer) for name, timer in timers.items()}
+        fitted |= asdict(self.path_timers(trip))
         return replace(base, default_window=self.window, base_rtt=trip, trimming=self.trimming, **fitted)
+
+    def path_timers(self, trip: int) -> PathTimers:
+        """Timers for a destination whose round trip is `trip` ns; queues may be in its way wherever it is."""
+        return PathTimers(
+            tail_probe_min=min(_LONGEST, max(2 * trip, self.hardware.tail_probe)),
+            probe_interval=min(_LONGEST, 10 * trip),
+            probe_timeout=min(_LONGEST, 4 * trip + self.queue),
+            reverse_probe_interval=min(_LONGEST, 10 * trip),
+        )
+
+    def timers_of(self, settings: TransportSettings) -> TimersOf:
+        """Timers of destinations by round trip; those of `settings` that are not the fitted ones hold for all."""
+        fitted = asdict(self.path_timers(self.round_trip))
+        given = {name: value for name, value in asdict(settings.path_timers).items() if value != fitted[name]}
+        return lambda trip: replace(self.path_timers(trip), **given)
 
     @property
     def probe_spacing(self) -> int:
@@ -66,17 +79,25 @@ class FabricTiming:
 
     @property
     def timeout(self) -> int:
+        """Exponent of the ACK timeout of the longest round trip."""
+        return self.timeout_of(self.round_trip)
+
+    def timeout_of(self, trip: int) -> int:
         """Exponent of an ACK timeout beyond four round trips through full queues, and of the hardware's shortest."""
-        fitted = (4 * (self.round_trip + self.queue) // _TICK).bit_length()
+        fitted = (4 * (trip + self.queue) // _TICK).bit_length()
         least = (-(-self.hardware.ack_timeout // _TICK) - 1).bit_length() if self.hardware.ack_timeout else 0
         return min(24, max(1, fitted, least))
 
-    def attributes(self, base: QpAttributes | None = None) -> QpAttributes:
-        """`base` with the ACK timeout fitted; without a `base`, attributes with the range of PSNs fitted too."""
+    def attributes(self, base: QpAttributes | None = None, trip: int = 0) -> QpAttributes:
+        """`base` with the ACK timeout fitted; without a `base`, attributes with the range of PSNs fitted too.
+
+        To the round trip `trip` (ns) of the queue pair's peer, or to the longest of the fabric.
+        """
+        trip = trip or self.round_trip
         if base is None:
-            mpr = mpr_for(self.bdp, QpAttributes().path_mtu)
+            mpr = mpr_for(self.bdp * trip // self.round_trip, QpAttributes().path_mtu)
             base = QpAttributes(mpr=mpr, mpr_dest=mpr)
-        return replace(base, timeout=self.timeout)
+        return replace(base, timeout=self.timeout_of(trip))
 
 
 def timing(fabric: Fabric, delay: int, queue_packets: int, hardware: HardwareTiming = IDEAL) -> FabricTiming:

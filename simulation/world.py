@@ -96,6 +96,7 @@ class SimulatedWorld:
         waiting = self.timing.round_trip - base_round_trip(fabric, delay)
         same = fitted.base_rtt == self.timing.round_trip
         self._round_trips = PathRoundTrips(fabric, delay, waiting) if same else None
+        self._timers_of = self.timing.timers_of(fitted)
         self.seed = seed
         self.clock = Clock()
         self.trace = trace
@@ -138,7 +139,8 @@ class SimulatedWorld:
     def _make_nic(self, name: str, seed: int) -> Nic:
         """A NIC; ports that no link is plugged into have no carrier."""
         described = self.fabric.nic(name)
-        nic = Nic(nic_config(self.fabric, described, self._round_trips), seed=seed, congestion=self._congestion)
+        config = nic_config(self.fabric, described, self._round_trips, self._timers_of)
+        nic = Nic(config, seed=seed, congestion=self._congestion)
         for plane in range(self.fabric.planes):
             if self.fabric.nic_link(described, plane) is None:
                 nic.port_changed(plane, False, self.clock.now)
@@ -209,9 +211,13 @@ class SimulatedWorld:
         link = self.fabric.link(name)
         return self._channels[link.lower].stats(), self._channels[link.upper].stats()
 
-    def attributes(self, base: QpAttributes | None = None) -> QpAttributes:
-        """Queue pair attributes with timers that fit this world."""
-        return self.timing.attributes(base)
+    def attributes(self, base: QpAttributes | None = None, ends: tuple[str, str] | None = None) -> QpAttributes:
+        """Queue pair attributes with timers that fit this world, or only the hosts `ends` that it connects."""
+        trips = self._round_trips
+        if ends is None or trips is None or not trips.varied:
+            return self.timing.attributes(base)
+        near, far = map(self.fabric.nic, ends)
+        return self.timing.attributes(base, trips.of(near, far))
 
     def nic_node(self, name: str) -> NicNode:
         """A NIC with the channels that leave it."""

@@ -9,7 +9,9 @@ every path to a peer. Only paths whose links exist are included (``up_down``).
 
 from __future__ import annotations
 
-from mrc_host.config import Destination, EvField, NicConfig, PausePriorities, PortConfig, UsidTemplate
+from collections.abc import Callable
+
+from mrc_host.config import Destination, EvField, NicConfig, PathTimers, PausePriorities, PortConfig, UsidTemplate
 from topologies import addressing
 from topologies.addressing import KIND_NIC, KIND_T0, KIND_T1, KIND_T2, usid
 from topologies.errors import FabricError
@@ -20,24 +22,38 @@ MAX_PATHS = 8192  # towards one peer: 8 planes of 1024 uplinks
 _FIRST_USID_SHIFT = 128 - 32 - addressing.USID_BITS  # lowest bit of the first uSID, behind the block
 
 
-def nic_config(fabric: Fabric, nic: Nic, round_trips: PathRoundTrips | None = None) -> NicConfig:
+TimersOf = Callable[[int], PathTimers]
+"""The timers of a destination whose base RTT (ns) is given."""
+
+
+def nic_config(
+    fabric: Fabric, nic: Nic, round_trips: PathRoundTrips | None = None, timers_of: TimersOf | None = None
+) -> NicConfig:
     """The configuration of the NIC `nic` of a fabric.
 
-    With `round_trips` it includes the base RTT of each destination, if these differ.
+    With `round_trips` it includes the base RTT of each destination, if these differ, and the timers that follow it.
     """
     return NicConfig(
         name=nic.name,
         address=addressing.nic_address(fabric, nic).packed,
         block=fabric.usid_block,
         ports=tuple(_port(fabric, nic, plane) for plane in range(fabric.planes)),
-        destinations=tuple(destination(fabric, nic, peer, round_trips) for peer in fabric.nics if peer != nic),
+        destinations=tuple(
+            destination(fabric, nic, peer, round_trips, timers_of) for peer in fabric.nics if peer != nic
+        ),
         mtu=fabric.mtu,
         settings=fabric.settings,
         pause=PausePriorities() if fabric.queues.pfc else None,
     )
 
 
-def destination(fabric: Fabric, nic: Nic, peer: Nic, round_trips: PathRoundTrips | None = None) -> Destination:
+def destination(
+    fabric: Fabric,
+    nic: Nic,
+    peer: Nic,
+    round_trips: PathRoundTrips | None = None,
+    timers_of: TimersOf | None = None,
+) -> Destination:
     """How `nic` reaches `peer`: on every way up and down, in all planes that have one."""
     ways = fabric.ways(nic, peer)
     if len(ways) > MAX_PATHS:
@@ -47,8 +63,9 @@ def destination(fabric: Fabric, nic: Nic, peer: Nic, round_trips: PathRoundTrips
         )
     evs = tuple(addressing.way_ev(way) for way in ways)
     base_rtt = round_trips.of(nic, peer) if round_trips is not None and round_trips.varied else 0
+    timers = timers_of(base_rtt) if timers_of is not None and base_rtt else None
     address = addressing.nic_address(fabric, peer).packed
-    return Destination(peer.name, address, _template_of(fabric, nic, peer, ways[0].turn), evs, base_rtt)
+    return Destination(peer.name, address, _template_of(fabric, nic, peer, ways[0].turn), evs, base_rtt, timers)
 
 
 def _template_of(fabric: Fabric, nic: Nic, peer: Nic, turn: Tier) -> UsidTemplate:

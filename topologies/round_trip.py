@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
+from heapq import nlargest
 from itertools import pairwise
 
-from topologies.fabric import Fabric, Link, LinkKind, Nic
+from topologies.fabric import Fabric, Link, LinkKind, Nic, Tier
 from topologies.up_down import nodes
 
 FRAME = 4096 + 142  # bytes of a full data packet (docs/protocol.md §1.1), without FCS
@@ -22,16 +23,35 @@ def serialization(size: int, rate_bps: int) -> int:
 def base_round_trip(fabric: Fabric, delay: int = 0) -> int:
     """Round trip (ns) of a full packet and its SACK on the longest path; links that do not say have `delay` ns each.
 
-    Where paths differ (:func:`varied`), the slowest link of each class is assumed, else the slowest link everywhere.
+    Where paths hardly differ (not :func:`varied`), the slowest link is assumed everywhere.
     """
-    if varied(fabric):
-        return sum(
-            2 * max(_round_trip(link, delay) for link in fabric.links if link.kind is kind)
-            for kind in {link.kind for link in fabric.links}
-        )
+    if varied(fabric) and (longest := _longest_path(fabric, delay)):
+        return longest
     slowest = min(link.rate_bps for link in fabric.links)
     hops = 4 if fabric.t1_count else 2
     return hops * (serialization(FRAME, slowest) + serialization(ACK, slowest) + 2 * delay)
+
+
+def _longest_path(fabric: Fabric, delay: int) -> int:
+    """The same over the links that paths have; 0 if there are no paths.
+
+    At each switch the two longest ways up to it are joined that come from below different ports, T0s or pods.
+    """
+    longest = 0
+    for plane in range(fabric.planes):
+        up: dict[str, int] = {}  # the longest way from a NIC up to each switch
+        for switch in (switch for tier in Tier for switch in fabric.tier(tier, plane)):
+            branches: dict[str | int, int] = {}
+            for link in fabric.links_of(switch.name):
+                below = link.lower.node
+                if below != switch.name and (link.kind is LinkKind.NIC_T0 or below in up):
+                    branch = fabric.switch(below).pod if switch.tier is Tier.T2 else below
+                    branches[branch] = max(branches.get(branch, 0), up.get(below, 0) + _round_trip(link, delay))
+            if branches:
+                up[switch.name] = max(branches.values())
+            if len(branches) > 1:
+                longest = max(longest, sum(nlargest(2, branches.values())))
+    return longest
 
 
 def bandwidth_delay_product(fabric: Fabric, round_trip: int) -> int:

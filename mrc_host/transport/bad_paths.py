@@ -21,6 +21,7 @@ from typing import Final
 
 from mypy_extensions import trait
 
+from mrc_host.config import PathTimers
 from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.values import PathReason
@@ -61,10 +62,11 @@ class _Watched:
 class BadPaths:
     """Background probes to one peer."""
 
-    __slots__ = ("_due", "_kind", "_nic", "_penalties", "_probes", "_watched", "of_plane")
+    __slots__ = ("_due", "_kind", "_nic", "_penalties", "_probes", "_timers", "_watched", "of_plane")
 
-    def __init__(self, nic: NicContext, probes: EvProbes, ports: int, kind: int) -> None:
+    def __init__(self, nic: NicContext, timers: PathTimers, probes: EvProbes, ports: int, kind: int) -> None:
         self._nic = nic
+        self._timers = timers
         self._kind = kind  # class of the probes
         self._penalties: dict[int, tuple[float, int]] = {}  # by path: penalty, and when it was computed
         self._probes = probes
@@ -82,9 +84,8 @@ class BadPaths:
         """`user` considers path `index` bad; returns when to call `run`."""
         watched = self._watched.get(index)
         if watched is None:
-            settings = self._nic.transport
-            interval = settings.probe_interval << self._add_penalty(index, now)
-            watched = self._watched[index] = _Watched(plane, now, interval, settings.probe_timeout)
+            interval = self._timers.probe_interval << self._add_penalty(index, now)
+            watched = self._watched[index] = _Watched(plane, now, interval, self._timers.probe_timeout)
             self.of_plane[plane] += 1
             self._schedule(index, watched, now + interval)
         watched.users[user] = None
@@ -135,7 +136,7 @@ class BadPaths:
                 self._undo_penalty(index)
                 self._works(index, PathReason.PORT_UP, now)
             else:
-                watched.timeout = self._nic.transport.probe_timeout
+                watched.timeout = self._timers.probe_timeout
                 self._schedule(index, watched, now)
 
     # ---- probing --------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ class BadPaths:
         if watched.pending >= 0:
             self._probes.cancel(watched.pending)
             watched.successes = 0
-            watched.timeout = min(watched.timeout * 2, self._nic.transport.probe_timeout * _MAX_TIMEOUT_FACTOR)
+            watched.timeout = min(watched.timeout * 2, self._timers.probe_timeout * _MAX_TIMEOUT_FACTOR)
         watched.pending = self._probes.send(index, watched.plane, self._kind)
         watched.sent = now
         self._schedule(index, watched, now + watched.timeout)
@@ -184,11 +185,10 @@ class BadPaths:
         watched = self._watched.get(index)
         if watched is None or watched.pending != request_id:
             return 0
-        settings = self._nic.transport
         watched.pending = -1
-        watched.timeout = settings.probe_timeout
+        watched.timeout = self._timers.probe_timeout
         watched.successes += 1
-        if watched.successes >= settings.probe_successes:
+        if watched.successes >= self._nic.transport.probe_successes:
             self._works(index, PathReason.PROBE, now)
             return 0
         self._schedule(index, watched, max(now, watched.sent + watched.interval))

@@ -106,6 +106,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
         "planes",
         "reordering",
         "round_trips",
+        "timers",
         "usable",
         "users",
         "windows",
@@ -141,8 +142,9 @@ class Peer(Source, AnswerPaths, PathMonitor):
         self._responses: deque[tuple[int, int, int, int]] = deque()  # id, operation, timestamp, arrival time
         self._refusals = Refusals()
         self._probes = EvProbes(self._rng, ports)
-        self._bad = BadPaths(nic, self._probes, ports, NO_TRIM)
-        self._reverse = ReversePaths(self._rng, self.members, nic.transport.reverse_probe_interval)
+        self.timers = destination.timers or nic.transport.path_timers
+        self._bad = BadPaths(nic, self.timers, self._probes, ports, NO_TRIM)
+        self._reverse = ReversePaths(self._rng, self.members, self.timers.reverse_probe_interval)
         self._endpoint_probes = EndpointProbes(nic, destination.address)
         self._reverse_at = 0
         self._reverse_used = False
@@ -342,7 +344,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
         """A SACK was sent: keep probing reverse paths while this goes on."""
         self._reverse_used = True
         if not self._reverse_at:
-            self._reverse_at = now + self._nic.transport.reverse_probe_interval
+            self._reverse_at = now + self.timers.reverse_probe_interval
             self._nic.scheduler.arm(self, self._reverse_at)
 
     def doubt_reverse_paths(self, probed: bool = False) -> None:
@@ -376,7 +378,7 @@ class Peer(Source, AnswerPaths, PathMonitor):
 
     def _search_soon(self, now: int) -> None:
         """With no reverse path left, probe the next one soon, whether or not anything arrives."""
-        soon = now + max(1, self._nic.transport.reverse_probe_interval // _SEARCHING)
+        soon = now + max(1, self.timers.reverse_probe_interval // _SEARCHING)
         if self._reverse.searching and (not self._reverse_at or self._reverse_at > soon):
             self._reverse_at = soon
             self._nic.scheduler.arm(self, soon)

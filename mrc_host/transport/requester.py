@@ -120,7 +120,7 @@ class Requester:
             self.sent, paths, self.window.cc, peer.round_trips, peer.reordering, stats, peer.lost_by_plane,
             settings.reorder_fraction,
         )  # fmt: skip
-        self.timer = RetransmissionTimer(peer.round_trips, RetryPolicy.of(connection), settings.tail_probe_min)
+        self.timer = RetransmissionTimer(peer.round_trips, RetryPolicy.of(connection), peer.timers.tail_probe_min)
         self.acks = AckProcessing(
             owner, connection, peer, peer.index_of, peer.round_trips, paths, sends, self.window, self.sent, self._loss,
             self.spurious, self._attribution, self.probes, self.timer,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from mrc_host.values import PathState
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, US, Pair
 from topologies.clos import multi_plane_clos
+from topologies.loader import load_text
 
 RATE, PLANES, MTU = 25 * GIGA, 2, 4096
 EFFICIENCY = MTU / (MTU + 166)  # of a full packet with its headers, preamble and gap
@@ -28,3 +30,35 @@ def test_one_queue_pair_fills_links_of_any_length(delay: int) -> None:
         rate = (pair.qp_far.counters().data_received - before) * MTU * 8 / took
         task.cancel()
         assert rate >= 0.97 * FULL
+
+
+TWO_CLUSTERS = """
+{name: two, planes: 2, pods: 2, t0: 1, t1: 1, t2: 1, hosts: 4, rate: 10G,
+ links: {"t1-1:t2-*": {rate: 2500M, delay: 5ms}}}
+"""
+
+
+def out_of_use(peer: str) -> tuple[int, int]:
+    """How long (ns) a path to `peer` stays out of use after 8 round trips in which its plane lost everything, and the base RTT."""
+    with SimulatedWorld(load_text(TWO_CLUSTERS), seed=1) as world:
+        (known,) = (known for known in world.nic("h1").config.destinations if known.name == peer)
+        pair = Pair(world, "h1", peer, length=256 << 10)
+        task = world.spawn(pair.write_without_end(8))
+        world.run(4 * known.base_rtt)
+        world.faults.loss(f"{peer}@p0", 1.0, until=world.now + 8 * known.base_rtt)
+        while not any(path.state is PathState.ASSUMED_BAD for path in pair.qp.paths()):
+            world.run(world.now + known.base_rtt)
+        world.run(world.now + 8 * known.base_rtt)
+        begin = world.now
+        while any(path.state is PathState.ASSUMED_BAD for path in pair.qp.paths()):
+            world.run(world.now + known.base_rtt)
+        task.cancel()
+        return world.now - begin, known.base_rtt
+
+
+def test_a_path_within_a_cluster_is_restored_in_its_own_round_trips_and_not_in_those_between_clusters() -> None:
+    near, near_trip = out_of_use("h2")
+    far, far_trip = out_of_use("h3")
+    assert near_trip < far_trip / 100
+    assert 20 * far_trip <= far, "three answered probes, ten round trips apart"
+    assert near < far_trip

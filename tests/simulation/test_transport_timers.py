@@ -4,9 +4,12 @@ import pytest
 
 from mrc_host.config import TransportSettings
 from mrc_host.values import QpAttributes
+from p4runtime_shim.traffic_manager import QueueConfig
 from simulation.transport_timers import retry_budget, timing
+from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, small_world, transfer
 from topologies.clos import multi_plane_clos
+from topologies.loader import load_text
 from topologies.queues import QueueProfile
 
 
@@ -74,3 +77,52 @@ def test_the_retry_budget_adds_up_the_waits():
     settings = TransportSettings(linear_retries=2, max_backoff=2)
     assert retry_budget(QpAttributes(timeout=1, retry_count=1), settings) == 2048
     assert retry_budget(QpAttributes(timeout=1, retry_count=6), settings) == 2048 * (1 + 1 + 1 + 2 + 4 + 4)
+
+
+TWO_CLUSTERS = """
+{name: two, planes: 2, pods: 2, t0: 1, t1: 1, t2: 1, hosts: 4, rate: 10G,
+ links: {"t1-1:t2-*": {rate: 2500M, delay: 5ms}}}
+"""
+
+
+def clusters(**settings):
+    """A world of two clusters 5 ms from each other: h1 and h2, h3 and h4."""
+    fabric = load_text(TWO_CLUSTERS)
+    transport = timing(fabric, 1000, 64).transport(fabric.settings.transport)
+    return SimulatedWorld(fabric, seed=1, transport=replace(transport, **settings), queues=QueueConfig(max_packets=64))
+
+
+def destination(world, host, peer):
+    return next(known for known in world.nic(host).config.destinations if known.name == peer)
+
+
+def test_timers_follow_the_round_trip_to_each_destination():
+    with clusters() as world:
+        near, far = (destination(world, "h1", peer) for peer in ("h2", "h3"))
+        assert near.base_rtt < 100_000 < 10_000_000 < far.base_rtt < 10_200_000
+        for known in (near, far):
+            assert known.timers.tail_probe_min == 2 * known.base_rtt
+            assert known.timers.probe_interval == known.timers.reverse_probe_interval == 10 * known.base_rtt
+            assert known.timers.probe_timeout == 4 * known.base_rtt + world.timing.queue, "queues are everywhere"
+        assert far.base_rtt == world.timing.round_trip
+
+
+def test_a_timer_that_somebody_chose_holds_for_all_destinations():
+    with clusters(probe_interval=7_000_000) as world:
+        near, far = (destination(world, "h1", peer).timers for peer in ("h2", "h3"))
+        assert near.probe_interval == far.probe_interval == 7_000_000
+        assert near.tail_probe_min < far.tail_probe_min
+
+
+def test_destinations_of_a_fabric_of_one_distance_have_no_timers_of_their_own():
+    with small_world() as world:
+        assert {known.timers for known in world.nic("h1").config.destinations} == {None}
+
+
+def test_queue_pairs_between_two_hosts_get_a_timeout_and_a_range_of_psns_for_their_distance():
+    with clusters() as world:
+        near, far, unsaid = world.attributes(ends=("h1", "h2")), world.attributes(ends=("h1", "h3")), world.attributes()
+        assert far == unsaid
+        assert near.timeout < far.timeout
+        assert (near.mpr, near.mpr_dest) == (8, 8) < (far.mpr, far.mpr_dest)
+        assert 1024 << near.timeout >= 4 * (destination(world, "h1", "h2").base_rtt + world.timing.queue)

@@ -1,9 +1,23 @@
 """Round-trip times of a fabric that is idle."""
 
+import random
+from itertools import permutations
+
 import pytest
 
+from tests.topologies.random_fabrics import random_fabric
 from topologies.clos import multi_plane_clos
-from topologies.round_trip import ACK, FRAME, OVERHEAD, bandwidth_delay_product, base_round_trip, serialization
+from topologies.loader import load_text
+from topologies.round_trip import (
+    ACK,
+    FRAME,
+    OVERHEAD,
+    PathRoundTrips,
+    bandwidth_delay_product,
+    base_round_trip,
+    serialization,
+    varied,
+)
 
 
 def fabric(t1, rate=100_000_000_000, uplink=None):
@@ -28,3 +42,32 @@ def test_the_slowest_line_is_assumed_everywhere():
 
 def test_the_bandwidth_delay_product_is_what_all_ports_of_a_nic_carry():
     assert bandwidth_delay_product(fabric(2), 8_000) == 2 * 10**11 * 8_000 // 8_000_000_000
+
+
+def test_a_path_over_one_long_link_counts_it_once():
+    text = """
+    {name: two, planes: 1, pods: 2, t0: 1, t1: 1, t2: 1, hosts: 4, rate: 10G,
+     links: {"t1-1:t2-*": {rate: 2500M, delay: 5ms}}}
+    """
+    near, far = (serialization(FRAME, rate) + serialization(ACK, rate) for rate in (10**10, 2_500_000_000))
+    assert base_round_trip(load_text(text), 1000) == 2 * 5_000_000 + far + 5 * (near + 2000)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_longest_path_is_that_of_the_farthest_hosts(seed):
+    print("seed", seed)
+    rng = random.Random(seed)
+    fabric = random_fabric(rng, missing=False)
+    while not varied(fabric):
+        fabric = random_fabric(rng, missing=False)
+    trips = PathRoundTrips(fabric, 700)
+    assert base_round_trip(fabric, 700) == max(trips.of(*pair) for pair in permutations(fabric.nics, 2))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_host_is_farther_than_the_longest_path_where_links_are_missing(seed):
+    print("seed", seed)
+    rng = random.Random(seed)
+    fabric = random_fabric(rng)
+    trips = PathRoundTrips(fabric, 700)
+    assert base_round_trip(fabric, 700) >= max(trips.of(*pair) for pair in permutations(fabric.nics, 2))

@@ -37,8 +37,8 @@ class Backend(Protocol):
     def open(self, host: str) -> Context:
         """Verbs on a host's NIC; the backend closes it."""
 
-    def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
-        """Queue pair attributes as a file gives them, the others with timers that fit this world."""
+    def attributes(self, given: Mapping[str, Any], ends: tuple[str, str] | None = None) -> QpAttributes:
+        """Queue pair attributes as a file gives them, the others with timers that fit this world, or two hosts."""
 
     def pacing(self) -> PacingSettings:
         """What a collective library takes besides what it takes here anyway."""

@@ -82,7 +82,7 @@ class EmulatedBackend:
         """Verbs on a host's NIC, through its agent."""
         return self._stack.enter_context(verbs.open(self._world.emulation.socket(host)))
 
-    def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
+    def attributes(self, given: Mapping[str, Any], ends: tuple[str, str] | None = None) -> QpAttributes:
         """Scaled, with an ACK timeout that outlasts full queues: at the rates here they hold a packet for long."""
         return scaled_attributes(given, self.fabric, self._stretch)
 

@@ -136,7 +136,7 @@ class FlowLoad:
 
     def __init__(self, tenant: Tenant, backend: Backend, seed: int, open_context: Callable[[str], Context]) -> None:
         self._backend = backend
-        self._attributes = queue_pair_attributes(tenant, backend)
+        self._given = attributes_given(tenant)
         self._kind = QpType(tenant.transport.type)
         self._evs = tenant.transport.evs
         self._coordination: Coordination | None = None
@@ -157,6 +157,7 @@ class FlowLoad:
 
     def _connect(self, planned: FlowPlan, near: Context, far: Context) -> None:
         ends = ((near, planned.source, planned.destination), (far, planned.destination, planned.source))
+        attributes = self._backend.attributes(self._given, (planned.source, planned.destination))
         domains = [context.alloc_pd() for context, *_ in ends]
         flows: list[TrafficFlow] = []
         for way in range(1 + planned.both_ways):
@@ -165,7 +166,7 @@ class FlowLoad:
             regions = domains[way].alloc_mr(message), domains[1 - way].alloc_mr(message)
             number = len(self.flows)
             regions[0].buffer[:] = generator(self._seed, "bytes", number).randbytes(message)
-            packets = -(-message // self._attributes.path_mtu)
+            packets = -(-message // attributes.path_mtu)
             info = FlowInfo(self._name(source, destination), source, destination, planned.qps, message / packets)
             flow = TrafficFlow(number, info, planned, *regions)
             self.flows.append(flow)
@@ -173,7 +174,9 @@ class FlowLoad:
         for _ in range(planned.qps):
             queues = [context.create_cq(2 * planned.outstanding + 8) for context, *_ in ends]
             pairs = [
-                domain.create_qp(queue, queue, self._kind, self._end_attributes(*end, sends=way <= planned.both_ways))
+                domain.create_qp(
+                    queue, queue, self._kind, self._end_attributes(attributes, *end, sends=way <= planned.both_ways)
+                )
                 for way, (end, domain, queue) in enumerate(zip(ends, domains, queues, strict=True))
             ]
             pairs[0].connect(pairs[1].address)
@@ -188,10 +191,12 @@ class FlowLoad:
         self._names[name] += 1
         return name if self._names[name] == 1 else f"{name}#{self._names[name]}"
 
-    def _end_attributes(self, context: Context, host: str, peer: str, *, sends: bool) -> QpAttributes:
+    def _end_attributes(
+        self, attributes: QpAttributes, context: Context, host: str, peer: str, *, sends: bool
+    ) -> QpAttributes:
         if self._coordination is None or not sends:
-            return limit_evs(self._attributes, self._evs, context)
-        return replace(self._attributes, ev_profile=self._coordination.profile(context, host, peer))
+            return limit_evs(attributes, self._evs, context)
+        return replace(attributes, ev_profile=self._coordination.profile(context, host, peer))
 
     def queue_pairs(self) -> list[tuple[int, str, QueuePair]]:
         """Every sending queue pair: flow number, host, pair."""

@@ -61,9 +61,9 @@ class SimulatedBackend:
         self._contexts.append(context)
         return context
 
-    def attributes(self, given: Mapping[str, Any]) -> QpAttributes:
+    def attributes(self, given: Mapping[str, Any], ends: tuple[str, str] | None = None) -> QpAttributes:
         """With the ACK timeout and the range of PSNs fitted, unless given."""
-        return replace(self._world.attributes(), **with_psn_range(given, self.fabric))
+        return replace(self._world.attributes(ends=ends), **with_psn_range(given, self.fabric))
 
     def pacing(self) -> PacingSettings:
         """As the file says."""
