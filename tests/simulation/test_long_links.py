@@ -39,7 +39,7 @@ TWO_CLUSTERS = """
 
 
 def out_of_use(peer: str) -> tuple[int, int]:
-    """How long (ns) a path to `peer` stays out of use after 8 round trips in which its plane lost everything, and the base RTT."""
+    """How long (ns) paths to `peer` stay out of use after 8 round trips that lost a plane, and its base RTT (ns)."""
     with SimulatedWorld(load_text(TWO_CLUSTERS), seed=1) as world:
         (known,) = (known for known in world.nic("h1").config.destinations if known.name == peer)
         pair = Pair(world, "h1", peer, length=256 << 10)
