@@ -10,8 +10,8 @@ the switch's state.
 A switch is only dialled once something accepts connections there: gRPC waits a second and more before it tries an
 address again that nobody listened on.
 
-What is asked in a session is cancelled when the session ends: gRPC says so by CancelledError, as if whoever asked had
-been cancelled. It was the session if its client is not the present one any more.
+Requests of a session are cancelled when the session ends: gRPC raises CancelledError, as if the caller had been
+cancelled. It was the session if its client is not the present one any more.
 """
 
 from __future__ import annotations
@@ -161,8 +161,9 @@ class ManagedSwitch:
     async def set_faults(self, entries: Iterable[TableEntry], *, later: bool = False) -> bool:
         """Hold these entries of faults and no others; ControllerError if that cannot be done now.
 
-        What only takes faults away is put off until the switch is reachable again. With `later` everything is; False
-        tells that it was. A switch that does not answer in time, this or what it was asked before, is not reachable.
+        What only takes faults away is put off until the switch is reachable again. With `later` everything is; the
+        result is False when something was. A switch that does not answer this or an earlier request in time counts as
+        unreachable.
         """
         before = self.wanted
         after = dataclasses.replace(self._static, entries=(*self._static.entries, *entries))

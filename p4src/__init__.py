@@ -3,7 +3,7 @@
 ``build/fabric.json`` (BMv2 JSON) and ``build/fabric.p4info.txtpb`` (P4Info) are package data; :data:`BUILD` is their
 folder, in a checkout and in an installed wheel alike. ``build/manifest.json`` holds the hash of every source that they
 were made from, so that sources that have been edited since are noticed: :func:`problem` says so in one sentence, and
-whoever is about to run the program refuses with it. Otherwise an edit would be ignored without a word.
+the program is then not run. Otherwise an edit would be ignored silently.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class _Queue:
 class DelayedCompletions(LocalProvider):
     """A provider whose completions are seen `timing.host` ns later, and at most one each `timing.message` ns.
 
-    `announce` is called when one can be seen; whoever is behind it calls `dispatch`, as after driving the device.
+    `announce` is called when one can be seen; its owner then calls `dispatch`, as after driving the device.
     """
 
     def __init__(

@@ -162,7 +162,7 @@ class NicNode:
         self.replace(nic)
 
     def replace(self, nic: Nic) -> None:
-        """From now on this is the device. Whoever watched the old one's frames watches those of the new one."""
+        """Make this the device. Observers of the old device's frames observe those of the new one."""
         self.nic = nic
         self.announce = None
         self._receive = nic.receive

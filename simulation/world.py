@@ -251,9 +251,9 @@ class SimulatedWorld:
         return Context(self.provider(name))
 
     def restart_nic(self, name: str) -> None:
-        """A NIC crashed and is there again, knowing nothing but its configuration and which of its ports have carrier.
+        """Restart a NIC as after a crash: it knows only its configuration and which of its ports have carrier.
 
-        Nobody tells its peers. Contexts opened before are of no use any more and get no word of it: forget them.
+        Its peers are not notified. Contexts opened before are useless from now on and are not notified either.
         """
         node = self.nic_node(name)
         self._restarts[name] += 1

@@ -1,6 +1,6 @@
 """The agent's configuration file: a NicConfig as JSON.
 
-Whoever builds the fabric writes it with :func:`dump_config`; the agent reads it with :func:`load_config`. The format is
+The builder of the fabric writes it with :func:`dump_config`; the agent reads it with :func:`load_config`. The format is
 that of :mod:`mrc_host.agent.codec`, except that two integers are written as addresses: `block` as an IPv6 prefix
 ("fc00::/32") and the `base` of a template as an IPv6 address.
 """

@@ -175,7 +175,7 @@ def _fault(kind: FaultKind, place: Sequence[str], words: Sequence[str]) -> Fault
         for word in words:
             if flag := next((p for p in left if p.what is What.FLAG and p.name == word), None):
                 if any(parameter.required for parameter in left[: left.index(flag)]):
-                    break  # what is missing is told below
+                    break  # reported below as missing
                 given[flag.name] = True
                 del left[: left.index(flag) + 1]
             elif not left or left[0].what is What.FLAG:

@@ -1,6 +1,6 @@
 """Who is killed when: an endless series of kills, drawn from a seed and nothing else.
 
-The owner of the fabric, with whom everything dies, is hit seldom; of the rest everybody is as likely. One kill in five
+The owner of the fabric, with which all other processes end, is hit seldom; the others are equally likely. One kill in five
 hits two at once, and one in five hits its victim again while it is coming back.
 """
 

@@ -2,7 +2,7 @@
 
 A :class:`Denied` stands among the faults of a plan, so that it is kept, left out and shrunk like them. Paths that
 several of them forbid at once are allowed again with the last. A denied path carries neither data nor answers from the
-moment the NIC was told; frames that left before are no mistake.
+moment the NIC got the denylist; frames that left before are no mistake.
 """
 
 from __future__ import annotations

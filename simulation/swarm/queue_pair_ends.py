@@ -161,7 +161,7 @@ class End:
         self.qp.connect(other.life.endpoint)
         self.life.peer = other.life
         self.connected.set()
-        for posted in other.writes:  # whoever connects to a life that goes on wants what it sends
+        for posted in other.writes:  # connected to a life that goes on, this end gets what that one sends
             if posted.life is other.life:
                 posted.frozen = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -15,6 +15,7 @@ from mrc_host.agent.connection import AgentConnection, for_controller
 from mrc_host.values import PathState
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.workloads.verified_write import Transfer
+from tests.integration.map_waiting import wait
 from tests.integration.names import own
 from tests.waiting import until
 from topologies.clos import multi_plane_clos
@@ -38,18 +39,6 @@ def controller(world: EmulatedWorld) -> Iterator[PathMapClient]:
         yield client
         client.clear_all()
         client.stop_map()
-
-
-def wait(controller: PathMapClient, holds: Callable[[MapState], bool]) -> MapState:
-    """The map as soon as something holds of it."""
-    found: list[MapState] = []
-
-    def look() -> bool:
-        found[:] = [controller.path_map()]
-        return holds(found[0])
-
-    until(look, "the map")
-    return found[0]
 
 
 def blamed(state: MapState) -> dict[str, ElementKind]:

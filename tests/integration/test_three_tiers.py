@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from controller.path_map.client import PathMapClient
-from controller.path_map.values import ElementKind, MapState
+from controller.path_map.values import ElementKind
 from mrc_host import verbs
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.workloads.verified_write import Transfer
+from tests.integration.map_waiting import wait
 from tests.integration.names import own
-from tests.waiting import until
 from topologies.faults.link_down import LinkDown
 from topologies.loader import load_text
 
@@ -49,17 +49,6 @@ def controller(world: EmulatedWorld) -> Iterator[PathMapClient]:
         yield client
         client.clear_all()
         client.stop_map()
-
-
-def wait(controller: PathMapClient, holds: Callable[[MapState], bool]) -> MapState:
-    found: list[MapState] = []
-
-    def look() -> bool:
-        found[:] = [controller.path_map()]
-        return holds(found[0])
-
-    until(look, "the map")
-    return found[0]
 
 
 def test_every_path_of_the_plan_is_answered(world: EmulatedWorld) -> None:

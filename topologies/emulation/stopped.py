@@ -1,6 +1,6 @@
-"""Processes of a fabric that are stopped (SIGSTOP, Ctrl-Z, a debugger): alive, so no watch reports them, but deaf.
+"""Processes of a fabric that are stopped (SIGSTOP, Ctrl-Z, a debugger): alive, so no watch reports them, but silent.
 
-Whoever asks one waits until time is up and learns no reason. The kernel knows: state T or t in ``/proc/PID/stat``
+A request to one times out without a reason. The kernel knows the reason: state T or t in ``/proc/PID/stat``
 (proc(5)).
 """
 
