@@ -1,7 +1,7 @@
 """Who is killed when: an endless series of kills, drawn from a seed and nothing else.
 
-The owner of the fabric, with which all other processes end, is hit seldom; the others are equally likely. One kill in five
-hits two at once, and one in five hits its victim again while it is coming back.
+The owner of the fabric, with which all other processes end, is hit seldom; the others are equally likely. One kill in
+five hits two at once, and one in five hits its victim again while it is coming back.
 """
 
 from __future__ import annotations

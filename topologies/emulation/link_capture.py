@@ -4,8 +4,8 @@ This takes what *arrives* at either end of the link and writes it to one pcapng 
 that is what crossed the wire. tcpdump and dumpcap listen at one end; what they show of the other direction is what was
 handed to the interface.
 
-A line on standard output says when the capture has begun; SIGTERM or SIGINT end it, and a last line reports, as JSON, how
-many packets were written and how many the kernel dropped because this was too slow. Times are the kernel's, of arrival.
+A line on standard output says when the capture has begun; SIGTERM or SIGINT end it, and a last line reports, as JSON,
+how many packets were written and how many the kernel dropped because this was too slow. Times are the kernel's, of arrival.
 """
 
 from __future__ import annotations
