@@ -1,9 +1,9 @@
 """The C compiler as a child process with limited resources and a minimal environment.
 
 Clients that may push a program decide what is compiled, so each run is limited in processor time, elapsed time, memory
-and output size. It is killed with all its children when it exceeds a limit, or when the calling process ends, for whatever
-reason. It runs in its build folder with an environment of four variables, so that CPATH, TMPDIR or a language setting
-cannot influence it.
+and output size. It is killed with all its children when it exceeds a limit, or when the calling process ends, for
+whatever reason. It runs in its build folder with an environment of four variables, so that CPATH, TMPDIR or a language
+setting cannot influence it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ that is what crossed the wire. tcpdump and dumpcap listen at one end; what they 
 handed to the interface.
 
 A line on standard output says when the capture has begun; SIGTERM or SIGINT end it, and a last line reports, as JSON,
-how many packets were written and how many the kernel dropped because this was too slow. Times are the kernel's, of arrival.
+how many packets were written and how many the kernel dropped because this was too slow. Times are the kernel's, of
+arrival.
 """
 
 from __future__ import annotations
