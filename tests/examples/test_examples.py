@@ -9,6 +9,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from mrc_lab.experiments.files import load_file
 from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.workloads import Collective
@@ -118,6 +120,7 @@ def test_a_goal_file_runs_to_its_end_although_a_link_is_down(tmp_path: Path) -> 
     assert healthy["packets"]["lost"] == 0 < cut["packets"]["lost"]
 
 
+@pytest.mark.usefixtures("plugins_as_before")
 def test_each_plugin_of_the_example_makes_a_difference(tmp_path: Path) -> None:
     result = run_and_report(load_file(FOLDER / "plugins_run.yaml"), "sim", 1, tmp_path)
     assert result.summary["verdict"] == "pass"

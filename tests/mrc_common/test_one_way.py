@@ -31,6 +31,8 @@ METHODS = {"subprocess_exec", "subprocess_shell"}  # of an event loop
 ALLOWED = {
     # Forked, so no interpreter is started; the seeds share what is loaded.
     "simulation/swarm/command.py": {'multiprocessing.get_context("fork")', "ProcessPoolExecutor"},
+    # The command takes the place of this process: nothing is started.
+    "mrc_lab/cli/exec.py": {"os.execvpe"},
     # Where the tools lie that a host's shell is to find: no process.
     "mrc_lab/prompt/perf_commands.py": {"sys.executable"},
 }

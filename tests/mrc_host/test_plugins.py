@@ -14,11 +14,7 @@ from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.path_selection import PathSelection
 """
 
-
-@pytest.fixture(autouse=True)
-def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CONGESTION_CONTROLS", "PATH_SELECTIONS", "WORKLOADS", "_origin", "_loaded"):
-        monkeypatch.setattr(plugins, name, dict(getattr(plugins, name)))
+pytestmark = pytest.mark.usefixtures("plugins_as_before")
 
 
 def write(folder: Path, body: str, name: str = "mine.py") -> Path:

@@ -9,9 +9,9 @@ import pytest
 from mrc_lab.errors import ExperimentError, FileError
 from mrc_lab.experiments.files import load_file
 from mrc_lab.reports.run_and_report import run_and_report
-from tests.mrc_host.test_plugins import HEAD, _as_before
+from tests.mrc_host.test_plugins import HEAD
 
-__all__ = ["_as_before"]
+pytestmark = pytest.mark.usefixtures("plugins_as_before")
 
 SELECTION = """
 @path_selection("probe_sel")
