@@ -259,9 +259,9 @@ def test_a_client_that_dies_with_posts_waiting_leaves_nothing(agents: Agents) ->
         a.qp.write(a.mr, b.mr.remote, length=8)
     assert waiting(agents) == {a.qp.qpn: 99}
     a.provider.close()
-    agents.turn()
-    assert waiting(agents) == {}
-    assert agents.call(lambda: not agents.nics[0].pairs and not agents.nics[0].queues)
+    until(lambda: waiting(agents) == {}, "no posts to wait any more")
+    nic = agents.nics[0]
+    until(lambda: agents.call(lambda: not nic.pairs and not nic.queues), "queue pairs and queues to be gone")
 
 
 def test_gather_lists_and_inline_data_are_posted_in_order_in_as_many_messages_as_they_need(agents: Agents) -> None:
