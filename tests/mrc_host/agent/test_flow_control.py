@@ -257,7 +257,7 @@ def test_a_client_that_dies_with_posts_waiting_leaves_nothing(agents: Agents) ->
     agents.nics[0].send_depth = 1
     for _ in range(100):
         a.qp.write(a.mr, b.mr.remote, length=8)
-    assert waiting(agents) == {a.qp.qpn: 99}
+    until(lambda: waiting(agents) == {a.qp.qpn: 99}, "99 posts to wait")
     a.provider.close()
     until(lambda: waiting(agents) == {}, "no posts to wait any more")
     nic = agents.nics[0]
