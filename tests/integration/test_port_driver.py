@@ -109,7 +109,9 @@ def test_delays_are_measured_while_somebody_asks(running: tuple[Switch, PortDriv
     arrivals, departures = driver.delays(switch, 1).arrivals, driver.delays(switch, 2).departures
     assert (counts(1)[1], counts(2)[0]) == (0, 0)
     assert 150 < sum(arrivals.histogram) <= 200  # but those at which the clocks could not be compared
-    assert 0 < arrivals.total_ns + departures.total_ns < passed  # one frame after the other: no time is counted twice
+    # No two frames are at one stage at once, but one may arrive while the call that sent the other has yet to return.
+    assert 0 < arrivals.total_ns < passed
+    assert 0 < departures.total_ns < passed
     driver.measure_delays(False)
     pass_frames(5)
     assert sum(driver.delays(switch, 2).departures.histogram) == 200
