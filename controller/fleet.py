@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import logging
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
@@ -25,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import finsy
+from finsy.proto import p4i
+from google.protobuf import text_format
 
 from controller import reconcile, translate
 from controller.errors import ControllerError
@@ -86,7 +89,7 @@ class ManagedSwitch:
             await asyncio.sleep(max(0.0, _SESSION_INTERVAL_S - (time.monotonic() - began)))
 
     async def _session(self) -> None:
-        client = finsy.Switch(self.wanted.switch, self.address, self._options)
+        client = finsy.Switch(self.wanted.switch, self.address, _with_p4info(self._options))
         self._silent = lost = asyncio.Event()
         client.ee.on(finsy.SwitchEvent.CHANNEL_DOWN, lambda _: lost.set())
         async with client:
@@ -411,6 +414,18 @@ class _ProblemCollector(logging.Handler):
         slow = isinstance(error, finsy.P4ClientError) and error.code is finsy.GRPCStatusCode.DEADLINE_EXCEEDED
         if name in self._switches and not slow:
             self._switches[name].failed(f"could not be set up: {_reason(error or record.getMessage())}")
+
+
+def _with_p4info(options: finsy.SwitchOptions) -> finsy.SwitchOptions:
+    """The same with the P4Info instead of its file, which finsy would parse anew for every switch."""
+    assert options.p4info is not None
+    p4info: Any = _parse_p4info(options.p4info.read_text(encoding="utf-8"))
+    return options(p4info=p4info)
+
+
+@functools.lru_cache(maxsize=1)
+def _parse_p4info(text: str) -> p4i.P4Info:
+    return text_format.Parse(text, p4i.P4Info())
 
 
 async def _wait_until_listening(address: str) -> None:

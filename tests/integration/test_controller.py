@@ -17,7 +17,7 @@ import pytest
 from controller.client import ControllerClient
 from controller.command_line import arguments
 from controller.errors import ControllerError
-from controller.values import FleetStatus, SwitchCounters
+from controller.values import FaultRecord, FleetStatus, SwitchCounters
 from mrc_host import verbs
 from mrc_lab.cli.main import run
 from mrc_lab.fabric.emulation import EmulatedWorld, running
@@ -53,6 +53,45 @@ def fabric(what: str, switch: str = "embedded", hosts: int = 2) -> Iterator[Emul
             yield world
     finally:
         cleanup.clean(name, force=True)
+
+
+class SharedFabric:
+    """A fabric for the tests of this file, made anew only after a test that did not leave it as it was."""
+
+    def __init__(self) -> None:
+        self._open = contextlib.ExitStack()
+        self._world: EmulatedWorld | None = None
+
+    def world(self) -> EmulatedWorld:
+        if self._world is None:
+            self._world = self._open.enter_context(fabric("shared"))
+        return self._world
+
+    def check(self) -> None:
+        """Take the fabric down unless everything of it runs and is ready, without a fault."""
+        world = self.world()
+        with contextlib.suppress(ControllerError), world.controller() as client:
+            running = all(child.process.poll() is None for child in world.emulation.children.values())
+            if running and client.status().ready and not client.faults() and all(link.up for link in client.links()):
+                return
+        self.down()
+
+    def down(self) -> None:
+        self._world = None
+        self._open.close()
+
+
+@pytest.fixture(scope="module")
+def shared_fabric() -> Iterator[SharedFabric]:
+    shared = SharedFabric()
+    yield shared
+    shared.down()
+
+
+@pytest.fixture
+def world(shared_fabric: SharedFabric) -> Iterator[EmulatedWorld]:
+    yield shared_fabric.world()
+    shared_fabric.check()
 
 
 @contextmanager
@@ -187,9 +226,9 @@ def test_a_path_is_lost_where_it_begins_and_no_other_that_ends_at_the_same_host(
         assert pair.write(PIECE).wrong_bytes == 0
 
 
-def test_a_slower_line_is_slower_and_as_before_when_cleared() -> None:
+def test_a_slower_line_is_slower_and_as_before_when_cleared(world: EmulatedWorld) -> None:
     slow = 1_000_000
-    with fabric("slow") as world, transfer(world) as pair, world.controller() as client:
+    with transfer(world) as pair, world.controller() as client:
         pair.write(PIECE)
         client.inject(Rate("h1@p*", slow))  # both ends: a switch's port and one in the host's namespace
         report = pair.write(PIECE)
@@ -202,8 +241,8 @@ def test_a_slower_line_is_slower_and_as_before_when_cleared() -> None:
         assert left == []
 
 
-def test_delay_works_or_is_refused_in_a_sentence_that_says_what_to_do() -> None:
-    with fabric("delay") as world, world.controller() as client:
+def test_delay_works_or_is_refused_in_a_sentence_that_says_what_to_do(world: EmulatedWorld) -> None:
+    with world.controller() as client:
         refusal = ""
         try:
             client.inject(Delay("h1@p0", 5_000_000))
@@ -211,11 +250,14 @@ def test_delay_works_or_is_refused_in_a_sentence_that_says_what_to_do() -> None:
             refusal = str(error)
         assert len(client.faults()) == (not refusal)
         assert not refusal or ("no netem" in refusal and "use 'rate'" in refusal)
+        client.clear_all()
 
 
-def test_links_that_flap_come_back_and_everybody_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_that_flap_come_back_and_everybody_is_told(
+    world: EmulatedWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
     link = "t0-0:t1-0@p0"
-    with fabric("flap") as world, transfer(world) as pair, Traffic(pair) as traffic, Watch(world) as watch:
+    with transfer(world) as pair, Traffic(pair) as traffic, Watch(world) as watch:
         name = world.fabric.name
         assert run(["fault", "add", link, "flap", "200ms", "50%", "for", "2s", "--fabric", name]) == 0
         told = watch.up_to("fault added", f"link down {link}", f"link up {link}", "fault cleared")
@@ -248,10 +290,10 @@ def test_a_switch_restarts_during_traffic() -> None:
         traffic.more()
 
 
-def test_the_controller_is_killed_during_traffic_and_takes_back_what_it_left() -> None:
-    with fabric("ctl") as world, transfer(world) as pair, Traffic(pair) as traffic:
+def test_the_controller_is_killed_during_traffic_and_takes_back_what_it_left(world: EmulatedWorld) -> None:
+    with transfer(world) as pair, Traffic(pair) as traffic:
         with world.controller() as client:
-            client.link_down("t0-0:t1-0@p0")
+            first = client.link_down("t0-0:t1-0@p0")
             client.inject(Blackhole("t1-1@p1"))
             client.inject(Rate("h1@p1", 5_000_000))
             client.inject(Flap("t0-1:t1-0@p1", 100_000_000, 100_000_000))
@@ -264,13 +306,13 @@ def test_the_controller_is_killed_during_traffic_and_takes_back_what_it_left() -
             assert client.faults() == []
             until(lambda: all(link.up for link in client.links()), "links up again")
             assert all(not switch.problems for switch in client.tables())
-            assert client.link_down("h1@p0").id == "f6"
+            assert number(client.link_down("h1@p0")) == number(first) + 5, "no id is given twice"
             client.clear_all()
         traffic.more()
 
 
-def test_the_switch_process_is_killed_during_traffic_with_faults_in_force() -> None:
-    with fabric("allsw") as world, transfer(world) as pair, Traffic(pair) as traffic:
+def test_the_switch_process_is_killed_during_traffic_with_faults_in_force(world: EmulatedWorld) -> None:
+    with transfer(world) as pair, Traffic(pair) as traffic:
         with world.controller() as client:
             kept = client.inject(Loss("t0-0:t1-0@p0", 0.1))
             cut = client.link_down("t0-0:t1-1@p1")
@@ -287,21 +329,22 @@ def test_the_switch_process_is_killed_during_traffic_with_faults_in_force() -> N
         traffic.more()
 
 
-def test_a_client_may_come_in_while_nothing_is_reachable() -> None:
-    with fabric("none") as world:
-        world.emulation.children["switches"].process.kill()
+def test_a_client_may_come_in_while_nothing_is_reachable(world: EmulatedWorld) -> None:
+    world.emulation.children["switches"].process.kill()
 
-        def lost() -> bool:
-            with world.controller() as client:
-                return not any(switch.state.value == "verified" for switch in client.status().switches)
+    def lost() -> bool:
+        with world.controller() as client:
+            return not any(switch.state.value == "verified" for switch in client.status().switches)
 
-        until(lost, "the loss of all switches")
-        with ControllerClient(world.emulation.controller_socket) as client:
-            with pytest.raises(ControllerError, match=r"Switch t1-0@p0 is not reachable, so it can make no fault\."):
-                client.inject(Blackhole("t1-0@p0"))
-            assert all("not reachable" in switch.problem for switch in client.counters())
-            assert client.link_down("h1@p0").links == ("h1@p0",)
-            client.clear_all()
+    until(lost, "the loss of all switches")
+    with ControllerClient(world.emulation.controller_socket) as client:
+        with pytest.raises(ControllerError, match=r"Switch t1-0@p0 is not reachable, so it can make no fault\."):
+            client.inject(Blackhole("t1-0@p0"))
+        assert all("not reachable" in switch.problem for switch in client.counters())
+        assert client.link_down("h1@p0").links == ("h1@p0",)
+        client.clear_all()
+    world.restart("switches")
+    until_ready(world)
 
 
 @contextmanager
@@ -317,30 +360,38 @@ def another_controller(world: EmulatedWorld, *more: str) -> Iterator[subprocess.
             process.kill()
 
 
-def test_kept_faults_outlive_controllers_on_links_lines_and_switches() -> None:
-    with fabric("keep") as world:
-        with world.controller() as client:
-            client.link_down("t0-0:t1-0@p0", owner="me")
-            client.inject(Rate("h1@p1", 5_000_000))
-            client.inject(Blackhole("t1-1@p1"))
-        before = state(world)
-        world.emulation.children["controller"].process.kill()
-        for end in (signal.SIGTERM, signal.SIGKILL):
-            with another_controller(world, "--keep-faults") as process:
-                until_ready(world)
-                with world.controller() as client:
-                    found = [(fault.id, fault.owner, fault.problem) for fault in client.faults()]
-                assert found == [("f1", "me", ""), ("f2", "", ""), ("f3", "", "")]
-                process.send_signal(end)
-                process.wait(20)
-            assert state(world) == before
-        with another_controller(world, "--keep-faults"):
+def test_kept_faults_outlive_controllers_on_links_lines_and_switches(world: EmulatedWorld) -> None:
+    with world.controller() as client:
+        kept = [
+            client.link_down("t0-0:t1-0@p0", owner="me"),
+            client.inject(Rate("h1@p1", 5_000_000)),
+            client.inject(Blackhole("t1-1@p1")),
+        ]
+    before = state(world)
+    world.emulation.children["controller"].process.kill()
+    for end in (signal.SIGTERM, signal.SIGKILL):
+        with another_controller(world, "--keep-faults") as process:
             until_ready(world)
             with world.controller() as client:
-                assert len(client.clear_all().faults) == 3
-                assert all(link.up for link in client.links())
-                assert all(not switch.problems for switch in client.tables())
-        assert state(world) != before
+                found = [(fault.id, fault.owner, fault.problem) for fault in client.faults()]
+            assert found == [(fault.id, owner, "") for fault, owner in zip(kept, ("me", "", ""))]
+            process.send_signal(end)
+            process.wait(20)
+        assert state(world) == before
+    with another_controller(world, "--keep-faults"):
+        until_ready(world)
+        with world.controller() as client:
+            assert len(client.clear_all().faults) == 3
+            assert all(link.up for link in client.links())
+            assert all(not switch.problems for switch in client.tables())
+    assert state(world) != before
+    world.restart("controller")
+    until_ready(world)
+
+
+def number(fault: FaultRecord) -> int:
+    """The number in a fault's id."""
+    return int(fault.id.removeprefix("f"))
 
 
 def state(world: EmulatedWorld) -> tuple[str, ...]:
