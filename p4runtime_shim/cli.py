@@ -272,7 +272,8 @@ class _ShowVersion(argparse.Action):
     """argparse's own action wants the version when the parser is made, and to look it up takes a tenth of our start."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        parser.exit(message=f"{_version()}\n")
+        print(_version())
+        parser.exit()
 
 
 def _version() -> str:

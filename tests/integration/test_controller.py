@@ -374,7 +374,7 @@ def test_kept_faults_outlive_controllers_on_links_lines_and_switches(world: Emul
             until_ready(world)
             with world.controller() as client:
                 found = [(fault.id, fault.owner, fault.problem) for fault in client.faults()]
-            assert found == [(fault.id, owner, "") for fault, owner in zip(kept, ("me", "", ""))]
+            assert found == [(fault.id, owner, "") for fault, owner in zip(kept, ("me", "", ""), strict=True)]
             process.send_signal(end)
             process.wait(20)
         assert state(world) == before
