@@ -55,6 +55,7 @@ from topologies.fabric import Switch
 _ERRORS = (ControllerError, EmulationError, ExperimentError, FabricError, MrcError, OSError, ValueError)
 _WIDEST, _ROWS = 1000, 25  # columns of a table; rows, which matter to nobody
 _WAIT_S, _WAIT_STEP_S = 60.0, 0.1
+_INTERRUPT_INTERVAL_S = 0.2
 _KERNELS = (
     "this measures the hosts' kernels over IPv4, and in the fabric hosts have IPv6 addresses only",
     "For MRC use write_bw; for TCP start it yourself: 'h3 iperf -s -V &', then 'h1 iperf -V -c h3-p0'.",
@@ -76,7 +77,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         self._captures = Captures(world.emulation)
         self.failed = False
         self.fabric_closed = False  # it was taken down by somebody else
-        self._closed = False
+        self._left = threading.Event()  # the conversation is over
         self._open = ExitStack()
         self._open.enter_context(mininet_output(console.file, self._on_mininet_error))
         super().__init__(world.emulation.net, stdin=stdin)
@@ -112,7 +113,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
 
     def close(self) -> None:
         """Give back what writes have left on the NICs, and end captures."""
-        self._closed = True
+        self._left.set()
         with self._open:
             for message in self._captures.close():
                 self._echo(message)
@@ -449,7 +450,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
 
     def _print_crash(self, crash: process_watch.Crash) -> None:
         """From the watch's thread: a line now, and what was being typed again."""
-        if self._closed or crash.pid in self._known_dead:
+        if self._left.is_set() or crash.pid in self._known_dead:
             return
         self.failed = True
         message = f"{crash}\n{crash.consequence}"
@@ -467,11 +468,15 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
 
     def _on_fabric_closed(self) -> None:
         """From the watch's thread: say so, and end whatever waits in the main thread."""
-        if self._closed:
+        if self._left.is_set():
             return
         self.failed = self.fabric_closed = True
         self._echo(f"\n*** Fabric {self._world.fabric.name} was taken down.")
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        main = threading.main_thread().ident or 0
+        signal.pthread_kill(main, signal.SIGINT)
+        while not self._left.wait(_INTERRUPT_INTERVAL_S):
+            if self._at_rest:  # it came just before readline began to wait, which it does not end then
+                signal.pthread_kill(main, signal.SIGINT)
 
     def _ask(self, host: str, operation: str, **arguments: Any) -> Any:
         with closing(AgentConnection(self._world.emulation.socket(host))) as agent:
