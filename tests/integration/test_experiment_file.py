@@ -15,13 +15,13 @@ FILE = """\
 fabric: {planes: 2, t0: 2, t1: 2, hosts: 2, rate: 1G}
 transport: {qps: 2}
 workload: {kind: write_bw, pairs: h1>h2, message: 128K}
-duration: 300ms
+duration: 150ms
 faults:
-  - {kind: link_down, at: 100ms, until: 200ms, link: h1@p0}
-  - {kind: loss, at: 220ms, until: 280ms, link: "t0-0:t1-0@p1", probability: 20%}
-measure: {bin: 20ms, warmup: 40ms}
+  - {kind: link_down, at: 50ms, until: 100ms, link: h1@p0}
+  - {kind: loss, at: 110ms, until: 140ms, link: "t0-0:t1-0@p1", probability: 20%}
+measure: {bin: 10ms, warmup: 20ms}
 expect:
-  - {metric: throughput, relation: at_least, value: 500M, of: {end: 100ms}}
+  - {metric: throughput, relation: at_least, value: 500M, of: {end: 50ms}}
 """
 
 RING = """\
@@ -93,13 +93,13 @@ def test_what_emulation_cannot_do_is_refused_before_anything_starts(tmp_path, ca
 
 TENANTS = """\
 fabric: {planes: 2, t0: 2, t1: 2, hosts: 4, rate: 1G, pfc: yes}
-duration: 300ms
-measure: {bin: 20ms, queues: yes}
+duration: 150ms
+measure: {bin: 10ms, queues: yes}
 workloads:
   - {name: ring, kind: collective, operation: all_reduce, bytes: 64K, iterations: 2, hosts: [h1, h3],
      transport: {evs: 1}}
   - {name: storage, kind: incast, target: h1, sources: [h2, h3, h4], message: 64K, transport: {type: rc, qps: 2}}
-  - {name: late, kind: write_bw, pairs: h2>h4, message: 16K, total: 64K, start: 100ms}
+  - {name: late, kind: write_bw, pairs: h2>h4, message: 16K, total: 64K, start: 50ms}
 report:
   - {metric: queue_depth, of: {link: "h1@p*<"}}
   - {metric: pause_time}
@@ -118,7 +118,7 @@ def test_tenants_and_queues_in_emulation(tmp_path):
     assert [one["transport"]["type"] for one in tenants.values()] == ["mrc", "rc", "mrc"]
     assert tenants["ring"]["operations"] == 2
     assert tenants["late"]["bytes"] == 64 << 10
-    assert tenants["late"]["start_ns"] == pytest.approx(100_000_000 * case["time_scale"])
+    assert tenants["late"]["start_ns"] == pytest.approx(50_000_000 * case["time_scale"])
     assert tenants["late"]["ended_ns"] > tenants["late"]["start_ns"]
     assert tenants["storage"]["throughput_bps"] > 0
     depth, paused = (one["values"]["only"] for one in summary["reported"])
