@@ -59,7 +59,7 @@ def client(slow: SlowController, tmp_path: Path) -> Iterator[ControllerClient]:
         server.stop(0).wait()
 
 
-def test_a_change_is_waited_for_while_the_controller_answers_something(
+def test_the_client_waits_for_a_change_while_the_controller_answers_health_checks(
     client: ControllerClient, slow: SlowController
 ) -> None:
     slow.checked = lambda: slow.checks < LATER or slow.released.set()
@@ -67,15 +67,15 @@ def test_a_change_is_waited_for_while_the_controller_answers_something(
     assert slow.checks == LATER
 
 
-def test_a_controller_that_answers_nothing_is_not_waited_for(client: ControllerClient, slow: SlowController) -> None:
+def test_the_client_gives_up_on_a_controller_that_answers_nothing(
+    client: ControllerClient, slow: SlowController
+) -> None:
     slow.checked = lambda: slow.released.wait()
     with pytest.raises(ControllerError, match="does not answer now, but may go on with it: 'mrc fault list' shows"):
         client.clear_all()
 
 
-def test_a_change_is_not_waited_for_longer_than_one_may_take(
-    client: ControllerClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_wait_for_a_change_is_bounded(client: ControllerClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "_LONGEST_CHANGE_S", 0.5)
     with pytest.raises(ControllerError, match=r"has not finished in 0\.7 s, but may go on with it: 'mrc fault list'"):
         client.clear_all()

@@ -84,7 +84,7 @@ def test_patterns_choose_hosts_and_peers(lists: Denylists, nics: dict[str, Nic])
     assert {name: len(nic.forbidden) for name, nic in nics.items()} == {"h1": 1, "h2": 1, "h3": 0}
 
 
-def test_a_path_to_a_peer_that_is_not_known_any_more_can_be_listed(lists: Denylists, nics: dict[str, Nic]) -> None:
+def test_a_denied_path_to_an_unknown_peer_is_listed(lists: Denylists, nics: dict[str, Nic]) -> None:
     nics["h1"].forbidden.append(values.DeniedPath(bytes(16), 5))
     assert asyncio.run(lists.read("h1")) == [DeniedPath("h1", "00" * 16, 5)]
     asyncio.run(lists.set("", "", [], denied=False))
@@ -100,19 +100,19 @@ def test_a_path_to_a_peer_that_is_not_known_any_more_can_be_listed(lists: Denyli
         ("h1", "", [], "names no entropy value"),
     ],
 )
-def test_what_is_not_there_is_a_sentence(
+def test_unknown_hosts_peers_and_paths_are_reported(
     lists: Denylists, nics: dict[str, Nic], host: str, peer: str, evs: list[int], sentence: str
 ) -> None:
     with pytest.raises(FabricError, match=sentence):
         asyncio.run(lists.set(host, peer, evs, denied=True))
 
 
-def test_an_agent_that_is_gone_is_named(lists: Denylists, nics: dict[str, Nic]) -> None:
+def test_an_agent_that_has_exited_is_named(lists: Denylists, nics: dict[str, Nic]) -> None:
     del nics["h2"]
     with pytest.raises(ControllerError, match="agent of h2 cannot be asked: nobody listens there"):
         asyncio.run(lists.read(""))
 
 
-def test_without_agents_it_says_what_to_do() -> None:
+def test_without_agents_the_error_says_what_to_do() -> None:
     with pytest.raises(ControllerError, match="start it with --agents"):
         asyncio.run(Denylists(FABRIC, "").read("h1"))

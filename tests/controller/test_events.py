@@ -20,7 +20,7 @@ async def take(subscription: Subscription, count: int) -> list[Event]:
     return [await subscription.next() for _ in range(count)]
 
 
-def test_a_subscriber_is_told_that_it_is_one_and_then_what_happens() -> None:
+def test_a_subscriber_receives_a_greeting_and_then_the_events() -> None:
     events = make()
     events.publish(EventKind.LINK_DOWN, "before")
     subscription = events.subscribe()
@@ -29,7 +29,7 @@ def test_a_subscriber_is_told_that_it_is_one_and_then_what_happens() -> None:
     assert found == [Event(1, 7, EventKind.SUBSCRIBED), Event(2, 7, EventKind.LINK_DOWN, "a", "why")]
 
 
-def test_who_does_not_keep_up_loses_the_newest_and_is_told_how_many_and_others_lose_nothing() -> None:
+def test_a_slow_subscriber_loses_the_newest_events_and_gets_their_number_and_others_lose_none() -> None:
     events = make(room=4)
     slow, quick = events.subscribe(), events.subscribe()
     asyncio.run(take(quick, 1))
@@ -44,7 +44,7 @@ def test_who_does_not_keep_up_loses_the_newest_and_is_told_how_many_and_others_l
     assert (event.name, event.dropped, event.number) == ("later", 7, 11)
 
 
-def test_a_reader_waits_until_something_happens() -> None:
+def test_reading_waits_for_the_next_event() -> None:
     async def wait() -> Event:
         events = make()
         subscription = events.subscribe()
@@ -58,7 +58,7 @@ def test_a_reader_waits_until_something_happens() -> None:
     assert asyncio.run(wait()).name == "x"
 
 
-def test_who_has_left_is_told_nothing_and_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsubscribing_stops_events_and_frees_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_SUBSCRIBERS", 2)
     events = make()
     first, _second = events.subscribe(), events.subscribe()

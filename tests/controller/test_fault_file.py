@@ -41,12 +41,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "faults.json"
 
 
-def test_every_kind_survives(path: Path) -> None:
+def test_every_fault_kind_survives_saving_and_loading(path: Path) -> None:
     fault_file.save(path, RECORDS)
     assert fault_file.load(path) == RECORDS
 
 
-def test_no_faults_no_file(path: Path) -> None:
+def test_saving_no_faults_removes_the_file(path: Path) -> None:
     fault_file.save(path, [])
     assert fault_file.load(path) == []
     fault_file.save(path, RECORDS)
@@ -58,18 +58,18 @@ def test_no_faults_no_file(path: Path) -> None:
     "content",
     [b"", b"{", b"[]", b"\xff\xfe", b'{"faults": 7}', b'{"other": 1}', b'{"faults": [{"id": "f1"}]}', b"[" * 100_000],
 )
-def test_what_makes_no_sense_is_passed_over(path: Path, content: bytes) -> None:
+def test_malformed_files_load_as_no_faults(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     assert fault_file.load(path) == []
 
 
-def test_one_that_is_of_another_version_does_not_hide_the_others(path: Path) -> None:
+def test_an_unreadable_fault_does_not_hide_the_others(path: Path) -> None:
     fault_file.save(path, RECORDS[:2])
     path.write_text(path.read_text().replace('"state": "ACTIVE"', '"state": 77', 1))
     assert fault_file.load(path) == RECORDS[1:2]
 
 
-def test_a_file_that_cannot_be_written_is_an_oserror_and_the_old_one_stays(path: Path) -> None:
+def test_a_failed_save_raises_oserror_and_keeps_the_old_file(path: Path) -> None:
     fault_file.save(path, RECORDS)
     with pytest.raises(FileNotFoundError):
         fault_file.save(path.parent / "gone" / "faults.json", RECORDS)

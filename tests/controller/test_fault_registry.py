@@ -29,7 +29,7 @@ def enter(
     return record
 
 
-def test_a_link_is_wanted_back_when_its_last_fault_is_cleared() -> None:
+def test_a_link_comes_up_when_its_last_fault_is_cleared() -> None:
     registry = FaultRegistry()
     first, second = enter(registry, LinkDown("h[12]@p0")), enter(registry, LinkDown("h[23]@p0"))
     assert registry.ids_on(H2) == (first.id, second.id)
@@ -42,7 +42,7 @@ def test_a_link_is_wanted_back_when_its_last_fault_is_cleared() -> None:
     assert list(registry) == []
 
 
-def test_what_is_pending_takes_nothing() -> None:
+def test_pending_faults_have_no_effect() -> None:
     registry = FaultRegistry()
     record = enter(registry, LinkDown(H1), state=FaultState.PENDING)
     assert registry.wanted().down == frozenset()
@@ -50,7 +50,7 @@ def test_what_is_pending_takes_nothing() -> None:
     assert registry.wanted().down == {H1}
 
 
-def test_a_flapping_fault_leaves_links_alone_while_they_are_up_but_others_do_not() -> None:
+def test_a_flap_in_its_up_phase_does_not_override_other_faults() -> None:
     registry = FaultRegistry()
     flap = enter(registry, Flap("h[12]@p0", 10_000_000, 10_000_000))
     cut = enter(registry, LinkDown(H2))
@@ -62,7 +62,7 @@ def test_a_flapping_fault_leaves_links_alone_while_they_are_up_but_others_do_not
     assert registry.wanted().down == {H1}
 
 
-def test_shapes_and_entries_add_up() -> None:
+def test_shapes_and_entries_of_several_faults_combine() -> None:
     registry = FaultRegistry()
     enter(registry, Rate(H1, 2_000_000))
     enter(registry, Rate(H1, 1_000_000, towards="h1"))
@@ -75,7 +75,7 @@ def test_shapes_and_entries_add_up() -> None:
     assert wanted.entries == (LinkFault(H1, loss=500_000_000),)
 
 
-def test_ids_are_never_used_twice() -> None:
+def test_fault_ids_are_never_reused() -> None:
     registry = FaultRegistry()
     first = enter(registry, LinkDown(H1))
     registry.remove([first])
@@ -93,7 +93,7 @@ def test_faults_are_found_by_owner_link_and_id() -> None:
     assert list(registry) == [mine, other]
 
 
-def test_a_fault_that_is_gone_is_named_and_remembered() -> None:
+def test_a_removed_fault_is_unknown_and_remembered() -> None:
     registry = FaultRegistry()
     (struck,) = registry.remove([enter(registry, LinkDown(H1))])
     assert registry.past == (struck,)
@@ -102,7 +102,7 @@ def test_a_fault_that_is_gone_is_named_and_remembered() -> None:
         registry.get("f1")
 
 
-def test_there_is_an_end_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_faults_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fault_registry, "MAX_FAULTS", 2)
     registry = FaultRegistry()
     enter(registry, LinkDown(H1))
@@ -111,7 +111,7 @@ def test_there_is_an_end_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
         enter(registry, LinkDown(H1))
 
 
-def test_what_is_wanted_follows_every_change_of_the_book() -> None:
+def test_the_wanted_state_follows_every_change_of_the_registry() -> None:
     registry = FaultRegistry()
     loss, rate = enter(registry, Loss(H1, 0.5)), enter(registry, Rate(H1, 10**6), state=FaultState.PENDING)
     assert (len(registry.wanted().entries or ()), len(registry.wanted().shapes)) == (1, 0)

@@ -65,9 +65,7 @@ def test_switches_may_start_after_the_controller(fabric: Fabric, address: str, s
     assert asyncio.run(scenario()).ready
 
 
-def test_a_second_controller_finds_nothing_to_do(
-    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
-) -> None:
+def test_a_second_controller_changes_nothing(fabric: Fabric, stand_in: StandIn, address: str, serving: Start) -> None:
     serving()
     asyncio.run(run(make(fabric, address)))
     before = {device_id: (device.writes, device.pipelines) for device_id, device in stand_in.devices.items()}
@@ -78,7 +76,7 @@ def test_a_second_controller_finds_nothing_to_do(
     assert after == before
 
 
-def test_entries_that_were_lost_changed_or_added_are_repaired(
+def test_missing_changed_and_extra_entries_are_repaired(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Start
 ) -> None:
     serving()
@@ -109,7 +107,9 @@ def test_entries_that_were_lost_changed_or_added_are_repaired(
     assert [switch.repaired for switch in status.switches] == [3] + [0] * (len(fabric.switches) - 1)
 
 
-def test_an_entry_that_does_not_stay_is_named(fabric: Fabric, stand_in: StandIn, address: str, serving: Start) -> None:
+def test_an_entry_the_switch_does_not_keep_is_reported(
+    fabric: Fabric, stand_in: StandIn, address: str, serving: Start
+) -> None:
     lost: set[object] = set()
 
     def swallow(device_id: int, entity: p4r.Entity) -> bool:
@@ -126,7 +126,7 @@ def test_an_entry_that_does_not_stay_is_named(fabric: Fabric, stand_in: StandIn,
     assert problem == "t0-1@p0: entry fc00:0:2001::/48 of table usid_local is missing"
 
 
-def test_a_refused_pipeline_is_told(fabric: Fabric, stand_in: StandIn, address: str, serving: Start) -> None:
+def test_a_refused_pipeline_is_reported(fabric: Fabric, stand_in: StandIn, address: str, serving: Start) -> None:
     stand_in.refuse_pipeline = "construct varbit at fabric.p4:12 is not supported"
     serving()
     status = asyncio.run(run(make(fabric, address)))
@@ -134,26 +134,26 @@ def test_a_refused_pipeline_is_told(fabric: Fabric, stand_in: StandIn, address: 
     assert status.problems[0] == ("t0-0@p0: could not be set up: construct varbit at fabric.p4:12 is not supported")
 
 
-def test_switches_that_never_come_are_named(fabric: Fabric, address: str) -> None:
+def test_unreachable_switches_are_named(fabric: Fabric, address: str) -> None:
     status = asyncio.run(run(make(fabric, address), timeout_s=0.1))
     assert not status.ready
     assert len(status.problems) == len(fabric.switches)
     assert "t0-0@p0: is still connecting at unix:" in status.problems[0]
 
 
-def test_a_missing_program_is_one_sentence(fabric: Fabric, tmp_path: Path) -> None:
+def test_a_missing_p4_program_is_reported(fabric: Fabric, tmp_path: Path) -> None:
     with pytest.raises(ControllerError, match="is missing: run 'make p4'"):
         Fleet(fabric, "unix:x", p4info=tmp_path / "none", p4blob=tmp_path / "none")
 
 
-def test_each_switch_may_have_an_address_of_its_own(fabric: Fabric) -> None:
+def test_each_switch_may_have_its_own_address(fabric: Fabric) -> None:
     async def scenario() -> set[str]:
         return {switch.address for switch in make(fabric, "unix:/run/switch-{name}.sock").switches.values()}
 
     assert "unix:/run/switch-t1-1@p1.sock" in asyncio.run(scenario())
 
 
-def test_a_switch_that_comes_back_empty_is_programmed_again(
+def test_a_restarted_empty_switch_is_programmed_again(
     fabric: Fabric, stand_in: StandIn, address: str, tmp_path: Path
 ) -> None:
     async def scenario() -> list[int]:
@@ -177,7 +177,7 @@ def test_a_switch_that_comes_back_empty_is_programmed_again(
     assert held == [count(switch_entries(fabric, switch)) for switch in fabric.switches]
 
 
-def test_faults_are_entries_that_come_and_go_and_survive_a_reconciliation(
+def test_fault_entries_are_added_and_removed_and_survive_reconciliation(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Start
 ) -> None:
     faults = fault_entries(fabric, [Blackhole("t1-0@p0"), LinkFault("h1@p0", loss=5)])
@@ -210,7 +210,7 @@ def test_faults_are_entries_that_come_and_go_and_survive_a_reconciliation(
     asyncio.run(scenario())
 
 
-def test_a_new_controller_removes_the_faults_of_the_one_before(
+def test_a_new_controller_removes_the_previous_ones_fault_entries(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Start
 ) -> None:
     async def leave_faults() -> None:
@@ -231,7 +231,7 @@ def test_a_new_controller_removes_the_faults_of_the_one_before(
     assert held == [count(switch_entries(fabric, switch)) for switch in fabric.switches]
 
 
-def test_a_switch_that_does_not_answer_makes_no_fault_and_holds_none_when_it_answers_again(
+def test_a_fault_refused_by_an_unresponsive_switch_is_absent_when_it_answers_again(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Start
 ) -> None:
     async def scenario() -> None:
@@ -262,7 +262,7 @@ def test_a_switch_that_does_not_answer_makes_no_fault_and_holds_none_when_it_ans
     asyncio.run(scenario())
 
 
-def test_a_switch_that_hangs_while_it_is_read_holds_up_no_other_and_catches_up_afterwards(
+def test_a_switch_that_hangs_during_a_read_delays_no_other_and_catches_up_later(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Start
 ) -> None:
     hung, other = "t1-0@p0", "t1-1@p0"
@@ -304,7 +304,7 @@ def test_a_switch_that_hangs_while_it_is_read_holds_up_no_other_and_catches_up_a
     asyncio.run(scenario())
 
 
-def test_a_switch_that_is_away_makes_no_fault_now_but_later_and_may_lose_one(
+def test_faults_of_an_unreachable_switch_are_refused_or_deferred_and_may_be_cleared(
     fabric: Fabric, stand_in: StandIn, address: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
@@ -375,7 +375,7 @@ def loop() -> Iterator[VirtualTimeLoop]:
     found.close()
 
 
-def test_a_switch_that_is_slow_but_answers_is_not_lost_however_many_requests_a_change_takes(
+def test_a_slow_switch_stays_connected_however_many_requests_a_change_takes(
     fabric: Fabric, loop: VirtualTimeLoop
 ) -> None:
     fleet, clients = slow_fleet(fabric, 5)
@@ -402,7 +402,7 @@ def test_a_change_waits_for_a_slow_switch_that_is_being_reconciled(fabric: Fabri
     assert all(client.writes[-1] == 1 for client in clients)
 
 
-def test_of_many_switches_that_answer_nothing_none_is_waited_for_longer_than_one(loop: VirtualTimeLoop) -> None:
+def test_many_unresponsive_switches_are_waited_for_together(loop: VirtualTimeLoop) -> None:
     large = multi_plane_clos("large", planes=4, t0=8, t1=8, hosts=8)
     fleet, clients = slow_fleet(large, 3600)
     assert len(clients) == 64
@@ -421,7 +421,9 @@ class DrippingClient(SlowClient):
             yield None
 
 
-def test_a_switch_that_drips_an_answer_does_not_hold_a_change_for_ever(fabric: Fabric, loop: VirtualTimeLoop) -> None:
+def test_a_switch_that_trickles_its_answer_cannot_block_a_change_for_ever(
+    fabric: Fabric, loop: VirtualTimeLoop
+) -> None:
     """It is given as long as one that takes the timeout for each request: 10 times 7 s."""
     fleet, _ = slow_fleet(fabric, 1)
     dripping = fleet.switches["t1-0@p0"]
@@ -441,7 +443,7 @@ def test_a_switch_that_drips_an_answer_does_not_hold_a_change_for_ever(fabric: F
     loop.run_until_complete(both())
 
 
-def test_a_switch_that_takes_nearly_the_timeout_for_each_request_is_waited_for(
+def test_a_switch_just_within_the_timeout_for_each_request_completes_its_changes(
     fabric: Fabric, loop: VirtualTimeLoop
 ) -> None:
     """A change that waits for a reconciliation of all stages is the longest there is."""

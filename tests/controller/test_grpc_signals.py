@@ -28,13 +28,13 @@ def interrupt(after: float = 0.0) -> None:
     signal.pthread_kill(MAIN.ident, signal.SIGINT)
 
 
-def test_what_is_done_apart_returns_or_raises_here():
+def test_run_in_thread_returns_or_raises_in_the_caller():
     assert run_in_thread(lambda: threading.current_thread() is MAIN) is False
     with pytest.raises(ZeroDivisionError):
         run_in_thread(lambda: 1 // 0)
 
 
-def test_a_thread_that_signals_do_not_reach_does_it_itself():
+def test_outside_the_main_thread_the_call_runs_directly():
     found: list[bool] = []
     thread = threading.Thread(target=lambda: found.append(run_in_thread(threading.current_thread) is thread))
     thread.start()
@@ -42,7 +42,7 @@ def test_a_thread_that_signals_do_not_reach_does_it_itself():
     assert found == [True]
 
 
-def test_an_interrupt_ends_the_wait_and_not_what_is_waited_for():
+def test_an_interrupt_ends_the_wait_but_not_the_call():
     go_on, done = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -57,7 +57,7 @@ def test_an_interrupt_ends_the_wait_and_not_what_is_waited_for():
     assert done.wait(30)
 
 
-def test_an_interrupt_while_a_stream_is_read_ends_it(tmp_path: Path):
+def test_an_interrupt_ends_reading_of_a_stream(tmp_path: Path):
     with (
         running(multi_plane_clos(planes=1), Listening(tmp_path / "socket")),
         ControllerClient(tmp_path / "socket") as client,
@@ -74,7 +74,7 @@ def test_an_interrupt_while_a_stream_is_read_ends_it(tmp_path: Path):
         assert client.faults() == [], "the connection serves on"
 
 
-def test_interrupts_at_any_time_leave_a_client_that_closes(tmp_path: Path):
+def test_a_client_interrupted_at_any_time_still_closes(tmp_path: Path):
     seed = random.randrange(1 << 32)
     print("seed", seed)
     chance = random.Random(seed)

@@ -79,7 +79,7 @@ def raw(channel: grpc.Channel, method: str, request: bytes) -> tuple[grpc.Status
 # ---- bytes
 
 
-def test_random_bytes_at_the_sockets(client: ControllerClient, path: Path, address: str) -> None:
+def test_random_bytes_on_the_sockets_do_no_harm(client: ControllerClient, path: Path, address: str) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
     chance = random.Random(seed)
@@ -103,14 +103,12 @@ def test_an_oversized_request_is_refused(client: ControllerClient, channel: grpc
     )
 
 
-def test_unknown_fields_are_passed_over(client: ControllerClient, channel: grpc.Channel) -> None:
+def test_unknown_fields_are_ignored(client: ControllerClient, channel: grpc.Channel) -> None:
     assert raw(channel, "GetTopology", b"\xfa\x7f\x03abc\x80\x7d\x01") == (Code.OK, "")
 
 
 @pytest.mark.parametrize("method", ["InjectFault", "ClearFaults", "SetDenied", "GetTopology", "HoldLease"])
-def test_what_is_no_message_is_an_error_of_the_sender(
-    client: ControllerClient, channel: grpc.Channel, method: str
-) -> None:
+def test_malformed_messages_are_invalid_arguments(client: ControllerClient, channel: grpc.Channel, method: str) -> None:
     code, sentence = raw(channel, method, b"\x0a\xff\xff\xff\xff\xff")
     assert (code, "does not parse" in sentence) == (Code.INVALID_ARGUMENT, True)
     assert raw(channel, "NoSuchMethod", b"")[0] is Code.UNIMPLEMENTED
@@ -208,7 +206,7 @@ async def ask(method: Any, request: Any) -> Context:
 
 @given(st.lists(st.one_of(INJECT, CLEAR), max_size=6))
 @example([pb.InjectFaultRequest(fault=messages.pack_kind(Flap("*", 10 * MS, 10**9, random=True)))] * 6)
-def test_any_requests_are_carried_out_or_refused_in_a_sentence(requests: list[Any]) -> None:
+def test_random_requests_succeed_or_are_refused_with_a_message(requests: list[Any]) -> None:
     async def scenario() -> None:
         service, injector, links = make_service()
         for request in requests:
@@ -225,7 +223,7 @@ def test_any_requests_are_carried_out_or_refused_in_a_sentence(requests: list[An
 
 
 @pytest.mark.parametrize("rate", [math.nan, math.inf, -math.inf, -1.0, 1e300, 1e-300])
-def test_a_path_map_of_an_impossible_rate_is_refused(channel: grpc.Channel, rate: float) -> None:
+def test_a_path_map_with_an_impossible_rate_is_refused(channel: grpc.Channel, rate: float) -> None:
     stub: Any = PathMapStub
     with pytest.raises(grpc.RpcError) as caught:
         stub(channel).Start(map_pb.StartRequest(rate=rate), timeout=20)
@@ -234,7 +232,7 @@ def test_a_path_map_of_an_impossible_rate_is_refused(channel: grpc.Channel, rate
 
 
 @pytest.mark.parametrize(("method", "says"), [("ClearFaults", "which faults"), ("InjectFault", "names no fault")])
-def test_a_request_that_says_nothing_is_refused(channel: grpc.Channel, method: str, says: str) -> None:
+def test_empty_requests_are_refused(channel: grpc.Channel, method: str, says: str) -> None:
     code, sentence = raw(channel, method, b"")
     assert code is Code.INVALID_ARGUMENT
     assert says in sentence
@@ -252,7 +250,7 @@ def test_a_request_that_says_nothing_is_refused(channel: grpc.Channel, method: s
         ("port_down", {"node": "h1\x1b[2J"}, "node has characters that cannot be shown"),
     ],
 )
-def test_texts_of_a_fault_have_a_limit(
+def test_texts_in_a_fault_are_bounded(
     client: ControllerClient, channel: grpc.Channel, kind: str, parameters: dict[str, str], sentence: str
 ) -> None:
     fault = pb.FaultKind(kind=kind, parameters={k: pb.FaultParameter(text=v) for k, v in parameters.items()})
@@ -260,7 +258,7 @@ def test_texts_of_a_fault_have_a_limit(
     assert raw(channel, "InjectFault", request) == (Code.INVALID_ARGUMENT, sentence)
 
 
-def test_an_end_to_flapping_is_kept_by_many_who_ask_at_once() -> None:
+def test_concurrent_requests_keep_to_the_limit_on_link_changes() -> None:
     async def scenario() -> None:
         service, injector, _ = make_service()
         request = flap("h1@p0", down=10 * MS, up=10 * MS)
@@ -275,7 +273,7 @@ def flap(link: str, **more: Any) -> Any:
     return pb.InjectFaultRequest(fault=messages.pack_kind(Flap(link, **more)))
 
 
-def test_there_is_an_end_to_flapping() -> None:
+def test_link_changes_per_second_are_bounded() -> None:
     async def scenario() -> None:
         service, injector, _ = make_service()
         allowed = 0
@@ -306,7 +304,9 @@ def test_thousands_of_random_flaps_are_bounded() -> None:
     assert asyncio.run(scenario()) < 2500
 
 
-def test_thousands_of_subscribers_and_leases(client: ControllerClient, channel: grpc.Channel, one: Running) -> None:
+def test_thousands_of_subscribers_and_leases_are_bounded(
+    client: ControllerClient, channel: grpc.Channel, one: Running
+) -> None:
     stub = ControllerStub(channel)  # type: ignore[no-untyped-call]
     with contextlib.ExitStack() as stack:
         streams = [stub.WatchEvents(pb.WatchEventsRequest()) for _ in range(MAX_SUBSCRIBERS)]
@@ -359,7 +359,7 @@ def test_thousands_of_streams_of_other_services_are_bounded(client: ControllerCl
     until(answers)
 
 
-def test_a_subscriber_that_never_reads_costs_a_bounded_sum(channel: grpc.Channel, one: Running) -> None:
+def test_a_subscriber_that_never_reads_takes_bounded_memory(channel: grpc.Channel, one: Running) -> None:
     stream = ControllerStub(channel).WatchEvents(pb.WatchEventsRequest())
     next(stream)
 

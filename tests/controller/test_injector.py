@@ -76,21 +76,21 @@ def test_a_scheduled_fault_begins_and_ends_when_its_time_has_come(world: Engine)
     ]
 
 
-def test_a_time_that_is_past_means_now(world: Engine) -> None:
+def test_a_start_time_in_the_past_means_now(world: Engine) -> None:
     world.seconds(10)
     record = make(world, LinkDown(H1), start_at_ns=SECOND)
     assert record.state is FaultState.ACTIVE
     assert record.starts_at_ns == record.began_at_ns == 10 * SECOND
 
 
-def test_what_has_not_begun_can_be_called_off(world: Engine) -> None:
+def test_a_pending_fault_can_be_cleared(world: Engine) -> None:
     record = make(world, LinkDown(H1), start_at_ns=SECOND)
     world.run(world.injector.clear([record]))
     world.seconds(5)
     assert world.links.changes == []
 
 
-def test_cleared_by_hand_before_its_end_it_does_not_end_twice(world: Engine) -> None:
+def test_a_fault_cleared_before_its_end_does_not_end_twice(world: Engine) -> None:
     record = make(world, LinkDown(H1), duration_ns=SECOND)
     assert world.run(world.injector.clear([record])).links == (H1,)
     again = make(world, LinkDown(H1))
@@ -109,7 +109,7 @@ def test_times_beyond_ten_years_are_refused(world: Engine, start: int | None, du
     assert list(world.registry) == []
 
 
-def test_a_fault_ends_although_links_are_slow_to_change(world: Engine) -> None:
+def test_a_fault_ends_on_time_although_link_changes_are_slow(world: Engine) -> None:
     world.links.slow_s = 0.4
     record = make(world, LinkDown(H1), duration_ns=SECOND)
     assert record.applied_at_ns - record.began_at_ns == 400 * MS
@@ -134,7 +134,7 @@ def test_a_fault_ends_although_links_are_slow_to_change(world: Engine) -> None:
         (Rate(H1, 1_000_000, "t0-0@p0"), set(), set(), {Endpoint("h1", 0): PortShaping(1_000_000)}),
     ],
 )
-def test_every_kind_is_made_and_taken_back(
+def test_every_fault_kind_is_applied_and_undone(
     world: Engine, fault: Fault, down: set[str], switches: set[str], shapes: dict[Endpoint, PortShaping]
 ) -> None:
     record = make(world, fault)
@@ -166,14 +166,14 @@ def test_every_kind_is_made_and_taken_back(
         (ControllerDown(), "use simulation"),
     ],
 )
-def test_what_cannot_be_is_one_sentence_and_leaves_nothing(world: Engine, fault: Fault, sentence: str) -> None:
+def test_impossible_faults_are_refused_and_leave_nothing(world: Engine, fault: Fault, sentence: str) -> None:
     with pytest.raises(FabricError, match=sentence) as caught:
         make(world, fault)
     assert "\n" not in str(caught.value)
     assert (states(world), world.links.changes) == ([], [])
 
 
-def test_overlapping_faults_add_up_and_the_last_one_mends(world: Engine) -> None:
+def test_a_link_recovers_when_the_last_of_overlapping_faults_is_cleared(world: Engine) -> None:
     one, two = make(world, LinkDown("h[12]@p0")), make(world, LinkDown("h[23]@p0"))
     loss = make(world, Loss(H1, 0.5))
     assert world.run(world.injector.clear([one])).links == (H1,)
@@ -183,7 +183,7 @@ def test_overlapping_faults_add_up_and_the_last_one_mends(world: Engine) -> None
     assert world.links.down == set()
 
 
-def test_a_link_may_be_taken_up_whoever_took_it_down(world: Engine) -> None:
+def test_repairing_brings_up_a_link_taken_down_by_other_means(world: Engine) -> None:
     world.links.down.add(H1)
     assert world.run(world.injector.repair([H1])).links == (H1,)
     assert world.links.down == set()
@@ -192,7 +192,7 @@ def test_a_link_may_be_taken_up_whoever_took_it_down(world: Engine) -> None:
 # ---- failure
 
 
-def test_a_fault_that_cannot_be_made_is_undone_and_told(world: Engine) -> None:
+def test_a_fault_that_fails_half_way_is_undone_and_reported(world: Engine) -> None:
     world.links.broken = H2
     with pytest.raises(ControllerError, match="does not exist"):
         make(world, LinkDown("h[12]@p0"))
@@ -207,7 +207,7 @@ def test_a_fault_that_cannot_be_made_is_undone_and_told(world: Engine) -> None:
     ]
 
 
-def test_a_scheduled_fault_that_cannot_be_made_says_why_among_the_cleared(world: Engine) -> None:
+def test_a_scheduled_fault_that_fails_is_listed_as_cleared_with_its_reason(world: Engine) -> None:
     make(world, Delay(H1, MS), start_at_ns=SECOND)
     world.seconds(2)
     (record,) = world.registry.past
@@ -216,7 +216,7 @@ def test_a_scheduled_fault_that_cannot_be_made_says_why_among_the_cleared(world:
     assert list(world.registry) == []
 
 
-def test_what_cannot_be_taken_back_stays_in_the_book(world: Engine) -> None:
+def test_a_fault_that_cannot_be_undone_stays_registered(world: Engine) -> None:
     record = make(world, LinkDown(H1), duration_ns=SECOND)
     world.links.broken = H1
     with pytest.raises(ControllerError, match="does not exist"):
@@ -228,7 +228,7 @@ def test_what_cannot_be_taken_back_stays_in_the_book(world: Engine) -> None:
     assert world.links.down == set()
 
 
-def test_a_link_that_is_gone_does_not_keep_other_faults_from_being_made_or_cleared(world: Engine) -> None:
+def test_a_missing_link_does_not_block_other_faults(world: Engine) -> None:
     """Its host was killed, say, and its interface with it."""
     cut = make(world, LinkDown(H1))
     world.links.absent = H1
@@ -244,7 +244,7 @@ def test_a_link_that_is_gone_does_not_keep_other_faults_from_being_made_or_clear
     assert (world.switches.entries, world.links.down) == ({}, set())
 
 
-def test_what_was_reshaped_before_a_change_failed_is_shaped_again(world: Engine) -> None:
+def test_ports_reshaped_before_a_change_failed_get_their_shape_back(world: Engine) -> None:
     slow, slower = make(world, Rate("h[12]@p0", 5_000_000, "t0-0@p0")), make(world, Rate(H1, 10**6, "t0-0@p0"))
     before = dict(world.links.shapes)
     world.links.broken_shape = Endpoint("h2", 0)
@@ -258,7 +258,7 @@ def test_what_was_reshaped_before_a_change_failed_is_shaped_again(world: Engine)
     assert world.links.shapes == {}
 
 
-def test_a_port_that_has_gone_with_a_fault_of_its_own_keeps_no_other_fault_from_coming_and_going(world: Engine) -> None:
+def test_a_missing_port_with_a_fault_does_not_block_other_faults(world: Engine) -> None:
     slow, slower = make(world, Rate(H1, 5_000_000, "t0-0@p0")), make(world, Rate(H1, 10**6, "t0-0@p0"))
     world.links.broken_shape = Endpoint("h1", 0)
     for _ in range(2):
@@ -275,7 +275,7 @@ def test_a_port_that_has_gone_with_a_fault_of_its_own_keeps_no_other_fault_from_
     assert world.links.shapes == {Endpoint("h1", 0): PortShaping(rate_bps=5_000_000)}
 
 
-def test_a_fault_that_is_over_ends_at_a_switch_that_is_away_although_another_stays_there(world: Engine) -> None:
+def test_an_ended_fault_is_removed_from_an_unreachable_switch_that_keeps_another(world: Engine) -> None:
     stays = make(world, Loss(H1, 0.5))
     make(world, Loss(H1, 0.25), duration_ns=SECOND)
     world.switches.away = "t0-0@p0"
@@ -284,7 +284,7 @@ def test_a_fault_that_is_over_ends_at_a_switch_that_is_away_although_another_sta
     assert world.switches.entries == fault_entries(FABRIC, [LinkFault(H1, loss=500_000_000)])
 
 
-def test_what_is_being_made_is_told_before_so_that_a_controller_after_a_crash_knows(world: Engine) -> None:
+def test_a_fault_is_saved_before_it_is_applied(world: Engine) -> None:
     seen: list[list[tuple[str, ...]]] = []
     world.links.slow_s = 1
     world.when_saved = lambda: seen.append([record.links for record in world.registry])
@@ -307,7 +307,7 @@ def spans(world: Engine, link: str) -> list[int]:
     return [later - earlier for earlier, later in itertools.pairwise(times)]
 
 
-def test_a_flap_keeps_its_period_and_duty_together_on_all_links(world: Engine) -> None:
+def test_a_flap_toggles_all_its_links_together_with_its_period_and_duty(world: Engine) -> None:
     record = make(world, Flap("h[12]@p0", 500 * MS, 1500 * MS))
     world.seconds(100)
     for link in (H1, H2):
@@ -338,7 +338,7 @@ def flaps(seed: int, links: str = "h*@p0", seconds: float = 200) -> dict[str, li
         return {link: spans(world, link) for link in sorted({name for _, name, _ in world.links.changes})}
 
 
-def test_random_flaps_are_those_of_their_seed_each_link_for_itself() -> None:
+def test_random_flaps_follow_their_seed_independently_on_each_link() -> None:
     found = flaps(7)
     assert found == flaps(7)
     assert flaps(7, H1)[H1] == found[H1], "other links change what one of them does"
@@ -346,7 +346,7 @@ def test_random_flaps_are_those_of_their_seed_each_link_for_itself() -> None:
     assert found[H1] != flaps(8)[H1]
 
 
-def test_random_flaps_have_the_means_they_were_asked_for() -> None:
+def test_random_flaps_have_the_requested_mean_times() -> None:
     for times in flaps(7).values():
         down, up = statistics.fmean(times[0::2]), statistics.fmean(times[1::2])
         assert down == pytest.approx(100 * MS, rel=0.2)  # some 500 draws: four standard errors
@@ -354,7 +354,7 @@ def test_random_flaps_have_the_means_they_were_asked_for() -> None:
         assert statistics.pstdev(times[0::2]) == pytest.approx(100 * MS, rel=0.3)
 
 
-def test_a_flap_for_a_time_ends_with_its_links_up(world: Engine) -> None:
+def test_a_flap_with_a_duration_ends_with_its_links_up(world: Engine) -> None:
     make(world, Flap(H1, 500 * MS, 500 * MS), duration_ns=2_200 * MS)
     world.seconds(10)
     assert world.links.down == set()
@@ -362,13 +362,13 @@ def test_a_flap_for_a_time_ends_with_its_links_up(world: Engine) -> None:
     assert world.links.changes[-1] == (2_200 * MS, H1, True)
 
 
-def test_a_flap_later_begins_later(world: Engine) -> None:
+def test_a_scheduled_flap_begins_at_its_start_time(world: Engine) -> None:
     make(world, Flap(H1, 500 * MS, 500 * MS), start_at_ns=3 * SECOND)
     world.seconds(3.6)
     assert world.links.changes == [(3 * SECOND, H1, False), (3_500 * MS, H1, True)]
 
 
-def test_a_flap_leaves_a_link_down_that_another_fault_has_cut(world: Engine) -> None:
+def test_a_flap_does_not_bring_up_a_link_that_another_fault_holds_down(world: Engine) -> None:
     make(world, Flap(H1, 100 * MS, 100 * MS))
     cut = make(world, LinkDown(H1))
     world.seconds(1.05)
@@ -378,7 +378,7 @@ def test_a_flap_leaves_a_link_down_that_another_fault_has_cut(world: Engine) -> 
     assert len(world.links.changes) > 8
 
 
-def test_a_flap_whose_link_cannot_be_changed_says_so_and_goes_on(world: Engine) -> None:
+def test_a_flap_that_fails_to_change_a_link_reports_it_and_continues(world: Engine) -> None:
     make(world, Flap(H1, 100 * MS, 100 * MS))
     world.links.broken = H1
     world.seconds(0.5)
@@ -392,7 +392,7 @@ def test_a_flap_whose_link_cannot_be_changed_says_so_and_goes_on(world: Engine) 
 # ---- one after another
 
 
-def test_a_hundred_changes_at_once_end_with_what_the_book_says(world: Engine) -> None:
+def test_a_hundred_concurrent_changes_end_in_the_state_of_the_registry(world: Engine) -> None:
     world.links.slow_s = 0.01
 
     async def all_at_once() -> None:
@@ -404,7 +404,7 @@ def test_a_hundred_changes_at_once_end_with_what_the_book_says(world: Engine) ->
     assert len(list(world.registry)) == 25
 
 
-def test_a_request_that_is_given_up_halfway_leaves_nothing_half_made(world: Engine) -> None:
+def test_a_cancelled_request_leaves_nothing_half_applied(world: Engine) -> None:
     world.links.slow_s = 1
 
     async def given_up() -> None:
@@ -420,7 +420,7 @@ def test_a_request_that_is_given_up_halfway_leaves_nothing_half_made(world: Engi
     assert world.links.down == set()
 
 
-def test_too_many_are_refused(world: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_faults_are_refused(world: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fault_registry, "MAX_FAULTS", 3)
     for _ in range(3):
         make(world, LinkDown(H1))
@@ -431,7 +431,7 @@ def test_too_many_are_refused(world: Engine, monkeypatch: pytest.MonkeyPatch) ->
 # ---- before and after
 
 
-def test_faults_of_a_controller_before_go_on_where_they_were(world: Engine) -> None:
+def test_faults_of_the_previous_controller_continue_where_they_were(world: Engine) -> None:
     world.seconds(10)
     ended = FaultRecord("f3", LinkDown(H2), (H2,), starts_at_ns=0, ends_at_ns=SECOND)
     active = FaultRecord("f4", LinkDown(H1), (H1,), owner="me", starts_at_ns=SECOND, ends_at_ns=12 * SECOND)
@@ -451,7 +451,7 @@ def test_faults_of_a_controller_before_go_on_where_they_were(world: Engine) -> N
     assert [record.id for record in world.registry] == ["f5"]
 
 
-def test_of_ten_thousand_faults_that_were_left_as_many_go_on_as_fit_and_the_rest_is_taken_back(
+def test_of_ten_thousand_inherited_faults_as_many_resume_as_fit_and_the_rest_are_undone(
     world: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     most = fault_registry.MAX_FAULTS
@@ -463,7 +463,7 @@ def test_of_ten_thousand_faults_that_were_left_as_many_go_on_as_fit_and_the_rest
     assert f"10000 faults were left, and only the first {most} go on." in caplog.text
 
 
-def test_a_fault_whose_time_comes_while_a_switch_is_away_is_made_when_it_is_back(world: Engine) -> None:
+def test_a_fault_due_while_its_switch_is_unreachable_is_applied_on_its_return(world: Engine) -> None:
     world.switches.away = "t0-0@p0"
     late = FaultRecord("f1", Loss(H1, 0.5), (H1,), state=FaultState.PENDING, starts_at_ns=SECOND)
     short = FaultRecord(
@@ -491,7 +491,7 @@ def test_a_fault_whose_time_comes_while_a_switch_is_away_is_made_when_it_is_back
     assert set(world.switches.entries) == {"t0-0@p0"}
 
 
-def test_a_fault_put_off_may_be_cleared_before_its_switch_is_back(world: Engine) -> None:
+def test_a_deferred_fault_can_be_cleared_before_its_switch_returns(world: Engine) -> None:
     world.switches.away = "t1-0@p0"
     record = make(world, Blackhole("t1-0@p0"), start_at_ns=SECOND)
     world.seconds(2)
@@ -502,7 +502,7 @@ def test_a_fault_put_off_may_be_cleared_before_its_switch_is_back(world: Engine)
     assert world.switches.entries == {}
 
 
-def test_what_cannot_be_resumed_says_so_and_the_rest_goes_on(world: Engine) -> None:
+def test_a_fault_that_cannot_be_resumed_is_reported_and_the_rest_resume(world: Engine) -> None:
     world.links.broken = H2
     left = [FaultRecord("f1", LinkDown(H1), (H1,)), FaultRecord("f2", LinkDown(H2), (H2,), ends_at_ns=SECOND)]
     world.run(world.injector.resume(left))
@@ -513,7 +513,7 @@ def test_what_cannot_be_resumed_says_so_and_the_rest_goes_on(world: Engine) -> N
     assert world.links.down == {H1}
 
 
-def test_undoing_takes_links_up_and_shapes_back(world: Engine) -> None:
+def test_undo_brings_links_up_and_removes_shapes(world: Engine) -> None:
     world.links.down = {H1, "h3@p0"}
     world.links.shapes = {Endpoint("h2", 0): PortShaping(10**6)}
     left = [FaultRecord("f1", LinkDown(H1), (H1,)), FaultRecord("f2", Rate(H2, 10**6, "t0-0@p0"), (H2,))]
@@ -523,7 +523,7 @@ def test_undoing_takes_links_up_and_shapes_back(world: Engine) -> None:
 
 
 @pytest.mark.parametrize(("keep", "down"), [(True, {H1}), (False, set())])
-def test_closing_keeps_or_takes_back(world: Engine, keep: bool, down: set[str]) -> None:
+def test_close_keeps_or_undoes_faults(world: Engine, keep: bool, down: set[str]) -> None:
     make(world, LinkDown(H1))
     make(world, LinkDown(H2), start_at_ns=SECOND)
     world.run(world.injector.close(keep=keep))
@@ -531,7 +531,7 @@ def test_closing_keeps_or_takes_back(world: Engine, keep: bool, down: set[str]) 
     assert world.links.down == down
 
 
-def test_every_change_of_the_book_is_told(world: Engine) -> None:
+def test_every_change_of_the_registry_is_saved(world: Engine) -> None:
     record = make(world, LinkDown(H1), start_at_ns=SECOND)
     assert world.saved == 1
     world.seconds(1.5)
@@ -542,14 +542,14 @@ def test_every_change_of_the_book_is_told(world: Engine) -> None:
     assert world.saved == 5
 
 
-def test_an_effect_names_all_links_it_is_on() -> None:
+def test_an_impairment_lists_all_its_links() -> None:
     assert impairments_of(FABRIC, LinkDown("h*@p0")).links == tuple(f"h{n}@p0" for n in range(1, 5))
 
 
 # ---- more than switches hold
 
 
-def test_a_fault_for_which_a_switch_has_no_room_is_refused_before_anything_happens() -> None:
+def test_a_fault_that_overflows_a_switch_table_is_refused_before_anything_changes() -> None:
     """An entropy value of 32 NICs below each of two T0s takes 32 x 31 + 32 entries: there is no room for another."""
     with engine(multi_plane_clos("full", planes=1, t0=2, t1=2, hosts=64)) as world:
         first = make(world, PathLoss(0))
@@ -568,7 +568,7 @@ def test_a_fault_for_which_a_switch_has_no_room_is_refused_before_anything_happe
         make(world, PathLoss(1))
 
 
-def test_a_fault_that_fits_no_switch_is_not_entered() -> None:
+def test_a_fault_too_large_for_any_switch_is_not_registered() -> None:
     with engine(multi_plane_clos("large", planes=1, t0=1, t1=1, hosts=33)) as world:
         with pytest.raises(FabricError, match="name fewer source and destination hosts"):
             make(world, PathLoss(0))

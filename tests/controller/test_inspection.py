@@ -35,7 +35,7 @@ def with_fleet(fleet: Fleet, ask: Callable[[], Awaitable[T]]) -> T:
     return asyncio.run(scenario())
 
 
-def test_tables_are_compared_and_nothing_is_repaired(
+def test_comparing_tables_repairs_nothing(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Callable[[], None]
 ) -> None:
     serving()
@@ -78,7 +78,7 @@ def test_a_pattern_chooses_switches(
         asyncio.run(inspection.tables(fabric, fleet, "t7", entries=False))
 
 
-def test_a_switch_that_cannot_be_reached_is_a_problem_of_its_own(fabric: Fabric, address: str) -> None:
+def test_an_unreachable_switch_is_reported_as_a_problem(fabric: Fabric, address: str) -> None:
     fleet = make(fabric, address)
     tables = asyncio.run(inspection.tables(fabric, fleet, "", entries=True))
     assert next(switch.problems for switch in tables) == ("Switch t0-0@p0 is not reachable.",)
@@ -86,7 +86,7 @@ def test_a_switch_that_cannot_be_reached_is_a_problem_of_its_own(fabric: Fabric,
     assert {switch.problem for switch in counters} == {f"Switch {s.name} is not reachable." for s in fabric.switches}
 
 
-def test_the_names_of_drops_are_those_of_the_program() -> None:
+def test_drop_reason_names_match_the_p4_program() -> None:
     """By number: the enumeration in the P4 program, in its order."""
     text = HEADERS.read_text()
     body = text[text.index("enum bit<8> DropReason") :].partition("{")[2].partition("}")[0]

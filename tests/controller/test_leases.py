@@ -30,7 +30,7 @@ def wait_for(events: Iterator[Event], kind: EventKind) -> Event:
     return next(event for event in events if event.kind is kind)
 
 
-def test_the_end_of_a_lease_clears_its_owners_faults_and_no_others(client: ControllerClient, one: Running) -> None:
+def test_ending_a_lease_clears_only_its_owners_faults(client: ControllerClient, one: Running) -> None:
     with client.events() as events:
         with client.lease("me"):
             mine = client.link_down("h1@p0", owner="me")
@@ -42,7 +42,7 @@ def test_the_end_of_a_lease_clears_its_owners_faults_and_no_others(client: Contr
     assert one.links.down == {"h2@p0", "h3@p0"}
 
 
-def test_a_program_that_is_killed_ends_its_lease(client: ControllerClient, one: Running, path: Path) -> None:
+def test_killing_a_client_ends_its_lease(client: ControllerClient, one: Running, path: Path) -> None:
     with (
         client.events() as events,
         subprocess.Popen(
@@ -57,7 +57,7 @@ def test_a_program_that_is_killed_ends_its_lease(client: ControllerClient, one: 
     assert one.links.down == set()
 
 
-def test_the_last_of_several_leases_counts(client: ControllerClient, one: Running) -> None:
+def test_faults_are_cleared_when_the_owners_last_lease_ends(client: ControllerClient, one: Running) -> None:
     with client.lease("me"):
         with client.lease("me"):
             client.link_down("h1@p0", owner="me")
@@ -66,7 +66,7 @@ def test_the_last_of_several_leases_counts(client: ControllerClient, one: Runnin
     until(lambda: client.faults() == [])
 
 
-def test_a_lease_has_an_owner_and_there_is_an_end_to_them(
+def test_leases_need_an_owner_and_are_bounded(
     client: ControllerClient, one: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ControllerError, match="a lease needs an owner"), client.lease(""):
@@ -80,7 +80,7 @@ def test_a_lease_has_an_owner_and_there_is_an_end_to_them(
         pass
 
 
-def test_what_cannot_be_mended_at_the_end_of_a_lease_stays_listed(client: ControllerClient, one: Running) -> None:
+def test_a_fault_that_cannot_be_cleared_at_lease_end_stays_listed(client: ControllerClient, one: Running) -> None:
     with client.lease("me"):
         client.link_down("h1@p0", owner="me")
         one.links.broken = "h1@p0"

@@ -36,7 +36,7 @@ def watch(heard: list[tuple[str, bool]]) -> LinkEvents:
     return LinkEvents(FABRIC, lambda link, up: heard.append((link, up)))
 
 
-def test_a_change_is_reported_once(watch: LinkEvents, heard: list[tuple[str, bool]]) -> None:
+def test_a_link_change_is_reported_once(watch: LinkEvents, heard: list[tuple[str, bool]]) -> None:
     name = interface(LINK)
     watch.changed(state(name, True))
     assert heard == [], "links count as up"
@@ -48,13 +48,13 @@ def test_a_change_is_reported_once(watch: LinkEvents, heard: list[tuple[str, boo
     assert heard == [(LINK.name, False), (LINK.name, True)]
 
 
-def test_an_interface_that_is_gone_is_down(watch: LinkEvents, heard: list[tuple[str, bool]]) -> None:
+def test_a_removed_interface_counts_as_down(watch: LinkEvents, heard: list[tuple[str, bool]]) -> None:
     watch.changed(state(interface(LINK), False, index=0))
     assert heard == [(LINK.name, False)]
 
 
 @pytest.mark.root
-def test_the_kernel_reports_a_link_of_ours() -> None:
+def test_carrier_changes_are_read_from_the_kernel() -> None:
     fabric = multi_plane_clos(f"cw{os.getpid() % 10000}", planes=1, t0=1, t1=0, hosts=1)
     name = interface(fabric.links[0], fabric)
     heard: list[tuple[str, bool]] = []

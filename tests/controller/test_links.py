@@ -15,7 +15,7 @@ from topologies.clos import multi_plane_clos
 FABRIC = multi_plane_clos("nowhere", planes=1, t0=1, t1=0, hosts=2)
 
 
-def test_a_link_that_is_gone_is_named_unless_it_may_be() -> None:
+def test_changing_a_missing_link_is_an_error_unless_absent_ok() -> None:
     async def scenario() -> None:
         links = FabricLinks(FABRIC)
         await links.set_up(FABRIC.links, up=True, absent_ok=True)
@@ -28,7 +28,7 @@ def test_a_link_that_is_gone_is_named_unless_it_may_be() -> None:
 
 
 @pytest.mark.parametrize("error", [NetlinkError(19, "No such device"), OSError(3, "No such process")])
-def test_what_goes_away_meanwhile_is_a_sentence(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interface_removed_meanwhile_is_reported(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def shape(*_: Any) -> None:
         raise error
 

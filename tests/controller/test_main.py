@@ -42,7 +42,7 @@ def _argv(tmp_path: Path, address: str) -> tuple[str, ...]:
     return arguments(tmp_path / "fabric.yaml", address, tmp_path / "c.sock")
 
 
-def test_it_reports_serves_and_ends_on_sigterm(
+def test_it_prints_readiness_serves_and_exits_on_sigterm(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Callable[[], None], tmp_path: Path
 ) -> None:
     serving()
@@ -57,7 +57,7 @@ def test_it_reports_serves_and_ends_on_sigterm(
     assert not (tmp_path / "c.sock").exists()
 
 
-def test_an_unverified_switch_is_exit_status_1_and_a_sentence(
+def test_an_unverified_switch_exits_with_status_1_and_a_message(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Callable[[], None], tmp_path: Path
 ) -> None:
     stand_in.swallow = lambda device_id, entity: _is_dscp_46(entity)
@@ -76,7 +76,7 @@ def _is_dscp_46(entity: p4r.Entity) -> bool:
     return bool(entry.match) and entry.match[0].exact.value == bytes((46,))
 
 
-def test_a_wrong_fabric_file_is_a_sentence(tmp_path: Path) -> None:
+def test_an_invalid_fabric_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "fabric.yaml").write_text("planes: 2")
     argv = [word for word in _argv(tmp_path, "unix:x") if word not in ("--ready-fd", READY_FD)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
@@ -91,7 +91,7 @@ def test_help_names_every_option() -> None:
         assert option in done.stdout
 
 
-def test_it_serves_over_tls_to_who_has_the_token(
+def test_it_serves_clients_with_the_token_over_tls(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Callable[[], None], tmp_path: Path
 ) -> None:
     serving()
@@ -137,14 +137,14 @@ def refused(fabric: Fabric, tmp_path: Path, *more: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_the_network_without_token_and_tls_is_one_sentence(fabric: Fabric, tmp_path: Path) -> None:
+def test_listening_on_the_network_without_token_and_tls_is_refused(fabric: Fabric, tmp_path: Path) -> None:
     status, errors = refused(fabric, tmp_path, "--listen", "0.0.0.0:9559")
     assert status == 1
     assert errors.startswith("0.0.0.0:9559 is reachable from the network, which requires a token and TLS")
     assert errors.count("\n") == 1
 
 
-def test_wrong_arguments_are_exit_status_2(fabric: Fabric, tmp_path: Path) -> None:
+def test_wrong_arguments_exit_with_status_2(fabric: Fabric, tmp_path: Path) -> None:
     status, errors = refused(fabric, tmp_path)
     assert (status, "no address to serve at" in errors) == (2, True)
     status, errors = refused(fabric, tmp_path, "--socket", str(tmp_path / "c"), "--keep-faults")
@@ -158,7 +158,7 @@ def faults_of_switch(stand_in: StandIn) -> int:
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_the_next_controller_goes_on_with_the_faults(
+def test_the_next_controller_resumes_kept_faults(
     stand_in: StandIn, address: str, serving: Callable[[], None], tmp_path: Path, end: signal.Signals
 ) -> None:
     """Of kinds that need no interface, so that this needs no root."""
@@ -195,7 +195,7 @@ def test_the_next_controller_goes_on_with_the_faults(
     assert process.communicate(timeout=10) == (None, "")
 
 
-def test_without_keep_faults_the_next_controller_takes_back_what_a_killed_one_left(
+def test_without_keep_faults_the_next_controller_undoes_the_faults_of_a_killed_one(
     stand_in: StandIn, address: str, serving: Callable[[], None], tmp_path: Path
 ) -> None:
     serving()

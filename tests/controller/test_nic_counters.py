@@ -31,7 +31,7 @@ def agents(tmp_path: Path) -> Iterator[Agents]:
     found.stop()
 
 
-def test_counters_of_a_nic_its_ports_and_its_queue_pairs_come_over_grpc(agents: Agents, tmp_path: Path) -> None:
+def test_counters_of_nic_ports_and_queue_pairs_are_read_over_grpc(agents: Agents, tmp_path: Path) -> None:
     near, _ = connected(agents)
     path = tmp_path / "controller.sock"
     with running(FABRIC, Listening(path), agents=str(tmp_path / "{name}.sock")), ControllerClient(path) as controller:
@@ -47,7 +47,7 @@ def test_counters_of_a_nic_its_ports_and_its_queue_pairs_come_over_grpc(agents: 
     assert not every[0].queue_pairs
 
 
-def test_a_host_that_does_not_exist_and_a_controller_without_agents_are_sentences() -> None:
+def test_an_unknown_host_and_a_controller_without_agents_are_reported() -> None:
     with pytest.raises(FabricError, match="h9"):
         asyncio.run(nic_counters.read(FABRIC, "/x/{name}", "h9", queue_pairs=False))
     with pytest.raises(ControllerError, match="--agents"):
@@ -68,7 +68,7 @@ def stopped(folder: Path, *names: str) -> Iterator[list[socket.socket]]:
         yield listeners
 
 
-def test_the_controller_answers_for_a_host_whose_agent_is_stopped(
+def test_reading_counters_of_a_stopped_agent_times_out_with_an_error(
     agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (nic_counters, denylists):
@@ -86,7 +86,7 @@ def test_the_controller_answers_for_a_host_whose_agent_is_stopped(
     assert all("may be stopped or overloaded" in nic.problem for nic in every[2:])
 
 
-def test_agents_that_do_not_answer_are_waited_for_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresponsive_agents_are_waited_for_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nic_counters, "AGENT_TIMEOUT_S", 60)
     sockets = str(tmp_path / "{name}.sock")
     with ThreadPoolExecutor(1) as thread, stopped(tmp_path, "h1", "h2", "h3", "h4") as listeners:

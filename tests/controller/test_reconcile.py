@@ -23,14 +23,14 @@ FABRIC = multi_plane_clos("reconcile")
 WANTED = switch_entries(FABRIC, FABRIC.switches[0])
 
 
-def test_a_switch_that_is_right_has_no_difference() -> None:
+def test_a_correct_switch_has_no_difference() -> None:
     difference = compare(WANTED, WANTED)
     assert len(difference) == 0
     assert list(difference.problems()) == []
     assert all(stage == ((), (), ()) for stage in difference.stages())
 
 
-def test_an_empty_switch_lacks_everything() -> None:
+def test_an_empty_switch_is_missing_everything() -> None:
     difference = compare(WANTED, SwitchEntries("t0-0@p0", (), (), ()))
     assert len(difference.missing) == count(WANTED) == len(difference)
 
@@ -42,7 +42,7 @@ def test_order_of_members_groups_and_entries_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_carrying_out_the_difference_makes_it_right_without_dangling_references(seed: int) -> None:
+def test_applying_the_difference_corrects_the_switch_without_dangling_references(seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     found = _disturbed(rng)
@@ -62,7 +62,7 @@ def test_carrying_out_the_difference_makes_it_right_without_dangling_references(
     assert set(held.values()) == {*WANTED.members, *WANTED.groups, *WANTED.entries}
 
 
-def test_problems_are_sentences_that_name_switch_table_and_key() -> None:
+def test_problems_name_switch_table_and_key() -> None:
     some = next(entry for entry in WANTED.entries if entry.table == "usid_next")
     found = dataclasses.replace(WANTED, entries=tuple(entry for entry in WANTED.entries if entry != some))
     assert list(compare(WANTED, found).problems()) == ["t0-0@p0: entry fc00:0:6000::/48 of table usid_next is missing"]
@@ -73,7 +73,7 @@ def test_problems_are_sentences_that_name_switch_table_and_key() -> None:
     assert "t0-0@p0: group 9 of ecmp should not be there" in problems
 
 
-def test_keys_are_written_as_operators_write_them() -> None:
+def test_keys_are_printed_in_operators_notation() -> None:
     action = Action("x")
     assert describe(TableEntry("t", (Exact(46),), action)) == "entry 46 of table t"
     assert describe(TableEntry("t", (Lpm(0xFD00 << 112, 16),), MemberRef(1))) == "entry fd00::/16 of table t"

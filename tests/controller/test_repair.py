@@ -59,9 +59,7 @@ def applied(world: Engine) -> tuple[object, ...]:
         (Flap("h1@p*", SECOND, SECOND), Flap(P1, SECOND, SECOND)),
     ],
 )
-def test_what_is_left_of_a_pattern_is_as_a_fault_of_the_other_link(
-    world: Engine, pattern: Fault, single: Fault
-) -> None:
+def test_a_repaired_pattern_equals_a_fault_on_the_remaining_link(world: Engine, pattern: Fault, single: Fault) -> None:
     make(world, pattern)
     assert repair(world, P0) == ([], {"f1": (P1,)})
     left = applied(world)
@@ -76,7 +74,7 @@ def test_what_is_left_of_a_pattern_is_as_a_fault_of_the_other_link(
     assert list(world.registry) == []
 
 
-def test_a_repair_says_what_stays_and_is_an_event(world: Engine) -> None:
+def test_a_repair_reports_the_remaining_links_and_emits_an_event(world: Engine) -> None:
     make(world, LinkDown("h1@p*"))
     world.told()
     saved = world.saved
@@ -87,7 +85,7 @@ def test_a_repair_says_what_stays_and_is_an_event(world: Engine) -> None:
     assert world.saved > saved, "the file of faults was not written again"
 
 
-def test_other_changes_do_not_bring_the_fault_back_to_a_repaired_link(world: Engine) -> None:
+def test_a_repaired_link_stays_repaired_through_other_changes(world: Engine) -> None:
     make(world, LinkDown("h1@p*"))
     make(world, Loss("h*@p0", 0.5))
     repair(world, P0)
@@ -102,7 +100,7 @@ def test_other_changes_do_not_bring_the_fault_back_to_a_repaired_link(world: Eng
     assert world.links.down == {P1}
 
 
-def test_overlapping_patterns_are_each_left_on_their_own_other_links(world: Engine) -> None:
+def test_overlapping_patterns_each_keep_their_remaining_links(world: Engine) -> None:
     make(world, LinkDown("h1@p*"))
     make(world, LinkDown("h[12]@p0"))
     make(world, LinkDown(P0))
@@ -112,7 +110,7 @@ def test_overlapping_patterns_are_each_left_on_their_own_other_links(world: Engi
     assert world.links.down == set()
 
 
-def test_a_switch_without_power_may_get_a_link_back_and_a_silent_one_stays_silent(world: Engine) -> None:
+def test_link_up_repairs_a_link_of_a_powered_off_switch_but_not_of_a_blackhole(world: Engine) -> None:
     make(world, PowerOff("t1-0@p0"))
     make(world, Blackhole("t1-0@p0"))
     assert repair(world, "t0-0:t1-0@p0") == ([], {"f1": ("t0-1:t1-0@p0",)})
@@ -120,7 +118,7 @@ def test_a_switch_without_power_may_get_a_link_back_and_a_silent_one_stays_silen
     assert set(world.switches.entries) == {"t1-0@p0"}
 
 
-def test_a_fault_that_is_still_to_come_comes_to_the_other_links_only(world: Engine) -> None:
+def test_a_pending_fault_begins_on_the_remaining_links_only(world: Engine) -> None:
     make(world, LinkDown("h1@p*"), start_at_ns=SECOND, duration_ns=2 * SECOND)
     assert repair(world, P0) == ([], {"f1": (P1,)})
     assert world.registry.get("f1").state is FaultState.PENDING
@@ -132,7 +130,7 @@ def test_a_fault_that_is_still_to_come_comes_to_the_other_links_only(world: Engi
 
 
 @pytest.mark.parametrize("at_random", [False, True])
-def test_a_flap_goes_on_at_the_other_links_as_if_nothing_had_happened(world: Engine, at_random: bool) -> None:
+def test_a_flap_continues_unchanged_on_the_remaining_links(world: Engine, at_random: bool) -> None:
     flap = Flap("h1@p*", 100 * MS, 100 * MS, at_random, seed=3)
     with engine(FABRIC) as alone:
         make(alone, flap)
@@ -148,7 +146,7 @@ def test_a_flap_goes_on_at_the_other_links_as_if_nothing_had_happened(world: Eng
     assert P0 not in world.links.down
 
 
-def test_the_owner_and_the_end_of_a_fault_concern_what_is_left(world: Engine) -> None:
+def test_owner_and_end_time_apply_to_the_remaining_links(world: Engine) -> None:
     make(world, LinkDown("h1@p*"), owner="me", duration_ns=SECOND)
     repair(world, P0)
     (mine,) = world.registry.of_owner("me")
@@ -159,7 +157,7 @@ def test_the_owner_and_the_end_of_a_fault_concern_what_is_left(world: Engine) ->
     assert list(world.registry) == [other]
 
 
-def test_a_controller_that_comes_after_knows_what_was_repaired(world: Engine, tmp_path: Path) -> None:
+def test_the_next_controller_knows_which_links_were_repaired(world: Engine, tmp_path: Path) -> None:
     make(world, LinkDown("h1@p*"))
     make(world, Loss("h1@p*", 0.5))
     make(world, Rate("h1@p*", 1_000_000))
@@ -178,7 +176,7 @@ def test_a_controller_that_comes_after_knows_what_was_repaired(world: Engine, tm
         assert another.links.down == {P0}
 
 
-def test_a_repair_that_is_not_possible_leaves_everything_as_it_was(world: Engine) -> None:
+def test_a_failed_repair_changes_nothing(world: Engine) -> None:
     make(world, LinkDown("h1@p*"))
     world.links.broken = P0
     with pytest.raises(ControllerError, match="does not exist"):
@@ -189,7 +187,7 @@ def test_a_repair_that_is_not_possible_leaves_everything_as_it_was(world: Engine
     assert world.links.down == {P1}
 
 
-def test_a_part_of_an_effect_has_what_its_links_had() -> None:
+def test_part_of_restricts_impairments_to_the_given_links() -> None:
     whole = impairments_of(FABRIC, Rate("h[12]@p0", 1_000_000))
     assert part_of(FABRIC, whole, whole.links) is whole
     part = part_of(FABRIC, whole, ["h2@p0", "h9@p0"])

@@ -59,7 +59,7 @@ def test_with_token_and_certificate_everything_works(guarded: tuple[str, Running
 
 
 @pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", TOKEN[:-1], TOKEN.upper(), " " + TOKEN])
-def test_a_wrong_token_is_refused_in_a_sentence(
+def test_a_wrong_token_is_refused_with_a_message(
     guarded: tuple[str, Running], pair: tuple[Path, Path], token: str
 ) -> None:
     address, one = guarded
@@ -73,29 +73,29 @@ def test_a_wrong_token_is_refused_in_a_sentence(
     assert one.leases() == 0
 
 
-def test_without_tls_nobody_comes_in(guarded: tuple[str, Running]) -> None:
+def test_a_client_without_tls_is_refused(guarded: tuple[str, Running]) -> None:
     assert "or does it want TLS" in refused(ControllerClient(guarded[0], token=TOKEN, timeout_s=3))
 
 
-def test_another_certificate_is_not_believed(guarded: tuple[str, Running], tmp_path: Path) -> None:
+def test_an_unknown_certificate_is_rejected(guarded: tuple[str, Running], tmp_path: Path) -> None:
     other, _ = certificate(tmp_path)
     assert "another certificate than" in refused(ControllerClient(guarded[0], token=TOKEN, tls_ca=other, timeout_s=3))
 
 
-def test_tls_with_one_who_does_not_use_it_is_said(fabric: Fabric, pair: tuple[Path, Path]) -> None:
+def test_connecting_with_tls_to_a_plain_server_is_reported(fabric: Fabric, pair: tuple[Path, Path]) -> None:
     address = f"localhost:{free_port()}"
     with running(fabric, Listening(None, address)):
         assert "does not use TLS" in refused(ControllerClient(address, tls_ca=pair[0], timeout_s=3))
     assert "does not answer: is it up?" in refused(ControllerClient(address, tls_ca=pair[0], timeout_s=3))
 
 
-def test_what_is_no_certificate_is_said(guarded: tuple[str, Running], tmp_path: Path) -> None:
+def test_an_invalid_certificate_file_is_reported(guarded: tuple[str, Running], tmp_path: Path) -> None:
     nothing = tmp_path / "nothing.pem"
     with pytest.raises(ControllerError, match=r"nothing.pem cannot be read: No such file"):
         ControllerClient(guarded[0], token=TOKEN, tls_ca=nothing)
 
 
-def test_a_unix_socket_is_its_owners_and_wants_no_token(fabric: Fabric, tmp_path: Path) -> None:
+def test_a_unix_socket_is_private_and_needs_no_token(fabric: Fabric, tmp_path: Path) -> None:
     path, address = tmp_path / "c.sock", f"127.0.0.1:{free_port()}"
     with running(fabric, Listening(path, address, token_file(tmp_path))):
         assert path.stat().st_mode & 0o777 == 0o600
@@ -106,13 +106,13 @@ def test_a_unix_socket_is_its_owners_and_wants_no_token(fabric: Fabric, tmp_path
 
 
 @pytest.mark.parametrize("given", ["token", "tls"])
-def test_a_token_or_tls_without_an_address_is_a_mistake(tmp_path: Path, pair: tuple[Path, Path], given: str) -> None:
+def test_a_token_or_tls_without_an_address_is_refused(tmp_path: Path, pair: tuple[Path, Path], given: str) -> None:
     more = (token_file(tmp_path),) if given == "token" else (None, *pair)
     with pytest.raises(ControllerError, match="A token and TLS are for --listen"):
         Listening(tmp_path / "c.sock", "", *more).check()
 
 
-def test_loopback_needs_neither(fabric: Fabric) -> None:
+def test_loopback_needs_neither_token_nor_tls(fabric: Fabric) -> None:
     address = f"127.0.0.1:{free_port()}"
     with running(fabric, Listening(None, address)), ControllerClient(address) as client:
         assert client.faults() == []
@@ -123,7 +123,9 @@ def test_loopback_needs_neither(fabric: Fabric) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "192.0.2.1", "example.invalid", "*"])
 @pytest.mark.parametrize("given", ["nothing", "token", "tls"])
-def test_the_network_needs_both(tmp_path: Path, pair: tuple[Path, Path], host: str, given: str) -> None:
+def test_other_addresses_need_both_token_and_tls(
+    tmp_path: Path, pair: tuple[Path, Path], host: str, given: str
+) -> None:
     token = token_file(tmp_path) if given == "token" else None
     files = pair if given == "tls" else (None, None)
     with pytest.raises(ControllerError) as caught:
@@ -133,16 +135,16 @@ def test_the_network_needs_both(tmp_path: Path, pair: tuple[Path, Path], host: s
     )
 
 
-def test_with_both_any_address_will_do(fabric: Fabric, tmp_path: Path, pair: tuple[Path, Path]) -> None:
+def test_with_token_and_tls_any_address_is_accepted(fabric: Fabric, tmp_path: Path, pair: tuple[Path, Path]) -> None:
     Listening(None, f"0.0.0.0:{free_port()}", token_file(tmp_path), *pair).check()
 
 
-def test_half_a_pair_is_refused(pair: tuple[Path, Path]) -> None:
+def test_tls_needs_both_certificate_and_key(pair: tuple[Path, Path]) -> None:
     with pytest.raises(ControllerError, match="TLS needs both"):
         Listening(None, "localhost:1", None, pair[0]).check()
 
 
-def test_a_port_in_use_is_said(fabric: Fabric) -> None:
+def test_a_port_in_use_is_reported(fabric: Fabric) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(ControllerError, match=f"Cannot listen on {address}: it is in use"):
@@ -154,7 +156,9 @@ def begin(fabric: Fabric, listening: Listening) -> None:
         pass
 
 
-def test_a_key_that_does_not_fit_is_a_sentence(fabric: Fabric, tmp_path: Path, pair: tuple[Path, Path]) -> None:
+def test_a_key_that_does_not_match_its_certificate_is_reported(
+    fabric: Fabric, tmp_path: Path, pair: tuple[Path, Path]
+) -> None:
     _, key = certificate(tmp_path)
     address = f"localhost:{free_port()}"
     with pytest.raises(ControllerError, match="are certificate and key PEM files that match"):
@@ -163,7 +167,7 @@ def test_a_key_that_does_not_fit_is_a_sentence(fabric: Fabric, tmp_path: Path, p
         begin(fabric, Listening(None, address, None, tmp_path / "gone.pem", key))
 
 
-def test_a_socket_in_use_or_of_another_kind_is_not_taken_and_a_stale_one_is(fabric: Fabric, tmp_path: Path) -> None:
+def test_only_a_stale_socket_is_replaced(fabric: Fabric, tmp_path: Path) -> None:
     path = tmp_path / "c.sock"
     with running(fabric, Listening(path)), pytest.raises(ControllerError, match="Another process listens at"):
         begin(fabric, Listening(path))
@@ -195,7 +199,7 @@ def health(channel: grpc.Channel, service: str = "", **more: Any) -> Any:
     return check(health_pb2.HealthCheckRequest(service=service), timeout=10, **more).status
 
 
-def test_health_tells_when_the_switches_are_verified(fabric: Fabric, tmp_path: Path) -> None:
+def test_health_is_serving_once_the_switches_are_verified(fabric: Fabric, tmp_path: Path) -> None:
     path = tmp_path / "c.sock"
     with running(fabric, Listening(path), ready=False) as one, grpc.insecure_channel(f"unix:{path}") as channel:
         assert {health(channel, name) for name in ("", SERVICE, MAP_SERVICE)} == {NOT_SERVING}
@@ -210,7 +214,7 @@ def test_health_tells_when_the_switches_are_verified(fabric: Fabric, tmp_path: P
         assert caught.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-def test_reflection_names_the_services_and_their_messages(fabric: Fabric, tmp_path: Path) -> None:
+def test_reflection_lists_services_and_messages(fabric: Fabric, tmp_path: Path) -> None:
     path = tmp_path / "c.sock"
     with running(fabric, Listening(path)), grpc.insecure_channel(f"unix:{path}") as channel:
         ask = stub(reflection_pb2_grpc.ServerReflectionStub, channel).ServerReflectionInfo
@@ -224,7 +228,7 @@ def test_reflection_names_the_services_and_their_messages(fabric: Fabric, tmp_pa
     assert b"HoldLease" in file.file_descriptor_response.file_descriptor_proto[0]
 
 
-def test_health_and_reflection_want_the_token_as_well(guarded: tuple[str, Running], pair: tuple[Path, Path]) -> None:
+def test_health_and_reflection_require_the_token(guarded: tuple[str, Running], pair: tuple[Path, Path]) -> None:
     credentials = grpc.ssl_channel_credentials(pair[0].read_bytes())
     with grpc.secure_channel(guarded[0], credentials) as channel:
         with pytest.raises(grpc.RpcError) as caught:
@@ -240,6 +244,6 @@ def test_health_and_reflection_want_the_token_as_well(guarded: tuple[str, Runnin
         assert caught.value.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED)
 
 
-def test_a_server_is_not_made_when_it_must_not_be() -> None:
+def test_an_insecure_network_address_is_refused() -> None:
     with pytest.raises(ControllerError, match="is reachable from the network"):
         make_server(Listening(None, "0.0.0.0:1"), None, None)

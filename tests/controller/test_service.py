@@ -26,7 +26,7 @@ def gone(*records: FaultRecord) -> tuple[FaultRecord, ...]:
     return tuple(dataclasses.replace(record, state=FaultState.CLEARED) for record in records)
 
 
-def test_status_crosses_unchanged(client: ControllerClient, one: Running) -> None:
+def test_status_arrives_unchanged(client: ControllerClient, one: Running) -> None:
     failed = SwitchStatus("t0-0@p0", SwitchState.FAILED, 20, 3, ("t0-0@p0: entry x is missing",))
     status = FleetStatus("ctltest", False, (failed, SwitchStatus("t1-0@p0", SwitchState.VERIFIED, 9)))
     one.switches.status = status
@@ -46,7 +46,7 @@ def test_links_are_listed_by_pattern(client: ControllerClient, fabric: Fabric) -
     assert first.read_at_ns == 7
 
 
-def test_a_link_goes_down_and_comes_back(client: ControllerClient, one: Running) -> None:
+def test_a_link_goes_down_and_up(client: ControllerClient, one: Running) -> None:
     fault = client.link_down("t0-0:t1-1@p0", owner="me")
     assert one.links.down == {"t0-0:t1-1@p0"}
     assert fault.links == ("t0-0:t1-1@p0",)
@@ -72,7 +72,7 @@ def test_overlapping_faults_keep_a_link_down(client: ControllerClient, one: Runn
     assert one.links.down == set()
 
 
-def test_link_up_clears_whatever_holds_a_link(client: ControllerClient, one: Running) -> None:
+def test_link_up_clears_every_fault_that_holds_a_link_down(client: ControllerClient, one: Running) -> None:
     both = client.link_down("h1@p*")
     port = client.link_down("h1@p0")
     one.links.down.add("h2@p0")  # by other means
@@ -95,7 +95,7 @@ def test_clearing_by_owner_and_all(client: ControllerClient, one: Running) -> No
     assert client.clear_all().faults == ()
 
 
-def test_faults_of_the_p4_program_are_listed_and_cleared_like_others(client: ControllerClient, one: Running) -> None:
+def test_data_plane_faults_are_listed_and_cleared_like_others(client: ControllerClient, one: Running) -> None:
     loss = client.inject(Loss("t0-0:t1-1@p0", 0.25, "t1-1@p0"), owner="me")
     assert (loss.links, loss.switches) == (("t0-0:t1-1@p0",), ("t1-1@p0",))
     assert loss.fault == Loss("t0-0:t1-1@p0", 0.25, towards="t1-1@p0")
@@ -118,7 +118,7 @@ def test_faults_of_the_p4_program_are_listed_and_cleared_like_others(client: Con
     assert one.links.down == set()
 
 
-def test_clearing_a_loss_does_not_mend_a_cut(client: ControllerClient, one: Running) -> None:
+def test_clearing_a_loss_fault_does_not_bring_the_link_up(client: ControllerClient, one: Running) -> None:
     cut, loss = client.link_down("h1@p0"), client.inject(Loss("h1@p0", 1.0))
     assert client.clear(loss.id).links == ()
     assert one.links.down == {"h1@p0"}
@@ -127,7 +127,7 @@ def test_clearing_a_loss_does_not_mend_a_cut(client: ControllerClient, one: Runn
     assert client.link_up("h1@p0").faults == gone(again)
 
 
-def test_a_fault_that_a_switch_cannot_make_is_not_in_the_book(client: ControllerClient, one: Running) -> None:
+def test_a_fault_refused_by_a_switch_is_not_registered(client: ControllerClient, one: Running) -> None:
     one.switches.away = "t1-1@p1"
     first = client.inject(Blackhole("t1-0@p1"))
     with pytest.raises(ControllerError, match="t1-1@p1 is not reachable"):
@@ -156,7 +156,7 @@ def test_impossible_faults_are_refused(client: ControllerClient, inject: Any, se
     assert client.faults() == []
 
 
-def test_errors_are_sentences(client: ControllerClient, one: Running) -> None:
+def test_errors_have_a_message(client: ControllerClient, one: Running) -> None:
     with pytest.raises(ControllerError, match="no link that matches 't0-0:t1-7@p0': did you mean"):
         client.link_down("t0-0:t1-7@p0")
     with pytest.raises(ControllerError, match="There is no fault f77"):
@@ -168,7 +168,7 @@ def test_errors_are_sentences(client: ControllerClient, one: Running) -> None:
     one.links.broken = ""
 
 
-def test_nobody_listening(tmp_path: Path) -> None:
+def test_an_unreachable_controller_is_reported(tmp_path: Path) -> None:
     with ControllerClient(tmp_path / "none.sock", timeout_s=2) as client:
         with pytest.raises(ControllerError, match=r"does not answer: is the fabric up\?"):
             client.status()

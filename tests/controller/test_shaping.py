@@ -46,7 +46,7 @@ def discipline() -> dict[str, Any]:
     return {key: found[key] for key in ("kind", "handle")} | found.get("options", {})
 
 
-def test_a_rate_is_a_token_bucket_of_ours_and_goes_without_trace(netlink: IPRoute) -> None:
+def test_a_rate_adds_a_token_bucket_that_is_removed_without_trace(netlink: IPRoute) -> None:
     before = discipline()
     shape(netlink, FABRIC, {END: PortShaping(2_000_000)})
     assert (discipline()["kind"], discipline()["handle"], discipline()["rate"]) == ("tbf", "fa:", 250_000)
@@ -60,7 +60,7 @@ def test_a_rate_is_a_token_bucket_of_ours_and_goes_without_trace(netlink: IPRout
     assert discipline() == before
 
 
-def test_a_port_of_bmv2_gets_another_rate_and_its_own_back(netlink: IPRoute) -> None:
+def test_a_bmv2_port_gets_another_rate_and_then_its_own_again(netlink: IPRoute) -> None:
     interfaces.shape(netlink, NAME, RATE, FABRIC.mtu)
     before = discipline()
     shape(netlink, FABRIC, {END: PortShaping(2_000_000)})
@@ -72,7 +72,7 @@ def test_a_port_of_bmv2_gets_another_rate_and_its_own_back(netlink: IPRoute) -> 
     assert discipline() == before
 
 
-def test_a_delay_is_netem_or_a_sentence(netlink: IPRoute) -> None:
+def test_a_delay_uses_netem_or_is_refused_with_a_message(netlink: IPRoute) -> None:
     before, refusal = discipline(), ""
     try:
         shape(netlink, FABRIC, {END: PortShaping(delay=5_000_000)})
@@ -87,12 +87,12 @@ def test_a_delay_is_netem_or_a_sentence(netlink: IPRoute) -> None:
         assert discipline() == before
 
 
-def test_both_at_once_are_refused(netlink: IPRoute) -> None:
+def test_rate_and_delay_together_are_refused(netlink: IPRoute) -> None:
     with pytest.raises(ControllerError, match="cannot have a lower rate and a delay at once"):
         shape(netlink, FABRIC, {END: PortShaping(1_000_000, delay=5_000_000)})
 
 
-def test_an_interface_or_host_that_is_not_here_is_named() -> None:
+def test_a_missing_interface_or_host_is_named() -> None:
     with IPRoute() as netlink:
         shape(netlink, FABRIC, {END: None, Endpoint("h1", 0): None})
         with pytest.raises(ControllerError, match=f"Interface {NAME} does not exist on this machine"):

@@ -30,7 +30,7 @@ def switch(fabric: Fabric, stand_in: StandIn, serving: Callable[[], None]) -> Sw
     return switch
 
 
-def test_entries_are_read_in_the_programs_names(fabric: Fabric, switch: Switch, address: str) -> None:
+def test_entries_use_the_names_of_the_p4_program(fabric: Fabric, switch: Switch, address: str) -> None:
     with SwitchReader(switch.name, address, switch.device_id) as reader:
         local = reader.table("usid_next")
         route = reader.table("ipv6_route")
@@ -51,7 +51,7 @@ def test_every_table_of_the_program_can_be_read(switch: Switch, address: str) ->
         assert {reader.table(name).name for name in table_names()} == set(table_names())
 
 
-def test_a_switch_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+def test_an_unreachable_switch_is_reported(tmp_path: Path) -> None:
     with SwitchReader("t0-0@p0", f"unix:{tmp_path}/nobody.sock", 1) as reader:
         with pytest.raises(ControllerError, match="Switch t0-0@p0 does not answer"):
             reader.table("usid_next")
@@ -59,6 +59,6 @@ def test_a_switch_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
             reader.counter("drop_reasons")
 
 
-def test_a_refusal_is_a_sentence(switch: Switch, address: str) -> None:
+def test_a_refused_read_is_reported(switch: Switch, address: str) -> None:
     with SwitchReader(switch.name, address, 4711) as reader, pytest.raises(ControllerError, match="refused to be read"):
         reader.table("usid_next")

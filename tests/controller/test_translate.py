@@ -36,26 +36,26 @@ def _as_read(entries: SwitchEntries, schema: finsy.P4Schema) -> SwitchEntries:
 
 
 @pytest.mark.parametrize("number", [0, 2, -1])
-def test_entries_fit_the_p4_program_and_survive_the_wire(schema: finsy.P4Schema, number: int) -> None:
+def test_entries_fit_the_p4_program_and_survive_encoding(schema: finsy.P4Schema, number: int) -> None:
     fabric = multi_plane_clos()
     entries = switch_entries(fabric, fabric.switches[number])
     assert _as_read(entries, schema) == entries
 
 
-def test_a_prefix_of_length_zero_survives(schema: finsy.P4Schema) -> None:
+def test_a_prefix_of_length_zero_survives_encoding(schema: finsy.P4Schema) -> None:
     default_route = TableEntry("ipv6_route", (Lpm(0, 0),), MemberRef(1))
     entries = SwitchEntries("t0-0@p0", (), (), (default_route,))
     assert _as_read(entries, schema) == entries
 
 
 @pytest.mark.parametrize("key", [Ternary(0, 0), Ternary(3, 0x1FF)])
-def test_ternary_keys_and_priorities_survive(schema: finsy.P4Schema, key: Ternary) -> None:
+def test_ternary_keys_and_priorities_survive_encoding(schema: finsy.P4Schema, key: Ternary) -> None:
     fault = TableEntry("arrival_fault", (key,), Action("impair", (("loss_ppb", 7), ("corrupt_ppb", 0))), priority=2)
     entries = SwitchEntries("t0-0@p0", (), (), (fault,))
     assert _as_read(entries, schema) == entries
 
 
-def test_everything_written_to_is_read_back(schema: finsy.P4Schema) -> None:
+def test_wildcard_reads_cover_every_written_table(schema: finsy.P4Schema) -> None:
     fabric = multi_plane_clos()
     wanted = translate.wildcards(schema)
     tables = {entity.table_id for entity in wanted if isinstance(entity, finsy.P4TableEntry)}
@@ -65,12 +65,12 @@ def test_everything_written_to_is_read_back(schema: finsy.P4Schema) -> None:
     assert any(isinstance(entity, finsy.P4ActionProfileGroup) for entity in wanted)
 
 
-def test_default_entries_are_not_ours(schema: finsy.P4Schema) -> None:
+def test_default_entries_are_ignored(schema: finsy.P4Schema) -> None:
     default = finsy.P4TableEntry("usid_next", action=finsy.P4TableAction("no_neighbour"), is_default_action=True)
     assert translate.decode_all("s", [default], schema) == SwitchEntries("s", (), (), ())
 
 
-def test_what_the_program_does_not_have_is_named(schema: finsy.P4Schema) -> None:
+def test_names_missing_from_the_p4_program_are_reported(schema: finsy.P4Schema) -> None:
     with pytest.raises(ValueError, match="no action fly"):
         translate.encode(TableEntry("usid_next", (Exact(1),), Action("fly")), schema)
     with pytest.raises(ValueError, match="1 key fields, not 2"):

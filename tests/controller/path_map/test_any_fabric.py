@@ -37,12 +37,12 @@ def explain(model: PlaneModel, losses: dict[Element, float]) -> dict[Element, fl
     [s for s in MODEL.elements if s.part is not ElementKind.PATH],
     ids=lambda s: f"{s.name} {s.direction.value}",
 )
-def test_each_link_and_switch_of_three_tiers_is_found_when_it_loses_everything(suspect: Element) -> None:
+def test_every_dead_link_and_switch_of_three_tiers_is_found(suspect: Element) -> None:
     assert list(explain(MODEL, {suspect: 1.0})) == [suspect]
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
-def test_the_share_that_a_t1_t2_link_loses_is_measured(share: float) -> None:
+def test_the_loss_rate_of_a_t1_t2_link_is_measured(share: float) -> None:
     link = Element(ElementKind.T1_T2, "t1-2:t2-1@p0", 0)
     found = explain(MODEL, {link: share})
     assert list(found) == [link]
@@ -59,7 +59,7 @@ def test_any_fabric_can_be_mapped(seed: int) -> None:
     assert draw(fabric, MapState(True, 10.0, 1.0, 1.0)).count("plane ") == fabric.planes
 
 
-def test_what_no_probe_reaches_is_no_suspect() -> None:
+def test_an_element_no_probe_reaches_is_not_suspected() -> None:
     rules = [LinkRule("h1@p1", missing=True)]
     fabric = multi_plane_clos(planes=2, t0=2, t1=2, hosts=2, links=rules)
     assert {s.name for s in plane_models(probe_plan(fabric))[1].elements if s.part is ElementKind.T0_T1} == {
@@ -68,7 +68,7 @@ def test_what_no_probe_reaches_is_no_suspect() -> None:
     }
 
 
-def test_the_picture_has_a_table_for_each_pod_and_one_for_the_t2s() -> None:
+def test_the_rendered_map_has_a_table_for_each_pod_and_one_for_the_t2s() -> None:
     fault = SuspectedFault(ElementKind.T1_T2, "t1-1:t2-3@p0", 0, Direction.UP, 1.0, 0.99, 0)
     health = tuple(LinkHealth(link.name, 10, 0) for link in TIERS.links)
     text = draw(TIERS, MapState(True, 10.0, 1.0, 1.0, (fault,), health))
@@ -80,7 +80,7 @@ def test_the_picture_has_a_table_for_each_pod_and_one_for_the_t2s() -> None:
     assert "t1-1:t2-3@p0 (T1-T2 link): 100 % loss towards the T2" in describe(fault, 0.0)
 
 
-def test_paths_over_a_faulty_t1_t2_link_are_denied_and_those_inside_a_pod_are_not() -> None:
+def test_a_faulty_t1_t2_link_denies_paths_between_pods_only() -> None:
     fault = SuspectedFault(ElementKind.T1_T2, "t1-1:t2-3@p0", 0, Direction.BOTH, 1.0, 0.99, 0)
     denied = paths_to_deny(TIERS, [fault])
     pods = {nic.name: TIERS.pod_of(nic.t0) for nic in TIERS.nics}

@@ -123,7 +123,7 @@ def play(hosts: Hosts, scene: Callable[[Collector], Coroutine[Any, Any, None]]) 
     asyncio.run(whole())
 
 
-def test_hosts_probe_while_there_is_a_map(hosts: Hosts) -> None:
+def test_hosts_probe_only_while_the_map_runs(hosts: Hosts) -> None:
     async def scene(one: Collector) -> None:
         assert one.state() == MapState(running=False)
         await one.start()
@@ -139,7 +139,7 @@ def test_hosts_probe_while_there_is_a_map(hosts: Hosts) -> None:
     play(hosts, scene)
 
 
-def test_another_rate_is_another_plan(hosts: Hosts) -> None:
+def test_changing_the_rate_replaces_the_probe_plan(hosts: Hosts) -> None:
     rounds: list[int] = []
 
     async def scene(one: Collector) -> None:
@@ -157,7 +157,7 @@ def test_another_rate_is_another_plan(hosts: Hosts) -> None:
     assert rounds[0] == rounds[1] == 4 * rounds[2]
 
 
-def test_verdicts_reach_the_denylists_only_when_told_to_and_leave_with_them(hosts: Hosts) -> None:
+def test_suspected_faults_are_denied_only_with_feed_and_allowed_again_once_cleared(hosts: Hosts) -> None:
     wanted = expected(BROKEN)
     assert wanted
 
@@ -180,7 +180,7 @@ def test_verdicts_reach_the_denylists_only_when_told_to_and_leave_with_them(host
     play(hosts, scene)
 
 
-def test_what_others_denied_stays_theirs(hosts: Hosts) -> None:
+def test_paths_denied_by_others_stay_denied(hosts: Hosts) -> None:
     host, ev = min(expected(BROKEN))
     peer = addressing.nic_address(FABRIC, FABRIC.nic(next(n for n in FABRIC.nic_names if n != host))).packed
     hosts.call(lambda: hosts.nics[host].control.set_path_denied(peer, ev, True, 0), 10)
@@ -194,7 +194,7 @@ def test_what_others_denied_stays_theirs(hosts: Hosts) -> None:
     asyncio.run(until(lambda: hosts.denied() == {(host, ev)}))
 
 
-def test_denials_end_with_a_collector_that_stops_and_with_one_that_is_gone(hosts: Hosts) -> None:
+def test_denials_end_when_the_collector_stops_or_is_killed(hosts: Hosts) -> None:
     async def scene(one: Collector) -> None:
         find(BROKEN)
         await one.start(feed=True)
@@ -208,7 +208,7 @@ def test_denials_end_with_a_collector_that_stops_and_with_one_that_is_gone(hosts
     asyncio.run(until(lambda: not hosts.denied() and not hosts.probing()))
 
 
-def test_an_agent_that_comes_back_probes_and_denies_again_and_delays_nobody_meanwhile(hosts: Hosts) -> None:
+def test_a_restarted_agent_probes_and_denies_again_and_delays_no_other_agent(hosts: Hosts) -> None:
     async def scene(one: Collector) -> None:
         find(BROKEN)
         await one.start(feed=True)
@@ -223,6 +223,6 @@ def test_an_agent_that_comes_back_probes_and_denies_again_and_delays_nobody_mean
     play(hosts, scene)
 
 
-def test_a_collector_that_knows_no_agents_says_so() -> None:
+def test_starting_without_agents_is_refused() -> None:
     with pytest.raises(ControllerError, match="--agents"):
         asyncio.run(Collector(FABRIC, "").start())

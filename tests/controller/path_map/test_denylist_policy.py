@@ -15,11 +15,11 @@ def denied(part: ElementKind, name: str, way: Direction | None = Direction.BOTH,
     return {f"{host}>{peer} {ev:x}" for host, peer, ev in paths_to_deny(fabric, [fault])}
 
 
-def test_no_fault_nothing_denied() -> None:
+def test_without_faults_nothing_is_denied() -> None:
     assert paths_to_deny(FABRIC, []) == frozenset()
 
 
-def test_a_t0_t1_link_costs_one_path_of_every_pair_that_crosses_it() -> None:
+def test_a_t0_t1_link_fault_denies_one_path_of_every_pair_across_it() -> None:
     up = {f"{host}>{peer} 402" for host in ("h1", "h2") for peer in ("h3", "h4")}
     down = {f"{peer}>{host} 402" for host in ("h1", "h2") for peer in ("h3", "h4")}
     assert denied(ElementKind.T0_T1, "t0-0:t1-2@p1") == up | down
@@ -28,13 +28,13 @@ def test_a_t0_t1_link_costs_one_path_of_every_pair_that_crosses_it() -> None:
     assert denied(ElementKind.T0_T1, "t0-0:t1-2@p1", Direction.DOWN) == down
 
 
-def test_a_nics_link_costs_its_plane() -> None:
+def test_a_nic_link_fault_denies_all_its_paths_on_that_plane() -> None:
     found = denied(ElementKind.NIC_T0, "h2@p0", Direction.UP)
     assert found == {"h2>h1 0"} | {f"h2>{peer} {uplink:x}" for peer in ("h3", "h4") for uplink in range(4)}
     assert denied(ElementKind.NIC_T0, "h2@p0") > found
 
 
-def test_a_switch_costs_every_path_through_it_and_a_path_itself_only() -> None:
+def test_a_switch_fault_denies_all_paths_through_it_and_a_path_fault_one() -> None:
     crossing = {f"{a}>{b} 1" for a, b in (("h1", "h3"), ("h1", "h4"), ("h2", "h3"), ("h2", "h4"))}
     crossing |= {f"{b}>{a} 1" for a, b in (("h1", "h3"), ("h1", "h4"), ("h2", "h3"), ("h2", "h4"))}
     assert denied(ElementKind.SWITCH, "t1-1@p0") == crossing
@@ -42,7 +42,7 @@ def test_a_switch_costs_every_path_through_it_and_a_path_itself_only() -> None:
     assert denied(ElementKind.PATH, "h1->h1 t1 0x0402") == set()
 
 
-def test_a_pair_is_never_left_without_any_path() -> None:
+def test_every_pair_keeps_at_least_one_path() -> None:
     single = multi_plane_clos(planes=1, t0=2, t1=2, hosts=2)
     assert denied(ElementKind.NIC_T0, "h1@p0", fabric=single) == set()
     assert denied(ElementKind.T0_T1, "t0-0:t1-0@p0", fabric=single) == {"h1>h2 0", "h2>h1 0"}

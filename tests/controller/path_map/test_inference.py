@@ -34,18 +34,18 @@ def one(part: ElementKind, name: str, way: Direction = Direction.BOTH) -> Elemen
 NIC, UPLINK = one(ElementKind.NIC_T0, "h2@p1"), one(ElementKind.T0_T1, "t0-1:t1-2@p1")
 
 
-def test_no_loss_no_fault() -> None:
+def test_no_loss_means_no_fault() -> None:
     assert explain({}) == {}
 
 
 @pytest.mark.parametrize("suspect", PLANE.elements, ids=lambda s: f"{s.name} {s.direction.value}")
-def test_each_suspect_alone_is_found_when_it_loses_everything(suspect: Element) -> None:
+def test_every_dead_element_alone_is_found(suspect: Element) -> None:
     assert list(explain({suspect: 1.0}, probes=20)) == [suspect]
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
 @pytest.mark.parametrize("suspect", [NIC, UPLINK, one(ElementKind.T0_T1, "t0-0:t1-0@p1", Direction.UP)], ids=str)
-def test_the_share_that_a_link_loses_is_measured(suspect: Element, share: float) -> None:
+def test_the_loss_rate_of_a_link_is_measured(suspect: Element, share: float) -> None:
     found = explain({suspect: share})
     assert list(found) == [suspect]
     assert found[suspect] == pytest.approx(share, rel=0.1)
@@ -56,14 +56,14 @@ def test_several_faults_are_distinguished() -> None:
     assert set(explain(losses)) == set(losses)
 
 
-def test_a_switch_is_found_when_all_its_links_are_dead_and_not_when_one_works() -> None:
+def test_a_switch_is_suspected_only_when_all_its_links_are_dead() -> None:
     links = [one(ElementKind.T0_T1, f"t0-{t}:t1-2@p1") for t in range(3)]
     assert set(explain(dict.fromkeys(links, 1.0), probes=20)) == {one(ElementKind.SWITCH, "t1-2@p1")}
     assert set(explain(dict.fromkeys(links[:2], 1.0), probes=20)) == set(links[:2])
 
 
 @pytest.mark.parametrize("probes", [10, 20, 100])
-def test_a_healthy_switch_is_not_found_for_its_neighbours_together(probes: int) -> None:
+def test_a_healthy_switch_is_not_suspected_when_several_neighbours_are_faulty(probes: int) -> None:
     faults = {
         one(ElementKind.NIC_T0, "h1@p1"): 1.0, one(ElementKind.NIC_T0, "h2@p1"): 0.5,
         one(ElementKind.SWITCH, "t1-1@p1"): 1.0,
@@ -74,20 +74,20 @@ def test_a_healthy_switch_is_not_found_for_its_neighbours_together(probes: int) 
     assert one(ElementKind.SWITCH, "t1-1@p1") in found
 
 
-def test_losses_of_a_few_probes_by_chance_are_no_fault() -> None:
+def test_a_few_random_probe_losses_are_not_a_fault() -> None:
     sent = np.full(len(PLANE.routes), 100.0)
     lost = np.zeros(len(PLANE.routes))
     lost[[3, 17]] = 1.0
     assert INFERENCE.explain(Likelihood(PLANE, sent, lost, NOISE)) == []
 
 
-def test_general_loss_is_noise_when_it_is_known_as_such() -> None:
+def test_a_known_background_loss_is_not_a_fault() -> None:
     sent = np.full(len(PLANE.routes), 1000.0)
     lost = np.full(len(PLANE.routes), 5.0)
     assert INFERENCE.explain(Likelihood(PLANE, sent, lost, 0.005)) == []
 
 
-def test_a_known_fault_stays_in_the_explanation() -> None:
+def test_a_known_fault_remains_suspected() -> None:
     sent = np.full(len(PLANE.routes), 100.0)
     number = PLANE.elements.index(UPLINK)
     found = INFERENCE.explain(Likelihood(PLANE, sent, np.zeros(len(sent)), NOISE), known=[number])
@@ -95,7 +95,7 @@ def test_a_known_fault_stays_in_the_explanation() -> None:
     assert found[0].loss == pytest.approx(0, abs=1e-3)
 
 
-def test_rivals_share_the_probability_where_probes_cannot_distinguish_them() -> None:
+def test_indistinguishable_elements_share_the_probability() -> None:
     plane = plane_models(probe_plan(multi_plane_clos(planes=1, t0=1, t1=1, hosts=1)))[0]
     inference = PlaneInference(plane)
     sent = np.full(len(plane.routes), 50.0)

@@ -53,7 +53,7 @@ def cut(*crossings: Crossing) -> Callable[[ProbeRoute], bool]:
     return lambda route: not any(crossing in crossings for crossing in route.crossings)
 
 
-def test_a_cut_is_named_once_seen_twice_and_released_when_it_heals() -> None:
+def test_a_link_that_is_down_is_suspected_after_two_rounds_and_cleared_when_it_recovers() -> None:
     field = Field(multi_plane_clos())
     assert not any(field.steps(10))
     field.passes = cut(Crossing("t0-1:t1-3@p0", True), Crossing("t0-1:t1-3@p0", False))
@@ -69,7 +69,7 @@ def test_a_cut_is_named_once_seen_twice_and_released_when_it_heals() -> None:
     assert not any(field.steps(20)), "nothing is named for what is over"
 
 
-def test_each_direction_of_a_link_is_named() -> None:
+def test_the_faulty_direction_of_a_link_is_named() -> None:
     for upward, way in ((True, Direction.UP), (False, Direction.DOWN)):
         for link in ("h3@p1", "t0-0:t1-0@p0"):
             field = Field(multi_plane_clos())
@@ -78,7 +78,7 @@ def test_each_direction_of_a_link_is_named() -> None:
             assert [(v.name, v.direction) for v in field.map.suspected] == [(link, way)]
 
 
-def test_a_host_that_does_not_answer_is_said_to_be_silent_and_nothing_else_is_suspected() -> None:
+def test_a_host_that_does_not_report_is_listed_as_silent_and_nothing_is_suspected() -> None:
     field = Field(multi_plane_clos())
     field.steps(4)
     field.silent = {"h2"}
@@ -89,7 +89,7 @@ def test_a_host_that_does_not_answer_is_said_to_be_silent_and_nothing_else_is_su
     assert field.map.unreachable_hosts(field.now) == ()
 
 
-def test_what_probes_cannot_distinguish_is_named_with_its_rivals_after_a_while() -> None:
+def test_indistinguishable_elements_are_named_together_after_a_while() -> None:
     field = Field(multi_plane_clos(planes=1, t0=1, t1=2, hosts=1))
     field.passes = lambda route: "t1-1@p0" not in route.switches
     names = field.steps(3)
@@ -99,7 +99,7 @@ def test_what_probes_cannot_distinguish_is_named_with_its_rivals_after_a_while()
     assert {fault.name, *fault.rivals} == {"t1-1@p0", "t0-0:t1-1@p0"}
 
 
-def test_a_link_that_loses_is_not_hidden_by_one_that_is_cut_beside_it() -> None:
+def test_a_lossy_link_is_found_beside_one_that_is_down() -> None:
     field = Field(multi_plane_clos())
     dead, half = "t0-0:t1-1@p0", "h2@p0"
     turn = [0]
@@ -123,7 +123,7 @@ FOUR_FAULTS: list[dict[str, float]] = [
 
 
 @pytest.mark.parametrize("faults", FOUR_FAULTS, ids=lambda faults: " ".join(faults))
-def test_of_four_faults_at_once_nothing_healthy_is_named_with_confidence(faults: dict[str, float]) -> None:
+def test_with_four_faults_no_healthy_element_is_named_with_confidence(faults: dict[str, float]) -> None:
     field, rng = Field(multi_plane_clos()), random.Random(11)
     field.steps(6)
     field.passes = lambda route: (
@@ -136,7 +136,7 @@ def test_of_four_faults_at_once_nothing_healthy_is_named_with_confidence(faults:
     assert {fault.name for fault in field.map.suspected} & set(faults)
 
 
-def test_health_of_links_counts_what_crossed_them() -> None:
+def test_link_health_counts_probes_that_crossed_each_link() -> None:
     field = Field(multi_plane_clos())
     field.passes = cut(Crossing("h1@p0", True))
     field.steps(5)

@@ -39,7 +39,7 @@ def counts(history: ProbeHistory, route: int, since: int = 0) -> tuple[float, fl
     return float(out[route]), float(lost[route])
 
 
-def test_a_probe_is_lost_when_its_receiver_has_had_time_to_see_it() -> None:
+def test_a_probe_counts_as_lost_only_after_its_receiver_could_have_reported_it() -> None:
     h = history()
     h.absorb("h1", sent(), 0)
     h.absorb("h1", arrived("h1", 1 << LOOP), 5)
@@ -53,7 +53,7 @@ def test_a_probe_is_lost_when_its_receiver_has_had_time_to_see_it() -> None:
     assert counts(h, ONE_WAY) == (1, 1)
 
 
-def test_nothing_is_held_against_the_way_to_a_receiver_that_is_silent() -> None:
+def test_probes_to_a_silent_receiver_do_not_count_as_lost() -> None:
     h = history()
     h.absorb("h1", sent(), 0)
     h.absorb("h1", arrived("h1", 1 << LOOP), 50)
@@ -64,7 +64,7 @@ def test_nothing_is_held_against_the_way_to_a_receiver_that_is_silent() -> None:
     assert counts(h, ONE_WAY) == (0, 0)
 
 
-def test_what_came_while_a_receiver_was_away_is_forgotten() -> None:
+def test_probes_sent_while_their_receiver_was_away_are_discarded() -> None:
     for away in (ProbeReport(False), ProbeReport(True)):  # it began anew, or it was silent for long
         h = history(report_timeout=1000)
         h.absorb("h2", ProbeReport(True), 0)
@@ -74,7 +74,7 @@ def test_what_came_while_a_receiver_was_away_is_forgotten() -> None:
         assert counts(h, ONE_WAY) == (0, 0)
 
 
-def test_a_probe_that_turns_up_late_is_put_right() -> None:
+def test_a_late_probe_is_no_longer_counted_as_lost() -> None:
     h = history()
     h.absorb("h1", sent(), 0)
     for now in (0, 20):
@@ -88,7 +88,7 @@ def test_a_probe_that_turns_up_late_is_put_right() -> None:
     assert counts(h, ONE_WAY) == (1, 0)
 
 
-def test_rounds_are_told_apart_and_old_ones_leave() -> None:
+def test_rounds_are_counted_separately_and_old_ones_expire() -> None:
     h = history(4000)
     for number, now in ((0, 0), (1, 100), (2, 1500)):
         h.absorb("h1", sent(1 << ONE_WAY, number), now)
@@ -98,7 +98,7 @@ def test_rounds_are_told_apart_and_old_ones_leave() -> None:
     assert counts(h, ONE_WAY) == (1, 0)
 
 
-def test_erasing_forgets_some_routes_up_to_a_time() -> None:
+def test_erase_discards_counts_of_the_given_routes_before_a_time() -> None:
     h = history(4000)
     for number in range(3):
         h.absorb("h1", sent(ALL, number), 100 * number)
@@ -112,7 +112,7 @@ def test_erasing_forgets_some_routes_up_to_a_time() -> None:
     assert counts(h, ONE_WAY) == (3, 3)
 
 
-def test_reports_of_paths_and_nics_that_are_not_in_the_plan_do_nothing() -> None:
+def test_reports_of_unknown_paths_and_nics_are_ignored() -> None:
     h = history()
     h.absorb("h1", sent(1 << 200), 0)
     h.absorb("h2", ProbeReport(True, arrived=(ProbesArrived(bytes(16), 0, 1),)), 20)

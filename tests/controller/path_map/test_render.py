@@ -20,7 +20,7 @@ STATE = MapState(
 )
 
 
-def test_a_picture_shows_every_link_of_every_plane() -> None:
+def test_the_rendered_map_shows_every_link_of_every_plane() -> None:
     lines = draw(FABRIC, STATE).splitlines()
     rows = {}
     plane = ""
@@ -35,7 +35,7 @@ def test_a_picture_shows_every_link_of_every_plane() -> None:
     assert "the agent of h4 does not answer" in lines
 
 
-def test_verdicts_are_sentences() -> None:
+def test_suspected_faults_are_described_in_words() -> None:
     began = time.mktime((2026, 11, 22, 12, 4, 47, 0, 0, -1))
     assert describe(CUT, began) == "t0-0:t1-2@p0 (T0-T1 link): 100 % loss since 12:04:51 (confidence 99 %)"
     lossy = "h2@p1 (NIC-T0 link): 12.3 % loss towards the NIC since 12:04:52 (confidence 98 %)"
@@ -44,14 +44,14 @@ def test_verdicts_are_sentences() -> None:
     assert describe(DEAD, began).endswith("(confidence 60 %); or else t0-0:t1-0@p1")
 
 
-def test_a_map_without_probes_or_without_a_start_says_so() -> None:
+def test_a_map_not_started_or_without_probes_says_so() -> None:
     assert "'map' starts one" in draw(FABRIC, MapState(False))
     assert "no probes are judged yet" in draw(FABRIC, replace(STATE, suspected=(), links=()))
     assert "no suspected fault" in draw(FABRIC, replace(STATE, suspected=()))
     assert "denylists: 7 entropy values denied" in draw(FABRIC, replace(STATE, feeding=True, denied=7))
 
 
-def test_a_state_travels_as_a_message() -> None:
+def test_a_map_state_survives_protobuf_encoding() -> None:
     state = replace(STATE, suspected=(CUT, replace(LOSSY, direction=None), DEAD), feeding=True, denied=3)
     assert messages.unpack(messages.pack(state, pb.State), MapState) == state
     assert messages.unpack(messages.pack(MapState(False), pb.State), MapState) == MapState(False)
