@@ -6,6 +6,7 @@ trip.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
@@ -71,8 +72,7 @@ def check(result: Run, since: int) -> None:
     assert result.after.spurious_retransmitted == 0
 
 
-@pytest.mark.parametrize("outstanding", MESSAGE)
-@pytest.mark.parametrize("seed", range(1, 11))
+@pytest.mark.parametrize(("seed", "outstanding"), zip(range(1, 13), itertools.cycle(MESSAGE)))
 def test_a_quarter_of_the_uplinks_fails_at_once(seed: int, outstanding: int) -> None:
     result = run(seed, outstanding, some_uplinks(seed), 12)
     check(result, 3)

@@ -25,9 +25,10 @@ MILLISECOND = 1_000_000
 class Flows:
     """One queue pair from each NIC of the first T0 to one of the second, with work without end."""
 
-    def __init__(self, world: SimulatedWorld) -> None:
+    def __init__(self, world: SimulatedWorld, uplinks: int = UPLINKS) -> None:
         self.world = world
-        pairs = [Pair(world, f"h{n}", f"h{n + UPLINKS}", length=256 << 10) for n in range(1, UPLINKS + 1)]
+        self._uplinks = uplinks
+        pairs = [Pair(world, f"h{n}", f"h{n + uplinks}", length=256 << 10) for n in range(1, uplinks + 1)]
         self.near, self.far = [pair.qp for pair in pairs], [pair.qp_far for pair in pairs]
         for pair in pairs:
             world.spawn(pair.write_without_end(16))
@@ -41,12 +42,12 @@ class Flows:
     def sent(self) -> list[int]:
         """Packets by path of plane 0, the paths over LINK first."""
         paths = [path for qp in self.near for path in qp.paths() if path.ev >> 10 == 0]
-        return [sum(path.sent for path in paths if path.ev == uplink) for uplink in range(UPLINKS)]
+        return [sum(path.sent for path in paths if path.ev == uplink) for uplink in range(self._uplinks)]
 
 
-def make(seed: int) -> SimulatedWorld:
+def make(seed: int, uplinks: int = UPLINKS) -> SimulatedWorld:
     return SimulatedWorld(
-        multi_plane_clos("limping", planes=PLANES, t0=2, t1=UPLINKS, hosts=2 * UPLINKS), seed=seed, rate=RATE
+        multi_plane_clos("limping", planes=PLANES, t0=2, t1=uplinks, hosts=2 * uplinks), seed=seed, rate=RATE
     )
 
 
@@ -62,28 +63,23 @@ def test_a_limping_link_costs_no_more_than_a_dead_one(share: float, towards: str
         assert all(qp.counters().timeouts == 0 for qp in flows.near)
 
 
-@pytest.mark.timeout(900)  # a minute of processor time, which on a busy machine is several
-def test_a_recovered_link_is_used_as_before_within_a_millisecond() -> None:
-    """As long as it is avoided 0.81 of the full rate is left.
-
-    One world in thirty round trips varies by 2 %: three differ by 1 % from other three, so the mean is that of twelve.
-    """
-    rates = []
-    for seed in range(2, 14):
-        with make(seed=seed) as world:
-            flows = Flows(world)
-            trip = world.timing.round_trip
-            flows.run(WARM * trip)
-            fault = world.faults.rate(LINK, RATE // 4)
-            flows.run(SETTLE * trip)
-            before = flows.sent()
-            flows.run(MEASURE * trip)
-            limping, *others = (now - then for now, then in zip(flows.sent(), before, strict=True))
-            assert limping < 0.5 * min(others)
-            world.faults.clear(fault)
-            flows.run(MILLISECOND)
-            before = flows.sent()
-            rates.append(flows.run(4 * MEASURE * trip))
-            recovered, *others = (now - then for now, then in zip(flows.sent(), before, strict=True))
-            assert recovered >= 0.95 * min(others)
-    assert sum(rates) / len(rates) >= 0.97 * FULL, rates
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_a_recovered_link_is_used_as_before_within_a_millisecond(seed: int) -> None:
+    """Two uplinks, so that 0.55 to 0.61 of the full rate is left as long as one is avoided."""
+    uplinks = 2
+    with make(seed, uplinks) as world:
+        flows = Flows(world, uplinks)
+        trip = world.timing.round_trip
+        flows.run(WARM * trip)
+        fault = world.faults.rate(LINK, RATE // 4)
+        flows.run(SETTLE * trip)
+        before = flows.sent()
+        assert flows.run(MEASURE * trip) <= 0.7 * FULL * uplinks / UPLINKS
+        limping, other = (now - then for now, then in zip(flows.sent(), before, strict=True))
+        assert limping < 0.5 * other
+        world.faults.clear(fault)
+        flows.run(MILLISECOND)
+        before = flows.sent()
+        assert flows.run(4 * MEASURE * trip) >= 0.97 * FULL * uplinks / UPLINKS
+        recovered, other = (now - then for now, then in zip(flows.sent(), before, strict=True))
+        assert recovered >= 0.95 * other
