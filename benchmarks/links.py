@@ -26,7 +26,7 @@ BLOCK = 0xFC000000
 
 
 @dataclass(frozen=True)
-class Link:
+class VethPair:
     """One veth pair: the switch's end and the benchmark's."""
 
     inside: str
@@ -51,10 +51,10 @@ def inside(where: str | None) -> list[str]:
 
 
 @contextmanager
-def links(count: int, where: str | None = None) -> Iterator[list[Link]]:
+def links(count: int, where: str | None = None) -> Iterator[list[VethPair]]:
     """Veth pairs without traffic of their own, removed afterwards; the inside ends lie in namespace `where`."""
     prefix = f"bm{os.getpid() % 10000}"
-    made = [Link(f"{prefix}s{n}", f"{prefix}t{n}") for n in range(count)]
+    made = [VethPair(f"{prefix}s{n}", f"{prefix}t{n}") for n in range(count)]
     _ip([f"link add {item.inside} mtu 4500 type veth peer name {item.outside} mtu 4500" for item in made])
     try:
         for item in made:

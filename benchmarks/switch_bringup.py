@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.links import Link, client, links, switch_process, usid_entries
+from benchmarks.links import VethPair, client, links, switch_process, usid_entries
 from benchmarks.report import Measurement
 
 SWITCHES = 24
@@ -26,7 +26,7 @@ def measure() -> Iterator[Measurement]:
         yield from _measure(config)
 
 
-def _switches(cables: list[Link]) -> list[dict[str, object]]:
+def _switches(cables: list[VethPair]) -> list[dict[str, object]]:
     return [
         {
             "device_id": number + 1,

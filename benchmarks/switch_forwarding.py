@@ -25,7 +25,7 @@ import grpc
 
 from benchmarks.links import (
     BLOCK,
-    Link,
+    VethPair,
     bmv2_process,
     client,
     control_class,
@@ -143,7 +143,7 @@ def _flooded(item: Result) -> float:
 
 
 @contextmanager
-def _bare(tool: Path, wires: list[Link], where: str) -> Iterator[int]:
+def _bare(tool: Path, wires: list[VethPair], where: str) -> Iterator[int]:
     command = [*inside(where), str(tool), "forward", wires[_FROM].inside, wires[_TO].inside, "3600"]
     process = children.popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -156,7 +156,7 @@ def _bare(tool: Path, wires: list[Link], where: str) -> Iterator[int]:
 
 
 @contextmanager
-def _embedded(wires: list[Link], where: str, folder: Path, *, measure_delays: bool = False) -> Iterator[int]:
+def _embedded(wires: list[VethPair], where: str, folder: Path, *, measure_delays: bool = False) -> Iterator[int]:
     interfaces = [word for number, wire in enumerate(wires, 1) for word in ("-i", f"{number}@{wire.inside}")]
     options = ["--device-id", "1", "--no-p4", "--grpc-server-addr", f"unix:{folder}/p4rt.sock"]
     with switch_process(*interfaces, *options, where=where) as (process, address):
@@ -169,7 +169,7 @@ def _embedded(wires: list[Link], where: str, folder: Path, *, measure_delays: bo
 
 
 @contextmanager
-def _bmv2(wires: list[Link], where: str, folder: Path) -> Iterator[int]:
+def _bmv2(wires: list[VethPair], where: str, folder: Path) -> Iterator[int]:
     with bmv2_process([wire.inside for wire in wires], where, folder) as (process, address):
         asyncio.run(_program(address))
         ports = range(1, len(wires) + 1)
@@ -182,7 +182,7 @@ async def _program(address: str) -> None:
         await switch.write([+entry for entry in (*usid_entries(1), control_class(CONTROL_DSCP))])
 
 
-def _trials(tool: Path, wires: list[Link], pid: int, size: int, name: str) -> Result:
+def _trials(tool: Path, wires: list[VethPair], pid: int, size: int, name: str) -> Result:
     flood, control = _flood(tool, wires, pid, size, with_control=name != "bare")
     low, high, cpu = 0.0, max(flood.carried, 1000) * 1.6, flood.cpu
     for _ in range(SEARCH_STEPS):
@@ -196,7 +196,7 @@ def _trials(tool: Path, wires: list[Link], pid: int, size: int, name: str) -> Re
     return Result(low, cpu, flood.carried, control)
 
 
-def _flood(tool: Path, wires: list[Link], pid: int, size: int, *, with_control: bool) -> tuple[Trial, float]:
+def _flood(tool: Path, wires: list[VethPair], pid: int, size: int, *, with_control: bool) -> tuple[Trial, float]:
     """A flood on one port, and on another a little control traffic that goes the same way."""
     if not with_control:
         return _trial(tool, wires, pid, size, FLOOD_RATE, FLOOD_S), 0.0
@@ -213,7 +213,7 @@ def _flood(tool: Path, wires: list[Link], pid: int, size: int, *, with_control: 
     return flood, control / control_sent
 
 
-def _trial(tool: Path, wires: list[Link], pid: int, size: int, rate: float, seconds: float) -> Trial:
+def _trial(tool: Path, wires: list[VethPair], pid: int, size: int, rate: float, seconds: float) -> Trial:
     with _counting(tool, wires, seconds) as counter:
         before = _cpu(pid)
         sent = _send(tool, wires, size, rate, seconds)
@@ -223,7 +223,7 @@ def _trial(tool: Path, wires: list[Link], pid: int, size: int, rate: float, seco
 
 
 @contextmanager
-def _counting(tool: Path, wires: list[Link], seconds: float) -> Iterator[subprocess.Popen[str]]:
+def _counting(tool: Path, wires: list[VethPair], seconds: float) -> Iterator[subprocess.Popen[str]]:
     command = [str(tool), "count", wires[_TO].outside, str(seconds + SETTLE_S), _DATA_BYTE]
     counter = children.popen(command, stdout=subprocess.PIPE, text=True)
     assert counter.stdout is not None
@@ -235,7 +235,7 @@ def _counting(tool: Path, wires: list[Link], seconds: float) -> Iterator[subproc
         counter.wait()
 
 
-def _send(tool: Path, wires: list[Link], size: int, rate: float, seconds: float) -> int:
+def _send(tool: Path, wires: list[VethPair], size: int, rate: float, seconds: float) -> int:
     command = [str(tool), "send", wires[_FROM].outside, str(size), str(rate), str(seconds), usid_packet(size).hex()]
     return int(children.run(command, capture_output=True, text=True, check=True).stdout)
 

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator
 from benchmarks.links import BLOCK, FABRIC
 from benchmarks.report import Measurement
 from benchmarks.switch_forwarding import usid_packet
-from p4runtime_shim.entities import ActionCall, Entry, Exact, Lpm, Match, Optional, Range, Ternary
+from mrc_common.p4_match import Exact, Lpm, Ternary
+from p4runtime_shim.entities import ActionCall, Entry, Match, Optional, Range
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 
 KEYS = FABRIC.parents[2] / "tests" / "p4runtime_shim" / "programs" / "keys.json"
 FEW, MANY = 10, 10_000
@@ -47,7 +48,7 @@ def _device_call() -> Iterator[Measurement]:
     names = {name.rpartition(".")[2]: name for name in pipeline.tables}
     forward = next(name for name in pipeline.actions if name.endswith("usid_endpoint.set_egress"))
     shift = next(name for name in pipeline.actions if name.endswith("usid_shift"))
-    with Switch(pipeline, ports=(1, 2), seed=1) as switch:
+    with EmbeddedSwitch(pipeline, ports=(1, 2), seed=1) as switch:
         switch.control_plane.table(names["usid_local"]).insert(Entry((Exact(BLOCK << 16 | 0x2001),), ActionCall(shift)))
         switch.control_plane.table(names["usid_next"]).insert(
             Entry((Exact(BLOCK << 16 | 0x4001),), ActionCall(forward, (2, 1, 3)))
@@ -57,7 +58,7 @@ def _device_call() -> Iterator[Measurement]:
         yield Measurement("switch_device_call_4200B", best, "s")
 
 
-def _calls(switch: Switch, frames: list[bytes], port: int, out: int) -> float:
+def _calls(switch: EmbeddedSwitch, frames: list[bytes], port: int, out: int) -> float:
     """Seconds a call."""
     start = time.thread_time()
     for _ in range(CALLS // len(frames)):
@@ -75,7 +76,7 @@ class Filled:
         rng = random.Random(1)
         name = next(found for found in pipeline.tables if found.endswith(f".{table}_t"))
         put = next(found for found in pipeline.actions if found.endswith(".put"))
-        self._switch = Switch(pipeline, ports=(1, 2), seed=1)
+        self._switch = EmbeddedSwitch(pipeline, ports=(1, 2), seed=1)
         prioritised = table in ("ternary", "range", "optional")
         made = rows(rng, count)
         for position, (match, _) in enumerate(made):

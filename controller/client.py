@@ -30,10 +30,10 @@ from controller.values import (
     CHANGE_REQUESTS,
     SWITCH_TIMEOUT_S,
     Cleared,
-    DeniedPath,
     Event,
     FaultRecord,
     FleetStatus,
+    HostDeniedPath,
     LinkStatus,
     NicCounters,
     SwitchCounters,
@@ -227,16 +227,16 @@ class ControllerClient:
 
     # ---- denylists and events -------------------------------------------------------------------------------------
 
-    def denied(self, host: str = "") -> list[DeniedPath]:
+    def denied(self, host: str = "") -> list[HostDeniedPath]:
         """Paths that the hosts that match, or all, may not use."""
         reply = self._call(self._stub.ListDenied, pb.ListDeniedRequest(host=host))
-        return [messages.unpack(path, DeniedPath) for path in reply.paths]
+        return [messages.unpack(path, HostDeniedPath) for path in reply.paths]
 
-    def deny(self, host: str, peer: str, evs: Iterable[int]) -> list[DeniedPath]:
+    def deny(self, host: str, peer: str, evs: Iterable[int]) -> list[HostDeniedPath]:
         """Forbid hosts that match paths to peers that match; returns the paths."""
         return self._set_denied(host, peer, evs, denied=True)
 
-    def allow(self, host: str = "", peer: str = "", evs: Iterable[int] = ()) -> list[DeniedPath]:
+    def allow(self, host: str = "", peer: str = "", evs: Iterable[int] = ()) -> list[HostDeniedPath]:
         """Undo :meth:`deny`, for some entropy values or all."""
         return self._set_denied(host, peer, evs, denied=False)
 
@@ -263,13 +263,13 @@ class ControllerClient:
         with contextlib.closing(ThreadedStream(begin)) as stream:
             yield read()
 
-    def _set_denied(self, host: str, peer: str, evs: Iterable[int], *, denied: bool) -> list[DeniedPath]:
+    def _set_denied(self, host: str, peer: str, evs: Iterable[int], *, denied: bool) -> list[HostDeniedPath]:
         try:
             request = pb.SetDeniedRequest(host=host, peer=peer, evs=evs, denied=denied)
         except ValueError:
             raise ControllerError("An entropy value has 32 bits.") from None
         reply = self._call(self._stub.SetDenied, request)
-        return [messages.unpack(path, DeniedPath) for path in reply.paths]
+        return [messages.unpack(path, HostDeniedPath) for path in reply.paths]
 
     def _clear(self, request: pb.ClearFaultsRequest) -> Cleared:
         return messages.unpack(self._change(self._stub.ClearFaults, request), Cleared)

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from controller.errors import ControllerError, NoAgentsError
-from controller.values import AGENT_TIMEOUT_S, DeniedPath
+from controller.values import AGENT_TIMEOUT_S, HostDeniedPath
 from mrc_host import verbs
 from mrc_host.errors import MrcError
 from mrc_host.values import DestinationInfo
@@ -29,16 +29,16 @@ class Denylists:
         self._fabric = fabric
         self._sockets = sockets
 
-    async def read(self, pattern: str) -> list[DeniedPath]:
+    async def read(self, pattern: str) -> list[HostDeniedPath]:
         """Everything that hosts that match (empty: all) may not use. ControllerError when an agent does not answer."""
         return await asyncio.to_thread(lambda: list(self._each(pattern, _denied)))
 
-    async def set(self, pattern: str, peers: str, evs: Collection[int], *, denied: bool) -> list[DeniedPath]:
+    async def set(self, pattern: str, peers: str, evs: Collection[int], *, denied: bool) -> list[HostDeniedPath]:
         """Forbid paths, or allow them again (all that are denied, without `evs`); returns those that were set."""
         if denied and not evs:
             raise FabricError("the request names no entropy value to deny")
 
-        def change(name: str, nic: verbs.Controller) -> Iterator[DeniedPath]:
+        def change(name: str, nic: verbs.Controller) -> Iterator[HostDeniedPath]:
             if evs:
                 chosen = list(self._chosen(name, nic, peers, evs))
             else:
@@ -55,10 +55,10 @@ class Denylists:
             raise FabricError(f"no path from {pattern or '*'!r} to {peers or '*'!r} has the entropy value {shown}")
         return found
 
-    def _chosen(self, name: str, nic: verbs.Controller, peers: str, evs: Collection[int]) -> Iterator[DeniedPath]:
+    def _chosen(self, name: str, nic: verbs.Controller, peers: str, evs: Collection[int]) -> Iterator[HostDeniedPath]:
         for destination in nic.destinations():
             if destination.name != name and fnmatchcase(destination.name, peers or "*"):
-                yield from (DeniedPath(name, destination.name, ev) for ev in destination.evs if ev in evs)
+                yield from (HostDeniedPath(name, destination.name, ev) for ev in destination.evs if ev in evs)
 
     def _each(self, pattern: str, ask: Callable[[str, verbs.Controller], Iterator[T]]) -> Iterator[T]:
         names = [name for name in self._fabric.nic_names if fnmatchcase(name, pattern or "*")]
@@ -80,7 +80,7 @@ def _errors_named(name: str) -> Iterator[None]:
         raise ControllerError(f"The agent of {name} cannot be asked: {error}") from None
 
 
-def _denied(name: str, nic: verbs.Controller) -> Iterator[DeniedPath]:
+def _denied(name: str, nic: verbs.Controller) -> Iterator[HostDeniedPath]:
     names: dict[bytes, DestinationInfo] = {destination.address: destination for destination in nic.destinations()}
     for path in nic.denied():
-        yield DeniedPath(name, names[path.peer].name if path.peer in names else path.peer.hex(), path.ev)
+        yield HostDeniedPath(name, names[path.peer].name if path.peer in names else path.peer.hex(), path.ev)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, Fabric, Link
+from topologies.fabric import Fabric, Link, LinkEnd
 from topologies.fault_entries import ALWAYS, DataPlaneFault, LinkFault, directions_of, fault_entries, ppb
 from topologies.fault_targets import directions, link_of_port, links_of_switches
 from topologies.faults import Fault
@@ -50,7 +50,7 @@ class FaultImpairments:
 
     carrier: tuple[str, ...] = ()
     entries: tuple[DataPlaneFault, ...] = ()
-    shapes: tuple[tuple[Endpoint, PortShaping], ...] = ()
+    shapes: tuple[tuple[LinkEnd, PortShaping], ...] = ()
     links: tuple[str, ...] = ()  # all that it is on
 
 
@@ -163,13 +163,13 @@ def _shaped(fabric: Fabric, pattern: str, towards: str | None, shape: PortShapin
     return FaultImpairments(shapes=tuple((source, shape) for _, source, _ in found), links=names)
 
 
-def combined_shapes(several: Iterable[FaultImpairments]) -> Mapping[Endpoint, PortShaping]:
+def combined_shapes(several: Iterable[FaultImpairments]) -> Mapping[LinkEnd, PortShaping]:
     """All shapes together, by port."""
-    found: dict[Endpoint, PortShaping] = {}
+    found: dict[LinkEnd, PortShaping] = {}
     for end, shape in _shapes(several):
         found[end] = found.get(end, PortShaping()).with_more(shape)
     return found
 
 
-def _shapes(several: Iterable[FaultImpairments]) -> Iterator[tuple[Endpoint, PortShaping]]:
+def _shapes(several: Iterable[FaultImpairments]) -> Iterator[tuple[LinkEnd, PortShaping]]:
     return (pair for one in several for pair in one.shapes)

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from controller.errors import BusyError, ControllerError
 from controller.fault_impairments import FaultImpairments, PortShaping, combined_shapes
 from controller.values import FaultRecord
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 from topologies.fault_entries import DataPlaneFault
 from topologies.faults import FaultState
 
@@ -34,7 +34,7 @@ class Wanted:
 
     down: frozenset[str] = frozenset()
     entries: tuple[DataPlaneFault, ...] | None = ()
-    shapes: Mapping[Endpoint, PortShaping] = field(default_factory=dict)
+    shapes: Mapping[LinkEnd, PortShaping] = field(default_factory=dict)
 
 
 class FaultRegistry:
@@ -46,7 +46,7 @@ class FaultRegistry:
         self._exempt: set[tuple[str, str]] = set()  # fault and link: it flaps, and is up just now
         self._past: deque[FaultRecord] = deque(maxlen=_REMEMBERED)
         self._numbers = itertools.count(1)
-        self._together: tuple[tuple[DataPlaneFault, ...], Mapping[Endpoint, PortShaping]] | None = None
+        self._together: tuple[tuple[DataPlaneFault, ...], Mapping[LinkEnd, PortShaping]] | None = None
 
     def __iter__(self) -> Iterator[FaultRecord]:
         return iter(tuple(self._records.values()))

@@ -44,7 +44,7 @@ _MAX_PROBLEMS = 20  # per switch, so that an empty switch does not fill the scre
 _FINSY_LOG = logging.getLogger("finsy")
 
 
-class ManagedSwitch:
+class FleetSwitch:
     """One switch of the fabric: what it should hold, and the finsy client while there is a connection.
 
     `wanted` is the static entries and those of faults, which are thus there again when the switch has been restarted.
@@ -321,7 +321,7 @@ class Fleet:
         self._fabric_name = fabric.name
         options = finsy.SwitchOptions(p4info=p4info, p4blob=p4blob)
         self.switches = {
-            switch.name: ManagedSwitch(
+            switch.name: FleetSwitch(
                 switch_entries(fabric, switch),
                 address.format(name=switch.name),
                 options(device_id=switch.device_id),
@@ -392,7 +392,7 @@ class Fleet:
         return FleetStatus(self._fabric_name, ready, statuses)
 
     @staticmethod
-    async def _settled(switch: ManagedSwitch) -> None:
+    async def _settled(switch: FleetSwitch) -> None:
         while switch.status.state not in (SwitchState.VERIFIED, SwitchState.FAILED):
             switch.changed.clear()
             await switch.changed.wait()
@@ -401,7 +401,7 @@ class Fleet:
 class _ProblemCollector(logging.Handler):
     """Takes finsy's critical messages, its way to report that a pipeline was refused, as that switch's problem."""
 
-    def __init__(self, switches: dict[str, ManagedSwitch]) -> None:
+    def __init__(self, switches: dict[str, FleetSwitch]) -> None:
         super().__init__(logging.ERROR)
         self._switches = switches
 

@@ -34,7 +34,7 @@ from controller.fault_registry import FaultRegistry, Wanted
 from controller.values import Cleared, EventKind, FaultRecord
 from topologies.entries import TableEntry
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, Fabric, Link
+from topologies.fabric import Fabric, Link, LinkEnd
 from topologies.fault_entries import FaultTables, fault_entries
 from topologies.faults import Fault, FaultState
 from topologies.faults.flap import Flap
@@ -63,7 +63,7 @@ class Links(Protocol):
     async def set_up(self, links: Iterable[Link], *, up: bool, absent_ok: bool = False) -> None:
         """Take links down or up; ControllerError if one is not there any more, unless that is all the same."""
 
-    async def shape(self, shapes: Mapping[Endpoint, PortShaping | None]) -> None:
+    async def shape(self, shapes: Mapping[LinkEnd, PortShaping | None]) -> None:
         """Shape what leaves ports; None: as it was made."""
 
 
@@ -357,7 +357,7 @@ class FaultInjector:
         before = self._applied
         entries = self._entries(wanted) if wanted.entries != before.entries else {}  # refused before anything is done
         away: tuple[str, ...] = ()
-        unknown: list[Endpoint] = []
+        unknown: list[LinkEnd] = []
         if down := wanted.down - before.down:
             self._applied = Wanted(before.down | down, before.entries, before.shapes)
             await self._links.set_up(self._ordered(down), up=False)
@@ -382,7 +382,7 @@ class FaultInjector:
         except FabricError as error:
             raise ControllerError(f"This fault cannot be combined with the current ones: {error}.") from None
 
-    async def _shape(self, wanted: Wanted) -> list[Endpoint]:
+    async def _shape(self, wanted: Wanted) -> list[LinkEnd]:
         """Shape ports that are not as they should be; returns those that are still of unknown shape.
 
         Those are ports where an earlier change failed, and of which this one wants nothing else: of a host that has
@@ -397,7 +397,7 @@ class FaultInjector:
             await self._links.shape(concerned)
         return [end for end in again if not await self._can_shape(end, changes[end])]
 
-    async def _can_shape(self, end: Endpoint, shape: PortShaping | None) -> bool:
+    async def _can_shape(self, end: LinkEnd, shape: PortShaping | None) -> bool:
         try:
             await self._links.shape({end: shape})
         except ControllerError:

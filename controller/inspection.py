@@ -10,10 +10,10 @@ import finsy
 
 from controller import reconcile, translate
 from controller.errors import ControllerError
-from controller.fleet import Fleet, ManagedSwitch
-from controller.values import Count, EntryState, PortCounters, SwitchCounters, SwitchTables, TableState
+from controller.fleet import Fleet, FleetSwitch
+from controller.values import Count, EntryState, PortCounters, SwitchCounters, SwitchTables, TableStatus
 from topologies.entries import Member, SwitchEntries, TableEntry
-from topologies.fabric import Endpoint, Fabric, Switch
+from topologies.fabric import Fabric, LinkEnd, Switch
 
 DROP_REASONS = (  # p4src/headers.p4, DropReason; the place is the index in the counter
     "none", "malformed", "hop limit", "no uSID", "no route", "queue full",
@@ -36,7 +36,7 @@ async def counters(fabric: Fabric, fleet: Fleet, pattern: str) -> list[SwitchCou
     return list(await asyncio.gather(*(_counters(fabric, fleet.switches[switch.name], switch) for switch in wanted)))
 
 
-async def _tables(switch: ManagedSwitch, list_entries: bool) -> SwitchTables:
+async def _tables(switch: FleetSwitch, list_entries: bool) -> SwitchTables:
     name = switch.wanted.switch
     try:
         schema = switch.schema
@@ -60,7 +60,7 @@ def _table_states(
     difference: reconcile.EntryDifference,
     counts: dict[TableEntry, tuple[int, int]],
     list_entries: bool,
-) -> Iterable[TableState]:
+) -> Iterable[TableStatus]:
     expected, present = Counter(map(_where, _all(wanted))), Counter(map(_where, _all(found)))
     missing, wrong, superfluous = (
         Counter(map(_where, some)) for some in (difference.missing, difference.wrong, difference.superfluous)
@@ -69,7 +69,7 @@ def _table_states(
         here = [entry for entry in _all(found) if _where(entry) == name]
         sums = [counts.get(entry, (0, 0)) if isinstance(entry, TableEntry) else (0, 0) for entry in here]
         rows = (EntryState(*reconcile.parts(entry), *count) for entry, count in zip(here, sums, strict=True))
-        yield TableState(
+        yield TableStatus(
             name=name,
             expected=expected[name],
             present=present[name],
@@ -93,7 +93,7 @@ def _where(entry: reconcile.Neutral) -> str:
     return f"{entry.profile} {'members' if isinstance(entry, Member) else 'groups'}"
 
 
-async def _counters(fabric: Fabric, managed: ManagedSwitch, switch: Switch) -> SwitchCounters:
+async def _counters(fabric: Fabric, managed: FleetSwitch, switch: Switch) -> SwitchCounters:
     wanted = {(name, port): (name, port) for name in PORT_COUNTERS for port in switch.ports}
     wanted |= {(DROP_REASONS[r], port): ("port_drops", port_drop(port, r)) for r in _REASONS for port in switch.ports}
     try:
@@ -105,7 +105,7 @@ async def _counters(fabric: Fabric, managed: ManagedSwitch, switch: Switch) -> S
     reasons = tuple(_count(reason, cell) for reason, cell in _named(drops))
     ports = []
     for port in switch.ports:
-        link = fabric.link_at(Endpoint(switch.name, port))
+        link = fabric.link_at(LinkEnd(switch.name, port))
         counts = tuple(_count(name, found.get(cell)) for (name, at), cell in wanted.items() if at == port)
         ports.append(PortCounters(port, link.name if link else "", counts))
     return SwitchCounters(switch.name, reasons, tuple(ports))

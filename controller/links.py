@@ -22,11 +22,11 @@ from pyroute2.netlink.exceptions import NetlinkError
 from controller import shaping
 from controller.errors import ControllerError
 from controller.fault_impairments import PortShaping
-from controller.values import LinkEnd, LinkStatus
+from controller.values import LinkEndInfo, LinkStatus
 from topologies import addressing
 from topologies.emulation import link_counters
 from topologies.emulation.link_counters import LinkTraffic
-from topologies.fabric import Endpoint, Fabric, Link, LinkKind
+from topologies.fabric import Fabric, Link, LinkEnd, LinkKind
 
 T = TypeVar("T")
 _IFF_UP_AND_CARRIER = 0x1 | 0x10000  # IFF_UP and IFF_LOWER_UP, netdevice(7)
@@ -54,7 +54,7 @@ class FabricLinks:
         names = [addressing.interface_name(self._fabric, end) for end in ends]
         await self._call(lambda netlink: _set_up(netlink, names, up, absent_ok))
 
-    async def shape(self, shapes: Mapping[Endpoint, PortShaping | None]) -> None:
+    async def shape(self, shapes: Mapping[LinkEnd, PortShaping | None]) -> None:
         """Shape what leaves ports, None: as it was made; ControllerError where the kernel or machine cannot."""
         wanted = dict(shapes)
         await self._call(lambda netlink: shaping.shape(netlink, self._fabric, wanted))
@@ -103,11 +103,11 @@ class FabricLinks:
             read_at_ns=now,
         )
 
-    def _end(self, end: Endpoint) -> LinkEnd:
-        return LinkEnd(end.node, end.port, addressing.interface_name(self._fabric, end))
+    def _end(self, end: LinkEnd) -> LinkEndInfo:
+        return LinkEndInfo(end.node, end.port, addressing.interface_name(self._fabric, end))
 
 
-def _switch_ends(link: Link) -> tuple[Endpoint, ...]:
+def _switch_ends(link: Link) -> tuple[LinkEnd, ...]:
     return (link.upper,) if link.kind is LinkKind.NIC_T0 else (link.lower, link.upper)
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from controller.errors import ControllerError
 from controller.proto import controller_v1_pb2 as pb
 from topologies.errors import FabricError
-from topologies.faults import KINDS, Backend, Fault, kind_named
+from topologies.faults import KINDS, BackendKind, Fault, kind_named
 from topologies.faults.parameters import What
 
 Message = TypeVar("Message")
@@ -43,7 +43,7 @@ def unpack(message: Any, value_type: type[Value]) -> Value:
 
 def pack_kind(fault: Fault) -> pb.FaultKind:
     """What is wrong and where; FabricError if a value is out of range or emulation has no such kind."""
-    if Backend.EMULATION not in fault.kind.backends:
+    if BackendKind.EMULATION not in fault.kind.backends:
         raise FabricError(f"emulation cannot make the fault {fault.kind.name}: use simulation")
     fault.check()
     message = pb.FaultKind(kind=fault.kind.name)

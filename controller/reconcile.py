@@ -11,18 +11,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
-from topologies.entries import (
-    Action,
-    Group,
-    GroupRef,
-    Lpm,
-    Match,
-    Member,
-    MemberRef,
-    SwitchEntries,
-    TableEntry,
-    Ternary,
-)
+from mrc_common.p4_match import GroupRef, Lpm, MemberRef, Ternary
+from topologies.entries import Group, Match, Member, SwitchEntries, TableAction, TableEntry
 
 Neutral = TableEntry | Member | Group
 
@@ -96,7 +86,7 @@ def parts(entry: Neutral) -> tuple[str, str]:
     return str(entry.group_id), ", ".join(f"member {member} x {weight}" for member, weight in entry.members)
 
 
-def _describe_target(target: Action | MemberRef | GroupRef) -> str:
+def _describe_target(target: TableAction | MemberRef | GroupRef) -> str:
     if isinstance(target, MemberRef):
         return f"member {target.member_id}"
     if isinstance(target, GroupRef):

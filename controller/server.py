@@ -22,7 +22,7 @@ from controller.proto import controller_v1_pb2 as pb
 from controller.proto import path_map_v1_pb2 as map_pb
 from controller.proto.controller_v1_pb2_grpc import add_ControllerServicer_to_server
 from controller.proto.path_map_v1_pb2_grpc import add_PathMapServicer_to_server
-from mrc_common.grpc_endpoint import Endpoint, EndpointError, EndpointSettings
+from mrc_common.grpc_endpoint import EndpointError, EndpointSettings, GrpcEndpoint
 from mrc_common.grpc_guards import Readable
 
 SERVICE: str = pb.DESCRIPTOR.services_by_name["Controller"].full_name
@@ -60,14 +60,14 @@ class Listening:
         except EndpointError as error:
             raise ControllerError(str(error)) from None
 
-    def endpoints(self) -> list[Endpoint]:
+    def endpoints(self) -> list[GrpcEndpoint]:
         """What to bind a server to each; raises EndpointError."""
         found = []
         if self.socket is not None:
-            found.append(Endpoint.prepare(f"unix:{self.socket}", EndpointSettings(), "controller"))
+            found.append(GrpcEndpoint.prepare(f"unix:{self.socket}", EndpointSettings(), "controller"))
         if self.address:
             access = EndpointSettings(self.token_file, self.tls_cert, self.tls_key)
-            found.append(Endpoint.prepare(self.address, access, "controller"))
+            found.append(GrpcEndpoint.prepare(self.address, access, "controller"))
         return found
 
 

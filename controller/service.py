@@ -27,10 +27,19 @@ from controller.injector import FaultInjector
 from controller.links import FabricLinks
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import controller_v1_pb2_grpc as pb_grpc
-from controller.values import DeniedPath, EventKind, FaultRecord, LinkEnd, LinkInfo, NicInfo, SwitchInfo, Topology
+from controller.values import (
+    EventKind,
+    FaultRecord,
+    HostDeniedPath,
+    LinkEndInfo,
+    LinkInfo,
+    NicInfo,
+    SwitchInfo,
+    Topology,
+)
 from topologies import addressing
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, Fabric
+from topologies.fabric import Fabric, LinkEnd
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -292,13 +301,13 @@ class ControllerService(pb_grpc.ControllerServicer):
             self._events.unsubscribe(subscription)
 
 
-def _paths(found: Iterable[DeniedPath]) -> list[pb.DeniedPath]:
+def _paths(found: Iterable[HostDeniedPath]) -> list[pb.DeniedPath]:
     return [messages.pack(path, pb.DeniedPath) for path in found]
 
 
 def _topology(fabric: Fabric) -> Topology:
-    def end(one: Endpoint) -> LinkEnd:
-        return LinkEnd(one.node, one.port, addressing.interface_name(fabric, one))
+    def end(one: LinkEnd) -> LinkEndInfo:
+        return LinkEndInfo(one.node, one.port, addressing.interface_name(fabric, one))
 
     return Topology(
         fabric.name,

@@ -23,7 +23,7 @@ from topologies import addressing
 from topologies.emulation import namespaces
 from topologies.emulation.interfaces import token_bucket
 from topologies.emulation.run_directory import RunDirectory
-from topologies.fabric import Endpoint, Fabric
+from topologies.fabric import Fabric, LinkEnd
 
 _HANDLE = 0xFA0000  # of what is added here, "fa:", so that it is found again
 _ROOT = 0xFFFFFFFF
@@ -32,7 +32,7 @@ _FRAMES, _QUEUE_S = 16, 0.02  # room of a slow line's queue: so many frames, or 
 _ABSENT = {errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP}
 
 
-def shape(netlink: IPRoute, fabric: Fabric, shapes: Mapping[Endpoint, PortShaping | None]) -> None:
+def shape(netlink: IPRoute, fabric: Fabric, shapes: Mapping[LinkEnd, PortShaping | None]) -> None:
     """Shape what leaves ports, None: as it was made; ControllerError names what is not possible."""
     for end, wanted in shapes.items():
         name = addressing.interface_name(fabric, end)
@@ -42,7 +42,7 @@ def shape(netlink: IPRoute, fabric: Fabric, shapes: Mapping[Endpoint, PortShapin
             _shape_one(netlink, fabric, end, name, wanted)
 
 
-def _inside(fabric: Fabric, end: Endpoint, name: str, wanted: PortShaping | None) -> None:
+def _inside(fabric: Fabric, end: LinkEnd, name: str, wanted: PortShaping | None) -> None:
     """Shape a port of a host, in its namespace; of a host that is gone there is nothing to be undone."""
     record = RunDirectory(fabric.name).host_shells().get(end.node)
     if record is None:
@@ -57,7 +57,7 @@ def _inside(fabric: Fabric, end: Endpoint, name: str, wanted: PortShaping | None
     namespaces.run_inside(record.pid, work)
 
 
-def _shape_one(netlink: IPRoute, fabric: Fabric, end: Endpoint, name: str, wanted: PortShaping | None) -> None:
+def _shape_one(netlink: IPRoute, fabric: Fabric, end: LinkEnd, name: str, wanted: PortShaping | None) -> None:
     found = netlink.link_lookup(ifname=name)
     if not found:
         if wanted is None:

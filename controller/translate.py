@@ -12,19 +12,8 @@ from collections.abc import Iterable
 import finsy
 from finsy.p4schema import P4Action, P4ActionRef, P4MatchType
 
-from topologies.entries import (
-    Action,
-    Exact,
-    Group,
-    GroupRef,
-    Lpm,
-    Match,
-    Member,
-    MemberRef,
-    SwitchEntries,
-    TableEntry,
-    Ternary,
-)
+from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef, Ternary
+from topologies.entries import Group, Match, Member, SwitchEntries, TableAction, TableEntry
 
 Neutral = TableEntry | Member | Group
 Entity = finsy.P4TableEntry | finsy.P4ActionProfileMember | finsy.P4ActionProfileGroup
@@ -91,7 +80,7 @@ def _encode_table_entry(entry: TableEntry, schema: finsy.P4Schema) -> finsy.P4Ta
     values = {field: _encode_match(match) for field, match in zip(fields, entry.match, strict=True)}
     target = entry.target
     action: finsy.P4TableAction | finsy.P4IndirectAction
-    if isinstance(target, Action):
+    if isinstance(target, TableAction):
         action = _encode_action(target, table.actions)
     elif isinstance(target, MemberRef):
         action = finsy.P4IndirectAction(member_id=target.member_id)
@@ -105,7 +94,7 @@ def decode_entry(entity: finsy.P4TableEntry, schema: finsy.P4Schema) -> TableEnt
     table = schema.tables[entity.table_id]
     given = entity.match or finsy.P4TableMatch()
     match = tuple(_decode_match(field.match_type, given.get(field.alias)) for field in table.match_fields)
-    target: Action | MemberRef | GroupRef
+    target: TableAction | MemberRef | GroupRef
     if isinstance(entity.action, finsy.P4IndirectAction):
         if entity.action.member_id is not None:
             target = MemberRef(entity.action.member_id)
@@ -138,15 +127,15 @@ def _decode_match(match_type: object, value: object) -> Match:
     return Exact(value)
 
 
-def _encode_action(action: Action, known: Iterable[P4Action | P4ActionRef]) -> finsy.P4TableAction:
+def _encode_action(action: TableAction, known: Iterable[P4Action | P4ActionRef]) -> finsy.P4TableAction:
     for candidate in known:
         if action.name in (candidate.alias, _last(candidate.alias)):
             return finsy.P4TableAction(candidate.alias, **dict(action.args))
     raise ValueError(f"the P4 program has no action {action.name} there: is p4src/build/ of the same version?")
 
 
-def _decode_action(action: finsy.P4TableAction) -> Action:
-    return Action(_last(action.name), tuple((name, int(value)) for name, value in action.args.items()))
+def _decode_action(action: finsy.P4TableAction) -> TableAction:
+    return TableAction(_last(action.name), tuple((name, int(value)) for name, value in action.args.items()))
 
 
 def _weight(member: finsy.P4Member) -> int:

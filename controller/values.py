@@ -40,7 +40,7 @@ class NicInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkEnd:
+class LinkEndInfo:
     """One end of a link: node, port, and the interface that is that port."""
 
     node: str
@@ -54,8 +54,8 @@ class LinkInfo:
 
     name: str
     plane: int
-    lower: LinkEnd
-    upper: LinkEnd
+    lower: LinkEndInfo
+    upper: LinkEndInfo
     rate_bps: int
 
 
@@ -121,8 +121,8 @@ class LinkStatus:
     name: str
     kind: LinkKind
     plane: int
-    lower: LinkEnd
-    upper: LinkEnd
+    lower: LinkEndInfo
+    upper: LinkEndInfo
     rate_bps: int
     up: bool
     upward: Traffic
@@ -210,7 +210,7 @@ class EntryState:
 
 
 @dataclass(frozen=True, slots=True)
-class TableState:
+class TableStatus:
     """A table (or action profile) of a switch: what should be there, what is; the sum of its direct counters."""
 
     name: str
@@ -229,12 +229,12 @@ class SwitchTables:
     """The tables of a switch as read just now, and what is wrong there."""
 
     switch: str
-    tables: tuple[TableState, ...] = ()
+    tables: tuple[TableStatus, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class DeniedPath:
+class HostDeniedPath:
     """A path that `host` may not use to `peer`."""
 
     host: str

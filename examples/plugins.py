@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from mrc_host.plugins import congestion_control, path_selection, workload
 from mrc_host.transport.congestion import CongestionControl, LinkParameters
 from mrc_host.transport.path_selection import PathSelection
-from mrc_lab.workloads.schedules.schedule import Kind, Operation
+from mrc_lab.workloads.schedules.schedule import Operation, OperationKind
 
 
 @congestion_control("aimd")
@@ -75,9 +75,9 @@ def hot_spot(ranks: int, size: int, rounds: int) -> Iterator[Operation]:
     for tag in range(rounds):
         for rank in range(1, ranks):
             before = [latest[rank]] if rank in latest else []
-            yield Operation(rank, Kind.SEND, size, peer=0, tag=tag, requires=before)
-            yield Operation(rank, Kind.RECV, size, peer=0, tag=tag)
+            yield Operation(rank, OperationKind.SEND, size, peer=0, tag=tag, requires=before)
+            yield Operation(rank, OperationKind.RECV, size, peer=0, tag=tag)
             latest[rank] = count + 1
-            yield Operation(0, Kind.RECV, size, peer=rank, tag=tag)
-            yield Operation(0, Kind.SEND, size, peer=rank, tag=tag, requires=[count + 2])
+            yield Operation(0, OperationKind.RECV, size, peer=rank, tag=tag)
+            yield Operation(0, OperationKind.SEND, size, peer=rank, tag=tag, requires=[count + 2])
             count += 4

@@ -2,8 +2,8 @@
 
 Access to a UNIX socket is up to the file's permissions: 0600, the user who started the server. A loopback address is
 open to every user of the machine unless a token is set. Any other address is reachable from the network and requires a
-token and TLS. `Endpoint.prepare` checks that much and reads the files, `Endpoint.bind` takes the address for a server;
-both have short error messages, where gRPC's own message would be a page long.
+token and TLS. `GrpcEndpoint.prepare` checks that much and reads the files, `GrpcEndpoint.bind` takes the address for a
+server; both have short error messages, where gRPC's own message would be a page long.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class EndpointSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class GrpcEndpoint:
     """A checked address: `interceptors` for the server's constructor, then `bind`."""
 
     address: str
@@ -51,7 +51,7 @@ class Endpoint:
     credentials: Any
 
     @classmethod
-    def prepare(cls, address: str, settings: EndpointSettings, server: str) -> Endpoint:
+    def prepare(cls, address: str, settings: EndpointSettings, server: str) -> GrpcEndpoint:
         """Check the settings and read the files; clients without the token learn that the `server` wants one.
 
         `address`: ``unix:PATH``, ``unix-abstract:NAME`` or ``HOST:PORT``. Raises EndpointError.

@@ -282,7 +282,7 @@ class ProtocolSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class EvField:
+class EvAddressField:
     """Bits of an entropy value that are added into an address: `bits` from `ev_shift` on, at bit `shift` there."""
 
     ev_shift: int
@@ -311,7 +311,7 @@ class UsidTemplate:
     ev_plane_bits: int = 3
     ev_uplink_bits: int = 10
     segment: bytes | None = None
-    fields: tuple[EvField, ...] = ()
+    fields: tuple[EvAddressField, ...] = ()
 
     def plane(self, ev: int) -> int:
         """Plane of an entropy value."""

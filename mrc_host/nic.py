@@ -29,16 +29,16 @@ from mrc_host.errors import (
 )
 from mrc_host.transport import algorithms, states
 from mrc_host.transport.algorithms import Algorithm
-from mrc_host.transport.completion import CompletionQueue
-from mrc_host.transport.control_plane import ControlPlane
+from mrc_host.transport.completion import NicCompletionQueue
+from mrc_host.transport.control_plane import NicControlPlane
 from mrc_host.transport.demux import Demultiplexer
 from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
-from mrc_host.transport.qp import MAX_MPR, MAX_WIMM, QueuePair, check_attributes, largest_path_mtu
+from mrc_host.transport.qp import MAX_MPR, MAX_WIMM, NicQueuePair, check_attributes, largest_path_mtu
 from mrc_host.transport.roce.qp import RcQueuePair
-from mrc_host.transport.stats import PortStats, QpStats
+from mrc_host.transport.stats import NicPortStats, QpStats
 from mrc_host.transport.trace import Tracer, TraceSink
 from mrc_host.transport.work import MAX_LENGTH
 from mrc_host.values import (
@@ -103,18 +103,18 @@ class Nic:
         self._scheduler = self._context.scheduler
         self._pauses = None if config.pause is None else Pauses(config, config.pause, self._scheduler)
         self._peers = {d.address: Peer(self._context, d) for d in config.destinations}
-        self._qps: dict[int, QueuePair] = {}
+        self._qps: dict[int, NicQueuePair] = {}
         self._qpn_shift = random.Random(incarnation).getrandbits(24) if incarnation else 0
         self._retired: dict[int, int] = {}  # QPNs of destroyed queue pairs -> until when they are not reused
-        self._cqs: dict[int, CompletionQueue] = {}
+        self._cqs: dict[int, NicCompletionQueue] = {}
         self._next_cq = 1
         self._ready: set[int] = set()
         self._notified: set[int] = set()
         self._drops = dict.fromkeys(Drop, 0)
         self._trace: Tracer | None = None
-        self.control = ControlPlane(self._context, self._peers, self._profile_used)
+        self.control = NicControlPlane(self._context, self._peers, self._profile_used)
         self._demux = Demultiplexer(self._context, self._qps, self._peers, self.control.prober, self._pauses)
-        self._ports = [PortStats() for _ in ports]
+        self._ports = [NicPortStats() for _ in ports]
         self._gone = QpStats()  # totals of destroyed queue pairs
 
     @property
@@ -218,7 +218,7 @@ class Nic:
             raise InvalidArgumentError(f"A completion queue has 1 to {_MAX_CQ} entries, not {capacity}.")
         number = self._next_cq
         self._next_cq += 1
-        self._cqs[number] = CompletionQueue(number, capacity, self._ready, self._notified)
+        self._cqs[number] = NicCompletionQueue(number, capacity, self._ready, self._notified)
         self._cqs[number].trace = self._trace_completion if self._trace is not None else None
         return number
 
@@ -481,7 +481,7 @@ class Nic:
         if self._trace is not None:
             self._trace.completion(entry, self._context.now)
 
-    def _trace_state(self, qp: QueuePair, now: int, state: str = "") -> None:
+    def _trace_state(self, qp: NicQueuePair, now: int, state: str = "") -> None:
         if self._trace is not None:
             self._trace.connections_changed()
             peer = "" if qp.peer is None else qp.peer.destination.name
@@ -553,13 +553,13 @@ class Nic:
         """The same as ``control.set_path_denied``."""
         self.control.set_path_denied(peer, ev, denied, now)
 
-    def _qp(self, qpn: int) -> QueuePair:
+    def _qp(self, qpn: int) -> NicQueuePair:
         qp = self._qps.get(qpn)
         if qp is None:
             raise NotFoundError(f"NIC {self._config.name} has no queue pair {qpn:#x}.")
         return qp
 
-    def _cq(self, number: int) -> CompletionQueue:
+    def _cq(self, number: int) -> NicCompletionQueue:
         cq = self._cqs.get(number)
         if cq is None:
             raise NotFoundError(f"NIC {self._config.name} has no completion queue {number}.")

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from p4runtime_shim.ctypes_bindings import SwCaptureStats
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 
 BUFFER_BYTES = 4 << 20  # of each of the two buffers that hold frames for the disk
 _HEADER = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 1)  # nanoseconds, Ethernet
@@ -52,7 +52,7 @@ class Capture:
 
     def __init__(
         self,
-        switch: Switch,
+        switch: EmbeddedSwitch,
         directory: Path,
         names: Mapping[int, str],
         *,

@@ -9,28 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Exact:
-    """All bits must match."""
-
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
-class Lpm:
-    """The upper `prefix_len` bits must match; 0 matches everything."""
-
-    value: int
-    prefix_len: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ternary:
-    """The bits set in `mask` must match; mask 0 matches everything."""
-
-    value: int
-    mask: int
+from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef, Ternary
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +36,6 @@ class ActionCall:
 
     name: str
     args: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MemberRef:
-    """A member of the table's action profile or selector."""
-
-    id: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRef:
-    """A group of the table's action selector."""
-
-    id: int
 
 
 EntryTarget = ActionCall | MemberRef | GroupRef

@@ -24,6 +24,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
+from mrc_common.delays import DelayHistogram, PortDelays
 from p4runtime_shim.ctypes_bindings import load_engine
 
 DEFAULT_SOCKET_BUFFER = 4 << 20  # bytes of kernel memory; 4 KB frames take about 9 KB each
@@ -32,7 +33,7 @@ _DELAY_BUCKETS = 40  # DRV_DELAY_BUCKETS
 COALESCE_NS = 50_000  # ports with rates share a wake-up if their links become free this close together
 
 
-class DriverError(Exception):
+class PortDriverError(Exception):
     """An interface cannot be used; the message says which and what to do."""
 
 
@@ -65,29 +66,6 @@ class DriverPortStats:
     reopens: int
     up: int
     ifindex: int
-
-
-@dataclass(frozen=True, slots=True)
-class Delays:
-    """How long the machine delayed frames (see engine/port_driver_delay.c): total in ns, and a histogram.
-
-    `histogram` counts frames delayed by 0 ns, then by 2^(i-1) ns or more but less than 2^i, without trailing zeros.
-    """
-
-    total_ns: int
-    histogram: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PortDelays:
-    """Delays measured at a port. `link_idle_ns`: how long its link was idle although a frame waited.
-
-    Time that the link made up for is not included (`slack` of `Switch.set_port_rate`).
-    """
-
-    arrivals: Delays
-    departures: Delays
-    link_idle_ns: int
 
 
 class _CStats(ctypes.Structure):
@@ -132,27 +110,27 @@ class PortDriver:
         options = _COptions(max_frame, socket_buffer, bmv2_send_buffer, coalesce_ns, qdisc)
         self._driver = self._library.drv_create(ctypes.byref(options))
         if not self._driver:
-            raise DriverError("the port driver cannot start: out of memory or file descriptors (see ulimit -n)")
+            raise PortDriverError("the port driver cannot start: out of memory or file descriptors (see ulimit -n)")
         self._indexes: dict[tuple[Any, int], int] = {}
         try:
             for switch, interfaces in ports.items():
                 for port, interface in interfaces.items():
                     self._indexes[switch, port] = self._add(switch, port, interface)
-        except DriverError:
+        except PortDriverError:
             self.close()
             raise
 
     def _add(self, switch: Driven, port: int, interface: str) -> int:
         index: int = self._library.drv_add_port(self._driver, switch.handle, port, os.fsencode(interface))
         if index < 0:
-            raise DriverError(_explain(-index, port, interface))
+            raise PortDriverError(_explain(-index, port, interface))
         return index
 
     def run(self) -> None:
-        """Move packets until `stop`; blocks without the GIL. Raises DriverError if it cannot continue."""
+        """Move packets until `stop`; blocks without the GIL. Raises PortDriverError if it cannot continue."""
         result = self._library.drv_run(self._driver)
         if result < 0:
-            raise DriverError(f"the port driver stopped: {os.strerror(-result)}")
+            raise PortDriverError(f"the port driver stopped: {os.strerror(-result)}")
 
     def stop(self) -> None:
         """Make `run` return. Thread-safe."""
@@ -179,18 +157,18 @@ class PortDriver:
         self._library.drv_measure_delays(self._driver, on)
 
     def delays(self, switch: Any, port: int) -> PortDelays:
-        """Delays measured at one port so far. Thread-safe."""
+        """DelayHistogram measured at one port so far. Thread-safe."""
         arrivals, departures, idle = _CDelays(), _CDelays(), ctypes.c_uint64()
         into = map(ctypes.byref, (arrivals, departures, idle))
         self._library.drv_delays(self._driver, self._indexes[switch, port], *into)
-        return PortDelays(_delays(arrivals), _delays(departures), idle.value)
+        return PortDelays(port, _delays(arrivals), _delays(departures), idle.value)
 
 
-def _delays(raw: _CDelays) -> Delays:
+def _delays(raw: _CDelays) -> DelayHistogram:
     histogram = list(raw.histogram)
     while histogram and not histogram[-1]:
         histogram.pop()
-    return Delays(raw.total, tuple(histogram))
+    return DelayHistogram(raw.total, tuple(histogram))
 
 
 def _explain(code: int, port: int, interface: str) -> str:
@@ -225,4 +203,4 @@ def _declare(library: Any) -> Any:
     return library
 
 
-__all__ = ["Delays", "Driven", "DriverError", "DriverPortStats", "PortDelays", "PortDriver"]
+__all__ = ["DelayHistogram", "Driven", "DriverPortStats", "PortDelays", "PortDriver", "PortDriverError"]

@@ -1,4 +1,4 @@
-"""The Switch device: one embedded switch, its verbs and its settings.
+"""The embedded switch as a device: its verbs and its settings.
 
 The verbs (receive, transmit, wakeup, tick, port_changed) go straight to the C engine, which protects packets, queues
 and tables by one mutex per switch. They may be called from any thread while a driver in C (engine/port_driver.h) moves
@@ -32,13 +32,13 @@ from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.state.control_plane import ControlPlane
 from p4runtime_shim.traffic_manager import PauseConfig, PortSample, PortStats, QueueConfig, QueueStats, SwitchStats
 
-__all__ = ["Pipeline", "Switch"]
+__all__ = ["EmbeddedSwitch", "Pipeline"]
 
 _MAX_PORT = 510
 _READY = 64
 
 
-class Switch:
+class EmbeddedSwitch:
     """One switch. Ports are numbers 0..510 (511 is the drop port). Errors are subclasses of SwitchError."""
 
     def __init__(
@@ -123,10 +123,10 @@ class Switch:
         with self.stage(pipeline) as staged:
             self.adopt(staged)
 
-    def stage(self, pipeline: Pipeline) -> Switch:
+    def stage(self, pipeline: Pipeline) -> EmbeddedSwitch:
         """A second switch with another program, for `adopt`; it has no driver. Raises SwitchError."""
         self._check_engine(pipeline)
-        return Switch(
+        return EmbeddedSwitch(
             pipeline,
             device_id=self.device_id,
             ports=self.ports,
@@ -135,7 +135,7 @@ class Switch:
             native=self._native,
         )
 
-    def adopt(self, staged: Switch) -> None:
+    def adopt(self, staged: EmbeddedSwitch) -> None:
         """Swap programs with a staged switch, including all entries and cells. It cannot fail."""
         self.control_plane.swap(staged.control_plane)
         self.control_plane, staged.control_plane = staged.control_plane, self.control_plane
@@ -151,7 +151,7 @@ class Switch:
             self.control_plane.unload()
             self._native.library.sw_destroy(handle)
 
-    def __enter__(self) -> Switch:
+    def __enter__(self) -> EmbeddedSwitch:
         return self
 
     def __exit__(

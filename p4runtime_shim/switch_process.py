@@ -18,22 +18,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from mrc_common.grpc_endpoint import Endpoint, EndpointError
+from mrc_common.grpc_endpoint import EndpointError, GrpcEndpoint
 from mrc_common.open_files import raise_limit
 from mrc_common.privileges import Capability, PrivilegeError, drop
 from p4runtime_shim import c_compiler, shutdown
 from p4runtime_shim.config import ProcessSettings, SwitchSettings
 from p4runtime_shim.ctypes_bindings import load_engine
 from p4runtime_shim.errors import SwitchError
-from p4runtime_shim.port_driver import DriverError, PortDriver
+from p4runtime_shim.port_driver import PortDriver, PortDriverError
 from p4runtime_shim.server.device import DEFAULT_PACKET_RATE, P4RuntimeDevice
-from p4runtime_shim.server.log_dispatch import LogDispatcher, ProgramLog, TraceFile
+from p4runtime_shim.server.log_dispatch import LogDispatcher, ProgramLog, SwitchTraceFile
 from p4runtime_shim.server.managed_switch import LINK_SLACK_NS, ManagedSwitch
 from p4runtime_shim.server.management_service import ManagementService, add_management
 from p4runtime_shim.server.p4runtime_service import P4RuntimeService, make_server
 from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
 from p4runtime_shim.server.rpc_errors import RpcError
-from p4runtime_shim.switch import Pipeline, Switch
+from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
 
 _STOP_GRACE_S = 0.2
 _M_TRIM_THRESHOLD = -1  # mallopt(3)
@@ -62,7 +62,7 @@ class SwitchProcess:
         self._log = log
         self._began = time.monotonic_ns()
         self._resources = ExitStack()
-        self._switches: dict[int, Switch] = {}
+        self._switches: dict[int, EmbeddedSwitch] = {}
         self._driver: PortDriver | None = None
         self._driver_error: Exception | None = None
 
@@ -94,7 +94,7 @@ class SwitchProcess:
             managed = await self._manage(devices)
             service, management = P4RuntimeService(devices), ManagementService(managed)
             try:
-                listening = Endpoint.prepare(self._settings.grpc_address, self._settings.listen, "switch")
+                listening = GrpcEndpoint.prepare(self._settings.grpc_address, self._settings.listen, "switch")
                 server = make_server(service, listening.interceptors)
                 add_management(server, management)
                 address = listening.bind(server)
@@ -147,12 +147,12 @@ class SwitchProcess:
                 switch.set_pause(port, pause)
             self._switches[settings.device_id] = switch
 
-    def _make_switch(self, settings: SwitchSettings, pipeline: Any) -> Switch:
+    def _make_switch(self, settings: SwitchSettings, pipeline: Any) -> EmbeddedSwitch:
         ports = sorted(settings.ports)
         if settings.cpu_port is not None:
             ports.append(settings.cpu_port)
         try:
-            return Switch(
+            return EmbeddedSwitch(
                 pipeline,
                 device_id=settings.device_id & 0xFFFFFFFF,
                 ports=ports,
@@ -211,12 +211,12 @@ class SwitchProcess:
             made.append(managed)
         return made
 
-    def _open_trace(self) -> TraceFile | None:
+    def _open_trace(self) -> SwitchTraceFile | None:
         where = self._settings.trace
         if where is None:
             return None
         try:
-            trace = TraceFile(where, self._began)
+            trace = SwitchTraceFile(where, self._began)
         except OSError as error:
             raise StartError(f"cannot write the trace to {where}: {error.strerror}") from None
         self._resources.callback(trace.close)
@@ -235,7 +235,7 @@ class SwitchProcess:
                 bmv2_send_buffer=self._settings.bmv2_send_buffer,
                 cache=self._cache,
             )
-        except DriverError as error:
+        except PortDriverError as error:
             raise StartError(str(error)) from None
         for item in self._settings.switches:
             for port in item.ports_down:

@@ -24,7 +24,7 @@ from simulation.clock import Clock
 from simulation.seeds import generator
 from simulation.trace import Trace
 from topologies import round_trip
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 
 OVERHEAD: Final = round_trip.OVERHEAD
 _BITS: Final = 8_000_000_000  # bits a byte, times nanoseconds a second
@@ -140,7 +140,7 @@ class Channel:
         "target",
     )
 
-    def __init__(self, clock: Clock, name: str, source: Endpoint, target: Endpoint, rate: int, delay: int, seed: int):
+    def __init__(self, clock: Clock, name: str, source: LinkEnd, target: LinkEnd, rate: int, delay: int, seed: int):
         self.name = name
         self.source, self.target = source, target
         self.port = source.port

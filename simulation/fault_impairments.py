@@ -9,7 +9,7 @@ from functools import singledispatch
 from simulation.channel import Impairment
 from simulation.class_loss import ClassLoss
 from simulation.errors import FaultError
-from topologies.fabric import Endpoint, Fabric, Link
+from topologies.fabric import Fabric, Link, LinkEnd
 from topologies.fault_targets import directions, link_of_port, links_of_switches
 from topologies.faults import Fault
 from topologies.faults.blackhole import Blackhole
@@ -34,7 +34,7 @@ SHORTEST_FLAP_NS = 1_000  # each change is an event for every link: below this a
 class FaultImpairments:
     """What a fault does: impairments by the end that the channel leaves, links without carrier, no controller."""
 
-    channels: tuple[tuple[Endpoint, Impairment], ...] = ()
+    channels: tuple[tuple[LinkEnd, Impairment], ...] = ()
     carrier: tuple[Link, ...] = ()
     controller: bool = False
 
@@ -109,7 +109,7 @@ def _(fault: Reordering, fabric: Fabric) -> FaultImpairments:
 @_impairments_of.register
 def _(fault: PathLoss, fabric: Fabric) -> FaultImpairments:
     """Loss by uSID list on the sources' own ports, where the list is still whole."""
-    losing: list[tuple[Endpoint, Impairment]] = []
+    losing: list[tuple[LinkEnd, Impairment]] = []
     for nic in (nic for nic in fabric.nics if fnmatchcase(nic.name, fault.source)):
         by_plane: dict[int, dict[bytes, float]] = {}
         for peer in fabric.nics:
@@ -120,7 +120,7 @@ def _(fault: PathLoss, fabric: Fabric) -> FaultImpairments:
                 losses = by_plane.setdefault(known.template.plane(fault.ev), {})
                 losses[known.template.address(fault.ev)] = fault.probability
         for plane, addresses in by_plane.items():
-            losing.append((Endpoint(nic.name, plane), Impairment(path_loss=addresses)))
+            losing.append((LinkEnd(nic.name, plane), Impairment(path_loss=addresses)))
     if not losing:
         raise FaultError(
             f"No path from {fault.source} to {fault.destination} in fabric {fabric.name} has entropy value {fault.ev}."
@@ -154,6 +154,6 @@ def _(fault: ControllerDown, fabric: Fabric) -> FaultImpairments:
 
 def _channels(
     fabric: Fabric, pattern: str, towards: str | None, impairment: Impairment
-) -> tuple[tuple[Endpoint, Impairment], ...]:
+) -> tuple[tuple[LinkEnd, Impairment], ...]:
     """The impairment on the channels of the links that match, in the direction asked for."""
     return tuple((source, impairment) for _, source, _ in directions(fabric, pattern, towards))

@@ -2,7 +2,7 @@
 
 A device is pulled: whenever one of its channels is free it is asked for that port's next frame. A port that answered
 "nothing" is idle until the device gets some input, so nobody is polled for nothing: a switch says itself which ports
-became ready (`Switch.ready`), a NIC's idle ports are asked again after every input, and its earliest deadline
+became ready (`EmbeddedSwitch.ready`), a NIC's idle ports are asked again after every input, and its earliest deadline
 (`Nic.wakeup`) is one event in the queue, as is a switch's where it has priority flow control.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from mrc_host.nic import Nic
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.channel import Channel
 from simulation.clock import Clock
 from simulation.hardware_timing import HardwareTiming
@@ -54,7 +54,7 @@ class SwitchNode:
     )
 
     def __init__(
-        self, clock: Clock, name: str, switch: Switch, channels: Mapping[int, Channel], pauses: bool = False
+        self, clock: Clock, name: str, switch: EmbeddedSwitch, channels: Mapping[int, Channel], pauses: bool = False
     ) -> None:
         self.name = name
         self.switch = switch
@@ -119,7 +119,7 @@ class SwitchNode:
         self._serve()
 
 
-def _copies_in_egress(switch: Switch) -> bool:
+def _copies_in_egress(switch: EmbeddedSwitch) -> bool:
     """Whether sending from one port may put frames into the queues of others."""
     pipeline = switch.pipeline
     return pipeline is not None and any(

@@ -26,7 +26,7 @@ from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.local import LocalProvider
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 from p4src import PROGRAM, problem
 from simulation.channel import Channel, ChannelStats
@@ -42,8 +42,7 @@ from simulation.transport_timers import FabricTiming, timing
 from simulation.virtual_time_loop import VirtualTimeLoop
 from simulation.write_entries import write_entries
 from topologies.entries import switch_entries
-from topologies.fabric import Endpoint, Fabric
-from topologies.fabric import Switch as SwitchPart
+from topologies.fabric import Fabric, LinkEnd, Switch
 from topologies.paths import nic_config
 from topologies.queues import ETHERNET_BYTES
 from topologies.round_trip import PathRoundTrips, base_round_trip
@@ -103,7 +102,7 @@ class SimulatedWorld:
         self._loop = VirtualTimeLoop(self.clock)
         self._closed = False
         self._providers: dict[str, LocalProvider] = {}
-        self._channels: dict[Endpoint, Channel] = {}  # by the end they leave
+        self._channels: dict[LinkEnd, Channel] = {}  # by the end they leave
         self._nics: dict[str, NicNode] = {}
         self._restarts: Counter[str] = Counter()
         self._switches: dict[str, SwitchNode] = {}
@@ -124,7 +123,7 @@ class SimulatedWorld:
                 name, takes = f"{link.name}{mark}", own + self._pipelines(source, target)
                 self._channels[source] = Channel(self.clock, name, source, target, link.rate_bps, takes, seed)
 
-    def _pipelines(self, source: Endpoint, target: Endpoint) -> int:
+    def _pipelines(self, source: LinkEnd, target: LinkEnd) -> int:
         """What a packet takes through the sending NIC and the receiving device, in ns, besides the link."""
         nics, hardware = self._nic_names, self.hardware
         begins = hardware.transmit if source.node in nics else 0
@@ -150,7 +149,7 @@ class SimulatedWorld:
         program = pipeline or load_program()
         for description in self.fabric.switches:
             name = description.name
-            switch = Switch(
+            switch = EmbeddedSwitch(
                 program,
                 device_id=description.device_id,
                 ports=description.ports,
@@ -158,7 +157,7 @@ class SimulatedWorld:
                 queues=self._queues,
             )
             write_entries(switch, switch_entries(self.fabric, description))
-            channels = {port: self._channels[Endpoint(name, port)] for port in description.ports}
+            channels = {port: self._channels[LinkEnd(name, port)] for port in description.ports}
             if self.fabric.queues.pfc:
                 for port, config in pauses(self.fabric, description).items():
                     switch.set_pause(port, config)
@@ -191,12 +190,12 @@ class SimulatedWorld:
         """The NIC device of a host. After a command to it, rather than through a provider, call :meth:`poke`."""
         return self.nic_node(name).nic
 
-    def switch(self, name: str) -> Switch:
+    def switch(self, name: str) -> EmbeddedSwitch:
         """A switch device."""
         self.fabric.switch(name)
         return self._switches[name].switch
 
-    def channel(self, source: Endpoint) -> Channel:
+    def channel(self, source: LinkEnd) -> Channel:
         """The direction of a link that leaves `source`."""
         if source not in self._channels:
             raise SimulationError(f"No link is plugged into port {source.port} of {source.node}.")
@@ -340,14 +339,14 @@ def default_queues(fabric: Fabric) -> QueueConfig:
     return QueueConfig(max_packets=packets, buffer_packets=buffers, max_frame=fabric.mtu + 64)
 
 
-def pauses(fabric: Fabric, switch: SwitchPart) -> dict[int, PauseConfig]:
+def pauses(fabric: Fabric, switch: Switch) -> dict[int, PauseConfig]:
     """Flow control of each port of a switch."""
     profile = fabric.queues
 
     def size(share: int, rate: int) -> int:
         return profile.bytes_at(share, rate, fabric.mtu)
 
-    rates = {port: link.rate_bps for port in switch.ports if (link := fabric.link_at(Endpoint(switch.name, port)))}
+    rates = {port: link.rate_bps for port in switch.ports if (link := fabric.link_at(LinkEnd(switch.name, port)))}
     return {
         port: PauseConfig(
             rate, size(profile.pfc_xoff, rate), size(profile.pfc_xon, rate), size(profile.pfc_headroom, rate)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from p4runtime_shim import entities
+from p4runtime_shim.entities import ActionCall, Entry
 from p4runtime_shim.program import Program
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.errors import SimulationError
-from topologies.entries import Action, Exact, GroupRef, Lpm, Match, MemberRef, SwitchEntries, TableEntry
+from topologies.entries import SwitchEntries, TableAction, TableEntry
 
 
-def write_entries(switch: Switch, entries: SwitchEntries) -> None:
+def write_entries(switch: EmbeddedSwitch, entries: SwitchEntries) -> None:
     """Write everything a switch shall hold; SimulationError names what its program does not have."""
     if switch.pipeline is None:
         raise SimulationError(f"Switch {entries.switch} has no program to write entries for.")
@@ -34,32 +34,19 @@ def write_entries(switch: Switch, entries: SwitchEntries) -> None:
         switch.control_plane.table(table.name).insert(_entry(program, entry, table.actions))
 
 
-def _entry(program: Program, entry: TableEntry, actions: Iterable[int]) -> entities.Entry:
-    match = tuple(_match(part) for part in entry.match)
-    target: entities.EntryTarget
-    if isinstance(entry.target, MemberRef):
-        target = entities.MemberRef(entry.target.member_id)
-    elif isinstance(entry.target, GroupRef):
-        target = entities.GroupRef(entry.target.group_id)
-    else:
-        target = _action(program, entry.target, actions)
-    return entities.Entry(match, target, entry.priority)
+def _entry(program: Program, entry: TableEntry, actions: Iterable[int]) -> Entry:
+    target = entry.target
+    if isinstance(target, TableAction):
+        return Entry(entry.match, _action(program, target, actions), entry.priority)
+    return Entry(entry.match, target, entry.priority)
 
 
-def _match(part: Match) -> entities.Match:
-    if isinstance(part, Exact):
-        return entities.Exact(part.value)
-    if isinstance(part, Lpm):
-        return entities.Lpm(part.value, part.prefix_len)
-    return entities.Ternary(part.value, part.mask)
-
-
-def _action(program: Program, action: Action, known: Iterable[int]) -> entities.ActionCall:
+def _action(program: Program, action: TableAction, known: Iterable[int]) -> ActionCall:
     given = dict(action.args)
     for position in known:
         candidate = program.actions[position]
         if _last(candidate.name) == action.name:
-            return entities.ActionCall(candidate.name, tuple(given[_last(param.name)] for param in candidate.params))
+            return ActionCall(candidate.name, tuple(given[_last(param.name)] for param in candidate.params))
     raise SimulationError(f"The P4 program has no action {action.name} there: is p4src/build/ of the same version?")
 
 

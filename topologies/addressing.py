@@ -24,8 +24,8 @@ import hashlib
 import string
 from ipaddress import IPv6Address, IPv6Network
 
-from topologies.fabric import Endpoint, Fabric, Nic, Switch, Tier
-from topologies.up_down import Way
+from topologies.fabric import Fabric, FabricNic, LinkEnd, Switch, Tier
+from topologies.up_down import FabricPath
 
 KIND_T0, KIND_T1, KIND_NIC, KIND_T2 = 1, 2, 3, 4
 MAX_USIDS = 6  # in one address, behind a block of 32 bits: three tiers up and down and the NIC take them all
@@ -54,7 +54,7 @@ def switch_usid(switch: Switch) -> int:
     return usid(_KINDS[switch.tier], switch.plane, switch.index)
 
 
-def nic_usid(nic: Nic, plane: int) -> int:
+def nic_usid(nic: FabricNic, plane: int) -> int:
     """16-bit uSID of a NIC's port in a plane: its last hop."""
     return usid(KIND_NIC, plane, nic.downlink)
 
@@ -82,9 +82,9 @@ def entropy_value(plane: int, uplink: int, t2: int = 0, downlink: int = 0) -> in
     return downlink << EV_DOWNLINK_SHIFT | t2 << EV_T2_SHIFT | plane << EV_PLANE_SHIFT | uplink
 
 
-def way_ev(way: Way) -> int:
-    """The entropy value of a way."""
-    return entropy_value(way.plane, way.uplink, way.t2, way.downlink)
+def path_ev(path: FabricPath) -> int:
+    """The entropy value of a path."""
+    return entropy_value(path.plane, path.uplink, path.t2, path.downlink)
 
 
 def plane_of(ev: int) -> int:
@@ -100,7 +100,7 @@ def t0_prefix(fabric: Fabric, t0: int) -> IPv6Network:
     return IPv6Network((fabric.address_prefix << 80 | t0 << 64, 64))
 
 
-def nic_address(fabric: Fabric, nic: Nic) -> IPv6Address:
+def nic_address(fabric: Fabric, nic: FabricNic) -> IPv6Address:
     """The NIC's own address: the inner destination of MRC packets."""
     return t0_prefix(fabric, nic.t0).network_address + (nic.downlink + 1)
 
@@ -110,7 +110,7 @@ def kernel_prefix(fabric: Fabric, t0: int, plane: int) -> IPv6Network:
     return IPv6Network((int(t0_prefix(fabric, t0).network_address) | 1 << 48 | plane << 32, 96))
 
 
-def kernel_address(fabric: Fabric, nic: Nic, plane: int) -> IPv6Address:
+def kernel_address(fabric: Fabric, nic: FabricNic, plane: int) -> IPv6Address:
     """The address that the host's kernel answers on at its port of a plane (ping and other tools; never MRC)."""
     return kernel_prefix(fabric, nic.t0, plane).network_address + (nic.downlink + 1)
 
@@ -118,7 +118,7 @@ def kernel_address(fabric: Fabric, nic: Nic, plane: int) -> IPv6Address:
 # MAC addresses
 
 
-def mac(fabric: Fabric, end: Endpoint) -> bytes:
+def mac(fabric: Fabric, end: LinkEnd) -> bytes:
     """MAC address (6 bytes) of a switch's or NIC's port: 02, kind and plane, two bytes of number, two of port."""
     if end.node in fabric.nic_names:
         nic = fabric.nic(end.node)
@@ -144,14 +144,14 @@ def interface_group(fabric_name: str) -> int:
     return 0x6D00_0000 | int.from_bytes(_digest(fabric_name)[4:7], "big")
 
 
-def interface_name(fabric: Fabric, end: Endpoint) -> str:
+def interface_name(fabric: Fabric, end: LinkEnd) -> str:
     """Interface of a switch's port (root namespace) or a NIC's port (its host's namespace); at most 15 characters."""
     if end.node in fabric.nic_names:
         return f"{end.node}-eth{end.port}"
     return f"{tag(fabric.name)}-{end.node.replace('@', '')}-{end.port}"
 
 
-def unplugged_name(fabric: Fabric, end: Endpoint) -> str:
+def unplugged_name(fabric: Fabric, end: LinkEnd) -> str:
     """Interface at the other end of a NIC's port that no link is plugged into (root namespace)."""
     return f"{tag(fabric.name)}-{end.node}-x{end.port}"
 

@@ -15,7 +15,7 @@ from topologies.fabric import DEFAULT_ADDRESS_PREFIX, DEFAULT_MTU, DEFAULT_USID_
 from topologies.fabric_checks import MAX_NICS, MAX_PER_KIND, MAX_PLANES, check_range, check_wiring
 from topologies.ip_routes import ip_routes
 from topologies.link_rules import LinkRule, apply_rules
-from topologies.parts import Link, LinkKind, Nic, Switch, T2Wiring, Tier
+from topologies.parts import FabricNic, Link, LinkKind, Switch, T2Wiring, Tier
 from topologies.queues import QueueProfile
 from topologies.wiring import positions
 
@@ -103,9 +103,9 @@ def _check_racks(racks: Sequence[Sequence[int]]) -> None:
         check_range("number of hosts in a rack", below, 1, MAX_PER_KIND)
 
 
-def _nics(racks: Sequence[int]) -> tuple[Nic, ...]:
+def _nics(racks: Sequence[int]) -> tuple[FabricNic, ...]:
     places = [(t0, downlink) for t0, below in enumerate(racks) for downlink in range(below)]
-    return tuple(Nic(f"h{index + 1}", index, *place) for index, place in enumerate(places))
+    return tuple(FabricNic(f"h{index + 1}", index, *place) for index, place in enumerate(places))
 
 
 def _switches(planes: int, t0s: Sequence[int], t1: int, t2: int) -> list[Switch]:

@@ -19,8 +19,9 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef, Ternary
 from topologies import addressing
-from topologies.fabric import Endpoint, Fabric, Link, LinkKind, Switch, Tier
+from topologies.fabric import Fabric, Link, LinkEnd, LinkKind, Switch, Tier
 from topologies.ip_routes import IpRoutes, ip_routes
 
 ECMP = "ecmp"
@@ -28,52 +29,15 @@ PRIORITY_CONTROL = 7  # control packets and trimmed ones: strict priority over a
 PRIORITY_RETRANSMIT = 1  # retransmissions go ahead of first transmissions (docs/protocol.md §2)
 
 
-@dataclass(frozen=True, slots=True)
-class Exact:
-    """Exact match."""
-
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
-class Lpm:
-    """Longest-prefix match; the bits of `value` below the prefix are zero."""
-
-    value: int
-    prefix_len: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ternary:
-    """Match of the bits set in `mask`; the others of `value` are zero. Mask 0 matches all."""
-
-    value: int
-    mask: int
-
-
 Match = Exact | Lpm | Ternary
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class TableAction:
     """An action and its arguments by parameter name."""
 
     name: str
     args: tuple[tuple[str, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRef:
-    """A table entry's reference to a group of the table's action selector."""
-
-    group_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class MemberRef:
-    """A table entry's reference to a single member of the table's action selector."""
-
-    member_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +49,7 @@ class TableEntry:
 
     table: str
     match: tuple[Match, ...]
-    target: Action | GroupRef | MemberRef
+    target: TableAction | GroupRef | MemberRef
     priority: int = 0
 
 
@@ -95,7 +59,7 @@ class Member:
 
     profile: str
     member_id: int
-    action: Action
+    action: TableAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,30 +103,30 @@ def switch_entries(fabric: Fabric, switch: Switch) -> SwitchEntries:
     )
 
 
-def _set_egress(fabric: Fabric, switch: Switch, port: int) -> Action:
+def _set_egress(fabric: Fabric, switch: Switch, port: int) -> TableAction:
     """To the neighbour's MAC address, from that of the port it leaves by, as any router sends."""
-    own = Endpoint(switch.name, port)
+    own = LinkEnd(switch.name, port)
     peer = fabric.peer(own)
     assert peer is not None, "a fabric has a link on every port"
     dmac, smac = (int.from_bytes(addressing.mac(fabric, end), "big") for end in (peer, own))
-    return Action("set_egress", (("port", port), ("dmac", dmac), ("smac", smac)))
+    return TableAction("set_egress", (("port", port), ("dmac", dmac), ("smac", smac)))
 
 
 def _link(fabric: Fabric, switch: Switch, port: int) -> Link:
-    link = fabric.link_at(Endpoint(switch.name, port))
+    link = fabric.link_at(LinkEnd(switch.name, port))
     assert link is not None, "a fabric has a link on every port"
     return link
 
 
 def _usid_local(fabric: Fabric, switch: Switch) -> TableEntry:
     own = addressing.locator(fabric, addressing.switch_usid(switch))
-    return TableEntry("usid_local", (Exact(own),), Action("usid_shift"))
+    return TableEntry("usid_local", (Exact(own),), TableAction("usid_shift"))
 
 
 def _neighbours(fabric: Fabric, switch: Switch) -> Iterator[tuple[int, int]]:
     """First 48 bits of the address of every neighbour's uSID, and the port to it."""
     for port in switch.ports:
-        peer = fabric.peer(Endpoint(switch.name, port))
+        peer = fabric.peer(LinkEnd(switch.name, port))
         assert peer is not None, "a fabric has a link on every port"
         if peer.node in fabric.nic_names:
             usid = addressing.nic_usid(fabric.nic(peer.node), switch.plane)
@@ -200,19 +164,19 @@ def _traffic_classes(fabric: Fabric) -> Iterator[TableEntry]:
         dscp.retransmit: PRIORITY_RETRANSMIT,
     }
     for value, priority in sorted(priorities.items()):
-        yield TableEntry("traffic_class", (Exact(value),), Action("set_priority", (("priority", priority),)))
+        yield TableEntry("traffic_class", (Exact(value),), TableAction("set_priority", (("priority", priority),)))
 
 
 def _ecmp_seed(fabric: Fabric, switch: Switch) -> TableEntry:
     seed = zlib.crc32(f"{fabric.name}/{switch.name}".encode())
-    return TableEntry("ecmp_seed", (Lpm(0, 0),), Action("set_seed", (("seed", seed),)))
+    return TableEntry("ecmp_seed", (Lpm(0, 0),), TableAction("set_seed", (("seed", seed),)))
 
 
 def _trimmable(fabric: Fabric) -> Iterator[TableEntry]:
     if fabric.queues.trimming:
         port = Exact(fabric.settings.udp_port)
         for dscp in (fabric.settings.dscp.trimmable, fabric.settings.dscp.retransmit):
-            yield TableEntry("trimmable", (Exact(dscp), port), Action("trimmable_data"))
+            yield TableEntry("trimmable", (Exact(dscp), port), TableAction("trimmable_data"))
 
 
 def _queue_signals(fabric: Fabric, switch: Switch, port: int) -> Iterator[TableEntry]:
@@ -225,12 +189,12 @@ def _queue_signals(fabric: Fabric, switch: Switch, port: int) -> Iterator[TableE
     if profile.trimming:
         threshold = profile.bytes_at(profile.trim_lasthop if last_hop else profile.trim, link.rate_bps, fabric.mtu)
         role = dscp.trimmed_lasthop if last_hop else dscp.trimmed
-        full = Action("trim", (("threshold", threshold), limit, ("dscp", role), ("keep", profile.trim_keep)))
+        full = TableAction("trim", (("threshold", threshold), limit, ("dscp", role), ("keep", profile.trim_keep)))
     else:
-        full = Action("tail_drop", (limit,))
+        full = TableAction("tail_drop", (limit,))
     yield TableEntry("queue_profile", (Exact(port),), full)
     if profile.ecn and (not last_hop or profile.ecn_lasthop):
         low = profile.frames_at(profile.ecn_low, link.rate_bps, fabric.mtu)
         high = profile.frames_at(profile.ecn_high, link.rate_bps, fabric.mtu)
-        marking = Action("mark_between", (("start", low), ("width", max(1, high - low))))
+        marking = TableAction("mark_between", (("start", low), ("width", max(1, high - low))))
         yield TableEntry("ecn_profile", (Exact(port),), marking)

@@ -24,11 +24,11 @@ from mrc_common.suggestions import did_you_mean
 from mrc_host.config import ProtocolSettings
 from topologies import fabric_checks, up_down
 from topologies.errors import FabricError
-from topologies.parts import Endpoint, Link, LinkKind, Nic, Switch, T2Wiring, Tier
+from topologies.parts import FabricNic, Link, LinkEnd, LinkKind, Switch, T2Wiring, Tier
 from topologies.queues import QueueProfile
-from topologies.up_down import Way
+from topologies.up_down import FabricPath
 
-__all__ = ["Endpoint", "Fabric", "Link", "LinkKind", "Nic", "Switch", "T2Wiring", "Tier"]
+__all__ = ["Fabric", "FabricNic", "Link", "LinkEnd", "LinkKind", "Switch", "T2Wiring", "Tier"]
 
 DEFAULT_MTU = 4500  # a 4096-byte payload, 146 bytes of headers, and room
 DEFAULT_USID_BLOCK = 0xFC00_0000
@@ -51,7 +51,7 @@ class Fabric:
     name: str
     planes: int
     switches: tuple[Switch, ...]
-    nics: tuple[Nic, ...]
+    nics: tuple[FabricNic, ...]
     links: tuple[Link, ...]
     mtu: int = DEFAULT_MTU
     usid_block: int = DEFAULT_USID_BLOCK
@@ -60,11 +60,11 @@ class Fabric:
     queues: QueueProfile = field(default_factory=QueueProfile)
     wiring: T2Wiring = T2Wiring.GROUPS
     _switches: dict[str, Switch] = field(init=False, repr=False, compare=False)
-    _nics: dict[str, Nic] = field(init=False, repr=False, compare=False)
+    _nics: dict[str, FabricNic] = field(init=False, repr=False, compare=False)
     _links: dict[str, Link] = field(init=False, repr=False, compare=False)
-    _at: dict[Endpoint, Link] = field(init=False, repr=False, compare=False)
+    _at: dict[LinkEnd, Link] = field(init=False, repr=False, compare=False)
     _tiers: dict[tuple[Tier, int], tuple[Switch, ...]] = field(init=False, repr=False, compare=False)
-    _racks: dict[int, tuple[Nic, ...]] = field(init=False, repr=False, compare=False)
+    _racks: dict[int, tuple[FabricNic, ...]] = field(init=False, repr=False, compare=False)
     _uplinks: dict[str, dict[int, Link]] = field(init=False, repr=False, compare=False)
     _by_node: dict[str, list[Link]] = field(init=False, repr=False, compare=False)
     _pods: int = field(init=False, repr=False, compare=False)
@@ -80,7 +80,7 @@ class Fabric:
         for switch in self.switches:
             tiers.setdefault((switch.tier, switch.plane), []).append(switch)
         object.__setattr__(self, "_tiers", {key: tuple(found) for key, found in tiers.items()})
-        racks: dict[int, list[Nic]] = {}
+        racks: dict[int, list[FabricNic]] = {}
         for nic in self.nics:
             racks.setdefault(nic.t0, []).append(nic)
         object.__setattr__(self, "_racks", {t0: tuple(found) for t0, found in racks.items()})
@@ -139,13 +139,13 @@ class Fabric:
         """Number of the first T1 of the pod that a T0 is in."""
         return self.pod_of(t0) * self.t1_per_pod
 
-    def ways(self, source: Nic, target: Nic) -> tuple[Way, ...]:
-        """The ways between two hosts that are used, plane by plane (``up_down``)."""
+    def paths(self, source: FabricNic, target: FabricNic) -> tuple[FabricPath, ...]:
+        """The paths between two hosts that are used, plane by plane (``up_down``)."""
         planes = tuple(
             plane for plane in range(self.planes) if self.nic_link(source, plane) and self.nic_link(target, plane)
         )
         return self.derived(
-            ("ways", source.t0, target.t0, planes), lambda: up_down.ways(self, planes, source.t0, target.t0)
+            ("paths", source.t0, target.t0, planes), lambda: up_down.paths(self, planes, source.t0, target.t0)
         )
 
     def derived(self, key: object, make: Callable[[], _Derived]) -> _Derived:
@@ -159,7 +159,7 @@ class Fabric:
         """The T0s of that number, one in each plane."""
         return tuple(self._tiers[Tier.T0, plane][t0] for plane in range(self.planes))
 
-    def nics_of(self, t0: int) -> tuple[Nic, ...]:
+    def nics_of(self, t0: int) -> tuple[FabricNic, ...]:
         """NICs below T0 number `t0`, by downlink."""
         return self._racks.get(t0, ())
 
@@ -171,7 +171,7 @@ class Fabric:
         """The switch of that name; FabricError if there is none."""
         return _lookup(self._switches, name, "switch", self.name)
 
-    def nic(self, name: str) -> Nic:
+    def nic(self, name: str) -> FabricNic:
         """The NIC of that name; FabricError if there is none."""
         return _lookup(self._nics, name, "NIC", self.name)
 
@@ -184,15 +184,15 @@ class Fabric:
         """Names of all NICs."""
         return self._nics.keys()
 
-    def link_at(self, end: Endpoint) -> Link | None:
+    def link_at(self, end: LinkEnd) -> Link | None:
         """The link plugged into a port."""
         return self._at.get(end)
 
-    def nic_link(self, nic: Nic, plane: int) -> Link | None:
+    def nic_link(self, nic: FabricNic, plane: int) -> Link | None:
         """The link of a NIC's port in a plane; None where it has none."""
-        return self._at.get(Endpoint(nic.name, plane))
+        return self._at.get(LinkEnd(nic.name, plane))
 
-    def peer(self, end: Endpoint) -> Endpoint | None:
+    def peer(self, end: LinkEnd) -> LinkEnd | None:
         """The other end of the link plugged into a port."""
         link = self._at.get(end)
         if link is None:

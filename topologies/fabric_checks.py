@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from topologies.errors import FabricError
-from topologies.parts import Nic, T2Wiring, Tier
+from topologies.parts import FabricNic, T2Wiring, Tier
 from topologies.wiring import Position, positions
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def check_paths(fabric: Fabric) -> None:
 
     Hosts whose NIC and T0 have links to the same places are alike: two of them, below different T0s, stand for all.
     """
-    alike: dict[object, list[Nic]] = {}
+    alike: dict[object, list[FabricNic]] = {}
     for nic in fabric.nics:
         ports = tuple(fabric.nic_link(nic, plane) is not None for plane in range(fabric.planes))
         if not any(ports):
@@ -193,7 +193,7 @@ def check_paths(fabric: Fabric) -> None:
         if not found or (len(found) == 1 and found[0].t0 != nic.t0):
             found.append(nic)
     for one, other in combinations((nic for found in alike.values() for nic in found), 2):
-        if not fabric.ways(one, other):
+        if not fabric.paths(one, other):
             above_them = "T1 or T2" if fabric.t2_count else "T1"
             raise FabricError(
                 f"{one.name} and {other.name} have no path in any plane: leave them a {above_them} that both reach"

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from mrc_common.p4_match import Exact, Ternary
 from topologies import addressing, paths
-from topologies.entries import Action, Exact, TableEntry, Ternary
+from topologies.entries import TableAction, TableEntry
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, Fabric, Link, Nic
+from topologies.fabric import Fabric, FabricNic, Link, LinkEnd
 from topologies.fault_targets import directions
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.path_loss import PathLoss
@@ -49,7 +50,7 @@ def ppb(probability: float) -> int:
     return found
 
 
-def directions_of(fabric: Fabric, fault: LinkFault) -> tuple[tuple[Link, Endpoint], ...]:
+def directions_of(fabric: Fabric, fault: LinkFault) -> tuple[tuple[Link, LinkEnd], ...]:
     """Links that a fault is on, each with the end that frames are lost towards; FabricError if there is none."""
     return tuple((link, target) for link, _, target in directions(fabric, fault.link, fault.towards))
 
@@ -102,8 +103,8 @@ _Path = tuple[str, int, int | None]  # T0, outer destination, and the sender if 
 class _Places:
     """Where one fault is, and its chances (loss, corruption) there in ppb."""
 
-    arrivals: tuple[Endpoint, ...] = ()
-    departures: tuple[Endpoint, ...] = ()
+    arrivals: tuple[LinkEnd, ...] = ()
+    departures: tuple[LinkEnd, ...] = ()
     paths: tuple[_Path, ...] = ()
     blackholes: tuple[str, ...] = ()
     loss: int = 0
@@ -152,8 +153,8 @@ class _Plan:
     """Probabilities by what they apply to, collected fault by fault."""
 
     def __init__(self) -> None:
-        self._arrivals: dict[Endpoint, tuple[int, int]] = {}
-        self._departures: dict[Endpoint, tuple[int, int]] = {}
+        self._arrivals: dict[LinkEnd, tuple[int, int]] = {}
+        self._departures: dict[LinkEnd, tuple[int, int]] = {}
         self._paths: dict[_Path, int] = {}
         self._blackholes: dict[str, None] = {}
 
@@ -177,7 +178,7 @@ class _Plan:
 
     def entries(self) -> Iterator[tuple[str, TableEntry]]:
         for switch in self._blackholes:
-            yield switch, TableEntry("arrival_fault", (Ternary(0, 0),), Action("blackhole"), _PRIORITY_BLACKHOLE)
+            yield switch, TableEntry("arrival_fault", (Ternary(0, 0),), TableAction("blackhole"), _PRIORITY_BLACKHOLE)
         for end, chances in self._arrivals.items():
             key = (Ternary(end.port, _ALL_PORTS),)
             yield end.node, TableEntry("arrival_fault", key, _impair(*chances), _PRIORITY)
@@ -188,12 +189,12 @@ class _Plan:
             if sender is not None:  # goes before the entry for all senders, and so includes its loss
                 source, priority = Ternary(sender, _ALL_ADDRESS), _PRIORITY + 1
                 loss = _either(loss, self._paths.get((t0, address, None), 0))
-            action = Action("lossy_path", (("loss_ppb", loss),))
+            action = TableAction("lossy_path", (("loss_ppb", loss),))
             yield t0, TableEntry("path_fault", (Ternary(address, _ALL_ADDRESS), source), action, priority)
 
 
-def _impair(loss: int, corruption: int) -> Action:
-    return Action("impair", (("loss_ppb", loss), ("corrupt_ppb", corruption)))
+def _impair(loss: int, corruption: int) -> TableAction:
+    return TableAction("impair", (("loss_ppb", loss), ("corrupt_ppb", corruption)))
 
 
 def _either(one: int, other: int) -> int:
@@ -201,6 +202,6 @@ def _either(one: int, other: int) -> int:
     return ALWAYS - (ALWAYS - one) * (ALWAYS - other) // ALWAYS
 
 
-def _nics(fabric: Fabric, pattern: str) -> list[Nic]:
+def _nics(fabric: Fabric, pattern: str) -> list[FabricNic]:
     found = [nic for nic in fabric.nics if fnmatchcase(nic.name, pattern)]
     return found or [fabric.nic(pattern)]

@@ -8,26 +8,26 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, Fabric, Link
+from topologies.fabric import Fabric, Link, LinkEnd
 
-LinkDirection = tuple[Link, Endpoint, Endpoint]
+LinkDirection = tuple[Link, LinkEnd, LinkEnd]
 """One direction of a link: the link, the end that frames leave, and the end that they go to."""
 
 
 def directions(fabric: Fabric, pattern: str, towards: str | None = None) -> tuple[LinkDirection, ...]:
     """Directions of the links that match, those towards a node, or pattern, only; FabricError if there is none."""
-    ways = (
+    candidates = (
         (link, source, target)
         for link in fabric.find_links(pattern)
         for source, target in ((link.lower, link.upper), (link.upper, link.lower))
     )
-    found = tuple(way for way in ways if towards is None or fnmatchcase(way[2].node, towards))
+    found = tuple(one for one in candidates if towards is None or fnmatchcase(one[2].node, towards))
     if not found:
         raise FabricError(f"no link that matches {pattern!r} leads to a node that matches {towards!r}")
     return found
 
 
-def link_of_port(fabric: Fabric, end: Endpoint) -> Link:
+def link_of_port(fabric: Fabric, end: LinkEnd) -> Link:
     """The link at a port of a NIC or switch; FabricError if there is no such port."""
     link = fabric.link_at(end)
     if link is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, Fabric, Switch, Tier
+from topologies.fabric import Fabric, LinkEnd, Switch, Tier
 
 MAX_MEMBERSHIPS = 2048  # members of all groups of a switch: ECMP_MEMBERS in p4src/sizes.p4
 
@@ -70,7 +70,7 @@ class _Plane:
 
     def downlinks(self, switch: Switch) -> dict[int, str]:
         """Ports to switches of the tier below, and these."""
-        peers = {port: self._fabric.peer(Endpoint(switch.name, port)) for port in switch.ports}
+        peers = {port: self._fabric.peer(LinkEnd(switch.name, port)) for port in switch.ports}
         uplinks = {link.lower.port for link in self._fabric.uplinks(switch.name).values()}
         names = self._fabric.nic_names
         return {

@@ -49,8 +49,8 @@ from topologies.clos import DEFAULT_RATE_BPS, multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import Fabric, Link, LinkKind, T2Wiring
 from topologies.fabric_checks import MAX_PLANES
-from topologies.fabric_yaml import FileLineError, Piece, document, shown
 from topologies.link_rules import LinkRule, ports_rules
+from topologies.located_yaml import FileLineError, LocatedValue, document, shown
 from topologies.queues import QueueProfile
 from topologies.wiring import positions
 
@@ -91,7 +91,7 @@ def load_text(text: str, *, source: str = "fabric") -> Fabric:
         raise FabricError(f"{source}: {error}") from None
 
 
-def _fabric(root: Piece) -> Fabric:
+def _fabric(root: LocatedValue) -> Fabric:
     if isinstance(root.value, dict) and "t3" in root.value:
         raise root.value["t3"].error(
             "a fabric has three tiers at most: T0, T1, T2, T1, T0 and the NIC take all six uSIDs of an address"
@@ -134,7 +134,7 @@ _PREFIX_BITS = {"usid_block": 32, "address_prefix": 48}
 class _LinesOf:
     """Gives errors that no line is known of the line of the key or rule that they are about, or of the first key."""
 
-    def __init__(self, values: Mapping[str, Piece], rules: list[tuple[int, LinkRule]]) -> None:
+    def __init__(self, values: Mapping[str, LocatedValue], rules: list[tuple[int, LinkRule]]) -> None:
         self._values = values
         self._rules = rules
 
@@ -158,7 +158,7 @@ class _LinesOf:
         return next((self._values[key].line for key in about if key in self._values), self._values["name"].line)
 
 
-def _racks(values: Mapping[str, Piece]) -> list[list[int]]:
+def _racks(values: Mapping[str, LocatedValue]) -> list[list[int]]:
     for key in _FROM_RACKS:
         if key in values:
             raise values[key].error(f"{key} follows from racks: leave it out")
@@ -174,7 +174,7 @@ def _racks(values: Mapping[str, Piece]) -> list[list[int]]:
     return found
 
 
-def _ports(piece: Piece | None, planes: int) -> list[tuple[int, LinkRule]]:
+def _ports(piece: LocatedValue | None, planes: int) -> list[tuple[int, LinkRule]]:
     found = []
     for hosts, count in () if piece is None else piece.mapping("ports").items():
         if not hosts.startswith("h"):
@@ -184,7 +184,7 @@ def _ports(piece: Piece | None, planes: int) -> list[tuple[int, LinkRule]]:
     return found
 
 
-def _links(piece: Piece | None) -> Iterator[tuple[int, LinkRule]]:
+def _links(piece: LocatedValue | None) -> Iterator[tuple[int, LinkRule]]:
     for links, what in () if piece is None else piece.mapping("links").items():
         if what.value == _MISSING:
             yield what.line, LinkRule(links, missing=True)
@@ -196,7 +196,7 @@ def _links(piece: Piece | None) -> Iterator[tuple[int, LinkRule]]:
         yield what.line, LinkRule(links, rate, _delay(keys["delay"]) if "delay" in keys else None)
 
 
-def _wiring(piece: Piece | None) -> T2Wiring:
+def _wiring(piece: LocatedValue | None) -> T2Wiring:
     try:
         return T2Wiring.GROUPS if piece is None else T2Wiring(piece.value)
     except ValueError:
@@ -205,7 +205,7 @@ def _wiring(piece: Piece | None) -> T2Wiring:
         raise piece.error(f"t2_wiring must be {choices}, not {piece.shown()}") from None
 
 
-def _rate(key: str, piece: Piece) -> int:
+def _rate(key: str, piece: LocatedValue) -> int:
     try:
         return parse_rate(key, piece.value)
     except FabricError as error:
@@ -219,17 +219,19 @@ def parse_rate(key: str, value: object) -> int:
     try:
         return int(units.RATE.word(value if isinstance(value, str) else "", low=0))
     except ValueError:
-        raise FabricError(f"{key} must be a rate such as 40M or 2.5G (b/s), not {Piece(value, 0).shown()}") from None
+        raise FabricError(
+            f"{key} must be a rate such as 40M or 2.5G (b/s), not {LocatedValue(value, 0).shown()}"
+        ) from None
 
 
-def _delay(piece: Piece) -> int:
+def _delay(piece: LocatedValue) -> int:
     try:
         return int(units.TIME.word(piece.value if isinstance(piece.value, str) else "", low=0))
     except ValueError:
         raise piece.error(f"delay must be a time such as 500ns or 20us, not {piece.shown()}") from None
 
 
-def _prefix(key: str, piece: Piece, bits: int) -> int:
+def _prefix(key: str, piece: LocatedValue, bits: int) -> int:
     try:
         network = IPv6Network(piece.value if isinstance(piece.value, str) else "")
     except ValueError:
@@ -239,7 +241,7 @@ def _prefix(key: str, piece: Piece, bits: int) -> int:
     return int(network.network_address) >> (128 - bits)
 
 
-def _protocol(piece: Piece | None) -> ProtocolSettings:
+def _protocol(piece: LocatedValue | None) -> ProtocolSettings:
     default = ProtocolSettings()
     if piece is None:
         return default
@@ -252,7 +254,7 @@ def _protocol(piece: Piece | None) -> ProtocolSettings:
     )
 
 
-def _queues(piece: Piece | None) -> QueueProfile:
+def _queues(piece: LocatedValue | None) -> QueueProfile:
     if piece is None:
         return QueueProfile()
     known = dataclasses.asdict(QueueProfile())
@@ -267,7 +269,7 @@ def _queues(piece: Piece | None) -> QueueProfile:
         raise piece.error(str(error)) from None
 
 
-def _ev_order(piece: Piece) -> EvOrder:
+def _ev_order(piece: LocatedValue) -> EvOrder:
     try:
         return EvOrder(_hashable(piece.value))
     except ValueError:
@@ -279,7 +281,7 @@ def _hashable(value: object) -> object:
     return None if isinstance(value, list | dict) else value
 
 
-def _dscp(piece: Piece) -> Dscp:
+def _dscp(piece: LocatedValue) -> Dscp:
     roles = dataclasses.asdict(Dscp())
     given = piece.mapping("dscp", roles)
     roles.update({role: number.bounded(f"dscp {role}", 0, 63) for role, number in given.items()})

@@ -38,7 +38,7 @@ class T2Wiring(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class LinkEnd:
     """One end of a link: a switch or NIC by name, and its port (switches count from 1, a NIC's port is its plane)."""
 
     node: str
@@ -62,7 +62,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Nic:
+class FabricNic:
     """A host's NIC, number `index` of the fabric, on downlink `downlink` of T0 number `t0` in every plane."""
 
     name: str
@@ -81,12 +81,12 @@ class Link:
     name: str
     kind: LinkKind
     plane: int
-    lower: Endpoint
-    upper: Endpoint
+    lower: LinkEnd
+    upper: LinkEnd
     rate_bps: int
     delay_ns: int | None = None
 
     @property
-    def switch_end(self) -> Endpoint:
+    def switch_end(self) -> LinkEnd:
         """The lowest end at a switch; every link has one."""
         return self.upper if self.kind is LinkKind.NIC_T0 else self.lower

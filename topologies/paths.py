@@ -11,11 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mrc_host.config import Destination, EvField, NicConfig, PathTimers, PausePriorities, PortConfig, UsidTemplate
+from mrc_host.config import (
+    Destination,
+    EvAddressField,
+    NicConfig,
+    PathTimers,
+    PausePriorities,
+    PortConfig,
+    UsidTemplate,
+)
 from topologies import addressing
 from topologies.addressing import KIND_NIC, KIND_T0, KIND_T1, KIND_T2, usid
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, Fabric, Nic, Tier
+from topologies.fabric import Fabric, FabricNic, LinkEnd, Tier
 from topologies.round_trip import PathRoundTrips
 
 MAX_PATHS = 8192  # towards one peer: 8 planes of 1024 uplinks
@@ -27,7 +35,7 @@ TimersOf = Callable[[int], PathTimers]
 
 
 def nic_config(
-    fabric: Fabric, nic: Nic, round_trips: PathRoundTrips | None = None, timers_of: TimersOf | None = None
+    fabric: Fabric, nic: FabricNic, round_trips: PathRoundTrips | None = None, timers_of: TimersOf | None = None
 ) -> NicConfig:
     """The configuration of the NIC `nic` of a fabric.
 
@@ -49,27 +57,27 @@ def nic_config(
 
 def destination(
     fabric: Fabric,
-    nic: Nic,
-    peer: Nic,
+    nic: FabricNic,
+    peer: FabricNic,
     round_trips: PathRoundTrips | None = None,
     timers_of: TimersOf | None = None,
 ) -> Destination:
-    """How `nic` reaches `peer`: on every way up and down, in all planes that have one."""
-    ways = fabric.ways(nic, peer)
-    if len(ways) > MAX_PATHS:
+    """How `nic` reaches `peer`: on every path up and down, in all planes that have one."""
+    paths = fabric.paths(nic, peer)
+    if len(paths) > MAX_PATHS:
         raise FabricError(
-            f"there are {len(ways)} paths from {nic.name} to {peer.name}, more than the {MAX_PATHS} that a NIC can"
+            f"there are {len(paths)} paths from {nic.name} to {peer.name}, more than the {MAX_PATHS} that a NIC can"
             " keep: use fewer T2s, or t2_wiring: groups"
         )
-    evs = tuple(addressing.way_ev(way) for way in ways)
+    evs = tuple(addressing.path_ev(path) for path in paths)
     base_rtt = round_trips.of(nic, peer) if round_trips is not None and round_trips.varied else 0
     timers = timers_of(base_rtt) if timers_of is not None and base_rtt else None
     address = addressing.nic_address(fabric, peer).packed
-    return Destination(peer.name, address, _template_of(fabric, nic, peer, ways[0].turn), evs, base_rtt, timers)
+    return Destination(peer.name, address, _template_of(fabric, nic, peer, paths[0].turn), evs, base_rtt, timers)
 
 
-def _template_of(fabric: Fabric, nic: Nic, peer: Nic, turn: Tier) -> UsidTemplate:
-    """Addresses of the ways between two NICs that turn at a tier."""
+def _template_of(fabric: Fabric, nic: FabricNic, peer: FabricNic, turn: Tier) -> UsidTemplate:
+    """Addresses of the paths between two NICs that turn at a tier."""
     near, far, last = usid(KIND_T0, 0, nic.t0), usid(KIND_T0, 0, peer.t0), usid(KIND_NIC, 0, peer.downlink)
     up = usid(KIND_T1, 0, fabric.first_t1(nic.t0))
     if turn is Tier.T0:
@@ -80,7 +88,7 @@ def _template_of(fabric: Fabric, nic: Nic, peer: Nic, turn: Tier) -> UsidTemplat
     return _template(fabric, (near, up, usid(KIND_T2, 0, 0), down, far, last))
 
 
-def probe_template(fabric: Fabric, nic: Nic, turn: Tier) -> UsidTemplate:
+def probe_template(fabric: Fabric, nic: FabricNic, turn: Tier) -> UsidTemplate:
     """Addresses of probes out to a switch and back to the sender (docs/protocol.md §7).
 
     To the NIC's T0 (``block | T0 | self``), to the T1 of the entropy value's uplink (``block | T0 | T1 | T0 | self``),
@@ -92,11 +100,11 @@ def probe_template(fabric: Fabric, nic: Nic, turn: Tier) -> UsidTemplate:
 def _template(fabric: Fabric, hops: tuple[int, ...]) -> UsidTemplate:
     """The template of a list of uSIDs with plane, T1s and T2 numbered from 0, or the first of a pod."""
     shifts = [_FIRST_USID_SHIFT - hop * addressing.USID_BITS for hop in range(len(hops))]
-    over_t2: tuple[EvField, ...] = ()
+    over_t2: tuple[EvAddressField, ...] = ()
     if len(hops) == addressing.MAX_USIDS:
         over_t2 = (
-            EvField(addressing.EV_T2_SHIFT, addressing.EV_T2_BITS, shifts[2]),
-            EvField(addressing.EV_DOWNLINK_SHIFT, addressing.EV_DOWNLINK_BITS, shifts[3]),
+            EvAddressField(addressing.EV_T2_SHIFT, addressing.EV_T2_BITS, shifts[2]),
+            EvAddressField(addressing.EV_DOWNLINK_SHIFT, addressing.EV_DOWNLINK_BITS, shifts[3]),
         )
     return UsidTemplate(
         base=addressing.usid_address(fabric, *hops),
@@ -107,11 +115,11 @@ def _template(fabric: Fabric, hops: tuple[int, ...]) -> UsidTemplate:
     )
 
 
-def _port(fabric: Fabric, nic: Nic, plane: int) -> PortConfig:
+def _port(fabric: Fabric, nic: FabricNic, plane: int) -> PortConfig:
     """A port; one without a link gets the rate of the NIC's fastest port, and never has carrier."""
-    end = Endpoint(nic.name, plane)
+    end = LinkEnd(nic.name, plane)
     link = fabric.link_at(end)
-    gateway = Endpoint(f"t0-{nic.t0}@p{plane}", nic.downlink + 1)
+    gateway = LinkEnd(f"t0-{nic.t0}@p{plane}", nic.downlink + 1)
     return PortConfig(
         plane=plane,
         mac=addressing.mac(fabric, end),

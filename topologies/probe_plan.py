@@ -24,8 +24,8 @@ from itertools import pairwise, zip_longest
 from mrc_host.path_probes import MAX_PROBE_PATHS, ProbePath, ProbePlan
 from topologies import addressing, paths
 from topologies.errors import FabricError
-from topologies.fabric import Fabric, LinkKind, Nic, Tier, link_name
-from topologies.up_down import Way, nodes
+from topologies.fabric import Fabric, FabricNic, LinkKind, Tier, link_name
+from topologies.up_down import FabricPath, nodes
 
 DEFAULT_RATE = 10.0  # probes a second, link and direction
 MIN_RATE, MAX_RATE = 0.1, 1000.0
@@ -106,29 +106,29 @@ def probe_plan(
     return FabricProbePlan(fabric, routes, round(min(covered.values()) * 1e9 / rate), rate)
 
 
-def _routes(fabric: Fabric, nic: Nic, agents: int, peers: int) -> Iterator[ProbeRoute]:
+def _routes(fabric: Fabric, nic: FabricNic, agents: int, peers: int) -> Iterator[ProbeRoute]:
     others = _peers(fabric, nic, peers)
     for plane in range(fabric.planes):
         if fabric.nic_link(nic, plane) is None:
             continue
-        yield _back(fabric, nic, Way(plane, Tier.T0))
-        for way in (*_own_uplinks(fabric, nic, plane, agents), *_own_t2s(fabric, nic, plane, agents)):
-            yield _back(fabric, nic, way)
+        yield _back(fabric, nic, FabricPath(plane, Tier.T0))
+        for path in (*_own_uplinks(fabric, nic, plane, agents), *_own_t2s(fabric, nic, plane, agents)):
+            yield _back(fabric, nic, path)
         for number, peer in enumerate(others):
-            for way in _peer_ways(fabric, nic, peer, plane, number, len(others)):
-                yield _to_peer(fabric, nic, peer, way)
+            for path in _peer_paths(fabric, nic, peer, plane, number, len(others)):
+                yield _to_peer(fabric, nic, peer, path)
 
 
-def _own_uplinks(fabric: Fabric, nic: Nic, plane: int, agents: int) -> Iterator[Way]:
+def _own_uplinks(fabric: Fabric, nic: FabricNic, plane: int, agents: int) -> Iterator[FabricPath]:
     """T1s that a host probes out and back: dealt out in turn to the hosts below its T0, `agents` of them each."""
     hosts = [below for below in fabric.nics_of(nic.t0) if fabric.nic_link(below, plane) is not None]
     first = fabric.first_t1(nic.t0)
     for t1 in fabric.uplinks(f"t0-{nic.t0}@p{plane}"):
         if _is_dealt(hosts, nic, t1 - first, agents):
-            yield Way(plane, Tier.T1, t1 - first)
+            yield FabricPath(plane, Tier.T1, t1 - first)
 
 
-def _own_t2s(fabric: Fabric, nic: Nic, plane: int, agents: int) -> Iterator[Way]:
+def _own_t2s(fabric: Fabric, nic: FabricNic, plane: int, agents: int) -> Iterator[FabricPath]:
     """T2s that a host probes out and back: each T1-T2 link of its pod to `agents` of the hosts that reach the T1."""
     first, at = fabric.first_t1(nic.t0), f"@p{plane}"
     for t1 in fabric.uplinks(f"t0-{nic.t0}{at}"):
@@ -138,16 +138,16 @@ def _own_t2s(fabric: Fabric, nic: Nic, plane: int, agents: int) -> Iterator[Way]
         t2s = fabric.uplinks(f"t1-{t1}{at}")
         for number, t2 in enumerate(t2s, (t1 - first) * len(t2s)):
             if _is_dealt(hosts, nic, number, agents):
-                yield Way(plane, Tier.T2, t1 - first, t2, t1 - first)
+                yield FabricPath(plane, Tier.T2, t1 - first, t2, t1 - first)
 
 
-def _is_dealt(hosts: Sequence[Nic], nic: Nic, number: int, agents: int) -> bool:
+def _is_dealt(hosts: Sequence[FabricNic], nic: FabricNic, number: int, agents: int) -> bool:
     """Whether `nic` is among the `agents` of `hosts` that probe link `number`."""
     count = min(agents, len(hosts))
     return any(hosts[(number * count + turn) % len(hosts)] == nic for turn in range(count))
 
 
-def _peers(fabric: Fabric, nic: Nic, count: int) -> list[Nic]:
+def _peers(fabric: Fabric, nic: FabricNic, count: int) -> list[FabricNic]:
     """Hosts at the same distances round the ring of all hosts for everybody, so that each is somebody's as often."""
     others = len(fabric.nics) - 1
     count = min(count, others)
@@ -155,38 +155,42 @@ def _peers(fabric: Fabric, nic: Nic, count: int) -> list[Nic]:
     return [fabric.nics[(nic.index + distance) % len(fabric.nics)] for distance in distances]
 
 
-def _peer_ways(fabric: Fabric, nic: Nic, peer: Nic, plane: int, number: int, count: int) -> Iterator[Way]:
-    """Ways on which a host probes a peer: all, or a share of what it may send, beginning elsewhere for each."""
-    ways = [way for way in fabric.ways(nic, peer) if way.plane == plane]
-    share = min(len(ways), max(1, _PEER_PATHS // count))
+def _peer_paths(
+    fabric: Fabric, nic: FabricNic, peer: FabricNic, plane: int, number: int, count: int
+) -> Iterator[FabricPath]:
+    """Paths on which a host probes a peer: all, or a share of what it may send, beginning elsewhere for each."""
+    found = [path for path in fabric.paths(nic, peer) if path.plane == plane]
+    share = min(len(found), max(1, _PEER_PATHS // count))
     begin = (nic.index * count + number) * share
-    return (ways[(begin + step) % len(ways)] for step in range(share))
+    return (found[(begin + step) % len(found)] for step in range(share))
 
 
-def _back(fabric: Fabric, nic: Nic, way: Way) -> ProbeRoute:
-    """Out to the switch where `way` turns, and back the same way."""
-    ev = addressing.way_ev(way)
-    path = ProbePath(
-        way.plane,
-        paths.probe_template(fabric, nic, way.turn).address(ev),
+def _back(fabric: Fabric, nic: FabricNic, path: FabricPath) -> ProbeRoute:
+    """Out to the switch where `path` turns, and back the same path."""
+    ev = addressing.path_ev(path)
+    probe = ProbePath(
+        path.plane,
+        paths.probe_template(fabric, nic, path.turn).address(ev),
         addressing.nic_address(fabric, nic).packed,
         ev,
     )
-    crossings, switches = crossed(fabric, nic, nic, way)
-    return ProbeRoute(nic.name, nic.name, ProbeKind[way.turn.name], way.plane, ev, crossings, switches, path)
+    crossings, switches = crossed(fabric, nic, nic, path)
+    return ProbeRoute(nic.name, nic.name, ProbeKind[path.turn.name], path.plane, ev, crossings, switches, probe)
 
 
-def _to_peer(fabric: Fabric, nic: Nic, peer: Nic, way: Way) -> ProbeRoute:
-    ev = addressing.way_ev(way)
+def _to_peer(fabric: Fabric, nic: FabricNic, peer: FabricNic, path: FabricPath) -> ProbeRoute:
+    ev = addressing.path_ev(path)
     known = paths.destination(fabric, nic, peer)
-    path = ProbePath(way.plane, known.template.address(ev), known.address, ev)
-    crossings, switches = crossed(fabric, nic, peer, way)
-    return ProbeRoute(nic.name, peer.name, ProbeKind.PEER, way.plane, ev, crossings, switches, path)
+    probe = ProbePath(path.plane, known.template.address(ev), known.address, ev)
+    crossings, switches = crossed(fabric, nic, peer, path)
+    return ProbeRoute(nic.name, peer.name, ProbeKind.PEER, path.plane, ev, crossings, switches, probe)
 
 
-def crossed(fabric: Fabric, nic: Nic, peer: Nic, way: Way) -> tuple[tuple[Crossing, ...], tuple[str, ...]]:
-    """Links and switches on a way from `nic` to `peer`, in order; the first half of the links is crossed upward."""
-    switches = nodes(fabric, nic, peer, way)
+def crossed(
+    fabric: Fabric, nic: FabricNic, peer: FabricNic, path: FabricPath
+) -> tuple[tuple[Crossing, ...], tuple[str, ...]]:
+    """Links and switches on a path from `nic` to `peer`, in order; the first half of the links is crossed upward."""
+    switches = nodes(fabric, nic, peer, path)
     along = (nic.name, *switches, peer.name)
     links = [link_name(near, far) for near, far in pairwise(along)]
     return tuple(Crossing(link, number < len(links) // 2) for number, link in enumerate(links)), switches

@@ -6,7 +6,7 @@ from functools import cached_property
 from heapq import nlargest
 from itertools import pairwise
 
-from topologies.fabric import Fabric, Link, LinkKind, Nic, Tier
+from topologies.fabric import Fabric, FabricNic, Link, LinkKind, Tier
 from topologies.up_down import nodes
 
 FRAME = 4096 + 142  # bytes of a full data packet (docs/protocol.md §1.1), without FCS
@@ -35,11 +35,11 @@ def base_round_trip(fabric: Fabric, delay: int = 0) -> int:
 def _longest_path(fabric: Fabric, delay: int) -> int:
     """The same over the links that paths have; 0 if there are no paths.
 
-    At each switch the two longest ways up to it are joined that come from below different ports, T0s or pods.
+    At each switch the two longest paths up to it are joined that come from below different ports, T0s or pods.
     """
     longest = 0
     for plane in range(fabric.planes):
-        up: dict[str, int] = {}  # the longest way from a NIC up to each switch
+        up: dict[str, int] = {}  # the longest path from a NIC up to each switch
         for switch in (switch for tier in Tier for switch in fabric.tier(tier, plane)):
             branches: dict[str | int, int] = {}
             for link in fabric.links_of(switch.name):
@@ -88,23 +88,25 @@ class PathRoundTrips:
         """Whether they differ enough to matter."""
         return varied(self._fabric)
 
-    def of(self, nic: Nic, peer: Nic) -> int:
+    def of(self, nic: FabricNic, peer: FabricNic) -> int:
         """The round trip (ns) of a full packet and its SACK from `nic` to `peer`."""
-        planes = dict.fromkeys(way.plane for way in self._fabric.ways(nic, peer))
+        planes = dict.fromkeys(path.plane for path in self._fabric.paths(nic, peer))
         return self._waiting + max(
             self._port(nic, plane) + self._switches(nic, peer, plane) + self._port(peer, plane) for plane in planes
         )
 
-    def _port(self, nic: Nic, plane: int) -> int:
+    def _port(self, nic: FabricNic, plane: int) -> int:
         link = self._fabric.nic_link(nic, plane)
-        assert link is not None, "a way begins and ends at links"
+        assert link is not None, "a path begins and ends at links"
         return _round_trip(link, self._delay)
 
-    def _switches(self, nic: Nic, peer: Nic, plane: int) -> int:
-        """The longest way between two T0s of a plane."""
+    def _switches(self, nic: FabricNic, peer: FabricNic, plane: int) -> int:
+        """The longest path between two T0s of a plane."""
         key = nic.t0, peer.t0, plane
         if key not in self._between:
-            found = [nodes(self._fabric, nic, peer, w) for w in self._fabric.ways(nic, peer) if w.plane == plane]
+            found = [
+                nodes(self._fabric, nic, peer, path) for path in self._fabric.paths(nic, peer) if path.plane == plane
+            ]
             self._between[key] = max(
                 sum(_round_trip(self._fabric.link_between(near, far), self._delay) for near, far in pairwise(names))
                 for names in found

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from topologies.parts import Endpoint, LinkKind, Nic, Switch, T2Wiring, Tier
+from topologies.parts import FabricNic, LinkEnd, LinkKind, Switch, T2Wiring, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,13 @@ class Position:
     name: str
     kind: LinkKind
     plane: int
-    lower: Endpoint
-    upper: Endpoint
+    lower: LinkEnd
+    upper: LinkEnd
 
 
-def positions(planes: int, switches: Iterable[Switch], nics: Sequence[Nic], wiring: T2Wiring) -> Mapping[str, Position]:
+def positions(
+    planes: int, switches: Iterable[Switch], nics: Sequence[FabricNic], wiring: T2Wiring
+) -> Mapping[str, Position]:
     """Every position by name, plane by plane: those of NICs, then those of T0s, then those of T1s."""
     by_plane: list[dict[Tier, list[Switch]]] = [{tier: [] for tier in Tier} for _ in range(planes)]
     for switch in switches:
@@ -62,10 +64,10 @@ def _by_pod(switches: Iterable[Switch]) -> dict[int, list[Switch]]:
     return pods
 
 
-def _nic_links(plane: int, nics: Iterable[Nic]) -> Iterator[Position]:
+def _nic_links(plane: int, nics: Iterable[FabricNic]) -> Iterator[Position]:
     for nic in nics:
-        upper = Endpoint(f"t0-{nic.t0}@p{plane}", nic.downlink + 1)
-        yield Position(f"{nic.name}@p{plane}", LinkKind.NIC_T0, plane, Endpoint(nic.name, plane), upper)
+        upper = LinkEnd(f"t0-{nic.t0}@p{plane}", nic.downlink + 1)
+        yield Position(f"{nic.name}@p{plane}", LinkKind.NIC_T0, plane, LinkEnd(nic.name, plane), upper)
 
 
 def _t0_links(
@@ -74,8 +76,8 @@ def _t0_links(
     for pod, below in t0s.items():
         for row, t0 in enumerate(below):
             for uplink, t1 in enumerate(t1s.get(pod, ())):
-                lower = Endpoint(t0.name, racks.get(t0.index, 0) + 1 + uplink)
-                yield Position(_name(t0, t1), LinkKind.T0_T1, plane, lower, Endpoint(t1.name, row + 1))
+                lower = LinkEnd(t0.name, racks.get(t0.index, 0) + 1 + uplink)
+                yield Position(_name(t0, t1), LinkKind.T0_T1, plane, lower, LinkEnd(t1.name, row + 1))
 
 
 def _t1_links(
@@ -92,8 +94,8 @@ def _t1_links(
         for t1 in found:
             above = [t2 for t2 in t2s if (t2.index, t1.index) in ports]
             for number, t2 in enumerate(above, len(t0s.get(pod, ())) + 1):
-                upper = Endpoint(t2.name, ports[t2.index, t1.index])
-                yield Position(_name(t1, t2), LinkKind.T1_T2, plane, Endpoint(t1.name, number), upper)
+                upper = LinkEnd(t2.name, ports[t2.index, t1.index])
+                yield Position(_name(t1, t2), LinkKind.T1_T2, plane, LinkEnd(t1.name, number), upper)
 
 
 def _name(lower: Switch, upper: Switch) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from controller.path_map.values import Direction, ElementKind, SuspectedFault
-from topologies.addressing import way_ev
+from topologies.addressing import path_ev
 from topologies.fabric import Fabric
 from topologies.probe_plan import Crossing, crossed
 
@@ -44,12 +44,12 @@ def _over(
         for peer in fabric.nics:
             if peer == nic:
                 continue
-            ways, bad = fabric.ways(nic, peer), []
-            for way in ways:
-                links, passed = crossed(fabric, nic, peer, way)
-                ev = way_ev(way)
+            paths, bad = fabric.paths(nic, peer), []
+            for path in paths:
+                links, passed = crossed(fabric, nic, peer, path)
+                ev = path_ev(path)
                 own = f"{nic.name}->{peer.name} peer {ev:#06x}"
                 if own in single or any(c in crossings for c in links) or any(s in switches for s in passed):
                     bad.append(ev)
-            if len(bad) < len(ways):
+            if len(bad) < len(paths):
                 yield from ((nic.name, peer.name, ev) for ev in bad)

@@ -19,7 +19,7 @@ _KINDS = {
     ElementKind.SWITCH: "switch",
     ElementKind.PATH: "path",
 }  # fmt: skip
-_WAYS = {
+_DIRECTIONS = {
     ElementKind.NIC_T0: {Direction.UP: " towards the T0", Direction.DOWN: " towards the NIC"},
     ElementKind.T0_T1: {Direction.UP: " towards the T1", Direction.DOWN: " towards the T0"},
     ElementKind.T1_T2: {Direction.UP: " towards the T2", Direction.DOWN: " towards the T1"},
@@ -54,10 +54,10 @@ def describe(fault: SuspectedFault, began: float) -> str:
     The confidence is rounded down: 100 % would be a promise that no count of probes can keep.
     """
     share = "100 %" if fault.loss > 0.985 else f"{fault.loss * 100:.1f} %"
-    way = _WAYS.get(fault.part, {}).get(fault.direction, "") if fault.direction else ", direction unclear"
+    direction = _DIRECTIONS.get(fault.part, {}).get(fault.direction, "") if fault.direction else ", direction unclear"
     clock = time.strftime("%H:%M:%S", time.localtime(began + fault.since_ns / SECOND))
     confidence = min(99, math.floor(fault.confidence * 100))
-    text = f"{fault.name} ({_KINDS[fault.part]}): {share} loss{way} since {clock} (confidence {confidence} %)"
+    text = f"{fault.name} ({_KINDS[fault.part]}): {share} loss{direction} since {clock} (confidence {confidence} %)"
     return text + (f"; or else {', '.join(fault.rivals)}" if fault.rivals else "")
 
 

@@ -11,10 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from mrc_host.driver.delays import PortDelays
+from mrc_common.delays import PortDelays
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.values import Access, MemoryRegionInfo, QpCounters, QpState, QpType
-from mrc_host.verbs.declaration import U62, U64, Caller, Descriptor, Length, OwnPd, OwnQp, Range, declared_by, verb
+from mrc_host.verbs.declaration import (
+    U62,
+    U64,
+    Caller,
+    Descriptor,
+    IntegerRange,
+    Length,
+    OwnPd,
+    OwnQp,
+    declared_by,
+    verb,
+)
 from mrc_host.verbs.nic_verbs import NicVerbs
 
 MAX_REGION = 1 << 40
@@ -67,7 +78,7 @@ class AgentVerbs(NicVerbs):
     def register_memory(
         self,
         pd: OwnPd,
-        length: Annotated[int, Range(1, MAX_REGION)],
+        length: Annotated[int, IntegerRange(1, MAX_REGION)],
         access: Access,
         fd: Fd,
         offset: U62 = 0,
@@ -80,7 +91,7 @@ class AgentVerbs(NicVerbs):
         """
 
     @verb()
-    def create_cq(self, capacity: Annotated[int, Range(1, 1 << 31)]) -> int:
+    def create_cq(self, capacity: Annotated[int, IntegerRange(1, 1 << 31)]) -> int:
         """Number of a new completion queue."""
 
     @verb()

@@ -25,9 +25,9 @@ from typing import Any
 from mrc_host import errors
 from mrc_host.agent import protocol
 from mrc_host.agent.agent_verbs import AgentVerbs
-from mrc_host.agent.arguments import decode_result, encode
 from mrc_host.agent.codec import from_json
 from mrc_host.agent.protocol import MessageKind
+from mrc_host.agent.verb_arguments import decode_result, encode
 from mrc_host.errors import InvalidArgumentError, MrcError, ResourceExhaustedError
 from mrc_host.values import AsyncEvent, Completion, PathEvent, PortEvent, ProbeEvent, QpEvent
 from mrc_host.verbs.declaration import Verb

@@ -14,7 +14,7 @@ from mrc_host.agent.session import ClientSession
 from mrc_host.errors import MrcError
 
 if TYPE_CHECKING:
-    from mrc_host.transport.control_plane import ControlPlane
+    from mrc_host.transport.control_plane import NicControlPlane
 
 Path = tuple[bytes, int]
 """Address of a peer, and an entropy value."""
@@ -23,7 +23,7 @@ Path = tuple[bytes, int]
 class Denials:
     """The denylist of a NIC, with the clients that lease parts of it."""
 
-    def __init__(self, control: ControlPlane, clock: Callable[[], int]) -> None:
+    def __init__(self, control: NicControlPlane, clock: Callable[[], int]) -> None:
         self._control = control
         self._clock = clock
         self._leased: dict[Path, set[ClientSession]] = {}

@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mrc_host.agent import arguments, descriptors
+from mrc_common.delays import PortDelays
+from mrc_host.agent import descriptors, verb_arguments
 from mrc_host.agent.agent_verbs import VERBS, AgentInfo, AgentVerbs, EventScope, NamedNic, QueuePairInfo
 from mrc_host.agent.codec import shown
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.session import ClientQueue, ClientQueuePair, ClientSession, MappedRegion
-from mrc_host.driver.delays import PortDelays
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError, StateError
 from mrc_host.path_probes import ProbePlan
@@ -79,7 +79,7 @@ def execute(server: AgentServices, session: ClientSession, request: Mapping[str,
     operations = Operations(server, session)
     if verb.caller is Caller.CONTROLLER:
         operations.check_controller(verb.name)
-    return getattr(operations, verb.name)(**arguments.decode(verb, given, fds, operations))
+    return getattr(operations, verb.name)(**verb_arguments.decode(verb, given, fds, operations))
 
 
 class Operations(DeviceVerbs, AgentVerbs):

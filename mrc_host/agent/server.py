@@ -22,13 +22,13 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from mrc_common import unix_sockets
+from mrc_common.delays import PortDelays
 from mrc_host.agent import descriptors, protocol
 from mrc_host.agent.codec import format_bytes, to_json
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.operations import execute
 from mrc_host.agent.session import ClientSession
 from mrc_host.agent.trace_file import TraceFile
-from mrc_host.driver.delays import PortDelays
 from mrc_host.driver.loop import READABLE, Loop
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.errors import MrcError

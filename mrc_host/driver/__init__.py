@@ -4,19 +4,16 @@
 monitor to a NIC device. Nothing here knows the protocol.
 """
 
-from mrc_host.driver.delays import Delays, PortDelays
 from mrc_host.driver.loop import Loop
 from mrc_host.driver.nic_driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, NicDriver, PortStatus
-from mrc_host.driver.packet import DriverError, PacketPort
+from mrc_host.driver.packet import NicDriverError, PacketPort
 
 __all__ = [
     "DEFAULT_BURST_NS",
     "DEFAULT_COALESCE_NS",
-    "Delays",
-    "DriverError",
     "Loop",
     "NicDriver",
+    "NicDriverError",
     "PacketPort",
-    "PortDelays",
     "PortStatus",
 ]

@@ -14,35 +14,12 @@ delay when one has moved against the other: the clock was set, or this process w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from mrc_common.delays import DelayHistogram
 
 _BUCKETS = 40
 _MIN_STEP_NS = 1_000_000  # that the clocks may seem to move against each other between two batches ...
 _STEP_SHARE = 1000  # ... and this part of the time between the batches
-
-
-@dataclass(frozen=True, slots=True)
-class Delays:
-    """Total in ns, and a histogram: frames delayed by 0 ns, then by 2^(i-1) ns or more but less than 2^i.
-
-    Zeros at the end are left out.
-    """
-
-    total_ns: int
-    histogram: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PortDelays:
-    """Delays at one port since the driver was created, of the frames measured.
-
-    `link_idle_ns`: how long the port was idle although there was more to send, beyond what it caught up on.
-    """
-
-    port: int
-    arrivals: Delays
-    departures: Delays
-    link_idle_ns: int = 0
 
 
 class DelayCounter:
@@ -61,10 +38,10 @@ class DelayCounter:
         self._histogram[min(ns.bit_length(), _BUCKETS - 1)] += frames
         self._total_ns += ns * frames
 
-    def read(self) -> Delays:
+    def read(self) -> DelayHistogram:
         """The delays counted so far."""
         used = max((i for i, count in enumerate(self._histogram, 1) if count), default=0)
-        return Delays(self._total_ns, tuple(self._histogram[:used]))
+        return DelayHistogram(self._total_ns, tuple(self._histogram[:used]))
 
 
 class StampClock:

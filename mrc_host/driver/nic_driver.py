@@ -33,14 +33,15 @@ from math import ceil
 from time import monotonic_ns, time_ns
 from typing import Protocol
 
+from mrc_common.delays import PortDelays
 from mrc_common.link_monitor import LinkMonitor, LinkState
 from mrc_host.config import NicConfig, PortConfig
-from mrc_host.driver.delays import DelayCounter, PortDelays, StampClock
+from mrc_host.driver.delays import DelayCounter, StampClock
 from mrc_host.driver.loop import READABLE, WRITABLE, Loop
 from mrc_host.driver.packet import (
     ETHERNET_HEADER,
     ETHERNET_OVERHEAD,
-    DriverError,
+    NicDriverError,
     PacketPort,
     is_link_error,
     is_lost_frame,
@@ -125,9 +126,9 @@ class _NicPort:
 class NicDriver:
     """Connects `nic` to the interfaces named in `config`, in `loop`.
 
-    :meth:`start` opens the ports and raises DriverError when an interface is missing or its MTU too small. All methods
-    belong to the loop's thread; use `loop.call` from elsewhere. `clock`, `real_clock`, `open_port` and `open_monitor`
-    are for tests.
+    :meth:`start` opens the ports; NicDriverError when an interface is missing or its MTU too small. All methods belong
+    to the loop's thread; use `loop.call` from elsewhere. `clock`, `real_clock`, `open_port` and `open_monitor` are for
+    tests.
     """
 
     def __init__(
@@ -172,7 +173,7 @@ class NicDriver:
             try:
                 self._monitor = monitor = self._open_monitor(self._on_link)
             except TimeoutError as error:
-                raise DriverError(str(error)) from None
+                raise NicDriverError(str(error)) from None
             links = monitor.links()
             for nic_port in self._ports:
                 self._check(nic_port, links.get(nic_port.config.interface))
@@ -376,12 +377,12 @@ class NicDriver:
     def _check(self, nic_port: _NicPort, link: LinkState | None) -> None:
         name, needed = nic_port.config.interface, self._config.mtu
         if link is None:
-            raise DriverError(
+            raise NicDriverError(
                 f"Interface {name!r} of port {nic_port.number} does not exist in this network namespace: "
                 "start the agent inside the host's namespace, after its links are made."
             )
         if link.mtu < needed:
-            raise DriverError(
+            raise NicDriverError(
                 f"Interface {name!r} has MTU {link.mtu}, the NIC needs {needed}: "
                 f"set it with `ip link set {name} mtu {needed}`, on both ends of the link."
             )
@@ -407,7 +408,7 @@ class NicDriver:
         max_frame = self._config.mtu + ETHERNET_HEADER
         try:
             packet = self._open_packet_port(nic_port.config.interface, nic_port.config.mac, max_frame)
-        except DriverError:  # vanished again meanwhile: netlink is about to say so
+        except NicDriverError:  # vanished again meanwhile: netlink is about to say so
             return
         nic_port.packet, nic_port.index = packet, link.index
         self._loop.add(packet.fileno(), READABLE, lambda mask: self._on_readable(nic_port, mask))

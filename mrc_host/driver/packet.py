@@ -43,7 +43,7 @@ _LINK_ERRORS = frozenset({errno.ENETDOWN, errno.ENXIO, errno.ENODEV, errno.ENETU
 _LOSS_ERRORS = frozenset({errno.ENOBUFS, errno.ENOMEM, errno.EMSGSIZE})
 
 
-class DriverError(MrcError):
+class NicDriverError(MrcError):
     """The driver cannot use an interface; the message says which and what to do."""
 
 
@@ -54,7 +54,7 @@ class PacketSockets:
         self._idle: dict[bytes, socket.socket] = {}
 
     def open(self, interface: str, mac: bytes, max_frame: int) -> PacketPort:
-        """The port at an interface; raises DriverError as :class:`PacketPort` does."""
+        """The port at an interface; raises NicDriverError as :class:`PacketPort` does."""
         return PacketPort(interface, mac, max_frame, idle=self._idle)
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ def _open_socket(interface: str, mac: bytes, receive_buffer: int) -> socket.sock
     try:
         sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, 0)
     except PermissionError:
-        raise DriverError("Opening a raw socket needs the CAP_NET_RAW capability: run as root.") from None
+        raise NicDriverError("Opening a raw socket needs the CAP_NET_RAW capability: run as root.") from None
     try:
         _attach_filter(sock, mac)  # before bind, so that no other frame is ever queued
         sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
@@ -170,7 +170,7 @@ def _bind(sock: socket.socket, interface: str) -> None:
         sock.bind((interface, ETH_P_ALL))
     except OSError as error:
         if error.errno in _LINK_ERRORS:
-            raise DriverError(
+            raise NicDriverError(
                 f"Interface {interface!r} does not exist in this network namespace: "
                 "start the agent inside the host's namespace, after its links are made."
             ) from None

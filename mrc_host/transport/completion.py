@@ -48,7 +48,7 @@ _FAILURE: Final = 2
 _RECEIVE: Final = 3
 
 
-class CompletionQueue:
+class NicCompletionQueue:
     """One completion queue; `ready` and `notified` are the sets in which it announces new entries.
 
     `failures` and `flushed_receives`: by QPN, how many of unsignaled requests, or of receives, were not polled yet.

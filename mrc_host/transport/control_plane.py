@@ -24,7 +24,7 @@ _MAX_NAME: Final = 64
 _MAX_TIMEOUT: Final = 60_000_000_000
 
 
-class ControlPlane:
+class NicControlPlane:
     """Commands of a controller. All times are integer nanoseconds of the NIC's clock."""
 
     def __init__(self, nic: NicContext, peers: Mapping[bytes, Peer], profile_used: Callable[[int | str], bool]) -> None:

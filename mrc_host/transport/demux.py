@@ -16,11 +16,11 @@ from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.path_prober import PathProber
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
-from mrc_host.transport.qp import QueuePair
+from mrc_host.transport.qp import NicQueuePair
 from mrc_host.transport.refusals import identity
 from mrc_host.wire import control, headers, icrc, opcodes
 from mrc_host.wire.control import EndpointRequest
-from mrc_host.wire.encap import KIND_BYTE, PREFIX_LENGTHS, Drop, Flow, Parser
+from mrc_host.wire.encap import KIND_BYTE, PREFIX_LENGTHS, Drop, Flow, FrameParser
 
 _MAX_FLOWS: Final = 16384
 _MRC_OPCODES: Final = frozenset(
@@ -43,7 +43,7 @@ class Demultiplexer:
     def __init__(
         self,
         nic: NicContext,
-        qps: dict[int, QueuePair],
+        qps: dict[int, NicQueuePair],
         peers: dict[bytes, Peer],
         prober: PathProber,
         pauses: Pauses | None,
@@ -54,7 +54,7 @@ class Demultiplexer:
         self._prober = prober
         self._pauses = pauses
         self._address = nic.config.address
-        self._parser = Parser(nic.config)
+        self._parser = FrameParser(nic.config)
         self._flows: list[dict[bytes, Flow]] = [{} for _ in nic.config.ports]
 
     def receive(self, port: int, frame: bytes | memoryview, now: int) -> Drop | None:
@@ -124,7 +124,7 @@ class Demultiplexer:
             return Drop.WRONG_TRANSPORT
         return qp.receive(opcode, view, flow, port, now)
 
-    def _refuse(self, qp: QueuePair | None, opcode: int, qpn: int, frame: memoryview, flow: Flow, now: int) -> None:
+    def _refuse(self, qp: NicQueuePair | None, opcode: int, qpn: int, frame: memoryview, flow: Flow, now: int) -> None:
         """Notify a peer that its data or probe is for a queue pair that does not exist or was reset."""
         peer = self._peers.get(flow.source)
         if peer is None or flow.trimmed or flow.srv6 != self._nic.srv6:

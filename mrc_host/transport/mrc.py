@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.completion import CompletionQueue
+from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.interfaces import MrcRequesterOwner, MrcResponderOwner
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.nscc import Nscc
 from mrc_host.transport.paths import BAD, STATES, PathListener, PathSet
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.profiles import resolve
-from mrc_host.transport.qp import QueuePair
+from mrc_host.transport.qp import NicQueuePair
 from mrc_host.transport.receiver_limit import UNLIMITED
 from mrc_host.transport.refusals import identity
 from mrc_host.transport.requester import Requester
@@ -56,7 +56,7 @@ _plain: Final = headers.data_plain.unpack_from
 _plain_imm: Final = headers.data_plain_imm.unpack_from
 
 
-class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner):
+class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner):
     """Queue pair of type MRC."""
 
     __slots__ = ("_answer_port", "_nak_pending", "_solicited", "requester", "responder")
@@ -66,8 +66,8 @@ class MrcQueuePair(QueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner
         nic: NicContext,
         qpn: int,
         pd: int,
-        send_cq: CompletionQueue,
-        recv_cq: CompletionQueue,
+        send_cq: NicCompletionQueue,
+        recv_cq: NicCompletionQueue,
         attributes: QpAttributes,
     ) -> None:
         super().__init__(nic, QpType.MRC, qpn, pd, send_cq, recv_cq, attributes)

@@ -18,7 +18,7 @@ from mrc_host.checksum import crc32
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.path_probes import MAX_PROBE_PATHS, ProbePlan, ProbeReport, ProbesArrived, ProbesSent
 from mrc_host.transport.nic_context import NicContext
-from mrc_host.transport.scheduler import Source
+from mrc_host.transport.scheduler import PacketSource
 from mrc_host.wire import control, icrc
 from mrc_host.wire.control import OP_PATH_PROBE, EndpointRequest
 from mrc_host.wire.headers import BTH_LENGTH, timestamp
@@ -30,7 +30,7 @@ _MASK: Final = icrc.mask_constant(_BODY)
 _ROUNDS: Final = 1 << 32
 
 
-class PathProber(Source):
+class PathProber(PacketSource):
     """Sends the probes of a plan, if there is one, and counts probes that arrive."""
 
     __slots__ = (

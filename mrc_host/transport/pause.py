@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.config import NicConfig, PausePriorities
-from mrc_host.transport.scheduler import Scheduler, Source
+from mrc_host.transport.scheduler import PacketSource, Scheduler
 from mrc_host.wire import pause
 
 _SECOND: Final = 1_000_000_000
 
 
-class Pauses(Source):
+class Pauses(PacketSource):
     """The pauses of one NIC; as a source, it only has timers.
 
     `received` counts PAUSE frames; `paused_ns` is the time for which ports could not send data, summed over ports, each

@@ -35,7 +35,7 @@ from mrc_host.transport.refusals import Refusals
 from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.reverse_paths import ReversePaths
 from mrc_host.transport.round_trip import RoundTrip
-from mrc_host.transport.scheduler import Source
+from mrc_host.transport.scheduler import PacketSource
 from mrc_host.transport.window import SharedWindows
 from mrc_host.values import PortEvent, QpAttributes
 from mrc_host.wire import control, icrc
@@ -74,7 +74,7 @@ class PlaneUser(PathUser):
         """The controller denied a path or allowed it again."""
 
 
-class Peer(Source, AnswerPaths, PathMonitor):
+class Peer(PacketSource, AnswerPaths, PathMonitor):
     """One destination NIC."""
 
     __slots__ = (

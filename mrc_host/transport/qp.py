@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from mrc_host.counters import Level, at_level
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError
-from mrc_host.transport.completion import CompletionQueue, WaitingReceiver
+from mrc_host.transport.completion import NicCompletionQueue, WaitingReceiver
 from mrc_host.transport.interfaces import Connection, RequesterOwner, ResponderOwner
 from mrc_host.transport.lives import UsedPsns
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer, PlaneUser
-from mrc_host.transport.scheduler import Source
+from mrc_host.transport.scheduler import PacketSource
 from mrc_host.transport.stats import QpStats
 from mrc_host.transport.work import SendQueue
 from mrc_host.values import (
@@ -74,7 +74,7 @@ def check_attributes(attributes: QpAttributes, mtu: int) -> None:
         raise InvalidArgumentError(f"path_mtu must be a multiple of 4, not {attributes.path_mtu}.")
 
 
-class QueuePair(Source, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwner):
+class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwner):
     """Base class of the transports' queue pairs."""
 
     __slots__ = (
@@ -105,8 +105,8 @@ class QueuePair(Source, PlaneUser, WaitingReceiver, RequesterOwner, ResponderOwn
         kind: QpType,
         qpn: int,
         pd: int,
-        send_cq: CompletionQueue,
-        recv_cq: CompletionQueue,
+        send_cq: NicCompletionQueue,
+        recv_cq: NicCompletionQueue,
         attributes: QpAttributes,
     ) -> None:
         super().__init__()

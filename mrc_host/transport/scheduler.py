@@ -32,7 +32,7 @@ _SLACK: Final = 64  # outdated timer entries that are always tolerated
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Source(ABC):
+class PacketSource(ABC):
     """Something that sends packets and has timers: a queue pair, or the endpoint operations of a peer."""
 
     __slots__ = ("control_entries", "control_mask", "data_entries", "data_mask", "timer_at")
@@ -66,7 +66,7 @@ class QueueEntry:
 
     __slots__ = ("allowance", "behind", "source")
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: PacketSource) -> None:
         self.source = source
         self.behind: QueueEntry | None = None
         self.allowance = 0  # bytes of data that it may still send in this turn
@@ -116,15 +116,15 @@ class Scheduler:
         self.empty_ports = 0  # ports that had nothing to send since the last input
         self.kick = False
         self.held_control = self.held_data = 0  # masks of ports that may not send: see pause.py
-        self._held: list[dict[Source, None]] = [{} for _ in range(ports)]  # by port: sources with held probes
+        self._held: list[dict[PacketSource, None]] = [{} for _ in range(ports)]  # by port: sources with held probes
         self._quantum = 1  # bytes
-        self._heap: list[tuple[int, int, Source]] = []
+        self._heap: list[tuple[int, int, PacketSource]] = []
         self._serial = 0
         self._armed = 0  # sources with a valid entry
 
     # ---- ready queues ----
 
-    def activate_control(self, source: Source, mask: int) -> None:
+    def activate_control(self, source: PacketSource, mask: int) -> None:
         """`source` has a control packet that may leave on any port in `mask`."""
         missing = mask & ~source.control_mask
         if missing:
@@ -134,7 +134,7 @@ class Scheduler:
             source.control_mask |= missing
             self._enter(self._control, entries, missing)
 
-    def activate_data(self, source: Source, mask: int) -> None:
+    def activate_data(self, source: PacketSource, mask: int) -> None:
         """`source` has data that may leave on any port in `mask`."""
         missing = mask & ~source.data_mask
         if missing:
@@ -165,7 +165,7 @@ class Scheduler:
                 self.activate_control(source, low)
             waiting.clear()
 
-    def holds(self, source: Source, port: int) -> bool:
+    def holds(self, source: PacketSource, port: int) -> bool:
         """Whether `port` may not send data, nor probes in the data class; if so, `source` is queued once it may."""
         if not self.held_data >> port & 1:
             return False
@@ -214,7 +214,7 @@ class Scheduler:
 
     # ---- timers ----
 
-    def arm(self, source: Source, when: int) -> None:
+    def arm(self, source: PacketSource, when: int) -> None:
         """Call `source.on_timer` at `when` or earlier."""
         at = source.timer_at
         if at == 0 or when < at:
@@ -228,7 +228,7 @@ class Scheduler:
                 heap[:] = [entry for entry in heap if entry[2].timer_at == entry[0]]
                 heapq.heapify(heap)
 
-    def disarm(self, source: Source) -> None:
+    def disarm(self, source: PacketSource) -> None:
         """Cancel the timer of `source`."""
         if source.timer_at:
             source.timer_at = 0

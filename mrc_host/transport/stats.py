@@ -22,7 +22,7 @@ _RTT_NAMES: Final = tuple(rtt_name(bucket) for bucket in range(RTT_BUCKETS))
 _STALLS: Final = ("tx_stalled_window_ns", "tx_stalled_peer_ns", "tx_stalled_paths_ns")
 
 
-class PortStats:
+class NicPortStats:
     """What a port counts: frames, their bytes, and how often its link went down and came up."""
 
     __slots__ = ("downed", "recovered", "rx_bytes", "rx_frames", "tx_bytes", "tx_frames")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError
-from mrc_host.transport.completion import CompletionQueue
+from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.gathering import GatheredBytes
 from mrc_host.transport.memory import NOTHING, MemoryTable
 from mrc_host.values import (
@@ -80,7 +80,7 @@ class SendQueue:
 
     __slots__ = ("_cq", "_depth", "_memory", "_pd", "_qpn", "bytes_completed", "outstanding", "waiting")
 
-    def __init__(self, qpn: int, pd: int, cq: CompletionQueue, memory: MemoryTable, depth: int) -> None:
+    def __init__(self, qpn: int, pd: int, cq: NicCompletionQueue, memory: MemoryTable, depth: int) -> None:
         self._qpn = qpn
         self._pd = pd
         self._cq = cq

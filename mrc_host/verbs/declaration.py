@@ -3,10 +3,10 @@
 :func:`verb` makes such a method callable. A call is passed, with its arguments by name, to the object's ``call``, which
 carries it out on a NIC device in this process (:mod:`mrc_host.verbs.device`) or sends it to an agent
 (:mod:`mrc_host.agent.connection`). The agent decodes and checks requests by the same declaration
-(:mod:`mrc_host.agent.arguments`). Callers see the signature, so types are checked as for any method.
+(:mod:`mrc_host.agent.verb_arguments`). Callers see the signature, so types are checked as for any method.
 
-An argument's type says what is accepted for it. ``Annotated`` adds what a type cannot express: a :class:`Range` or
-:class:`Length`, an object's number and whose it must be (:class:`Handle`), a descriptor sent beside the message
+An argument's type says what is accepted for it. ``Annotated`` adds what a type cannot express: an :class:`IntegerRange`
+or :class:`Length`, an object's number and whose it must be (:class:`Handle`), a descriptor sent beside the message
 (:class:`Descriptor`), or some of a value's fields (:class:`FieldsOf`).
 """
 
@@ -43,7 +43,7 @@ class ObjectKind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class IntegerRange:
     """An integer from `low` to `high`."""
 
     low: int
@@ -79,9 +79,9 @@ class FieldsOf:
     kind: type
 
 
-U32 = Annotated[int, Range(0, (1 << 32) - 1)]
-U64 = Annotated[int, Range(0, (1 << 64) - 1)]
-U62 = Annotated[int, Range(0, (1 << 62) - 1)]
+U32 = Annotated[int, IntegerRange(0, (1 << 32) - 1)]
+U64 = Annotated[int, IntegerRange(0, (1 << 64) - 1)]
+U62 = Annotated[int, IntegerRange(0, (1 << 62) - 1)]
 Address = Annotated[bytes, Length(16, 16)]  # of a NIC: IPv6
 OwnPd = Annotated[int, Handle(ObjectKind.PD)]
 OwnCq = Annotated[int, Handle(ObjectKind.CQ)]

@@ -34,12 +34,12 @@ from mrc_host.verbs.declaration import (
     AnyQp,
     Caller,
     FieldsOf,
+    IntegerRange,
     Length,
     OwnCq,
     OwnPd,
     OwnQp,
     OwnRegion,
-    Range,
     Verbs,
     verb,
 )
@@ -179,7 +179,7 @@ class NicVerbs(Verbs):
         """Forget a CC profile that no queue pair names."""
 
     @verb(caller=Caller.CONTROLLER, sends=True)
-    def probe(self, peer: Address, ev: U32, timeout: Annotated[int, Range(1, 1 << 62)]) -> int:
+    def probe(self, peer: Address, ev: U32, timeout: Annotated[int, IntegerRange(1, 1 << 62)]) -> int:
         """Send an endpoint probe with a timeout in ns; its result is a ProbeEvent with the number returned."""
 
     @verb(caller=Caller.CONTROLLER, sends=True)

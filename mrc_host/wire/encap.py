@@ -7,7 +7,7 @@ is in the UDP source port and in the low 16 bits of the (inner) flow label; in S
 consumed on the way, and the receiver must echo the value.
 
 Sending: ``Encapsulation`` builds the *prefix* of a frame and the seed of its ICRC. They depend only on path, class and
-length, so the caller caches them. Receiving: ``Parser.parse`` checks a prefix completely and describes it in a
+length, so the caller caches them. Receiving: ``FrameParser.parse`` checks a prefix completely and describes it in a
 ``Flow``; the NIC caches flows by the bytes of their prefix, so a prefix seen before costs one dictionary lookup.
 
 UDP checksums are zero, as in RoCEv2 over IPv6; the ICRC protects the inner packet.
@@ -46,7 +46,7 @@ PREFIX_LENGTHS: Final = tuple(
     {NEXT_IPV6: SRV6_PREFIX, NEXT_ROUTING: SRH_PREFIX, 0x00: IPV4_PREFIX, 0x40: IPV4_PREFIX}.get(byte, PLAIN_PREFIX)
     for byte in range(256)
 )
-"""Length of a prefix by that byte; only right for what ``Parser`` accepts, anything else is parsed each time."""
+"""Length of a prefix by that byte; only right for what ``FrameParser`` accepts, anything else is parsed each time."""
 
 _udp = struct.Struct("!HHHH")
 
@@ -202,7 +202,7 @@ class Encapsulation:
         return self._ethernet[port] + inner, icrc.header_seed(inner)
 
 
-class Parser:
+class FrameParser:
     """Checks and parses prefixes that arrive on one NIC's ports."""
 
     def __init__(self, config: NicConfig) -> None:
@@ -238,7 +238,7 @@ class Parser:
             return self._outer(port, frame, header)
         return self._inner(frame, at, IPV6_LENGTH, header, header, False)
 
-    def _outer(self, port: int, frame: bytes | memoryview, outer: ip.Header) -> Flow | Drop:
+    def _outer(self, port: int, frame: bytes | memoryview, outer: ip.IpHeader) -> Flow | Drop:
         """Parse a frame with an outer header: the current uSID must be ours."""
         if outer.destination[:6] != self._locators[port]:
             return Drop.ADDRESS
@@ -260,7 +260,7 @@ class Parser:
         return self._inner(frame, at, IPV6_LENGTH, outer, inner, True)
 
     def _inner(
-        self, frame: bytes | memoryview, at: int, size: int, outer: ip.Header, inner: ip.Header, srv6: bool
+        self, frame: bytes | memoryview, at: int, size: int, outer: ip.IpHeader, inner: ip.IpHeader, srv6: bool
     ) -> Flow | Drop:
         """Parse the IP header at `at`, `size` bytes long, and UDP after it; ECN mark and class are those of `outer`."""
         trimmed = outer.dscp in self._trimmed

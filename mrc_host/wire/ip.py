@@ -25,7 +25,7 @@ _DONT_FRAGMENT: Final = 0x4000
 _SEGMENT_ROUTING: Final = 4
 
 
-class Header(NamedTuple):
+class IpHeader(NamedTuple):
     """Fields of an IP header. `length` is that of what follows, in bytes; `label` the flow label's low 16 bits."""
 
     dscp: int
@@ -63,20 +63,20 @@ def routing_header(segment: bytes, segments_left: int) -> bytes:
     return _srh.pack(NEXT_IPV6, SRH_LENGTH // 8 - 1, _SEGMENT_ROUTING, segments_left, 0, 0, 0, segment)
 
 
-def parse_ipv6(frame: bytes | memoryview, at: int) -> Header | None:
+def parse_ipv6(frame: bytes | memoryview, at: int) -> IpHeader | None:
     """The IPv6 header at `at`, None if it is none; struct.error when too short."""
     first, length, following, _hops, source, destination = _ipv6.unpack_from(frame, at)
     if first >> 28 != 6:
         return None
-    return Header(first >> 22 & 63, first >> 20 & 3, first & 0xFFFF, length, following, source, destination)
+    return IpHeader(first >> 22 & 63, first >> 20 & 3, first & 0xFFFF, length, following, source, destination)
 
 
-def parse_ipv4(frame: bytes | memoryview, at: int) -> Header | None:
+def parse_ipv4(frame: bytes | memoryview, at: int) -> IpHeader | None:
     """The IPv4 header at `at`; None with options, a wrong checksum, or for a fragment; struct.error if too short."""
     first, tos, length, _id, flags, _ttl, following, _sum16, source, destination = _ipv4.unpack_from(frame, at)
     if first != 0x45 or flags & ~_DONT_FRAGMENT or _sum(frame[at : at + IPV4_LENGTH]) != 0xFFFF or length < IPV4_LENGTH:
         return None
-    return Header(
+    return IpHeader(
         tos >> 2, tos & 3, 0, length - IPV4_LENGTH, following, MAPPED + source, MAPPED + destination
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from mrc_lab.fabric.doctor import Check, Fix
+    from mrc_lab.fabric.doctor import CheckResult, Fix
 
 
 @click.command(epilog="Example: sudo mrc doctor --fix")
@@ -34,7 +34,7 @@ def doctor(fix: bool) -> int:
     return 3 if any(finding.fatal and not finding.ok for finding in findings) else 0
 
 
-def _apply_fixes(findings: list[Check]) -> bool:
+def _apply_fixes(findings: list[CheckResult]) -> bool:
     """Apply the fixes for failed checks; returns whether there were any."""
     from mrc_lab.fabric.doctor import Fix
 

@@ -25,7 +25,7 @@ from mrc_common.units import parse_time
 from mrc_lab.commands.fault_completion import OPTIONS, kind_of_word
 from mrc_lab.errors import ExperimentError
 from topologies.errors import FabricError
-from topologies.faults import KINDS, Backend, Fault, FaultKind, FaultState, renamed
+from topologies.faults import KINDS, BackendKind, Fault, FaultKind, FaultState, renamed
 from topologies.faults.parameters import What
 
 _EXAMPLES = (
@@ -120,7 +120,7 @@ def parse_duration(text: str) -> int:
 
 def kinds(columns: int = 100) -> str:
     """The syntax and meaning of every kind that the controller can inject, in lines of at most `columns` characters."""
-    known = [kind for kind in KINDS.values() if Backend.EMULATION in kind.backends]
+    known = [kind for kind in KINDS.values() if BackendKind.EMULATION in kind.backends]
     width = max(len(kind.usage) for kind in known) + 2
     lines = []
     for kind in known:
@@ -146,7 +146,7 @@ def parse(words: Sequence[str]) -> FaultRequest:
         known = sorted(name for one in KINDS.values() for name in (one.word, one.name))
         hint = did_you_mean(word, known, most=1, cutoff=0.6) or "'fault kinds' lists all"
         raise ExperimentError(f"{word!r} is no kind of fault; {hint}")
-    if Backend.EMULATION not in kind.backends:
+    if BackendKind.EMULATION not in kind.backends:
         raise ExperimentError(f"emulation cannot make the fault {kind.name}: only simulation has it")
     fault = _fault(kind, place, words[len(place) + 1 :])
     after = options.get("at", "+0s")

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from topologies.fabric import Fabric
-from topologies.faults import KINDS, Backend, FaultKind
+from topologies.faults import KINDS, BackendKind, FaultKind
 from topologies.faults.parameters import Parameter, What
 
 OPTIONS = {"at": ("+2s",), "for": ("500ms", "10s"), "owner": ()}
-_KINDS = tuple(kind for kind in KINDS.values() if Backend.EMULATION in kind.backends)
+_KINDS = tuple(kind for kind in KINDS.values() if BackendKind.EMULATION in kind.backends)
 
 
 def kind_of_word(word: str) -> FaultKind | None:

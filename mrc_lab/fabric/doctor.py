@@ -1,6 +1,6 @@
 """The checks of ``mrc doctor``: what this machine has, what is missing, and how to fix it.
 
-:func:`examine` yields a :class:`Check` for each requirement. What a fabric cannot do without comes from
+:func:`examine` yields a :class:`CheckResult` for each requirement. What a fabric cannot do without comes from
 ``topologies.emulation.requirements``, which tries it for real. A failed check that can be fixed names a :class:`Fix`,
 which the caller may apply.
 """
@@ -45,7 +45,7 @@ class Fix(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckResult:
     """The result of one check. `fatal`: without this no fabric can be brought up.
 
     `detail` is what was found, or what does not work without it. `if_not` is the state shown if not `ok`: absent, low,
@@ -60,7 +60,7 @@ class Check:
     if_not: str = "absent"
 
 
-def examine() -> Iterator[Check]:
+def examine() -> Iterator[CheckResult]:
     """Do all checks."""
     yield check_system()
     yield _python()
@@ -93,7 +93,7 @@ def apply(fix: Fix) -> str:
     return "; ".join(output) or " ".join(command)
 
 
-def check_system(os_release: Path = Path("/etc/os-release")) -> Check:
+def check_system(os_release: Path = Path("/etc/os-release")) -> CheckResult:
     """Whether this system is supported, by its os-release file."""
     fields = {}
     if os_release.is_file():
@@ -102,20 +102,22 @@ def check_system(os_release: Path = Path("/etc/os-release")) -> Check:
     least = {"debian": 12, "ubuntu": 22}.get(fields.get("ID", ""))
     version = fields.get("VERSION_ID", "").partition(".")[0]
     ok = least is not None and version.isdigit() and int(version) >= least
-    return Check("system", ok, name if ok else f"{name}; supported are Debian 12 and Ubuntu 22.04 or newer")
+    return CheckResult("system", ok, name if ok else f"{name}; supported are Debian 12 and Ubuntu 22.04 or newer")
 
 
-def _python() -> Check:
+def _python() -> CheckResult:
     version = ".".join(map(str, sys.version_info[:3]))
-    return Check("Python", sys.version_info >= (3, 10), f"{version}; 3.10 or newer is needed", fatal=True)
+    return CheckResult("Python", sys.version_info >= (3, 10), f"{version}; 3.10 or newer is needed", fatal=True)
 
 
-def _packages() -> Check:
+def _packages() -> CheckResult:
     versions = {name: _installed(name) for name in _PACKAGES}
     missing = [name for name, version in versions.items() if version is None]
     if missing:
-        return Check("Python packages", False, f"not installed: {', '.join(missing)}", True, _installation())
-    return Check("Python packages", True, ", ".join(f"{name} {version}" for name, version in versions.items()), True)
+        return CheckResult("Python packages", False, f"not installed: {', '.join(missing)}", True, _installation())
+    return CheckResult(
+        "Python packages", True, ", ".join(f"{name} {version}" for name, version in versions.items()), True
+    )
 
 
 def _installed(package: str) -> str | None:
@@ -125,7 +127,7 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def _needs() -> Iterator[Check]:
+def _needs() -> Iterator[CheckResult]:
     """What a fabric needs. If something is missing, what depends on it cannot be tried."""
     fixes = {"tools": _installation(), "Mininet": _installation(), "kernel": Fix.MODULES}
     found = {
@@ -138,16 +140,16 @@ def _needs() -> Iterator[Check]:
     root = os.geteuid() == 0
     for name, need in requirements.needs():
         if name in ("kernel", "mnexec") and not root:
-            yield Check(name, False, "cannot be tried without root", fatal=True)
+            yield CheckResult(name, False, "cannot be tried without root", fatal=True)
             continue
         try:
             need()
         except RequirementError as error:
-            yield Check(name, False, str(error), True, fixes.get(name))
+            yield CheckResult(name, False, str(error), True, fixes.get(name))
         except OSError as error:  # a command that an earlier check has reported missing
-            yield Check(name, False, str(error), True)
+            yield CheckResult(name, False, str(error), True)
         else:
-            yield Check(name, True, found.get(name) or _version_of_mininet(name), fatal=True)
+            yield CheckResult(name, True, found.get(name) or _version_of_mininet(name), fatal=True)
 
 
 def _version_of_mininet(name: str) -> str:
@@ -158,33 +160,33 @@ def _version_of_mininet(name: str) -> str:
     return str(VERSION)
 
 
-def _compiler() -> Check:
+def _compiler() -> CheckResult:
     found = next((path for name in ("cc", "gcc", "clang") if (path := which(name))), None)
     if found is None:
         cost = "the embedded switch cannot be compiled: apt-get install gcc libc6-dev"
-        return Check("C compiler", False, cost, True, _installation())
-    return Check("C compiler", True, _version(found), fatal=True)
+        return CheckResult("C compiler", False, cost, True, _installation())
+    return CheckResult("C compiler", True, _version(found), fatal=True)
 
 
-def _cache() -> Check:
+def _cache() -> CheckResult:
     folder = default_cache()
     # os.path, because Path.exists() raises if we may not enter a parent folder
     nearest = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     if not os.access(nearest, os.W_OK):
-        return Check("compiled switches", False, f"{folder} is not writable: set XDG_CACHE_HOME", fatal=True)
+        return CheckResult("compiled switches", False, f"{folder} is not writable: set XDG_CACHE_HOME", fatal=True)
     problem = exposed(folder)
     if problem:
-        return Check("compiled switches", False, problem, fatal=True)
-    return Check("compiled switches", True, f"cached in {folder}", fatal=True)
+        return CheckResult("compiled switches", False, problem, fatal=True)
+    return CheckResult("compiled switches", True, f"cached in {folder}", fatal=True)
 
 
-def _netem() -> Check:
+def _netem() -> CheckResult:
     cost = "emulation has no link delay; simulation has"
     if os.geteuid() != 0:
-        return Check("netem", False, f"cannot be tried without root; without it {cost}")
+        return CheckResult("netem", False, f"cannot be tried without root; without it {cost}")
     if not has_netem():
-        return Check("netem", False, cost, fix=Fix.MODULES if _has_module("sch_netem") else None)
-    return Check("netem", True, "links can have a delay")
+        return CheckResult("netem", False, cost, fix=Fix.MODULES if _has_module("sch_netem") else None)
+    return CheckResult("netem", True, "links can have a delay")
 
 
 def has_netem() -> bool:
@@ -207,15 +209,17 @@ def _has_module(name: str) -> bool:
     return which("modprobe") is not None and any(folder.rglob(f"{name}.ko*"))
 
 
-def _processors() -> Check:
+def _processors() -> CheckResult:
     count = len(os.sched_getaffinity(0))
-    return Check("processors", count >= 2, f"{count}; with fewer than 2, rates are low and times vary", if_not="low")
+    return CheckResult(
+        "processors", count >= 2, f"{count}; with fewer than 2, rates are low and times vary", if_not="low"
+    )
 
 
-def _memory() -> Check:
+def _memory() -> CheckResult:
     found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
     available = int(found[1]) << 10 if found else 0
-    return Check(
+    return CheckResult(
         "memory",
         available >= _MIN_MEMORY,
         f"{available / (1 << 30):.1f} GB free; less than 2 may not be enough for the demo",
@@ -223,10 +227,10 @@ def _memory() -> Check:
     )
 
 
-def _limits() -> Check:
+def _limits() -> CheckResult:
     low = ", ".join(limits.out_of_reach())
     cost = "; a fabric with many hosts may fail to come up, and bursts may be lost"
-    return Check(
+    return CheckResult(
         "limits",
         not low,
         f"too low, and cannot be raised here: {low}{cost}" if low else "high enough, or can be raised",
@@ -234,7 +238,7 @@ def _limits() -> Check:
     )
 
 
-def _tools() -> Iterator[Check]:
+def _tools() -> Iterator[CheckResult]:
     for command, cost in (
         ("simple_switch_grpc", "no BMv2, so no --switch bmv2: install p4lang-bmv2, see vagrant/provision.sh"),
         ("p4c-bm2-ss", "p4src/ cannot be changed (make p4): install p4lang-p4c, see vagrant/provision.sh"),
@@ -242,10 +246,10 @@ def _tools() -> Iterator[Check]:
         ("tcpdump", "no 'h1 tcpdump' (the prompt's 'capture' works without): apt-get install tcpdump"),
     ):
         found = which(command)
-        yield Check(command, found is not None, _version(found) if found else cost)
+        yield CheckResult(command, found is not None, _version(found) if found else cost)
 
 
-def check_leftovers() -> Check:
+def check_leftovers() -> CheckResult:
     """Whether crashed fabrics left anything behind; also lists the fabrics that are up."""
     by_state: dict[FabricState, list[str]] = {state: [] for state in FabricState}
     for name in run_directory.existing():
@@ -255,23 +259,25 @@ def check_leftovers() -> Check:
     orphans = cleanup.orphans() if os.geteuid() == 0 else ()
     if left or orphans:
         what = [f"of {', '.join(left)}"] * bool(left) + [f"{len(orphans)} interfaces"] * bool(orphans)
-        return Check("leftovers", False, f"{' and '.join(what)}: run 'sudo mrc clean'", fix=Fix.CLEAN, if_not="found")
+        return CheckResult(
+            "leftovers", False, f"{' and '.join(what)}: run 'sudo mrc clean'", fix=Fix.CLEAN, if_not="found"
+        )
     up = [f"up: {name}" for name in by_state[FabricState.UP]]
-    return Check(
+    return CheckResult(
         "leftovers", True, "; ".join(["none", *up, *(f"unknown: {name}" for name in by_state[FabricState.UNKNOWN])])
     )
 
 
-def check_fabrics() -> Iterator[Check]:
+def check_fabrics() -> Iterator[CheckResult]:
     """Crashed and stopped processes of the fabrics that are up."""
     for name in run_directory.existing():
         run = run_directory.RunDirectory(name)
         if run.owner() is None:
             continue
         for one in stopped(run):
-            yield Check("fabrics", False, f"{name}: {one}", if_not="found")
+            yield CheckResult("fabrics", False, f"{name}: {one}", if_not="found")
         for crash in process_watch.recorded(run):
-            yield Check("fabrics", False, f"{name}: {crash}; 'mrc down {name}' takes it down", if_not="found")
+            yield CheckResult("fabrics", False, f"{name}: {crash}; 'mrc down {name}' takes it down", if_not="found")
 
 
 def _installation() -> Fix | None:

@@ -118,9 +118,9 @@ def _paths(fabric: Fabric) -> Iterator[str]:
     if len(fabric.nics) > 1:
         first = fabric.nics[0]
         for peer in dict.fromkeys((fabric.nics[1], fabric.nics[-1])):
-            ways = fabric.ways(first, peer)
-            over = {Tier.T0: "inside a rack", Tier.T1: "over T1s", Tier.T2: "over T2s"}[ways[0].turn]
-            yield f"{first.name} > {peer.name}: {_count(len(ways), 'path')} {over}"
+            paths = fabric.paths(first, peer)
+            over = {Tier.T0: "inside a rack", Tier.T1: "over T1s", Tier.T2: "over T2s"}[paths[0].turn]
+            yield f"{first.name} > {peer.name}: {_count(len(paths), 'path')} {over}"
 
 
 def _runs(names: Iterable[str]) -> str:

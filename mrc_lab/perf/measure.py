@@ -87,7 +87,7 @@ class Report:
         return sum(bus) / len(bus) if bus else 0.0
 
 
-class Measurement:
+class RankMeasurement:
     """One rank's part; `on_row` gets each row as soon as it is known."""
 
     def __init__(
@@ -198,7 +198,7 @@ async def run_rank(
     """Join the other ranks with the NIC `device` and do this rank's part."""
     ranks = await Communicator.join(device, exchange, plan.streams, peers=CASES[plan.case].peers, name="perf")
     try:
-        return await Measurement(plan, ranks, exchange, clock, on_row).run()
+        return await RankMeasurement(plan, ranks, exchange, clock, on_row).run()
     finally:
         await ranks.leave()
 

@@ -18,7 +18,7 @@ from mrc_host.tools import mrc_ping as tool
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import find_fabric, the_one, this_host
 from mrc_lab.perf.hosts import host_named
-from topologies.addressing import way_ev
+from topologies.addressing import path_ev
 from topologies.emulation.run_directory import RunDirectory
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
@@ -31,7 +31,7 @@ NAME = "mrc_ping"
 def switches_by_path(fabric: Fabric, source: str, destination: str) -> dict[int, tuple[str, ...]]:
     """By entropy value, the switches of each path between two hosts, in order."""
     near, far = fabric.nic(source), fabric.nic(destination)
-    return {way_ev(way): nodes(fabric, near, far, way) for way in fabric.ways(near, far)}
+    return {path_ev(path): nodes(fabric, near, far, path) for path in fabric.paths(near, far)}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -16,7 +16,7 @@ from topologies import addressing
 from topologies.emulation.build import Emulation
 from topologies.emulation.link_capture import CaptureEnd, Job
 from topologies.emulation.processes import pdeathsig
-from topologies.fabric import Endpoint, Link
+from topologies.fabric import Link, LinkEnd
 
 _TIMEOUT_S = 10.0
 
@@ -101,7 +101,7 @@ class Captures:
             why = "is a folder" if file.is_dir() else "is in a folder that does not exist"
             raise ExperimentError(f"{file} {why}: give a file, as in 'capture {link.name} /tmp/link.pcapng'")
 
-    def _end(self, end: Endpoint) -> CaptureEnd:
+    def _end(self, end: LinkEnd) -> CaptureEnd:
         fabric = self._emulation.fabric
         pid = self._emulation.host(end.node).pid if end.node in fabric.nic_names else None
         return CaptureEnd(end.node, addressing.interface_name(fabric, end), pid)

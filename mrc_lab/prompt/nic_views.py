@@ -84,8 +84,8 @@ def entropy_values(host: str, ask: Ask) -> Table:
     return table
 
 
-def ways(fabric: Fabric, source: str, destination: str, ask: Ask) -> Table:
-    """A line each way from one host to another: over which T1s and T2, in which state, what was sent and lost there.
+def paths(fabric: Fabric, source: str, destination: str, ask: Ask) -> Table:
+    """A line each path from one host to another: over which T1s and T2, in which state, what was sent and lost there.
 
     Figures are sums over the queue pairs that lead from `source` to `destination`; the round trip is that of the one
     made last. Without one, only what the controller denies is known of the states.
@@ -97,7 +97,7 @@ def ways(fabric: Fabric, source: str, destination: str, ask: Ask) -> Table:
     denied = {path["ev"] for path in ask(source, "denied_paths") if path["peer"] == there}
     by_ev = _by_ev(source, destination, ask)
     table = columns("EV", "plane", "over", "state", "in use", "sent", "lost", "ECN marks", "trims", "RTT")
-    known = {addressing.way_ev(way): way for way in fabric.ways(nic, peer)}
+    known = {addressing.path_ev(path): path for path in fabric.paths(nic, peer)}
     for ev in (*dict.fromkeys((*known, *by_ev)),):
         plane = addressing.plane_of(ev)
         over = _over(nodes(fabric, nic, peer, known[ev])) if ev in known else "hashed"

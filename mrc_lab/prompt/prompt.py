@@ -178,7 +178,7 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
     def do_paths(self, line: str) -> None:
         """See helping."""
         source, destination = self._words("paths", line, 2, 2)
-        self._show(nic_views.ways(self._world.fabric, source, destination, self._ask), "there is no path")
+        self._show(nic_views.paths(self._world.fabric, source, destination, self._ask), "there is no path")
 
     def do_map(self, line: str) -> None:
         """See helping."""

@@ -18,7 +18,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.prompt.text_table import columns
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
-from topologies.fabric import Endpoint, Fabric, Switch
+from topologies.fabric import Fabric, LinkEnd, Switch
 
 _TIMEOUT_S = 10.0
 
@@ -91,7 +91,7 @@ def queues(fabric: Fabric, switch: Switch, state: pb.Switch | None, counted: Sig
     depths = ("waiting", "bytes", "peak", "peak bytes", "limit", "dropped") if state is not None else ()
     table = columns("port", "link", *(["queue"] if state is not None else []), *depths, "ECN marks", "trims")
     for port in switch.ports:
-        link = fabric.link_at(Endpoint(switch.name, port))
+        link = fabric.link_at(LinkEnd(switch.name, port))
         head = [str(port), link.name if link else "-"]
         tail = [str(counted.marked.get(port, 0)), str(counted.trimmed.get(port, 0))]
         if state is None:

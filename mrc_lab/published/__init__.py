@@ -69,7 +69,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class UncountedCheck:
     """Something published that cannot come out otherwise, or not in a run of ours: shown, and not counted."""
 
     figure: str
@@ -91,7 +91,7 @@ class PublishedList:
     """The whole list. `entries` has the numbers of each entry by its id, one or more."""
 
     entries: Mapping[str, tuple[Number, ...]]
-    checks: tuple[Check, ...]
+    checks: tuple[UncountedCheck, ...]
     left: tuple[Left, ...]
 
     @property
@@ -121,7 +121,7 @@ def read(text: str) -> PublishedList:
             if entry["id"] in entries:
                 raise ValueError(f"{entry['id']} is given twice")
             entries[entry["id"]] = tuple(_numbers(group, entry))
-    checks = tuple(Check(**check) for check in document["checks"])
+    checks = tuple(UncountedCheck(**check) for check in document["checks"])
     return PublishedList(entries, checks, tuple(Left(**one) for one in document["left"]))
 
 

@@ -13,7 +13,7 @@ _STEPS = 400  # of Simpson's rule; even
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ConfidenceInterval:
     """A mean over `count` values; `low` and `high` are None where there is only one."""
 
     mean: float
@@ -22,13 +22,13 @@ class Interval:
     count: int
 
 
-def mean_interval(values: Sequence[float]) -> Interval:
+def mean_interval(values: Sequence[float]) -> ConfidenceInterval:
     """The mean of some values, at least one, and the interval in which the true mean is with 95 %, were they normal."""
     mean = statistics.fmean(values)
     if len(values) < 2:
-        return Interval(mean, None, None, len(values))
+        return ConfidenceInterval(mean, None, None, len(values))
     half = t_quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
-    return Interval(mean, mean - half, mean + half, len(values))
+    return ConfidenceInterval(mean, mean - half, mean + half, len(values))
 
 
 @functools.cache

@@ -20,7 +20,7 @@ _RELATIONS = {"at_least": ">=", "at_most": "<=", "about": "about"}
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class FinishedRun:
     """A finished run."""
 
     experiment: Experiment
@@ -58,7 +58,7 @@ def run_and_report(
     switch: str = switch_kind.DEFAULT,
     name: str = "experiment",
     notify: Callable[[str], None] = lambda text: None,
-) -> Result:
+) -> FinishedRun:
     """Run, judge, write everything; returns what came of it. Raises ExperimentError and the worlds' errors."""
     folders.check_place(results)
     began = time.monotonic()
@@ -70,13 +70,13 @@ def run_and_report(
     run = circumstances(wall, packets)
     folder = folders.make_folder(results, experiment.name)
     folders.write_result(folder, experiment, recordings, summary, run)
-    result = Result(experiment, recordings, judged, summary, folder, wall)
+    result = FinishedRun(experiment, recordings, judged, summary, folder, wall)
     _write_report(result, run)
     folders.point_latest(folder)
     return result
 
 
-def _write_report(result: Result, run: Mapping[str, Any]) -> None:
+def _write_report(result: FinishedRun, run: Mapping[str, Any]) -> None:
     from mrc_lab.reports.report import write_report  # matplotlib takes a second to load
 
     write_report(result.folder, result.experiment, result.recordings, result.summary, run)

@@ -12,7 +12,7 @@ import numpy as np
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, LINK_COUNTERS, Recording
 from mrc_lab.reports import queues
 from mrc_lab.reports.write_file import naming
-from mrc_lab.workloads.schedules.schedule import Kind
+from mrc_lab.workloads.schedules.schedule import OperationKind
 
 _TASKS = (
     *("workload", "rank", "host", "operation", "label", "line", "peer", "tag", "size", "cpu", "nic"),
@@ -76,7 +76,7 @@ def _tasks(recording: Recording) -> Iterable[Sequence[object]]:
     """Every operation of schedules; a time is empty if it did not come to that. A calc's size is in ns."""
     for task in recording.tasks:
         one, times = task.operation, ("" if time is None else time for time in (task.began, task.ended))
-        peer, tag = ("", "") if one.kind is Kind.CALC else (one.peer, one.tag)
+        peer, tag = ("", "") if one.kind is OperationKind.CALC else (one.peer, one.tag)
         what = one.rank, task.host, one.kind.value, one.label, one.line or "", peer, tag, one.size, one.cpu, one.queue
         yield _tenant(recording, task.tenant), *what, *times
 

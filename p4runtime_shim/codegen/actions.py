@@ -5,7 +5,7 @@ from __future__ import annotations
 from p4runtime_shim.codegen.c_integers import U64, convert, modular_kind, storage
 from p4runtime_shim.codegen.c_writer import Writer
 from p4runtime_shim.codegen.expressions import ExpressionCompiler
-from p4runtime_shim.codegen.layout import Layout
+from p4runtime_shim.codegen.layout import ProgramLayout
 from p4runtime_shim.program.model.actions import (
     Action,
     Arg,
@@ -30,7 +30,7 @@ _ARITHMETIC = {
 _NOTHING = frozenset({"no_op"})
 
 
-def function(layout: Layout, position: int, w: Writer) -> None:
+def function(layout: ProgramLayout, position: int, w: Writer) -> None:
     """`static void <action>(s, p, h, a)`."""
     action = layout.program.actions[position]
     name = layout.actions[position]
@@ -60,7 +60,7 @@ def jump_targets(action: Action) -> set[int]:
     }
 
 
-def may_exit(layout: Layout, action: Action) -> bool:
+def may_exit(layout: ProgramLayout, action: Action) -> bool:
     """True if the action may end the pipeline."""
     ends = any(primitive.op in ("exit", "assert", "assume") for primitive in action.primitives)
     return ends or bool(layout.costs.loops(action))
@@ -69,7 +69,7 @@ def may_exit(layout: Layout, action: Action) -> bool:
 class Statement:
     """Writes one primitive."""
 
-    def __init__(self, layout: Layout, compiler: ExpressionCompiler, primitive: Primitive, w: Writer) -> None:
+    def __init__(self, layout: ProgramLayout, compiler: ExpressionCompiler, primitive: Primitive, w: Writer) -> None:
         self.layout = layout
         self.c = compiler
         self.primitive = primitive

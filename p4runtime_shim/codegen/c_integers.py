@@ -1,8 +1,8 @@
 """C integers: the types that store fields, the kinds that hold intermediate results, and conversions between them.
 
 BMv2 computes with unbounded integers. To do the same with machine integers, every expression has an interval of
-possible values; a `Kind` is the smallest C integer that holds the interval: u64, i64, u128, i128, or wN (N limbs, two's
-complement).
+possible values; a `CType` is the smallest C integer that holds the interval: u64, i64, u128, i128, or wN (N limbs,
+two's complement).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from p4runtime_shim.codegen.layout import Layout
+    from p4runtime_shim.codegen.layout import ProgramLayout
 
 # --- storage: which C type holds a field
 
@@ -71,7 +71,7 @@ def signed(bits: int) -> Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CType:
     """A C integer: `bits` is 64, 128 or a greater multiple of 64 (always two's complement then)."""
 
     bits: int
@@ -97,10 +97,10 @@ class Kind:
         return f"w{self.bits // 64}"
 
 
-U64, I64, U128, I128 = Kind(64, False), Kind(64, True), Kind(128, False), Kind(128, True)
+U64, I64, U128, I128 = CType(64, False), CType(64, True), CType(128, False), CType(128, True)
 
 
-def kind_of(interval: Interval, layout: Layout) -> Kind:
+def kind_of(interval: Interval, layout: ProgramLayout) -> CType:
     """The smallest kind that holds the interval."""
     if interval.low >= 0:
         if interval.high < 1 << 64:
@@ -115,21 +115,21 @@ def kind_of(interval: Interval, layout: Layout) -> Kind:
     return wide_kind(bits, layout)
 
 
-def modular_kind(bits: int, layout: Layout) -> Kind:
+def modular_kind(bits: int, layout: ProgramLayout) -> CType:
     """The kind for arithmetic modulo at least 2**bits."""
     if bits <= 64:
         return U64
     return U128 if bits <= 128 else wide_kind(bits, layout)
 
 
-def wide_kind(bits: int, layout: Layout) -> Kind:
+def wide_kind(bits: int, layout: ProgramLayout) -> CType:
     """A wN of at least that many bits."""
     count = max(3, (bits + 63) // 64)
     layout.wide.add(count)
-    return Kind(count * 64, True)
+    return CType(count * 64, True)
 
 
-def convert(code: str, source: Kind, target: Kind) -> str:
+def convert(code: str, source: CType, target: CType) -> str:
     """The value in another kind: exact if it fits, else modulo the target's size."""
     if source == target:
         return code
@@ -146,14 +146,14 @@ def convert(code: str, source: Kind, target: Kind) -> str:
     return f"(({target.name}){source.prefix}_to128({code}))"
 
 
-def extend(code: str, source: Kind, target: Kind) -> str:
+def extend(code: str, source: CType, target: CType) -> str:
     """Zero-extend a modular value without bits above its width to a kind at least as large."""
     if source.wide and target.wide and source != target:
         return f"extend_{source.prefix}_{target.prefix}({code})"
     return convert(code, source, target)
 
 
-def literal(value: int, kind: Kind) -> str:
+def literal(value: int, kind: CType) -> str:
     """A constant; `value` is taken modulo the kind's size."""
     if kind.wide:
         count = kind.bits // 64

@@ -13,7 +13,7 @@ from p4runtime_shim.codegen.c_integers import literal, modular_kind
 from p4runtime_shim.codegen.c_writer import Writer
 from p4runtime_shim.codegen.expressions import ExpressionCompiler
 from p4runtime_shim.codegen.headers import store_bits
-from p4runtime_shim.codegen.layout import Layout
+from p4runtime_shim.codegen.layout import ProgramLayout
 from p4runtime_shim.codegen.program_limits import input_bytes
 from p4runtime_shim.program.model.expressions import FieldRef, HeaderRef, ValidBit
 from p4runtime_shim.program.model.externs import Bits, CalcInput, Payload
@@ -24,7 +24,7 @@ _SLACK = 8  # zero bytes that may be written after the last bit
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class InputPiece:
     """Part of the input: width, C lvalue, and the validity bit it depends on ("1": always valid)."""
 
     width: int
@@ -32,27 +32,27 @@ class Piece:
     valid: str
 
 
-def pieces(layout: Layout, inputs: Sequence[CalcInput]) -> list[Piece]:
+def pieces(layout: ProgramLayout, inputs: Sequence[CalcInput]) -> list[InputPiece]:
     """The inputs, excluding the payload."""
     compiler = ExpressionCompiler(layout)
-    result: list[Piece] = []
+    result: list[InputPiece] = []
     for item in inputs:
         if isinstance(item, FieldRef):
             width = layout.program.field(item).width
-            result.append(Piece(width, compiler.place(item), compiler.valid(item.header)))
+            result.append(InputPiece(width, compiler.place(item), compiler.valid(item.header)))
         elif isinstance(item, ValidBit):
-            result.append(Piece(1, compiler.valid(item.header), compiler.valid(item.header)))
+            result.append(InputPiece(1, compiler.valid(item.header), compiler.valid(item.header)))
         elif isinstance(item, Bits):
             kind = modular_kind(item.width, layout)
-            result.append(Piece(item.width, literal(item.value, kind), "1"))
+            result.append(InputPiece(item.width, literal(item.value, kind), "1"))
         elif isinstance(item, HeaderRef):
             for position, field in enumerate(layout.program.type_of(item).fields):
                 place = compiler.place(FieldRef(item, position))
-                result.append(Piece(field.width, place, compiler.valid(item)))
+                result.append(InputPiece(field.width, place, compiler.valid(item)))
     return result
 
 
-def function(layout: Layout, name: str, algorithm: str, inputs: Sequence[CalcInput], w: Writer) -> None:
+def function(layout: ProgramLayout, name: str, algorithm: str, inputs: Sequence[CalcInput], w: Writer) -> None:
     """`static uint64_t <name>(s, p, h)`."""
     parts = pieces(layout, inputs)
     payload = any(isinstance(item, Payload) for item in inputs)
@@ -101,7 +101,7 @@ ALGORITHMS = {
 }
 
 
-def _fixed(parts: list[Piece], w: Writer) -> None:
+def _fixed(parts: list[InputPiece], w: Writer) -> None:
     offset = 0
     for part in parts:
         if offset % 8 == 0 and part.width % 8 == 0 and part.width <= 128:
@@ -113,7 +113,7 @@ def _fixed(parts: list[Piece], w: Writer) -> None:
     w(f"n = {offset};")
 
 
-def _floating(parts: list[Piece], w: Writer) -> None:
+def _floating(parts: list[InputPiece], w: Writer) -> None:
     for part in parts:
         store = f"{store_bits('b', 'n', part.width, part.place)} n += {part.width};"
         w(store if part.valid == "1" else f"if ({part.valid}) {{ {store} }}")

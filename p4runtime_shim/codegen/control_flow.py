@@ -13,7 +13,7 @@ from p4runtime_shim.codegen.c_integers import limbs, literal, modular_kind
 from p4runtime_shim.codegen.c_writer import Writer
 from p4runtime_shim.codegen.calculations import function as calculation
 from p4runtime_shim.codegen.expressions import ExpressionCompiler
-from p4runtime_shim.codegen.layout import Layout
+from p4runtime_shim.codegen.layout import ProgramLayout
 from p4runtime_shim.program.model.control_flow import ControlFlow, NodeRef, Table
 from p4runtime_shim.program.model.expressions import ValidBit
 
@@ -46,7 +46,7 @@ class TableShape:
         return TableShape(kind, prioritized, tuple(offsets), word)
 
 
-def table_descriptions(layout: Layout, w: Writer) -> None:
+def table_descriptions(layout: ProgramLayout, w: Writer) -> None:
     """The `sw_table_desc` array."""
     program = layout.program
     for position, table in enumerate(program.tables):
@@ -68,21 +68,21 @@ def table_descriptions(layout: Layout, w: Writer) -> None:
         w("{0}")
 
 
-def parameters(layout: Layout, w: Writer) -> None:
+def parameters(layout: ProgramLayout, w: Writer) -> None:
     """Names and widths of the action parameters, for the trace."""
     for position, action in enumerate(layout.program.actions):
         items = ", ".join(f"{{{layout.text(param.name)}, {param.width}}}" for param in action.params)
         w(f"static const struct sw_param params_{position}[] = {{{items or '{0}'}}};")
 
 
-def selectors(layout: Layout, w: Writer) -> None:
+def selectors(layout: ProgramLayout, w: Writer) -> None:
     """A hash function for each action selector."""
     for position, profile in enumerate(layout.program.profiles):
         if profile.algorithm is not None:
             calculation(layout, f"select_{position}", profile.algorithm, profile.inputs, w)
 
 
-def pipeline(layout: Layout, part: ControlFlow, w: Writer) -> None:
+def pipeline(layout: ProgramLayout, part: ControlFlow, w: Writer) -> None:
     """`static void run_<name>(s, p)`: the reachable nodes, in the order of their first reference."""
     with w.block(f"static void run_{part.name}(struct sw *s, struct sw_packet *p)"):
         w("struct phv *h = p->phv;\n(void)s;\n(void)h;")
@@ -103,7 +103,7 @@ def _label(ref: NodeRef | None) -> str:
 class NodeWriter:
     """Writes one node of a pipeline."""
 
-    def __init__(self, layout: Layout, w: Writer) -> None:
+    def __init__(self, layout: ProgramLayout, w: Writer) -> None:
         self.layout = layout
         self.program = layout.program
         self.w = w

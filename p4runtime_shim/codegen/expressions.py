@@ -13,8 +13,8 @@ from p4runtime_shim.codegen.c_integers import (
     I64,
     U64,
     U128,
+    CType,
     Interval,
-    Kind,
     convert,
     extend,
     kind_of,
@@ -26,8 +26,8 @@ from p4runtime_shim.codegen.c_integers import (
     unsigned,
 )
 from p4runtime_shim.codegen.intervals import Intervals, cast_width
-from p4runtime_shim.codegen.layout import Layout
-from p4runtime_shim.program.model.actions import Source
+from p4runtime_shim.codegen.layout import ProgramLayout
+from p4runtime_shim.program.model.actions import SourceInfo
 from p4runtime_shim.program.model.expressions import (
     Binary,
     BoolConst,
@@ -54,7 +54,7 @@ _ORDER = {"<": "lt", ">": "gt", "<=": "le", ">=": "ge"}
 class ExpressionCompiler:
     """Compiles the expressions of one action (with its parameters), or of a control or parser (without)."""
 
-    def __init__(self, layout: Layout, action: int | None = None, source: Source | None = None) -> None:
+    def __init__(self, layout: ProgramLayout, action: int | None = None, source: SourceInfo | None = None) -> None:
         self.layout = layout
         self.program = layout.program
         self.intervals = Intervals(self.program, action, source)
@@ -62,7 +62,7 @@ class ExpressionCompiler:
 
     # --- exact values ---
 
-    def exact(self, expr: Expr) -> tuple[str, Kind]:
+    def exact(self, expr: Expr) -> tuple[str, CType]:
         """The value and its kind."""
         interval = self.intervals.of(expr)
         if interval.constant:
@@ -88,7 +88,7 @@ class ExpressionCompiler:
         assert isinstance(expr, Binary)
         return self._exact_binary(expr, interval)
 
-    def exact_as(self, expr: Expr, kind: Kind) -> str:
+    def exact_as(self, expr: Expr, kind: CType) -> str:
         """The value in a kind that can hold it."""
         interval = self.intervals.of(expr)
         if interval.constant:
@@ -96,7 +96,7 @@ class ExpressionCompiler:
         code, own = self.exact(expr)
         return convert(code, own, kind)
 
-    def _load(self, ref: FieldRef) -> tuple[str, Kind]:
+    def _load(self, ref: FieldRef) -> tuple[str, CType]:
         field = self.program.field(ref)
         place = self.layout.field(ref, self._index(ref.header))
         kind = modular_kind(field.width, self.layout)
@@ -105,11 +105,11 @@ class ExpressionCompiler:
                 return f"{kind.prefix}_sext({place}, {field.width})", kind
             return self._grown(place, field.width)
         if field.signed:
-            own = I64 if field.width <= 64 else Kind(128, True)
+            own = I64 if field.width <= 64 else CType(128, True)
             return f"sext{own.bits}({place}, {field.width})", own
         return f"({kind.name}){place}", kind
 
-    def _grown(self, place: str, width: int) -> tuple[str, Kind]:
+    def _grown(self, place: str, width: int) -> tuple[str, CType]:
         """Add a limb to an unsigned wide value that fills its limbs, since two's complement needs one more bit."""
         kind = kind_of(unsigned(width), self.layout)
         own = modular_kind(width, self.layout)
@@ -118,7 +118,7 @@ class ExpressionCompiler:
         count = own.bits // 64
         return f"{kind.prefix}_limbs({place}.w, {count}, 0)", kind
 
-    def _local(self, expr: Local) -> tuple[str, Kind]:
+    def _local(self, expr: Local) -> tuple[str, CType]:
         assert self._action is not None
         width = self.intervals.param(expr).width
         word = self.layout.param_words(self._action)[expr.index]
@@ -136,7 +136,7 @@ class ExpressionCompiler:
         cell = f"((({storage(register.width)} *)(void *)s->registers[{expr.register}].cells)[{index}])"
         return f"{index} < {register.size}", cell
 
-    def _register(self, expr: RegisterCell) -> tuple[str, Kind]:
+    def _register(self, expr: RegisterCell) -> tuple[str, CType]:
         width = self.program.registers[expr.register].width
         condition, cell = self.register_place(expr)
         kind = modular_kind(width, self.layout)
@@ -145,7 +145,7 @@ class ExpressionCompiler:
             return f"({condition} ? {grown} : {literal(0, own)})", own
         return f"({condition} ? ({kind.name}){cell} : 0)", kind
 
-    def _exact_unary(self, expr: Unary) -> tuple[str, Kind]:
+    def _exact_unary(self, expr: Unary) -> tuple[str, CType]:
         if expr.op == "b2d":
             return f"(uint64_t)({self.boolean(expr.operand)})", U64
         kind = kind_of(self.intervals.of(expr).union(self.intervals.of(expr.operand)), self.layout)
@@ -155,7 +155,7 @@ class ExpressionCompiler:
             return (f"{kind.prefix}_not({inner})" if expr.op == "~" else f"{kind.prefix}_sub({zero}, {inner})"), kind
         return f"({expr.op}{inner})", kind
 
-    def _exact_binary(self, expr: Binary, interval: Interval) -> tuple[str, Kind]:
+    def _exact_binary(self, expr: Binary, interval: Interval) -> tuple[str, CType]:
         op = expr.op
         a, b = self.intervals.of(expr.left), self.intervals.of(expr.right)
         if op == "&" and (a.low >= 0 or b.low >= 0):
@@ -181,7 +181,7 @@ class ExpressionCompiler:
             return f"{kind.prefix}_{_C_OPS[op]}({left}, {right})", kind
         return f"({left} {op} {right})", kind
 
-    def _unsigned_exact(self, code: str, bits: int) -> tuple[str, Kind]:
+    def _unsigned_exact(self, code: str, bits: int) -> tuple[str, CType]:
         """A masked modular value as an exact one."""
         kind = modular_kind(bits, self.layout)
         if not kind.wide:
@@ -189,7 +189,7 @@ class ExpressionCompiler:
         own = kind_of(unsigned(bits), self.layout)
         return convert(code, kind, own) if bits < kind.bits else self._grown(code, bits)[0], own
 
-    def _sign_extended(self, expr: Binary) -> tuple[str, Kind]:
+    def _sign_extended(self, expr: Binary) -> tuple[str, CType]:
         width = cast_width(expr)
         inner = self.intervals.of(expr.left)
         if inner.low >= signed(width).low and inner.high <= signed(width).high:
@@ -198,9 +198,9 @@ class ExpressionCompiler:
         kind = modular_kind(width, self.layout)
         if kind.wide:
             return f"{kind.prefix}_sext({code}, {width})", kind
-        return f"sext{kind.bits}({code}, {width})", Kind(kind.bits, True)
+        return f"sext{kind.bits}({code}, {width})", CType(kind.bits, True)
 
-    def _saturated(self, expr: Binary, interval: Interval) -> tuple[str, Kind]:
+    def _saturated(self, expr: Binary, interval: Interval) -> tuple[str, CType]:
         inner = self.intervals.of(expr.left)
         kind = kind_of(interval.union(inner), self.layout)
         code = self.exact_as(expr.left, kind)
@@ -214,7 +214,7 @@ class ExpressionCompiler:
             result = f"{more} ? {high} : {result}"
         return f"__extension__ {value}{result}; }})", kind
 
-    def _exact_shift(self, expr: Binary, interval: Interval) -> tuple[str, Kind]:
+    def _exact_shift(self, expr: Binary, interval: Interval) -> tuple[str, CType]:
         a, amount = self.intervals.of(expr.left), self.intervals.of(expr.right)
         kind = kind_of(interval.union(a), self.layout)
         left = self.exact_as(expr.left, kind)
@@ -222,7 +222,7 @@ class ExpressionCompiler:
         if expr.op == "<<":
             if kind.wide:
                 return f"{kind.prefix}_shl({left}, {count})", kind
-            flat = Kind(kind.bits, False)
+            flat = CType(kind.bits, False)
             return convert(f"shl{kind.bits}({convert(left, kind, flat)}, {count})", flat, kind), kind
         if kind.wide:
             return f"{kind.prefix}_sar({left}, {count})", kind
@@ -283,7 +283,7 @@ class ExpressionCompiler:
             return f"{kind.prefix}_and({code}, {literal(mask, kind)})"
         return f"({code} & {literal(mask, kind)})"
 
-    def _shift_modular(self, expr: Binary, bits: int, kind: Kind) -> str:
+    def _shift_modular(self, expr: Binary, bits: int, kind: CType) -> str:
         amount = self.intervals.of(expr.right)
         if amount.constant:
             if amount.low >= bits:
@@ -405,7 +405,7 @@ class ExpressionCompiler:
         return f"!({code})" if expr.negated else f"({code})"
 
 
-def _compare(left: str, right: str, op: str, kind: Kind) -> str:
+def _compare(left: str, right: str, op: str, kind: CType) -> str:
     if not kind.wide:
         return f"({left} {op} {right})"
     prefix = kind.prefix

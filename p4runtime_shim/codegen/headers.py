@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from p4runtime_shim.codegen.c_integers import U64, U128, limbs, literal, storage
 from p4runtime_shim.codegen.c_writer import Writer
-from p4runtime_shim.codegen.layout import Layout
+from p4runtime_shim.codegen.layout import ProgramLayout
 from p4runtime_shim.program.model.headers import Field, HeaderType
 
 
-def structs(layout: Layout, w: Writer) -> None:
+def structs(layout: ProgramLayout, w: Writer) -> None:
     """The struct of each header type, and `struct phv` with all headers and metadata of a packet."""
     program = layout.program
     for position, kind in enumerate(program.types):
@@ -66,7 +66,7 @@ def _span(kind: HeaderType, run: list[int]) -> int:
     return sum(kind.fields[position].width for position in run)
 
 
-def extract(layout: Layout, position: int, w: Writer) -> None:
+def extract(layout: ProgramLayout, position: int, w: Writer) -> None:
     """`extract_<type>(t, d)`: read the fields from the bytes at d, and set valid."""
     kind, name = layout.program.types[position], layout.types[position]
     with w.block(f"SW_INLINE void extract_{name}(struct {name} *t, const uint8_t *d)"):
@@ -81,7 +81,7 @@ def extract(layout: Layout, position: int, w: Writer) -> None:
         w("t->valid = 1;")
 
 
-def _extract_group(layout: Layout, position: int, run: list[int], start: int, bits: int, w: Writer) -> None:
+def _extract_group(layout: ProgramLayout, position: int, run: list[int], start: int, bits: int, w: Writer) -> None:
     kind = layout.program.types[position]
     load = f"ldn(d + {start}, {bits // 8})" if bits <= 64 else f"ldn128(d + {start}, {bits // 8})"
     if len(run) == 1:
@@ -99,7 +99,7 @@ def _extract_group(layout: Layout, position: int, run: list[int], start: int, bi
             w(f"t->{name} = ({storage(field.width)})({value} & {literal((1 << field.width) - 1, own)});")
 
 
-def _extract_bits(layout: Layout, position: int, field: Field, name: str, w: Writer) -> None:
+def _extract_bits(layout: ProgramLayout, position: int, field: Field, name: str, w: Writer) -> None:
     if field.width > 128:
         w(f"bits_load(t->{name}.w, {limbs(field.width)}, d, {field.offset}, {field.width});")
     else:
@@ -109,7 +109,7 @@ def _extract_bits(layout: Layout, position: int, field: Field, name: str, w: Wri
             w(f"t->{name} = ({storage(field.width)})U128(v[1], v[0]);")
 
 
-def emit(layout: Layout, position: int, w: Writer) -> None:
+def emit(layout: ProgramLayout, position: int, w: Writer) -> None:
     """`emit_<type>(t, d)`: write the fields to the bytes at d."""
     kind, name = layout.program.types[position], layout.types[position]
     with w.block(f"SW_INLINE void emit_{name}(const struct {name} *t, uint8_t *d)"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from p4runtime_shim.codegen.c_integers import Interval, signed, unsigned
 from p4runtime_shim.errors import Unsupported
-from p4runtime_shim.program.model.actions import Param, Source
+from p4runtime_shim.program.model.actions import Param, SourceInfo
 from p4runtime_shim.program.model.expressions import (
     Binary,
     Choice,
@@ -25,10 +25,10 @@ MAX_BITS = 4096  # of an intermediate result
 class Intervals:
     """Intervals of the expressions of one action (with its parameters), or of a control or parser (without)."""
 
-    def __init__(self, program: Program, action: int | None = None, source: Source | None = None) -> None:
+    def __init__(self, program: Program, action: int | None = None, source: SourceInfo | None = None) -> None:
         self._program = program
         self._action = action
-        self._source = source or Source()
+        self._source = source or SourceInfo()
         self._intervals: dict[int, Interval] = {}
         self._keep: list[Expr] = []  # expressions whose id is a key above
 

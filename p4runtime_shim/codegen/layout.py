@@ -1,7 +1,7 @@
 """The C representation of a program's values: names and struct layout.
 
 Every identifier is a kind and a position (`h_3.f_1`). Every text of the program that the log or the trace prints is in
-`Layout.texts`, which the engine gets as data when the program is loaded (sw_load), so a program's author cannot
+`ProgramLayout.texts`, which the engine gets as data when the program is loaded (sw_load), so a program's author cannot
 influence the text that the C compiler reads.
 
 Fields are the smallest native unsigned integer that holds them (unsigned __int128 up to 128 bits), or a wN_t of 64-bit
@@ -25,7 +25,7 @@ def printable(text: str) -> str:
     return escaped[:MAX_TEXT]
 
 
-class Layout:
+class ProgramLayout:
     """C names of a program's headers, fields, stacks, actions, tables; and its texts."""
 
     def __init__(self, program: Program) -> None:

@@ -7,11 +7,11 @@ hang the switch: above the limit, or above the engine's budget per call, the pac
 from __future__ import annotations
 
 from p4runtime_shim.codegen.actions import Statement
-from p4runtime_shim.codegen.c_integers import Kind, convert, literal, modular_kind
+from p4runtime_shim.codegen.c_integers import CType, convert, literal, modular_kind
 from p4runtime_shim.codegen.c_writer import Writer
 from p4runtime_shim.codegen.expressions import ExpressionCompiler
-from p4runtime_shim.codegen.layout import Layout
-from p4runtime_shim.program.model.actions import Primitive, Source
+from p4runtime_shim.codegen.layout import ProgramLayout
+from p4runtime_shim.program.model.actions import Primitive, SourceInfo
 from p4runtime_shim.program.model.expressions import Const, ValidBit
 from p4runtime_shim.program.model.parser import (
     Advance,
@@ -25,7 +25,7 @@ from p4runtime_shim.program.model.parser import (
 )
 
 VISIT_LIMIT = 10000
-_NO_PRIMITIVE = Primitive("assign", (), Source())
+_NO_PRIMITIVE = Primitive("assign", (), SourceInfo())
 _BUILT_IN = {
     "PacketTooShort": 1,
     "NoMatch": 2,
@@ -36,7 +36,7 @@ _BUILT_IN = {
 }
 
 
-def function(layout: Layout, w: Writer) -> None:
+def function(layout: ProgramLayout, w: Writer) -> None:
     """`static void parse(s, p)`: extract the headers; set parser_error and checksum_error."""
     program = layout.program
     with w.block("static const char *error_name(const struct sw *s, uint32_t error)"):
@@ -83,7 +83,7 @@ def _reachable(states: tuple[ParserState, ...], start: int) -> list[int]:
 class StateWriter:
     """Writes one parser state."""
 
-    def __init__(self, layout: Layout, position: int, w: Writer) -> None:
+    def __init__(self, layout: ProgramLayout, position: int, w: Writer) -> None:
         self.layout = layout
         self.program = layout.program
         self.position = position
@@ -151,7 +151,7 @@ class StateWriter:
             self.fail_if("len - at < bits / 8", "PacketTooShort")
             self.w("at += (uint32_t)(bits / 8);")
 
-    def lookahead(self, item: Lookahead) -> tuple[str, Kind]:
+    def lookahead(self, item: Lookahead) -> tuple[str, CType]:
         """Bits not extracted yet; the length must have been checked."""
         start, bit, width = item.offset // 8, item.offset % 8, item.width
         size = (bit + width + 7) // 8
@@ -226,7 +226,7 @@ class StateWriter:
             return item.width
         return 1 if isinstance(item, ValidBit) else self.program.field(item).width  # type: ignore[arg-type]
 
-    def key(self, item: object) -> tuple[str, Kind]:
+    def key(self, item: object) -> tuple[str, CType]:
         """A key component as its bits."""
         if isinstance(item, Lookahead):
             return self.lookahead(item)
@@ -236,7 +236,7 @@ class StateWriter:
         return self.c.place(item), kind  # type: ignore[arg-type]
 
 
-def _test(name: str, value: int, mask: int, kind: Kind, width: int) -> str:
+def _test(name: str, value: int, mask: int, kind: CType, width: int) -> str:
     if mask == 0:
         return ""
     full = mask == (1 << width) - 1

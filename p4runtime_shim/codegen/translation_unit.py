@@ -8,7 +8,7 @@ from p4runtime_shim.codegen import actions, calculations, control_flow, headers,
 from p4runtime_shim.codegen.c_integers import U64, convert, limbs, modular_kind, storage, storage_bytes
 from p4runtime_shim.codegen.c_writer import Writer
 from p4runtime_shim.codegen.expressions import ExpressionCompiler
-from p4runtime_shim.codegen.layout import Layout
+from p4runtime_shim.codegen.layout import ProgramLayout
 from p4runtime_shim.program.model.expressions import FieldRef, ValidBit
 from p4runtime_shim.program.model.externs import Checksum
 from p4runtime_shim.program.model.program import Program
@@ -25,7 +25,7 @@ class Generated:
 def generate(program: Program) -> Generated:
     """The C source of a program; raises Unsupported if an expression is unbounded, or the program too large."""
     program_limits.check(program)
-    layout = Layout(program)
+    layout = ProgramLayout(program)
     program_limits.check_steps(layout.costs.pass_steps)
     body = Writer()
     headers.structs(layout, body)
@@ -65,7 +65,7 @@ def generate(program: Program) -> Generated:
     return Generated(top.text() + body.text(), tuple(layout.texts))
 
 
-def _checksums(layout: Layout, w: Writer) -> None:
+def _checksums(layout: ProgramLayout, w: Writer) -> None:
     """verify_checksums and update_checksums."""
     program = layout.program
     signature = "(struct sw *s, struct sw_packet *p, struct phv *h)"
@@ -89,11 +89,11 @@ def _checksums(layout: Layout, w: Writer) -> None:
                 w(f"    {place} = ({storage(width)})(calc_{item.calculation}(s, p, h){mask});")
 
 
-def _condition(layout: Layout, item: Checksum) -> str:
+def _condition(layout: ProgramLayout, item: Checksum) -> str:
     return "1" if item.condition is None else ExpressionCompiler(layout).boolean(item.condition)
 
 
-def _metadata(layout: Layout, w: Writer) -> None:
+def _metadata(layout: ProgramLayout, w: Writer) -> None:
     """Functions for the engine's access to standard metadata."""
     program = layout.program
 
@@ -162,7 +162,7 @@ def _metadata(layout: Layout, w: Writer) -> None:
             w("default:\n    break;")
 
 
-def _digest_field(layout: Layout, ref: FieldRef | ValidBit, word: int, w: Writer) -> int:
+def _digest_field(layout: ProgramLayout, ref: FieldRef | ValidBit, word: int, w: Writer) -> int:
     if isinstance(ref, ValidBit):
         w(f"    v[{word}] = {ExpressionCompiler(layout).valid(ref.header)};")
         return word + 1
@@ -177,7 +177,7 @@ def _digest_field(layout: Layout, ref: FieldRef | ValidBit, word: int, w: Writer
     return word + limbs(width)
 
 
-def _verbs(layout: Layout, w: Writer) -> None:
+def _verbs(layout: ProgramLayout, w: Writer) -> None:
     """Ingress and egress: set the metadata of the stage, run the pipeline, read egress_spec."""
     program = layout.program
 
@@ -218,11 +218,11 @@ def _verbs(layout: Layout, w: Writer) -> None:
         verdict()
 
 
-def _u32(code: str, width: int, layout: Layout) -> str:
+def _u32(code: str, width: int, layout: ProgramLayout) -> str:
     return f"(uint32_t){convert(code, modular_kind(width, layout), U64)}"
 
 
-def _deparser(layout: Layout, w: Writer) -> None:
+def _deparser(layout: ProgramLayout, w: Writer) -> None:
     """headers_size and emit."""
     program = layout.program
     with w.block("static uint32_t headers_size(struct sw *s, struct sw_packet *p)"):
@@ -240,11 +240,11 @@ def _deparser(layout: Layout, w: Writer) -> None:
                 w(f"emit_{layout.types[kind]}(&h->{layout.headers[header]}, d);\nd += {size};")
 
 
-def _valid(layout: Layout, header: int) -> str:
+def _valid(layout: ProgramLayout, header: int) -> str:
     return "1" if layout.program.headers[header].metadata else f"h->{layout.headers[header]}.valid"
 
 
-def _descriptions(layout: Layout, w: Writer) -> None:
+def _descriptions(layout: ProgramLayout, w: Writer) -> None:
     """The static tables and the exported struct."""
     program = layout.program
     control_flow.table_descriptions(layout, w)

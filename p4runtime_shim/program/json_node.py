@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 from p4runtime_shim import limits
 from p4runtime_shim.errors import InvalidProgram, Unsupported
-from p4runtime_shim.program.model.actions import Source
+from p4runtime_shim.program.model.actions import SourceInfo
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class JsonNode:
             raise InvalidProgram(f"BMv2 JSON: {where} should be an object")
         self.data: dict[str, Any] = data
         self.where = where
-        self.source: Source = _source(data) or (parent.source if parent else _file(data))
+        self.source: SourceInfo = _source(data) or (parent.source if parent else _file(data))
 
     def fail(self, text: str) -> NoReturn:
         """Raise InvalidProgram about this node."""
@@ -111,18 +111,18 @@ class JsonNode:
         return self.fail(f"{value!r} should be a [header, field] pair")
 
 
-def _file(program: dict[str, Any]) -> Source:
+def _file(program: dict[str, Any]) -> SourceInfo:
     """The compiled file, for constructs without a line (headers, parsers, extern instances)."""
     name = program.get("program")
-    return Source(file=name.rpartition("/")[2] or None) if isinstance(name, str) else Source()
+    return SourceInfo(file=name.rpartition("/")[2] or None) if isinstance(name, str) else SourceInfo()
 
 
-def _source(data: dict[str, Any]) -> Source | None:
+def _source(data: dict[str, Any]) -> SourceInfo | None:
     info = data.get("source_info")
     if not isinstance(info, dict):
         return None
     line = info.get("line")
-    return Source(
+    return SourceInfo(
         file=str(info.get("filename") or "") or None,
         line=line if isinstance(line, int) else 0,
         fragment=str(info.get("source_fragment") or ""),

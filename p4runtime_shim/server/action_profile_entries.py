@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from finsy.proto import p4r
 
-from p4runtime_shim.entities import ActionCall, EntryTarget, GroupRef, MemberRef
+from mrc_common.p4_match import GroupRef, MemberRef
+from p4runtime_shim.entities import ActionCall, EntryTarget
 from p4runtime_shim.errors import NotFound, SwitchError
 from p4runtime_shim.server import bytestrings, entry_codec
 from p4runtime_shim.server.budget import ReadBudget
@@ -65,10 +66,10 @@ class ActionProfileEntries:
         if isinstance(target, GroupRef):
             if not profile.with_selector:
                 raise invalid(f"{profile.name} is an action profile without selector; it has no groups")
-            if target.id not in state.groups:
-                raise not_found(f"{profile.name} has no group {target.id}")
+            if target.group_id not in state.groups:
+                raise not_found(f"{profile.name} has no group {target.group_id}")
         elif isinstance(target, MemberRef):
-            self._existing(profile, target.id, f"{profile.name} has no member {target.id}")
+            self._existing(profile, target.member_id, f"{profile.name} has no member {target.member_id}")
 
     def _existing(self, profile: ActionProfileInfo, member_id: int, otherwise: str) -> ActionCall:
         """A member's action; NOT_FOUND. Reads only this member, since there may be many."""
@@ -234,8 +235,8 @@ class ActionProfileEntries:
     def remove_one_shot(self, profile: ActionProfileInfo, group: GroupRef) -> None:
         """Delete the group and its members."""
         state = self._states[profile.id]
-        self._control_plane.profile(profile.name).group_delete(group.id)
-        self._remove_members(profile, state.one_shots.pop(group.id))
+        self._control_plane.profile(profile.name).group_delete(group.group_id)
+        self._remove_members(profile, state.one_shots.pop(group.group_id))
 
     def _remove_members(self, profile: ActionProfileInfo, ids: list[int] | tuple[int, ...]) -> None:
         for id_ in ids:

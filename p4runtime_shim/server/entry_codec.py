@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable
 
 from finsy.proto import p4r
 
-from p4runtime_shim.entities import ActionCall, Exact, Lpm, Match, Optional, Range, Ternary
+from mrc_common.p4_match import Exact, Lpm, Ternary
+from p4runtime_shim.entities import ActionCall, Match, Optional, Range
 from p4runtime_shim.server import bytestrings
 from p4runtime_shim.server.p4info import FieldInfo, Schema, TableInfo
 from p4runtime_shim.server.rpc_errors import invalid

@@ -14,7 +14,7 @@ from collections import deque
 from typing import Protocol, TextIO
 
 from p4runtime_shim.entities import LogRecord
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 
 _BATCH = 500  # records before other events are handled
 _MAX_WAITING = 4096  # records queued for a slow stream
@@ -35,7 +35,7 @@ class LogListener(Protocol):
 class LogDispatcher:
     """The log records of one switch, and their listeners."""
 
-    def __init__(self, switch: Switch) -> None:
+    def __init__(self, switch: EmbeddedSwitch) -> None:
         self._switch = switch
         self._listeners: list[LogListener] = []
         self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -102,7 +102,7 @@ def format_record(record: LogRecord, epoch: int, label: str) -> str:
     return f"{since // 10**9}.{since % 10**9:09} {label}: {record.text}\n"
 
 
-class TraceFile:
+class SwitchTraceFile:
     """A trace in a file ("-": standard error). Records that cannot be written are dropped, with one message."""
 
     traces = True
@@ -143,7 +143,7 @@ class TraceFile:
 class _Labelled:
     traces = True
 
-    def __init__(self, trace: TraceFile, label: str) -> None:
+    def __init__(self, trace: SwitchTraceFile, label: str) -> None:
         self._trace = trace
         self._label = label
 

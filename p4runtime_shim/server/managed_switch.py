@@ -17,7 +17,7 @@ from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.server.device import P4RuntimeDevice
 from p4runtime_shim.server.log_dispatch import LogDispatcher, LogRecordQueue
 from p4runtime_shim.server.rpc_errors import not_found, precondition
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PortStats
 
 LINK_SLACK_NS = 2_000_000  # link time that a late driver can make up for: half a scheduler time slice
@@ -29,7 +29,7 @@ class ManagedSwitch:
 
     def __init__(
         self,
-        switch: Switch,
+        switch: EmbeddedSwitch,
         device: P4RuntimeDevice,
         log: LogDispatcher,
         *,

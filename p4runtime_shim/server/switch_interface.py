@@ -1,5 +1,5 @@
 # ruff: noqa: D102 - the methods are documented in p4runtime_shim/switch.py, state/
-"""The switch as the server sees it: `p4runtime_shim.switch.Switch` and its `ControlPlane`, as structural types.
+"""The switch as the server sees it: `p4runtime_shim.switch.EmbeddedSwitch` and its `ControlPlane`, as structural types.
 
 The tests' fake switch also fits, so the server can be tested without an engine. Names are those of the BMv2 JSON,
 values are plain ints, errors are subclasses of `SwitchError`. Methods may be called while a driver moves packets in

@@ -10,17 +10,9 @@ from dataclasses import dataclass, replace
 
 from finsy.proto import p4i, p4r
 
+from mrc_common.p4_match import GroupRef, MemberRef
 from p4runtime_shim import limits
-from p4runtime_shim.entities import (
-    ActionCall,
-    CounterValue,
-    Entry,
-    EntryTarget,
-    GroupRef,
-    Match,
-    MemberRef,
-    MeterColors,
-)
+from p4runtime_shim.entities import ActionCall, CounterValue, Entry, EntryTarget, Match, MeterColors
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.server import entry_codec
 from p4runtime_shim.server.action_profile_entries import ActionProfileEntries
@@ -207,9 +199,9 @@ class TableEntries:
         if extra.action_set is not None:
             return p4r.TableAction(action_profile_action_set=extra.action_set)
         if isinstance(target, MemberRef):
-            return p4r.TableAction(action_profile_member_id=target.id)
+            return p4r.TableAction(action_profile_member_id=target.member_id)
         if isinstance(target, GroupRef):
-            return p4r.TableAction(action_profile_group_id=target.id)
+            return p4r.TableAction(action_profile_group_id=target.group_id)
         return p4r.TableAction(action=entry_codec.encode_action(self._schema, target))
 
     def _entry_target(self, table: TableInfo, message: p4r.TableAction) -> EntryTarget:

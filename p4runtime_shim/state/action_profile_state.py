@@ -24,7 +24,7 @@ _NO_PORT = 0xFFFF
 _NOTHING: Mapping[int, int] = MappingProxyType({})
 
 
-class Member:
+class MemberState:
     """A member: its action, its C object, and the number of entries and groups that refer to it."""
 
     def __init__(self, action: ActionCall, pointer: int) -> None:
@@ -33,7 +33,7 @@ class Member:
         self.references = 0
 
 
-class Group:
+class GroupState:
     """A group: (member id, weight) as written, its C object, its slots, and the number of entries that refer to it."""
 
     def __init__(self, members: tuple[tuple[int, int], ...], pointer: int, slots: int) -> None:
@@ -49,8 +49,8 @@ class ActionProfileState:
     def __init__(self, pipeline: Pipeline, switch: LoadedSwitch, position: int) -> None:
         self.info = pipeline.program.profiles[position]
         self.switch = switch
-        self._members: dict[int, Member] = {}
-        self._groups: dict[int, Group] = {}
+        self._members: dict[int, MemberState] = {}
+        self._groups: dict[int, GroupState] = {}
         self._slot_count = 0
         self._pipeline = pipeline
         self._actions = {
@@ -60,14 +60,14 @@ class ActionProfileState:
     def _encode(self, call: ActionCall) -> tuple[int, bytes]:
         return resolve_action(self._pipeline, call, self._actions, f"action profile {self.info.name}")
 
-    def find_member(self, member_id: int) -> Member:
+    def find_member(self, member_id: int) -> MemberState:
         """A member by id; raises NotFound."""
         member = self._members.get(member_id)
         if member is None:
             raise NotFound(f"action profile {self.info.name} has no member {member_id}")
         return member
 
-    def find_group(self, group_id: int) -> Group:
+    def find_group(self, group_id: int) -> GroupState:
         """A group by id; raises NotFound."""
         group = self._groups.get(group_id)
         if group is None:
@@ -99,7 +99,7 @@ class ActionProfileState:
             raise ResourceExhausted(f"action profile {self.info.name} is full ({size} members)")
         action, args = self._encode(call)
         pointer = self.switch.library.sw_ctl_member_add(self.switch.handle, member_id, action, len(args) // 8, args)
-        self._members[member_id] = Member(call, _made(pointer))
+        self._members[member_id] = MemberState(call, _made(pointer))
 
     @locked
     def member_modify(self, member_id: int, call: ActionCall) -> None:
@@ -155,7 +155,7 @@ class ActionProfileState:
             raise ResourceExhausted(f"action profile {self.info.name} already has {limits.MAX_MEMBERS} groups")
         slots, ports, count = self._slots(members, watch)
         pointer = self.switch.library.sw_ctl_group_add(self.switch.handle, group_id, count, slots, ports)
-        self._groups[group_id] = Group(tuple(members), _made(pointer), count)
+        self._groups[group_id] = GroupState(tuple(members), _made(pointer), count)
         self._slot_count += count
         self._refer(members, 1)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef, Ternary
 from p4runtime_shim import limits
 from p4runtime_shim.codegen.control_flow import TableShape
 from p4runtime_shim.ctypes_bindings import SwTarget
@@ -19,16 +20,11 @@ from p4runtime_shim.entities import (
     CounterValue,
     Entry,
     EntryTarget,
-    Exact,
-    GroupRef,
-    Lpm,
     Match,
-    MemberRef,
     MeterColors,
     MeterConfig,
     Optional,
     Range,
-    Ternary,
 )
 from p4runtime_shim.errors import (
     AlreadyExists,
@@ -41,7 +37,7 @@ from p4runtime_shim.errors import (
 )
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program.model.control_flow import FixedEntry, Key
-from p4runtime_shim.state.action_profile_state import ActionProfileState, Group, Member
+from p4runtime_shim.state.action_profile_state import ActionProfileState, GroupState, MemberState
 from p4runtime_shim.state.extern_state import colors_read, colors_write, meter_doubles
 from p4runtime_shim.state.key_encoding import EncodedKey, check_match, encode_key, resolve_action
 from p4runtime_shim.state.loaded_switch import LoadedSwitch, locked
@@ -52,7 +48,7 @@ _MAX_PRIORITY = (1 << 31) - 1
 class StoredEntry:
     """An entry and its C object."""
 
-    def __init__(self, entry: Entry, pointer: int, used: Member | Group | None) -> None:
+    def __init__(self, entry: Entry, pointer: int, used: MemberState | GroupState | None) -> None:
         self.entry = entry
         self.pointer = pointer
         self.used = used
@@ -139,7 +135,7 @@ class TableState:
             raise NotFound(f"table {self.info.name} has no such entry")
         return stored
 
-    def _target(self, target: EntryTarget) -> tuple[SwTarget, Member | Group | None]:
+    def _target(self, target: EntryTarget) -> tuple[SwTarget, MemberState | GroupState | None]:
         if isinstance(target, ActionCall):
             if self.profile is not None:
                 raise InvalidArgument(f"entries of table {self.info.name} name a member or group, not an action")
@@ -149,10 +145,10 @@ class TableState:
         if self.profile is None:
             raise InvalidArgument(f"table {self.info.name} has no action profile")
         if isinstance(target, MemberRef):
-            member = self.profile.find_member(target.id)
+            member = self.profile.find_member(target.member_id)
             return SwTarget(0, 0, None, member.pointer, None), member
         assert isinstance(target, GroupRef)
-        group = self.profile.find_group(target.id)
+        group = self.profile.find_group(target.group_id)
         return SwTarget(0, 0, None, None, group.pointer), group
 
     def _check_writable(self) -> None:

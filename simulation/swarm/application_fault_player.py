@@ -13,7 +13,7 @@ from mrc_host.errors import MrcError, StateError
 from simulation.swarm.application_faults import Manner, Reconnect, Restart, Revoke
 from simulation.swarm.applications import Applications, give_up, give_up_posting
 from simulation.swarm.denylists import DenylistChecker
-from simulation.swarm.queue_pair_ends import End
+from simulation.swarm.queue_pair_ends import QueuePairEnd
 from simulation.swarm.scenario import FOREVER, Scenario, ScenarioFault
 from simulation.world import SimulatedWorld
 
@@ -79,12 +79,12 @@ class Lives:
                 if not (first.away or second.away):
                     await self._by_turns(second, first, fault.recreate, fault.word)
 
-    def _renew(self, end: End, recreate: bool) -> None:
+    def _renew(self, end: QueuePairEnd, recreate: bool) -> None:
         end.freeze(self._applications.other(end))
         end.renew(recreate, self._world.now)
         self._applications.own(end)
 
-    async def _by_turns(self, first: End, second: End, recreate: bool, word: int) -> None:
+    async def _by_turns(self, first: QueuePairEnd, second: QueuePairEnd, recreate: bool, word: int) -> None:
         """A new life for `first`, if it has none that is not connected yet; a crash on the way leaves it to others."""
         if first.lives[-1].peer is not None:
             self._renew(first, recreate)
@@ -95,7 +95,7 @@ class Lives:
             self._renew(second, recreate)
         await self._meet(first, second, word)
 
-    async def _meet(self, first: End, second: End, word: int) -> None:
+    async def _meet(self, first: QueuePairEnd, second: QueuePairEnd, word: int) -> None:
         """Connect two new lives; who is refused for its first PSN chooses another."""
         for _ in range(_TRIES):
             refused = await self._join(first, second, word)
@@ -105,7 +105,7 @@ class Lives:
             await asyncio.sleep(word / _SECOND)
         raise AssertionError(f"{first.nic} and {second.nic} cannot be connected: each refuses the other's first PSN")
 
-    async def _join(self, first: End, second: End, word: int) -> End | None:
+    async def _join(self, first: QueuePairEnd, second: QueuePairEnd, word: int) -> QueuePairEnd | None:
         """Connect them; the end, if any, whose first PSN the other refuses (docs/protocol.md §12)."""
         if first.away or second.away:
             return None
@@ -142,7 +142,7 @@ class Lives:
         if self._restarts[nic] == mine:
             await asyncio.gather(*(self._come_back(end, fault.word) for end in ends))
 
-    async def _come_back(self, end: End, word: int) -> None:
+    async def _come_back(self, end: QueuePairEnd, word: int) -> None:
         other = self._applications.other(end)
         async with self._locks[end.number]:
             if not end.away:

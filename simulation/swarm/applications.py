@@ -15,7 +15,7 @@ from mrc_host.values import AsyncEvent, Completion
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context
 from simulation.swarm.application_faults import SharedQueue, SlowPoller
-from simulation.swarm.queue_pair_ends import End, Posted
+from simulation.swarm.queue_pair_ends import Posted, QueuePairEnd
 from simulation.swarm.scenario import FOREVER, Scenario
 from simulation.world import SimulatedWorld
 
@@ -44,16 +44,17 @@ class Applications:
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}  # by NIC, of its present life
         self._posting: list[asyncio.Task[None]] = []
         self.pairs = [
-            (End(scenario, number, False), End(scenario, number, True)) for number in range(len(scenario.pairs))
+            (QueuePairEnd(scenario, number, False), QueuePairEnd(scenario, number, True))
+            for number in range(len(scenario.pairs))
         ]
-        self.owners: dict[tuple[str, int], End] = {}
+        self.owners: dict[tuple[str, int], QueuePairEnd] = {}
 
     @property
-    def ends(self) -> list[tuple[End, End]]:
+    def ends(self) -> list[tuple[QueuePairEnd, QueuePairEnd]]:
         """Every end with the other one of its pair."""
         return [sides for pair in self.pairs for sides in (pair, pair[::-1])]
 
-    def other(self, end: End) -> End:
+    def other(self, end: QueuePairEnd) -> QueuePairEnd:
         """The other end of its pair."""
         return self.pairs[end.number][not end.back]
 
@@ -66,7 +67,7 @@ class Applications:
             second.connect(first)
         self._posting = [asyncio.ensure_future(self._post(end, other)) for end, other in self.ends if end.writes]
 
-    def build(self, end: End) -> None:
+    def build(self, end: QueuePairEnd) -> None:
         """Make an end on its NIC, and what it needs there."""
         context = self._contexts.get(end.nic)
         if context is None:
@@ -82,7 +83,7 @@ class Applications:
         end.build(context, queue, self._world.now)
         self.own(end)
 
-    def own(self, end: End) -> None:
+    def own(self, end: QueuePairEnd) -> None:
         """Completions of this end's present queue pair are its."""
         self.owners[end.nic, end.qp.qpn] = end
 
@@ -107,14 +108,14 @@ class Applications:
     def _task(self, nic: str, work: Coroutine[None, None, None]) -> None:
         self._tasks.setdefault(nic, []).append(asyncio.ensure_future(work))
 
-    async def _post(self, end: End, other: End) -> None:
+    async def _post(self, end: QueuePairEnd, other: QueuePairEnd) -> None:
         loop = asyncio.get_running_loop()
         for posted in end.writes:
             await asyncio.sleep(max(0.0, posted.plan.time / _SECOND - loop.time()))
             while not await self._posted(end, other, posted):
                 pass
 
-    async def _posted(self, end: End, other: End, posted: Posted) -> bool:
+    async def _posted(self, end: QueuePairEnd, other: QueuePairEnd, posted: Posted) -> bool:
         """Post when there is a connection; False when it has to be tried again."""
         await end.connected.wait()
         polled = self._polled[end.nic]
@@ -158,14 +159,14 @@ class Applications:
             self._happened(nic, await context.next_event())
 
 
-def give_up(end: End) -> None:
+def give_up(end: QueuePairEnd) -> None:
     """Its NIC has forgotten what it had posted: nothing will be heard of that."""
     for posted in end.writes:
         if posted.life is not None and not posted.completions:
             posted.given_up = True
 
 
-def give_up_posting(end: End, healed_at: int) -> None:
+def give_up_posting(end: QueuePairEnd, healed_at: int) -> None:
     """It has no connection, and gets none before `healed_at`."""
     for posted in end.writes:
         if posted.life is None and healed_at >= FOREVER:

@@ -22,7 +22,7 @@ from simulation.swarm.application_faults import SharedQueue
 from simulation.swarm.applications import Applications
 from simulation.swarm.denylists import Denied
 from simulation.swarm.oracle import longest_damage, longest_separation, untouched_share
-from simulation.swarm.queue_pair_ends import End, Posted
+from simulation.swarm.queue_pair_ends import Posted, QueuePairEnd
 from simulation.swarm.scenario import FOREVER, PlannedPair, Scenario
 from simulation.transport_timers import retry_budget
 from topologies.faults.blackhole import Blackhole
@@ -142,7 +142,7 @@ class Verdicts:
                     break
 
 
-def _window_trips(end: End) -> int:
+def _window_trips(end: QueuePairEnd) -> int:
     """Round trips that all writes of an end take through its fixed window, if it has one."""
     attributes = end.pair.attributes
     if attributes.congestion_window is None:
@@ -157,7 +157,7 @@ def _life_over(posted: Posted) -> bool:
     return broken is not None and broken <= posted.done_at
 
 
-def _first_failures(end: End) -> Iterator[Posted]:
+def _first_failures(end: QueuePairEnd) -> Iterator[Posted]:
     """The first write that failed in each life."""
     seen: set[int] = set()
     for posted in end.writes:

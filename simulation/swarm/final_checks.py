@@ -17,7 +17,7 @@ from simulation.class_loss import TrafficClass
 from simulation.swarm.applications import Applications
 from simulation.swarm.denylists import Denied
 from simulation.swarm.oracle import dead_spans
-from simulation.swarm.queue_pair_ends import End
+from simulation.swarm.queue_pair_ends import QueuePairEnd
 from simulation.swarm.scenario import FOREVER, Scenario
 from simulation.swarm.write_checks import Ledger
 from simulation.world import SimulatedWorld, switch_drops
@@ -99,7 +99,7 @@ class Afterwards:
             if theirs.data_received > counters.data_sent + counters.retransmitted:
                 self._report(f"{other.nic} counts more data packets than {end.nic} sent: {theirs}, {counters}")
 
-    def good_news(self, end: End, other: End, event: PathEvent) -> None:
+    def good_news(self, end: QueuePairEnd, other: QueuePairEnd, event: PathEvent) -> None:
         """A path that lets no data through was declared good by probes."""
         if event.new is not PathState.GOOD or event.reason is not PathReason.PROBE:
             return

@@ -18,7 +18,7 @@ from simulation.swarm.extra_faults import troubled
 from simulation.swarm.scenario import HORIZON, PlannedPair, PlannedWrite, Scenario, ScenarioFault
 from simulation.transport_timers import FabricTiming, retry_budget, timing
 from simulation.world import default_queues, with_headroom
-from topologies.addressing import entropy_value, way_ev
+from topologies.addressing import entropy_value, path_ev
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric, T2Wiring
 from topologies.faults import Fault
@@ -207,7 +207,7 @@ def _nic_end(rng: random.Random, fabric: Fabric) -> tuple[str, int]:
 
 def _ev(rng: random.Random, fabric: Fabric) -> int:
     if fabric.t2_count:
-        return way_ev(rng.choice(fabric.ways(*rng.sample(fabric.nics, 2))))
+        return path_ev(rng.choice(fabric.paths(*rng.sample(fabric.nics, 2))))
     return entropy_value(rng.randrange(fabric.planes), rng.randrange(max(1, fabric.t1_count)))
 
 

@@ -16,7 +16,7 @@ from simulation.swarm.application_faults import HOST_FAULTS
 from simulation.swarm.denylists import Denied
 from simulation.swarm.scenario import ScenarioFault
 from topologies.addressing import entropy_value
-from topologies.fabric import Endpoint, Fabric, Link, Nic
+from topologies.fabric import Fabric, FabricNic, Link, LinkEnd
 from topologies.faults.flap import Flap
 
 Span = tuple[int, int]
@@ -56,7 +56,7 @@ def touched(fabric: Fabric, faults: Iterable[ScenarioFault], nic: str) -> bool:
     return False
 
 
-def _channels(fabric: Fabric, planned: ScenarioFault) -> tuple[tuple[Endpoint, Impairment], ...]:
+def _channels(fabric: Fabric, planned: ScenarioFault) -> tuple[tuple[LinkEnd, Impairment], ...]:
     """What is wrong with channels; nothing, when paths are only denied, or it is hosts that something befalls."""
     return () if isinstance(planned.fault, (Denied, *HOST_FAULTS)) else impairments_of(fabric, planned.fault).channels
 
@@ -86,7 +86,7 @@ def _separated(fabric: Fabric, faults: tuple[ScenarioFault, ...], source: str, t
 
 
 def _gone(
-    fabric: Fabric, faults: tuple[ScenarioFault, ...], source: str, target: str, ev: int, ends: tuple[Endpoint, ...]
+    fabric: Fabric, faults: tuple[ScenarioFault, ...], source: str, target: str, ev: int, ends: tuple[LinkEnd, ...]
 ) -> list[Span]:
     spans = []
     for planned in faults:
@@ -104,7 +104,7 @@ def _swallows(wrong: Impairment) -> bool:
     return wrong.down or wrong.loss >= 1.0 or max(wrong.class_loss.values(), default=0.0) >= 1.0
 
 
-def _path_gone(planned: ScenarioFault, end: Endpoint, source: str, ev: int) -> bool:
+def _path_gone(planned: ScenarioFault, end: LinkEnd, source: str, ev: int) -> bool:
     fault = planned.fault
     return end.node == source and getattr(fault, "ev", None) == ev and getattr(fault, "probability", 0.0) >= 1.0
 
@@ -145,7 +145,7 @@ def untouched_share(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: 
     return least
 
 
-def paths(fabric: Fabric, source: str, target: str) -> list[tuple[int, tuple[Endpoint, ...]]]:
+def paths(fabric: Fabric, source: str, target: str) -> list[tuple[int, tuple[LinkEnd, ...]]]:
     """Every path as entropy value and the ends that its channels leave, hop by hop.
 
     Found by walking up from both ends to where the walks meet. Over a T2, each climb of the source is used once: the
@@ -160,33 +160,33 @@ def paths(fabric: Fabric, source: str, target: str) -> list[tuple[int, tuple[End
     return []
 
 
-_Path = tuple[int, tuple[Endpoint, ...]]
+_Path = tuple[int, tuple[LinkEnd, ...]]
 
 
-def _at_t0(fabric: Fabric, plane: int, a: Nic, b: Nic) -> Iterator[_Path]:
+def _at_t0(fabric: Fabric, plane: int, a: FabricNic, b: FabricNic) -> Iterator[_Path]:
     if a.t0 == b.t0:
-        yield entropy_value(plane, 0), (Endpoint(a.name, plane), fabric.link(f"{b.name}@p{plane}").upper)
+        yield entropy_value(plane, 0), (LinkEnd(a.name, plane), fabric.link(f"{b.name}@p{plane}").upper)
 
 
-def _at_t1(fabric: Fabric, plane: int, a: Nic, b: Nic) -> Iterator[_Path]:
-    first, last = Endpoint(a.name, plane), fabric.link(f"{b.name}@p{plane}").upper
-    for up, down in product(_climbs(fabric, first, 2), _climbs(fabric, Endpoint(b.name, plane), 2)):
+def _at_t1(fabric: Fabric, plane: int, a: FabricNic, b: FabricNic) -> Iterator[_Path]:
+    first, last = LinkEnd(a.name, plane), fabric.link(f"{b.name}@p{plane}").upper
+    for up, down in product(_climbs(fabric, first, 2), _climbs(fabric, LinkEnd(b.name, plane), 2)):
         if up[-1].upper.node == down[-1].upper.node:
             yield entropy_value(plane, _in_pod(fabric, up[1])), (first, up[1].lower, down[1].upper, last)
 
 
-def _at_t2(fabric: Fabric, plane: int, a: Nic, b: Nic) -> Iterator[_Path]:
-    first, last = Endpoint(a.name, plane), fabric.link(f"{b.name}@p{plane}").upper
+def _at_t2(fabric: Fabric, plane: int, a: FabricNic, b: FabricNic) -> Iterator[_Path]:
+    first, last = LinkEnd(a.name, plane), fabric.link(f"{b.name}@p{plane}").upper
     for up in _climbs(fabric, first, 3):
         t1, t2 = fabric.switch(up[1].upper.node).index, fabric.switch(up[2].upper.node)
-        downs = [down for down in _climbs(fabric, Endpoint(b.name, plane), 3) if down[2].upper.node == t2.name]
+        downs = [down for down in _climbs(fabric, LinkEnd(b.name, plane), 3) if down[2].upper.node == t2.name]
         if downs:
             down = downs[(t1 + t2.index + a.t0 + b.t0) % len(downs)]
             ev = entropy_value(plane, _in_pod(fabric, up[1]), t2.index, _in_pod(fabric, down[1]))
             yield ev, (first, up[1].lower, up[2].lower, down[2].upper, down[1].upper, last)
 
 
-def _climbs(fabric: Fabric, end: Endpoint, links: int) -> Iterator[tuple[Link, ...]]:
+def _climbs(fabric: Fabric, end: LinkEnd, links: int) -> Iterator[tuple[Link, ...]]:
     """Every walk of so many links upwards, from the port of a NIC."""
     link = fabric.link_at(end)
     if link is None or not links:

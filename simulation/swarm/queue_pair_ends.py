@@ -91,7 +91,7 @@ class Posted:
         return self.life is None or self.life.peer is None or self.life.peer.ended is not None
 
 
-class End:
+class QueuePairEnd:
     """One end of a pair: what it sends from, what it is written to, its present life and its writes in order."""
 
     def __init__(self, scenario: Scenario, number: int, back: bool) -> None:
@@ -156,7 +156,7 @@ class End:
         if self.life.ended is None:
             self.life.ended = now
 
-    def connect(self, other: End) -> None:
+    def connect(self, other: QueuePairEnd) -> None:
         """Belong to the present life of `other`."""
         self.qp.connect(other.life.endpoint)
         self.life.peer = other.life
@@ -171,7 +171,7 @@ class End:
             self.life.revoked = now
             self.region.close()
 
-    def freeze(self, sender: End) -> None:
+    def freeze(self, sender: QueuePairEnd) -> None:
         """Remember what `sender` has written into the memory of the present life, which may not change any more."""
         for posted in sender.writes:
             if posted.frozen is None and self.receives(posted):

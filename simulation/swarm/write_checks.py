@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from mrc_host.values import Completion, CompletionOpcode, CompletionStatus
 from simulation.swarm.applications import Applications
-from simulation.swarm.queue_pair_ends import End, Posted
+from simulation.swarm.queue_pair_ends import Posted, QueuePairEnd
 
 
 class Ledger:
@@ -34,7 +34,7 @@ class Ledger:
         else:
             self._completed(end, completion)
 
-    def _completed(self, end: End, completion: Completion) -> None:
+    def _completed(self, end: QueuePairEnd, completion: Completion) -> None:
         if not 0 <= completion.wr_id < len(end.writes) or end.writes[completion.wr_id].life is None:
             self._report(f"write {completion.wr_id} from {end.nic} completed, but was never posted")
             return
@@ -60,7 +60,7 @@ class Ledger:
             if not arrived(end, posted):
                 self._report(f"write {posted.number} from {end.nic} succeeded, but its bytes are not in memory")
 
-    def _announced(self, sender: End, receiver: End, completion: Completion) -> None:
+    def _announced(self, sender: QueuePairEnd, receiver: QueuePairEnd, completion: Completion) -> None:
         number = -1 if completion.imm is None else completion.imm
         known = 0 <= number < len(sender.writes) and sender.writes[number]
         if not known or not known.plan.imm or known.life is None:
@@ -91,7 +91,7 @@ class Ledger:
             for buffer in {id(life.buffer): life.buffer for life in receiver.lives}.values():
                 self._check_buffer(sender, buffer)
 
-    def _check_buffer(self, sender: End, buffer: memoryview) -> None:
+    def _check_buffer(self, sender: QueuePairEnd, buffer: memoryview) -> None:
         at = 0
         for posted in sender.writes:
             if any(buffer[at : posted.offset]):
@@ -115,7 +115,7 @@ class Ledger:
             self._report(f"bytes behind the last target of {sender.nic} have changed")
 
 
-def arrived(sender: End, posted: Posted) -> bool:
+def arrived(sender: QueuePairEnd, posted: Posted) -> bool:
     """Whether a write's bytes are where they belong."""
     return bytes(posted.target()) == sender.source_of(posted)
 

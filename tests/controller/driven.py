@@ -11,12 +11,12 @@ from controller.errors import ControllerError
 from controller.events import Events
 from controller.fault_impairments import PortShaping
 from controller.injector import FaultInjector
-from controller.values import Event, FleetStatus, LinkEnd, LinkStatus
+from controller.values import Event, FleetStatus, LinkEndInfo, LinkStatus
 from simulation.clock import Clock
 from simulation.virtual_time_loop import VirtualTimeLoop
 from topologies.emulation.link_counters import Traffic
 from topologies.entries import TableEntry
-from topologies.fabric import Endpoint, Fabric, Link
+from topologies.fabric import Fabric, Link, LinkEnd
 
 SECOND = 1_000_000_000
 MS = 1_000_000
@@ -34,15 +34,15 @@ class Links:
         self._now = now
         self.down: set[str] = set()
         self.changes: list[tuple[int, str, bool]] = []
-        self.shapes: dict[Endpoint, PortShaping] = {}
+        self.shapes: dict[LinkEnd, PortShaping] = {}
         self.broken = ""
-        self.broken_shape: Endpoint | None = None
+        self.broken_shape: LinkEnd | None = None
         self.absent = ""
         self.slow_s = 0.0
 
     async def read(self, links: Iterable[Link]) -> list[LinkStatus]:
-        def end(place: Endpoint) -> LinkEnd:
-            return LinkEnd(place.node, place.port, f"{place.node}-{place.port}")
+        def end(place: LinkEnd) -> LinkEndInfo:
+            return LinkEndInfo(place.node, place.port, f"{place.node}-{place.port}")
 
         return [
             LinkStatus(
@@ -74,7 +74,7 @@ class Links:
             (self.down.discard if up else self.down.add)(link.name)
             self.changes.append((self._now(), link.name, up))
 
-    async def shape(self, shapes: Mapping[Endpoint, PortShaping | None]) -> None:
+    async def shape(self, shapes: Mapping[LinkEnd, PortShaping | None]) -> None:
         for end, shape in shapes.items():
             if end == self.broken_shape:
                 raise ControllerError(f"{end.node} cannot be shaped.")

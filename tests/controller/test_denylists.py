@@ -11,7 +11,7 @@ import pytest
 from controller import denylists
 from controller.denylists import Denylists
 from controller.errors import ControllerError
-from controller.values import DeniedPath
+from controller.values import HostDeniedPath
 from mrc_host import values
 from mrc_host.verbs.errors import AgentLostError
 from topologies.clos import multi_plane_clos
@@ -71,10 +71,10 @@ def lists() -> Denylists:
 
 def test_paths_are_denied_read_and_allowed_again(lists: Denylists, nics: dict[str, Nic]) -> None:
     denied = asyncio.run(lists.set("h1", "", [1, 2, 99], denied=True))
-    assert denied == [DeniedPath("h1", peer, ev) for peer in ("h2", "h3") for ev in EVS]
+    assert denied == [HostDeniedPath("h1", peer, ev) for peer in ("h2", "h3") for ev in EVS]
     assert asyncio.run(lists.read("")) == denied
     assert asyncio.run(lists.read("h2")) == []
-    assert asyncio.run(lists.set("h1", "h2", [1], denied=False)) == [DeniedPath("h1", "h2", 1)]
+    assert asyncio.run(lists.set("h1", "h2", [1], denied=False)) == [HostDeniedPath("h1", "h2", 1)]
     assert asyncio.run(lists.set("", "", [], denied=False)) == denied[1:]
     assert nics["h1"].forbidden == []
 
@@ -86,7 +86,7 @@ def test_patterns_choose_hosts_and_peers(lists: Denylists, nics: dict[str, Nic])
 
 def test_a_denied_path_to_an_unknown_peer_is_listed(lists: Denylists, nics: dict[str, Nic]) -> None:
     nics["h1"].forbidden.append(values.DeniedPath(bytes(16), 5))
-    assert asyncio.run(lists.read("h1")) == [DeniedPath("h1", "00" * 16, 5)]
+    assert asyncio.run(lists.read("h1")) == [HostDeniedPath("h1", "00" * 16, 5)]
     asyncio.run(lists.set("", "", [], denied=False))
     assert nics["h1"].forbidden == []
 

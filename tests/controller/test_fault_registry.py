@@ -8,7 +8,7 @@ from controller.fault_impairments import impairments_of
 from controller.fault_registry import FaultRegistry
 from controller.values import FaultRecord
 from topologies.clos import multi_plane_clos
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 from topologies.fault_entries import LinkFault
 from topologies.faults import Fault, FaultState
 from topologies.faults.flap import Flap
@@ -69,8 +69,8 @@ def test_shapes_and_entries_of_several_faults_combine() -> None:
     enter(registry, Loss(H1, 0.5))
     wanted = registry.wanted()
     assert {end: shape.rate_bps for end, shape in wanted.shapes.items()} == {
-        Endpoint("h1", 0): 2_000_000,
-        Endpoint("t0-0@p0", 1): 1_000_000,
+        LinkEnd("h1", 0): 2_000_000,
+        LinkEnd("t0-0@p0", 1): 1_000_000,
     }
     assert wanted.entries == (LinkFault(H1, loss=500_000_000),)
 

@@ -17,7 +17,7 @@ from controller.values import EventKind, FaultRecord
 from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 from topologies.fault_entries import LinkFault, fault_entries
 from topologies.faults import Fault, FaultState
 from topologies.faults.blackhole import Blackhole
@@ -131,11 +131,11 @@ def test_a_fault_ends_on_time_although_link_changes_are_slow(world: Engine) -> N
         (Loss(H1, 0.5, "t0-*"), set(), {"t0-0@p0"}, {}),
         (Corruption("t0-0:t1-0@p0", 1e-9), set(), {"t0-0@p0", "t1-0@p0"}, {}),
         (PathLoss(0x401, source="h1"), set(), {"t0-0@p1"}, {}),
-        (Rate(H1, 1_000_000, "t0-0@p0"), set(), set(), {Endpoint("h1", 0): PortShaping(1_000_000)}),
+        (Rate(H1, 1_000_000, "t0-0@p0"), set(), set(), {LinkEnd("h1", 0): PortShaping(1_000_000)}),
     ],
 )
 def test_every_fault_kind_is_applied_and_undone(
-    world: Engine, fault: Fault, down: set[str], switches: set[str], shapes: dict[Endpoint, PortShaping]
+    world: Engine, fault: Fault, down: set[str], switches: set[str], shapes: dict[LinkEnd, PortShaping]
 ) -> None:
     record = make(world, fault)
     assert (world.links.down, set(world.switches.entries), world.links.shapes) == (down, switches, shapes)
@@ -247,10 +247,10 @@ def test_a_missing_link_does_not_block_other_faults(world: Engine) -> None:
 def test_ports_reshaped_before_a_change_failed_get_their_shape_back(world: Engine) -> None:
     slow, slower = make(world, Rate("h[12]@p0", 5_000_000, "t0-0@p0")), make(world, Rate(H1, 10**6, "t0-0@p0"))
     before = dict(world.links.shapes)
-    world.links.broken_shape = Endpoint("h2", 0)
+    world.links.broken_shape = LinkEnd("h2", 0)
     with pytest.raises(ControllerError, match="h2 cannot be shaped"):
         world.run(world.injector.clear([slow, slower]))
-    assert Endpoint("h1", 0) not in world.links.shapes, "or this test shows nothing"
+    assert LinkEnd("h1", 0) not in world.links.shapes, "or this test shows nothing"
     world.links.broken_shape = None
     make(world, LinkDown("h3@p0"))
     assert world.links.shapes == before
@@ -260,7 +260,7 @@ def test_ports_reshaped_before_a_change_failed_get_their_shape_back(world: Engin
 
 def test_a_missing_port_with_a_fault_does_not_block_other_faults(world: Engine) -> None:
     slow, slower = make(world, Rate(H1, 5_000_000, "t0-0@p0")), make(world, Rate(H1, 10**6, "t0-0@p0"))
-    world.links.broken_shape = Endpoint("h1", 0)
+    world.links.broken_shape = LinkEnd("h1", 0)
     for _ in range(2):
         with pytest.raises(ControllerError, match="h1 cannot be shaped"):
             world.run(world.injector.clear([slower]))
@@ -268,11 +268,11 @@ def test_a_missing_port_with_a_fault_does_not_block_other_faults(world: Engine) 
     cut = make(world, LinkDown("h3@p0"))
     world.run(world.injector.clear([other]))
     world.run(world.injector.clear([cut]))
-    assert (world.links.down, set(world.links.shapes)) == (set(), {Endpoint("h1", 0)})
+    assert (world.links.down, set(world.links.shapes)) == (set(), {LinkEnd("h1", 0)})
     assert list(world.registry) == [slow, slower]
     world.links.broken_shape = None
     world.run(world.injector.clear([slower]))
-    assert world.links.shapes == {Endpoint("h1", 0): PortShaping(rate_bps=5_000_000)}
+    assert world.links.shapes == {LinkEnd("h1", 0): PortShaping(rate_bps=5_000_000)}
 
 
 def test_an_ended_fault_is_removed_from_an_unreachable_switch_that_keeps_another(world: Engine) -> None:
@@ -515,7 +515,7 @@ def test_a_fault_that_cannot_be_resumed_is_reported_and_the_rest_resume(world: E
 
 def test_undo_brings_links_up_and_removes_shapes(world: Engine) -> None:
     world.links.down = {H1, "h3@p0"}
-    world.links.shapes = {Endpoint("h2", 0): PortShaping(10**6)}
+    world.links.shapes = {LinkEnd("h2", 0): PortShaping(10**6)}
     left = [FaultRecord("f1", LinkDown(H1), (H1,)), FaultRecord("f2", Rate(H2, 10**6, "t0-0@p0"), (H2,))]
     world.run(world.injector.undo(left))
     assert world.links.down == {"h3@p0"}, "not a fault of ours"

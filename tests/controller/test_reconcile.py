@@ -6,18 +6,9 @@ import random
 import pytest
 
 from controller.reconcile import compare, count, describe
+from mrc_common.p4_match import Exact, Lpm, MemberRef
 from topologies.clos import multi_plane_clos
-from topologies.entries import (
-    Action,
-    Exact,
-    Group,
-    Lpm,
-    Member,
-    MemberRef,
-    SwitchEntries,
-    TableEntry,
-    switch_entries,
-)
+from topologies.entries import Group, Member, SwitchEntries, TableAction, TableEntry, switch_entries
 
 FABRIC = multi_plane_clos("reconcile")
 WANTED = switch_entries(FABRIC, FABRIC.switches[0])
@@ -74,7 +65,7 @@ def test_problems_name_switch_table_and_key() -> None:
 
 
 def test_keys_are_printed_in_operators_notation() -> None:
-    action = Action("x")
+    action = TableAction("x")
     assert describe(TableEntry("t", (Exact(46),), action)) == "entry 46 of table t"
     assert describe(TableEntry("t", (Lpm(0xFD00 << 112, 16),), MemberRef(1))) == "entry fd00::/16 of table t"
     assert describe(Member("ecmp", 3, action)) == "member 3 of ecmp"
@@ -92,12 +83,12 @@ def _key(entry: object) -> object:
 def _disturbed(rng: random.Random) -> SwitchEntries:
     """What the switch should hold with some entries lost, some changed and some added."""
     members = [m for m in WANTED.members if rng.random() < 0.8]
-    members += [Member("ecmp", 100 + n, Action("set_egress")) for n in range(rng.randrange(3))]
+    members += [Member("ecmp", 100 + n, TableAction("set_egress")) for n in range(rng.randrange(3))]
     entries = [
-        dataclasses.replace(entry, target=Action("other")) if rng.random() < 0.2 else entry
+        dataclasses.replace(entry, target=TableAction("other")) if rng.random() < 0.2 else entry
         for entry in WANTED.entries
         if rng.random() < 0.8
     ]
-    entries += [TableEntry("usid_next", (Exact(n),), Action("set_egress")) for n in range(rng.randrange(3))]
+    entries += [TableEntry("usid_next", (Exact(n),), TableAction("set_egress")) for n in range(rng.randrange(3))]
     groups = [dataclasses.replace(group, members=()) for group in WANTED.groups if rng.random() < 0.5]
     return SwitchEntries(WANTED.switch, tuple(members), tuple(groups), tuple(entries))

@@ -13,7 +13,7 @@ from controller.fault_impairments import PortShaping, impairments_of, part_of
 from controller.values import EventKind, FaultRecord
 from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 from topologies.faults import Fault, FaultState
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.corruption import Corruption
@@ -168,7 +168,7 @@ def test_the_next_controller_knows_which_links_were_repaired(world: Engine, tmp_
         next_one.run(next_one.injector.resume(left))
         assert list(next_one.registry) == list(world.registry)
         assert next_one.links.down == {P1}
-        assert set(next_one.links.shapes) == {Endpoint("h1", 1), Endpoint("t0-0@p1", 1)}
+        assert set(next_one.links.shapes) == {LinkEnd("h1", 1), LinkEnd("t0-0@p1", 1)}
         assert {link for record in next_one.registry for link in record.links} == {P1}
     with engine(FABRIC) as another:
         another.links.down |= {P0, P1}  # the first by somebody else, meanwhile
@@ -191,5 +191,5 @@ def test_part_of_restricts_impairments_to_the_given_links() -> None:
     whole = impairments_of(FABRIC, Rate("h[12]@p0", 1_000_000))
     assert part_of(FABRIC, whole, whole.links) is whole
     part = part_of(FABRIC, whole, ["h2@p0", "h9@p0"])
-    shapes = {Endpoint("h2", 0): PortShaping(1_000_000), Endpoint("t0-0@p0", 2): PortShaping(1_000_000)}
+    shapes = {LinkEnd("h2", 0): PortShaping(1_000_000), LinkEnd("t0-0@p0", 2): PortShaping(1_000_000)}
     assert (part.links, dict(part.shapes)) == (("h2@p0",), shapes)

@@ -10,7 +10,7 @@ import pytest
 
 from controller.client import ControllerClient
 from controller.errors import ControllerError
-from controller.values import FaultRecord, FleetStatus, LinkEnd, SwitchState, SwitchStatus
+from controller.values import FaultRecord, FleetStatus, LinkEndInfo, SwitchState, SwitchStatus
 from tests.controller.serving import Running
 from topologies.emulation.link_counters import Traffic
 from topologies.fabric import Fabric
@@ -40,7 +40,7 @@ def test_links_are_listed_by_pattern(client: ControllerClient, fabric: Fabric) -
     assert len(client.links()) == len(fabric.links)
     first, second = client.links("t1-*:t0-1@p1")
     assert (first.name, second.name) == ("t0-1:t1-0@p1", "t0-1:t1-1@p1")
-    assert first.lower == LinkEnd("t0-1@p1", 3, "t0-1@p1-3")
+    assert first.lower == LinkEndInfo("t0-1@p1", 3, "t0-1@p1-3")
     assert second.upward == Traffic(1, 100)
     assert first.up
     assert first.read_at_ns == 7

@@ -17,13 +17,13 @@ from controller.shaping import shape
 from topologies.addressing import interface_name
 from topologies.clos import multi_plane_clos
 from topologies.emulation import interfaces
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="interfaces need root")]
 
 RATE = 50_000_000
 FABRIC = multi_plane_clos(f"shape{os.getpid() % 10000}", planes=1, t0=1, t1=1, hosts=1, rate_bps=RATE)
-END = Endpoint("t0-0@p0", 1)
+END = LinkEnd("t0-0@p0", 1)
 NAME = interface_name(FABRIC, END)
 
 
@@ -94,8 +94,8 @@ def test_rate_and_delay_together_are_refused(netlink: IPRoute) -> None:
 
 def test_a_missing_interface_or_host_is_named() -> None:
     with IPRoute() as netlink:
-        shape(netlink, FABRIC, {END: None, Endpoint("h1", 0): None})
+        shape(netlink, FABRIC, {END: None, LinkEnd("h1", 0): None})
         with pytest.raises(ControllerError, match=f"Interface {NAME} does not exist on this machine"):
             shape(netlink, FABRIC, {END: PortShaping(1_000_000)})
         with pytest.raises(ControllerError, match="Host h1 is not on this machine"):
-            shape(netlink, FABRIC, {Endpoint("h1", 0): PortShaping(1_000_000)})
+            shape(netlink, FABRIC, {LinkEnd("h1", 0): PortShaping(1_000_000)})

@@ -6,17 +6,9 @@ import finsy
 import pytest
 
 from controller import translate
+from mrc_common.p4_match import Exact, Lpm, MemberRef, Ternary
 from topologies.clos import multi_plane_clos
-from topologies.entries import (
-    Action,
-    Exact,
-    Lpm,
-    MemberRef,
-    SwitchEntries,
-    TableEntry,
-    Ternary,
-    switch_entries,
-)
+from topologies.entries import SwitchEntries, TableAction, TableEntry, switch_entries
 
 BUILD = Path(__file__).parents[2] / "p4src" / "build"
 
@@ -50,7 +42,9 @@ def test_a_prefix_of_length_zero_survives_encoding(schema: finsy.P4Schema) -> No
 
 @pytest.mark.parametrize("key", [Ternary(0, 0), Ternary(3, 0x1FF)])
 def test_ternary_keys_and_priorities_survive_encoding(schema: finsy.P4Schema, key: Ternary) -> None:
-    fault = TableEntry("arrival_fault", (key,), Action("impair", (("loss_ppb", 7), ("corrupt_ppb", 0))), priority=2)
+    fault = TableEntry(
+        "arrival_fault", (key,), TableAction("impair", (("loss_ppb", 7), ("corrupt_ppb", 0))), priority=2
+    )
     entries = SwitchEntries("t0-0@p0", (), (), (fault,))
     assert _as_read(entries, schema) == entries
 
@@ -72,6 +66,6 @@ def test_default_entries_are_ignored(schema: finsy.P4Schema) -> None:
 
 def test_names_missing_from_the_p4_program_are_reported(schema: finsy.P4Schema) -> None:
     with pytest.raises(ValueError, match="no action fly"):
-        translate.encode(TableEntry("usid_next", (Exact(1),), Action("fly")), schema)
+        translate.encode(TableEntry("usid_next", (Exact(1),), TableAction("fly")), schema)
     with pytest.raises(ValueError, match="1 key fields, not 2"):
-        translate.encode(TableEntry("usid_next", (Exact(1), Exact(2)), Action("set_egress")), schema)
+        translate.encode(TableEntry("usid_next", (Exact(1), Exact(2)), TableAction("set_egress")), schema)

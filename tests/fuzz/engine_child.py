@@ -17,11 +17,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from mrc_common.p4_match import Exact
 from p4runtime_shim.build import BuildOptions
-from p4runtime_shim.entities import ActionCall, CloneSession, Entry, Exact, MeterConfig, Replica
+from p4runtime_shim.entities import ActionCall, CloneSession, Entry, MeterConfig, Replica
 from p4runtime_shim.errors import BuildError, SwitchError
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 from tests.fuzz.random_program import ACTIONS, PORTS, RandomProgram
 from tests.p4runtime_shim import programs
@@ -68,7 +69,7 @@ class Case:
             max_packets=chance.choice([0, 1, 16, 256]),
             queues=chance.choice([1, 8]),
         )
-        self.switch = Switch(self.pipeline, ports=range(PORTS), seed=chance.getrandbits(64), queues=queues)
+        self.switch = EmbeddedSwitch(self.pipeline, ports=range(PORTS), seed=chance.getrandbits(64), queues=queues)
 
     def _program(self) -> Pipeline:
         fresh = self.chance.random() < 0.1

@@ -16,6 +16,7 @@ from pathlib import Path
 import finsy
 import pytest
 
+from mrc_common.p4_match import GroupRef, Lpm
 from tests.integration.bmv2 import CPU_PORT, Bmv2, bmv2, needs_bmv2
 from tests.p4src.device import HOP_LIMIT, Device
 from tests.p4src.packets import NIC_A, NIC_B, Packet, Seen, mrc, plain, usids
@@ -37,7 +38,7 @@ from tests.p4src.scene import (
     trim,
     trimmable,
 )
-from topologies.entries import Action, Group, GroupRef, Lpm, Member, SwitchEntries, TableEntry
+from topologies.entries import Group, Member, SwitchEntries, TableAction, TableEntry
 
 pytestmark = needs_bmv2
 
@@ -54,7 +55,7 @@ def real(tmp_path: Path) -> Iterator[Bmv2]:
 def tables() -> SwitchEntries:
     """Something in every table."""
     members = tuple(
-        Member("ecmp", port, Action("set_egress", (("port", port), ("dmac", DMAC[port]), ("smac", SMAC[port]))))
+        Member("ecmp", port, TableAction("set_egress", (("port", port), ("dmac", DMAC[port]), ("smac", SMAC[port]))))
         for port in range(1, 5)
     )
     groups = (Group("ecmp", 1, ((2, 1), (3, 1), (4, 1))), Group("ecmp", 2, ((1, 1), (3, 1))))
@@ -63,8 +64,8 @@ def tables() -> SwitchEntries:
         TableEntry("ipv6_route", (Lpm(NIC_B & ~0xFFFF, 112),), GroupRef(1)),
         TableEntry("ipv6_route", (Lpm(NIC_A & ~0xFFFF, 112),), GroupRef(2)),
         route(NIC_B + 7, 2),
-        TableEntry("ecmp_seed", (Lpm(0, 0),), Action("set_seed", (("seed", 0xDEADBEEF),))),
-        TableEntry("ecmp_seed", (Lpm(NIC_B & ~0xFF, 120),), Action("set_seed", (("seed", 77),))),
+        TableEntry("ecmp_seed", (Lpm(0, 0),), TableAction("set_seed", (("seed", 0xDEADBEEF),))),
+        TableEntry("ecmp_seed", (Lpm(NIC_B & ~0xFF, 120),), TableAction("set_seed", (("seed", 77),))),
         arrival(3, loss=ALWAYS),
         arrival(2, loss=0, corruption=0),
         departure(4, loss=0),

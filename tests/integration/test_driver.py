@@ -17,7 +17,7 @@ from pyroute2 import netns
 
 from mrc_common.link_monitor import LinkMonitor, LinkState
 from mrc_host.back_to_back import run
-from mrc_host.driver.packet import DriverError, PacketPort, is_lost_frame
+from mrc_host.driver.packet import NicDriverError, PacketPort, is_lost_frame
 from mrc_host.wire import pause
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
@@ -170,7 +170,7 @@ def test_sends_that_cannot_arrive_are_lost_frames(namespace: Namespace) -> None:
 
 def test_an_unknown_interface_is_said(namespace: Namespace) -> None:
     def inside() -> None:
-        with pytest.raises(DriverError, match="Interface 'nothere' does not exist in this network namespace"):
+        with pytest.raises(NicDriverError, match="Interface 'nothere' does not exist in this network namespace"):
             PacketPort("nothere", MAC_A, 1500)
 
     namespace.inside(inside)

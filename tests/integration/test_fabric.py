@@ -33,7 +33,7 @@ from topologies.clos import multi_plane_clos
 from topologies.emulation import cleanup, interfaces, namespaces
 from topologies.emulation.build import Emulation, emulated
 from topologies.emulation.errors import ProcessError
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 
@@ -137,7 +137,7 @@ def test_every_entropy_value_takes_the_path_it_names(
             assert frame[14 + 40 :] == inner, "the inner packet arrives unchanged"
             own = addressing.locator(fabric, addressing.nic_usid(fabric.nic(target), plane))
             assert int.from_bytes(frame[14 + 24 : 14 + 40], "big") == own << 80
-            assert frame[:6] == addressing.mac(fabric, Endpoint(target, plane))
+            assert frame[:6] == addressing.mac(fabric, LinkEnd(target, plane))
             used = {
                 link.name for link in controller.links("t0-*:t1-*@p*") if _packets(link) > _packets(before[link.name])
             }
@@ -247,7 +247,7 @@ def test_switches_have_a_shell_when_one_is_wanted(up: Emulation) -> None:
     switch = up.net["t0-0@p0"]
     assert not up.net["t1-0@p0"].shell
     assert "hello" in switch.cmd("echo hello")
-    interface = addressing.interface_name(up.fabric, Endpoint("t0-0@p0", 1))
+    interface = addressing.interface_name(up.fabric, LinkEnd("t0-0@p0", 1))
     assert "UP" in switch.cmd(f"ip -br link show {interface}")
     output, _, status = up.net["t1-0@p0"].pexec("echo direct")
     assert (output.strip(), status) == ("direct", 0)
@@ -257,10 +257,10 @@ def test_the_network_looks_like_mininet(up: Emulation) -> None:
     net = up.net
     assert len(net.links) == len(up.fabric.links)
     link = net.linksBetween(net["h1"], net["t0-0@p1"])[0]
-    assert str(link) == f"h1-eth1<->{addressing.interface_name(up.fabric, Endpoint('t0-0@p1', 1))}"
+    assert str(link) == f"h1-eth1<->{addressing.interface_name(up.fabric, LinkEnd('t0-0@p1', 1))}"
     assert link.status() == "(OK OK)"
     assert net["h1"].IP() == str(addressing.kernel_address(up.fabric, up.fabric.nic("h1"), 0))
-    assert net["h1"].MAC() == addressing.mac(up.fabric, Endpoint("h1", 0)).hex(":")
+    assert net["h1"].MAC() == addressing.mac(up.fabric, LinkEnd("h1", 0)).hex(":")
     assert up.host("h2").intf("h2-eth1").updateIP() == str(addressing.kernel_address(up.fabric, up.fabric.nic("h2"), 1))
 
 

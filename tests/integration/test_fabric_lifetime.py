@@ -27,7 +27,7 @@ from topologies.emulation.build import emulated
 from topologies.emulation.errors import EmulationError, InUseError, ProcessError
 from topologies.emulation.processes import READY_FD, Command
 from topologies.emulation.run_directory import RunDirectory
-from topologies.fabric import Endpoint, Fabric, LinkKind
+from topologies.fabric import Fabric, LinkEnd, LinkKind
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 
@@ -251,7 +251,7 @@ def test_interfaces_without_a_run_directory_are_found(traces: Traces) -> None:
 def alien() -> Iterator[list[str]]:
     """Interfaces of somebody else in the fabric's group: a veth, a TAP device, another by a name of the fabric's."""
     group = addressing.interface_group(NAME)
-    named = addressing.interface_name(small(), Endpoint("t1-7@p0", 1))
+    named = addressing.interface_name(small(), LinkEnd("t1-7@p0", 1))
     names = ["it-alien0", "it-alien2", named]
     with IPRoute() as netlink:
         try:

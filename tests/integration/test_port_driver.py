@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from mrc_common.p4_match import Exact
 from p4runtime_shim.ctypes_bindings import load_engine
-from p4runtime_shim.entities import ActionCall, Entry, Exact
-from p4runtime_shim.port_driver import DriverError, PortDriver
-from p4runtime_shim.switch import Pipeline, Switch
+from p4runtime_shim.entities import ActionCall, Entry
+from p4runtime_shim.port_driver import PortDriver, PortDriverError
+from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
 from p4runtime_shim.traffic_manager import QueueConfig
 from tests.integration.veth_switch import Wire, ip, wires
 from tests.waiting import until
@@ -43,9 +44,9 @@ def cables() -> Iterator[list[Wire]]:
         yield made
 
 
-def patched(pipeline: Pipeline, **options: object) -> Switch:
+def patched(pipeline: Pipeline, **options: object) -> EmbeddedSwitch:
     """A switch with ports 1 and 2, patched to each other."""
-    switch = Switch(pipeline, ports=(1, 2), seed=1, **options)  # type: ignore[arg-type]
+    switch = EmbeddedSwitch(pipeline, ports=(1, 2), seed=1, **options)  # type: ignore[arg-type]
     for port in (1, 2):
         switch.control_plane.table(TABLE).insert(Entry((Exact(port),), ActionCall("PatchIngress.to_port", (3 - port,))))
     return switch
@@ -65,14 +66,14 @@ def driving(driver: PortDriver) -> Iterator[None]:
 
 
 @pytest.fixture
-def running(pipeline: Pipeline, cables: list[Wire]) -> Iterator[tuple[Switch, PortDriver]]:
+def running(pipeline: Pipeline, cables: list[Wire]) -> Iterator[tuple[EmbeddedSwitch, PortDriver]]:
     with patched(pipeline) as switch:
         driver = PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}})
         with driving(driver):
             yield switch, driver
 
 
-def test_figures_of_both_sides_agree(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+def test_figures_of_both_sides_agree(running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]) -> None:
     switch, driver = running
     for number in range(10):
         cables[0].send(frame(60 + number))
@@ -87,7 +88,9 @@ def test_figures_of_both_sides_agree(running: tuple[Switch, PortDriver], cables:
     assert (ports[1].rx_packets, ports[2].tx_bytes) == (10, total)
 
 
-def test_delays_are_measured_while_somebody_asks(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+def test_delays_are_measured_while_somebody_asks(
+    running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]
+) -> None:
     switch, driver = running
 
     def pass_frames(count: int) -> None:
@@ -117,7 +120,7 @@ def test_delays_are_measured_while_somebody_asks(running: tuple[Switch, PortDriv
     assert sum(driver.delays(switch, 2).departures.histogram) == 200
 
 
-def test_what_the_driver_is_kept_from_is_delay(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+def test_what_the_driver_is_kept_from_is_delay(running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]) -> None:
     switch, driver = running
     library, handle = load_engine().library, ctypes.c_void_p(switch.handle)
     driver.measure_delays(True)
@@ -135,11 +138,11 @@ def test_what_the_driver_is_kept_from_is_delay(running: tuple[Switch, PortDriver
     assert _delayed(driver, switch) - before >= 50_000_000  # at arrival, at departure, or partly at both
 
 
-def _delayed(driver: PortDriver, switch: Switch) -> int:
+def _delayed(driver: PortDriver, switch: EmbeddedSwitch) -> int:
     return driver.delays(switch, 1).arrivals.total_ns + driver.delays(switch, 2).departures.total_ns
 
 
-def test_carrier_is_followed(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+def test_carrier_is_followed(running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]) -> None:
     switch, driver = running
     until(lambda: driver.stats(switch, 2).up == 1, "the port to be up")
     cables[1].far_end("down")
@@ -151,7 +154,7 @@ def test_carrier_is_followed(running: tuple[Switch, PortDriver], cables: list[Wi
     assert driver.stats(switch, 2).downs == 1
 
 
-def test_a_port_is_held_down_and_released(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+def test_a_port_is_held_down_and_released(running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]) -> None:
     switch, driver = running
     driver.hold_down(switch, 2)
     until(lambda: not switch.stats().ports[2].up, "the port to go down")
@@ -163,7 +166,9 @@ def test_a_port_is_held_down_and_released(running: tuple[Switch, PortDriver], ca
     until(lambda: switch.stats().ports[2].up, "the port to come up")
 
 
-def test_a_vanished_interface_is_counted_and_used_again(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+def test_a_vanished_interface_is_counted_and_used_again(
+    running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]
+) -> None:
     switch, driver = running
     index = driver.stats(switch, 2).ifindex
     cables[1].delete()
@@ -178,7 +183,7 @@ def test_a_vanished_interface_is_counted_and_used_again(running: tuple[Switch, P
     assert cables[1].receive() == frame(mark=3)
 
 
-def test_the_switchs_own_end_set_down_and_up(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+def test_the_switchs_own_end_set_down_and_up(running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]) -> None:
     switch, driver = running
     for _ in range(3):
         ip(f"link set {cables[1].inside} down")
@@ -204,7 +209,7 @@ def test_frames_that_are_too_long_are_counted_not_sent(pipeline: Pipeline, cable
 
 
 def test_a_frame_longer_than_the_mtu_is_refused_and_the_rest_pass(
-    running: tuple[Switch, PortDriver], cables: list[Wire]
+    running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]
 ) -> None:
     switch, driver = running
     ip(f"link set {cables[1].inside} mtu 1000")
@@ -215,7 +220,7 @@ def test_a_frame_longer_than_the_mtu_is_refused_and_the_rest_pass(
     assert (stats.tx_errors, stats.tx_too_long) == (1, 1)
 
 
-def test_a_frame_without_checksum_is_counted(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+def test_a_frame_without_checksum_is_counted(running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]) -> None:
     """A vnet header tells the kernel that the checksum is still to be made, as offloading stacks do."""
     switch, driver = running
     packet = bytes.fromhex("020000000001 020000000002 0800") + bytes.fromhex(
@@ -230,7 +235,9 @@ def test_a_frame_without_checksum_is_counted(running: tuple[Switch, PortDriver],
     assert driver.stats(switch, 1).rx_no_checksum == 1
 
 
-def test_packets_from_the_control_plane_wake_the_driver(running: tuple[Switch, PortDriver], cables: list[Wire]) -> None:
+def test_packets_from_the_control_plane_wake_the_driver(
+    running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]
+) -> None:
     switch, _ = running
     for number in range(20):
         switch.receive(1, frame(mark=number), time.monotonic_ns())
@@ -339,5 +346,5 @@ def test_stop_before_run_counts(pipeline: Pipeline, cables: list[Wire]) -> None:
     ],
 )
 def test_interfaces_that_cannot_be_used(pipeline: Pipeline, ports: dict[int, str], words: str) -> None:
-    with patched(pipeline) as switch, pytest.raises(DriverError, match=words):
+    with patched(pipeline) as switch, pytest.raises(PortDriverError, match=words):
         PortDriver({switch: ports})

@@ -55,8 +55,8 @@ def test_every_path_of_the_plan_is_answered(world: EmulatedWorld) -> None:
     for host in world.fabric.nic_names:
         with verbs.open_controller(world.emulation.socket(host)) as nic:
             for peer in nic.destinations():
-                ways = world.fabric.ways(world.fabric.nic(host), world.fabric.nic(peer.name))
-                assert len(peer.evs) == len(ways)
+                paths = world.fabric.paths(world.fabric.nic(host), world.fabric.nic(peer.name))
+                assert len(peer.evs) == len(paths)
                 for ev in peer.evs:
                     assert nic.ping(peer.address, ev).rtt is not None, (host, peer.name, ev)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_common.grpc_endpoint import Endpoint, EndpointError, EndpointSettings, read_token
+from mrc_common.grpc_endpoint import EndpointError, EndpointSettings, GrpcEndpoint, read_token
 
 TOKEN = "0123456789abcdef"
 
@@ -22,19 +22,19 @@ def test_off_loopback_a_token_and_tls_are_wanted(address: str, missing: str) -> 
         "tls": EndpointSettings(files[0]),
     }[missing]
     with pytest.raises(EndpointError, match="is reachable from the network"):
-        Endpoint.prepare(address, settings, "switch")
+        GrpcEndpoint.prepare(address, settings, "switch")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9559", "[::1]:9559", "localhost:1", "unix:/x", "unix-abstract:x"])
 def test_on_loopback_nothing_is(address: str) -> None:
-    prepared = Endpoint.prepare(address, EndpointSettings(), "switch")
+    prepared = GrpcEndpoint.prepare(address, EndpointSettings(), "switch")
     assert (prepared.interceptors, prepared.credentials) == ((), None)
 
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:", ":80", "localhost:http", "localhost:65536", "x:-1"])
 def test_what_is_no_address_is_said(address: str) -> None:
     with pytest.raises(EndpointError, match="is no address to listen on: write it as localhost:9559"):
-        Endpoint.prepare(address, EndpointSettings(), "switch")
+        GrpcEndpoint.prepare(address, EndpointSettings(), "switch")
 
 
 @pytest.mark.parametrize("content", ["", "short", "\n" + TOKEN, "fifteen letters", "ümläute are out of order"])
@@ -55,5 +55,5 @@ def test_a_live_socket_of_another_kind_is_not_taken(tmp_path: Path, kind: socket
         if kind is socket.SOCK_SEQPACKET:
             live.listen()
         with pytest.raises(EndpointError, match="Another process listens at"):
-            Endpoint.prepare(f"unix:{path}", EndpointSettings(), "switch").check_free()
+            GrpcEndpoint.prepare(f"unix:{path}", EndpointSettings(), "switch").check_free()
         assert path.is_socket()

@@ -32,9 +32,9 @@ from topologies import addressing, paths
 from topologies.clos import multi_plane_clos
 from topologies.entries import SwitchEntries
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, Tier
+from topologies.fabric import LinkEnd, Tier
 from topologies.fault_entries import fault_entries
-from topologies.faults import KINDS, Backend, Fault, FaultKind, FaultState
+from topologies.faults import KINDS, BackendKind, Fault, FaultKind, FaultState
 from topologies.faults.corruption import Corruption
 from topologies.faults.flap import Flap
 from topologies.faults.link_down import LinkDown
@@ -64,14 +64,14 @@ class Sent:
     """A frame that leaves a host, and what it is."""
 
     what: str
-    end: Endpoint
+    end: LinkEnd
     frame: bytes
 
 
 def _sent(what: str, nic: str, plane: int, destination: int, inner: int | None) -> Sent:
     source = int(addressing.nic_address(FABRIC, FABRIC.nic(nic)))
     packet = Packet(Ip6(destination, source), None if inner is None else Ip6(inner, source), body=bytes(900))
-    return Sent(f"{nic} {what}", Endpoint(nic, plane), packet.pack())
+    return Sent(f"{nic} {what}", LinkEnd(nic, plane), packet.pack())
 
 
 def _every_way() -> Iterator[Sent]:
@@ -177,7 +177,7 @@ def differences(simulated: dict[str, str], emulated: dict[str, str]) -> list[str
 # ---- every kind at every sort of place
 
 
-BOTH = [kind for kind in KINDS.values() if kind.backends == frozenset(Backend)]
+BOTH = [kind for kind in KINDS.values() if kind.backends == frozenset(BackendKind)]
 
 
 def _values(parameter: Parameter) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ from simulation.fault_impairments import impairments_of as simulated
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
-from topologies.faults import KINDS, Backend, Fault, FaultKind, kind_named
+from topologies.faults import KINDS, BackendKind, Fault, FaultKind, kind_named
 from topologies.faults.parameters import Parameter, What
 from topologies.faults.path_loss import PathLoss
 
@@ -84,7 +84,7 @@ def test_the_schema_has_its_keys(kind: FaultKind) -> None:
 @EVERY
 def test_a_line_of_words_says_it(kind: FaultKind) -> None:
     words = kind.example.split()
-    if Backend.EMULATION not in kind.backends:
+    if BackendKind.EMULATION not in kind.backends:
         with pytest.raises(ExperimentError, match=f"emulation cannot make the fault {kind.name}"):
             parse(words)
         return
@@ -98,13 +98,13 @@ def test_a_line_of_words_says_it(kind: FaultKind) -> None:
 @EVERY
 def test_the_shell_and_the_prompt_complete_it(kind: FaultKind) -> None:
     place = [kind.target.examples[0]] if kind.target else []
-    assert (kind.word in next_words(FABRIC, place)) == (Backend.EMULATION in kind.backends)
+    assert (kind.word in next_words(FABRIC, place)) == (BackendKind.EMULATION in kind.backends)
 
 
 @EVERY
 def test_the_controller_gets_what_was_meant(kind: FaultKind) -> None:
     for fault in examples(kind):
-        if Backend.EMULATION in kind.backends:
+        if BackendKind.EMULATION in kind.backends:
             assert messages.unpack_kind(messages.pack_kind(fault)) == fault
         else:
             with pytest.raises(FabricError, match=f"emulation cannot make the fault {kind.name}"):
@@ -128,14 +128,14 @@ def test_a_message_with_a_value_of_another_type_is_refused(kind: FaultKind) -> N
 @EVERY
 def test_the_backends_that_it_names_make_it_and_no_others(kind: FaultKind) -> None:
     for fault in examples(kind):
-        if Backend.SIMULATION in kind.backends:
+        if BackendKind.SIMULATION in kind.backends:
             found = simulated(FABRIC, fault)
             assert found.channels or found.carrier or found.controller
         else:
             with pytest.raises(FaultError, match="Simulation cannot make"):
                 simulated(FABRIC, fault)
         fault = fault.scaled(times=10, rates=1)  # emulated links do not flap as fast
-        if Backend.EMULATION in kind.backends:
+        if BackendKind.EMULATION in kind.backends:
             taken = emulated(FABRIC, fault)
             assert taken.carrier or taken.entries or taken.shapes
         else:
@@ -152,7 +152,7 @@ def test_scaled_to_next_to_nothing_it_is_still_a_fault(kind: FaultKind) -> None:
 
 @EVERY
 def test_a_world_has_a_method_of_its_name(kind: FaultKind) -> None:
-    if Backend.SIMULATION not in kind.backends:
+    if BackendKind.SIMULATION not in kind.backends:
         return
     fault = examples(kind)[0]
     with SimulatedWorld(FABRIC, seed=1) as world:
@@ -170,7 +170,7 @@ def test_an_old_name_is_understood_and_noted(kind: FaultKind) -> None:
         planned = FaultKinds().read(parse_yaml(yaml.safe_dump({**document(kind, kind.parameters), "kind": old}), "x"))
         assert isinstance(planned.fault, kind.fault)
         assert planned.note == f"x, line 1: {old} is called {kind.name} now"
-        if Backend.EMULATION in kind.backends:
+        if BackendKind.EMULATION in kind.backends:
             order = parse([old if word == kind.word else word for word in kind.example.split()])
             assert order.note == f"{old} is called {kind.word} now"
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from scapy.utils import PcapReader
 
+from mrc_common.p4_match import Exact
 from p4runtime_shim.capture import Capture, CaptureError
-from p4runtime_shim.entities import ActionCall, Entry, Exact
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.entities import ActionCall, Entry
+from p4runtime_shim.switch import EmbeddedSwitch
 from tests.p4runtime_shim import programs
 from tests.waiting import until
 
@@ -23,9 +24,9 @@ P = "MyIngress."
 
 
 @pytest.fixture
-def switch() -> Iterator[Switch]:
+def switch() -> Iterator[EmbeddedSwitch]:
     """Sends every frame to port 2."""
-    with Switch(programs.pipeline("state"), ports=range(4), seed=0) as made:
+    with EmbeddedSwitch(programs.pipeline("state"), ports=range(4), seed=0) as made:
         made.control_plane.table(P + "classes").insert(Entry((Exact(0),), ActionCall(P + "send", (2, 0))))
         yield made
 
@@ -40,7 +41,7 @@ def read(path: Path) -> list[tuple[bytes, int]]:
         return [(bytes(packet), round(packet.time * 10**9)) for packet in reader]
 
 
-def test_every_frame_is_in_its_file_with_its_time(switch: Switch, tmp_path: Path) -> None:
+def test_every_frame_is_in_its_file_with_its_time(switch: EmbeddedSwitch, tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -70,7 +71,7 @@ def test_every_frame_is_in_its_file_with_its_time(switch: Switch, tmp_path: Path
     switch.receive(0, frame(0, 60), 0)  # no capture any more
 
 
-def test_a_process_with_more_than_a_thousand_descriptors_captures(switch: Switch, tmp_path: Path) -> None:
+def test_a_process_with_more_than_a_thousand_descriptors_captures(switch: EmbeddedSwitch, tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[1], 4096), before[1]))
     held: list[int] = []
@@ -89,7 +90,7 @@ def test_a_process_with_more_than_a_thousand_descriptors_captures(switch: Switch
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_memory_is_bounded_and_what_does_not_fit_is_counted(switch: Switch, tmp_path: Path) -> None:
+def test_memory_is_bounded_and_what_does_not_fit_is_counted(switch: EmbeddedSwitch, tmp_path: Path) -> None:
     capture = Capture(switch, tmp_path, {1: "eth1", 2: "eth2"}, buffer_bytes=4000)
     big = frame(1, 5000)
     for _ in range(3):
@@ -102,7 +103,7 @@ def test_memory_is_bounded_and_what_does_not_fit_is_counted(switch: Switch, tmp_
 
 
 def test_a_full_disk_is_reported_and_what_is_there_stays_readable(
-    switch: Switch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    switch: EmbeddedSwitch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The capture's own thread may write no more than 10,000 bytes to a file, until the limit is lifted."""
     capture = Capture(switch, tmp_path, {1: "eth1"})
@@ -138,7 +139,7 @@ class limited_files:  # noqa: N801 - reads as a verb
         signal.signal(signal.SIGXFSZ, self.handler)
 
 
-def test_only_one_capture_at_a_time_and_only_where_one_may_write(switch: Switch, tmp_path: Path) -> None:
+def test_only_one_capture_at_a_time_and_only_where_one_may_write(switch: EmbeddedSwitch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CaptureError, match=r"cannot capture to .*: Not a directory"):
         Capture(switch, tmp_path / "file" / "x", {1: "eth1"})
@@ -149,7 +150,7 @@ def test_only_one_capture_at_a_time_and_only_where_one_may_write(switch: Switch,
     Capture(switch, tmp_path, {1: "eth1"}).close()
 
 
-def test_ports_without_a_file_cost_no_memory(switch: Switch, tmp_path: Path) -> None:
+def test_ports_without_a_file_cost_no_memory(switch: EmbeddedSwitch, tmp_path: Path) -> None:
     capture = Capture(switch, tmp_path, {3: "eth3"}, buffer_bytes=256)
     for number in range(50):
         switch.receive(1, frame(number, 200), 0)

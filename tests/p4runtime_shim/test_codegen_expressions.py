@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from tests.p4runtime_shim.builder import Builder, Json, call, const, expression, extract, field, send_to, wrapped
 
 WIDTHS = (1, 2, 3, 7, 8, 9, 13, 16, 31, 32, 33, 48, 63, 64, 65, 80, 127, 128, 129, 191, 192, 193, 256, 300)
@@ -188,7 +188,7 @@ def test_random_expressions_equal_unbounded_integers(seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     text, fields, outputs = _program(rng)
-    with Switch(Pipeline.load(text), ports=[0, 1], seed=0) as switch:
+    with EmbeddedSwitch(Pipeline.load(text), ports=[0, 1], seed=0) as switch:
         for _ in range(120):
             values = _values(rng, fields)
             frame = _pack([(values[name], width) for name, (width, _) in fields.items()])

@@ -21,7 +21,7 @@ from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program import load_program
 from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.builder import Builder, call, const, extract, field, header, send_to
 from tests.p4runtime_shim.conftest import FAST
@@ -127,7 +127,7 @@ def test_a_config_full_of_hostile_names_is_compiled_as_if_they_were_harmless(tex
         rename_message(info, pushed)
         data = json.dumps(renamed(document(name), pushed)).encode()
         config = asyncio.run(programs_.realize(p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=data)))
-        with Switch(config.pipeline, ports=range(8), seed=1) as switch:
+        with EmbeddedSwitch(config.pipeline, ports=range(8), seed=1) as switch:
             switch.set_logging(trace=True)
             switch.receive(1, bytes(64), 1)
             assert any(MARK in line.text for line in switch.take_log()), "the trace knows the program's names"
@@ -154,7 +154,7 @@ def test_texts_reach_the_log_whole_and_on_one_line() -> None:
     failed = call("assert", {"type": "expression", "value": {"op": "d2b", "left": None, "right": const(0)}}, line=7)
     failed["source_info"]["source_fragment"] = "x" * 100_000
     builder.run(builder.action("act", [call("log_msg", message, values), call("add_header", header("h")), failed]))
-    with Switch(Pipeline.load(builder.text()), ports=(1, 2), seed=1) as switch:
+    with EmbeddedSwitch(Pipeline.load(builder.text()), ports=(1, 2), seed=1) as switch:
         switch.set_logging(trace=True)
         switch.receive(1, b"\x2a" * 60, 1)
         lines = [line.text for line in switch.take_log()]

@@ -16,7 +16,7 @@ from p4runtime_shim.entities import CloneSession, Replica
 from p4runtime_shim.errors import Unsupported
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program import load_program
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import QueueConfig
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.builder import Builder, call, const, expression, extract, field, header, send_to
@@ -31,14 +31,14 @@ def loops(make: Body) -> Body:
     return make
 
 
-def switch_of(make: Body, **queues: int) -> Switch:
+def switch_of(make: Body, **queues: int) -> EmbeddedSwitch:
     builder = Builder()
     builder.data["field_lists"] = [{"id": 1, "name": "kept", "elements": []}]
     make(builder)
-    return Switch(Pipeline.load(builder.text()), ports=(1, 2), seed=1, queues=QueueConfig(**queues))
+    return EmbeddedSwitch(Pipeline.load(builder.text()), ports=(1, 2), seed=1, queues=QueueConfig(**queues))
 
 
-def drops(switch: Switch) -> dict[str, int]:
+def drops(switch: EmbeddedSwitch) -> dict[str, int]:
     return {reason: count for reason, count in switch.stats().drops.items() if count}
 
 
@@ -132,7 +132,7 @@ def digest_of(words: int) -> Builder:
 
 
 def test_a_digest_of_the_greatest_length_is_taken_and_a_longer_one_refused() -> None:
-    with Switch(Pipeline.load(digest_of(4096).text()), ports=(1,), seed=1) as switch:
+    with EmbeddedSwitch(Pipeline.load(digest_of(4096).text()), ports=(1,), seed=1) as switch:
         switch.receive(1, bytes(60), 1)
         assert [len(digest.values) for digest in switch.control_plane.take_digests()] == [4096]
     with pytest.raises(Unsupported, match="digest of 262208 bits"):
@@ -140,7 +140,7 @@ def test_a_digest_of_the_greatest_length_is_taken_and_a_longer_one_refused() -> 
 
 
 def test_a_digest_that_the_taker_has_no_room_for_is_lost_and_does_not_stop_those_behind_it() -> None:
-    with Switch(Pipeline.load(digest_of(3).text()), ports=(1,), seed=1) as switch:
+    with EmbeddedSwitch(Pipeline.load(digest_of(3).text()), ports=(1,), seed=1) as switch:
         switch.receive(1, bytes(60), 1)
         switch.receive(1, bytes(60), 2)
         which, when, values = c.c_uint32(), c.c_int64(), (c.c_uint64 * 2)()

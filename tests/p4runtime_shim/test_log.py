@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from p4runtime_shim.entities import ActionCall, CloneSession, Entry, Lpm, Replica
-from p4runtime_shim.switch import Switch
+from mrc_common.p4_match import Lpm
+from p4runtime_shim.entities import ActionCall, CloneSession, Entry, Replica
+from p4runtime_shim.switch import EmbeddedSwitch
 from tests.p4runtime_shim import programs
 
 P = "MyIngress."
@@ -13,7 +14,7 @@ P = "MyIngress."
 
 def test_a_packet_is_followed_from_arrival_to_departure() -> None:
     frame = bytes(12) + bytes.fromhex("08004500001412340000401154a30a0000010a000002")
-    with Switch(programs.pipeline("forward"), ports=range(4), seed=0) as switch:
+    with EmbeddedSwitch(programs.pipeline("forward"), ports=range(4), seed=0) as switch:
         forward = ActionCall(P + "forward", (2, 5))
         switch.control_plane.table(P + "route").insert(Entry((Lpm(0x0A000000, 8),), forward))
         switch.receive(1, frame, 5)
@@ -42,7 +43,7 @@ def test_a_packet_is_followed_from_arrival_to_departure() -> None:
 
 
 def test_copies_and_drops_are_told() -> None:
-    with Switch(programs.pipeline("copies"), ports=range(8), seed=0) as switch:
+    with EmbeddedSwitch(programs.pipeline("copies"), ports=range(8), seed=0) as switch:
         switch.control_plane.replication.session_set(5, CloneSession((Replica(4),)))
         switch.set_logging(trace=True)
         switch.receive(3, bytes([1, 200]) + bytes(10), 0)
@@ -52,7 +53,7 @@ def test_copies_and_drops_are_told() -> None:
 
 
 def test_lines_are_bounded() -> None:
-    with Switch(programs.pipeline("copies"), ports=range(8), seed=0) as switch:
+    with EmbeddedSwitch(programs.pipeline("copies"), ports=range(8), seed=0) as switch:
         switch.set_logging(trace=True)
         for _ in range(4000):
             switch.receive(3, bytes([7, 1]) + bytes(10), 0)

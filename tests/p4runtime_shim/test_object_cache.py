@@ -10,7 +10,7 @@ import pytest
 from p4runtime_shim import build, object_cache
 from p4runtime_shim.errors import BuildError
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from tests.p4runtime_shim.builder import Builder, send_to
 from tests.p4runtime_shim.conftest import FAST
 
@@ -22,7 +22,7 @@ def program(port: int) -> str:
 
 
 def forwards(folder: Path, port: int) -> bool:
-    with Switch(Pipeline.load(program(port), cache=folder, options=FAST), ports=range(4), seed=0) as switch:
+    with EmbeddedSwitch(Pipeline.load(program(port), cache=folder, options=FAST), ports=range(4), seed=0) as switch:
         switch.receive(0, bytes(64), 1)
         return switch.transmit(port, 1) == bytes(64)
 
@@ -148,7 +148,7 @@ def test_a_program_is_unloaded_when_nobody_uses_it(cache: Path) -> None:
 
     pipeline = Pipeline.load(program(1), cache=cache, options=FAST)
     path = pipeline.path
-    with Switch(pipeline, ports=range(4), seed=0) as switch:
+    with EmbeddedSwitch(pipeline, ports=range(4), seed=0) as switch:
         del pipeline
         assert loaded(path)
         switch.receive(0, bytes(64), 1)

@@ -9,7 +9,7 @@ import pytest
 
 from p4runtime_shim.entities import CloneSession, Replica
 from p4runtime_shim.errors import InvalidArgument
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import QueueConfig
 from tests.p4runtime_shim import programs
 
@@ -32,16 +32,16 @@ class Seen:
 
 
 @pytest.fixture
-def switch() -> Iterator[Switch]:
-    with Switch(programs.pipeline("copies"), ports=range(8), seed=0) as made:
+def switch() -> Iterator[EmbeddedSwitch]:
+    with EmbeddedSwitch(programs.pipeline("copies"), ports=range(8), seed=0) as made:
         yield made
 
 
-def send(switch: Switch, what: int, argument: int = 1, value: int = 0, payload: bytes = b"0123456789") -> None:
+def send(switch: EmbeddedSwitch, what: int, argument: int = 1, value: int = 0, payload: bytes = b"0123456789") -> None:
     switch.receive(3, bytes([what, argument]) + value.to_bytes(2, "big") + payload, 0)
 
 
-def drain(switch: Switch) -> list[bytes]:
+def drain(switch: EmbeddedSwitch) -> list[bytes]:
     """All frames, by port and then in order."""
     frames: list[tuple[int, bytes]] = []
     while ports := switch.ready():
@@ -51,7 +51,7 @@ def drain(switch: Switch) -> list[bytes]:
     return [bytes([port]) + frame for port, frame in sorted(frames, key=lambda item: item[0])]
 
 
-def outcome(switch: Switch) -> list[Seen]:
+def outcome(switch: EmbeddedSwitch) -> list[Seen]:
     """The frames with their reports decoded."""
     seen = []
     for item in drain(switch):
@@ -73,12 +73,12 @@ def outcome(switch: Switch) -> list[Seen]:
     return seen
 
 
-def test_plain(switch: Switch) -> None:
+def test_plain(switch: EmbeddedSwitch) -> None:
     send(switch, 0, argument=2, value=5)
     assert outcome(switch) == [Seen(2, 5, NORMAL, 0, 0, 14, 1, 3, b"0123456789")]
 
 
-def test_ingress_clone_has_the_arrived_bytes_and_the_kept_fields(switch: Switch) -> None:
+def test_ingress_clone_has_the_arrived_bytes_and_the_kept_fields(switch: EmbeddedSwitch) -> None:
     switch.control_plane.replication.session_set(5, CloneSession((Replica(4, 9),)))
     send(switch, 1, value=0x1234)
     plain, clone = outcome(switch)
@@ -86,7 +86,7 @@ def test_ingress_clone_has_the_arrived_bytes_and_the_kept_fields(switch: Switch)
     assert clone == Seen(4, 0x1234, INGRESS_CLONE, 11, 9, 14, 0, 0, b"0123456789")
 
 
-def test_egress_clone_has_the_changed_headers(switch: Switch) -> None:
+def test_egress_clone_has_the_changed_headers(switch: EmbeddedSwitch) -> None:
     switch.control_plane.replication.session_set(6, CloneSession((Replica(5),)))
     send(switch, 2)
     plain, clone = outcome(switch)
@@ -95,7 +95,7 @@ def test_egress_clone_has_the_changed_headers(switch: Switch) -> None:
     assert clone.payload == b"0123456789"
 
 
-def test_clone_to_several_ports_and_cut(switch: Switch) -> None:
+def test_clone_to_several_ports_and_cut(switch: EmbeddedSwitch) -> None:
     switch.control_plane.replication.session_set(5, CloneSession((Replica(4, 1), Replica(5, 2)), max_length=17))
     send(switch, 1)
     plain, *clones = outcome(switch)
@@ -103,13 +103,13 @@ def test_clone_to_several_ports_and_cut(switch: Switch) -> None:
     assert [(clone.port, clone.rid, clone.payload) for clone in clones] == [(4, 1, b"01"), (5, 2, b"01")]
 
 
-def test_clone_without_session_is_counted(switch: Switch) -> None:
+def test_clone_without_session_is_counted(switch: EmbeddedSwitch) -> None:
     send(switch, 1)
     assert [item.port for item in outcome(switch)] == [1]
     assert switch.stats().drops["no_session"] == 1
 
 
-def test_multicast(switch: Switch) -> None:
+def test_multicast(switch: EmbeddedSwitch) -> None:
     switch.control_plane.replication.group_set(7, (Replica(2, 20), Replica(4, 40), Replica(2, 21)))
     send(switch, 3, value=7)
     assert [(item.port, item.rid, item.instance) for item in outcome(switch)] == [
@@ -123,7 +123,7 @@ def test_multicast(switch: Switch) -> None:
     assert switch.stats().drops["no_group"] == 1
 
 
-def test_a_backup_replica_serves_while_the_port_is_down(switch: Switch) -> None:
+def test_a_backup_replica_serves_while_the_port_is_down(switch: EmbeddedSwitch) -> None:
     def places() -> list[tuple[int, int]]:
         send(switch, 3, value=7)
         return [(item.port, item.rid) for item in outcome(switch)]
@@ -147,32 +147,32 @@ def test_a_backup_replica_serves_while_the_port_is_down(switch: Switch) -> None:
         switch.control_plane.replication.group_set(7, (Replica(2, 0, (Replica(1, 0, (Replica(4),)),)),))
 
 
-def test_resubmit_starts_over_with_kept_fields_only(switch: Switch) -> None:
+def test_resubmit_starts_over_with_kept_fields_only(switch: EmbeddedSwitch) -> None:
     send(switch, 4, value=0x0101)
     (item,) = outcome(switch)
     # instance_type becomes NORMAL again when the packet is queued, as in BMv2; two passes through ingress were counted.
     assert item == Seen(1, 0x0101, NORMAL, 44, 0, 14, 2, 0, b"0123456789")
 
 
-def test_recirculate_takes_the_deparsed_packet(switch: Switch) -> None:
+def test_recirculate_takes_the_deparsed_packet(switch: EmbeddedSwitch) -> None:
     send(switch, 5, argument=2)
     (item,) = outcome(switch)
     assert item == Seen(2, 0xDDDD, NORMAL, 55, 0, 14, 2, 0, b"0123456789")
 
 
-def test_truncate_counts_headers_added_in_egress(switch: Switch) -> None:
+def test_truncate_counts_headers_added_in_egress(switch: EmbeddedSwitch) -> None:
     send(switch, 6, value=17)
     (frame,) = drain(switch)
     assert len(frame) == 1 + 17
     assert frame[-2:] == b"01"
 
 
-def test_truncate_longer_than_the_packet_changes_nothing(switch: Switch) -> None:
+def test_truncate_longer_than_the_packet_changes_nothing(switch: EmbeddedSwitch) -> None:
     send(switch, 6, value=1000)
     assert outcome(switch)[0].payload == b"0123456789"
 
 
-def test_drops_are_counted_by_reason(switch: Switch) -> None:
+def test_drops_are_counted_by_reason(switch: EmbeddedSwitch) -> None:
     send(switch, 7)
     assert outcome(switch) == []
     send(switch, 0, argument=200)  # egress_spec without a port of that number
@@ -189,18 +189,18 @@ def test_drops_are_counted_by_reason(switch: Switch) -> None:
     }
 
 
-def test_exit_ends_the_pipeline(switch: Switch) -> None:
+def test_exit_ends_the_pipeline(switch: EmbeddedSwitch) -> None:
     send(switch, 8, argument=2)
     assert [item.port for item in outcome(switch)] == [2]  # the assignments after exit did not run
 
 
-def test_resubmission_without_end_is_cut_off(switch: Switch) -> None:
+def test_resubmission_without_end_is_cut_off(switch: EmbeddedSwitch) -> None:
     send(switch, 9)
     assert outcome(switch) == []
     assert switch.stats().drops["loop_limit"] == 1
 
 
-def test_short_packet_is_parsed_as_far_as_it_goes(switch: Switch) -> None:
+def test_short_packet_is_parsed_as_far_as_it_goes(switch: EmbeddedSwitch) -> None:
     switch.receive(3, b"\x00", 0)
     (frame,) = drain(switch)
     # the request header is invalid, so egress_spec is that of a zero field: port 0; the report stands before the byte
@@ -208,7 +208,7 @@ def test_short_packet_is_parsed_as_far_as_it_goes(switch: Switch) -> None:
     assert frame[-1:] == b"\x00"
 
 
-def test_a_down_port_runs_egress_and_drops(switch: Switch) -> None:
+def test_a_down_port_runs_egress_and_drops(switch: EmbeddedSwitch) -> None:
     send(switch, 0, argument=2)
     switch.port_changed(2, False, 0)
     send(switch, 0, argument=2)
@@ -225,7 +225,7 @@ def test_a_down_port_runs_egress_and_drops(switch: Switch) -> None:
 
 def test_the_pool_runs_out_and_recovers() -> None:
     queues = QueueConfig(max_packets=0, buffer_packets=5)
-    with Switch(programs.pipeline("copies"), ports=range(8), seed=0, queues=queues) as switch:
+    with EmbeddedSwitch(programs.pipeline("copies"), ports=range(8), seed=0, queues=queues) as switch:
         for _ in range(8):
             send(switch, 0, argument=2)
         assert switch.stats().drops["no_buffer"] == 3
@@ -236,7 +236,7 @@ def test_the_pool_runs_out_and_recovers() -> None:
 
 
 def test_without_program_frames_are_counted() -> None:
-    with Switch(None, ports=[1], seed=0) as switch:
+    with EmbeddedSwitch(None, ports=[1], seed=0) as switch:
         switch.receive(1, b"12345678", 0)
         assert switch.transmit(1, 0) is None
         assert switch.stats().drops["no_pipeline"] == 1

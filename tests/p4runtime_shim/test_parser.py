@@ -7,16 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from p4runtime_shim.entities import ActionCall, Entry, Lpm
+from mrc_common.p4_match import Lpm
+from p4runtime_shim.entities import ActionCall, Entry
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.builder import Builder, call, const, expression, extract, field, send_to, wrapped
 
 P = "MyIngress."
 
 
-def one(switch: Switch) -> tuple[int, bytes] | None:
+def one(switch: EmbeddedSwitch) -> tuple[int, bytes] | None:
     """The packet that came out."""
     for port in switch.ready():
         frame = switch.transmit(port, 0)
@@ -57,7 +58,7 @@ def test_random_headers_are_taken_and_given_back_bit_for_bit(seed: int) -> None:
     for _, width in second:
         bit += width
         flip |= 1 << (sizes[1] * 8 - bit)
-    with Switch(Pipeline.load(builder.text()), ports=[0, 1], seed=0) as switch:
+    with EmbeddedSwitch(Pipeline.load(builder.text()), ports=[0, 1], seed=0) as switch:
         for _ in range(60):
             frame = rng.randbytes(sizes[0] + sizes[1] + rng.randint(0, 40))
             switch.receive(0, frame, 0)
@@ -79,7 +80,7 @@ def test_headers_outgrow_the_packet() -> None:
     builder.emit(*names)
     add = [call("add_header", {"type": "header", "value": name}) for name in names]
     builder.run(builder.action("grow", [*add, send_to(1)]))
-    with Switch(Pipeline.load(builder.text()), ports=[0, 1], seed=0) as switch:
+    with EmbeddedSwitch(Pipeline.load(builder.text()), ports=[0, 1], seed=0) as switch:
         switch.receive(0, b"abc", 0)
         assert one(switch) == (1, bytes(8 * 256) + b"abc")
         switch.receive(0, bytes(9000), 0)
@@ -88,8 +89,8 @@ def test_headers_outgrow_the_packet() -> None:
 
 
 @pytest.fixture
-def stacks() -> Iterator[Switch]:
-    with Switch(programs.pipeline("stacks"), ports=range(12), seed=0) as made:
+def stacks() -> Iterator[EmbeddedSwitch]:
+    with EmbeddedSwitch(programs.pipeline("stacks"), ports=range(12), seed=0) as made:
         yield made
 
 
@@ -98,20 +99,20 @@ def hops(*ports: int) -> bytes:
     return b"".join(item.to_bytes(2, "big") for item in items)
 
 
-def test_source_route_pops_the_first_hop(stacks: Switch) -> None:
+def test_source_route_pops_the_first_hop(stacks: EmbeddedSwitch) -> None:
     for ports in ((3, 4, 5, 6), (9,), (8, 1)):
         stacks.receive(0, b"\x01\x00" + hops(*ports) + b"rest", 0)
         expected = b"\x01\x00" + hops(*ports)[2:] + b"rest"
         assert one(stacks) == (ports[0], expected)
 
 
-def test_too_many_hops_is_stack_out_of_bounds(stacks: Switch) -> None:
+def test_too_many_hops_is_stack_out_of_bounds(stacks: EmbeddedSwitch) -> None:
     frame = b"\x01\x00" + hops(3, 4, 5, 6, 7) + b"rest"
     stacks.receive(0, frame, 0)
     assert one(stacks) == (5, frame)
 
 
-def test_records_are_pushed_in_front_and_the_last_falls_off(stacks: Switch) -> None:
+def test_records_are_pushed_in_front_and_the_last_falls_off(stacks: EmbeddedSwitch) -> None:
     stacks.control_plane.table(P + "self").set_default(ActionCall(P + "note", (77,)))
     records = [(10, 1), (20, 2), (30, 3)]
     for count in range(4):
@@ -122,7 +123,7 @@ def test_records_are_pushed_in_front_and_the_last_falls_off(stacks: Switch) -> N
         assert one(stacks) == (2, bytes([2, count + 1]) + expected + b"rest")
 
 
-def test_errors_of_the_program_and_of_the_core(stacks: Switch) -> None:
+def test_errors_of_the_program_and_of_the_core(stacks: EmbeddedSwitch) -> None:
     stacks.receive(0, bytes([2, 1]) + bytes(6), 0)
     assert one(stacks) == (6, bytes([2, 1]) + bytes(6))  # RecordLost
     stacks.receive(0, bytes([2, 1]) + bytes(5), 0)
@@ -135,18 +136,18 @@ def test_a_parser_that_never_ends_times_out() -> None:
     builder.state("again", [], default="start")
     report = call("assign", field("standard_metadata", "egress_spec"), field("standard_metadata", "parser_error"))
     builder.run(builder.action("report", [report]))
-    with Switch(Pipeline.load(builder.text()), ports=range(8), seed=0) as switch:
+    with EmbeddedSwitch(Pipeline.load(builder.text()), ports=range(8), seed=0) as switch:
         switch.receive(0, b"x", 0)
         assert one(switch) == (5, b"x")  # ParserTimeout
 
 
 @pytest.fixture
-def calculator() -> Iterator[Switch]:
-    with Switch(programs.pipeline("calculator"), ports=range(3), seed=0) as made:
+def calculator() -> Iterator[EmbeddedSwitch]:
+    with EmbeddedSwitch(programs.pipeline("calculator"), ports=range(3), seed=0) as made:
         yield made
 
 
-def calculate(switch: Switch, code: int, a: int, b: int, prefix: bytes = b"") -> int | None:
+def calculate(switch: EmbeddedSwitch, code: int, a: int, b: int, prefix: bytes = b"") -> int | None:
     frame = b"P4" + prefix + bytes([code]) + a.to_bytes(4, "big") + b.to_bytes(4, "big") + bytes(8)
     switch.receive(0, frame, 0)
     out = one(switch)
@@ -178,22 +179,22 @@ MAX = 0xFFFFFFFF
         (15, 1, 1, 0xDEAD),
     ],
 )
-def test_calculator(calculator: Switch, code: int, a: int, b: int, result: int) -> None:
+def test_calculator(calculator: EmbeddedSwitch, code: int, a: int, b: int, result: int) -> None:
     assert calculate(calculator, code, a, b) == result
 
 
-def test_advance_skips_bytes_and_headers_move_up(calculator: Switch) -> None:
+def test_advance_skips_bytes_and_headers_move_up(calculator: EmbeddedSwitch) -> None:
     assert calculate(calculator, 1, 2, 3, prefix=b"\x7fxyz") == 5
 
 
-def test_lookahead_past_the_end_and_unknown_requests(calculator: Switch) -> None:
+def test_lookahead_past_the_end_and_unknown_requests(calculator: EmbeddedSwitch) -> None:
     for frame in (b"P", b"XY", b"P4", b"P4\x90", b"P4\x01\x00"):
         calculator.receive(0, frame, 0)
         assert one(calculator) is None
     assert calculator.stats().drops["ingress"] == 5
 
 
-def test_log_and_assert(calculator: Switch) -> None:
+def test_log_and_assert(calculator: EmbeddedSwitch) -> None:
     calculator.set_logging()
     assert calculate(calculator, 8, 7, MAX) == 0
     assert calculate(calculator, 9, 1, 2) == 0
@@ -227,15 +228,15 @@ def ipv4(protocol: int, payload: bytes, ttl: int = 64, ihl: int = 5) -> bytes:
 
 
 @pytest.fixture
-def router() -> Iterator[Switch]:
-    with Switch(programs.pipeline("forward"), ports=range(4), seed=0) as made:
+def router() -> Iterator[EmbeddedSwitch]:
+    with EmbeddedSwitch(programs.pipeline("forward"), ports=range(4), seed=0) as made:
         made.control_plane.table(P + "route").insert(
             Entry((Lpm(0x0A000000, 24),), ActionCall(P + "forward", (2, 0x020304050607)))
         )
         yield made
 
 
-def test_checksums_are_verified_and_updated(router: Switch) -> None:
+def test_checksums_are_verified_and_updated(router: EmbeddedSwitch) -> None:
     rng = random.Random(0)
     for size in (0, 1, 2, 3, 100, 1001):
         data = rng.randbytes(size)
@@ -257,7 +258,7 @@ def test_checksums_are_verified_and_updated(router: Switch) -> None:
     assert one(router) is None
 
 
-def test_verify_stops_the_parser_and_ttl_ends(router: Switch) -> None:
+def test_verify_stops_the_parser_and_ttl_ends(router: EmbeddedSwitch) -> None:
     for frame in (ipv4(17, b"x", ihl=6), ipv4(17, b"x", ttl=1), ipv4(17, b"x", ttl=0), bytes(10), bytes(14)):
         router.receive(1, frame, 0)
         assert one(router) is None

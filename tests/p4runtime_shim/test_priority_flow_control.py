@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from mrc_common.p4_match import Exact
 from mrc_host.wire import pause as pause_frame
-from p4runtime_shim.entities import ActionCall, Entry, Exact
+from p4runtime_shim.entities import ActionCall, Entry
 from p4runtime_shim.errors import InvalidArgument, NotFound
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 from tests.p4runtime_shim import programs
 
@@ -24,9 +25,11 @@ PEER = bytes(6)
 
 
 @pytest.fixture
-def switch() -> Iterator[Switch]:
+def switch() -> Iterator[EmbeddedSwitch]:
     """Packets go to port 2 with the priority that their second byte says; port 0 has flow control for priority 3."""
-    with Switch(programs.pipeline("state"), ports=range(4), seed=0, queues=QueueConfig(max_packets=1000)) as made:
+    with EmbeddedSwitch(
+        programs.pipeline("state"), ports=range(4), seed=0, queues=QueueConfig(max_packets=1000)
+    ) as made:
         for priority in range(8):
             made.control_plane.table(P + "classes").insert(
                 Entry((Exact(priority),), ActionCall(P + "send", (2, priority)))
@@ -35,16 +38,16 @@ def switch() -> Iterator[Switch]:
         yield made
 
 
-def put(switch: Switch, count: int = 1, *, port: int = 0, priority: int = 3, now: int = 0) -> None:
+def put(switch: EmbeddedSwitch, count: int = 1, *, port: int = 0, priority: int = 3, now: int = 0) -> None:
     for _ in range(count):
         switch.receive(port, bytes([7, priority]).ljust(SIZE, b"\0"), now)
 
 
-def take(switch: Switch, count: int = 1, now: int = 0) -> int:
+def take(switch: EmbeddedSwitch, count: int = 1, now: int = 0) -> int:
     return sum(switch.transmit(2, now) is not None for _ in range(count))
 
 
-def said(switch: Switch, port: int = 0, now: int = 0) -> dict[int, int] | None:
+def said(switch: EmbeddedSwitch, port: int = 0, now: int = 0) -> dict[int, int] | None:
     """The quanta in the next frame of the port, which must be a PAUSE; None for no frame."""
     frame = switch.transmit(port, now)
     if frame is None:
@@ -53,7 +56,7 @@ def said(switch: Switch, port: int = 0, now: int = 0) -> dict[int, int] | None:
     return pause_frame.parse(frame)
 
 
-def test_a_port_that_brought_too_much_pauses_its_neighbour_and_lets_it_go_on_later(switch: Switch) -> None:
+def test_a_port_that_brought_too_much_pauses_its_neighbour_and_lets_it_go_on_later(switch: EmbeddedSwitch) -> None:
     put(switch, 4)
     assert said(switch) is None
     switch.ready()
@@ -69,7 +72,7 @@ def test_a_port_that_brought_too_much_pauses_its_neighbour_and_lets_it_go_on_lat
     assert (stats.pauses_sent, stats.headroom_drops) == (2, 0)
 
 
-def test_other_priorities_and_other_ports_do_not_count(switch: Switch) -> None:
+def test_other_priorities_and_other_ports_do_not_count(switch: EmbeddedSwitch) -> None:
     put(switch, 20, priority=2)
     put(switch, 20, port=1)
     put(switch, 4)
@@ -77,14 +80,14 @@ def test_other_priorities_and_other_ports_do_not_count(switch: Switch) -> None:
     assert said(switch, port=1) is None
 
 
-def test_what_does_not_fit_the_headroom_is_dropped_and_counted(switch: Switch) -> None:
+def test_what_does_not_fit_the_headroom_is_dropped_and_counted(switch: EmbeddedSwitch) -> None:
     put(switch, 9)
     assert switch.stats().ports[0].headroom_drops == 2
     assert switch.stats().drops["no_headroom"] == 2
     assert take(switch, 10) == 7
 
 
-def test_a_pause_is_repeated_after_half_its_time_while_it_holds(switch: Switch) -> None:
+def test_a_pause_is_repeated_after_half_its_time_while_it_holds(switch: EmbeddedSwitch) -> None:
     put(switch, 5, now=100)
     assert said(switch, now=200) == {3: 1000}
     due = 200 + LASTS // 2
@@ -100,7 +103,7 @@ def test_a_pause_is_repeated_after_half_its_time_while_it_holds(switch: Switch) 
     assert switch.wakeup() is None
 
 
-def test_a_paused_priority_waits_until_its_time_is_over_while_others_pass(switch: Switch) -> None:
+def test_a_paused_priority_waits_until_its_time_is_over_while_others_pass(switch: EmbeddedSwitch) -> None:
     switch.set_pause(2, CONFIG)
     put(switch)
     put(switch, priority=2)
@@ -116,7 +119,7 @@ def test_a_paused_priority_waits_until_its_time_is_over_while_others_pass(switch
     assert switch.stats().ports[2].pauses_received == 1
 
 
-def test_a_pause_of_zero_ends_one_at_once(switch: Switch) -> None:
+def test_a_pause_of_zero_ends_one_at_once(switch: EmbeddedSwitch) -> None:
     switch.set_pause(2, CONFIG)
     put(switch)
     switch.receive(2, pause_frame.build(PEER, {3: 65535}), 0)
@@ -127,7 +130,7 @@ def test_a_pause_of_zero_ends_one_at_once(switch: Switch) -> None:
     assert take(switch, now=5) == 1
 
 
-def test_a_packet_that_may_pass_is_announced_behind_one_that_may_not(switch: Switch) -> None:
+def test_a_packet_that_may_pass_is_announced_behind_one_that_may_not(switch: EmbeddedSwitch) -> None:
     switch.set_pause(2, CONFIG)
     switch.receive(2, pause_frame.build(PEER, {3: 65535}), 0)
     put(switch)
@@ -136,7 +139,7 @@ def test_a_packet_that_may_pass_is_announced_behind_one_that_may_not(switch: Swi
     assert switch.ready() == [2]
 
 
-def test_a_paused_port_makes_the_port_that_feeds_it_pause_in_turn(switch: Switch) -> None:
+def test_a_paused_port_makes_the_port_that_feeds_it_pause_in_turn(switch: EmbeddedSwitch) -> None:
     switch.set_pause(2, CONFIG)
     switch.receive(2, pause_frame.build(PEER, {3: 65535}), 0)
     put(switch, 5)
@@ -144,7 +147,7 @@ def test_a_paused_port_makes_the_port_that_feeds_it_pause_in_turn(switch: Switch
     assert said(switch) == {3: 1000}
 
 
-def test_without_flow_control_a_pause_is_a_frame_like_any_other(switch: Switch) -> None:
+def test_without_flow_control_a_pause_is_a_frame_like_any_other(switch: EmbeddedSwitch) -> None:
     switch.receive(1, pause_frame.build(PEER, {3: 65535}), 0)
     assert switch.transmit(1, 0) is not None  # the program had it, and sent it on
     put(switch, 20, port=1)
@@ -153,7 +156,7 @@ def test_without_flow_control_a_pause_is_a_frame_like_any_other(switch: Switch) 
 
 
 @pytest.mark.parametrize("damage", [(0, 0x02), (13, 0x09), (15, 0x02)])
-def test_frames_that_only_look_like_a_pause_pause_nothing(switch: Switch, damage: tuple[int, int]) -> None:
+def test_frames_that_only_look_like_a_pause_pause_nothing(switch: EmbeddedSwitch, damage: tuple[int, int]) -> None:
     frame = bytearray(pause_frame.build(PEER, {3: 65535}))
     frame[damage[0]] = damage[1]
     switch.set_pause(2, CONFIG)
@@ -163,7 +166,7 @@ def test_frames_that_only_look_like_a_pause_pause_nothing(switch: Switch, damage
     assert take(switch) == 1
 
 
-def test_a_link_that_goes_down_forgets_pauses_both_ways(switch: Switch) -> None:
+def test_a_link_that_goes_down_forgets_pauses_both_ways(switch: EmbeddedSwitch) -> None:
     switch.set_pause(2, CONFIG)
     put(switch, 5)
     switch.receive(2, pause_frame.build(PEER, {3: 65535}), 0)
@@ -175,7 +178,7 @@ def test_a_link_that_goes_down_forgets_pauses_both_ways(switch: Switch) -> None:
     assert take(switch) == 1
 
 
-def test_turned_off_it_lets_the_neighbour_go_on(switch: Switch) -> None:
+def test_turned_off_it_lets_the_neighbour_go_on(switch: EmbeddedSwitch) -> None:
     put(switch, 6)
     assert said(switch) == {3: 1000}
     switch.set_pause(0, None)
@@ -185,14 +188,14 @@ def test_turned_off_it_lets_the_neighbour_go_on(switch: Switch) -> None:
     assert take(switch, 30) == 26
 
 
-def test_a_new_program_begins_with_nothing_counted(switch: Switch) -> None:
+def test_a_new_program_begins_with_nothing_counted(switch: EmbeddedSwitch) -> None:
     put(switch, 5)
     switch.set_pipeline(switch.pipeline)
     assert said(switch) == {3: 0}
     assert switch.wakeup() is None
 
 
-def test_nothing_is_lost_or_forgotten_in_the_long_run(switch: Switch) -> None:
+def test_nothing_is_lost_or_forgotten_in_the_long_run(switch: EmbeddedSwitch) -> None:
     """A neighbour that obeys late but within the headroom: no drop, and in the end nothing counted any more."""
     seed = random.randrange(1 << 32)
     print("seed", seed)
@@ -229,22 +232,22 @@ def test_nothing_is_lost_or_forgotten_in_the_long_run(switch: Switch) -> None:
         {"priorities": frozenset((8,))},
     ],
 )
-def test_settings_that_make_no_sense_are_refused(switch: Switch, wrong: dict[str, object]) -> None:
+def test_settings_that_make_no_sense_are_refused(switch: EmbeddedSwitch, wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidArgument):
         switch.set_pause(0, replace(CONFIG, **wrong))  # type: ignore[arg-type]
 
 
-def test_a_port_that_does_not_exist_is_refused(switch: Switch) -> None:
+def test_a_port_that_does_not_exist_is_refused(switch: EmbeddedSwitch) -> None:
     with pytest.raises(NotFound):
         switch.set_pause(9, CONFIG)
 
 
-def silenced(switch: Switch, now: int) -> tuple[int, int]:
+def silenced(switch: EmbeddedSwitch, now: int) -> tuple[int, int]:
     sample = switch.sample_ports(now)[0]
     return sample.silenced_ns, sample.silenced_times
 
 
-def test_the_neighbour_is_silent_from_the_pause_to_the_frame_that_ends_it(switch: Switch) -> None:
+def test_the_neighbour_is_silent_from_the_pause_to_the_frame_that_ends_it(switch: EmbeddedSwitch) -> None:
     put(switch, 5, now=10)
     assert silenced(switch, 20) == (0, 0), "the frame has not left yet"
     assert said(switch, now=30) == {3: 1000}

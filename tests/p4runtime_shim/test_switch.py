@@ -1,4 +1,4 @@
-"""The Switch as a device: the fabric program on it, hostile input, threads, and all of it under the sanitizers."""
+"""The embedded switch as a device: the fabric program on it, hostile input, threads, all under the sanitizers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from p4runtime_shim.entities import ActionCall, CloneSession, CounterValue, Entry, Exact, GroupRef, Lpm, Replica
+from mrc_common.p4_match import Exact, GroupRef, Lpm
+from p4runtime_shim.entities import ActionCall, CloneSession, CounterValue, Entry, Replica
 from p4runtime_shim.errors import NotFound
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import QueueConfig
 from tests.p4runtime_shim import programs
 
@@ -27,9 +28,9 @@ OWN_MAC = 0x02_0000_0000_03  # of the port it leaves by
 
 
 @pytest.fixture
-def fabric() -> Iterator[Switch]:
+def fabric() -> Iterator[EmbeddedSwitch]:
     pipeline = Pipeline.load(programs.FABRIC.read_text())
-    with Switch(pipeline, ports=range(1, 9), seed=0) as made:
+    with EmbeddedSwitch(pipeline, ports=range(1, 9), seed=0) as made:
         yield made
 
 
@@ -54,7 +55,7 @@ def locator(usid: int) -> int:
     return BLOCK << 16 | usid
 
 
-def configure(switch: Switch) -> None:
+def configure(switch: EmbeddedSwitch) -> None:
     switch.control_plane.table(F + "usid_endpoint.usid_local").insert(
         Entry((Exact(locator(OWN)),), ActionCall(F + "usid_endpoint.usid_shift")),
     )
@@ -67,7 +68,7 @@ def configure(switch: Switch) -> None:
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
-def test_parts_that_outlive_their_program_raise_not_found(fabric: Switch, how: str) -> None:
+def test_parts_that_outlive_their_program_raise_not_found(fabric: EmbeddedSwitch, how: str) -> None:
     configure(fabric)
     plane, table = fabric.control_plane, fabric.control_plane.table(F + "usid_endpoint.usid_local")
     parts = plane.externs, plane.replication
@@ -83,7 +84,7 @@ def test_parts_that_outlive_their_program_raise_not_found(fabric: Switch, how: s
             call()
 
 
-def test_usid_is_shifted_and_sent_to_its_neighbour(fabric: Switch) -> None:
+def test_usid_is_shifted_and_sent_to_its_neighbour(fabric: EmbeddedSwitch) -> None:
     configure(fabric)
     inner = ipv6(bytes(15) + b"\x02", bytes.fromhex("c00012b7") + bytes(4) + os.urandom(4096), header=17)
     fabric.receive(1, ethernet(ipv6(address(OWN, NEXT, 0x2001, NIC), inner)), 0)
@@ -95,7 +96,7 @@ def test_usid_is_shifted_and_sent_to_its_neighbour(fabric: Switch) -> None:
     assert counter == CounterValue(1, len(expected))
 
 
-def test_control_overtakes_data(fabric: Switch) -> None:
+def test_control_overtakes_data(fabric: EmbeddedSwitch) -> None:
     configure(fabric)
     for dscp in (0, 0, 46):
         fabric.receive(1, ethernet(ipv6(address(OWN, NEXT, NIC), b"x" * 40, dscp=dscp)), 0)
@@ -105,7 +106,7 @@ def test_control_overtakes_data(fabric: Switch) -> None:
     assert classes == [46, 0, 0]
 
 
-def test_plain_ipv6_is_spread_over_the_group_by_flow_label(fabric: Switch) -> None:
+def test_plain_ipv6_is_spread_over_the_group_by_flow_label(fabric: EmbeddedSwitch) -> None:
     for member in range(4):
         call = ActionCall(F + "ipv6_route.set_egress", (member + 1, NEXT_MAC + member, OWN_MAC))
         fabric.control_plane.profile(F + "ipv6_route.ecmp").member_add(member + 1, call)
@@ -128,7 +129,7 @@ EXPIRED = [ethernet(ipv6(address(OWN, NEXT), b"x" * 10, hop_limit=1, header=59))
 NO_NEIGHBOUR = [ethernet(ipv6(address(OWN), b"x" * 10, header=59))]
 
 
-def test_drops_are_counted_by_the_program(fabric: Switch) -> None:
+def test_drops_are_counted_by_the_program(fabric: EmbeddedSwitch) -> None:
     """Every drop is counted once, and different reasons in different cells."""
     configure(fabric)
     pipeline = fabric.pipeline
@@ -151,7 +152,7 @@ def exercise(pipeline: Pipeline, seed: int, rounds: int) -> None:
     """Random frames through a program whose tables hold whatever could be put into them."""
     rng = random.Random(seed)
     queues = QueueConfig(max_packets=20, buffer_packets=64, max_frame=2048)
-    with Switch(pipeline, ports=range(8), seed=seed, queues=queues) as switch:
+    with EmbeddedSwitch(pipeline, ports=range(8), seed=seed, queues=queues) as switch:
         for number in range(16):
             replicas = tuple(Replica(rng.randrange(511), number) for _ in range(rng.randint(0, 4)))
             switch.control_plane.replication.group_set(number + 1, replicas)
@@ -190,7 +191,7 @@ def test_hostile_frames(name: str) -> None:
     exercise(pipeline, seed=1, rounds=3000)
 
 
-def test_threads_may_call_at_once(fabric: Switch) -> None:
+def test_threads_may_call_at_once(fabric: EmbeddedSwitch) -> None:
     """Packets and table writes from several threads: nothing is lost, nothing breaks."""
     configure(fabric)
     frame = ethernet(ipv6(address(OWN, NEXT, NIC), b"x" * 100))
@@ -233,7 +234,7 @@ from pathlib import Path
 from p4runtime_shim.build import BuildOptions
 from p4runtime_shim.capture import Capture
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from tests.p4runtime_shim import programs, test_switch, test_table_state
 flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 options = BuildOptions(flags=flags)
@@ -243,14 +244,14 @@ pipeline = Pipeline.load(text, options=options)
 test_switch.exercise(pipeline, seed=2, rounds=1500)
 if name == "keys":
     for masks in ("upper and lower bits", "random bits"):
-        with Switch(pipeline, ports=range(8), seed=0) as switch:
+        with EmbeddedSwitch(pipeline, ports=range(8), seed=0) as switch:
             switch.set_logging(trace=True)
             test_table_state.test_masks_that_suit_no_tree(switch, masks)
-    with Switch(pipeline, ports=range(8), seed=0) as switch:
+    with EmbeddedSwitch(pipeline, ports=range(8), seed=0) as switch:
         test_table_state.test_members_whose_port_is_down_are_skipped(switch)
-    with Switch(pipeline, ports=range(8), seed=0) as switch:
+    with EmbeddedSwitch(pipeline, ports=range(8), seed=0) as switch:
         test_table_state.test_packets_use_a_table_while_its_trees_are_built_anew(switch)
-    with Switch(pipeline, ports=range(8), seed=0) as switch:
+    with EmbeddedSwitch(pipeline, ports=range(8), seed=0) as switch:
         names = {port: str(port) for port in range(8)}
         capture = Capture(switch, Path(folder) / "pcap", names, buffer_bytes=9000)
         for number in range(300):

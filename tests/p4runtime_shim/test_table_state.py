@@ -8,19 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from p4runtime_shim.entities import (
-    ActionCall,
-    CounterValue,
-    Entry,
-    Exact,
-    GroupRef,
-    Lpm,
-    Match,
-    MemberRef,
-    Optional,
-    Range,
-    Ternary,
-)
+from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef, Ternary
+from p4runtime_shim.entities import ActionCall, CounterValue, Entry, Match, Optional, Range
 from p4runtime_shim.errors import (
     AlreadyExists,
     InvalidArgument,
@@ -28,7 +17,7 @@ from p4runtime_shim.errors import (
     PermissionDenied,
     ResourceExhausted,
 )
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from tests.p4runtime_shim import programs
 
 P = "MyIngress."
@@ -46,12 +35,12 @@ Key = dict[str, int]
 
 
 @pytest.fixture
-def switch() -> Iterator[Switch]:
-    with Switch(programs.pipeline("keys"), ports=range(8), seed=0) as made:
+def switch() -> Iterator[EmbeddedSwitch]:
+    with EmbeddedSwitch(programs.pipeline("keys"), ports=range(8), seed=0) as made:
         yield made
 
 
-def look(switch: Switch, table: int, key: Key) -> int:
+def look(switch: EmbeddedSwitch, table: int, key: Key) -> int:
     """What a packet with this key gets as result, -1 when none comes out."""
     frame = bytes([table, key["a"]]) + key["b"].to_bytes(2, "big") + key["c"].to_bytes(4, "big")
     frame += key["d"].to_bytes(16, "big") + bytes(4) + b"payload"
@@ -135,7 +124,7 @@ KINDS = {
 
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.parametrize("seed", range(2))
-def test_random_entries_match_as_a_plain_search(switch: Switch, table: int, seed: int) -> None:
+def test_random_entries_match_as_a_plain_search(switch: EmbeddedSwitch, table: int, seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed * 100 + table)
     model, values = Model(table), pool(rng)
@@ -165,7 +154,7 @@ def test_random_entries_match_as_a_plain_search(switch: Switch, table: int, seed
     assert {(e.match, e.priority) for e in switch.control_plane.table(P + model.name).entries()} == set(model.entries)
 
 
-def test_many_entries_of_each_kind_are_found(switch: Switch) -> None:
+def test_many_entries_of_each_kind_are_found(switch: EmbeddedSwitch) -> None:
     rng = random.Random(7)
     count = 3000
     for table in (0, 1, 2, 3):
@@ -192,7 +181,7 @@ def test_many_entries_of_each_kind_are_found(switch: Switch) -> None:
             assert look(switch, table, key) == number
 
 
-def test_const_entries_in_the_order_of_the_source(switch: Switch) -> None:
+def test_const_entries_in_the_order_of_the_source(switch: EmbeddedSwitch) -> None:
     def key(a: int, b: int) -> Key:
         return {"a": a, "b": b, "c": 0, "d": 0}
 
@@ -210,7 +199,7 @@ def test_const_entries_in_the_order_of_the_source(switch: Switch) -> None:
         switch.control_plane.table(P + "fixed_t").set_default(ActionCall(P + "put", (1,)))
 
 
-def test_hit_and_action_run_choose_the_next_node(switch: Switch) -> None:
+def test_hit_and_action_run_choose_the_next_node(switch: EmbeddedSwitch) -> None:
     match = (Exact(1), Exact(2), Exact(3))
     switch.control_plane.table(P + "exact_t").insert(Entry(match, ActionCall(P + "put", (5,))))
     look(switch, 0, {"a": 1, "b": 0, "c": 2, "d": 3})
@@ -219,7 +208,7 @@ def test_hit_and_action_run_choose_the_next_node(switch: Switch) -> None:
     assert (stats[2].tx_packets, stats[1].tx_packets) == (1, 1)
 
 
-def test_default_action_changes_and_returns(switch: Switch) -> None:
+def test_default_action_changes_and_returns(switch: EmbeddedSwitch) -> None:
     key = {"a": 0, "b": 0, "c": 0, "d": 0}
     assert switch.control_plane.table(P + "lpm_t").default == ActionCall(P + "miss")
     assert look(switch, 1, key) == MISS
@@ -229,7 +218,7 @@ def test_default_action_changes_and_returns(switch: Switch) -> None:
     assert look(switch, 1, key) == MISS
 
 
-def test_members_whose_port_is_down_are_skipped(switch: Switch) -> None:
+def test_members_whose_port_is_down_are_skipped(switch: EmbeddedSwitch) -> None:
     def taken() -> set[int]:
         return {look(switch, 6, {"a": 5, "b": 0, "c": number, "d": 0}) for number in range(200)}
 
@@ -260,7 +249,7 @@ def test_members_whose_port_is_down_are_skipped(switch: Switch) -> None:
         switch.control_plane.profile(P + "pick").group_modify(1, [(10, 1)], {10: 77})
 
 
-def test_selector_spreads_by_weight_and_follows_changes(switch: Switch) -> None:
+def test_selector_spreads_by_weight_and_follows_changes(switch: EmbeddedSwitch) -> None:
     rng = random.Random(3)
     for member in (10, 20, 30):
         switch.control_plane.profile(P + "pick").member_add(member, ActionCall(P + "put", (member,)))
@@ -296,7 +285,7 @@ def test_selector_spreads_by_weight_and_follows_changes(switch: Switch) -> None:
     assert switch.control_plane.profile(P + "pick").members() == {}
 
 
-def test_profile_members(switch: Switch) -> None:
+def test_profile_members(switch: EmbeddedSwitch) -> None:
     switch.control_plane.profile(P + "shared").member_add(1, ActionCall(P + "put", (7,)))
     switch.control_plane.table(P + "profile_t").insert(Entry((Exact(1),), MemberRef(1)))
     assert look(switch, 7, {"a": 1, "b": 0, "c": 0, "d": 0}) == 7
@@ -332,13 +321,13 @@ BAD_ENTRIES = [
 
 
 @pytest.mark.parametrize(("table", "entry", "message"), BAD_ENTRIES)
-def test_bad_entries_are_refused(switch: Switch, table: str, entry: Entry, message: str) -> None:
+def test_bad_entries_are_refused(switch: EmbeddedSwitch, table: str, entry: Entry, message: str) -> None:
     with pytest.raises((InvalidArgument, NotFound), match=message):
         switch.control_plane.table(P + table).insert(entry)
     assert switch.control_plane.table(P + table).entries() == []
 
 
-def test_duplicates_missing_and_full(switch: Switch) -> None:
+def test_duplicates_missing_and_full(switch: EmbeddedSwitch) -> None:
     entry = Entry((Exact(1), Exact(2), Exact(3)), PUT)
     switch.control_plane.table(P + "exact_t").insert(entry)
     with pytest.raises(AlreadyExists):
@@ -357,7 +346,7 @@ def test_duplicates_missing_and_full(switch: Switch) -> None:
         switch.control_plane.table(P + "member_t").insert(Entry((Exact(64),), MemberRef(0)))
 
 
-def test_an_optional_key_is_a_ternary_one_to_the_program(switch: Switch) -> None:
+def test_an_optional_key_is_a_ternary_one_to_the_program(switch: EmbeddedSwitch) -> None:
     switch.control_plane.table(P + "optional_t").insert(Entry((Optional(1), Optional(None)), PUT, 3))
     with pytest.raises(AlreadyExists):
         switch.control_plane.table(P + "optional_t").insert(Entry((Ternary(1, 255), Ternary(0, 0)), PUT, 3))
@@ -365,7 +354,7 @@ def test_an_optional_key_is_a_ternary_one_to_the_program(switch: Switch) -> None
 
 
 def test_direct_counters_count_hits_only() -> None:
-    with Switch(programs.pipeline("forward"), ports=range(4), seed=0) as switch:
+    with EmbeddedSwitch(programs.pipeline("forward"), ports=range(4), seed=0) as switch:
         match = (Lpm(0x0A000000, 8),)
         forward = ActionCall(P + "forward", (2, 0x020000000002))
         switch.control_plane.table(P + "route").insert(Entry(match, forward))
@@ -399,7 +388,7 @@ _MASKS = {
 
 
 @pytest.mark.parametrize("masks", _MASKS)
-def test_masks_that_suit_no_tree(switch: Switch, masks: str) -> None:
+def test_masks_that_suit_no_tree(switch: EmbeddedSwitch, masks: str) -> None:
     """Entries that would be copied all over a decision tree are found too, also after most are gone."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
@@ -425,7 +414,7 @@ def test_masks_that_suit_no_tree(switch: Switch, masks: str) -> None:
     check(30)
 
 
-def test_packets_use_a_table_while_its_trees_are_built_anew(switch: Switch) -> None:
+def test_packets_use_a_table_while_its_trees_are_built_anew(switch: EmbeddedSwitch) -> None:
     """One thread writes entries, with masks that make building long, while this one looks others up."""
     rng = random.Random(4)
     first = (Exact(3), Ternary(1, 1), Ternary(0, 0))
@@ -449,7 +438,7 @@ def test_packets_use_a_table_while_its_trees_are_built_anew(switch: Switch) -> N
     assert len(switch.control_plane.table(P + "ternary_t").entries()) == 1 + 1500 - 215
 
 
-def test_of_equal_priorities_the_entry_that_came_first_wins(switch: Switch) -> None:
+def test_of_equal_priorities_the_entry_that_came_first_wins(switch: EmbeddedSwitch) -> None:
     for number in range(200):  # enough that trees are built anew meanwhile
         match = (Exact(3), Ternary(0, number % 2), Ternary(0, number >> 1))
         switch.control_plane.table(P + "ternary_t").insert(Entry(match, ActionCall(P + "put", (number,)), 7))

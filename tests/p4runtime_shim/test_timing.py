@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from mrc_common.p4_match import Exact
 from mrc_host.wire import pause as pause_frame
 from p4runtime_shim.ctypes_bindings import load_engine
-from p4runtime_shim.entities import ActionCall, Entry, Exact
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.entities import ActionCall, Entry
+from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 from tests.p4runtime_shim import programs
 
@@ -20,9 +21,11 @@ SIZE = 1000
 
 
 @pytest.fixture
-def switch() -> Iterator[Switch]:
+def switch() -> Iterator[EmbeddedSwitch]:
     """Packets go to port 2 with the priority that their second byte says, and grow to SIZE by the program's report."""
-    with Switch(programs.pipeline("state"), ports=range(4), seed=0, queues=QueueConfig(max_packets=1000)) as made:
+    with EmbeddedSwitch(
+        programs.pipeline("state"), ports=range(4), seed=0, queues=QueueConfig(max_packets=1000)
+    ) as made:
         for priority in range(8):
             made.control_plane.table(P + "classes").insert(
                 Entry((Exact(priority),), ActionCall(P + "send", (2, priority)))
@@ -32,15 +35,15 @@ def switch() -> Iterator[Switch]:
         yield made
 
 
-def time_it(switch: Switch, on: bool = True) -> None:
+def time_it(switch: EmbeddedSwitch, on: bool = True) -> None:
     load_engine().library.sw_set_timing(switch.handle, int(on))
 
 
-def put(switch: Switch, now: int, priority: int = 0) -> None:
+def put(switch: EmbeddedSwitch, now: int, priority: int = 0) -> None:
     switch.receive(0, bytes([7, priority]).ljust(SIZE - 15, b"\0"), now)
 
 
-def late(switch: Switch, now: int) -> int | None:
+def late(switch: EmbeddedSwitch, now: int) -> int | None:
     """How late the frame leaves that is taken now; None if there is none."""
     frame = switch.transmit(2, now)
     if frame is None:
@@ -50,18 +53,18 @@ def late(switch: Switch, now: int) -> int | None:
     return now - due
 
 
-def idled(switch: Switch) -> int:
+def idled(switch: EmbeddedSwitch) -> int:
     found: int = load_engine().library.sw_port_idle_ns(switch.handle, 2)
     return found
 
 
-def test_what_waits_for_the_line_is_not_late(switch: Switch) -> None:
+def test_what_waits_for_the_line_is_not_late(switch: EmbeddedSwitch) -> None:
     for _ in range(3):
         put(switch, 100_000)
     assert [late(switch, 100_000 + SIZE * i) for i in range(3)] == [0, 0, 0]
 
 
-def test_what_waits_although_the_line_is_free_is_late(switch: Switch) -> None:
+def test_what_waits_although_the_line_is_free_is_late(switch: EmbeddedSwitch) -> None:
     put(switch, 100_000)
     assert late(switch, 100_700) == 700
     assert idled(switch) == 0  # slack
@@ -69,7 +72,7 @@ def test_what_waits_although_the_line_is_free_is_late(switch: Switch) -> None:
     assert late(switch, 101_900) == 900  # the ideal line was free at 101,000
 
 
-def test_slack_makes_up_for_rate_not_for_the_delay(switch: Switch) -> None:
+def test_slack_makes_up_for_rate_not_for_the_delay(switch: EmbeddedSwitch) -> None:
     for _ in range(4):
         put(switch, 100_000)
     assert late(switch, 100_000) == 0
@@ -77,7 +80,7 @@ def test_slack_makes_up_for_rate_not_for_the_delay(switch: Switch) -> None:
     assert idled(switch) == 0
 
 
-def test_line_time_that_slack_does_not_give_back_delays_all_that_wait(switch: Switch) -> None:
+def test_line_time_that_slack_does_not_give_back_delays_all_that_wait(switch: EmbeddedSwitch) -> None:
     for _ in range(4):
         put(switch, 100_000)
     assert late(switch, 100_000) == 0
@@ -89,7 +92,7 @@ def test_line_time_that_slack_does_not_give_back_delays_all_that_wait(switch: Sw
     assert idled(switch) == 99_000 - SLACK
 
 
-def test_a_line_that_had_nothing_to_send_gains_nothing(switch: Switch) -> None:
+def test_a_line_that_had_nothing_to_send_gains_nothing(switch: EmbeddedSwitch) -> None:
     put(switch, 100_000)
     assert late(switch, 100_000) == 0
     put(switch, 103_000)
@@ -99,14 +102,14 @@ def test_a_line_that_had_nothing_to_send_gains_nothing(switch: Switch) -> None:
     assert late(switch, 104_000) == 0
 
 
-def test_a_line_without_rate_explains_no_waiting(switch: Switch) -> None:
+def test_a_line_without_rate_explains_no_waiting(switch: EmbeddedSwitch) -> None:
     switch.set_port_rate(2, 0)
     put(switch, 100_000)
     put(switch, 100_000)
     assert [late(switch, 100_000), late(switch, 100_300)] == [0, 300]
 
 
-def test_a_pause_explains_waiting(switch: Switch) -> None:
+def test_a_pause_explains_waiting(switch: EmbeddedSwitch) -> None:
     quantum = 64  # ns: 512 bits
     switch.set_pause(2, PauseConfig(RATE, xoff=4000, xon=2000, headroom=3000, priorities=frozenset((3,)), quanta=1000))
     put(switch, 100_000, priority=3)
@@ -126,7 +129,7 @@ def test_a_pause_explains_waiting(switch: Switch) -> None:
     assert idled(switch) == 20
 
 
-def test_nothing_is_told_while_nobody_asks(switch: Switch) -> None:
+def test_nothing_is_told_while_nobody_asks(switch: EmbeddedSwitch) -> None:
     time_it(switch, False)
     put(switch, 100_000)
     assert late(switch, 100_700) == 100_700  # due is 0
@@ -135,7 +138,7 @@ def test_nothing_is_told_while_nobody_asks(switch: Switch) -> None:
     assert late(switch, 101_000) == 0  # the ideal line begins as the line is then, which is busy with the first
 
 
-def test_a_transmitter_that_is_never_late_is_never_said_to_be(switch: Switch) -> None:
+def test_a_transmitter_that_is_never_late_is_never_said_to_be(switch: EmbeddedSwitch) -> None:
     """Any arrivals of any priorities, each frame taken at the very moment the line is free."""
     seed = random.randrange(1 << 32)
     print("seed", seed)

@@ -9,9 +9,10 @@ from fractions import Fraction
 
 import pytest
 
-from p4runtime_shim.entities import ActionCall, Entry, Exact
+from mrc_common.p4_match import Exact
+from p4runtime_shim.entities import ActionCall, Entry
 from p4runtime_shim.errors import InvalidArgument, NotFound
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import QueueConfig
 from tests.p4runtime_shim import programs
 
@@ -19,9 +20,9 @@ P = "MyIngress."
 CLASSIFY = 7
 
 
-def make(queues: QueueConfig | None = None) -> Switch:
+def make(queues: QueueConfig | None = None) -> EmbeddedSwitch:
     """A switch whose packets go to port 2 with the priority that their second byte says."""
-    switch = Switch(programs.pipeline("state"), ports=range(4), seed=0, queues=queues)
+    switch = EmbeddedSwitch(programs.pipeline("state"), ports=range(4), seed=0, queues=queues)
     for priority in range(8):
         send = ActionCall(P + "send", (2, priority))
         switch.control_plane.table(P + "classes").insert(Entry((Exact(priority),), send))
@@ -29,12 +30,12 @@ def make(queues: QueueConfig | None = None) -> Switch:
 
 
 @pytest.fixture
-def switch() -> Iterator[Switch]:
+def switch() -> Iterator[EmbeddedSwitch]:
     with make() as made:
         yield made
 
 
-def put(switch: Switch, priority: int, number: int, now: int = 0, size: int = 64) -> None:
+def put(switch: EmbeddedSwitch, priority: int, number: int, now: int = 0, size: int = 64) -> None:
     frame = bytes([CLASSIFY, priority]) + bytes(6)
     switch.receive(0, frame + number.to_bytes(4, "big") + bytes(size - len(frame) - 4), now)
 
@@ -53,12 +54,12 @@ def split(frame: bytes) -> tuple[int, dict[str, int]]:
     return int.from_bytes(frame[HEADER + size : HEADER + size + 4], "big"), report
 
 
-def take(switch: Switch, now: int) -> tuple[int, dict[str, int]] | None:
+def take(switch: EmbeddedSwitch, now: int) -> tuple[int, dict[str, int]] | None:
     frame = switch.transmit(2, now)
     return None if frame is None else split(frame)
 
 
-def test_higher_priorities_first_and_first_in_first_out_within(switch: Switch) -> None:
+def test_higher_priorities_first_and_first_in_first_out_within(switch: EmbeddedSwitch) -> None:
     rng = random.Random(1)
     expected: dict[int, list[int]] = {priority: [] for priority in range(8)}
     for number in range(200):
@@ -71,7 +72,7 @@ def test_higher_priorities_first_and_first_in_first_out_within(switch: Switch) -
     assert got == [number for priority in range(7, -1, -1) for number in expected[priority]]
 
 
-def test_queue_metadata(switch: Switch) -> None:
+def test_queue_metadata(switch: EmbeddedSwitch) -> None:
     put(switch, 0, 1, now=1_000_000)
     put(switch, 0, 2, now=2_500_000)
     put(switch, 5, 3, now=3_000_999)
@@ -81,7 +82,7 @@ def test_queue_metadata(switch: Switch) -> None:
     assert third == (2, {"enq": 2500, "enq_qdepth": 1, "deq_qdepth": 0, "deq_timedelta": 3500, "padding": 0})
 
 
-def test_timestamps_count_from_the_epoch(switch: Switch) -> None:
+def test_timestamps_count_from_the_epoch(switch: EmbeddedSwitch) -> None:
     switch.set_epoch(10_000_000_000)
     put(switch, 0, 1, now=10_000_005_000)
     item = take(switch, 10_000_009_000)
@@ -89,7 +90,7 @@ def test_timestamps_count_from_the_epoch(switch: Switch) -> None:
     assert (item[1]["enq"], item[1]["deq_timedelta"]) == (5, 4)
 
 
-def test_packet_limit_drops_the_tail(switch: Switch) -> None:
+def test_packet_limit_drops_the_tail(switch: EmbeddedSwitch) -> None:
     switch.set_queue_limits(2, 0, max_packets=3)
     for number in range(5):
         put(switch, 0, number)
@@ -117,7 +118,7 @@ def test_byte_limit() -> None:
 
 
 @pytest.mark.parametrize("rate", [1_000_000_000, 999_999_937, 100_000_000_000, 3, 7_777])
-def test_the_line_is_busy_exactly_as_long_as_the_bits_take(switch: Switch, rate: int) -> None:
+def test_the_line_is_busy_exactly_as_long_as_the_bits_take(switch: EmbeddedSwitch, rate: int) -> None:
     """A thousand frames back to back take their bits divided by the rate, rounded once."""
     rng = random.Random(rate)
     switch.set_port_rate(2, rate)
@@ -139,7 +140,7 @@ def test_the_line_is_busy_exactly_as_long_as_the_bits_take(switch: Switch, rate:
         now = start + int(Fraction(bits * 10**9, rate))
 
 
-def test_a_late_caller_loses_line_time_unless_it_has_slack(switch: Switch) -> None:
+def test_a_late_caller_loses_line_time_unless_it_has_slack(switch: EmbeddedSwitch) -> None:
     for turn, slack, expected in ((1, 0, 2_000 + 640), (2, 1_000, 1_280 + 640), (3, 100, 1_900 + 640)):
         switch.set_port_rate(2, 0)
         while take(switch, 0):
@@ -159,7 +160,7 @@ def test_a_late_caller_loses_line_time_unless_it_has_slack(switch: Switch) -> No
         assert wake - base == expected
 
 
-def test_wakeup_and_ready(switch: Switch) -> None:
+def test_wakeup_and_ready(switch: EmbeddedSwitch) -> None:
     assert switch.wakeup() is None
     assert switch.ready() == []
     put(switch, 0, 1)
@@ -177,7 +178,7 @@ def test_wakeup_and_ready(switch: Switch) -> None:
     assert switch.wakeup() is None
 
 
-def test_events_tell_a_driver_and_a_packet_in_reader(switch: Switch) -> None:
+def test_events_tell_a_driver_and_a_packet_in_reader(switch: EmbeddedSwitch) -> None:
     any_port, port_two = os.eventfd(0, os.EFD_NONBLOCK), os.eventfd(0, os.EFD_NONBLOCK)
     try:
         switch.set_event(any_port)
@@ -211,12 +212,12 @@ def test_a_priority_without_queue_is_dropped() -> None:
 
 def test_bad_settings() -> None:
     with pytest.raises(InvalidArgument):
-        Switch(None, ports=[1, 1], seed=0)
+        EmbeddedSwitch(None, ports=[1, 1], seed=0)
     with pytest.raises(InvalidArgument):
-        Switch(None, ports=[511], seed=0)
+        EmbeddedSwitch(None, ports=[511], seed=0)
     with pytest.raises(InvalidArgument):
-        Switch(None, ports=[1], seed=0, queues=QueueConfig(queues=9))
-    with Switch(None, ports=[1], seed=0) as switch:
+        EmbeddedSwitch(None, ports=[1], seed=0, queues=QueueConfig(queues=9))
+    with EmbeddedSwitch(None, ports=[1], seed=0) as switch:
         with pytest.raises(NotFound):
             switch.set_port_rate(2, 1)
         with pytest.raises(InvalidArgument):
@@ -225,7 +226,7 @@ def test_bad_settings() -> None:
             switch.set_queue_limits(1, 8, max_packets=1)
 
 
-def test_each_queue_has_its_figures(switch: Switch) -> None:
+def test_each_queue_has_its_figures(switch: EmbeddedSwitch) -> None:
     switch.set_queue_limits(2, 3, max_packets=2, max_bytes=1000)
     for number in range(4):
         put(switch, 3, number, size=100)
@@ -245,7 +246,7 @@ def test_each_queue_has_its_figures(switch: Switch) -> None:
         switch.queue_stats(9)
 
 
-def test_a_sample_has_the_depth_its_peak_and_the_sum_over_time_of_all_queues(switch: Switch) -> None:
+def test_a_sample_has_the_depth_its_peak_and_the_sum_over_time_of_all_queues(switch: EmbeddedSwitch) -> None:
     assert switch.sample_ports(0)[2] == (0, 0, 0, 0, 0)
     put(switch, 1, 0, now=100, size=200)
     put(switch, 5, 1, now=110, size=100)
@@ -260,7 +261,7 @@ def test_a_sample_has_the_depth_its_peak_and_the_sum_over_time_of_all_queues(swi
     assert switch.sample_ports(300)[2][:2] == (0, 0)
 
 
-def test_what_a_port_that_goes_down_drops_waits_no_longer(switch: Switch) -> None:
+def test_what_a_port_that_goes_down_drops_waits_no_longer(switch: EmbeddedSwitch) -> None:
     put(switch, 0, 0, now=100, size=200)
     switch.port_changed(2, False, 150)
     assert switch.sample_ports(200)[2][:3] == (0, 200, 50 * 200)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from p4runtime_shim.entities import ActionCall, CounterValue, Entry, Exact, GroupRef, Lpm, MemberRef, Ternary
-from p4runtime_shim.switch import Pipeline, Switch
+from p4runtime_shim.entities import ActionCall, CounterValue, Entry
+from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
 from p4runtime_shim.traffic_manager import QueueConfig
 from topologies import entries as neutral
 
@@ -34,7 +34,7 @@ class Device:
         self.pipeline = pipeline()
         self.ports = tuple(ports)
         queues = QueueConfig(max_packets=queue_packets, buffer_packets=8192)
-        self.switch = Switch(self.pipeline, ports=self.ports, seed=seed, queues=queues)
+        self.switch = EmbeddedSwitch(self.pipeline, ports=self.ports, seed=seed, queues=queues)
         self.now = 0
         self._tables = {_last(table.name): table for table in self.pipeline.program.tables}
 
@@ -106,26 +106,15 @@ class Device:
         return self.switch.control_plane.externs.register_read("queue_bytes", port << 3 | priority)
 
     def _entry(self, entry: neutral.TableEntry) -> Entry:
-        match = tuple(_match(key) for key in entry.match)
         target = entry.target
-        if isinstance(target, neutral.MemberRef):
-            return Entry(match, MemberRef(target.member_id), entry.priority)
-        if isinstance(target, neutral.GroupRef):
-            return Entry(match, GroupRef(target.group_id), entry.priority)
+        if not isinstance(target, neutral.TableAction):
+            return Entry(entry.match, target, entry.priority)
         program = self.pipeline.program
         actions = (program.actions[position] for position in self._tables[entry.table].actions)
         action = next(action for action in actions if _last(action.name) == target.name)
         given = dict(target.args)
         args = tuple(given[_last(param.name)] for param in action.params)
-        return Entry(match, ActionCall(action.name, args), entry.priority)
-
-
-def _match(key: neutral.Match) -> Exact | Lpm | Ternary:
-    if isinstance(key, neutral.Exact):
-        return Exact(key.value)
-    if isinstance(key, neutral.Lpm):
-        return Lpm(key.value, key.prefix_len)
-    return Ternary(key.value, key.mask)
+        return Entry(entry.match, ActionCall(action.name, args), entry.priority)
 
 
 def _last(name: str) -> str:

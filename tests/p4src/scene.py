@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from mrc_common.p4_match import Exact, Lpm, MemberRef, Ternary
 from tests.p4src.packets import BLOCK, DMAC, MRC_PORT, SMAC
-from topologies.entries import Action, Exact, Lpm, MemberRef, TableEntry, Ternary
+from topologies.entries import TableAction, TableEntry
 
 OWN = 0x2001
 NEXT = {0x4001: 2, 0x4002: 3, 0x6001: 4}  # uSID -> port
@@ -12,7 +13,7 @@ CONTROL, RETX, NO_TRIM, TRIMMED, LASTHOP = 46, 8, 4, 12, 16
 
 def entry(table: str, key: int | tuple[int, ...], action: str, **args: int) -> TableEntry:
     keys = key if isinstance(key, tuple) else (key,)
-    return TableEntry(table, tuple(map(Exact, keys)), Action(action, tuple(args.items())))
+    return TableEntry(table, tuple(map(Exact, keys)), TableAction(action, tuple(args.items())))
 
 
 def forwarding() -> list[TableEntry]:
@@ -43,7 +44,11 @@ def trimmable(*dscps: int) -> list[TableEntry]:
 def arrival(port: int | None, *, loss: int = 0, corruption: int = 0, blackhole: bool = False) -> TableEntry:
     """A fault on arrival at a port, or at any."""
     key = Ternary(0, 0) if port is None else Ternary(port, 0x1FF)
-    action = Action("blackhole") if blackhole else Action("impair", (("loss_ppb", loss), ("corrupt_ppb", corruption)))
+    action = (
+        TableAction("blackhole")
+        if blackhole
+        else TableAction("impair", (("loss_ppb", loss), ("corrupt_ppb", corruption)))
+    )
     return TableEntry("arrival_fault", (key,), action, priority=2 if port is None else 1)
 
 
@@ -53,4 +58,6 @@ def departure(port: int, *, loss: int = 0, corruption: int = 0) -> TableEntry:
 
 def path_loss(dst: int, loss: int, *, src: int | None = None, mask: int = 2**128 - 1) -> TableEntry:
     sender = Ternary(0, 0) if src is None else Ternary(src, 2**128 - 1)
-    return TableEntry("path_fault", (Ternary(dst & mask, mask), sender), Action("lossy_path", (("loss_ppb", loss),)), 1)
+    return TableEntry(
+        "path_fault", (Ternary(dst & mask, mask), sender), TableAction("lossy_path", (("loss_ppb", loss),)), 1
+    )

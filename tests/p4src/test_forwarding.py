@@ -8,14 +8,15 @@ from collections import Counter
 
 import pytest
 
+from mrc_common.p4_match import GroupRef, Lpm
 from tests.p4src.device import CPU_PORT, HOP_LIMIT, MALFORMED, NO_ROUTE, NO_USID, Device
 from tests.p4src.packets import NIC_A, NIC_B, Ip6, Packet, Seen, mrc, plain, usids
 from tests.p4src.scene import CONTROL, NEXT, OWN, RETX, route
 from topologies import paths
 from topologies.addressing import mac
 from topologies.clos import multi_plane_clos
-from topologies.entries import Action, GroupRef, Lpm, TableEntry, switch_entries
-from topologies.fabric import Endpoint, Fabric, Tier
+from topologies.entries import TableAction, TableEntry, switch_entries
+from topologies.fabric import Fabric, LinkEnd, Tier
 
 RETURN = 0x6001  # the sender's own uSID
 
@@ -122,7 +123,7 @@ def test_a_seed_changes_the_choice(device: Device) -> None:
     device.group({}, {1: {2: 1, 3: 1}})
     device.write(TableEntry("ipv6_route", (Lpm(NIC_B, 128),), GroupRef(1)))
     without = flows(device, 500)
-    device.write(TableEntry("ecmp_seed", (Lpm(0, 0),), Action("set_seed", (("seed", 12345),))))
+    device.write(TableEntry("ecmp_seed", (Lpm(0, 0),), TableAction("set_seed", (("seed", 12345),))))
     seeded = flows(device, 500)
     assert 150 < sum(a != b for a, b in zip(without, seeded, strict=True)) < 350
 
@@ -161,7 +162,7 @@ class Fabrics:
         for switch in fabric.switches:
             self.devices[switch.name].program(switch_entries(fabric, switch))
 
-    def carry(self, start: Endpoint, frame: bytes) -> tuple[list[str], Endpoint | None, bytes]:
+    def carry(self, start: LinkEnd, frame: bytes) -> tuple[list[str], LinkEnd | None, bytes]:
         """Names of the switches passed, where the frame came out (None: at a controller), and the frame."""
         passed: list[str] = []
         here = self.fabric.peer(start)
@@ -171,7 +172,7 @@ class Fabrics:
             (frame,) = frames
             if port == CPU_PORT:
                 return passed, None, frame
-            here = self.fabric.peer(Endpoint(here.node, port))
+            here = self.fabric.peer(LinkEnd(here.node, port))
         return passed, here, frame
 
 
@@ -180,8 +181,8 @@ def small() -> Fabrics:
     return Fabrics(multi_plane_clos(planes=2, t0=2, t1=2, hosts=4))
 
 
-def from_nic(fabric: Fabric, name: str, plane: int, address: bytes, hops: int = 64) -> tuple[Endpoint, bytes]:
-    start = Endpoint(name, plane)
+def from_nic(fabric: Fabric, name: str, plane: int, address: bytes, hops: int = 64) -> tuple[LinkEnd, bytes]:
+    start = LinkEnd(name, plane)
     gateway = fabric.peer(start)
     assert gateway is not None
     outer = Ip6(int.from_bytes(address, "big"), hops=hops)
@@ -200,7 +201,7 @@ def test_every_path_of_every_pair_arrives_as_the_nic_expects_it(small: Fabrics) 
                 plane = route_to.template.plane(ev)
                 start, frame = from_nic(fabric, source.name, plane, route_to.template.address(ev))
                 passed, end, out = small.carry(start, frame)
-                assert end == Endpoint(target.name, plane)
+                assert end == LinkEnd(target.name, plane)
                 sender = fabric.peer(end)
                 assert sender is not None
                 assert out[:12] == mac(fabric, end) + mac(fabric, sender)

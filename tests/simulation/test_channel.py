@@ -4,7 +4,7 @@ import pytest
 
 from simulation.channel import OVERHEAD, Channel, Impairment, combine
 from simulation.clock import Clock
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 
 GIGA = 1_000_000_000
 
@@ -41,7 +41,7 @@ class Sink:
 
 def make(frames, *, rate=100 * GIGA, delay=1000, seed=1, name="a:b>"):
     clock = Clock()
-    line = Channel(clock, name, Endpoint("a", 1), Endpoint("b", 2), rate, delay, seed)
+    line = Channel(clock, name, LinkEnd("a", 1), LinkEnd("b", 2), rate, delay, seed)
     sink = Sink(clock)
     sender = Sender(clock, iter(frames))
     line.join(sender, sink, 0, None)

@@ -7,7 +7,7 @@ from mrc_host.values import CompletionStatus, PortEvent
 from simulation.errors import FaultError
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, US, Pair, small_fabric, small_world, transfer
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 from topologies.faults import FaultState
 from topologies.faults.flap import Flap
 from topologies.faults.link_down import LinkDown
@@ -300,4 +300,4 @@ def test_an_unreachable_peer_makes_the_queue_pair_fail_in_the_end(world):
 def test_the_end_of_a_port_may_be_a_switch(world):
     world.faults.port_down("t1-0@p1", 2)
     assert not up(world, "t0-1@p1", 3)
-    assert world.fabric.link_at(Endpoint("t1-0@p1", 2)).name == "t0-1:t1-0@p1"
+    assert world.fabric.link_at(LinkEnd("t1-0@p1", 2)).name == "t0-1:t1-0@p1"

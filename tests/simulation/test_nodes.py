@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from simulation.channel import Channel
 from simulation.clock import Clock
 from simulation.nodes import NicNode, SwitchNode
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 
 
 class Sink:
@@ -47,7 +47,7 @@ class FakeSwitch:
 
 
 def line(clock, name, port, node, sink):
-    made = Channel(clock, name, Endpoint(name, port), Endpoint("sink", 1), 10**11, 0, 1)
+    made = Channel(clock, name, LinkEnd(name, port), LinkEnd("sink", 1), 10**11, 0, 1)
     made.join(node, sink, 0, None)
     return made
 

@@ -16,7 +16,7 @@ from simulation.world import SimulatedWorld, switch_drops
 from tests.simulation.worlds import GIGA, US, Pair, small_fabric, small_world, transfer
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 
 
 def test_a_write_crosses_the_fabric_at_nearly_line_rate():
@@ -138,7 +138,7 @@ def test_names_that_do_not_exist_are_refused():
         with pytest.raises(FabricError, match="no switch"):
             world.switch("t3-0@p0")
         with pytest.raises(SimulationError, match="No link"):
-            world.channel(Endpoint("h1", 7))
+            world.channel(LinkEnd("h1", 7))
 
 
 def test_times_that_make_no_sense_are_refused():

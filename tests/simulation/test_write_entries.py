@@ -1,18 +1,18 @@
 import pytest
 
-from p4runtime_shim.entities import ActionCall, Entry, Exact, Lpm
-from p4runtime_shim.switch import Switch
+from mrc_common.p4_match import Exact, Lpm
+from p4runtime_shim.entities import ActionCall, Entry
+from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.errors import SimulationError
 from simulation.world import load_program
 from simulation.write_entries import write_entries
 from tests.simulation.worlds import small_fabric
-from topologies.entries import Action, Member, SwitchEntries, TableEntry, switch_entries
-from topologies.entries import Exact as Key
+from topologies.entries import Member, SwitchEntries, TableAction, TableEntry, switch_entries
 
 
 @pytest.fixture
 def switch():
-    with Switch(load_program(), ports=(1, 2, 3, 4), seed=1) as made:
+    with EmbeddedSwitch(load_program(), ports=(1, 2, 3, 4), seed=1) as made:
         yield made
 
 
@@ -33,8 +33,8 @@ def test_everything_a_switch_shall_hold_is_in_its_tables(switch):
 
 
 def test_arguments_are_put_into_the_programs_order(switch):
-    action = Action("set_egress", (("smac", 0x0200_0000_0002), ("dmac", 0x0200_0000_0001), ("port", 3)))
-    write_entries(switch, SwitchEntries("s", (), (), (TableEntry("usid_next", (Key(5),), action),)))
+    action = TableAction("set_egress", (("smac", 0x0200_0000_0002), ("dmac", 0x0200_0000_0001), ("port", 3)))
+    write_entries(switch, SwitchEntries("s", (), (), (TableEntry("usid_next", (Exact(5),), action),)))
     table = next(name for name in switch.pipeline.tables if name.endswith(".usid_next"))
     (entry,) = switch.control_plane.table(table).entries()
     assert isinstance(entry, Entry)
@@ -46,9 +46,9 @@ def test_arguments_are_put_into_the_programs_order(switch):
 @pytest.mark.parametrize(
     ("entries", "what"),
     [
-        (SwitchEntries("s", (), (), (TableEntry("nowhere", (Key(5),), Action("drop")),)), "table nowhere"),
-        (SwitchEntries("s", (), (), (TableEntry("usid_next", (Key(5),), Action("fly")),)), "action fly"),
-        (SwitchEntries("s", (Member("nobody", 1, Action("set_egress")),), (), ()), "action profile nobody"),
+        (SwitchEntries("s", (), (), (TableEntry("nowhere", (Exact(5),), TableAction("drop")),)), "table nowhere"),
+        (SwitchEntries("s", (), (), (TableEntry("usid_next", (Exact(5),), TableAction("fly")),)), "action fly"),
+        (SwitchEntries("s", (Member("nobody", 1, TableAction("set_egress")),), (), ()), "action profile nobody"),
     ],
 )
 def test_what_the_program_lacks_is_named(switch, entries, what):
@@ -57,5 +57,5 @@ def test_what_the_program_lacks_is_named(switch, entries, what):
 
 
 def test_a_switch_without_a_program_is_refused():
-    with Switch(None, ports=(1,), seed=1) as empty, pytest.raises(SimulationError, match="no program"):
+    with EmbeddedSwitch(None, ports=(1,), seed=1) as empty, pytest.raises(SimulationError, match="no program"):
         write_entries(empty, SwitchEntries("s", (), (), ()))

@@ -7,7 +7,7 @@ import pytest
 from tests.topologies.shapes import SHAPES, build
 from topologies import addressing
 from topologies.clos import multi_plane_clos
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 from topologies.fabric_checks import MAX_PORTS
 
 
@@ -44,9 +44,9 @@ def test_addresses_macs_and_interfaces_are_unique_in_the_largest_shape() -> None
 
 def test_interface_names_fit_the_kernel_at_the_largest_numbers() -> None:
     fabric = multi_plane_clos("x" * 32, planes=1, t0=1, t1=0, hosts=MAX_PORTS)
-    last = Endpoint(f"t0-{MAX_PORTS - 1}@p7", MAX_PORTS)
+    last = LinkEnd(f"t0-{MAX_PORTS - 1}@p7", MAX_PORTS)
     assert addressing.interface_name(fabric, last).endswith(f"-t0-{MAX_PORTS - 1}p7-{MAX_PORTS}")
-    for end in (last, Endpoint(f"t1-{MAX_PORTS - 3}@p7", MAX_PORTS), Endpoint(f"h{MAX_PORTS}", 7)):
+    for end in (last, LinkEnd(f"t1-{MAX_PORTS - 3}@p7", MAX_PORTS), LinkEnd(f"h{MAX_PORTS}", 7)):
         assert len(addressing.interface_name(fabric, end)) <= 15
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.topologies.shapes import SHAPES, build
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, LinkKind, Tier
+from topologies.fabric import LinkEnd, LinkKind, Tier
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -28,8 +28,8 @@ def test_wiring_of_the_demo_fabric() -> None:
         ("h3", 1, 0),
         ("h4", 1, 1),
     ]
-    assert fabric.peer(Endpoint("h4", 1)) == Endpoint("t0-1@p1", 2)
-    assert fabric.peer(Endpoint("t0-1@p1", 6)) == Endpoint("t1-3@p1", 2)
+    assert fabric.peer(LinkEnd("h4", 1)) == LinkEnd("t0-1@p1", 2)
+    assert fabric.peer(LinkEnd("t0-1@p1", 6)) == LinkEnd("t1-3@p1", 2)
     assert [switch.name for switch in fabric.tier(Tier.T1, 1)] == ["t1-0@p1", "t1-1@p1", "t1-2@p1", "t1-3@p1"]
     assert [nic.name for nic in fabric.nics_of(1)] == ["h3", "h4"]
 

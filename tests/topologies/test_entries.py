@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from mrc_common.p4_match import Exact, GroupRef
 from tests.topologies.shapes import SHAPES, build
 from tests.topologies.walk import Walker
 from topologies import addressing
 from topologies.clos import multi_plane_clos
-from topologies.entries import Action, Exact, GroupRef, TableEntry, switch_entries
-from topologies.fabric import Endpoint, Tier
+from topologies.entries import TableAction, TableEntry, switch_entries
+from topologies.fabric import LinkEnd, Tier
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -18,10 +19,10 @@ def test_every_nic_address_is_reached_by_plain_ipv6_over_every_uplink_and_no_oth
         for target in fabric.nics:
             address = int(addressing.nic_address(fabric, target))
             for plane in range(fabric.planes):
-                start = fabric.peer(Endpoint(source.name, plane))
+                start = fabric.peer(LinkEnd(source.name, plane))
                 assert start is not None
                 ends = list(walker.routed_ends(start, address))
-                assert {end for _, end in ends} == {Endpoint(target.name, plane)}
+                assert {end for _, end in ends} == {LinkEnd(target.name, plane)}
                 assert len(ends) == (1 if source.t0 == target.t0 else fabric.t1_count)
                 assert len({tuple(nodes) for nodes, _ in ends}) == len(ends)
 
@@ -31,12 +32,12 @@ def test_kernel_addresses_are_reached_in_their_own_plane_only() -> None:
     walker = Walker(fabric)
     source, target = fabric.nics[0], fabric.nics[-1]
     for plane in range(fabric.planes):
-        start = fabric.peer(Endpoint(source.name, plane))
+        start = fabric.peer(LinkEnd(source.name, plane))
         assert start is not None
         for address_plane in range(fabric.planes):
             address = int(addressing.kernel_address(fabric, target, address_plane))
             ends = {end for _, end in walker.routed_ends(start, address)}
-            assert ends == ({Endpoint(target.name, plane)} if plane == address_plane else set())
+            assert ends == ({LinkEnd(target.name, plane)} if plane == address_plane else set())
 
 
 def test_each_switch_answers_to_its_own_usid_only() -> None:
@@ -75,7 +76,7 @@ def test_control_traffic_overtakes_data_and_dscp_is_the_fabrics() -> None:
 
     def priority(value: int) -> int:
         target = classes.get((Exact(value),))
-        return dict(target.args)["priority"] if isinstance(target, Action) else 0
+        return dict(target.args)["priority"] if isinstance(target, TableAction) else 0
 
     data = max(priority(dscp.trimmable), priority(dscp.no_trim))
     assert data == 0 < priority(dscp.retransmit) < priority(dscp.control)

@@ -8,7 +8,7 @@ import pytest
 
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, Fabric, Link, LinkKind, Switch
+from topologies.fabric import Fabric, Link, LinkEnd, LinkKind, Switch
 
 
 @pytest.fixture
@@ -27,11 +27,11 @@ def test_it_is_a_value(fabric: Fabric) -> None:
 def test_links_are_found_by_name_in_either_order(fabric: Fabric) -> None:
     link = fabric.link("t0-1:t1-3@p1")
     assert link.kind is LinkKind.T0_T1
-    assert (link.lower, link.upper) == (Endpoint("t0-1@p1", 6), Endpoint("t1-3@p1", 2))
+    assert (link.lower, link.upper) == (LinkEnd("t0-1@p1", 6), LinkEnd("t1-3@p1", 2))
     assert fabric.link("t1-3:t0-1@p1") is link
-    assert fabric.link("h4@p0").switch_end == Endpoint("t0-1@p0", 2)
+    assert fabric.link("h4@p0").switch_end == LinkEnd("t0-1@p0", 2)
     assert fabric.link_at(link.upper) is link
-    assert fabric.link_at(Endpoint("t0-0@p0", 99)) is None
+    assert fabric.link_at(LinkEnd("t0-0@p0", 99)) is None
 
 
 @pytest.mark.parametrize(

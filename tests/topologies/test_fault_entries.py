@@ -5,11 +5,12 @@ import random
 import finsy
 import pytest
 
+from mrc_common.p4_match import Exact, Ternary
 from p4src import P4INFO
 from topologies import addressing, fault_targets, paths
 from topologies import fault_entries as fault_entries_module
 from topologies.clos import multi_plane_clos
-from topologies.entries import Action, Exact, TableEntry, Ternary
+from topologies.entries import TableAction, TableEntry
 from topologies.errors import FabricError
 from topologies.fault_entries import (
     ALWAYS,
@@ -26,8 +27,8 @@ FABRIC = multi_plane_clos(planes=2, t0=2, t1=2, hosts=4)
 PORT, WHOLE = 0x1FF, (1 << 128) - 1
 
 
-def impair(loss: int = 0, corruption: int = 0) -> Action:
-    return Action("impair", (("loss_ppb", loss), ("corrupt_ppb", corruption)))
+def impair(loss: int = 0, corruption: int = 0) -> TableAction:
+    return TableAction("impair", (("loss_ppb", loss), ("corrupt_ppb", corruption)))
 
 
 def test_a_link_between_switches_loses_at_both_receiving_ends() -> None:
@@ -67,7 +68,7 @@ def test_a_silent_switch_has_an_entry_that_goes_before_those_of_its_ports() -> N
     entries = fault_entries(FABRIC, [LinkFault("t0-0:t1-0@p0", loss=1), Blackhole("t1-0@p*")])
     assert set(entries) == {"t0-0@p0", "t1-0@p0", "t1-0@p1"}
     silent, loss = sorted(entries["t1-0@p0"], key=lambda entry: -entry.priority)
-    assert silent == TableEntry("arrival_fault", (Ternary(0, 0),), Action("blackhole"), 2)
+    assert silent == TableEntry("arrival_fault", (Ternary(0, 0),), TableAction("blackhole"), 2)
     assert loss.priority < silent.priority
 
 
@@ -80,7 +81,7 @@ def test_a_path_is_the_usid_list_at_the_senders_t0() -> None:
     address = int.from_bytes(route.template.address(ev), "big")
     sender = int(addressing.nic_address(FABRIC, source))
     assert entry.match == (Ternary(address, WHOLE), Ternary(sender, WHOLE))
-    assert entry.target == Action("lossy_path", (("loss_ppb", 3),))
+    assert entry.target == TableAction("lossy_path", (("loss_ppb", 3),))
 
 
 def test_a_path_of_all_senders_has_one_entry_for_each_list() -> None:
@@ -96,7 +97,7 @@ def test_a_sender_of_its_own_includes_what_holds_for_all() -> None:
     faults = [PathLoss(ev, 0.5), PathLoss(ev, 0.5, "h1", "h4")]
     entries = fault_entries(FABRIC, faults)["t0-0@p0"]
     own = max(entries, key=lambda entry: entry.priority)
-    assert own.target == Action("lossy_path", (("loss_ppb", ALWAYS * 3 // 4),))
+    assert own.target == TableAction("lossy_path", (("loss_ppb", ALWAYS * 3 // 4),))
     assert sum(entry.priority == own.priority for entry in entries) == 1
     assert len({entry.match for entry in entries}) == len(entries) == 3
 

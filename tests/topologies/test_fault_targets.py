@@ -6,7 +6,7 @@ import pytest
 
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 from topologies.fault_targets import directions, link_of_port, links_of_switches
 
 FABRIC = multi_plane_clos("places", planes=2, t0=2, t1=2, hosts=4)
@@ -31,7 +31,7 @@ def test_links_of_switches_come_once() -> None:
     found = [link.name for link in links_of_switches(FABRIC, "t?-0@p0")]
     assert sorted(found) == sorted(set(found))
     assert set(found) == {"h1@p0", "h2@p0", "t0-0:t1-0@p0", "t0-0:t1-1@p0", "t0-1:t1-0@p0"}
-    assert link_of_port(FABRIC, Endpoint("h3", 1)).name == "h3@p1"
+    assert link_of_port(FABRIC, LinkEnd("h3", 1)).name == "h3@p1"
 
 
 def test_what_is_not_there_is_a_sentence() -> None:
@@ -40,6 +40,6 @@ def test_what_is_not_there_is_a_sentence() -> None:
     with pytest.raises(FabricError, match="no link that matches 'h9@p0'"):
         directions(FABRIC, "h9@p0")
     with pytest.raises(FabricError, match="there is no port 7 of h1 in fabric places"):
-        link_of_port(FABRIC, Endpoint("h1", 7))
+        link_of_port(FABRIC, LinkEnd("h1", 7))
     with pytest.raises(FabricError, match="no switch that matches 't9-0@p0'"):
         links_of_switches(FABRIC, "t9-0@p0")

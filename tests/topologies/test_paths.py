@@ -6,7 +6,7 @@ from mrc_host.agent.config_file import dump_config, parse_config
 from tests.topologies.shapes import SHAPES, build
 from tests.topologies.walk import Walker, shift
 from topologies import addressing, paths
-from topologies.fabric import Endpoint, Tier
+from topologies.fabric import LinkEnd, Tier
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -21,13 +21,13 @@ def test_every_entropy_value_leads_to_the_peer_over_the_path_it_names(shape: dic
             taken = set()
             for ev in target.evs:
                 plane, uplink = target.template.plane(ev), target.template.uplink(ev)
-                start = fabric.peer(Endpoint(source.name, plane))
+                start = fabric.peer(LinkEnd(source.name, plane))
                 assert start is not None
                 address = int.from_bytes(target.template.address(ev), "big")
                 nodes, end, final = walker.usid_path(start, address)
                 own_t0, t1, peer_t0 = f"t0-{source.t0}@p{plane}", f"t1-{uplink}@p{plane}", f"t0-{peer.t0}@p{plane}"
                 assert nodes == ([own_t0] if same_t0 else [own_t0, t1, peer_t0])
-                assert end == Endpoint(peer.name, plane)
+                assert end == LinkEnd(peer.name, plane)
                 own = addressing.locator(fabric, addressing.nic_usid(peer, plane))
                 assert final == own << 80, "only the NIC's own uSID is left"
                 taken.add(tuple(nodes))
@@ -40,18 +40,18 @@ def test_probes_go_out_to_a_switch_and_come_back_to_their_sender(shape: dict[str
     walker = Walker(fabric)
     nic = fabric.nics[-1]
     for plane in range(fabric.planes):
-        start = fabric.peer(Endpoint(nic.name, plane))
+        start = fabric.peer(LinkEnd(nic.name, plane))
         assert start is not None
         own_t0 = f"t0-{nic.t0}@p{plane}"
         ev = addressing.entropy_value(plane, 0)
         template = paths.probe_template(fabric, nic, Tier.T0)
         nodes, end, _ = walker.usid_path(start, int.from_bytes(template.address(ev), "big"))
-        assert (nodes, end) == ([own_t0], Endpoint(nic.name, plane))
+        assert (nodes, end) == ([own_t0], LinkEnd(nic.name, plane))
         for uplink in range(fabric.t1_count):
             template = paths.probe_template(fabric, nic, Tier.T1)
             ev = addressing.entropy_value(plane, uplink)
             nodes, end, _ = walker.usid_path(start, int.from_bytes(template.address(ev), "big"))
-            assert (nodes, end) == ([own_t0, f"t1-{uplink}@p{plane}", own_t0], Endpoint(nic.name, plane))
+            assert (nodes, end) == ([own_t0, f"t1-{uplink}@p{plane}", own_t0], LinkEnd(nic.name, plane))
 
 
 def test_a_nic_knows_its_ports_and_every_peer_but_itself() -> None:
@@ -61,10 +61,10 @@ def test_a_nic_knows_its_ports_and_every_peer_but_itself() -> None:
     assert [port.interface for port in config.ports] == ["h3-eth0", "h3-eth1"]
     assert {target.name for target in config.destinations} == {"h1", "h2", "h4"}
     for port in config.ports:
-        gateway = fabric.peer(Endpoint("h3", port.plane))
+        gateway = fabric.peer(LinkEnd("h3", port.plane))
         assert gateway is not None
         assert port.gateway_mac == addressing.mac(fabric, gateway)
-        assert port.mac == addressing.mac(fabric, Endpoint("h3", port.plane))
+        assert port.mac == addressing.mac(fabric, LinkEnd("h3", port.plane))
         assert port.usid == addressing.nic_usid(fabric.nic("h3"), port.plane)
 
 

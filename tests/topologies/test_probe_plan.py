@@ -14,7 +14,7 @@ from tests.topologies.walk import Walker
 from topologies import addressing
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, LinkKind
+from topologies.fabric import LinkEnd, LinkKind
 from topologies.probe_plan import Crossing, FabricProbePlan, ProbeKind, probe_plan
 
 
@@ -51,11 +51,11 @@ def test_probes_go_where_the_plan_says(shape: dict[str, int]) -> None:
     fabric = build(shape)
     walker = Walker(fabric)
     for route in probe_plan(fabric).all_routes:
-        start = fabric.peer(Endpoint(route.source, route.plane))
+        start = fabric.peer(LinkEnd(route.source, route.plane))
         assert start is not None
         nodes, end, _rest = walker.usid_path(start, int.from_bytes(route.path.outer, "big"))
         assert tuple(nodes) == route.switches
-        assert end == Endpoint(route.target, route.plane)
+        assert end == LinkEnd(route.target, route.plane)
         assert route.path.destination == addressing.nic_address(fabric, fabric.nic(route.target)).packed
         ends = [route.source, *nodes, route.target]
         for crossing, (near, far) in zip(route.crossings, pairwise(ends), strict=True):

@@ -2,17 +2,18 @@ from __future__ import annotations
 
 import pytest
 
+from mrc_common.p4_match import Exact
 from topologies import loader
 from topologies.clos import multi_plane_clos
-from topologies.entries import Action, Exact, switch_entries
+from topologies.entries import TableAction, switch_entries
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, Fabric, LinkKind
+from topologies.fabric import Fabric, LinkEnd, LinkKind
 from topologies.queues import QueueProfile
 
 G = 10**9
 
 
-def profiles(fabric: Fabric, table: str) -> dict[tuple[str, int], Action]:
+def profiles(fabric: Fabric, table: str) -> dict[tuple[str, int], TableAction]:
     """Entries of a table of all switches, by switch and port."""
     return {
         (switch.name, entry.match[0].value): entry.target  # type: ignore[misc]
@@ -23,7 +24,7 @@ def profiles(fabric: Fabric, table: str) -> dict[tuple[str, int], Action]:
 
 
 def last_hop(fabric: Fabric, key: tuple[str, int]) -> bool:
-    link = fabric.link_at(Endpoint(*key))
+    link = fabric.link_at(LinkEnd(*key))
     assert link is not None
     return link.kind is LinkKind.NIC_T0
 

@@ -14,7 +14,7 @@ from topologies import addressing, paths
 from topologies.clos import multi_plane_clos
 from topologies.entries import switch_entries
 from topologies.errors import FabricError
-from topologies.fabric import Endpoint, Fabric, T2Wiring, Tier
+from topologies.fabric import Fabric, LinkEnd, T2Wiring, Tier
 from topologies.link_rules import LinkRule
 from topologies.probe_plan import ProbeKind, probe_plan
 from topologies.up_down import nodes
@@ -22,8 +22,8 @@ from topologies.up_down import nodes
 SEEDS = range(40)
 
 
-def walked(fabric: Fabric, walker: Walker, source: str, plane: int, address: bytes) -> tuple[list[str], Endpoint]:
-    start = fabric.peer(Endpoint(source, plane))
+def walked(fabric: Fabric, walker: Walker, source: str, plane: int, address: bytes) -> tuple[list[str], LinkEnd]:
+    start = fabric.peer(LinkEnd(source, plane))
     assert start is not None
     found, end, rest = walker.usid_path(start, int.from_bytes(address, "big"))
     own = addressing.locator(fabric, addressing.nic_usid(fabric.nic(end.node), plane))
@@ -40,11 +40,11 @@ def test_every_path_of_the_plan_leads_up_and_down_to_its_host_over_links_that_ex
         for known in paths.nic_config(fabric, source).destinations:
             peer = fabric.nic(known.name)
             taken = set()
-            for ev, way in zip(known.evs, fabric.ways(source, peer), strict=True):
+            for ev, path in zip(known.evs, fabric.paths(source, peer), strict=True):
                 plane = known.template.plane(ev)
                 found, end = walked(fabric, walker, source.name, plane, known.template.address(ev))
-                assert end == Endpoint(peer.name, plane)
-                assert tuple(found) == nodes(fabric, source, peer, way)
+                assert end == LinkEnd(peer.name, plane)
+                assert tuple(found) == nodes(fabric, source, peer, path)
                 tiers = [fabric.switch(name).tier for name in found]
                 top = tiers.index(max(tiers))
                 assert tiers[: top + 1] == sorted(tiers[: top + 1])
@@ -69,11 +69,11 @@ def test_plain_ipv6_goes_wherever_it_can_and_never_in_a_loop(seed: int) -> None:
     walker = Walker(fabric)
     for source in fabric.nics:
         for target in fabric.nics:
-            for way in fabric.ways(source, target) if source != target else ():
-                start = fabric.peer(Endpoint(source.name, way.plane))
+            for path in fabric.paths(source, target) if source != target else ():
+                start = fabric.peer(LinkEnd(source.name, path.plane))
                 assert start is not None
                 ends = list(walker.routed_ends(start, int(addressing.nic_address(fabric, target))))
-                assert {end for _, end in ends} == {Endpoint(target.name, way.plane)}
+                assert {end for _, end in ends} == {LinkEnd(target.name, path.plane)}
                 assert all(len(set(found)) == len(found) for found, _ in ends)
 
 
@@ -85,7 +85,7 @@ def test_probes_cover_the_links_that_hosts_can_reach_and_go_where_the_plan_says(
     covered = set()
     for route in probe_plan(fabric).all_routes:
         found, end = walked(fabric, walker, route.source, route.plane, route.path.outer)
-        assert (tuple(found), end) == (route.switches, Endpoint(route.target, route.plane))
+        assert (tuple(found), end) == (route.switches, LinkEnd(route.target, route.plane))
         for crossing, (near, far) in zip(route.crossings, pairwise((route.source, *found, route.target)), strict=True):
             link = fabric.link(crossing.link)
             assert (link.lower.node, link.upper.node) == ((near, far) if crossing.upward else (far, near))
@@ -115,14 +115,14 @@ def test_entries_have_unique_keys_and_the_members_they_name(seed: int) -> None:
 def test_three_tiers_take_all_six_usids_and_a_pod_four() -> None:
     fabric = three_tiers()
     h1, h2, h3, h5 = (fabric.nic(name) for name in ("h1", "h2", "h3", "h5"))
-    assert [way.turn for way in fabric.ways(h1, h2)] == [Tier.T0] * 2
-    assert [way.turn for way in fabric.ways(h1, h3)] == [Tier.T1] * 4
-    assert [way.turn for way in fabric.ways(h1, h5)] == [Tier.T2] * 8  # 2 planes of 4 T2s
+    assert [path.turn for path in fabric.paths(h1, h2)] == [Tier.T0] * 2
+    assert [path.turn for path in fabric.paths(h1, h3)] == [Tier.T1] * 4
+    assert [path.turn for path in fabric.paths(h1, h5)] == [Tier.T2] * 8  # 2 planes of 4 T2s
     known = paths.destination(fabric, h1, h5)
     address = known.template.address(addressing.entropy_value(1, 1, 3, 1)).hex(":", 2)
     # block, T0 0, T1 1, T2 3, T1 3, T0 2, downlink 0, all of plane 1
     assert address == "fc00:0000:2400:4401:8403:4403:2402:6400"
-    assert nodes(fabric, h1, h5, fabric.ways(h1, h5)[-1]) == ("t0-0@p1", "t1-1@p1", "t2-3@p1", "t1-3@p1", "t0-2@p1")
+    assert nodes(fabric, h1, h5, fabric.paths(h1, h5)[-1]) == ("t0-0@p1", "t1-1@p1", "t2-3@p1", "t1-3@p1", "t0-2@p1")
 
 
 def test_t2s_in_groups_join_t1s_of_one_number_and_in_a_mesh_all() -> None:
@@ -133,9 +133,9 @@ def test_t2s_in_groups_join_t1s_of_one_number_and_in_a_mesh_all() -> None:
     ]
     mesh = multi_plane_clos(planes=1, pods=2, t0=1, t1=2, t2=3, hosts=2, t2_wiring=T2Wiring.MESH)
     assert len(list(mesh.links_of("t2-1@p0"))) == 4
-    ways = mesh.ways(mesh.nics[0], mesh.nics[1])
-    assert len(ways) == 6
-    assert {way.downlink for way in ways} == {0, 1}
+    paths = mesh.paths(mesh.nics[0], mesh.nics[1])
+    assert len(paths) == 6
+    assert {path.downlink for path in paths} == {0, 1}
 
 
 def test_probes_to_a_t2_come_back_the_way_they_went() -> None:
@@ -149,17 +149,17 @@ def test_probes_to_a_t2_come_back_the_way_they_went() -> None:
 
 def test_a_link_that_is_missing_is_on_no_path() -> None:
     fabric = multi_plane_clos(planes=2, t0=2, t1=2, hosts=4, links=[LinkRule("t0-0:t1-0@p0", missing=True)])
-    ways = fabric.ways(fabric.nic("h1"), fabric.nic("h3"))
-    assert [(way.plane, way.uplink) for way in ways] == [(0, 1), (1, 0), (1, 1)]
+    paths = fabric.paths(fabric.nic("h1"), fabric.nic("h3"))
+    assert [(path.plane, path.uplink) for path in paths] == [(0, 1), (1, 0), (1, 1)]
     assert fabric.switch("t0-0@p0").ports == (1, 2, 4)
-    assert fabric.link("t0-0:t1-1@p0").lower == Endpoint("t0-0@p0", 4)
+    assert fabric.link("t0-0:t1-1@p0").lower == LinkEnd("t0-0@p0", 4)
 
 
 def test_a_pod_whose_t0s_share_no_t1_goes_over_a_t2() -> None:
     rules = [LinkRule("t0-0:t1-0@*", missing=True), LinkRule("t0-1:t1-1@*", missing=True)]
     fabric = multi_plane_clos(planes=1, pods=2, t0=2, t1=2, t2=2, hosts=4, t2_wiring=T2Wiring.MESH, links=rules)
     h1, h2 = fabric.nics[:2]
-    assert {nodes(fabric, h1, h2, way)[1:4] for way in fabric.ways(h1, h2)} == {
+    assert {nodes(fabric, h1, h2, path)[1:4] for path in fabric.paths(h1, h2)} == {
         ("t1-1@p0", "t2-0@p0", "t1-0@p0"),
         ("t1-1@p0", "t2-1@p0", "t1-0@p0"),
     }

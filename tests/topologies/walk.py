@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef
 from topologies import addressing
-from topologies.entries import Action, Exact, GroupRef, Lpm, MemberRef, SwitchEntries, TableEntry, switch_entries
-from topologies.fabric import Endpoint, Fabric
+from topologies.entries import SwitchEntries, TableAction, TableEntry, switch_entries
+from topologies.fabric import Fabric, LinkEnd
 
 ALL_ONES = (1 << 128) - 1
 
@@ -18,7 +19,7 @@ class Walker:
         self.fabric = fabric
         self.tables = {switch.name: switch_entries(fabric, switch) for switch in fabric.switches}
 
-    def usid_path(self, at: Endpoint, destination: int) -> tuple[list[str], Endpoint, int]:
+    def usid_path(self, at: LinkEnd, destination: int) -> tuple[list[str], LinkEnd, int]:
         """Nodes visited, the NIC port reached and the destination address there."""
         nodes = []
         while at.node not in self.fabric.nic_names:
@@ -29,7 +30,7 @@ class Walker:
             at = self._hop(at.node, self._exact(entries, "usid_next", destination >> 80))
         return nodes, at, destination
 
-    def routed_ends(self, at: Endpoint, destination: int) -> Iterator[tuple[list[str], Endpoint]]:
+    def routed_ends(self, at: LinkEnd, destination: int) -> Iterator[tuple[list[str], LinkEnd]]:
         """Every way that plain IPv6 may take over ECMP groups' members: nodes visited and the NIC port reached."""
         if at.node in self.fabric.nic_names:
             yield [], at
@@ -39,9 +40,9 @@ class Walker:
             for nodes, end in self.routed_ends(self._hop(at.node, action), destination):
                 yield [at.node, *nodes], end
 
-    def _hop(self, node: str, action: Action) -> Endpoint:
+    def _hop(self, node: str, action: TableAction) -> LinkEnd:
         args = dict(action.args)
-        own = Endpoint(node, args["port"])
+        own = LinkEnd(node, args["port"])
         peer = self.fabric.peer(own)
         assert peer is not None
         assert args["smac"].to_bytes(6, "big") == addressing.mac(self.fabric, own)
@@ -49,13 +50,13 @@ class Walker:
         return peer
 
     @staticmethod
-    def _exact(entries: SwitchEntries, table: str, key: int) -> Action:
+    def _exact(entries: SwitchEntries, table: str, key: int) -> TableAction:
         (target,) = (e.target for e in entries.entries if e.table == table and e.match == (Exact(key),))
-        assert isinstance(target, Action)
+        assert isinstance(target, TableAction)
         return target
 
     @staticmethod
-    def _lpm(entries: SwitchEntries, destination: int) -> list[Action]:
+    def _lpm(entries: SwitchEntries, destination: int) -> list[TableAction]:
         def covers(entry: TableEntry) -> bool:
             (key,) = entry.match
             assert isinstance(key, Lpm)

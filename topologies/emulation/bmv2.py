@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from topologies.emulation.errors import ProcessError
 from topologies.emulation.switches import queue_frames
 from topologies.entries import PRIORITY_RETRANSMIT
-from topologies.fabric import Endpoint, Fabric, Switch
+from topologies.fabric import Fabric, LinkEnd, Switch
 
 FULL_FRAME = 14 + 128 + 4096  # bytes of a data packet without FCS (docs/protocol.md §1.1)
 _DATA_PRIORITIES = (0, PRIORITY_RETRANSMIT)
@@ -97,7 +97,7 @@ def _i32(field: int, value: int) -> bytes:
 def data_rates(fabric: Fabric, switch: Switch) -> Iterator[tuple[int, int]]:
     """Each port of a switch with the full packets per second that its link carries."""
     for port in switch.ports:
-        link = fabric.link_at(Endpoint(switch.name, port))
+        link = fabric.link_at(LinkEnd(switch.name, port))
         assert link is not None, "a fabric has a link on every port"
         yield port, max(1, link.rate_bps // (8 * FULL_FRAME))
 

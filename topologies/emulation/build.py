@@ -49,7 +49,7 @@ from topologies.emulation.process_watch import ProcessWatch
 from topologies.emulation.processes import READY_FD, Child, Command
 from topologies.emulation.run_directory import RunDirectory
 from topologies.emulation.switch_kind import SwitchKind
-from topologies.fabric import Endpoint, Fabric, Link, Nic
+from topologies.fabric import Fabric, FabricNic, Link, LinkEnd
 
 if TYPE_CHECKING:
     from topologies.emulation.nodes import FabricHost, FabricNet
@@ -200,7 +200,7 @@ def _check_interface_names(run: RunDirectory) -> None:
             raise InUseError(f"Fabric {run.name} would use the interface names of fabric {other}: choose another name.")
 
 
-def kernel_ports(fabric: Fabric, nic: Nic) -> list[KernelPort]:
+def kernel_ports(fabric: Fabric, nic: FabricNic) -> list[KernelPort]:
     """What the kernel of a host is told of each of its ports that has a link, by plane."""
     ports = []
     for link in fabric.links_of(nic.name):
@@ -336,10 +336,10 @@ class _Builder:
         for nic in self.fabric.nics:
             for plane in range(self.fabric.planes):
                 if self.fabric.nic_link(nic, plane) is None:
-                    self._add_unplugged(netlink, Endpoint(nic.name, plane))
+                    self._add_unplugged(netlink, LinkEnd(nic.name, plane))
             self.check()
 
-    def _add_unplugged(self, netlink: IPRoute, end: Endpoint) -> None:
+    def _add_unplugged(self, netlink: IPRoute, end: LinkEnd) -> None:
         """A NIC's port without a link: the other end of its veth link is never up, so there is no carrier."""
         mac = addressing.mac(self.fabric, end)
         near = VethEnd(addressing.unplugged_name(self.fabric, end), mac[:-1] + bytes((mac[-1] ^ 0x80,)))
@@ -358,7 +358,7 @@ class _Builder:
         )
 
     def _raise_switch_ports(self, netlink: IPRoute) -> None:
-        ends = [(Endpoint(switch.name, port)) for switch in self.fabric.switches for port in switch.ports]
+        ends = [(LinkEnd(switch.name, port)) for switch in self.fabric.switches for port in switch.ports]
         names = [addressing.interface_name(self.fabric, end) for end in ends]
         interfaces.bring_up_switch_ports(netlink, names, self.group, self.mark)
         if self.kind is SwitchKind.BMV2:
@@ -373,7 +373,7 @@ class _Builder:
             bmv2.set_queues(self.fabric, switch, switches.thrift_port(command))
             self.check()
 
-    def _agent(self, nic: Nic) -> Command:
+    def _agent(self, nic: FabricNic) -> Command:
         config = self.run.config_file(nic.name)
         config.write_text(dump_config(paths.nic_config(self._fitted, nic, self._round_trips)))
         socket = str(self.run.host_socket(nic.name))

@@ -25,7 +25,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from topologies import addressing
 from topologies.emulation import namespaces
 from topologies.emulation.errors import EmulationError
-from topologies.fabric import Fabric, Nic
+from topologies.fabric import Fabric, FabricNic
 
 INTERFACE = "mgmt"
 NETWORK = IPv4Network("198.18.0.0/15")  # RFC 2544's, for tests of networks: nobody's own
@@ -37,7 +37,7 @@ _MS_BIND = 4096
 _OFF = "Leave the network out with --no-management."
 
 
-def address(nic: Nic) -> IPv4Address:
+def address(nic: FabricNic) -> IPv4Address:
     """A host's address on the management network."""
     return NETWORK.network_address + (nic.index + 1)
 
@@ -80,7 +80,7 @@ class ManagementNetwork:
         except NetlinkError as error:
             raise EmulationError(f"This kernel cannot make a bridge ({error}): run 'modprobe bridge'. {_OFF}") from None
 
-    def connect(self, hosts: Sequence[tuple[Nic, int]]) -> None:
+    def connect(self, hosts: Sequence[tuple[FabricNic, int]]) -> None:
         """Give each host, with the process id of its shell, an interface and an address."""
 
         def inside() -> None:

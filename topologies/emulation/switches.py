@@ -23,7 +23,7 @@ from topologies.emulation.errors import EmulationError
 from topologies.emulation.processes import READY_FD, Command
 from topologies.emulation.run_directory import RunDirectory
 from topologies.emulation.switch_kind import SwitchKind
-from topologies.fabric import Endpoint, Fabric, Switch
+from topologies.fabric import Fabric, LinkEnd, Switch
 
 CPU_PORT = 510  # p4src/headers.p4: packets to and from the controller
 
@@ -67,12 +67,12 @@ def _embedded(fabric: Fabric, config: Path, name: str, grpc: str, switches: Iter
 
 
 def _embedded_settings(fabric: Fabric, switch: Switch) -> dict[str, Any]:
-    rates = {port: link.rate_bps for port in switch.ports if (link := fabric.link_at(Endpoint(switch.name, port)))}
+    rates = {port: link.rate_bps for port in switch.ports if (link := fabric.link_at(LinkEnd(switch.name, port)))}
     frames = queue_frames(fabric, switch)
     return {
         "name": switch.name,
         "device_id": switch.device_id,
-        "ports": {port: addressing.interface_name(fabric, Endpoint(switch.name, port)) for port in switch.ports},
+        "ports": {port: addressing.interface_name(fabric, LinkEnd(switch.name, port)) for port in switch.ports},
         "rates": rates,
         "cpu_port": CPU_PORT,
         "queues": {"max_packets": frames, "buffer_packets": frames * (len(switch.ports) + 1)},
@@ -91,7 +91,7 @@ def _pause(fabric: Fabric, rate_bps: int) -> dict[str, int]:
 
 def queue_frames(fabric: Fabric, switch: Switch) -> int:
     """Packets for which each of a switch's queues has room: more than the P4 program's own limit on data."""
-    links = (fabric.link_at(Endpoint(switch.name, port)) for port in switch.ports)
+    links = (fabric.link_at(LinkEnd(switch.name, port)) for port in switch.ports)
     frames = (fabric.queues.queue_frames(link.rate_bps, fabric.mtu, len(switch.ports)) for link in links if link)
     return max(frames, default=1)  # a switch may have lost all its links
 
@@ -100,7 +100,7 @@ def _bmv2(fabric: Fabric, run: RunDirectory, switch: Switch) -> Command:
     path = run.switch_socket(switch.name)
     argv = ["simple_switch_grpc", "--no-p4", "--device-id", str(switch.device_id)]
     for port in switch.ports:
-        argv += ["-i", f"{port}@{addressing.interface_name(fabric, Endpoint(switch.name, port))}"]
+        argv += ["-i", f"{port}@{addressing.interface_name(fabric, LinkEnd(switch.name, port))}"]
     argv += ["--thrift-port", str(_free_tcp_port())]
     argv += bmv2_options({"--notifications-addr": f"ipc://{run.path}/notify-{switch.device_id}.ipc"})
     argv += ["--", "--grpc-server-addr", f"unix:{path}", "--priority-queues", "8", "--cpu-port", str(CPU_PORT)]

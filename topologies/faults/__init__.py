@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from mrc_common.suggestions import did_you_mean
 from topologies.errors import FabricError
-from topologies.faults.kind import DECLARED, Backend, Fault, FaultKind, FaultState
+from topologies.faults.kind import DECLARED, BackendKind, Fault, FaultKind, FaultState
 from topologies.faults.parameters import What
 
 for _module in pkgutil.iter_modules(__path__):
@@ -45,4 +45,4 @@ def renamed(name: str, kind: FaultKind, now: str = "") -> str:
     return f"{name} is called {now or kind.name} now" if name in kind.old else ""
 
 
-__all__ = ["KINDS", "Backend", "Fault", "FaultKind", "FaultState", "kind_named", "renamed"]
+__all__ = ["KINDS", "BackendKind", "Fault", "FaultKind", "FaultState", "kind_named", "renamed"]

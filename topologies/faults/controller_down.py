@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topologies.faults.kind import Backend, Fault, kind
+from topologies.faults.kind import BackendKind, Fault, kind
 
 
-@kind(old=("controller_gone",), backends=(Backend.SIMULATION,))
+@kind(old=("controller_gone",), backends=(BackendKind.SIMULATION,))
 @dataclass(frozen=True, slots=True)
 class ControllerDown(Fault):
     """No client can write tables. Static entries stay, so traffic is not affected."""

@@ -19,7 +19,7 @@ from topologies.faults.parameters import Parameter, What, parameters_of
 _PLACES = (What.LINK, What.SWITCH, What.NODE)
 
 
-class Backend(enum.Enum):
+class BackendKind(enum.Enum):
     """Who makes faults."""
 
     SIMULATION = "simulation"
@@ -106,7 +106,7 @@ class FaultKind:
     parameters: tuple[Parameter, ...]
     word: str
     old: tuple[str, ...]
-    backends: frozenset[Backend]
+    backends: frozenset[BackendKind]
     spelling: Spelling | None = None
     order: tuple[str, ...] = ()
 
@@ -197,7 +197,7 @@ def kind(
     word: str = "",
     order: tuple[str, ...] = (),
     old: tuple[str, ...] = (),
-    backends: tuple[Backend, ...] = tuple(Backend),
+    backends: tuple[BackendKind, ...] = tuple(BackendKind),
     spelling: Spelling | None = None,
 ) -> Callable[[FaultClass], FaultClass]:
     """Declare a kind of fault; see :class:`FaultKind`. Goes above ``@dataclass(frozen=True, slots=True)``."""

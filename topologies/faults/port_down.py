@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topologies.fabric import Endpoint
+from topologies.fabric import LinkEnd
 from topologies.faults.kind import Fault, kind
 from topologies.faults.parameters import node, whole
 
@@ -18,6 +18,6 @@ class PortDown(Fault):
     port: int = whole("its port: of a switch from 1, of a host its plane", "1", high=(1 << 32) - 1)
 
     @property
-    def end(self) -> Endpoint:
+    def end(self) -> LinkEnd:
         """The port."""
-        return Endpoint(self.node, self.port)
+        return LinkEnd(self.node, self.port)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topologies.faults.kind import Backend, Fault, kind
+from topologies.faults.kind import BackendKind, Fault, kind
 from topologies.faults.parameters import link, share, time, towards
 
 
-@kind(word="reorder", backends=(Backend.SIMULATION,))
+@kind(word="reorder", backends=(BackendKind.SIMULATION,))
 @dataclass(frozen=True, slots=True)
 class Reordering(Fault):
     """Frames are held back at random, so that later ones overtake them."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.transport import algorithms
-from mrc_host.transport.completion import CompletionQueue
+from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.dcqcn import CnpGenerator, DcqcnParameters
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer
-from mrc_host.transport.qp import QueuePair
+from mrc_host.transport.qp import NicQueuePair
 from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.roce.requester import RcRequester
 from mrc_host.transport.roce.responder import RcResponder
@@ -27,7 +27,7 @@ from mrc_host.wire.encap import Drop, Flow
 _bth: Final = headers.bth.unpack_from
 
 
-class RcQueuePair(QueuePair):
+class RcQueuePair(NicQueuePair):
     """Queue pair of type RC."""
 
     __slots__ = ("_cnp", "_cnp_due", "_path", "_requester", "_responder")
@@ -37,8 +37,8 @@ class RcQueuePair(QueuePair):
         nic: NicContext,
         qpn: int,
         pd: int,
-        send_cq: CompletionQueue,
-        recv_cq: CompletionQueue,
+        send_cq: NicCompletionQueue,
+        recv_cq: NicCompletionQueue,
         attributes: QpAttributes,
     ) -> None:
         super().__init__(nic, QpType.RC, qpn, pd, send_cq, recv_cq, attributes)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from topologies.fabric import Endpoint, Fabric
+from topologies.fabric import Fabric, LinkEnd
 
 
 def channel_from(fabric: Fabric, node: str, port: int) -> str | None:
     """The channel that begins at a port; None where no link is plugged in."""
-    end = Endpoint(node, port)
+    end = LinkEnd(node, port)
     link = fabric.link_at(end)
     return None if link is None else f"{link.name}{'>' if end == link.lower else '<'}"
 

@@ -1,7 +1,7 @@
 """Coordinated choice of paths: what a scheduler that knows all flows could do, to compare with NICs that choose alone.
 
-The queue pairs that leave a rack are numbered; each gets, in every plane, an equal number of ways that follow those of
-the queue pair before it, round and round. With two tiers a way is a T0 uplink, so no uplink has two queue pairs more
+The queue pairs that leave a rack are numbered; each gets, in every plane, an equal number of paths that follow those of
+the queue pair before it, round and round. With two tiers a path is a T0 uplink, so no uplink has two queue pairs more
 than another. An EV profile
 with just these entropy values says so to the NIC.
 """
@@ -12,7 +12,7 @@ from collections import Counter
 
 from mrc_host.values import EvMode, EvProfile
 from mrc_host.verbs.context import Context
-from topologies.addressing import way_ev
+from topologies.addressing import path_ev
 from topologies.fabric import Fabric
 
 
@@ -34,8 +34,8 @@ class Coordination:
         self._given[rack] += 1
         found: list[int] = []
         for plane in range(fabric.planes):
-            ways = [way for way in fabric.ways(fabric.nic(source), fabric.nic(destination)) if way.plane == plane]
-            found += [way_ev(ways[(first + step) % len(ways)]) for step in range(min(self._each, len(ways)))]
+            paths = [path for path in fabric.paths(fabric.nic(source), fabric.nic(destination)) if path.plane == plane]
+            found += [path_ev(paths[(first + step) % len(paths)]) for step in range(min(self._each, len(paths)))]
         return tuple(found)
 
     def profile(self, context: Context, source: str, destination: str) -> int:

@@ -127,8 +127,8 @@ class EmulatedBackend:
         self._lost.update(await asyncio.to_thread(self._read_lost))
         found = []
         for name, link in carried.items():
-            ways = {f"{name}>": link.upward, f"{name}<": link.downward}
-            found += [(way.packets, way.bytes, self._lost.get(channel, 0)) for channel, way in ways.items()]
+            directions = {f"{name}>": link.upward, f"{name}<": link.downward}
+            found += [(sent.packets, sent.bytes, self._lost.get(channel, 0)) for channel, sent in directions.items()]
         return np.array(found, dtype=np.int64)
 
     def _read_lost(self) -> Mapping[str, int]:

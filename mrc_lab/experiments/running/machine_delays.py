@@ -14,59 +14,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from mrc_common.delays import DelayHistogram, PortDelays
 from mrc_host.agent.connection import AgentConnection, for_controller
-from mrc_host.driver.delays import PortDelays
 from mrc_host.errors import MrcError
 from mrc_lab.experiments.running.switch_management import TIMEOUT_S, ask
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from topologies.fabric import Fabric, Tier
 
-
-@dataclass(frozen=True, slots=True)
-class DelayHistogram:
-    """Delays of some frames: the total in ns, and a histogram: 0 ns, then 2^(i-1) ns or more but less than 2^i."""
-
-    total_ns: int = 0
-    histogram: tuple[int, ...] = ()
-
-    def __add__(self, other: DelayHistogram) -> DelayHistogram:
-        pairs = zip_longest(self.histogram, other.histogram, fillvalue=0)
-        return DelayHistogram(self.total_ns + other.total_ns, tuple(a + b for a, b in pairs))
-
-    @property
-    def frames(self) -> int:
-        """Number of frames."""
-        return sum(self.histogram)
-
-    @property
-    def mean_ns(self) -> float:
-        """Mean delay in ns; 0 if there were no frames."""
-        return self.total_ns / self.frames if self.frames else 0.0
-
-    def since(self, before: DelayHistogram) -> DelayHistogram:
-        """What was added after `before`; everything if the counts have restarted from 0."""
-        pairs = list(zip_longest(self.histogram, before.histogram, fillvalue=0))
-        if self.total_ns < before.total_ns or any(now < then for now, then in pairs):
-            return self
-        return DelayHistogram(self.total_ns - before.total_ns, tuple(now - then for now, then in pairs))
-
-    def quantile_ns(self, share: float) -> float:
-        """Delay that `share` (0..1) of the frames do not exceed; between two powers of two, as if evenly spread."""
-        wanted, seen = share * self.frames, 0
-        for bucket, count in enumerate(self.histogram):
-            if count and seen + count >= wanted:
-                low, high = (0, 0) if bucket == 0 else (1 << bucket - 1, 1 << bucket)
-                return low + (high - low) * (wanted - seen) / count
-            seen += count
-        return 0.0
+_NONE = DelayHistogram()
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
     """All ports of a switch or NIC. `link_idle_ns`: how long each port left its link idle although a frame waited."""
 
-    arrivals: DelayHistogram = DelayHistogram()
-    departures: DelayHistogram = DelayHistogram()
+    arrivals: DelayHistogram = _NONE
+    departures: DelayHistogram = _NONE
     link_idle_ns: tuple[int, ...] = ()
 
     @property
@@ -115,8 +78,8 @@ def read(fabric: Fabric, address: str, sockets: Mapping[str, str], *, measure: b
         ports = _ask_agent(socket, measure)
         if ports:
             found[nic] = Hop(
-                total(DelayHistogram(port.arrivals.total_ns, port.arrivals.histogram) for port in ports),
-                total(DelayHistogram(port.departures.total_ns, port.departures.histogram) for port in ports),
+                total(port.arrivals for port in ports),
+                total(port.departures for port in ports),
                 tuple(port.link_idle_ns for port in ports),
             )
     return found
@@ -124,7 +87,7 @@ def read(fabric: Fabric, address: str, sockets: Mapping[str, str], *, measure: b
 
 def total(parts: Iterable[DelayHistogram]) -> DelayHistogram:
     """The delays of all frames together."""
-    return sum(parts, DelayHistogram())
+    return sum(parts, _NONE)
 
 
 def _ask_agent(socket: str, measure: bool) -> tuple[PortDelays, ...]:

@@ -16,9 +16,9 @@ from mrc_lab.experiments.files.workloads import Replayed
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.flows import limit_evs, queue_pair_attributes
 from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord, TaskRecord
-from mrc_lab.workloads.schedules.messages import Messages, MessageSettings
+from mrc_lab.workloads.schedules.messages import MessageSettings, ScheduleMessages
 from mrc_lab.workloads.schedules.replay import NEVER, Replay
-from mrc_lab.workloads.schedules.schedule import Kind
+from mrc_lab.workloads.schedules.schedule import OperationKind
 
 
 class ReplayLoad:
@@ -32,7 +32,7 @@ class ReplayLoad:
         self._hosts = select_hosts(load.hosts, backend.fabric)[: self._schedule.ranks]
         self._attributes = queue_pair_attributes(tenant, backend)
         slots = message_slots(load, tenant.transport)
-        self._messages = Messages(
+        self._messages = ScheduleMessages(
             self._schedule,
             MessageSettings(slots, tenant.transport.qps, QpType(tenant.transport.type)),
             [open_context(host) for host in self._hosts],
@@ -52,7 +52,7 @@ class ReplayLoad:
         mtu = self._attributes.path_mtu
         sent: dict[tuple[int, int, int], list[int]] = {}
         for one in self._schedule.operations:
-            if one.kind is Kind.SEND:
+            if one.kind is OperationKind.SEND:
                 sent.setdefault((one.rank, one.peer, one.queue), []).append(max(1, one.size))
         infos = []
         for key, channel in self._messages.channels.items():

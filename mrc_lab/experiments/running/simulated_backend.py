@@ -23,7 +23,7 @@ from mrc_lab.experiments.running.queue_samples import QueueSampler
 from mrc_lab.experiments.running.recording import Fidelity, Samples
 from mrc_lab.workloads.collectives import PacingSettings
 from p4runtime_shim.proto import switch_v1_pb2 as pb
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PortStats
 from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric
@@ -151,14 +151,14 @@ def _dropped(stats: PortStats) -> Mapping[str, int]:
     return {"queue_full": stats.queue_drops, "port_down": stats.down_drops, "no_headroom": stats.headroom_drops}
 
 
-def _counters(switch: Switch) -> dict[str, str]:
+def _counters(switch: EmbeddedSwitch) -> dict[str, str]:
     """Indexed counters: the full name of each by its last part."""
     pipeline = switch.pipeline
     assert pipeline is not None, "a world's switches have a program"
     return {counter.name.split(".")[-1]: counter.name for counter in pipeline.program.counters}
 
 
-def _count(switch: Switch, counter: str, cell: int, words: str) -> Count:
+def _count(switch: EmbeddedSwitch, counter: str, cell: int, words: str) -> Count:
     """One cell: a counter has one for every port there could be, of which a switch has few."""
     value = switch.control_plane.externs.counter_read(counter, cell)
     return Count(words, value.packets, value.bytes)

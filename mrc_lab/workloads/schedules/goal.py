@@ -30,8 +30,8 @@ from mrc_lab.workloads.schedules.schedule import (
     MAX_RANKS,
     MAX_SIZE,
     MAX_TIME,
-    Kind,
     Operation,
+    OperationKind,
     Schedule,
 )
 
@@ -143,7 +143,7 @@ class _Reader:
         elif (match := _MESSAGE.fullmatch(text)) is not None:
             self._message(match)
         elif (match := _CALC.fullmatch(text)) is not None:
-            self._add(match, Operation(self._rank, Kind.CALC, self._number(match["size"], MAX_TIME, "a calc")))
+            self._add(match, Operation(self._rank, OperationKind.CALC, self._number(match["size"], MAX_TIME, "a calc")))
         elif (match := _WAITS.fullmatch(text)) is not None:
             self._waits(match)
         else:
@@ -181,7 +181,7 @@ class _Reader:
         size = self._number(match["size"], MAX_SIZE, "a message")
         peer = ANY if match["peer"] == "-1" else self._existing(match["peer"])
         tag = ANY if match["tag"] == "-1" else self._number(match["tag"] or "0", _MAX_TAG, "a tag")
-        self._add(match, Operation(self._rank, Kind.SEND if sends else Kind.RECV, size, peer, tag))
+        self._add(match, Operation(self._rank, OperationKind.SEND if sends else OperationKind.RECV, size, peer, tag))
 
     def _add(self, match: re.Match[str], operation: Operation) -> None:
         if len(self._operations) >= MAX_OPERATIONS:

@@ -24,7 +24,7 @@ from mrc_host.errors import MrcError
 from mrc_host.values import Access, Completion, CompletionOpcode, CompletionStatus, QpAttributes, QpType
 from mrc_host.verbs import CompletionQueue, Context, MemoryRegion, QueuePair
 from mrc_lab.errors import TransferError
-from mrc_lab.workloads.schedules.schedule import Kind, Operation, Schedule
+from mrc_lab.workloads.schedules.schedule import Operation, OperationKind, Schedule
 
 MAX_QUEUE_PAIRS = 8192
 _SHIFT = 4093  # messages begin at this many places of what a rank sends, so that no two in a row have the same bytes
@@ -49,7 +49,7 @@ class MessageSettings:
 
 
 @dataclass(slots=True)
-class Channel:
+class RankChannel:
     """One channel, connected. `under_way` are its messages from posting until they are handed on, in order."""
 
     pairs: list[tuple[QueuePair, QueuePair]]  # near end, far end
@@ -69,7 +69,7 @@ def channel_sizes(schedule: Schedule) -> dict[ChannelKey, int]:
     """Every channel that a schedule needs, with the bytes of its largest message; ranks to themselves have none."""
     found: dict[ChannelKey, int] = {}
     for one in schedule.operations:
-        if one.kind is Kind.SEND and one.peer != one.rank:
+        if one.kind is OperationKind.SEND and one.peer != one.rank:
             key = ChannelKey(one.rank, one.peer, one.queue)
             found[key] = max(found.get(key, 1), one.size)
     return found
@@ -84,7 +84,7 @@ def memory_bytes(schedule: Schedule, slots: int) -> int:
     return slots * sum(sizes.values()) + sum(size + _SHIFT for size in largest.values())
 
 
-class Messages:
+class ScheduleMessages:
     """All channels of a schedule. `on_sent` and `on_arrived` are called with the number of the send.
 
     `failed` is called once with the reason when a write fails; nothing is sent from then on.
@@ -101,7 +101,7 @@ class Messages:
         self._operations = schedule.operations
         self._settings = settings
         self._contexts = contexts
-        self._channels: dict[ChannelKey, Channel] = {}
+        self._channels: dict[ChannelKey, RankChannel] = {}
         self._readers: list[asyncio.Future[None]] = []
         self._queues: list[CompletionQueue] = []
         self._broken = False
@@ -112,7 +112,7 @@ class Messages:
         self._make(channel_sizes(schedule), attributes, seed)
 
     @property
-    def channels(self) -> Mapping[ChannelKey, Channel]:
+    def channels(self) -> Mapping[ChannelKey, RankChannel]:
         """All channels."""
         return self._channels
 
@@ -145,7 +145,7 @@ class Messages:
                 near.connect(far.address)
                 far.connect(near.address)
                 pairs.append((near, far))
-            self._channels[key] = Channel(pairs, sources[rank], target, size, deque(range(settings.slots)))
+            self._channels[key] = RankChannel(pairs, sources[rank], target, size, deque(range(settings.slots)))
         self._queues = list(queues.values())
 
     def start(self) -> None:
@@ -173,10 +173,10 @@ class Messages:
         self.on_sent(number)
         self.on_arrived(number)
 
-    def _channel(self, one: Operation) -> Channel:
+    def _channel(self, one: Operation) -> RankChannel:
         return self._channels[ChannelKey(one.rank, one.peer, one.queue)]
 
-    def _post(self, channel: Channel) -> None:
+    def _post(self, channel: RankChannel) -> None:
         """Post what has a slot."""
         while channel.waiting and channel.free and not self._broken:
             number = channel.waiting.popleft()
@@ -225,7 +225,7 @@ class Messages:
             self._forget(channel, first)
         self._post(channel)
 
-    def _compare(self, channel: Channel, number: int) -> None:
+    def _compare(self, channel: RankChannel, number: int) -> None:
         """Count bytes that are not what was sent."""
         size, slot = self._operations[number].size, channel.slot_of[number]
         there, here = slot * channel.slot_bytes, number % _SHIFT
@@ -234,13 +234,13 @@ class Messages:
         self.wrong_bytes += int(np.count_nonzero(found != sent))
         self.checked_bytes += size
 
-    def _free(self, channel: Channel, number: int) -> None:
+    def _free(self, channel: RankChannel, number: int) -> None:
         """A slot is free when its message is there and nothing of it can be sent once more."""
         if number in channel.acknowledged and number in channel.arrived:
             channel.free.append(channel.slot_of.pop(number))
             self._forget(channel, number)
 
-    def _forget(self, channel: Channel, number: int) -> None:
+    def _forget(self, channel: RankChannel, number: int) -> None:
         """Drop what is kept of a message, once it is handed on and its slot is free."""
         if number not in channel.slot_of and number not in channel.under_way:
             channel.arrived.discard(number)

@@ -14,8 +14,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 
 from mrc_lab.errors import TransferError
-from mrc_lab.workloads.schedules.messages import Messages
-from mrc_lab.workloads.schedules.schedule import Kind, Mailbox, Schedule, listed
+from mrc_lab.workloads.schedules.messages import ScheduleMessages
+from mrc_lab.workloads.schedules.schedule import Mailbox, OperationKind, Schedule, listed
 
 NEVER = -1
 
@@ -24,7 +24,7 @@ class Replay:
     """One run of a schedule. `began` and `ended` are by operation, `NEVER` where it did not come to that."""
 
     def __init__(
-        self, schedule: Schedule, messages: Messages, clock: Callable[[], int], time_scale: float = 1.0
+        self, schedule: Schedule, messages: ScheduleMessages, clock: Callable[[], int], time_scale: float = 1.0
     ) -> None:
         self._schedule, self._messages = schedule, messages
         self._clock, self._time_scale = clock, time_scale
@@ -81,7 +81,7 @@ class Replay:
 
     def _start(self, number: int) -> None:
         one, now = self._schedule.operations[number], self._clock()
-        if one.kind is Kind.CALC:
+        if one.kind is OperationKind.CALC:
             cpu = one.rank, one.cpu
             self._under_way += 1
             self._calcs[cpu].append(number)
@@ -90,7 +90,7 @@ class Replay:
             return
         self.began[number] = now
         self._release(self._after_start[number])
-        if one.kind is Kind.SEND:
+        if one.kind is OperationKind.SEND:
             self._under_way += 2
             self._messages.send(number)
         elif self._arrived[one.rank].take(one.peer, one.tag) is None:

@@ -27,7 +27,7 @@ MAX_SIZE = 1 << 30  # bytes of one message
 _NAMED = 5  # operations that a message names
 
 
-class Kind(enum.Enum):
+class OperationKind(enum.Enum):
     """What an operation does."""
 
     SEND = "send"
@@ -45,7 +45,7 @@ class Operation:
     """
 
     rank: int
-    kind: Kind
+    kind: OperationKind
     size: int
     peer: int = 0
     tag: int = 0
@@ -59,9 +59,9 @@ class Operation:
     def __str__(self) -> str:
         named = " in ".join(filter(None, (self.label, f"line {self.line}" if self.line else "")))
         where = f" ({named})" if named else ""
-        if self.kind is Kind.CALC:
+        if self.kind is OperationKind.CALC:
             return f"rank {self.rank}: calc {self.size}{where}"
-        way = "to" if self.kind is Kind.SEND else "from"
+        way = "to" if self.kind is OperationKind.SEND else "from"
         peer, tag = ("any" if value == ANY else value for value in (self.peer, self.tag))
         return f"rank {self.rank}: {self.kind.value} {self.size}b {way} {peer} tag {tag}{where}"
 
@@ -87,7 +87,7 @@ class Schedule:
 
     def sent_bytes(self) -> int:
         """Bytes of all sends."""
-        return sum(operation.size for operation in self.operations if operation.kind is Kind.SEND)
+        return sum(operation.size for operation in self.operations if operation.kind is OperationKind.SEND)
 
 
 class Mailbox:
@@ -144,8 +144,8 @@ def from_operations(source: str, operations: Iterable[Operation]) -> Schedule:
     if not 1 <= ranks <= MAX_RANKS:
         raise FileError(f"{source}: has {ranks} ranks, and a schedule has 1 to {MAX_RANKS}")
     for number, one in enumerate(found):
-        most = MAX_TIME if one.kind is Kind.CALC else MAX_SIZE
-        if one.rank < 0 or one.peer < (ANY if one.kind is Kind.RECV else 0) or not 0 <= one.size <= most:
+        most = MAX_TIME if one.kind is OperationKind.CALC else MAX_SIZE
+        if one.rank < 0 or one.peer < (ANY if one.kind is OperationKind.RECV else 0) or not 0 <= one.size <= most:
             raise FileError(f"{source}: operation {number}, {one}: rank, peer or size is out of range")
         for other in (*one.requires, *one.irequires):
             if not 0 <= other < len(found) or found[other].rank != one.rank:
@@ -156,7 +156,7 @@ def from_operations(source: str, operations: Iterable[Operation]) -> Schedule:
 def check(schedule: Schedule) -> None:
     """FileError for dependencies in a circle and, without wildcards, for a deadlock or a message without receiver."""
     _check_circles(schedule)
-    if not any(ANY in (one.peer, one.tag) for one in schedule.operations if one.kind is not Kind.CALC):
+    if not any(ANY in (one.peer, one.tag) for one in schedule.operations if one.kind is not OperationKind.CALC):
         _check_matches(schedule)
 
 
@@ -207,7 +207,7 @@ def _check_matches(schedule: Schedule) -> None:
         one = operations[number]
         release(started[number])
         ended: list[int] = []
-        if one.kind is Kind.RECV:
+        if one.kind is OperationKind.RECV:
             message = arrived[one.rank].take(one.peer, one.tag)
             if message is None:
                 posted[one.rank].put(one.peer, one.tag, number)
@@ -215,7 +215,7 @@ def _check_matches(schedule: Schedule) -> None:
                 ended.append(number)
         else:
             ended.append(number)
-            if one.kind is Kind.SEND:
+            if one.kind is OperationKind.SEND:
                 receive = posted[one.peer].take(one.rank, one.tag)
                 if receive is None:
                     arrived[one.peer].put(one.rank, one.tag, number)

@@ -12,7 +12,7 @@ from p4runtime_shim.program.model.expressions import Expr, HeaderExpr
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceInfo:
     """A location in the P4 source; line 0 if the JSON has none."""
 
     file: str | None = None
@@ -26,7 +26,7 @@ class Primitive:
 
     op: str
     args: tuple[Arg, ...]
-    source: Source
+    source: SourceInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,4 +83,4 @@ class Action:
     name: str
     params: tuple[Param, ...]
     primitives: tuple[Primitive, ...]
-    source: Source
+    source: SourceInfo

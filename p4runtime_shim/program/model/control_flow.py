@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from p4runtime_shim.program.model.actions import Source
+from p4runtime_shim.program.model.actions import SourceInfo
 from p4runtime_shim.program.model.expressions import Expr, FieldRef, ValidBit
 
 NodeRef = tuple[str, int]  # ("table" | "condition" | "call", position)
@@ -63,7 +63,7 @@ class Table:
     entries: tuple[FixedEntry, ...]
     entries_const: bool
     base_next: NodeRef | None
-    source: Source
+    source: SourceInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Condition:
     expr: Expr
     yes: NodeRef | None
     no: NodeRef | None
-    source: Source
+    source: SourceInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def test_codec_reads_the_encapsulation(name: str) -> None:
             continue
         usid = mrc.usid_list(ips[0].dst)[1][0] if len(ips) == 2 else 0
         config = nic_config(packet[Ether], ips[-1].dst, usid, plane=0, receiving=True)
-        flow = encap.Parser(config).parse(0, frame)
+        flow = encap.FrameParser(config).parse(0, frame)
         assert isinstance(flow, encap.Flow), flow
         assert flow.ev == mrc.entropy_value(packet)
         assert (flow.dscp, flow.ce) == (mrc.dscp(ips[0]), ips[0].tc & 3 == 3)

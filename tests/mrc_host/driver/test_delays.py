@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from mrc_host.driver.delays import DelayCounter, Delays, StampClock
+from mrc_common.delays import DelayHistogram
+from mrc_host.driver.delays import DelayCounter, StampClock
 
 
 def test_delays_are_counted_by_powers_of_two() -> None:
     counter = DelayCounter()
-    assert counter.read() == Delays(0, ())
+    assert counter.read() == DelayHistogram(0, ())
     for ns, frames in ((0, 1), (-5, 1), (1, 2), (2, 1), (3, 1), (4, 1), (1023, 3), (1024, 1)):
         counter.note(ns, frames)
-    assert counter.read() == Delays(2 + 2 + 3 + 4 + 3 * 1023 + 1024, (2, 2, 2, 1, 0, 0, 0, 0, 0, 0, 3, 1))
+    assert counter.read() == DelayHistogram(2 + 2 + 3 + 4 + 3 * 1023 + 1024, (2, 2, 2, 1, 0, 0, 0, 0, 0, 0, 3, 1))
     counter.note(1 << 60)
     assert len(counter.read().histogram) == 40
 

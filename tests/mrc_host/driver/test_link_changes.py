@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from mrc_common.link_monitor import LinkState
-from mrc_host.driver.packet import DriverError
+from mrc_host.driver.packet import NicDriverError
 from tests.mrc_host.driver.rig import Rig
 
 
@@ -72,7 +72,7 @@ def test_a_held_frame_is_lost_with_its_link(rigs: Callable[..., Rig], index: int
 )
 def test_unsuitable_interfaces_are_refused_and_nothing_stays_open(links: list[LinkState], message: str) -> None:
     rig = Rig(links=links)
-    with pytest.raises(DriverError, match=message):
+    with pytest.raises(NicDriverError, match=message):
         rig.driver.start()
     assert all(port.closed for port in rig.opened)
     rig.close()

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mrc_host.transport.ack_processing import AckProcessing
-from mrc_host.transport.completion import CompletionQueue
+from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.congestion import LinkParameters
 from mrc_host.transport.interfaces import PathMonitor, RequesterOwner
 from mrc_host.transport.loss_detection import LossDetection
@@ -97,7 +97,7 @@ class Rig:
         )
         memory = MemoryTable(random.Random(1))
         self._region = memory.register(0, memoryview(bytearray(64 * MTU)), Access.LOCAL_WRITE)
-        self.cq = CompletionQueue(1, 64, set(), set())
+        self.cq = NicCompletionQueue(1, 64, set(), set())
         self.sends = SendQueue(5, 0, self.cq, memory, 64)
         self.spurious = SpuriousRetransmissions(self.stats)
         self.probes = ReliabilityProbes()

@@ -1,6 +1,6 @@
 """Completion queues: places, backpressure, news."""
 
-from mrc_host.transport.completion import CompletionQueue, WaitingReceiver
+from mrc_host.transport.completion import NicCompletionQueue, WaitingReceiver
 from mrc_host.values import Completion, CompletionOpcode, CompletionStatus
 
 
@@ -9,7 +9,7 @@ def entry(number: int) -> Completion:
 
 
 class Waiting(WaitingReceiver):
-    def __init__(self, queue: CompletionQueue) -> None:
+    def __init__(self, queue: NicCompletionQueue) -> None:
         self.queue = queue
         self.got = 0
 
@@ -20,7 +20,7 @@ class Waiting(WaitingReceiver):
 
 
 def test_requests_and_arrivals_have_places_of_their_own() -> None:
-    queue = CompletionQueue(1, 2, set(), set())
+    queue = NicCompletionQueue(1, 2, set(), set())
     waiting = Waiting(queue)
     assert queue.reserve()
     assert queue.reserve()
@@ -42,7 +42,7 @@ def test_requests_and_arrivals_have_places_of_their_own() -> None:
 
 
 def test_failures_of_unsignaled_requests_take_no_place_and_are_counted_until_polled() -> None:
-    queue = CompletionQueue(1, 1, set(), set())
+    queue = NicCompletionQueue(1, 1, set(), set())
     waiting = Waiting(queue)
     for number in range(3):
         queue.push_failure(entry(number))
@@ -57,7 +57,7 @@ def test_failures_of_unsignaled_requests_take_no_place_and_are_counted_until_pol
 
 
 def test_receivers_that_wait_for_room_get_it_in_turn() -> None:
-    queue = CompletionQueue(1, 2, set(), set())
+    queue = NicCompletionQueue(1, 2, set(), set())
 
     class Greedy(Waiting):
         def on_cq_room(self) -> None:
@@ -75,7 +75,7 @@ def test_receivers_that_wait_for_room_get_it_in_turn() -> None:
 
 
 def test_poll_takes_oldest_first_and_no_more_than_asked() -> None:
-    queue = CompletionQueue(1, 10, set(), set())
+    queue = NicCompletionQueue(1, 10, set(), set())
     for number in range(5):
         queue.push(entry(number))
     assert [c.wr_id for c in queue.poll(2)] == [0, 1]
@@ -85,14 +85,14 @@ def test_poll_takes_oldest_first_and_no_more_than_asked() -> None:
 
 def test_news_is_announced_by_number() -> None:
     ready: set[int] = set()
-    queue = CompletionQueue(7, 2, ready, set())
+    queue = NicCompletionQueue(7, 2, ready, set())
     assert not ready
     queue.push(entry(1))
     assert ready == {7}
 
 
 def test_a_receiver_that_is_gone_is_not_called() -> None:
-    queue = CompletionQueue(1, 1, set(), set())
+    queue = NicCompletionQueue(1, 1, set(), set())
     queue.push(entry(1))
     waiting = Waiting(queue)
     assert not queue.room(waiting)

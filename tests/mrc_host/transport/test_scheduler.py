@@ -2,10 +2,10 @@
 
 import pytest
 
-from mrc_host.transport.scheduler import Scheduler, Source
+from mrc_host.transport.scheduler import PacketSource, Scheduler
 
 
-class Talker(Source):
+class Talker(PacketSource):
     def __init__(self, name: bytes, control: int = 0, data: int = 0, ports: int = 0b11) -> None:
         super().__init__()
         self.name = name

@@ -2,16 +2,16 @@
 
 import random
 
-from mrc_host.transport.completion import CompletionQueue
+from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.memory import MemoryTable
 from mrc_host.transport.work import SendQueue
 from mrc_host.values import Access, CompletionStatus, WorkRequest, WrOpcode
 
 
-def make() -> tuple[SendQueue, CompletionQueue, WorkRequest]:
+def make() -> tuple[SendQueue, NicCompletionQueue, WorkRequest]:
     memory = MemoryTable(random.Random(1))
     region = memory.register(0, memoryview(bytearray(100)), Access.LOCAL_WRITE)
-    cq = CompletionQueue(1, 10, set(), set())
+    cq = NicCompletionQueue(1, 10, set(), set())
     request = WorkRequest(0, WrOpcode.WRITE, region.address, region.lkey, 10, 0, 0)
     return SendQueue(5, 0, cq, memory, 8), cq, request
 

@@ -12,7 +12,7 @@ import pytest
 from mrc_host.agent.agent_verbs import VERBS
 from mrc_host.agent.operations import Operations
 from mrc_host.nic import Nic
-from mrc_host.transport.control_plane import ControlPlane
+from mrc_host.transport.control_plane import NicControlPlane
 from mrc_host.verbs import LocalProvider
 from mrc_host.verbs.declaration import Verb, Verbs, declared_by, verb
 from mrc_host.verbs.nic_verbs import NicVerbs
@@ -34,7 +34,7 @@ def commands(carried_out_by: type) -> list[str]:
 
 @pytest.mark.parametrize("name", sorted({*commands(LocalProvider), *commands(Operations)}))
 def test_the_nic_has_a_command_that_takes_and_gives_what_the_table_declares(name: str) -> None:
-    command = getattr(Nic, name, None) or getattr(ControlPlane, name)
+    command = getattr(Nic, name, None) or getattr(NicControlPlane, name)
     taken = typing.get_type_hints(command)
     result = taken.pop("return")
     assert (taken.pop("now", None) is int) == TABLE[name].timed

@@ -12,7 +12,7 @@ from scapy.layers.l2 import Ether
 
 from mrc_host.config import EvOrder, ProtocolSettings
 from mrc_host.wire import encap
-from mrc_host.wire.encap import Drop, Encapsulation, Flow, Parser
+from mrc_host.wire.encap import Drop, Encapsulation, Flow, FrameParser
 from tests.mrc_host.nic_world import BLOCK, address, make_config, nic_usid
 
 BODY = 36 + 100
@@ -26,8 +26,8 @@ def frame_to(number: int = 1, ev: int = 0x00020401, dscp: int = 0, ecn: int = 2,
     return mac + prefix[6:] + bytes(BODY) + bytes(4)
 
 
-def parser(number: int = 1) -> Parser:
-    return Parser(make_config(number, 2, 2, 4))
+def parser(number: int = 1) -> FrameParser:
+    return FrameParser(make_config(number, 2, 2, 4))
 
 
 def test_scapy_reads_the_headers_we_write() -> None:

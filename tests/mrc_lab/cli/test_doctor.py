@@ -8,19 +8,19 @@ import pytest
 
 from mrc_lab.cli.main import run
 from mrc_lab.fabric import doctor
-from mrc_lab.fabric.doctor import Check, Fix
+from mrc_lab.fabric.doctor import CheckResult, Fix
 from topologies.emulation.errors import EmulationError
 
-WELL = Check("C compiler", True, "/usr/bin/cc 12.2", fatal=True)
-NO_BMV2 = Check("simple_switch_grpc", False, "no BMv2")
-LEFT = Check("leftovers", False, "of demo", fix=Fix.CLEAN)
-NO_VETH = Check("kernel", False, "no veth", True, Fix.MODULES)
+WELL = CheckResult("C compiler", True, "/usr/bin/cc 12.2", fatal=True)
+NO_BMV2 = CheckResult("simple_switch_grpc", False, "no BMv2")
+LEFT = CheckResult("leftovers", False, "of demo", fix=Fix.CLEAN)
+NO_VETH = CheckResult("kernel", False, "no veth", True, Fix.MODULES)
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
+def found(monkeypatch: pytest.MonkeyPatch) -> list[CheckResult]:
     """What will be found; remedies carried out take their findings away."""
-    findings: list[Check] = [WELL]
+    findings: list[CheckResult] = [WELL]
     monkeypatch.setattr(doctor, "examine", lambda: list(findings))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
@@ -32,13 +32,13 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
     return findings
 
 
-def test_all_is_well(found: list[Check], capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_is_well(found: list[CheckResult], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor"]) == 0
     assert capsys.readouterr().out == "ok       C compiler          /usr/bin/cc 12.2\n"
 
 
 def test_what_is_absent_costs_something_but_is_no_failure(
-    found: list[Check], capsys: pytest.CaptureFixture[str]
+    found: list[CheckResult], capsys: pytest.CaptureFixture[str]
 ) -> None:
     found.append(NO_BMV2)
     assert run(["doctor"]) == 0
@@ -47,7 +47,7 @@ def test_what_is_absent_costs_something_but_is_no_failure(
     assert "--fix" not in printed
 
 
-def test_what_nothing_works_without_is_a_failure(found: list[Check], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_nothing_works_without_is_a_failure(found: list[CheckResult], capsys: pytest.CaptureFixture[str]) -> None:
     found.append(NO_VETH)
     assert run(["doctor"]) == 3
     printed = capsys.readouterr().out
@@ -55,7 +55,7 @@ def test_what_nothing_works_without_is_a_failure(found: list[Check], capsys: pyt
     assert "mrc doctor --fix" in printed
 
 
-def test_fix_applies_the_fixes_and_checks_again(found: list[Check], capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_applies_the_fixes_and_checks_again(found: list[CheckResult], capsys: pytest.CaptureFixture[str]) -> None:
     found += [LEFT, NO_VETH]
     assert run(["doctor", "--fix"]) == 0
     printed = capsys.readouterr().out.splitlines()
@@ -67,7 +67,7 @@ def test_fix_applies_the_fixes_and_checks_again(found: list[Check], capsys: pyte
 
 
 def test_what_cannot_be_mended_is_said(
-    found: list[Check], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    found: list[CheckResult], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_remedy: Fix) -> str:
         raise EmulationError("modprobe cannot be run: No such file or directory.")
@@ -79,7 +79,7 @@ def test_what_cannot_be_mended_is_said(
 
 
 def test_fixing_needs_root(
-    found: list[Check], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    found: list[CheckResult], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert run(["doctor", "--fix"]) == 3

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mrc_lab.fabric import doctor
-from mrc_lab.fabric.doctor import Check, Fix, apply, examine
+from mrc_lab.fabric.doctor import CheckResult, Fix, apply, examine
 from topologies.emulation import cleanup, limits, requirements, run_directory
 from topologies.emulation.cleanup import CleanupReport
 from topologies.emulation.errors import EmulationError, RequirementError
@@ -33,7 +33,7 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
     return add
 
 
-def findings() -> dict[str, Check]:
+def findings() -> dict[str, CheckResult]:
     return {finding.what: finding for finding in examine()}
 
 
@@ -77,7 +77,7 @@ def test_needs_of_a_fabric_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(cleanup, "orphans", tuple)
     found = findings()
     assert found["tools"].ok
-    assert found["kernel"] == Check("kernel", False, "This kernel cannot make veth links.", True, Fix.MODULES)
+    assert found["kernel"] == CheckResult("kernel", False, "This kernel cannot make veth links.", True, Fix.MODULES)
 
 
 def test_without_root_the_kernel_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_without_root_the_kernel_is_not_tried(monkeypatch: pytest.MonkeyPatch) -
     found = findings()
     assert "run the same command with sudo" in found["root"].detail
     for what in ("kernel", "mnexec"):
-        assert found[what] == Check(what, False, "cannot be tried without root", fatal=True)
+        assert found[what] == CheckResult(what, False, "cannot be tried without root", fatal=True)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_fabric_that_is_up_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(run_directory.RunDirectory, "state", lambda self: FabricState.UP)
     monkeypatch.setattr(run_directory.RunDirectory, "accessible", lambda self: True)
     monkeypatch.setattr(cleanup, "orphans", tuple)
-    assert doctor.check_leftovers() == Check("leftovers", True, "none; up: mine")
+    assert doctor.check_leftovers() == CheckResult("leftovers", True, "none; up: mine")
 
 
 def test_another_users_fabrics_are_no_leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_another_users_fabrics_are_no_leftovers(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(run_directory.RunDirectory, "accessible", lambda self: False)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     why = "(another user's: use sudo)"
-    assert doctor.check_leftovers() == Check("leftovers", True, f"none; up: lab {why}; unknown: odd {why}")
+    assert doctor.check_leftovers() == CheckResult("leftovers", True, f"none; up: lab {why}; unknown: odd {why}")
 
 
 def test_cleaning_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,4 +183,4 @@ def test_limits_that_cannot_be_raised_are_named_with_their_cost(monkeypatch: pyt
     assert (found.ok, found.fatal) == (False, False)
     assert "raised here: open files 1024, net.core.rmem_max 212992; a fabric with many hosts" in found.detail
     monkeypatch.setattr(limits, "out_of_reach", lambda: iter(()))
-    assert findings()["limits"] == Check("limits", True, "high enough, or can be raised", if_not="low")
+    assert findings()["limits"] == CheckResult("limits", True, "high enough, or can be raised", if_not="low")

@@ -5,7 +5,7 @@ import pytest
 
 from mrc_lab.errors import ExperimentError
 from mrc_lab.perf.cases import CASES
-from mrc_lab.perf.measure import Measurement, ResultRow, run_ranks
+from mrc_lab.perf.measure import RankMeasurement, ResultRow, run_ranks
 from mrc_lab.perf.plan import DATATYPES, Average, PerfPlan
 from mrc_lab.workloads.collectives import ReduceOp, StreamSettings
 from simulation.world import SimulatedWorld
@@ -104,13 +104,13 @@ def test_a_byte_changed_in_a_timed_operation_is_counted_as_its_chunk():
 
 def test_a_byte_changed_in_a_check_is_counted_as_an_element_too(monkeypatch):
     network = FakeNetwork(3)
-    check = Measurement._wrong
+    check = RankMeasurement._wrong
 
     async def with_a_spoiled_byte(self, *arguments):
         network.corrupt_next = 1 if self._ranks.rank == 0 else 0
         return await check(self, *arguments)
 
-    monkeypatch.setattr(Measurement, "_wrong", with_a_spoiled_byte)
+    monkeypatch.setattr(RankMeasurement, "_wrong", with_a_spoiled_byte)
     report = on_fakes(2, plan("sendrecv", sizes=(1000,), warmup=0), network=network)
     assert report.rows[0].out_of_place.wrong == report.transfer.wrong_chunks == 1
     assert report.wrong == 2

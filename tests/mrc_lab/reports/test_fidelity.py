@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mrc_lab.experiments.running.recording import Fidelity
 from mrc_lab.reports.report import write_report
-from mrc_lab.reports.run_and_report import Result
+from mrc_lab.reports.run_and_report import FinishedRun
 from mrc_lab.reports.summary import circumstances, summarize
 from mrc_lab.reports.verdicts import judge
 from tests.mrc_lab.reports.recordings import experiment, recording
@@ -23,12 +23,12 @@ NOTE = "delays by the machine were measured at NICs only: these switches cannot 
 BUSY = Fidelity(False, ("the machine delayed frames at t0-0@p0 by <much>",), FIGURES, (NOTE,))
 
 
-def result(folder: Path, fidelity: Fidelity) -> Result:
+def result(folder: Path, fidelity: Fidelity) -> FinishedRun:
     read, recordings = experiment(), {"only": recording(fidelity=fidelity)}
     judged = judge(read, recordings, "emulation")
     summary = summarize(read, recordings, judged, "emulation", 1)
     write_report(folder, read, recordings, summary, circumstances(1.0, 1))
-    return Result(read, recordings, judged, summary, folder, 1.0)
+    return FinishedRun(read, recordings, judged, summary, folder, 1.0)
 
 
 def test_figures_reasons_and_notes_are_told(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.server import packet_io
 from p4runtime_shim.server.forwarding_state import ForwardingState
 from p4runtime_shim.server.p4info import PacketHeaderInfo
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from tests.p4runtime_shim.differential.vectors import (
     CPU_PORT,
     PORTS,
@@ -40,8 +40,8 @@ def pipeline(name: str) -> Pipeline:
 
 
 @contextmanager
-def _running(vector: Vector) -> Iterator[tuple[Switch, ForwardingState]]:
-    with Switch(pipeline(vector.program), device_id=1, ports=(*PORTS, CPU_PORT), seed=1) as switch:
+def _running(vector: Vector) -> Iterator[tuple[EmbeddedSwitch, ForwardingState]]:
+    with EmbeddedSwitch(pipeline(vector.program), device_id=1, ports=(*PORTS, CPU_PORT), seed=1) as switch:
         forwarding = ForwardingState(schema(vector.program), switch.control_plane)
         for update in vector.updates:
             forwarding.write([p4r.Update.FromString(update)])
@@ -64,7 +64,9 @@ def run(vector: Vector) -> tuple[Outcome, int]:
         return outcome, count
 
 
-def _take_frames(program: str, switch: Switch, header: PacketHeaderInfo | None, outcome: Outcome, now: int) -> int:
+def _take_frames(
+    program: str, switch: EmbeddedSwitch, header: PacketHeaderInfo | None, outcome: Outcome, now: int
+) -> int:
     count = 0
     while ports := switch.ready():
         for port in ports:
@@ -86,7 +88,7 @@ def packet_in(message: p4r.PacketIn) -> list[object]:
     return [[number(item.value) for item in message.metadata], message.payload.hex()]
 
 
-def _take_state(vector: Vector, switch: Switch, forwarding: ForwardingState, outcome: Outcome) -> None:
+def _take_state(vector: Vector, switch: EmbeddedSwitch, forwarding: ForwardingState, outcome: Outcome) -> None:
     collect_counters(forwarding.read(wanted(vector.program)), vector.program, outcome)
     for register in pipeline(vector.program).program.registers:
         if register.width <= WIDEST_REGISTER:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from controller import translate
+from mrc_common.p4_match import GroupRef, Lpm
 from tests.p4runtime_shim.differential.vectors import own_schema
 from tests.p4src.packets import NIC_A, NIC_B, Packet, mrc, plain, usids
 from tests.p4src.scene import (
@@ -27,7 +28,7 @@ from tests.p4src.scene import (
     trim,
     trimmable,
 )
-from topologies.entries import Action, Group, GroupRef, Lpm, Member, TableEntry
+from topologies.entries import Group, Member, TableAction, TableEntry
 
 ALWAYS = 1_000_000_000
 
@@ -35,7 +36,7 @@ ALWAYS = 1_000_000_000
 def fabric(rng: random.Random) -> tuple[list[Any], Callable[[], bytes]]:
     """Any of the program's features, each with certainty or never: chance is not compared."""
     chosen: list[Any] = [
-        Member("ecmp", port, Action("set_egress", (("port", port), ("dmac", DMAC[port]), ("smac", SMAC[port]))))
+        Member("ecmp", port, TableAction("set_egress", (("port", port), ("dmac", DMAC[port]), ("smac", SMAC[port]))))
         for port in range(1, 5)
     ]
     # Groups of one member: which of several is chosen differs (docs/switch.md).
@@ -45,7 +46,7 @@ def fabric(rng: random.Random) -> tuple[list[Any], Callable[[], bytes]]:
         TableEntry("ipv6_route", (Lpm(NIC_B & ~0xFFFF, 112),), GroupRef(rng.randrange(1, 5))),
         TableEntry("ipv6_route", (Lpm(NIC_A & ~0xFFFF, rng.choice((64, 112))),), GroupRef(rng.randrange(1, 5))),
         route(NIC_B + 7, rng.randrange(1, 5)),
-        TableEntry("ecmp_seed", (Lpm(0, 0),), Action("set_seed", (("seed", rng.getrandbits(32)),))),
+        TableEntry("ecmp_seed", (Lpm(0, 0),), TableAction("set_seed", (("seed", rng.getrandbits(32)),))),
         arrival(rng.randrange(2, 5), loss=rng.choice((0, ALWAYS))),
         departure(rng.randrange(2, 5), loss=rng.choice((0, ALWAYS))),
         path_loss(usids(OWN, 0x4002, 9), ALWAYS),

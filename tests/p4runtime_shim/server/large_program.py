@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from finsy.proto import p4i
 
-from p4runtime_shim.switch import Pipeline, Switch
+from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
 from tests.p4runtime_shim.builder import Builder
 
 
-def large(size: int) -> tuple[Switch, p4i.P4Info, str]:
+def large(size: int) -> tuple[EmbeddedSwitch, p4i.P4Info, str]:
     """A switch, its P4Info and JSON, with a counter, a meter and a register of so many cells."""
     made = Builder()
     made.data["counter_arrays"] = [{"name": "c", "id": 0, "is_direct": False, "size": size}]
@@ -20,4 +20,4 @@ def large(size: int) -> tuple[Switch, p4i.P4Info, str]:
     info.registers.add(size=size).preamble.MergeFrom(p4i.Preamble(id=2, name="r"))
     info.registers[0].type_spec.bitstring.bit.bitwidth = 48
     info.meters.add(size=meter["size"]).preamble.MergeFrom(p4i.Preamble(id=3, name="m"))
-    return Switch(Pipeline.load(made.text()), ports=(1, 2), seed=1), info, made.text()
+    return EmbeddedSwitch(Pipeline.load(made.text()), ports=(1, 2), seed=1), info, made.text()

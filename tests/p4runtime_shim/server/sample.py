@@ -9,8 +9,9 @@ from typing import Any
 from finsy.proto import p4i
 from google.protobuf import text_format
 
-from p4runtime_shim.entities import ActionCall, Entry, Exact
-from p4runtime_shim.switch import Pipeline, Switch
+from mrc_common.p4_match import Exact
+from p4runtime_shim.entities import ActionCall, Entry
+from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
 from tests.p4runtime_shim.server.fake_switch import FakeSwitch
 
 PROGRAM = Path(__file__).parent / "programs" / "families.json"
@@ -56,6 +57,6 @@ def bring_along(switch: FakeSwitch, pipeline: Any) -> None:
     switch.control_plane.table("I.const_").insert(Entry((Exact(2),), ActionCall("I.set", (2, 5))))
 
 
-def real() -> Switch:
+def real() -> EmbeddedSwitch:
     """The engine."""
-    return Switch(Pipeline.load(PROGRAM.read_text()), ports=(1, 2, 3), seed=1)
+    return EmbeddedSwitch(Pipeline.load(PROGRAM.read_text()), ports=(1, 2, 3), seed=1)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from finsy.proto import p4r, rpc_code
 
-from p4runtime_shim.entities import Entry, GroupRef, Lpm, MemberRef
+from mrc_common.p4_match import GroupRef, Lpm, MemberRef
+from p4runtime_shim.entities import Entry
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.entities import (
     ROLLBACK,

@@ -19,7 +19,7 @@ from p4runtime_shim.server.arbitration import Session
 from p4runtime_shim.server.device import P4RuntimeDevice
 from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
 from p4runtime_shim.server.rpc_errors import RpcError, from_switch
-from p4runtime_shim.switch import Pipeline, Switch
+from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.entities import default, exact, group, indirect, kinds, member, set_action
 from tests.p4runtime_shim.server.world import insert, modify
@@ -93,7 +93,7 @@ class World:
     """A device on the engine, whose library can be made to fail."""
 
     device: P4RuntimeDevice
-    switch: Switch
+    switch: EmbeddedSwitch
     native: Failing
     session: Session
 
@@ -144,7 +144,7 @@ def run(work: Callable[[World], Awaitable[None]]) -> None:
         def load(text: str) -> Pipeline:
             return replace(Pipeline.load(text), native=native)
 
-        with Switch(None, ports=(1, 2, 3), seed=1, native=native) as switch:
+        with EmbeddedSwitch(None, ports=(1, 2, 3), seed=1, native=native) as switch:
             device = P4RuntimeDevice(1, switch, PipelineConfigLoader(load))
             device.start(asyncio.get_running_loop())
             ears = Ears()
@@ -255,9 +255,9 @@ def test_a_client_that_goes_away_while_its_config_is_staged_leaves_nothing_behin
         before = world.seen()
         began, go = asyncio.Event(), threading.Event()
         loop, stage = asyncio.get_running_loop(), world.switch.stage
-        made: list[Switch] = []
+        made: list[EmbeddedSwitch] = []
 
-        def slowly(pipeline: Pipeline) -> Switch:
+        def slowly(pipeline: Pipeline) -> EmbeddedSwitch:
             loop.call_soon_threadsafe(began.set)
             assert go.wait(30)
             made.append(stage(pipeline))

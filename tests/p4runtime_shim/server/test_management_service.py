@@ -15,8 +15,9 @@ import grpc.aio
 import pytest
 from scapy.utils import rdpcap
 
-from p4runtime_shim.entities import ActionCall, Entry, Exact
-from p4runtime_shim.port_driver import Delays, PortDelays
+from mrc_common.delays import DelayHistogram, PortDelays
+from mrc_common.p4_match import Exact
+from p4runtime_shim.entities import ActionCall, Entry
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from p4runtime_shim.server.device import P4RuntimeDevice
@@ -25,7 +26,7 @@ from p4runtime_shim.server.managed_switch import ManagedSwitch
 from p4runtime_shim.server.management_service import ManagementService, add_management
 from p4runtime_shim.server.p4runtime_service import P4RuntimeService, make_server
 from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from tests.p4runtime_shim import programs
 from tests.waiting import until_async
 
@@ -36,7 +37,7 @@ CPU_PORT = 3
 @dataclass
 class World:
     stub: Any
-    switch: Switch
+    switch: EmbeddedSwitch
     channel: grpc.aio.Channel
 
     def put(self, priority: int = 0, size: int = 100) -> None:
@@ -56,7 +57,7 @@ class World:
 
 @asynccontextmanager
 async def world(directory: Path | None = None, driver: Any = None) -> AsyncIterator[World]:
-    with Switch(programs.pipeline("state"), ports=range(4), seed=0, device_id=5) as switch:
+    with EmbeddedSwitch(programs.pipeline("state"), ports=range(4), seed=0, device_id=5) as switch:
         for priority in range(8):
             switch.control_plane.table(P + "classes").insert(
                 Entry((Exact(priority),), ActionCall(P + "send", (2, priority)))
@@ -125,8 +126,8 @@ class Measured:
     def measure_delays(self, on: bool) -> None:
         self.asked.append(on)
 
-    def delays(self, switch: Switch, port: int) -> PortDelays:
-        return PortDelays(Delays(10 * port, (port, 2)), Delays(0, ()), 7 * port)
+    def delays(self, switch: EmbeddedSwitch, port: int) -> PortDelays:
+        return PortDelays(port, DelayHistogram(10 * port, (port, 2)), DelayHistogram(0, ()), 7 * port)
 
 
 def test_delays_are_told_and_measured_when_asked_for() -> None:
@@ -257,7 +258,7 @@ def test_a_reader_that_does_not_read_is_told_what_it_missed() -> None:
 def test_a_trace_that_ends_later_than_its_switch_does_not_touch_it() -> None:
     async def work() -> None:
         queue = LogRecordQueue()
-        with Switch(programs.pipeline("state"), ports=range(4), seed=0, device_id=5) as switch:
+        with EmbeddedSwitch(programs.pipeline("state"), ports=range(4), seed=0, device_id=5) as switch:
             lines = LogDispatcher(switch)
             lines.add(queue)
             lines.close()

@@ -15,7 +15,7 @@ from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.server.forwarding_state import ForwardingState
 from p4runtime_shim.server.pipeline_config import PipelineConfig, PipelineConfigLoader
 from p4runtime_shim.server.rpc_errors import BatchError, RpcError
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.server.world import delete, insert, modify
 
@@ -40,7 +40,7 @@ def realize(info: str, program: str) -> PipelineConfig:
 class Running:
     """A switch with a program; tables and actions by the names in its control."""
 
-    def __init__(self, name: str, config: PipelineConfig, switch: Switch) -> None:
+    def __init__(self, name: str, config: PipelineConfig, switch: EmbeddedSwitch) -> None:
         info = p4info(name)
         items = (*info.tables, *info.actions, *info.action_profiles)
         self.ids = {item.preamble.name.removeprefix("MyIngress."): item.preamble.id for item in items}
@@ -71,7 +71,7 @@ class Running:
 @contextmanager
 def running(name: str) -> Iterator[Running]:
     config = realize(name, name)
-    with Switch(config.pipeline, device_id=1, ports=PORTS, seed=1) as switch:
+    with EmbeddedSwitch(config.pipeline, device_id=1, ports=PORTS, seed=1) as switch:
         yield Running(name, config, switch)
 
 

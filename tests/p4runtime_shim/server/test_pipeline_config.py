@@ -10,7 +10,8 @@ import grpc.aio
 import pytest
 from finsy.proto import p4i, p4r
 
-from p4runtime_shim.entities import ActionCall, CounterValue, Entry, Exact
+from mrc_common.p4_match import Exact
+from p4runtime_shim.entities import ActionCall, CounterValue, Entry
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.fake_switch import FakeSwitch
 from tests.p4runtime_shim.server.world import (

@@ -16,7 +16,7 @@ from p4runtime_shim import limits
 from p4runtime_shim.server.device import P4RuntimeDevice
 from p4runtime_shim.server.p4runtime_service import P4RuntimeService, make_server
 from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
-from p4runtime_shim.switch import Pipeline, Switch
+from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
 from tests.p4runtime_shim.server.large_program import large
 from tests.p4runtime_shim.server.world import (
     Client,
@@ -28,7 +28,7 @@ from tests.waiting import until_async
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def serving(switch: Switch, info: p4i.P4Info, text: str, work: Any) -> None:
+def serving(switch: EmbeddedSwitch, info: p4i.P4Info, text: str, work: Any) -> None:
     """`work(channel, service)` with a server for the switch."""
 
     async def inside() -> None:

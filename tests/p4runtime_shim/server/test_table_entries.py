@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from finsy.proto import p4r, rpc_code
 
-from p4runtime_shim.entities import ActionCall, Entry, Exact
+from mrc_common.p4_match import Exact
+from p4runtime_shim.entities import ActionCall, Entry
 from p4runtime_shim.server.forwarding_state import ForwardingState
 from p4runtime_shim.server.rpc_errors import BatchError
 from tests.p4runtime_shim.server import sample

@@ -9,8 +9,9 @@ import grpc.aio
 import pytest
 from finsy.proto import p4r
 
+from mrc_common.p4_match import Exact
 from p4runtime_shim import limits
-from p4runtime_shim.entities import ActionCall, CounterValue, Entry, Exact, MeterConfig, Replica
+from p4runtime_shim.entities import ActionCall, CounterValue, Entry, MeterConfig, Replica
 from p4runtime_shim.errors import ResourceExhausted
 from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.large_program import large

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mrc_host.nic import Nic
-from mrc_host.transport.control_plane import ControlPlane
+from mrc_host.transport.control_plane import NicControlPlane
 from mrc_host.values import (
     CompletionOpcode,
     PathEvent,
@@ -173,13 +173,13 @@ def test_a_delay_that_outlasts_trouble(monkeypatch):
 
 def test_a_path_that_stays_out_of_use(monkeypatch):
     """A NIC that does not listen when paths are allowed again."""
-    honest = ControlPlane.set_path_denied
+    honest = NicControlPlane.set_path_denied
 
     def deaf(self, peer, ev, denied, now):
         if denied:
             honest(self, peer, ev, denied, now)
 
-    monkeypatch.setattr(ControlPlane, "set_path_denied", deaf)
+    monkeypatch.setattr(NicControlPlane, "set_path_denied", deaf)
     denied = (Denied((("h1", "h3", 0),)), 1_000, 50_000)
     caught(plan(denied), "paths to h3 out of use", faults=1, writes=0)
 

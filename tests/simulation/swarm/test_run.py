@@ -95,7 +95,7 @@ def test_a_denied_path_in_use_is_found(monkeypatch):
         route for nic in busy_seed().fabric.nics for route in addresses(busy_seed().fabric, nic.name).values()
     )
     plan = replace(busy_seed(), faults=(ScenarioFault(Denied(routes), 0, 3_600_000_000_000),))
-    monkeypatch.setattr("mrc_host.transport.control_plane.ControlPlane.set_path_denied", lambda *_: None)
+    monkeypatch.setattr("mrc_host.transport.control_plane.NicControlPlane.set_path_denied", lambda *_: None)
     monkeypatch.setattr(excused_failures, "longest_separation", lambda fabric, faults, a, b, gap: 0)
     assert any("though it is denied" in text for text in run(plan).violations)
 

@@ -11,7 +11,7 @@ from topologies.emulation.errors import EmulationError
 from topologies.emulation.run_directory import RunDirectory
 from topologies.emulation.switch_kind import SwitchKind
 from topologies.emulation.switches import address, bmv2_options, commands, thrift_port
-from topologies.fabric import Endpoint, Fabric
+from topologies.fabric import Fabric, LinkEnd
 from topologies.queues import QueueProfile
 
 
@@ -33,7 +33,7 @@ def test_one_process_carries_all_embedded_switches(fabric: Fabric, run: RunDirec
     assert settings.grpc_address == address(run, SwitchKind.EMBEDDED) == f"unix:{run.path}/switches.sock"
     assert [(s.name, s.device_id) for s in settings.switches] == [(s.name, s.device_id) for s in fabric.switches]
     t0 = settings.switches[0]
-    assert t0.ports == {p: addressing.interface_name(fabric, Endpoint("t0-0@p0", p)) for p in range(1, 7)}
+    assert t0.ports == {p: addressing.interface_name(fabric, LinkEnd("t0-0@p0", p)) for p in range(1, 7)}
     assert t0.rates == {1: 50_000_000, 2: 50_000_000, **dict.fromkeys(range(3, 7), 20_000_000)}
     assert t0.cpu_port == 510
     limit = fabric.queues.bytes_at(fabric.queues.limit, 50_000_000, fabric.mtu)
@@ -100,7 +100,7 @@ def test_bmv2_is_started_as_its_users_know_it(fabric: Fabric, run: RunDirectory)
     assert options[:4] == ("simple_switch_grpc", "--no-p4", "--device-id", "1")
     interfaces = [options[i + 1] for i, word in enumerate(options) if word == "-i"]
     assert interfaces == [
-        f"{port}@{addressing.interface_name(fabric, Endpoint('t0-0@p0', port))}" for port in range(1, 7)
+        f"{port}@{addressing.interface_name(fabric, LinkEnd('t0-0@p0', port))}" for port in range(1, 7)
     ]
     assert target[target.index("--grpc-server-addr") + 1] == address(run, SwitchKind.BMV2).format(name="t0-0@p0")
     assert target[target.index("--priority-queues") + 1] == "8"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from mrc_host.transport.completion import CompletionQueue
+from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.interfaces import Connection, RequesterOwner, ResponderOwner
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.roce.path import RcPath
@@ -86,7 +86,7 @@ class Sender:
     requester: RcRequester
     path: RcPath
     sends: SendQueue
-    cq: CompletionQueue
+    cq: NicCompletionQueue
     buffer: bytes
     lkey: int
     address: int
@@ -142,7 +142,7 @@ def sender(
     given = connection({"path_mtu": MTU, "timeout": 4, "congestion_window": window, **(attributes or {})}, **settings)
     data = random.Random(7).randbytes(64 * MTU)
     region = given.nic.memory.register(given.pd, memoryview(bytearray(data)), Access.LOCAL_WRITE)
-    cq = CompletionQueue(1, 256, set(), set())
+    cq = NicCompletionQueue(1, 256, set(), set())
     sends = SendQueue(QPN, given.pd, cq, given.nic.memory, 256)
     qp, path = RequesterQp(), path_of(given)
     requester = RcRequester(qp, given, path, sends, first_psn)

@@ -2,7 +2,7 @@
 
 import random
 
-from mrc_host.transport.completion import CompletionQueue
+from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.memory import MemoryTable
 from mrc_host.transport.roce.go_back_n import GoBackN
@@ -20,7 +20,7 @@ class Rig:
         memory = MemoryTable(random.Random(1))
         region = memory.register(0, memoryview(bytearray(64 * MTU)), Access.LOCAL_WRITE)
         self._region = region
-        self.cq = CompletionQueue(1, 64, set(), set())
+        self.cq = NicCompletionQueue(1, 64, set(), set())
         self.sends = SendQueue(0x11, 0, self.cq, memory, 64)
         self.cc = CongestionControl(1 << 20)
         self.sent = GoBackN(self.sends, self.cc, MTU, FIRST)

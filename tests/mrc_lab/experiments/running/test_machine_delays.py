@@ -11,9 +11,8 @@ import grpc
 import grpc.aio
 import pytest
 
-from mrc_host.driver.delays import Delays as NicDelays
-from mrc_host.driver.delays import PortDelays
-from mrc_lab.experiments.running.machine_delays import DelayHistogram, Hop, differences, read, round_trip_ns
+from mrc_common.delays import DelayHistogram, PortDelays
+from mrc_lab.experiments.running.machine_delays import Hop, differences, read, round_trip_ns
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from tests.mrc_host.agent.conftest import Agents
@@ -118,7 +117,7 @@ def test_switches_and_agents_are_asked_and_the_dead_are_left_out(tmp_path: Path,
     asked: list[bool] = []
     server = agents.servers[0]
     server.measure_delays = asked.append
-    server.delays = lambda: (PortDelays(0, NicDelays(7, (0, 0, 0, 1)), NicDelays(0, (2,)), 5),) * 2
+    server.delays = lambda: (PortDelays(0, DelayHistogram(7, (0, 0, 0, 1)), DelayHistogram(0, (2,)), 5),) * 2
     fabric = multi_plane_clos(planes=1, t0=1, t1=0, hosts=2)
     service = Service()
     sockets = {"h1": str(agents.paths[0]), "h2": str(tmp_path / "nobody.sock")}

@@ -7,7 +7,7 @@ import pytest
 from mrc_lab.errors import FileError
 from mrc_lab.workloads.schedules import goal, schedule
 from mrc_lab.workloads.schedules.goal import parse_goal, read_goal
-from mrc_lab.workloads.schedules.schedule import ANY, Kind, check
+from mrc_lab.workloads.schedules.schedule import ANY, OperationKind, check
 
 # Every form that LogGOPSim's txt2bin accepts (txt2bin.re, states 0 to 24).
 ALL_FORMS = """// a comment
@@ -171,4 +171,4 @@ def test_a_mailbox_gives_the_oldest_that_fits() -> None:
     box.put(ANY, 7, 9)
     assert box.take(4, 8) is None
     assert box.take(4, 7) == 9
-    assert Kind.SEND.value == "send"
+    assert OperationKind.SEND.value == "send"

@@ -11,9 +11,9 @@ import pytest
 from mrc_host.values import QpAttributes
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads.schedules.goal import parse_goal
-from mrc_lab.workloads.schedules.messages import Messages, MessageSettings
+from mrc_lab.workloads.schedules.messages import MessageSettings, ScheduleMessages
 from mrc_lab.workloads.schedules.replay import NEVER, Replay
-from mrc_lab.workloads.schedules.schedule import ANY, Kind, Operation, Schedule, check
+from mrc_lab.workloads.schedules.schedule import ANY, Operation, OperationKind, Schedule, check
 from simulation.world import SimulatedWorld
 from tests.mrc_lab.workloads.schedules.test_goal import program
 from topologies.clos import multi_plane_clos
@@ -21,12 +21,14 @@ from topologies.clos import multi_plane_clos
 HOSTS = 4
 
 
-def replay(schedule: Schedule, settings: MessageSettings | None = None, seed: int = 1) -> tuple[Replay, Messages]:
+def replay(
+    schedule: Schedule, settings: MessageSettings | None = None, seed: int = 1
+) -> tuple[Replay, ScheduleMessages]:
     """Run a schedule to its end on four hosts."""
     with SimulatedWorld(multi_plane_clos(planes=2, t0=2, t1=2, hosts=HOSTS), seed=seed, rate=100_000_000_000) as world:
         contexts = [world.open(f"h{rank + 1}") for rank in range(schedule.ranks)]
         attributes = world.attributes(QpAttributes())
-        messages = Messages(schedule, settings or MessageSettings(), contexts, lambda context: attributes, seed)
+        messages = ScheduleMessages(schedule, settings or MessageSettings(), contexts, lambda context: attributes, seed)
         run = Replay(schedule, messages, lambda: world.now)
         world.run(run.run())
         return run, messages
@@ -38,7 +40,7 @@ def random_schedule(rng: random.Random, wildcards: bool) -> Schedule:
     The order is that of the list: every receive stands after its send. Sends and receives of the same ranks and tag
     start in the order of the list, since otherwise one may take a message that another needs to go on.
     """
-    latest: dict[tuple[Kind, int, int, int], int] = {}
+    latest: dict[tuple[OperationKind, int, int, int], int] = {}
     operations: list[Operation] = []
     by_rank: defaultdict[int, list[int]] = defaultdict(list)
 
@@ -46,7 +48,7 @@ def random_schedule(rng: random.Random, wildcards: bool) -> Schedule:
         before = by_rank[operation.rank]
         for chosen in rng.sample(before, min(len(before), rng.choice((0, 0, 1, 2)))):
             (operation.requires if rng.random() < 0.7 else operation.irequires).append(chosen)
-        if operation.kind is not Kind.CALC:
+        if operation.kind is not OperationKind.CALC:
             key = operation.kind, operation.rank, operation.peer, operation.tag
             if key in latest:
                 operation.irequires.append(latest[key])
@@ -58,16 +60,20 @@ def random_schedule(rng: random.Random, wildcards: bool) -> Schedule:
     for _ in range(rng.randint(1, 60)):
         rank, other, tag = rng.randrange(ranks), rng.randrange(ranks), rng.randrange(3)
         if rng.random() < 0.3:
-            add(Operation(rank, Kind.CALC, rng.choice((0, 10, 3000)), cpu=rng.randrange(2)))
+            add(Operation(rank, OperationKind.CALC, rng.choice((0, 10, 3000)), cpu=rng.randrange(2)))
             continue
         size = rng.choice((0, 1, 100, 4096, 5000, 40_000))
-        add(Operation(rank, Kind.SEND, size, other, tag, queue=rng.randrange(2)))
+        add(Operation(rank, OperationKind.SEND, size, other, tag, queue=rng.randrange(2)))
         wild = wildcards and rng.random() < 0.5
-        add(Operation(other, Kind.RECV, size, ANY if wild else rank, tag if not wild or rng.random() < 0.5 else ANY))
+        add(
+            Operation(
+                other, OperationKind.RECV, size, ANY if wild else rank, tag if not wild or rng.random() < 0.5 else ANY
+            )
+        )
     return Schedule("random", ranks, operations)
 
 
-def judge(schedule: Schedule, run: Replay, messages: Messages) -> None:
+def judge(schedule: Schedule, run: Replay, messages: ScheduleMessages) -> None:
     """The oracle: what must hold whatever the network did. It knows nothing of how a replay works."""
     operations = schedule.operations
     assert NEVER not in run.began
@@ -78,16 +84,16 @@ def judge(schedule: Schedule, run: Replay, messages: Messages) -> None:
             assert run.ended[other] <= run.began[number], (str(one), str(operations[other]))
         for other in one.irequires:
             assert run.began[other] <= run.began[number], (str(one), str(operations[other]))
-        if one.kind is Kind.CALC:
+        if one.kind is OperationKind.CALC:
             assert run.ended[number] - run.began[number] >= one.size
     busy: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for number, one in enumerate(operations):
-        if one.kind is Kind.CALC:
+        if one.kind is OperationKind.CALC:
             busy[one.rank, one.cpu].append((run.began[number], run.ended[number]))
     for spans in busy.values():
         spans.sort()
         assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
-    sent = sum(one.size for one in operations if one.kind is Kind.SEND and one.peer != one.rank)
+    sent = sum(one.size for one in operations if one.kind is OperationKind.SEND and one.peer != one.rank)
     assert (messages.wrong_bytes, messages.checked_bytes) == (0, sent)
 
 
@@ -96,9 +102,9 @@ def judge_matches(schedule: Schedule, run: Replay) -> None:
     sends: defaultdict[tuple[int, int, int], list[int]] = defaultdict(list)
     receives: defaultdict[tuple[int, int, int], list[int]] = defaultdict(list)
     for number, one in enumerate(schedule.operations):
-        if one.kind is Kind.SEND:
+        if one.kind is OperationKind.SEND:
             sends[one.rank, one.peer, one.tag].append(number)
-        elif one.kind is Kind.RECV:
+        elif one.kind is OperationKind.RECV:
             receives[one.peer, one.rank, one.tag].append(number)
     for key, numbers in receives.items():
         began = deque(sorted(run.began[number] for number in sends[key]))

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from mrc_host.agent.codec import CodecError, from_json, shown, to_json
 from mrc_host.errors import InvalidArgumentError, NotFoundError
-from mrc_host.verbs.declaration import Descriptor, FieldsOf, Handle, Length, Range, Verb, VerbParameter
+from mrc_host.verbs.declaration import Descriptor, FieldsOf, Handle, IntegerRange, Length, Verb, VerbParameter
 
 
 class Holder(Protocol):
@@ -64,7 +64,7 @@ def _decode(parameter: VerbParameter, data: Any, holder: Holder) -> Any:
     rule = parameter.rule
     if data is None and parameter.optional:
         return None
-    if isinstance(rule, (Range, Handle)):
+    if isinstance(rule, (IntegerRange, Handle)):
         return _number(parameter.name, rule, data, holder)
     try:
         if isinstance(rule, FieldsOf):
@@ -79,9 +79,9 @@ def _decode(parameter: VerbParameter, data: Any, holder: Holder) -> Any:
     return value
 
 
-def _number(name: str, rule: Range | Handle, data: Any, holder: Holder) -> int:
+def _number(name: str, rule: IntegerRange | Handle, data: Any, holder: Holder) -> int:
     whole = isinstance(data, int) and not isinstance(data, bool)
-    if isinstance(rule, Range):
+    if isinstance(rule, IntegerRange):
         if not whole or not rule.low <= data <= rule.high:
             raise InvalidArgumentError(f"{name} must be an integer from {rule.low} to {rule.high}, not {shown(data)}.")
     elif not whole or not holder.holds(rule, data):

@@ -26,7 +26,7 @@ class FileLineError(FabricError):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LocatedValue:
     """A piece of a document: a mapping or list of pieces, or a plain value, and the line where it begins."""
 
     value: Any
@@ -36,7 +36,7 @@ class Piece:
         """What to raise."""
         return FileLineError(self.line, problem)
 
-    def mapping(self, what: str, known: Iterable[str] | None = None) -> Mapping[str, Piece]:
+    def mapping(self, what: str, known: Iterable[str] | None = None) -> Mapping[str, LocatedValue]:
         """The members of a mapping; FileLineError when it is none, or has a key that is not `known`."""
         known = None if known is None else tuple(known)
         if not isinstance(self.value, dict):
@@ -84,7 +84,7 @@ def _plain(value: Any) -> Any:
     return [_plain(piece.value) for piece in value] if isinstance(value, list) else value
 
 
-def document(text: str) -> Piece:
+def document(text: str) -> LocatedValue:
     """What the text says. Raises FabricError, with a line where there is one."""
     loader = None
     try:
@@ -92,7 +92,7 @@ def document(text: str) -> Piece:
         node = loader.get_single_node()
         if yaml_limits.is_larger_than(node, _MAX_VALUES):
             raise FabricError(f"has more than {_MAX_VALUES} values, aliases written out")
-        return Piece(None, 1) if node is None else _piece(loader, node)
+        return LocatedValue(None, 1) if node is None else _piece(loader, node)
     except yaml.YAMLError as error:
         raise _yaml_error(error, text) from None
     except RecursionError:
@@ -102,21 +102,21 @@ def document(text: str) -> Piece:
             loader.dispose()
 
 
-def _piece(loader: yaml.SafeLoader, node: yaml.Node) -> Piece:
+def _piece(loader: yaml.SafeLoader, node: yaml.Node) -> LocatedValue:
     line = node.start_mark.line + 1
     if isinstance(node, yaml.SequenceNode):
-        return Piece([_piece(loader, part) for part in node.value], line)
+        return LocatedValue([_piece(loader, part) for part in node.value], line)
     if isinstance(node, yaml.MappingNode):
-        return Piece(_members(loader, node), line)
+        return LocatedValue(_members(loader, node), line)
     try:
-        return Piece(loader.construct_object(node, deep=True), line)
+        return LocatedValue(loader.construct_object(node, deep=True), line)
     except yaml.constructor.ConstructorError:
         raise
     except yaml_limits.CONSTRUCTION_ERRORS:
         raise FileLineError(line, "holds a value that YAML does not know") from None
 
 
-def _members(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[str, Piece]:
+def _members(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[str, LocatedValue]:
     """The members of a mapping, each with the line of its key. A key given twice is an error."""
     seen = set()
     for key_node, _ in node.value:
@@ -128,7 +128,7 @@ def _members(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[str, Piece
     loader.flatten_mapping(node)
     found = {}
     for key_node, value in node.value:
-        found[str(key_node.value)] = Piece(_piece(loader, value).value, key_node.start_mark.line + 1)
+        found[str(key_node.value)] = LocatedValue(_piece(loader, value).value, key_node.start_mark.line + 1)
     return found
 
 
