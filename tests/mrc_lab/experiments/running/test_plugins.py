@@ -35,10 +35,10 @@ class ProbeCc(CongestionControl):
 
 @workload("probe_work")
 def work(size=1, times=1):
-    from mrc_lab.workloads.schedules.schedule import Kind, Operation
+    from mrc_lab.workloads.schedules.schedule import Operation, OperationKind
     for _ in range(times):
-        yield Operation(0, Kind.SEND, size, peer=1)
-        yield Operation(1, Kind.RECV, size, peer=0)
+        yield Operation(0, OperationKind.SEND, size, peer=1)
+        yield Operation(1, OperationKind.RECV, size, peer=0)
 """
 WRITES = "{kind: write_bw, pairs: [h1>h3], message: 256K, total: 4M}"
 
