@@ -21,7 +21,7 @@ DROP_REASONS = (  # p4src/headers.p4, DropReason; the place is the index in the 
 )  # fmt: skip
 _REASONS = range(1, len(DROP_REASONS))
 _REASON_BITS = 4  # p4src/drops.p4: a cell of port_drops is port << 4 | reason
-PORT_COUNTERS = ("marked_packets", "trimmed_packets", "arrival_damaged", "departure_damaged")
+PORT_COUNTERS = ("marked_packets", "trimmed_packets", "arrival_corrupted", "departure_corrupted")
 
 
 async def tables(fabric: Fabric, fleet: Fleet, pattern: str, *, entries: bool) -> list[SwitchTables]:

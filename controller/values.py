@@ -180,7 +180,7 @@ class Count:
 class PortCounters:
     """What the P4 program counts for a port, beside the link that is plugged in there.
 
-    Marks, trims and damage under the names of the program's counters; drops under the reason, at the port where the
+    Marks, trims and corruption under the names of the program's counters; drops under the reason, at the port where the
     packet arrived, or, for "queue full" and "departure loss", where it would have left.
     """
 

@@ -6,13 +6,13 @@
 #define ARRIVAL_FAULTS_P4
 
 #include "chance.p4"
-#include "damage.p4"
+#include "corruption.p4"
 
 control ArrivalFaults(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t std) {
     direct_counter(CounterType.packets_and_bytes) arrival_fault_counter;
     direct_counter(CounterType.packets_and_bytes) path_fault_counter;
-    counter(PORTS, CounterType.packets_and_bytes) arrival_damaged;
-    Damage() damage;
+    counter(PORTS, CounterType.packets_and_bytes) arrival_corrupted;
+    Corruption() flip_bit;
     ppb_t   loss = 0;
     ppb_t   corruption = 0;
     bit<32> draw = 0;
@@ -77,8 +77,8 @@ control ArrivalFaults(inout headers_t hdr, inout metadata_t meta, in standard_me
             } else if (meta.drop_reason == DropReason.NONE) {
                 random(draw, 32w0, MAX_DRAW);
                 if (draw < corruption) {
-                    damage.apply(hdr);
-                    arrival_damaged.count((bit<32>) std.ingress_port);
+                    flip_bit.apply(hdr);
+                    arrival_corrupted.count((bit<32>) std.ingress_port);
                 }
             }
         }

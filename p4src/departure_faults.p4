@@ -3,13 +3,13 @@
 #define DEPARTURE_FAULTS_P4
 
 #include "chance.p4"
-#include "damage.p4"
+#include "corruption.p4"
 #include "drops.p4"
 
 control DepartureFaults(inout headers_t hdr, inout standard_metadata_t std) {
     direct_counter(CounterType.packets_and_bytes) departure_fault_counter;
-    counter(PORTS, CounterType.packets_and_bytes) departure_damaged;
-    Damage() damage;
+    counter(PORTS, CounterType.packets_and_bytes) departure_corrupted;
+    Corruption() flip_bit;
     ppb_t   loss = 0;
     ppb_t   corruption = 0;
     bit<32> draw = 0;
@@ -41,8 +41,8 @@ control DepartureFaults(inout headers_t hdr, inout standard_metadata_t std) {
             } else {
                 random(draw, 32w0, MAX_DRAW);
                 if (draw < corruption) {
-                    damage.apply(hdr);
-                    departure_damaged.count((bit<32>) std.egress_port);
+                    flip_bit.apply(hdr);
+                    departure_corrupted.count((bit<32>) std.egress_port);
                 }
             }
         }

@@ -225,9 +225,9 @@ class Channel:
     def _flip(self, frame: bytes, chance: random.Random) -> bytes:
         self.corrupted += 1
         bit = chance.randrange(8 * len(frame))
-        damaged = bytearray(frame)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-        return bytes(damaged)
+        flipped = bytearray(frame)
+        flipped[bit >> 3] ^= 1 << (bit & 7)
+        return bytes(flipped)
 
     def _chance(self, kind: str) -> random.Random:
         found = self._random.get(kind)

@@ -1,6 +1,6 @@
 """Faults that the P4 program makes (p4src/arrival_faults.p4, departure_faults.p4), by name, as table entries.
 
-A frame that a link loses or damages was sent: so the receiving switch does it, on arrival, and only towards a NIC the
+A frame that a link loses or corrupts was sent: so the receiving switch does it, on arrival, and only towards a NIC the
 sending one, on departure. Several faults on one port or path make one entry with the joint probability. Probabilities
 are parts per billion.
 """

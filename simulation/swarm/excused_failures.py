@@ -21,7 +21,7 @@ from mrc_host.values import QpType
 from simulation.swarm.application_faults import SharedQueue
 from simulation.swarm.applications import Applications
 from simulation.swarm.denylists import Denied
-from simulation.swarm.oracle import longest_damage, longest_separation, untouched_share
+from simulation.swarm.oracle import longest_impairment, longest_separation, untouched_share
 from simulation.swarm.queue_pair_ends import Posted, QueuePairEnd
 from simulation.swarm.scenario import FOREVER, PlannedPair, Scenario
 from simulation.transport_timers import retry_budget
@@ -70,7 +70,9 @@ class Verdicts:
         fabric, faults, transport = self._scenario.fabric, self._scenario.faults, self._transport
         once = 1024 << pair.attributes.timeout
         if pair.kind is QpType.RC:  # one path, and timeouts that do not grow
-            return longest_damage(fabric, faults, pair.first, pair.second, once) >= once * pair.attributes.retry_count
+            return (
+                longest_impairment(fabric, faults, pair.first, pair.second, once) >= once * pair.attributes.retry_count
+            )
         gap = 2 * once << transport.max_backoff
         budget = retry_budget(pair.attributes, transport)
         return longest_separation(fabric, faults, pair.first, pair.second, gap) >= budget

@@ -2,7 +2,7 @@
 
 Paths are recomputed here from the fabric's links, not taken from the NICs. A path is gone while any channel on it is
 down. A flapping link counts as gone for as long as it flaps, a path for as long as it is denied. What is merely lossy,
-slow or damaged is not gone.
+slow or corrupting is not gone.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def longest_separation(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, 
     return max((end - start for start, end in merge(spans, gap)), default=0)
 
 
-def longest_damage(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, gap: int) -> int:
-    """The longest time (ns) in which any channel between `a` and `b` was lossy, damaging or down.
+def longest_impairment(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, gap: int) -> int:
+    """The longest time (ns) in which any channel between `a` and `b` was lossy, corrupting or down.
 
     For a connection that has one path, and cannot choose which. `gap` as above.
     """
@@ -47,7 +47,7 @@ def longest_damage(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: s
 
 
 def touched(fabric: Fabric, faults: Iterable[ScenarioFault], nic: str) -> bool:
-    """Whether any fault loses, damages or blocks anything on the channels between `nic` and its T0s."""
+    """Whether any fault loses, corrupts or blocks anything on the channels between `nic` and its T0s."""
     ends = {end for link in fabric.links_of(nic) for end in (link.lower, link.upper)}
     for planned in faults:
         for end, wrong in _channels(fabric, planned):

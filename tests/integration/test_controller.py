@@ -204,7 +204,7 @@ def test_faults_bite_and_are_counted_by_the_switches_that_make_them() -> None:
             assert {name for name, found in drops_by.items() if "arrival loss" in found} >= {"t1-0@p0"}
             assert not any("arrival loss" in found for name, found in drops_by.items() if name.endswith("@p1"))
             (t0,) = client.counters("t0-1@p1")
-            assert counted([t0], "arrival_damaged", "departure_damaged") == {("h2@p1", "departure_damaged")}
+            assert counted([t0], "arrival_corrupted", "departure_corrupted") == {("h2@p1", "departure_corrupted")}
             assert counted(client.counters(), "arrival loss", "departure loss") == {("t0-0:t1-0@p0", "arrival loss")}
             assert {link.partition("@")[0] for link, _ in counted(client.counters(), "blackhole")} <= {
                 "t0-0:t1-1",

@@ -83,7 +83,7 @@ def test_corruption_flips_one_bit_that_the_packets_own_crc_covers(device: Device
         hit.add(position)
     first = 14 + 40 + 40 + 8
     assert hit == set(range(first, first + 16))
-    assert device.counter("arrival_damaged", 1).packets + device.counter("departure_damaged", 2).packets == 600
+    assert device.counter("arrival_corrupted", 1).packets + device.counter("departure_corrupted", 2).packets == 600
 
 
 @pytest.mark.parametrize(

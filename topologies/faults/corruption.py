@@ -1,4 +1,4 @@
-"""``corruption``: frames of a link are damaged at random."""
+"""``corruption``: frames of a link are corrupted at random."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What switches trimmed and dropped in emulation, by channel: the P4 program's counters, and the embedded switch's own.
 
-The program counts trims, damage and drops by port, on both switches. The embedded switch says beside that what its
+The program counts trims, corruption and drops by port, on both switches. The embedded switch says beside that what its
 queues and ports dropped, and its driver what the kernel did (SwitchManagement, p4runtime_shim/proto/switch_v1.proto);
 BMv2 has no such service. A channel is one direction of a link, as in `Recording.channels`. Only what occurred is
 listed.
@@ -23,13 +23,13 @@ _BY_QUEUES = {"queue_full": "queue full", "port_down": "port down", "no_headroom
 _ARRIVING = ("no_headroom", "rx_dropped")  # belong to the channel that ends at the port
 _BY_KERNEL = {"rx_dropped": "kernel's receive buffer full", "tx_errors": "refused by the kernel",
               "tx_lost": "interface gone"}  # fmt: skip
-_LEAVING = ("queue full", "departure loss", "departure_damaged")  # belong to the channel that begins at the port
-_ARRIVED = (*(reason for reason in DROP_REASONS[1:] if reason not in _LEAVING), "arrival_damaged")  # that ends there
+_LEAVING = ("queue full", "departure loss", "departure_corrupted")  # belong to the channel that begins at the port
+_ARRIVED = (*(reason for reason in DROP_REASONS[1:] if reason not in _LEAVING), "arrival_corrupted")  # that ends there
 _LOST = ("arrival loss", "departure loss")
 _IN_WORDS = {
     "queue full": "queue full (by the program)",
-    "arrival_damaged": "damaged by a fault",
-    "departure_damaged": "damaged by a fault",
+    "arrival_corrupted": "corrupted by a fault",
+    "departure_corrupted": "corrupted by a fault",
 }
 
 
@@ -74,7 +74,7 @@ def lost(fabric: Fabric, counters: Iterable[SwitchCounters]) -> dict[str, int]:
 
 
 def drops(fabric: Fabric, counters: Iterable[SwitchCounters], own: Iterable[pb.Switch]) -> dict[str, int]:
-    """Frames dropped or damaged, by reason and channel, without what `lost` counts.
+    """Frames dropped or corrupted, by reason and channel, without what `lost` counts.
 
     What came from no channel, as packets of the controller, or goes to none is listed by switch.
     """

@@ -1,7 +1,7 @@
 import pytest
 
 from simulation.swarm.denylists import Denied, addresses
-from simulation.swarm.oracle import longest_damage, longest_separation, merge, paths, touched
+from simulation.swarm.oracle import longest_impairment, longest_separation, merge, paths, touched
 from simulation.swarm.scenario import ScenarioFault
 from tests.simulation.worlds import small_fabric
 from topologies.faults.blackhole import Blackhole
@@ -54,8 +54,8 @@ def test_separation(faults, gone):
 
 def test_damage_and_touch():
     faults = planned((Loss("t0-0:t1-0@p0", 0.1), 0, 30), (LinkDown("h2@p0"), 0, 90))
-    assert longest_damage(FABRIC, faults, "h1", "h3", 0) == 30
-    assert longest_damage(FABRIC, faults, "h2", "h3", 0) == 90
+    assert longest_impairment(FABRIC, faults, "h1", "h3", 0) == 30
+    assert longest_impairment(FABRIC, faults, "h2", "h3", 0) == 90
     assert not touched(FABRIC, faults, "h1")
     assert touched(FABRIC, faults, "h2")
 

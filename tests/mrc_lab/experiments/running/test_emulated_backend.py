@@ -183,11 +183,14 @@ def test_what_switches_trimmed_and_dropped_is_told_by_line():
             "t0-0@p0",
             [("path loss", 7), ("queue full", 2), ("arrival loss", 8), ("departure loss", 9), ("malformed", 1)],
             [
-                (port, [("trimmed_packets", 5), ("arrival loss", 8), ("departure loss", 9), ("departure_damaged", 3)]),
+                (
+                    port,
+                    [("trimmed_packets", 5), ("arrival loss", 8), ("departure loss", 9), ("departure_corrupted", 3)],
+                ),
                 (up, [("trimmed_packets", 3), ("path loss", 7), ("queue full", 2)]),
             ],
         ),
-        counters("t1-1@p0", [], [(1, [("arrival_damaged", 2)])]),
+        counters("t1-1@p0", [], [(1, [("arrival_corrupted", 2)])]),
     ]
     assert switch_counters.trimmed(fabric, found) == {"h1@p0<": 5, "t0-0:t1-1@p0>": 3}
     assert switch_counters.lost(fabric, found) == {"h1@p0>": 8, "h1@p0<": 9}
@@ -197,8 +200,8 @@ def test_what_switches_trimmed_and_dropped_is_told_by_line():
         "path loss, t0-0:t1-1@p0 down": 7,
         "queue full (by the program), t0-0:t1-1@p0 up": 2,
         "malformed at t0-0@p0": 1,
-        "damaged by a fault, h1@p0 down": 3,
-        "damaged by a fault, t0-0:t1-1@p0 up": 2,
+        "corrupted by a fault, h1@p0 down": 3,
+        "corrupted by a fault, t0-0:t1-1@p0 up": 2,
         "queue full, h1@p0 down": 4,
         "no headroom left, h1@p0 up": 6,
         "kernel's receive buffer full, h1@p0 up": 1,

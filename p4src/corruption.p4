@@ -2,10 +2,10 @@
  * Bit corruption: flips one random bit of 128. Where at least 16 bytes follow UDP it is in the first 16, which the CRC of MRC
  * and RoCE covers; elsewhere it is in the (inner) source address, which the checksums of ICMPv6, TCP and UDP cover.
  */
-#ifndef DAMAGE_P4
-#define DAMAGE_P4
+#ifndef CORRUPTION_P4
+#define CORRUPTION_P4
 
-control Damage(inout headers_t hdr) {
+control Corruption(inout headers_t hdr) {
     bit<8> position = 0;
 
     apply {
