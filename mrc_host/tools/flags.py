@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from mrc_common import units
+from mrc_common.argument_types import seconds, whole_number
 from mrc_host.tools.session import DEFAULT_PORT, ToolError, TransferPlan, check_amounts
 from mrc_host.values import QpAttributes, QpType
 
@@ -68,9 +69,9 @@ def parser(prog: str, about: str, *, iterations: int, size: int, depth: int) -> 
     add("--bind", default="localhost", metavar="ADDRESS", help="where the server listens (default %(default)s)")
     add("-s", "--size", type=message_size, default=size, help="message size in bytes, or 64K, 8M (default %(default)s)")
     add("-a", "--all", action="store_true", help="sizes from 2 to 2^23")
-    add("-n", "--iters", type=_positive, default=iterations, help="messages of each size (default %(default)s)")
-    add("-D", "--duration", type=_seconds, metavar="S", help="seconds per size, instead of a number of messages")
-    add("-m", "--mtu", type=_positive, default=4096, help="path MTU in bytes (default %(default)s)")
+    add("-n", "--iters", type=whole_number(1), default=iterations, help="messages of each size (default %(default)s)")
+    add("-D", "--duration", type=seconds(0.001), metavar="S", help="seconds per size, instead of a number of messages")
+    add("-m", "--mtu", type=whole_number(1), default=4096, help="path MTU in bytes (default %(default)s)")
     add("-c", "--connection", choices=["MRC", "RC"], default="MRC", help="transport (default %(default)s)")
     add("-u", "--qp-timeout", type=int, default=14, help="ACK timeout 1.024 us * 2^N (default %(default)s)")
     add("--retry_count", type=int, default=32, help="timeouts in a row until a queue pair fails (default %(default)s)")
@@ -132,19 +133,3 @@ class _Refuse(argparse.Action):
     ) -> None:
         if self._neutral is None or values != self._neutral:
             parser.error(f"{flag} is not supported: {self._why}")
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return value

@@ -19,6 +19,7 @@ from contextlib import suppress
 from ipaddress import IPv6Address
 from typing import Any
 
+from mrc_common.argument_types import seconds, whole_number
 from mrc_host import verbs
 from mrc_host.errors import MrcError
 from mrc_host.tools.pinger import PathTally, Pinger, PingPlan, round_trips
@@ -41,13 +42,19 @@ def parser(prog: str = "python -m mrc_host.tools.mrc_ping") -> argparse.Argument
     add = arguments.add_argument
     add("hosts", nargs="+", metavar="HOST", help="optional source host, then the host to ping, by name or address")
     add("-d", "--ib-dev", metavar="SOCKET", help="socket of this host's agent")
-    add("-c", "--count", type=_positive, help="probes on each path (default: until interrupted)")
-    add("-i", "--interval", type=_seconds, default=1.0, help="seconds between probes of a path (default 1)")
-    add("-W", "--timeout", type=_seconds, default=1.0, help="seconds to wait for an answer (default 1, at most 60)")
-    add("-w", "--deadline", type=_seconds, metavar="S", help="end after S seconds, even with probes unanswered")
+    add("-c", "--count", type=whole_number(1), help="probes on each path (default: until interrupted)")
+    add("-i", "--interval", type=seconds(0.001), default=1.0, help="seconds between probes of a path (default 1)")
+    add(
+        "-W",
+        "--timeout",
+        type=seconds(0.001),
+        default=1.0,
+        help="seconds to wait for an answer (default 1, at most 60)",
+    )
+    add("-w", "--deadline", type=seconds(0.001), metavar="S", help="end after S seconds, even with probes unanswered")
     add("-q", "--quiet", action="store_true", help="print only the summary")
     add("--ev", type=_entropy, action="append", metavar="EV", help="only the path with this entropy value; repeatable")
-    add("--plane", type=_natural, action="append", metavar="N", help="only the paths of this plane; repeatable")
+    add("--plane", type=whole_number(), action="append", metavar="N", help="only the paths of this plane; repeatable")
     add("--json", action="store_true", help="print the summary as one JSON object, and nothing else")
     return arguments
 
@@ -231,29 +238,6 @@ def _as_json(times: list[int]) -> dict[str, float] | None:
     if trips is None:
         return None
     return {"min": trips.minimum, "avg": trips.average, "max": trips.maximum, "mdev": trips.mdev}
-
-
-def _natural(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    value = _natural(text)
-    if not value:
-        raise argparse.ArgumentTypeError("it must be at least 1")
-    return value
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.001 <= value <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, at least 0.001")
-    return value
 
 
 def _entropy(text: str) -> int:

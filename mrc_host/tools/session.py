@@ -7,11 +7,13 @@ the client. They connect over TCP, or, because the hosts of an emulated fabric s
 
 from __future__ import annotations
 
+import argparse
 import json
 import socket
+import sys
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -189,6 +191,29 @@ def check_device(device: str | None) -> str:
         raise ToolError("Name the NIC to use: -d and the socket of its agent, such as /run/mrc/demo/h1.sock.")
     verbs.open(device).close()
     return device
+
+
+def run_tool(
+    name: str,
+    options: argparse.Namespace,
+    serve: Callable[[str, PeerConnection], None],
+    measure: Callable[[str, PeerConnection], Sequence[dict[str, float]]],
+) -> int:
+    """Be the server, or with a peer the client, whose results go into the file named; returns the exit status."""
+    try:
+        device = check_device(options.ib_dev)
+        if options.peer is None:
+            serve(device, accept(options.port, options.bind))
+        else:
+            rows = measure(device, connect(options.peer, options.port))
+            if options.out_json_file:
+                write_json(options.out_json_file, rows)
+    except MrcError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
 
 
 class Side:

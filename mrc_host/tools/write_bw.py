@@ -16,21 +16,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from mrc_host import verbs
-from mrc_host.errors import MrcError
 from mrc_host.tools.flags import only_for, parser, plan
 from mrc_host.tools.session import (
     PeerConnection,
     Side,
     ToolError,
     TransferPlan,
-    accept,
-    check_device,
-    connect,
     foreign,
     from_wire,
     header,
+    run_tool,
     to_wire,
-    write_json,
 )
 
 MEBI = 1 << 20
@@ -220,21 +216,12 @@ def flags() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry; returns the exit status."""
     options = flags().parse_args(arguments)
-    try:
-        device = check_device(options.ib_dev)
-        if options.peer is None:
-            serve(device, accept(options.port, options.bind))
-        else:
-            output = BandwidthOutput(gbits=options.report_gbits, peak=not options.noPeak)
-            results = measure(device, connect(options.peer, options.port), plan(options), output)
-            if options.out_json_file:
-                write_json(options.out_json_file, [output.as_json(result) for result in results])
-    except MrcError as error:
-        print(f"write_bw: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    output = BandwidthOutput(gbits=options.report_gbits, peak=not options.noPeak)
+
+    def results(device: str, channel: PeerConnection) -> list[dict[str, float]]:
+        return [output.as_json(result) for result in measure(device, channel, plan(options), output)]
+
+    return run_tool("write_bw", options, serve, results)
 
 
 if __name__ == "__main__":

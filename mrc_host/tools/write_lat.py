@@ -17,19 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mrc_host import verbs
-from mrc_host.errors import MrcError
 from mrc_host.tools.flags import only_for, parser, plan
 from mrc_host.tools.session import (
     PeerConnection,
     Side,
     TransferPlan,
-    accept,
-    check_device,
-    connect,
     from_wire,
     header,
+    run_tool,
     to_wire,
-    write_json,
 )
 from mrc_host.values import CompletionOpcode
 
@@ -189,23 +185,12 @@ def flags() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry; returns the exit status."""
     options = flags().parse_args(arguments)
-    try:
-        device = check_device(options.ib_dev)
-        if options.peer is None:
-            serve(device, accept(options.port, options.bind))
-        else:
-            output = LatencyOutput(
-                each=options.report_histogram or options.report_unsorted, in_order=options.report_unsorted
-            )
-            results = measure(device, connect(options.peer, options.port), plan(options), output)
-            if options.out_json_file:
-                write_json(options.out_json_file, [as_json(result) for result in results])
-    except MrcError as error:
-        print(f"write_lat: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    output = LatencyOutput(each=options.report_histogram or options.report_unsorted, in_order=options.report_unsorted)
+
+    def results(device: str, channel: PeerConnection) -> list[dict[str, float]]:
+        return [as_json(result) for result in measure(device, channel, plan(options), output)]
+
+    return run_tool("write_lat", options, serve, results)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections import deque
 
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError
 from mrc_host.transport.completion import NicCompletionQueue
-from mrc_host.transport.gathering import GatheredBytes
+from mrc_host.transport.gather_list import GatherList
 from mrc_host.transport.memory import NOTHING, MemoryTable
 from mrc_host.values import (
     MAX_INLINE,
@@ -51,7 +51,7 @@ class Wqe:
     def __init__(self, request: WorkRequest, view: memoryview | None) -> None:
         self.wr_id = request.wr_id
         self.view = view
-        self.pieces: GatheredBytes | None = None  # of a gather list, in place of `view`
+        self.pieces: GatherList | None = None  # of a gather list, in place of `view`
         self.length = request.length
         self.address = request.remote_address
         self.rkey = request.rkey
@@ -130,7 +130,7 @@ class SendQueue:
             views.append(view)
         wqe.view = NOTHING
         if request.length:
-            wqe.pieces = GatheredBytes(views)
+            wqe.pieces = GatherList(views)
 
     def start(self) -> Wqe:
         """The oldest waiting request becomes outstanding."""

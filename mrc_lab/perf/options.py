@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mrc_common import units
+from mrc_common.argument_types import seconds, whole_number
 from mrc_host.values import QpAttributes, QpType
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import the_one
@@ -125,10 +126,10 @@ def parser(case: str) -> argparse.ArgumentParser:
     add("--fabric", dest="by_option", metavar="FABRIC", action="append", default=[], help="the same")
     add("--hosts", type=_names, metavar="H,H,...", help="hosts that take part, in rank order (default: all)")
     add("--transport", choices=[kind.value for kind in QpType], default="mrc", help="MRC, or RoCE RC as a baseline")
-    add("--mtu", type=_positive, default=4096, help="path MTU in bytes (default %(default)s)")
+    add("--mtu", type=whole_number(1), default=4096, help="path MTU in bytes (default %(default)s)")
     add("--chunk", type=size, default=32768, help="unit of pipelining in bytes (default 32K)")
-    add("--slots", type=_positive, default=32, help="chunks under way to one peer (default %(default)s)")
-    add("--retries", type=_natural, default=255, help="timeouts in a row until a QP fails, 255: never (default)")
+    add("--slots", type=whole_number(1), default=32, help="chunks under way to one peer (default %(default)s)")
+    add("--retries", type=whole_number(), default=255, help="timeouts in a row until a QP fails, 255: never (default)")
     return flags
 
 
@@ -138,9 +139,15 @@ def _nccl_flags(group: argparse._ArgumentGroup) -> None:
     add("-e", "--maxbytes", type=size, default=None, help="largest size (default: the smallest)")
     add("-i", "--stepbytes", type=size, default=1 << 20, help="bytes between sizes (default 1M)")
     add("-f", "--stepfactor", type=_factor, default=0, help="factor between sizes, instead of -i")
-    add("-n", "--iters", type=_positive, default=20, help="timed operations of each size (default %(default)s)")
-    add("-w", "--warmup_iters", type=_natural, default=5, help="operations before those (default %(default)s)")
-    add("-c", "--check", type=_natural, default=1, help="operations whose result is compared (default %(default)s)")
+    add("-n", "--iters", type=whole_number(1), default=20, help="timed operations of each size (default %(default)s)")
+    add("-w", "--warmup_iters", type=whole_number(), default=5, help="operations before those (default %(default)s)")
+    add(
+        "-c",
+        "--check",
+        type=whole_number(),
+        default=1,
+        help="operations whose result is compared (default %(default)s)",
+    )
     add("-o", "--op", type=_reductions, default="sum", help="reduction: sum, prod, min, max, avg or all")
     add("-d", "--datatype", type=_datatypes, default="float", help=f"{', '.join(DATATYPES)} or all (default float)")
     add("-r", "--root", type=_root, default=0, help="root of a broadcast, or all (default 0)")
@@ -152,8 +159,8 @@ def _nccl_flags(group: argparse._ArgumentGroup) -> None:
         default=1,
         help="time of: 0 rank 0, 1 mean, 2 min, 3 max",
     )
-    add("-N", "--run_cycles", type=_positive, default=1, help="repeat everything (default once)")
-    add("-T", "--timeout", type=_seconds, default=0.0, help="seconds one size may take (default: no limit)")
+    add("-N", "--run_cycles", type=whole_number(1), default=1, help="repeat everything (default once)")
+    add("-T", "--timeout", type=seconds(), default=0.0, help="seconds one size may take (default: no limit)")
     add("-J", "--output_file", type=Path, metavar="FILE", help="write the results there as JSON too")
     for flags, (neutral, why) in _REFUSED.items():
         add(*flags, action=_Refuse, neutral=neutral, why=why, help=argparse.SUPPRESS)
@@ -182,38 +189,15 @@ def _sizes(given: argparse.Namespace) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _positive(text: str) -> int:
-    value = _natural(text)
-    if not value:
-        raise argparse.ArgumentTypeError("it must be at least 1")
-    return value
-
-
-def _natural(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
-    return int(text)
-
-
 def _factor(text: str) -> int:
-    value = _natural(text)
+    value = whole_number()(text)
     if value < 2:
         raise argparse.ArgumentTypeError("sizes grow by a factor of 2 at least")
     return value
 
 
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return value
-
-
 def _root(text: str) -> int:
-    return -1 if text == "all" else _natural(text)
+    return -1 if text == "all" else whole_number()(text)
 
 
 def _names(text: str) -> tuple[str, ...]:

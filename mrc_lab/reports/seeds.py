@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mrc_lab.reports.intervals import mean_interval
+from mrc_lab.reports.confidence_interval import mean_interval
 from mrc_lab.reports.published import Standing, stand
 
 Block = Mapping[str, Any]

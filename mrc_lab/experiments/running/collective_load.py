@@ -27,7 +27,7 @@ from mrc_lab.experiments.files.workloads import Collective, Training
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.computing import ComputingTimes
 from mrc_lab.experiments.running.flows import limit_evs, queue_pair_attributes
-from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord
+from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord, flow_counters
 from mrc_lab.workloads.collectives import (
     Communicator,
     Exchange,
@@ -148,20 +148,7 @@ class CollectiveLoad:
 
     def sample(self) -> list[list[int]]:
         """Counters of every flow."""
-        rows = []
-        for pairs in self._flows.values():
-            near = [pair.counters() for pair, _ in pairs]
-            rows.append(
-                [
-                    sum(pair.counters().data_received for _, pair in pairs),
-                    sum(c.data_sent for c in near),
-                    sum(c.retransmitted for c in near),
-                    sum(c.spurious_retransmitted for c in near),
-                    sum(c.lost for c in near),
-                    sum(c.timeouts for c in near),
-                ]
-            )
-        return rows
+        return [flow_counters(pairs) for pairs in self._flows.values()]
 
     async def begin(self) -> None:
         """Do all iterations; returns when they are done."""

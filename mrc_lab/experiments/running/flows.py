@@ -24,7 +24,7 @@ from mrc_lab.experiments.files.transport import attributes_given
 from mrc_lab.experiments.files.workloads import FlowPart, Incast, Permutation, WriteBw
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.coordinated_paths import Coordination
-from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord
+from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord, flow_counters
 from simulation.seeds import generator
 from topologies.fabric import Fabric
 
@@ -107,19 +107,6 @@ class TrafficFlow:
         self.left: int | None = None  # messages still to post, None: until stopped
         if planned.total is not None:
             self.left = max(1, planned.total // planned.message)
-
-    def sample(self) -> list[int]:
-        """Counters as in FLOW_COUNTERS, over all queue pairs."""
-        near = [pair.counters() for pair, _ in self.pairs]
-        far = [pair.counters() for _, pair in self.pairs]
-        return [
-            sum(c.data_received for c in far),
-            sum(c.data_sent for c in near),
-            sum(c.retransmitted for c in near),
-            sum(c.spurious_retransmitted for c in near),
-            sum(c.lost for c in near),
-            sum(c.timeouts for c in near),
-        ]
 
     def wrong_bytes(self) -> tuple[int, int]:
         """Bytes that differ at the destination, and bytes compared; nothing is compared before a write is through."""
@@ -208,7 +195,7 @@ class FlowLoad:
 
     def sample(self) -> list[list[int]]:
         """Counters of every flow."""
-        return [flow.sample() for flow in self.flows]
+        return [flow_counters(flow.pairs) for flow in self.flows]
 
     async def begin(self) -> None:
         """Start writing on every queue pair; returns when all have written their total, else never."""

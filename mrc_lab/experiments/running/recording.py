@@ -6,13 +6,14 @@ that any window between two edges is a difference of two rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mrc_host.verbs.queue_pair import QueuePair
 from mrc_lab.workloads.schedules.schedule import Operation
 
 Samples = NDArray[np.int64]
@@ -23,6 +24,20 @@ LINK_COUNTERS: Final = ("frames", "bytes", "lost")  # one direction of a link
 # Of one direction of a link: when it was sampled (ns), bytes in the queues before it, the most since the sample before,
 # their sum over time (bytes times ns), and for how long (ns) and how often flow control kept it silent. -1: not known.
 QUEUE_COUNTERS: Final = ("time", "depth", "peak", "byte_ns", "paused_ns", "pauses")
+
+
+def flow_counters(pairs: Sequence[tuple[QueuePair, QueuePair]]) -> list[int]:
+    """FLOW_COUNTERS of the queue pairs of one flow, each with its remote end."""
+    near = [pair.counters() for pair, _ in pairs]
+    far = [pair.counters() for _, pair in pairs]
+    return [
+        sum(c.data_received for c in far),
+        sum(c.data_sent for c in near),
+        sum(c.retransmitted for c in near),
+        sum(c.spurious_retransmitted for c in near),
+        sum(c.lost for c in near),
+        sum(c.timeouts for c in near),
+    ]
 
 
 @dataclass(frozen=True, slots=True)

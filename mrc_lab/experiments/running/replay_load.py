@@ -15,7 +15,7 @@ from mrc_lab.experiments.files.model import Tenant
 from mrc_lab.experiments.files.workloads import Replayed
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.flows import limit_evs, queue_pair_attributes
-from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord, TaskRecord
+from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord, TaskRecord, flow_counters
 from mrc_lab.workloads.schedules.messages import MessageSettings, ScheduleMessages
 from mrc_lab.workloads.schedules.replay import NEVER, Replay
 from mrc_lab.workloads.schedules.schedule import OperationKind
@@ -72,20 +72,7 @@ class ReplayLoad:
 
     def sample(self) -> list[list[int]]:
         """Counters of every flow."""
-        rows = []
-        for channel in self._messages.channels.values():
-            near = [pair.counters() for pair, _ in channel.pairs]
-            rows.append(
-                [
-                    sum(pair.counters().data_received for _, pair in channel.pairs),
-                    sum(c.data_sent for c in near),
-                    sum(c.retransmitted for c in near),
-                    sum(c.spurious_retransmitted for c in near),
-                    sum(c.lost for c in near),
-                    sum(c.timeouts for c in near),
-                ]
-            )
-        return rows
+        return [flow_counters(channel.pairs) for channel in self._messages.channels.values()]
 
     async def begin(self) -> None:
         """Do the whole schedule."""

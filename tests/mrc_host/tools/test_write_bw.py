@@ -16,7 +16,7 @@ import pytest
 
 from mrc_common.unix_sockets import listening
 from mrc_host.errors import MrcError
-from mrc_host.tools import write_bw, write_lat
+from mrc_host.tools import session, write_bw, write_lat
 from mrc_host.tools.flags import message_size, plan
 from mrc_host.tools.session import PeerConnection, Side, ToolError, TransferPlan, accept, connect, from_wire, to_wire
 from mrc_host.values import QpAttributes, QpType
@@ -168,7 +168,7 @@ def test_latency_for_a_time_and_of_each_message(
         (write_lat, "-C", "microseconds"),
         (write_bw, "-c UD", "invalid choice"),
         (write_bw, "-s 64X", "not a size"),
-        (write_bw, "-n 0", "not a positive integer"),
+        (write_bw, "-n 0", "must be at least 1"),
         (write_bw, "-D 0", "not a number of seconds"),
     ],
 )
@@ -198,9 +198,8 @@ def test_percentiles() -> None:
 def test_nobody_there_is_one_sentence(
     tool: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (write_bw, write_lat):
-        monkeypatch.setattr(module, "connect", functools.partial(connect, timeout_s=0))
-        monkeypatch.setattr(module, "check_device", lambda device: device)
+    monkeypatch.setattr(session, "connect", functools.partial(connect, timeout_s=0))
+    monkeypatch.setattr(session, "check_device", lambda device: device)
     assert tool(["-d", "x", f"unix:{tmp_path}/none"]) == 1
     assert "No server answers at unix:" in capsys.readouterr().err
 

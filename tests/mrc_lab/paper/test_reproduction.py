@@ -13,7 +13,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import load_file
 from mrc_lab.paper import reproduction
 from mrc_lab.paper.reproduction import reproduce
-from mrc_lab.reports.intervals import mean_interval
+from mrc_lab.reports.confidence_interval import mean_interval
 from mrc_lab.reports.run_and_report import run_and_report
 from tests.mrc_lab.experiments.files.texts import SMALL
 from tests.mrc_lab.reports.test_run_and_report import Page

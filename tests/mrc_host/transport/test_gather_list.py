@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_host.transport.gathering import GatheredBytes
+from mrc_host.transport.gather_list import GatherList
 
 
 @given(st.lists(st.binary(max_size=9), min_size=1, max_size=8).filter(any), st.data())
@@ -11,12 +11,12 @@ def test_a_cut_is_the_same_as_of_the_pieces_joined(pieces: list[bytes], data: st
     whole = b"".join(pieces)
     offset = data.draw(st.integers(0, len(whole) - 1))
     size = data.draw(st.integers(1, len(whole) - offset))
-    assert GatheredBytes([memoryview(piece) for piece in pieces]).cut(offset, size) == whole[offset : offset + size]
+    assert GatherList([memoryview(piece) for piece in pieces]).cut(offset, size) == whole[offset : offset + size]
 
 
 def test_what_lies_in_one_piece_is_not_copied() -> None:
     one, other = bytearray(b"abcdef"), bytearray(b"ghijkl")
-    gathered = GatheredBytes([memoryview(one), memoryview(other)])
+    gathered = GatherList([memoryview(one), memoryview(other)])
     inside, across = gathered.cut(6, 6), gathered.cut(5, 2)
     other[0] = ord("X")
     assert (bytes(inside), bytes(across)) == (b"Xhijkl", b"fg")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from mrc_lab.reports.intervals import mean_interval, t_quantile
+from mrc_lab.reports.confidence_interval import mean_interval, t_quantile
 
 
 @pytest.mark.parametrize(

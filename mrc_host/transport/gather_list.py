@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 
-class GatheredBytes:
+class GatherList:
     """Pieces of memory, not all empty, read as if they lay one behind the other."""
 
     __slots__ = ("_starts", "_views")
