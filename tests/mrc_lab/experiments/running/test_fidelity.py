@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from mrc_common.delays import DelayHistogram
 from mrc_lab.experiments.running import fidelity
 from mrc_lab.experiments.running.fidelity import FidelityWatch, Observed, judge, late_frame_ns
-from mrc_lab.experiments.running.machine_delays import DelayHistogram, Hop
+from mrc_lab.experiments.running.machine_delays import Hop
 from mrc_lab.fabric.cpu_idle import idle_share
 from mrc_lab.fabric.emulation import process_seconds
 from topologies.clos import multi_plane_clos
