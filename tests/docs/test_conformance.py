@@ -15,7 +15,7 @@ TABLE = [
 ]
 
 
-def test_the_protocol_numbers_each_rule_once() -> None:
+def test_rule_numbers_in_the_protocol_are_unique_and_consecutive() -> None:
     assert len(RULES) > 50
     assert len(RULES) == len(set(RULES))
     for section in "1234":
@@ -23,12 +23,12 @@ def test_the_protocol_numbers_each_rule_once() -> None:
         assert numbers == list(range(1, len(numbers) + 1)), f"section {section} has gaps"
 
 
-def test_every_rule_appears_exactly_once_and_no_other() -> None:
+def test_the_table_lists_exactly_the_rules_of_the_protocol() -> None:
     assert sorted(row[0] for row in TABLE) == sorted(RULES)
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row[0])
-def test_the_tests_that_hold_a_rule_exist(row: list[str]) -> None:
+def test_tests_named_for_a_rule_exist(row: list[str]) -> None:
     _rule, what, tests, state = row
     assert what
     assert state

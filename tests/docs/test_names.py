@@ -30,7 +30,7 @@ def test_every_path_on_a_page_exists(page: str) -> None:
     assert not missing
 
 
-def test_paths_are_found_where_they_are_named() -> None:
+def test_the_path_pattern_finds_known_paths() -> None:
     found = paths_on("architecture.md")
     assert {"p4src/usid.p4", "mrc_host/transport/paths.py", "topologies/emulation/"} <= set(found)
     assert len(found) > 50
@@ -48,7 +48,7 @@ def imports_of(room: str) -> set[str]:
     return found & set(ROOMS) - {room}
 
 
-def test_rooms_import_what_the_architecture_says_and_only_downwards() -> None:
+def test_packages_import_only_what_the_architecture_page_allows() -> None:
     rows = _ROW.findall((DOCS / "architecture.md").read_text())
     said = {room: set(re.findall(r"`(\w+)`", cell)) for room, cell in rows}
     assert set(said) == set(ROOMS)
@@ -57,12 +57,12 @@ def test_rooms_import_what_the_architecture_says_and_only_downwards() -> None:
         assert said[room] <= {above for above, _ in rows[:position]}, room
 
 
-def test_a_block_that_an_example_repeats_is_the_same_text() -> None:
+def test_code_blocks_repeated_in_examples_are_identical() -> None:
     quoted = [block for block in blocks("python anywhere") if block.text in (ROOT / "examples/write.py").read_text()]
     assert [block.page for block in quoted] == ["start.md"]
 
 
-def test_the_index_names_every_decision() -> None:
+def test_the_index_lists_every_decision_record() -> None:
     index = (DOCS / "decisions/README.md").read_text()
     records = sorted(path.name for path in (DOCS / "decisions").glob("0*.md"))
     assert re.findall(r"\((0\d{3}-[\w-]+\.md)\)", index) == records
@@ -83,7 +83,7 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert newest[1] == version
 
 
-def test_every_folder_of_the_project_is_in_the_readme() -> None:
+def test_the_readme_lists_every_top_level_folder() -> None:
     table = set(re.findall(r"^\| `(\w+)/` \|", (ROOT / "README.md").read_text(), re.MULTILINE))
     assert set(ROOMS) < table
     assert all(Path(ROOT, folder).is_dir() for folder in table)

@@ -29,7 +29,7 @@ def directions_of(block: Block) -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(600)
-def test_the_pages_on_one_fabric() -> None:
+def test_prompt_commands_on_the_pages_work_on_a_fabric() -> None:
     command = [str(Path(sys.executable).with_name("mrc")), "shell", "--name", NAME, "--planes", "2"]
     places = []
     for block in blocks("mrc", "sh fabric", "python fabric"):

@@ -23,7 +23,7 @@ ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ
 
 
 @pytest.mark.parametrize("block", blocks("sh anywhere"), ids=str)
-def test_shell_commands_that_run_anywhere(block: Block) -> None:
+def test_shell_blocks_marked_anywhere_succeed(block: Block) -> None:
     result = subprocess.run(
         ["sh", "-e", "-c", block.text], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
@@ -31,7 +31,7 @@ def test_shell_commands_that_run_anywhere(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("python anywhere"), ids=str)
-def test_python_that_runs_anywhere(block: Block, tmp_path: Path) -> None:
+def test_python_blocks_marked_anywhere_succeed(block: Block, tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-c", block.text], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
@@ -39,17 +39,17 @@ def test_python_that_runs_anywhere(block: Block, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
-def test_experiment_files_are_in_order(block: Block) -> None:
+def test_experiment_files_on_pages_are_valid(block: Block) -> None:
     assert load_text(block.text, source=str(block)).cases
 
 
 @pytest.mark.parametrize("block", blocks("yaml fabric"), ids=str)
-def test_fabric_files_are_in_order(block: Block) -> None:
+def test_fabric_files_on_pages_are_valid(block: Block) -> None:
     assert loader.load_text(block.text, source=str(block)).nics
 
 
 @pytest.mark.parametrize("block", blocks(), ids=str)
-def test_every_block_says_where_it_is_run(block: Block) -> None:
+def test_every_block_is_marked_with_where_it_runs(block: Block) -> None:
     assert block.kind in KINDS
     if block.kind == "sh elsewhere":
         for command in block.commands():
@@ -72,9 +72,7 @@ def mrc_of(command: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", [one for one in ELSEWHERE if _OF_MRC.match(one)])
-def test_commands_that_are_run_elsewhere_are_understood_as_they_stand(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_run_elsewhere_parse(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = mrc_of(command)
     monkeypatch.chdir(tmp_path)
     for name in ("token", "cert.pem", "key.pem", "trial.yaml"):
@@ -87,12 +85,12 @@ def test_commands_that_are_run_elsewhere_are_understood_as_they_stand(
         context = parsed.make_context(name, words, parent=context)  # a UsageError says what is wrong
 
 
-def test_nothing_is_said_of_commands_that_are_gone() -> None:
+def test_the_list_of_commands_run_elsewhere_has_no_stale_entries() -> None:
     assert set(ELSEWHERE) == {command for block in blocks("sh elsewhere") for command in block.commands()}
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_have_existing_targets(page: str) -> None:
     text = (DOCS / page).read_text()
     for target in _LINK.findall(text):
         if target.startswith("http"):
@@ -104,7 +102,7 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor in anchors(path), f"{page} links to {target}"
 
 
-def test_the_index_names_every_page() -> None:
+def test_the_index_lists_every_page() -> None:
     index = (DOCS / "README.md").read_text()
     missing = [path.name for path in DOCS.glob("*.md") if path.name != "README.md" and f"({path.name})" not in index]
     assert not missing

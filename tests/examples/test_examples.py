@@ -44,7 +44,7 @@ def test_every_example_has_a_test() -> None:
     }
 
 
-def test_tenants_share_hosts_and_each_has_its_metrics(tmp_path: Path) -> None:
+def test_tenants_sharing_hosts_get_separate_metrics(tmp_path: Path) -> None:
     experiment = load_file(FOLDER / "tenants.yaml")
     result = run_and_report(experiment, "sim", 1, tmp_path)
     assert result.summary["verdict"] == "pass"
@@ -57,13 +57,13 @@ def test_tenants_share_hosts_and_each_has_its_metrics(tmp_path: Path) -> None:
     assert "RC, 4 queue pairs a flow" in page
 
 
-def test_a_write_arrives_although_a_link_goes_down(tmp_path: Path) -> None:
+def test_a_write_completes_although_a_link_goes_down(tmp_path: Path) -> None:
     lost = re.fullmatch(r"1 MiB in [\d.]+ us, (\d+) packets lost\n", output_of("write.py", tmp_path))
     assert lost is not None
     assert int(lost[1]) > 0
 
 
-def test_a_congestion_control_of_ones_own_saves_retransmissions(tmp_path: Path) -> None:
+def test_a_custom_congestion_control_reduces_retransmissions(tmp_path: Path) -> None:
     found = re.findall(
         r"^(\w+) +[\d.]+ us, (\d+) packets, (\d+) of them sent again$",
         output_of("congestion_control.py", tmp_path),
@@ -75,7 +75,7 @@ def test_a_congestion_control_of_ones_own_saves_retransmissions(tmp_path: Path) 
     assert again["aimd"] * 2 < again["none"]
 
 
-def test_a_sweep_is_read_with_json_alone(tmp_path: Path) -> None:
+def test_sweep_results_are_readable_with_json_alone(tmp_path: Path) -> None:
     lines = output_of("sweep.py", tmp_path).splitlines()
     shown = [line for line in lines if line.endswith("over 2 seeds")]
     assert [line.partition(":")[0] for line in shown] == [
@@ -83,7 +83,7 @@ def test_a_sweep_is_read_with_json_alone(tmp_path: Path) -> None:
     ]
 
 
-def test_the_fabrics_on_the_page_are_those_of_the_examples() -> None:
+def test_fabrics_on_the_page_match_the_examples() -> None:
     page = (FOLDER.parent / "docs" / "fabrics.md").read_text("utf-8")
     drawing = draw(load_fabric(FOLDER / "three_tiers.yaml"))
     assert drawing in page
@@ -93,7 +93,7 @@ def test_the_fabrics_on_the_page_are_those_of_the_examples() -> None:
     assert build_fabric(case.fabric, "tiers") == load_fabric(FOLDER / "three_tiers.yaml")
 
 
-def test_an_all_reduce_over_two_clusters_survives_a_long_link_that_fails() -> None:
+def test_an_all_reduce_over_two_clusters_survives_a_long_link_failure() -> None:
     """The case `hierarchical.cut` of the example, with 256 KiB instead of 4 MiB."""
     experiment = load_file(FOLDER / "two_clusters_run.yaml")
     assert len(experiment.cases) == 6
@@ -112,7 +112,7 @@ def test_an_all_reduce_over_two_clusters_survives_a_long_link_that_fails() -> No
     assert any("port down, t1-2:t2-0@p0" in name for name in recording.drops)
 
 
-def test_a_goal_file_runs_to_its_end_although_a_link_is_down(tmp_path: Path) -> None:
+def test_a_goal_file_completes_with_a_link_down(tmp_path: Path) -> None:
     result = run_and_report(load_file(FOLDER / "goal_run.yaml"), "sim", 1, tmp_path)
     assert result.summary["verdict"] == "pass"
     healthy, cut = (result.summary["cases"][name] for name in ("healthy", "cut"))
@@ -121,7 +121,7 @@ def test_a_goal_file_runs_to_its_end_although_a_link_is_down(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("plugins_as_before")
-def test_each_plugin_of_the_example_makes_a_difference(tmp_path: Path) -> None:
+def test_each_example_plugin_changes_the_result(tmp_path: Path) -> None:
     result = run_and_report(load_file(FOLDER / "plugins_run.yaml"), "sim", 1, tmp_path)
     assert result.summary["verdict"] == "pass"
     cases = result.summary["cases"]

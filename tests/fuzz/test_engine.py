@@ -56,16 +56,16 @@ def run(folder: Path, sources: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_some_cases_of_the_fuzzer_are_clean() -> None:
+def test_some_fuzzer_cases_run_clean() -> None:
     assert harness.run("engine", fuzz_engine.Fuzzer, 11, most=12).crashes == 0
 
 
-def test_packets_that_grow_are_clean(tmp_path: Path) -> None:
+def test_growing_packets_run_clean(tmp_path: Path) -> None:
     done = run(tmp_path, ENGINE_SOURCES)
     assert (done.returncode, done.stdout) == (0, "clean\n"), done.stderr[-3000:]
 
 
-def test_the_sanitizer_reports_a_copy_that_is_longer_than_its_buffer(tmp_path: Path) -> None:
+def test_the_sanitizer_reports_a_copy_beyond_its_buffer(tmp_path: Path) -> None:
     sources = tmp_path / "engine"
     shutil.copytree(ENGINE_SOURCES, sources)
     for file, check in (

@@ -38,7 +38,7 @@ def crashing(seed: int, count: int = 100) -> list[int]:
     return [n for n in range(count) if random.Random(f"{seed}/{n}").randrange(5) == 0]
 
 
-def test_crashes_are_counted_and_repeat_by_their_number(capsys: pytest.CaptureFixture[str]) -> None:
+def test_crashes_are_counted_and_reproducible_by_case_number(capsys: pytest.CaptureFixture[str]) -> None:
     bad = crashing(7)
     result = harness.run("planted", Planted, 7, most=bad[1] + 1)
     assert (result.cases, result.crashes) == (bad[1] + 1, 2)
@@ -53,7 +53,7 @@ def test_a_run_ends_after_a_few_crashes() -> None:
     assert result.cases == crashing(7)[harness.MAX_CRASHES - 1] + 1
 
 
-def test_no_time_is_no_case() -> None:
+def test_with_zero_seconds_no_case_runs() -> None:
     result = harness.run("planted", Planted, 7, seconds=0)
     assert json.loads(result.json()) == {
         "name": "planted", "seed": 7, "cases": 0, "crashes": 0, "longest_case_ms": 0.0,

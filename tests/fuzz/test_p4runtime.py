@@ -32,7 +32,7 @@ class Answer(grpc.RpcError):
         ("INVALID_ARGUMENT", "bad", False),
     ],
 )
-def test_which_answers_are_a_servers_fault(code: str, details: str, fault: bool) -> None:
+def test_which_status_codes_count_as_server_faults(code: str, details: str, fault: bool) -> None:
     def answer() -> None:
         with fuzz_p4runtime.answering():
             raise Answer(grpc.StatusCode[code], details)
@@ -51,7 +51,7 @@ def fuzzer() -> Iterator[Fuzzer]:
     made.close()
 
 
-def test_every_attack_leaves_the_server_in_service(fuzzer: Fuzzer) -> None:
+def test_the_server_keeps_serving_after_every_attack(fuzzer: Fuzzer) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -61,7 +61,7 @@ def test_every_attack_leaves_the_server_in_service(fuzzer: Fuzzer) -> None:
             fuzzer.check_health()
 
 
-def test_a_server_that_has_ended_is_a_crash(fuzzer: Fuzzer) -> None:
+def test_a_server_exit_counts_as_a_crash(fuzzer: Fuzzer) -> None:
     fuzzer.process.terminate()
     fuzzer.process.wait(10)
     with pytest.raises((AssertionError, grpc.RpcError)):

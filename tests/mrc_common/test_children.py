@@ -39,7 +39,7 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return witness
 
 
-def test_a_module_of_ours_runs_with_its_arguments(trap: Path):
+def test_our_modules_run_with_their_arguments(trap: Path):
     done = children.run(children.python("mrc_host.tools.trace", "--help"), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("usage: ")
@@ -47,20 +47,20 @@ def test_a_module_of_ours_runs_with_its_arguments(trap: Path):
 
 
 @pytest.mark.parametrize("module", ["controller", "p4runtime_shim", "mrc_host.agent", "mrc_lab", "simulation.swarm"])
-def test_programs_start_in_a_hostile_folder(trap: Path, module: str):
+def test_programs_in_a_hostile_folder_load_nothing_from_it(trap: Path, module: str):
     done = children.run(children.python(module, "--help"), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not trap.exists(), trap.read_text()
 
 
-def test_a_piece_of_python_does_too(trap: Path):
+def test_python_code_in_a_hostile_folder_loads_nothing_from_it(trap: Path):
     code = "import json, queue, yaml, mrc_host, sys; print(sys.argv[1:])"
     done = children.run(children.python_code(code, "a", "b"), capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("['a', 'b']\n", 0), done.stderr
     assert not trap.exists(), trap.read_text()
 
 
-def test_asynchronous_children_too(trap: Path):
+def test_asynchronous_children_load_nothing_from_a_hostile_folder(trap: Path):
     async def status() -> int:
         process = await children.start(children.python("mrc_host.agent", "--help"), stdout=subprocess.DEVNULL)
         return await process.wait()
@@ -69,7 +69,7 @@ def test_asynchronous_children_too(trap: Path):
     assert not trap.exists(), trap.read_text()
 
 
-def test_workers_of_sweeps_and_of_the_paper_too(trap: Path, tmp_path: Path):
+def test_sweep_and_paper_workers_load_nothing_from_a_hostile_folder(trap: Path, tmp_path: Path):
     """A worker looks a function up where its parent does, which is not in the current folder."""
     assert [outcome.lost for outcome in over_processes(runs(1, 2), 2, record)] == ["", ""]
     outcomes = list(reproduction._run_all([(Path("no.yaml"), 1), (Path("none.yaml"), 1)], tmp_path, "sim", 2))
@@ -78,7 +78,7 @@ def test_workers_of_sweeps_and_of_the_paper_too(trap: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("module", ["mrc_lab", "p4runtime_shim", "mrc_host.agent", "simulation.swarm"])
-def test_what_a_user_starts_by_name_forgets_the_current_folder(tmp_path: Path, module: str):
+def test_commands_started_by_users_do_not_import_from_the_current_folder(tmp_path: Path, module: str):
     """But for modules that Python has to import to get there, and for a folder with our packages' names."""
     witness = tmp_path / "executed"
     for name in ("yaml", "queue", "json", "grpc", "click", "numpy", "pathlib", "random", "subprocess"):
@@ -88,7 +88,7 @@ def test_what_a_user_starts_by_name_forgets_the_current_folder(tmp_path: Path, m
     assert not witness.exists(), witness.read_text()
 
 
-def test_a_child_runs_its_parents_code_and_nothing_else_beside_it(tmp_path: Path):
+def test_a_child_imports_its_parents_packages_and_nothing_beside_them(tmp_path: Path):
     """As in a checkout that is not installed, with somebody's files in it."""
     for file in Path(mrc_common.__file__).parent.glob("*.py"):
         (tmp_path / "mrc_common").mkdir(exist_ok=True)
@@ -109,9 +109,7 @@ def test_a_child_runs_its_parents_code_and_nothing_else_beside_it(tmp_path: Path
 
 
 @pytest.mark.parametrize("how", ["module", "code"])
-def test_what_a_user_has_installed_for_himself_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+def test_user_site_packages_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """``sudo -E`` keeps HOME: root's children then ran what a ``.pth`` file in the user's own site-packages says."""
     python: str = getattr(sys, "_base_executable", sys.executable)  # an environment of its own has no such folder
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -131,20 +129,20 @@ def test_what_a_user_has_installed_for_himself_is_not_taken(
     assert not witness.exists()
 
 
-def test_a_module_that_is_not_there_is_said():
+def test_a_missing_module_is_reported():
     done = children.run(children.python("mrc_host.nothing"), capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "No module named mrc_host.nothing" in done.stderr
 
 
-def test_the_status_and_signals_are_the_modules_own(tmp_path: Path):
+def test_exit_status_and_signals_are_the_modules_own(tmp_path: Path):
     assert children.run(children.python("mrc_host.agent", "--nonsense"), capture_output=True).returncode == 2
     with children.popen(children.python("mrc_lab.fabric.daemon", "embedded", ""), stdin=subprocess.PIPE) as process:
         process.terminate()
         assert process.wait(10) == -15
 
 
-def test_what_is_left_out_of_the_environment_and_what_is_not():
+def test_only_dangerous_variables_are_removed_from_the_environment():
     given = {
         "PYTHONPATH": "/x",
         "LD_PRELOAD": "/x.so",

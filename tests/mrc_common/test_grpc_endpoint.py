@@ -14,7 +14,7 @@ TOKEN = "0123456789abcdef"
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:50051", "example.org:1", "*:1"])
 @pytest.mark.parametrize("missing", ["all", "token", "tls"])
-def test_off_loopback_a_token_and_tls_are_wanted(address: str, missing: str) -> None:
+def test_addresses_off_loopback_require_token_and_tls(address: str, missing: str) -> None:
     files = Path("token"), Path("cert.pem"), Path("key.pem")
     settings = {
         "all": EndpointSettings(),
@@ -26,19 +26,19 @@ def test_off_loopback_a_token_and_tls_are_wanted(address: str, missing: str) -> 
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9559", "[::1]:9559", "localhost:1", "unix:/x", "unix-abstract:x"])
-def test_on_loopback_nothing_is(address: str) -> None:
+def test_loopback_addresses_require_nothing(address: str) -> None:
     prepared = GrpcEndpoint.prepare(address, EndpointSettings(), "switch")
     assert (prepared.interceptors, prepared.credentials) == ((), None)
 
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:", ":80", "localhost:http", "localhost:65536", "x:-1"])
-def test_what_is_no_address_is_said(address: str) -> None:
+def test_invalid_addresses_are_reported(address: str) -> None:
     with pytest.raises(EndpointError, match="is no address to listen on: write it as localhost:9559"):
         GrpcEndpoint.prepare(address, EndpointSettings(), "switch")
 
 
 @pytest.mark.parametrize("content", ["", "short", "\n" + TOKEN, "fifteen letters", "ümläute are out of order"])
-def test_a_token_must_be_one(tmp_path: Path, content: str) -> None:
+def test_an_unusable_token_file_is_refused(tmp_path: Path, content: str) -> None:
     file = tmp_path / "token"
     file.write_text(content)
     with pytest.raises(EndpointError, match="at least 16 printable ASCII characters"):
@@ -48,7 +48,7 @@ def test_a_token_must_be_one(tmp_path: Path, content: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_SEQPACKET, socket.SOCK_DGRAM])
-def test_a_live_socket_of_another_kind_is_not_taken(tmp_path: Path, kind: socket.SocketKind) -> None:
+def test_a_live_socket_of_another_type_is_not_replaced(tmp_path: Path, kind: socket.SocketKind) -> None:
     path = tmp_path / "agent.sock"
     with socket.socket(socket.AF_UNIX, kind) as live:
         live.bind(str(path))

@@ -94,14 +94,14 @@ def files() -> list[Path]:
     return sorted(file for package in PACKAGES - {"tests"} for file in (ROOT / package).rglob("*.py"))
 
 
-def test_our_packages_are_those_that_are_installed_and_three_of_a_checkout():
+def test_package_list_matches_installed_packages_and_checkout():
     lines = (ROOT / "pyproject.toml").read_text().partition("include = [")[2].partition("]")[0].split(",")
     installed = {line.strip().strip('"').rstrip("*") for line in lines if line.strip()}
     assert installed | {"benchmarks", "scripts", "tests"} == PACKAGES
 
 
 @pytest.mark.parametrize("package", sorted(PACKAGES - {"tests"}))
-def test_no_other_way(package: str):
+def test_no_module_starts_processes_except_through_children(package: str):
     found = [
         f"{file.relative_to(ROOT)}:{each}"
         for file in files()
@@ -112,7 +112,7 @@ def test_no_other_way(package: str):
 
 
 @pytest.mark.parametrize("name", sorted(ALLOWED))
-def test_every_exception_is_still_there(name: str):
+def test_every_allowed_exception_still_exists(name: str):
     source = (ROOT / name).read_text()
     assert len(list(violations(source))) > len(list(violations(source, ALLOWED[name])))
 
@@ -139,11 +139,11 @@ def test_every_exception_is_still_there(name: str):
         "from concurrent import futures\nfutures.ProcessPoolExecutor(2)",
     ],
 )
-def test_ways_that_are_found(source: str):
+def test_ways_to_start_a_process_are_detected(source: str):
     assert list(violations(source))
 
 
-def test_what_only_looks_like_it():
+def test_similar_looking_code_is_not_reported():
     assert not list(
         violations(
             "import subprocess, os\nfrom mrc_common import children\nsubprocess.DEVNULL\nchildren.run(['x'])\nrun()\n"

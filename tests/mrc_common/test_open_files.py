@@ -16,7 +16,7 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 
-def test_the_limit_becomes_what_may_be_asked_for() -> None:
+def test_the_soft_limit_is_raised_to_the_hard_limit() -> None:
     root = str(Path(children.__file__).parents[1])
     done = children.run(children.python_code(CODE, root), capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["200", "200"]

@@ -51,7 +51,7 @@ def attempt(action: Callable[[], Any]) -> str:
     return ""
 
 
-def test_no_capability_is_left_and_none_can_come_back() -> None:
+def test_no_capability_remains_or_can_be_regained() -> None:
     def child() -> list[Any]:
         left = drop()
         return [left.permitted, left.effective, left.inheritable, left.ambient, left.bounding, left.no_new_privs]
@@ -63,7 +63,7 @@ def test_no_capability_is_left_and_none_can_come_back() -> None:
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="needs root")
-def test_what_is_to_be_kept_is_kept() -> None:
+def test_requested_capabilities_are_kept() -> None:
     def child() -> list[int]:
         left = drop(keep=(Capability.NET_RAW, Capability.SYS_PTRACE))
         return [left.permitted, left.effective, left.bounding]
@@ -121,7 +121,7 @@ def test_a_process_with_threads_is_refused() -> None:
     assert in_child(child) == "Privileges are given up before the first thread is started, not after."
 
 
-def test_without_landlock_the_rest_is_given_up_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_landlock_other_privileges_are_still_dropped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(privileges, "landlock_version", lambda: 0)
 
     def child() -> list[Any]:
@@ -131,7 +131,7 @@ def test_without_landlock_the_rest_is_given_up_all_the_same(monkeypatch: pytest.
     assert in_child(child) == [0, True, ""]
 
 
-def test_python_goes_on_after_it(tmp_path: Path) -> None:
+def test_python_imports_still_work_afterwards(tmp_path: Path) -> None:
     """Modules that were not imported before can be: reading is not restricted."""
     code = (
         f"import sys; sys.path.insert(0, {str(Path(privileges.__file__).parents[1])!r})\n"

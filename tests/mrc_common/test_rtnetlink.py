@@ -26,7 +26,7 @@ def link(kind, **fields):
     return bytes(message.data)
 
 
-def test_links_are_read_as_pyroute2_writes_them():
+def test_links_encoded_by_pyroute2_are_decoded():
     data = link(rtnetlink.RTM_NEWLINK) + link(rtnetlink.RTM_DELLINK, name="odd", mtu=9000)
     assert list(rtnetlink.parse(data)) == [
         LinkMessage(rtnetlink.RTM_NEWLINK, rtnetlink.NLM_F_MULTI, 0, 7, IFF_UP_AND_RUNNING, "h1-eth0", 4500),
@@ -34,7 +34,7 @@ def test_links_are_read_as_pyroute2_writes_them():
     ]
 
 
-def test_requests_are_as_pyroute2_reads_them():
+def test_requests_are_decoded_by_pyroute2():
     message = ifinfmsg(rtnetlink.get_link(5, rtnetlink.NLM_F_REQUEST))
     message.decode()
     assert message["index"] == 5
@@ -43,14 +43,14 @@ def test_requests_are_as_pyroute2_reads_them():
     assert message["header"]["length"] == len(message.data)
 
 
-def test_the_end_of_a_dump_and_unknown_messages_have_no_link():
+def test_done_and_unknown_messages_contain_no_link():
     done = bytes.fromhex("14000000 0300 0200 01000000 00000000 00000000")
     noop = bytes.fromhex("10000000 0100 0000 01000000 00000000")
     assert [message.kind for message in rtnetlink.parse(noop + done)] == [1, rtnetlink.NLMSG_DONE]
 
 
 @given(st.binary(max_size=200), st.integers(0, 100))
-def test_garbage_and_cuts_end_it_quietly(garbage, cut):
+def test_malformed_and_truncated_messages_end_parsing_silently(garbage, cut):
     whole = link(rtnetlink.RTM_NEWLINK)
     assert len(list(rtnetlink.parse(whole + garbage))) >= 1
     assert list(rtnetlink.parse(whole[: min(cut, len(whole) - 1)])) == []

@@ -27,7 +27,7 @@ FABRIC = multi_plane_clos(planes=2, t0=2, t1=4, hosts=12)
         ("x", [], ""),
     ],
 )
-def test_order(name: str, known: list[str], hint: str) -> None:
+def test_the_closest_names_are_suggested(name: str, known: list[str], hint: str) -> None:
     assert did_you_mean(name, known) == hint
 
 
@@ -43,19 +43,19 @@ def test_order(name: str, known: list[str], hint: str) -> None:
         (FABRIC.nic, "zzzz", "has no NIC that matches 'zzzz': names are as in h1"),
     ],
 )
-def test_of_a_fabric_what_lacks_its_plane_comes_first(find, name: str, hint: str) -> None:  # type: ignore[no-untyped-def]
+def test_names_missing_only_their_plane_are_suggested_first(find, name: str, hint: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(FabricError) as error:
         find(name)
     assert hint in str(error.value)
 
 
-def test_a_very_long_name_takes_no_time() -> None:
+def test_a_very_long_name_is_handled_fast() -> None:
     start = time.process_time()
     nearest("ab" * 500_000, (f"t0-{i}:t1-{j}@p0" for i in range(30) for j in range(30)))
     assert time.process_time() - start < 2
 
 
-def test_options_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_options_get_suggestions(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "--port", "800G"]) == 2
     assert "--port-speed" in capsys.readouterr().err
     assert run(["plan", "--plans", "4"]) == 2

@@ -29,7 +29,7 @@ from mrc_common import units
         (units.parse_share, "1e-3", 0.001),
     ],
 )
-def test_units(parse, text, value):
+def test_each_unit_is_parsed(parse, text, value):
     assert parse(text) == pytest.approx(value)
     assert isinstance(parse(text), float if parse is units.parse_share else int)
 
@@ -45,12 +45,12 @@ def test_units(parse, text, value):
         (units.parse_share, "a fifth", "a share such as 20%"),
     ],
 )
-def test_what_has_the_wrong_unit_is_refused_with_an_example(parse, text, sentence):
+def test_values_with_a_wrong_unit_are_refused_with_an_example(parse, text, sentence):
     with pytest.raises(ValueError, match=sentence):
         parse(text)
 
 
-def test_a_figure_in_words_reads_back():
+def test_printed_values_parse_back():
     for value in (1, 999, 1000, 1_531_000_000_000, 100_000_000):
         assert units.parse_rate(units.show_rate(value)) == pytest.approx(value, rel=1e-3)
     for value in (1, 12_345, 10**9):
@@ -62,18 +62,18 @@ def test_a_figure_in_words_reads_back():
 
 
 @pytest.mark.parametrize("text", ["", "M", "-4", "0", "4X", "64MBit", "2000T", "nan", "9" * 5000])
-def test_a_word_that_is_no_size_is_a_sentence_with_an_example(text):
+def test_an_invalid_size_is_refused_with_an_example(text):
     with pytest.raises(ValueError, match=r"^'.{0,40}' is not a size such as 64K$"):
         units.SIZE.word(text)
 
 
-def test_a_word_may_be_bounded_otherwise():
+def test_sizes_can_have_other_bounds():
     assert units.SIZE.word("0", low=0) == 0
     with pytest.raises(ValueError, match="not a rate such as 100G"):
         units.RATE.word("7k", low=8_000)
 
 
-def test_bytes_are_no_rate_and_bits_no_size():
+def test_rates_in_bytes_and_sizes_in_bits_are_refused():
     for parse, text in ((units.parse_rate, "1MB"), (units.parse_size, "1Mbit")):
         with pytest.raises(ValueError, match="has the unit"):
             parse(text)

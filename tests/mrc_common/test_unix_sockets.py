@@ -13,7 +13,7 @@ import pytest
 from mrc_common.unix_sockets import DEFAULT_GROUP, SocketError, allow_group, claim, group_id, listen, listening
 
 
-def test_a_socket_is_its_owners_or_a_groups_too_whatever_the_umask(tmp_path: Path) -> None:
+def test_a_socket_is_private_or_group_accessible_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with (
@@ -28,7 +28,7 @@ def test_a_socket_is_its_owners_or_a_groups_too_whatever_the_umask(tmp_path: Pat
     assert (stat.S_IMODE(shared.st_mode), shared.st_gid) == (0o660, os.getegid())
 
 
-def test_a_socket_that_somebody_else_made_is_opened_to_a_group(tmp_path: Path) -> None:
+def test_an_existing_socket_is_made_accessible_to_a_group(tmp_path: Path) -> None:
     path = tmp_path / "made"
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(path))
@@ -55,7 +55,7 @@ def test_the_default_group_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> No
         group_id("other")
 
 
-def test_what_stands_in_the_way_is_said(tmp_path: Path) -> None:
+def test_obstacles_to_listening_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with listen(path, socket.SOCK_STREAM), pytest.raises(SocketError, match="Another process listens"):
         listen(path, socket.SOCK_STREAM)
@@ -69,7 +69,7 @@ def test_what_stands_in_the_way_is_said(tmp_path: Path) -> None:
         listen(tmp_path / ("x" * 120), socket.SOCK_STREAM)
 
 
-def test_a_server_that_waits_is_not_called_to_see_whether_it_lives(tmp_path: Path) -> None:
+def test_checking_for_a_live_server_does_not_connect_to_it(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with listen(path, socket.SOCK_STREAM) as waiting:
         with pytest.raises(SocketError, match="Another process listens"):
@@ -78,7 +78,7 @@ def test_a_server_that_waits_is_not_called_to_see_whether_it_lives(tmp_path: Pat
             waiting.accept()
 
 
-def test_listening_is_told_from_bound_and_from_nothing(tmp_path: Path) -> None:
+def test_listening_sockets_are_distinguished_from_bound_and_absent_ones(tmp_path: Path) -> None:
     path = str(tmp_path / "meet")
     assert path not in listening()
     with socket.socket(socket.AF_UNIX) as server:

@@ -23,12 +23,12 @@ from topologies.emulation.errors import RequirementError
 BUILD = P4_DIRECTORY / "build"
 
 
-def test_products_are_made_from_the_sources_in_the_tree() -> None:
+def test_products_match_the_sources_in_the_tree() -> None:
     manifest = json.loads((BUILD / "manifest.json").read_text())
     assert manifest["sources"] == source_hashes(), "p4src/ changed: run 'make p4' where p4c is installed, and commit"
 
 
-def test_a_changed_source_is_noticed(tmp_path: Path) -> None:
+def test_a_changed_source_is_detected(tmp_path: Path) -> None:
     shutil.copytree(P4_DIRECTORY, tmp_path / "p4src")
     source = tmp_path / "p4src" / "usid.p4"
     source.write_text(source.read_text() + "\n")
@@ -45,11 +45,11 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "p4src"
 
 
-def test_a_program_that_fits_its_sources_is_no_problem() -> None:
+def test_an_up_to_date_program_has_no_problem() -> None:
     assert p4src.problem() is None
 
 
-def test_an_edit_is_said_before_a_run_and_before_a_fabric(edited: Path, tmp_path: Path, capsys) -> None:
+def test_an_uncompiled_edit_is_reported_before_a_run_and_a_fabric(edited: Path, tmp_path: Path, capsys) -> None:
     file = tmp_path / "small.yaml"
     file.write_text(SMALL)
     sentence = "p4src/ has changed since it was compiled (usid.p4): run 'make p4', which needs p4c, or undo that"
@@ -66,7 +66,7 @@ def test_an_edit_is_said_before_a_run_and_before_a_fabric(edited: Path, tmp_path
 
 
 @pytest.mark.parametrize("name", ["build/manifest.json", "new.p4", "usid.p4"])
-def test_other_ways_not_to_fit(edited: Path, name: str) -> None:
+def test_added_and_removed_files_are_detected(edited: Path, name: str) -> None:
     place = edited / name
     if place.exists():
         place.unlink()
@@ -75,7 +75,7 @@ def test_other_ways_not_to_fit(edited: Path, name: str) -> None:
     assert (p4src.problem() or "").startswith("p4src/")
 
 
-def test_without_p4c_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+def test_without_p4c_the_message_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     assert compiling.main() == 1
     said = capsys.readouterr().err
@@ -103,14 +103,14 @@ def test_every_table_has_a_direct_counter() -> None:
     }
 
 
-def test_products_name_no_directory_of_the_machine_they_were_made_on() -> None:
+def test_products_contain_no_build_directory() -> None:
     program = json.loads((BUILD / "fabric.json").read_text())
     assert program["program"] == "fabric.p4i" or "/" not in program["program"]
 
 
 @pytest.mark.p4c
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c is not installed")
-def test_compiling_again_gives_the_same_program(tmp_path: Path) -> None:
+def test_recompiling_gives_the_same_program(tmp_path: Path) -> None:
     compile_p4(P4_DIRECTORY / MAIN, tmp_path)
     for product in ("fabric.json", "fabric.p4info.txtpb"):
         assert (tmp_path / product).read_text() == (BUILD / product).read_text()

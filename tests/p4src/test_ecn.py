@@ -22,19 +22,19 @@ def marking(start: int, width: int, port: int = 2) -> tuple[object, ...]:
     return (entry("ecn_profile", port, "mark_between", start=start, width=width),)
 
 
-def test_certainty_begins_right_above_both_thresholds(device: Device) -> None:
+def test_above_the_upper_threshold_every_packet_is_marked(device: Device) -> None:
     device.write(*marking(5, 1))
     assert marks(device, 10) == [False] * 6 + [True] * 4
     assert device.counter("marked_packets", 2).packets == 4
 
 
 @pytest.mark.parametrize("ecn", [1, 2])
-def test_both_capable_codepoints_are_marked(device: Device, ecn: int) -> None:
+def test_both_ect_codepoints_are_marked(device: Device, ecn: int) -> None:
     device.write(*marking(1, 1))
     assert marks(device, 4, ecn=ecn) == [False, False, True, True]
 
 
-def test_between_the_thresholds_the_probability_rises_linearly(device: Device) -> None:
+def test_marking_probability_rises_linearly_between_the_thresholds(device: Device) -> None:
     device.write(*marking(10, 40))
     runs = [marks(device, 60) for _ in range(400)]
     share = [sum(run[depth] for run in runs) / len(runs) for depth in range(60)]
@@ -45,13 +45,13 @@ def test_between_the_thresholds_the_probability_rises_linearly(device: Device) -
     assert sum(share[11:50]) == pytest.approx(19.5, abs=1.5)
 
 
-def test_what_is_not_capable_and_control_traffic_are_never_marked(device: Device) -> None:
+def test_not_ect_packets_and_control_traffic_are_never_marked(device: Device) -> None:
     device.write(*marking(1, 1))
     assert not any(marks(device, 20, ecn=0))
     assert not any(marks(device, 20, dscp=CONTROL))
 
 
-def test_retransmissions_are_marked_by_their_own_queue(device: Device) -> None:
+def test_retransmissions_are_marked_by_the_depth_of_their_own_queue(device: Device) -> None:
     device.write(*marking(2, 1))
     for dscp in (0, 0, 0, RETX, RETX, RETX, RETX):
         device.send(1, mrc(OWN, 0x4001, dscp=dscp).pack())
@@ -64,6 +64,6 @@ def test_ports_without_a_profile_never_mark(device: Device) -> None:
     assert not any(marks(device, 50))
 
 
-def test_a_mark_stays(device: Device) -> None:
+def test_an_existing_mark_is_kept(device: Device) -> None:
     assert marks(device, 3, ecn=CE) == [True] * 3
     assert device.counter("marked_packets", 2).packets == 0

@@ -26,7 +26,7 @@ def flipped(got: bytes, sent: bytes) -> list[int]:
     return [index for index, (a, b) in enumerate(zip(got, sent, strict=True)) for bit in range(8) if (a ^ b) >> bit & 1]
 
 
-def test_loss_on_arrival_hits_one_port_only(device: Device) -> None:
+def test_arrival_loss_affects_one_port_only(device: Device) -> None:
     fault = arrival(1, loss=ALWAYS)
     device.write(fault)
     assert survivors(device, 50) == 0
@@ -37,7 +37,7 @@ def test_loss_on_arrival_hits_one_port_only(device: Device) -> None:
     assert survivors(device, 50) == 50
 
 
-def test_loss_on_departure_hits_one_port_only(device: Device) -> None:
+def test_departure_loss_affects_one_port_only(device: Device) -> None:
     device.write(departure(2, loss=ALWAYS))
     assert survivors(device, 50) == 0
     assert survivors(device, 50, packet=mrc(OWN, 0x4002)) == 50
@@ -53,28 +53,26 @@ def test_loss_on_departure_hits_one_port_only(device: Device) -> None:
         (departure(2, loss=ALWAYS), (2, DEPARTURE_LOSS)),
     ],
 )
-def test_what_a_fault_drops_is_counted_at_the_port_of_its_link(
-    device: Device, fault: object, cell: tuple[int, int]
-) -> None:
+def test_fault_drops_are_counted_at_the_port_of_the_link(device: Device, fault: object, cell: tuple[int, int]) -> None:
     device.write(fault)  # type: ignore[arg-type]
     assert survivors(device, 5) == 0
     assert device.port_drops() == {cell: 5}
 
 
 @pytest.mark.parametrize("fault", [arrival(1, loss=HALF), departure(2, loss=HALF), path_loss(PACKET.outer.dst, HALF)])
-def test_random_loss_is_as_frequent_as_it_should_be(device: Device, fault: object) -> None:
+def test_random_loss_has_the_configured_rate(device: Device, fault: object) -> None:
     device.write(fault)  # type: ignore[arg-type]
     assert 1800 < survivors(device, 4000) < 2200
 
 
-def test_a_probability_of_nothing_does_nothing(device: Device) -> None:
+def test_zero_probability_has_no_effect(device: Device) -> None:
     device.write(arrival(1), departure(2), path_loss(PACKET.outer.dst, 0))
     assert all(device.pass_through(1, PACKET.pack()) == {2: [FORWARDED]} for _ in range(200))
     assert device.drops() == {}
 
 
 @pytest.mark.parametrize("fault", [arrival(1, corruption=ALWAYS), departure(2, corruption=ALWAYS)], ids=["in", "out"])
-def test_corruption_flips_one_bit_that_the_packets_own_crc_covers(device: Device, fault: object) -> None:
+def test_corruption_flips_one_bit_covered_by_the_icrc(device: Device, fault: object) -> None:
     device.write(fault)  # type: ignore[arg-type]
     hit = set()
     for _ in range(600):
@@ -95,7 +93,9 @@ def test_corruption_flips_one_bit_that_the_packets_own_crc_covers(device: Device
     ],
     ids=["no UDP", "short UDP", "ICMPv6"],
 )
-def test_other_packets_are_corrupted_in_the_source_address(device: Device, packet: Packet, source_at: int) -> None:
+def test_packets_without_icrc_are_corrupted_in_the_source_address(
+    device: Device, packet: Packet, source_at: int
+) -> None:
     device.write(arrival(1, corruption=ALWAYS), route(NIC_B, 2))
     target = NIC_B if packet.inner is None else usids(0x4001, 0x2002, 0x6001)
     for _ in range(50):
@@ -104,13 +104,13 @@ def test_other_packets_are_corrupted_in_the_source_address(device: Device, packe
         assert source_at <= position < source_at + 16
 
 
-def test_half_corrupted(device: Device) -> None:
+def test_corruption_has_the_configured_rate(device: Device) -> None:
     device.write(arrival(1, corruption=HALF))
     damaged = sum(device.pass_through(1, PACKET.pack()) != {2: [FORWARDED]} for _ in range(2000))
     assert 850 < damaged < 1150
 
 
-def test_loss_on_one_path_spares_all_others(device: Device) -> None:
+def test_path_loss_affects_no_other_path(device: Device) -> None:
     device.write(path_loss(PACKET.outer.dst, ALWAYS))
     assert survivors(device, 20) == 0
     assert survivors(device, 20, packet=mrc(OWN, 0x4002, 0x2002, 0x6001)) == 20
@@ -118,21 +118,21 @@ def test_loss_on_one_path_spares_all_others(device: Device) -> None:
     assert device.drops() == {PATH_LOSS: 20}
 
 
-def test_loss_on_one_path_of_one_sender_spares_the_others(device: Device) -> None:
+def test_path_loss_of_one_sender_affects_no_other_sender(device: Device) -> None:
     device.write(path_loss(PACKET.outer.dst, ALWAYS, src=NIC_A))
     assert survivors(device, 20) == 0
     other = dataclasses.replace(PACKET, outer=dataclasses.replace(PACKET.outer, src=NIC_A + 1))
     assert survivors(device, 20, packet=other) == 20
 
 
-def test_a_mask_names_many_paths_at_once(device: Device) -> None:
+def test_a_mask_selects_many_paths(device: Device) -> None:
     through_one_t1 = ((1 << 64) - 1) << 64  # block, own uSID, T1
     device.write(path_loss(PACKET.outer.dst, ALWAYS, mask=through_one_t1))
     assert survivors(device, 20, packet=mrc(OWN, 0x4001, 0x2003, 0x6002)) == 0
     assert survivors(device, 20, packet=mrc(OWN, 0x4002, 0x2003, 0x6002)) == 20
 
 
-def test_a_silent_switch_forwards_nothing_and_tells_nobody(device: Device) -> None:
+def test_a_blackhole_forwards_nothing_and_keeps_its_links_up(device: Device) -> None:
     fault = arrival(None, blackhole=True)
     device.write(fault, arrival(1, loss=0))
     for port in (1, 2, 3, 4):
@@ -144,14 +144,14 @@ def test_a_silent_switch_forwards_nothing_and_tells_nobody(device: Device) -> No
     assert list(device.pass_through(1, PACKET.with_outer(hops=1).pack())) == [CPU_PORT]
 
 
-def test_one_port_can_be_silent(device: Device) -> None:
+def test_a_blackhole_can_be_limited_to_one_port(device: Device) -> None:
     device.write(arrival(1, blackhole=True))
     assert survivors(device, 10) == 0
     assert survivors(device, 10, port=3) == 10
     assert device.drops() == {BLACKHOLE: 10}
 
 
-def test_the_same_seed_loses_the_same_packets() -> None:
+def test_loss_is_repeatable_with_the_same_seed() -> None:
     from tests.p4src.scene import forwarding
 
     runs = []

@@ -21,7 +21,7 @@ from topologies.fabric import Fabric, LinkEnd, Tier
 RETURN = 0x6001  # the sender's own uSID
 
 
-def test_a_usid_is_shifted_out_and_the_next_one_names_the_port(device: Device) -> None:
+def test_a_usid_is_shifted_out_and_the_next_one_selects_the_port(device: Device) -> None:
     packet = mrc(OWN, 0x4001, 0x2002, 0x6001)
     expected = packet.forwarded(usids(0x4001, 0x2002, 0x6001), 2)
     assert device.pass_through(1, packet.pack()) == {2: [expected.pack()]}
@@ -34,7 +34,7 @@ def test_six_usids_are_shifted_one_by_one(device: Device) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 4096])
 @pytest.mark.parametrize("inner", [True, False])
-def test_every_size_and_both_encapsulations_pass_unchanged(device: Device, size: int, inner: bool) -> None:
+def test_all_sizes_and_both_encapsulations_pass_unchanged(device: Device, size: int, inner: bool) -> None:
     packet = mrc(OWN, 0x4002, size=size)
     if not inner:
         packet = dataclasses.replace(packet, inner=None)
@@ -63,7 +63,7 @@ def test_other_headers_and_trailing_padding_pass_unchanged(device: Device) -> No
         (mrc(OWN, 0x4001).with_outer(hops=0), HOP_LIMIT),
     ],
 )
-def test_what_cannot_be_forwarded_is_counted_by_reason(device: Device, packet: Packet, reason: int) -> None:
+def test_drops_are_counted_by_reason(device: Device, packet: Packet, reason: int) -> None:
     out = device.pass_through(1, packet.pack())
     assert out.keys() <= {CPU_PORT}
     assert device.drops() == {reason: 1}
@@ -71,14 +71,14 @@ def test_what_cannot_be_forwarded_is_counted_by_reason(device: Device, packet: P
     assert device.port_drops() == {(1, reason): 1}
 
 
-def test_frames_cut_anywhere_are_dropped_and_counted(device: Device) -> None:
+def test_frames_truncated_anywhere_are_dropped_and_counted(device: Device) -> None:
     whole = mrc(OWN, 0x4001).pack()
     for length in range(14, len(whole)):
         assert device.pass_through(1, whole[:length]) == {}
     assert device.drops() == {MALFORMED: len(whole) - 14}
 
 
-def test_random_bytes_never_leave_and_never_vanish_uncounted(device: Device) -> None:
+def test_random_bytes_are_dropped_and_counted(device: Device) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -89,7 +89,7 @@ def test_random_bytes_never_leave_and_never_vanish_uncounted(device: Device) -> 
     assert sum(device.drops().values()) == 500
 
 
-def test_plain_ipv6_takes_the_longest_prefix(device: Device) -> None:
+def test_plain_ipv6_uses_the_longest_prefix_match(device: Device) -> None:
     device.write(route(NIC_B & ~0xFFFF, 2, 112), route(NIC_B, 3), route(0, 4, 0))
     assert list(device.pass_through(1, plain(NIC_B).pack())) == [3]
     assert list(device.pass_through(1, plain(NIC_B + 1).pack())) == [2]
@@ -107,7 +107,7 @@ def flows(device: Device, count: int, **fixed: int) -> list[int]:
     return out
 
 
-def test_ecmp_spreads_flows_by_weight_and_keeps_each_on_its_path(device: Device) -> None:
+def test_ecmp_spreads_flows_by_weight_and_keeps_each_flow_on_one_path(device: Device) -> None:
     device.group({}, {1: {2: 1, 3: 1}, 2: {2: 3, 3: 1}})
     device.write(
         TableEntry("ipv6_route", (Lpm(NIC_B, 128),), GroupRef(1)),
@@ -119,7 +119,7 @@ def test_ecmp_spreads_flows_by_weight_and_keeps_each_on_its_path(device: Device)
     assert 1350 < Counter(flows(device, 2000, dst=NIC_A))[2] < 1650
 
 
-def test_a_seed_changes_the_choice(device: Device) -> None:
+def test_the_hash_seed_changes_the_ecmp_choice(device: Device) -> None:
     device.group({}, {1: {2: 1, 3: 1}})
     device.write(TableEntry("ipv6_route", (Lpm(NIC_B, 128),), GroupRef(1)))
     without = flows(device, 500)
@@ -136,13 +136,13 @@ def test_control_overtakes_retransmissions_overtake_data(device: Device) -> None
     assert [seen.frame[14 + 40 + 40 + 8 + 3] for seen in left] == [2, 4, 1, 5, 0, 3]
 
 
-def test_a_hop_limit_that_runs_out_tells_the_controller(device: Device) -> None:
+def test_an_expired_hop_limit_sends_the_packet_to_the_controller(device: Device) -> None:
     packet = mrc(OWN, 0x4001, size=1000).with_outer(hops=1).pack()
     header = (3 << 7 | HOP_LIMIT).to_bytes(2, "big")
     assert device.pass_through(3, packet) == {CPU_PORT: [header + packet]}
 
 
-def test_the_controller_sends_out_of_any_port(device: Device) -> None:
+def test_a_packet_out_leaves_on_any_port(device: Device) -> None:
     packet = mrc(0x9999).pack()
     for port in (1, 2, 3, 4):
         assert device.pass_through(CPU_PORT, (port << 7).to_bytes(2, "big") + packet) == {port: [packet]}
@@ -190,7 +190,7 @@ def from_nic(fabric: Fabric, name: str, plane: int, address: bytes, hops: int = 
     return start, Packet(outer, Ip6(NIC_B), dmac=dmac, smac=smac).pack()
 
 
-def test_every_path_of_every_pair_arrives_as_the_nic_expects_it(small: Fabrics) -> None:
+def test_packets_on_every_path_arrive_with_the_nics_address(small: Fabrics) -> None:
     fabric = small.fabric
     for source in fabric.nics:
         for target in fabric.nics:
@@ -211,7 +211,7 @@ def test_every_path_of_every_pair_arrives_as_the_nic_expects_it(small: Fabrics) 
 
 
 @pytest.mark.parametrize("to_t1", [False, True])
-def test_a_probe_goes_out_to_a_switch_and_comes_back(small: Fabrics, to_t1: bool) -> None:
+def test_a_probe_to_a_switch_returns(small: Fabrics, to_t1: bool) -> None:
     fabric = small.fabric
     for nic in fabric.nics:
         template = paths.probe_template(fabric, nic, Tier.T1 if to_t1 else Tier.T0)
@@ -240,6 +240,6 @@ def test_a_traceroute_names_every_switch_of_a_path(small: Fabrics) -> None:
             assert Seen.of(told[2:]).hops == 1
 
 
-def test_neighbours_in_the_scene_are_all_reachable(device: Device) -> None:
+def test_all_neighbours_of_the_test_switch_are_reachable(device: Device) -> None:
     for usid, port in NEXT.items():
         assert list(device.pass_through(1, mrc(OWN, usid).pack())) == [port]

@@ -50,14 +50,14 @@ def lengths(frame: bytes) -> tuple[int, ...]:
     return outer, inner, *struct.unpack_from("!HH", frame, 14 + 80 + 4)
 
 
-def test_below_the_threshold_nothing_is_touched(trimming: Device) -> None:
+def test_below_the_threshold_packets_are_unchanged(trimming: Device) -> None:
     fill(trimming, DATA, 3)
     assert trimming.queued(2) == 3 * LENGTH
     assert trimming.take(2) == [DATA.forwarded(usids(0x4001), 2).pack()] * 3
     assert trimming.queued(2) == 0
 
 
-def test_beyond_it_packets_are_cut_to_their_headers_and_overtake_data(trimming: Device) -> None:
+def test_above_the_threshold_packets_are_trimmed_and_overtake_data(trimming: Device) -> None:
     fill(trimming, DATA, 5)
     out = trimming.take(2)
     assert [len(frame) for frame in out] == [14 + 108] * 2 + [LENGTH] * 3
@@ -72,7 +72,7 @@ def test_beyond_it_packets_are_cut_to_their_headers_and_overtake_data(trimming: 
     assert trimming.counter("trimmed_packets", 2).packets == 2
 
 
-def test_the_reth_may_be_kept(device: Device) -> None:
+def test_the_reth_can_be_kept(device: Device) -> None:
     device.write(trim(2, 1, 6 * LENGTH, keep=124), *trimmable(0))
     fill(device, DATA, 2)
     trimmed = device.take(2)[0]
@@ -80,7 +80,7 @@ def test_the_reth_may_be_kept(device: Device) -> None:
     assert lengths(trimmed) == (84, 44, 44, 0)
 
 
-def test_without_an_outer_header_forty_bytes_less_are_kept(trimming: Device) -> None:
+def test_without_an_outer_header_40_bytes_fewer_are_kept(trimming: Device) -> None:
     trimming.write(route(NIC_B, 2))
     packet = plain(size=4096)
     fill(trimming, packet, 6)  # a little smaller than those with an outer header: four fit
@@ -91,14 +91,14 @@ def test_without_an_outer_header_forty_bytes_less_are_kept(trimming: Device) -> 
     assert out[0][62:82] == packet.body[:20]
 
 
-def test_a_port_that_faces_a_nic_says_so(trimming: Device) -> None:
+def test_the_last_hop_sets_its_own_trim_dscp(trimming: Device) -> None:
     fill(trimming, mrc(OWN, 0x6001, size=4096), 5)
     out = [Seen.of(frame) for frame in trimming.take(4)]
     assert [seen.dscp for seen in out] == [LASTHOP, LASTHOP, LASTHOP, 0, 0]
     assert trimming.queued(4) == 0
 
 
-def test_a_trimmed_packet_passes_the_next_switch_untouched(trimming: Device) -> None:
+def test_a_trimmed_packet_passes_the_next_switch_unchanged(trimming: Device) -> None:
     fill(trimming, DATA, 5)
     trimmed = bytearray(trimming.take(2)[0])
     trimmed[38:54] = usids(OWN, 0x4001).to_bytes(16, "big")
@@ -119,7 +119,7 @@ def test_a_trimmed_packet_passes_the_next_switch_untouched(trimming: Device) -> 
     ],
     ids=["no trim", "unknown class", "not UDP", "not MRC's port"],
 )
-def test_what_may_not_be_trimmed_waits_up_to_the_limit_and_is_dropped_beyond(trimming: Device, packet: Packet) -> None:
+def test_untrimmable_packets_queue_up_to_the_limit_and_are_dropped_beyond(trimming: Device, packet: Packet) -> None:
     fill(trimming, packet, 9)
     assert len(packet.pack()) == LENGTH
     assert trimming.queued(2) == 6 * LENGTH
@@ -129,14 +129,14 @@ def test_what_may_not_be_trimmed_waits_up_to_the_limit_and_is_dropped_beyond(tri
     assert trimming.queued(2) == 0
 
 
-def test_what_is_no_longer_than_its_headers_is_not_cut(trimming: Device) -> None:
+def test_packets_no_longer_than_their_headers_are_not_trimmed(trimming: Device) -> None:
     fill(trimming, DATA, 3)
     fill(trimming, mrc(OWN, 0x4001, size=20), 1)  # 108 bytes after Ethernet
     fill(trimming, mrc(OWN, 0x4001, size=21), 1)
     assert [Seen.of(frame).dscp for frame in trimming.take(2)] == [TRIMMED, 0, 0, 0, 0]
 
 
-def test_trimming_can_be_off_while_the_limit_holds(device: Device) -> None:
+def test_the_limit_applies_with_trimming_off(device: Device) -> None:
     device.write(entry("queue_profile", 2, "tail_drop", limit=2 * LENGTH), *trimmable(0))
     fill(device, DATA, 5)
     assert device.take(2) == [DATA.forwarded(usids(0x4001), 2).pack()] * 2
@@ -144,14 +144,14 @@ def test_trimming_can_be_off_while_the_limit_holds(device: Device) -> None:
     assert device.queued(2) == 0
 
 
-def test_without_a_profile_nothing_is_counted_or_cut(device: Device) -> None:
+def test_without_a_profile_nothing_is_counted_or_trimmed(device: Device) -> None:
     device.write(*trimmable(0))
     fill(device, DATA, 20)
     assert device.queued(2) == 0
     assert [len(frame) for frame in device.take(2)] == [LENGTH] * 20
 
 
-def test_control_traffic_is_neither_counted_nor_cut_nor_limited(trimming: Device) -> None:
+def test_control_traffic_is_neither_counted_nor_trimmed_nor_limited(trimming: Device) -> None:
     fill(trimming, mrc(OWN, 0x4001, size=4096, dscp=CONTROL), 20)
     assert trimming.queued(2, 7) == 0
     assert [len(frame) for frame in trimming.take(2)] == [LENGTH] * 20
@@ -168,7 +168,7 @@ def test_retransmissions_have_a_queue_of_their_own_and_are_trimmable(trimming: D
 # Ways out
 
 
-def test_packets_lost_in_egress_leave_the_count(trimming: Device) -> None:
+def test_packets_dropped_in_egress_leave_the_count(trimming: Device) -> None:
     trimming.write(departure(2, loss=ALWAYS))
     fill(trimming, DATA, 5)
     assert trimming.queued(2) == 3 * LENGTH
@@ -177,14 +177,14 @@ def test_packets_lost_in_egress_leave_the_count(trimming: Device) -> None:
     assert trimming.queued(2) == 0
 
 
-def test_packets_lost_on_arrival_never_enter_it(trimming: Device) -> None:
+def test_packets_dropped_in_ingress_never_enter_the_count(trimming: Device) -> None:
     trimming.write(arrival(1, loss=ALWAYS))
     fill(trimming, DATA, 5)
     assert trimming.queued(2) == 0
     assert trimming.drops() == {ARRIVAL_LOSS: 5}
 
 
-def test_a_port_that_loses_its_carrier_lets_go_of_the_count(trimming: Device) -> None:
+def test_losing_carrier_resets_the_count(trimming: Device) -> None:
     fill(trimming, DATA, 3)
     trimming.switch.port_changed(2, False, 0)
     assert trimming.queued(2) == 0
@@ -196,7 +196,7 @@ def test_a_port_that_loses_its_carrier_lets_go_of_the_count(trimming: Device) ->
     assert trimming.queued(2) == 0
 
 
-def test_what_goes_to_the_controller_or_a_port_that_is_not_there_is_not_remembered(trimming: Device) -> None:
+def test_packets_to_the_controller_or_a_missing_port_are_not_counted(trimming: Device) -> None:
     trimming.write(
         trim(CPU_PORT, 3 * LENGTH, 6 * LENGTH),
         trim(9, 3 * LENGTH, 6 * LENGTH),
@@ -208,7 +208,7 @@ def test_what_goes_to_the_controller_or_a_port_that_is_not_there_is_not_remember
     assert len(trimming.take(CPU_PORT)) == 10
 
 
-def test_what_the_queue_itself_drops_is_forgotten_when_it_runs_empty() -> None:
+def test_tail_drops_leave_the_count_once_the_queue_is_empty() -> None:
     device = Device(queue_packets=2)
     device.write(
         entry("usid_local", 0xFC0000002001, "usid_shift"),
@@ -222,7 +222,7 @@ def test_what_the_queue_itself_drops_is_forgotten_when_it_runs_empty() -> None:
     assert device.queued(2) == 0
 
 
-def test_the_count_is_what_waits_after_any_sequence(trimming: Device) -> None:
+def test_the_count_equals_the_queued_bytes_after_any_sequence(trimming: Device) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     rng = random.Random(seed)

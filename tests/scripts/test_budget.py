@@ -54,7 +54,7 @@ def test_waits():
 }
 
 
-def test_processor_time_of_tests_fixtures_and_children_is_counted_and_waiting_is_not(tmp_path: Path) -> None:
+def test_cpu_time_of_tests_fixtures_and_children_is_counted_but_not_waiting(tmp_path: Path) -> None:
     (tmp_path / "burning.py").write_text(BURNING)
     for name, text in ROOMS.items():
         (tmp_path / "tests" / name).mkdir(parents=True)
@@ -80,7 +80,7 @@ def test_processor_time_of_tests_fixtures_and_children_is_counted_and_waiting_is
         assert elapsed_s >= 0.6 * runs
 
 
-def test_runs_at_the_same_time_take_no_longer_than_the_longest() -> None:
+def test_parallel_runs_take_as_long_as_the_longest() -> None:
     cost = {"tests": 1, "cpu_s": 2.0, "elapsed_s": 3.0}
     runs = [
         {"began": 100.0, "ended": 400.0, "rooms": {"simulation": cost}},
@@ -105,6 +105,6 @@ def test_a_room_over_its_budget_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     assert table({"new": Cost(1, 0.1, 0.1)}, 1.0)[3] == "WARNING: new has no budget: give it one in tests/budget.py."
 
 
-def test_every_room_has_a_budget_and_every_budget_a_room() -> None:
+def test_rooms_and_budgets_match() -> None:
     rooms = {path.relative_to(ROOT / "tests").parts[0] for path in (ROOT / "tests").rglob("test_*.py")}
     assert BUDGET_MIN.keys() - {COLLECTING} == rooms

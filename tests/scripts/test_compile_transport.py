@@ -70,7 +70,7 @@ def place(tmp_path: Path) -> Place:
     return made
 
 
-def test_two_at_once_compile_once(place: Place) -> None:
+def test_two_concurrent_builds_compile_once(place: Place) -> None:
     first = place.compile()
     until(place.builds)
     second = place.compile()
@@ -85,7 +85,7 @@ def test_two_at_once_compile_once(place: Place) -> None:
     assert (place.target / "module.so").exists()
 
 
-def test_one_that_was_killed_leaves_the_old_and_keeps_nobody_waiting(place: Place) -> None:
+def test_a_killed_build_leaves_the_old_modules_and_blocks_nobody(place: Place) -> None:
     first = place.compile()
     until(place.builds)
     first.kill()
@@ -97,6 +97,6 @@ def test_one_that_was_killed_leaves_the_old_and_keeps_nobody_waiting(place: Plac
     assert place.entries() == [place.target.name]
 
 
-def test_sources_that_change_meanwhile_are_not_taken_for_others(tmp_path: Path) -> None:
+def test_sources_changed_during_a_build_count_as_not_compiled(tmp_path: Path) -> None:
     with pytest.raises(compile_transport.CompileError, match="have just changed"):
         compile_transport.compile_transport(tmp_path / "of other sources")

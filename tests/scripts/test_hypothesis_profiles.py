@@ -5,6 +5,6 @@ from __future__ import annotations
 from hypothesis import HealthCheck, settings
 
 
-def test_no_room_gives_examples_a_deadline() -> None:
+def test_no_profile_sets_a_deadline_for_examples() -> None:
     assert settings().deadline is None
     assert HealthCheck.too_slow in settings().suppress_health_check

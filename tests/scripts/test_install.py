@@ -109,7 +109,7 @@ def refusal(machine: Machine, kind: str = "runtime") -> str:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_where_all_is_there_a_second_run_does_nothing(machine: Machine, system: str) -> None:
+def test_a_second_run_does_nothing(machine: Machine, system: str) -> None:
     machine.system(system)
     first = machine.install()
     assert (first.returncode, first.stderr) == (0, "")
@@ -119,7 +119,7 @@ def test_where_all_is_there_a_second_run_does_nothing(machine: Machine, system: 
     assert machine.did() == []
 
 
-def test_the_development_environment_serves_the_runtime_too(machine: Machine) -> None:
+def test_the_development_environment_includes_the_runtime(machine: Machine) -> None:
     machine.install("dev")
     assert machine.installed() == "dev.txt"
     machine.install("runtime")
@@ -134,7 +134,7 @@ def test_a_changed_project_is_installed_again(machine: Machine) -> None:
     assert machine.installed() == "runtime.txt"
 
 
-def test_a_renewed_lock_file_is_installed(machine: Machine) -> None:
+def test_an_updated_lock_file_is_installed(machine: Machine) -> None:
     machine.install()
     machine.did()
     (machine.folder / "requirements/runtime.txt").write_text("newer\n")
@@ -142,7 +142,7 @@ def test_a_renewed_lock_file_is_installed(machine: Machine) -> None:
     assert machine.installed() == "runtime.txt"
 
 
-def test_a_changed_transport_is_compiled_again_but_not_for_tests(machine: Machine) -> None:
+def test_a_changed_transport_is_recompiled_but_not_for_tests(machine: Machine) -> None:
     machine.install("dev")
     machine.did()
     (machine.folder / "mrc_host").mkdir()
@@ -155,7 +155,7 @@ def test_a_changed_transport_is_compiled_again_but_not_for_tests(machine: Machin
     assert machine.did() == []
 
 
-def test_what_was_compiled_for_the_runtime_serves_tests_too(machine: Machine) -> None:
+def test_modules_compiled_for_the_runtime_are_used_by_tests(machine: Machine) -> None:
     machine.install("runtime")
     compiled = machine.folder / ".venv/compiled/some-hash"
     compiled.mkdir()
@@ -167,7 +167,7 @@ def test_what_was_compiled_for_the_runtime_serves_tests_too(machine: Machine) ->
     assert machine.did() == []
 
 
-def test_who_only_reads_sources_does_not_wait_for_the_compiler(machine: Machine) -> None:
+def test_lint_does_not_wait_for_the_compiler(machine: Machine) -> None:
     machine.install("lint")
     *installed, bytecode = machine.did()
     assert any(line.endswith("requirements/dev.txt") for line in installed)
@@ -176,7 +176,7 @@ def test_who_only_reads_sources_does_not_wait_for_the_compiler(machine: Machine)
     assert machine.did() == [COMPILE]
 
 
-def test_a_transport_that_cannot_be_compiled_is_no_failure(machine: Machine) -> None:
+def test_a_failed_compilation_does_not_fail_the_installation(machine: Machine) -> None:
     machine.python('case "$*" in *compile_transport*) echo "no compiler" >&2; exit 1 ;; esac')
     first = machine.install()
     assert (first.returncode, first.stderr) == (0, "no compiler\n")
@@ -184,18 +184,18 @@ def test_a_transport_that_cannot_be_compiled_is_no_failure(machine: Machine) -> 
 
 
 @pytest.mark.parametrize("system", UNSUPPORTED)
-def test_another_system_is_refused_before_anything_is_touched(machine: Machine, system: str) -> None:
+def test_unsupported_systems_are_refused_before_anything_changes(machine: Machine, system: str) -> None:
     machine.system(system)
     assert refusal(machine).startswith("This system is not supported: use Debian 12 or Ubuntu 22.04 or newer")
     assert machine.did() == []
 
 
-def test_a_system_that_does_not_say_what_it_is(machine: Machine) -> None:
+def test_a_system_without_os_release_is_refused(machine: Machine) -> None:
     (machine.folder / "os-release").unlink()
     assert "not supported" in refusal(machine)
 
 
-def test_missing_packages_are_installed_by_root_only(machine: Machine) -> None:
+def test_only_root_installs_missing_packages(machine: Machine) -> None:
     machine.has("dpkg-query", 'case "$*" in *gcc*) exit 1 ;; *) echo "ii " ;; esac')
     machine.has("id", "echo 1000")
     assert refusal(machine) == "Debian packages are missing (gcc): run this once with sudo."
@@ -206,7 +206,7 @@ def test_missing_packages_are_installed_by_root_only(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(("system", "hint"), [("bookworm", "try again"), ("jammy", "universe")])
-def test_when_apt_fails_its_words_and_an_advice_are_shown(machine: Machine, system: str, hint: str) -> None:
+def test_an_apt_failure_shows_its_output_and_advice(machine: Machine, system: str, hint: str) -> None:
     machine.system(system)
     machine.has("dpkg-query", 'case "$*" in *mininet*) exit 1 ;; *) echo "ii " ;; esac')
     machine.has("apt-get", '[ "$1" = update ] || { echo "E: Unable to locate package mininet" >&2; exit 100; }')
@@ -217,7 +217,7 @@ def test_when_apt_fails_its_words_and_an_advice_are_shown(machine: Machine, syst
     assert "all output: " in result.stderr
 
 
-def test_when_pip_fails_nothing_is_taken_for_installed(machine: Machine) -> None:
+def test_after_a_pip_failure_nothing_counts_as_installed(machine: Machine) -> None:
     machine.python('case "$*" in *-r*) echo "no index" >&2; exit 1 ;; esac')
     result = machine.install()
     assert result.returncode == 1
@@ -227,7 +227,7 @@ def test_when_pip_fails_nothing_is_taken_for_installed(machine: Machine) -> None
     assert machine.installed() == "runtime.txt"
 
 
-def test_an_environment_of_another_user() -> None:
+def test_an_environment_owned_by_another_user_is_refused() -> None:
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
         Path(folder).chmod(0o755)
         machine = Machine(Path(folder))
@@ -238,5 +238,5 @@ def test_an_environment_of_another_user() -> None:
     assert result.stderr == "The virtual environment .venv is another user's: run this once with sudo.\n"
 
 
-def test_a_wrong_word(machine: Machine) -> None:
+def test_an_unknown_argument_prints_the_usage(machine: Machine) -> None:
     assert refusal(machine, "everything") == "usage: scripts/install runtime|dev|lint"

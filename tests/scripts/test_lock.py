@@ -58,7 +58,7 @@ def versions(kind: str, python: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", ["runtime", "dev"])
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
-def test_every_requirement_is_locked_to_a_version_that_it_allows(kind: str, python: str) -> None:
+def test_every_requirement_is_locked_to_an_allowed_version(kind: str, python: str) -> None:
     found = versions(kind, python)
     environment = {**default_environment(), "python_version": python, "python_full_version": f"{python}.4"}
     for requirement in map(Requirement, WANTED[kind]):
@@ -69,30 +69,30 @@ def test_every_requirement_is_locked_to_a_version_that_it_allows(kind: str, pyth
 
 
 @pytest.mark.parametrize("kind", ["runtime", "dev"])
-def test_everything_has_hashes_and_nothing_says_where_it_comes_from(kind: str) -> None:
+def test_every_locked_package_has_hashes_and_no_origin_comments(kind: str) -> None:
     assert all(hashes for _, hashes in locked(kind))
     text = (ROOT / f"requirements/{kind}.txt").read_text()
     assert not re.search(r"https?:|index|find-links|@|^-", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
-def test_the_development_environment_is_the_runtime_and_more(python: str) -> None:
+def test_the_development_lock_includes_the_runtime_lock(python: str) -> None:
     assert versions("runtime", python).items() <= versions("dev", python).items()
 
 
 @pytest.mark.parametrize("python", ["3.10", "3.13"])
-def test_all_of_grpc_is_of_one_version(python: str) -> None:
+def test_all_grpc_packages_have_one_version(python: str) -> None:
     found = {name: version for name, version in versions("dev", python).items() if name.startswith("grpcio")}
     assert {"grpcio", "grpcio-health-checking", "grpcio-reflection", "grpcio-tools"} <= found.keys()
     assert len(set(found.values())) == 1, found
 
 
-def test_the_lock_is_not_heavy() -> None:
+def test_the_lock_contains_no_very_large_packages() -> None:
     """Each was a hundred megabytes for one small use."""
     assert not {"pyarrow", "scipy", "scikit-learn", "pandas", "ray"} & versions("runtime", "3.13").keys()
 
 
-def test_nothing_is_imported_that_is_not_declared() -> None:
+def test_every_imported_package_is_declared() -> None:
     """By what is installed here: an import's name is that of a distribution among the requirements."""
     providers = packages_distributions()
     declared = {canonicalize_name(Requirement(line).name) for line in WANTED["runtime"]}

@@ -27,7 +27,7 @@ def invoke(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[Result, di
     return CliRunner().invoke(soak.main, arguments), ran
 
 
-def test_both_parts_run_whatever_becomes_of_the_first(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_second_part_runs_even_if_the_first_fails(capfd: pytest.CaptureFixture[str]) -> None:
     assert soak.soak({"swarm": BAD, "properties": GOOD}) == 1
     summary = capfd.readouterr().out.partition("== soak")[2]
     assert "swarm       FAILED with status 3" in summary
@@ -36,14 +36,14 @@ def test_both_parts_run_whatever_becomes_of_the_first(capfd: pytest.CaptureFixtu
     assert soak.soak({"swarm": GOOD, "properties": GOOD}) == 0
 
 
-def test_the_status_tells_a_wrong_command_line_and_an_interrupt(capfd: pytest.CaptureFixture[str]) -> None:
+def test_exit_status_distinguishes_usage_errors_and_interrupts(capfd: pytest.CaptureFixture[str]) -> None:
     for status in (2, 130):
         end = [sys.executable, "-c", f"raise SystemExit({status})"]
         assert soak.soak({"swarm": end, "properties": GOOD}) == status
         assert "properties  " not in capfd.readouterr().out.partition("== soak")[2]
 
 
-def test_options_go_to_the_swarm_and_jobs_to_both(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_reach_the_swarm_and_jobs_reach_both(monkeypatch: pytest.MonkeyPatch) -> None:
     result, ran = invoke(monkeypatch, "--seconds", "3600", "--jobs", "2", "--no-shrink")
     assert result.exit_code == 0, result.output
     assert ran["swarm"][3:] == ["simulation.swarm", "--jobs", "2", "--seconds", "3600", "--no-shrink"]
@@ -54,7 +54,7 @@ def test_options_go_to_the_swarm_and_jobs_to_both(monkeypatch: pytest.MonkeyPatc
     assert "--numprocesses" not in ran["properties"]
 
 
-def test_one_part_or_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_part_or_one_seed_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(invoke(monkeypatch, "--only", "properties")[1]) == ["properties"]
     assert list(invoke(monkeypatch, "--only", "fuzz")[1]) == harness.NAMES
     assert list(invoke(monkeypatch, "--only", "nic")[1]) == ["nic"]
@@ -65,18 +65,18 @@ def test_one_part_or_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert invoke(monkeypatch, "--seed", "17", "--only", part)[0].exit_code == 2
 
 
-def test_a_fuzzer_says_what_it_has_tried(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_fuzzer_reports_what_it_tried(capfd: pytest.CaptureFixture[str]) -> None:
     assert soak.soak({"nic": soak.fuzzer("nic", 0)}) == 0
     summary = capfd.readouterr().out.partition("== soak")[2]
     assert re.search(r"nic +passed after \d+ s: 0 cases of seed \d+, 0 crashes, the longest case 0 ms", summary)
 
 
-def test_the_swarm_understands_what_it_is_given() -> None:
+def test_the_swarm_accepts_the_options_it_is_passed() -> None:
     assert soak.soak({"swarm": soak.swarm(["--runs", "2", "--no-shrink"], 1)}) == 0
     assert soak.soak({"swarm": soak.swarm(["--walks", "2"], 1)}) == 2
 
 
-def test_every_property_test_of_the_transport_is_chosen() -> None:
+def test_every_property_test_of_the_transport_is_selected() -> None:
     command = [*soak.properties(1), "--collect-only"]
     listed = subprocess.run(command, cwd=soak.ROOT, capture_output=True, text=True, check=True).stdout
     files = {path for path in (soak.ROOT / "tests/mrc_host").rglob("test_*.py") if "@given(" in path.read_text()}

@@ -15,7 +15,7 @@ from topologies.round_trip import ACK, FRAME, PathRoundTrips, serialization
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_every_path_of_the_plan_carries_a_packet_and_its_answer(seed: int) -> None:
+def test_every_planned_path_carries_a_packet_and_its_answer(seed: int) -> None:
     print(f"seed {seed}")
     fabric = random_fabric(random.Random(seed))
     with SimulatedWorld(fabric, seed=seed) as world:
@@ -38,7 +38,7 @@ def test_a_hosts_missing_port_has_no_carrier_and_the_others_carry_on() -> None:
         assert [port.up for port in world.open("h1").controller().ports()] == [True, False]
 
 
-def test_nics_are_told_the_base_rtt_of_each_destination_where_paths_differ() -> None:
+def test_nics_know_the_base_rtt_of_each_destination_where_distances_differ() -> None:
     fabric = three_tiers()
     with SimulatedWorld(fabric, seed=1, rate=10**11, delay=500) as world:
         told = {d.name: d.base_rtt for d in world.nic("h1").config.destinations}
@@ -48,7 +48,7 @@ def test_nics_are_told_the_base_rtt_of_each_destination_where_paths_differ() -> 
         assert {d.base_rtt for d in world.nic("h1").config.destinations} == {0}
 
 
-def test_the_longest_path_of_a_pair_is_that_of_its_own_links() -> None:
+def test_the_longest_path_of_a_pair_depends_on_its_own_links() -> None:
     rules = [LinkRule("t0-0:t1-1@p0", delay_ns=7_000), LinkRule("h3@p0", rate_bps=10**9)]
     fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4, rate_bps=10**11, links=rules)
     trips = PathRoundTrips(fabric, delay=100)

@@ -68,7 +68,7 @@ def test_a_frame_arrives_whole_one_delay_after_its_last_bit():
     assert line.idle
 
 
-def test_an_idle_line_saves_nothing_up():
+def test_an_idle_channel_accumulates_no_credit():
     clock, line, _, sink = make([], rate=3 * GIGA, delay=0)
     line.send(bytes(100), 0)
     clock.run(10_000)
@@ -88,7 +88,7 @@ def lost(seed, name="a:b>", other=False):
     return line.stats().lost, sink.got
 
 
-def test_loss_follows_the_seed_and_the_line_and_nothing_else():
+def test_loss_depends_on_seed_and_channel_only():
     count, first = lost(1)
     assert 140 < count < 260
     assert lost(1)[1] == first
@@ -122,7 +122,7 @@ def test_reordering_holds_frames_back():
     assert 20 < line.stats().reordered < 90
 
 
-def test_cutting_loses_what_is_on_the_way_and_mending_does_not_bring_it_back():
+def test_frames_in_flight_are_lost_when_the_link_goes_down():
     frames = [bytes(1226)] * 30  # 100 ns each
     clock, line, sender, sink = make(frames, delay=1000)
     clock.at(1550, lambda *_: line.impair(Impairment(down=True)))
@@ -136,7 +136,7 @@ def test_cutting_loses_what_is_on_the_way_and_mending_does_not_bring_it_back():
     assert line.stats().lost == 30 - len(sink.got)
 
 
-def test_path_loss_hits_one_destination_only():
+def test_path_loss_affects_one_destination_only():
     here, there = bytes([1]) * 16, bytes([2]) * 16
     frames = [bytes(38) + address + bytes(20) for address in (here, there)] * 50
     clock, line, sender, sink = make(frames)
@@ -147,7 +147,7 @@ def test_path_loss_hits_one_destination_only():
     assert len(sink.got) == 50
 
 
-def test_rate_and_delay_change_and_come_back():
+def test_rate_and_delay_faults_apply_and_revert():
     frames = [bytes(1225) + bytes([number]) for number in range(12)]
     clock, line, sender, sink = make(frames, delay=1000)
     line.impair(Impairment(rate_bps=10 * GIGA, delay=500))
@@ -160,7 +160,7 @@ def test_rate_and_delay_change_and_come_back():
     assert [when for when, _ in sink.got] == [2500, *[3050] * 6, *range(3150, 3650, 100)]
 
 
-def test_the_frame_on_a_slow_line_does_not_outlast_the_fault():
+def test_a_frame_in_transmission_at_a_low_rate_speeds_up_when_the_fault_ends():
     frames = [bytes(1225) + bytes([number]) for number in range(3)]
     clock, line, sender, sink = make(frames, delay=1000)
     line.impair(Impairment(rate_bps=1000))  # 10 s a frame
@@ -172,7 +172,7 @@ def test_the_frame_on_a_slow_line_does_not_outlast_the_fault():
     assert [when for when, _ in sink.got] == [8080, 8180, 8280]
 
 
-def test_the_frame_on_a_slow_line_may_be_lost_meanwhile():
+def test_a_frame_in_transmission_at_a_low_rate_may_be_lost():
     clock, line, sender, sink = make([bytes(1226), bytes(1226)], delay=1000)
     line.impair(Impairment(rate_bps=1000, loss=1.0))
     clock.at(5000, lambda *_: line.impair(Impairment()))
@@ -207,7 +207,7 @@ def test_a_delay_that_has_ended_holds_up_no_frame_when_none_is_on_the_way():
     assert [when for when, _ in sink.got] == [1100, 1100 + 1100]
 
 
-def test_a_line_never_becomes_faster_by_a_fault():
+def test_a_rate_fault_never_speeds_up_a_channel():
     clock, line, sender, sink = make([bytes(1226)], delay=0)
     line.impair(Impairment(rate_bps=400 * GIGA))
     sender.pull(line, None)

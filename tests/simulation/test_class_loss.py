@@ -7,7 +7,7 @@ from simulation.errors import FaultError
 from tests.simulation.worlds import GIGA, Pair, small_world, transfer
 
 
-def test_each_class_has_its_own_values():
+def test_each_class_has_its_own_loss():
     from mrc_host.config import Dscp
 
     data, control = (kind.values(Dscp()) for kind in TrafficClass)
@@ -31,7 +31,7 @@ def test_losses_of_several_faults_are_independent():
     assert whole.class_loss == {4: 0.75, 46: 1.0}
 
 
-def test_a_probability_is_a_probability():
+def test_probabilities_outside_0_to_1_are_refused():
     with small_world() as world, pytest.raises(FaultError, match="a probability is above 0"):
         world.faults.add(ClassLoss("*", TrafficClass.DATA, 1.5))
 

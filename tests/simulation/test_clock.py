@@ -4,7 +4,7 @@ from simulation.clock import Clock
 from simulation.errors import SimulationError
 
 
-def test_earlier_first_and_at_the_same_time_in_the_order_of_scheduling():
+def test_events_run_in_order_of_time_then_of_scheduling():
     clock, seen = Clock(), []
     for when, name in ((30, "c"), (10, "a1"), (20, "b"), (10, "a2"), (10, "a3")):
         clock.at(when, lambda name, _: seen.append((clock.now, name)), name)
@@ -13,7 +13,7 @@ def test_earlier_first_and_at_the_same_time_in_the_order_of_scheduling():
     assert clock.events == 5
 
 
-def test_what_is_scheduled_for_now_comes_after_what_was_already():
+def test_events_scheduled_for_now_run_after_those_already_scheduled():
     clock, seen = Clock(), []
     clock.at(5, lambda *_: clock.at(5, lambda *_: seen.append("late")))
     clock.at(5, lambda *_: seen.append("early"))
@@ -31,7 +31,7 @@ def test_runs_up_to_and_including_a_time():
     assert (seen, clock.now) == ([10, 20, 21], 1000)
 
 
-def test_stops_after_the_event_that_asks_for_it():
+def test_stops_after_the_event_that_requests_it():
     clock, seen = Clock(), []
     clock.at(1, lambda *_: (seen.append(1), clock.stop()))
     clock.at(1, lambda *_: seen.append(2))
@@ -41,7 +41,7 @@ def test_stops_after_the_event_that_asks_for_it():
     assert seen == [1, 2]
 
 
-def test_refuses_the_past_and_running_inside_an_event():
+def test_scheduling_in_the_past_and_nested_runs_are_refused():
     clock = Clock()
     clock.run(100)
     with pytest.raises(SimulationError, match="100 ns already"):

@@ -38,12 +38,12 @@ def all_reduce(seed, fault=lambda faults: None):
         return world.now, trace.cut()
 
 
-def test_a_ring_all_reduce_is_right_and_repeatable():
+def test_a_ring_all_reduce_is_correct_and_repeatable():
     assert all_reduce(3) == all_reduce(3)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_rides_out_a_cut_link_and_a_lossy_one(seed):
+def test_a_ring_all_reduce_survives_a_link_down_and_a_lossy_link(seed):
     def fault(faults):
         faults.link_down("t0-0:t1-1@p0", at=30 * US, until=300 * US)
         faults.loss("h2@p1", 0.02)

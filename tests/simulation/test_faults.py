@@ -24,7 +24,7 @@ def up(world, node, port):
     return world.switch(node).stats().ports[port].up
 
 
-def test_a_link_that_is_down_has_no_carrier_at_either_end(world):
+def test_link_down_removes_carrier_at_both_ends(world):
     number = world.faults.link_down("t0-0:t1-1@p0")
     assert not up(world, "t0-0@p0", 4)
     assert not up(world, "t1-1@p0", 1)
@@ -34,7 +34,7 @@ def test_a_link_that_is_down_has_no_carrier_at_either_end(world):
     assert up(world, "t1-1@p0", 1)
 
 
-def test_a_link_cut_in_one_direction_keeps_its_carrier(world):
+def test_a_link_down_in_one_direction_keeps_its_carrier(world):
     world.faults.link_down("t0-0:t1-1@p0", towards="t1-1@p0")
     assert up(world, "t0-0@p0", 4)
     assert up(world, "t1-1@p0", 1)
@@ -44,14 +44,14 @@ def test_a_link_cut_in_one_direction_keeps_its_carrier(world):
     assert back.lost == 0
 
 
-def test_a_fault_at_this_very_moment_meets_the_next_frame(world):
+def test_a_fault_starting_now_affects_the_next_frame(world):
     world.faults.loss("h1@p*", 1.0, towards="t0-*", at=0, until=1)
     assert world.run(transfer(world)).equal
     lost = [world.link_stats(f"h1@p{plane}")[0].lost for plane in (0, 1)]
     assert lost == [1, 1], "one frame a port begins at 0"
 
 
-def test_two_faults_on_one_link_both_have_to_go(world):
+def test_a_link_with_two_faults_recovers_when_both_are_cleared(world):
     first = world.faults.link_down("h1@p1")
     second = world.faults.port_down("h1", 1)
     world.faults.clear(first)
@@ -60,7 +60,7 @@ def test_two_faults_on_one_link_both_have_to_go(world):
     assert up(world, "t0-0@p1", 1)
 
 
-def test_a_nic_sees_its_port_go_and_come(world):
+def test_a_nic_sees_its_port_go_down_and_up(world):
     with world.open("h1") as context:
         world.faults.port_down("h1", 1, at=5 * US, until=9 * US)
         world.run(20 * US)
@@ -70,7 +70,7 @@ def test_a_nic_sees_its_port_go_and_come(world):
     assert events == [PortEvent(5 * US, 1, False, True), PortEvent(9 * US, 1, True, True)]
 
 
-def test_a_dead_switch_takes_all_its_links_and_comes_back_with_its_tables(world):
+def test_power_off_takes_all_links_down_and_keeps_the_tables(world):
     world.faults.power_off("t1-0@p0", until=50 * US)
     assert not any(port.up for port in world.switch("t1-0@p0").stats().ports.values())
     assert not up(world, "t0-1@p0", 3)
@@ -83,7 +83,7 @@ def test_a_dead_switch_takes_all_its_links_and_comes_back_with_its_tables(world)
     assert world.switch("t1-0@p0").stats().ports[2].tx_packets > before
 
 
-def test_a_silent_switch_is_up_but_swallows_everything(world):
+def test_a_blackhole_keeps_links_up_and_drops_everything(world):
     world.faults.blackhole("t1-0@p*")
     result = world.run(transfer(world))
     assert result.equal
@@ -105,7 +105,7 @@ def test_loss_and_corruption_are_survived_and_counted(world):
     assert world.nic("h3").nic_counters()["drop_icrc"] > 0
 
 
-def test_loss_of_one_path_hits_no_other(world):
+def test_path_loss_affects_no_other_path(world):
     world.faults.path_loss(1, source="h1", destination="h3")  # plane 0, uplink 1
     assert world.run(transfer(world)).equal
     assert world.link_stats("h1@p0")[0].lost > 0
@@ -115,7 +115,7 @@ def test_loss_of_one_path_hits_no_other(world):
     assert world.link_stats("h1@p0")[0].lost == lost
 
 
-def test_a_slower_and_a_longer_link():
+def test_rate_and_delay_faults_lengthen_a_transfer():
     def took(prepare):
         with SimulatedWorld(small_fabric(planes=1), seed=1, rate=100 * GIGA) as world:
             prepare(world.faults)
@@ -129,12 +129,12 @@ def test_a_slower_and_a_longer_link():
     assert took(lambda faults: faults.delay("h3@p0", 40 * US)) > plain + 80 * US
 
 
-def test_reordering_needs_no_retransmission_to_be_right(world):
+def test_reordering_causes_no_retransmission(world):
     world.faults.reordering("*", 0.2, 3 * US)
     assert world.run(transfer(world)).equal
 
 
-def test_flaps_by_schedule(world):
+def test_a_flap_follows_its_schedule(world):
     seen = []
     world.faults.flap("t0-0:t1-0@p0", down=10 * US, up=20 * US, at=5 * US, until=70 * US)
     for when in range(1, 100):
@@ -161,7 +161,7 @@ def test_random_flaps_follow_the_seed():
     assert len(changes(1)) > 20
 
 
-def test_links_that_flap_at_random_do_so_each_for_itself(world):
+def test_random_flaps_of_several_links_are_independent(world):
     world.faults.flap("t0-0:t1-*@p0", down=5 * US, up=20 * US, random=True, seed=3)
     states = set()
     for when in range(1, 200):
@@ -173,7 +173,7 @@ def test_links_that_flap_at_random_do_so_each_for_itself(world):
     assert up(world, "t0-0@p0", 4)
 
 
-def test_a_world_with_a_flap_without_end_is_not_run_to_rest(world):
+def test_running_until_idle_is_refused_with_an_endless_flap(world):
     number = world.faults.flap("h1@p0", down=10 * US, up=20 * US, at=5 * US)
     with pytest.raises(FaultError, match="never becomes idle while h1@p0 flaps without an end: give the fault an end"):
         world.run()
@@ -184,7 +184,7 @@ def test_a_world_with_a_flap_without_end_is_not_run_to_rest(world):
     assert world.now >= 50 * US
 
 
-def test_a_flap_without_end_is_refused_while_a_world_runs_to_rest(world):
+def test_an_endless_flap_is_refused_while_running_until_idle(world):
     async def meddle():
         await asyncio.sleep(1e-6)
         world.faults.flap("h1@p0", down=10 * US, up=20 * US)
@@ -198,7 +198,7 @@ def test_a_flap_without_end_is_refused_while_a_world_runs_to_rest(world):
     world.run(100 * US)
 
 
-def test_the_controller_is_back_when_the_last_fault_that_took_it_is_cleared(world):
+def test_the_controller_returns_when_the_last_controller_down_fault_is_cleared(world):
     first, second = world.faults.controller_down(), world.faults.controller_down(at=5 * US, until=9 * US)
     world.run(6 * US)
     world.faults.clear(first)
@@ -209,7 +209,7 @@ def test_the_controller_is_back_when_the_last_fault_that_took_it_is_cleared(worl
         world.faults.clear(second)
 
 
-def test_without_the_controller_traffic_goes_on(world):
+def test_traffic_continues_without_the_controller(world):
     number = world.faults.controller_down()
     assert not world.faults.controller_present
     assert world.run(transfer(world)).equal
@@ -217,7 +217,7 @@ def test_without_the_controller_traffic_goes_on(world):
     assert world.faults.controller_present
 
 
-def test_faults_are_listed_while_they_last_and_told_about(world):
+def test_faults_are_listed_while_active_and_reported_to_watchers(world):
     told = []
     world.faults.watch(lambda now, record: told.append((now, record.id, record.state)))
     a = world.faults.link_down("h1@p0", at=10 * US, until=20 * US)
@@ -239,7 +239,7 @@ def test_faults_are_listed_while_they_last_and_told_about(world):
     ]  # fmt: skip
 
 
-def test_a_scheduled_fault_that_is_cleared_never_happens(world):
+def test_a_pending_fault_that_is_cleared_never_begins(world):
     number = world.faults.link_down("h1@p0", at=10 * US)
     world.faults.clear(number)
     world.run(20 * US)
@@ -274,7 +274,7 @@ def test_a_scheduled_fault_that_is_cleared_never_happens(world):
         (lambda f: f.delay(10**5000, 5), "link must be a link such as .*, not 'a number of 16610 bits'"),
     ],
 )
-def test_nonsense_is_refused_before_anything_happens(world, add, why):
+def test_invalid_faults_are_refused_before_anything_happens(world, add, why):
     with pytest.raises(FaultError, match=why):
         add(world.faults)
     assert world.faults.list() == ()
@@ -297,7 +297,7 @@ def test_an_unreachable_peer_makes_the_queue_pair_fail_in_the_end(world):
     assert world.run(write()) is CompletionStatus.RETRY_EXCEEDED
 
 
-def test_the_end_of_a_port_may_be_a_switch(world):
+def test_port_down_accepts_a_switch(world):
     world.faults.port_down("t1-0@p1", 2)
     assert not up(world, "t0-1@p1", 3)
     assert world.fabric.link_at(LinkEnd("t1-0@p1", 2)).name == "t0-1:t1-0@p1"

@@ -40,18 +40,18 @@ def completion(hardware: HardwareTiming, *, target: str = "h3", length: int = 64
         ("switch", 6),
     ],
 )
-def test_each_time_is_added_as_often_as_a_round_trip_meets_it(name: str, times: int) -> None:
+def test_each_delay_is_added_once_per_occurrence_in_a_round_trip(name: str, times: int) -> None:
     """Across a T1 there are three switches each way, and a packet leaves and enters a NIC each way."""
     value = 500
     took = completion(replace(IDEAL, **{name: value}))
     assert took - completion(IDEAL) == times * value
 
 
-def test_below_one_t0_there_is_one_switch_each_way() -> None:
+def test_below_one_t0_a_round_trip_crosses_one_switch_each_way() -> None:
     assert completion(HardwareTiming(switch=500), target="h2") - completion(IDEAL, target="h2") == 2 * 500
 
 
-def test_the_published_latencies_are_met() -> None:
+def test_published_latencies_are_reproduced() -> None:
     """Section 5.2.1: half of the time from posting 2 bytes to their completion, below one T0 and across a T1."""
     for target, published in (("h2", 5.09), ("h3", 6.54)):
         with small_world(delay=125, hardware=PUBLISHED_TESTBED) as world:
@@ -59,7 +59,7 @@ def test_the_published_latencies_are_met() -> None:
         assert took / 2 / US == pytest.approx(published, rel=0.01)
 
 
-def test_pcie_and_the_packet_rate_bound_the_throughput_of_all_ports() -> None:
+def test_pcie_and_packet_rate_limit_the_throughput_of_all_ports() -> None:
     length = 1 << 20
 
     def rate(hardware: HardwareTiming) -> float:
@@ -80,7 +80,7 @@ def test_ports_share_a_slow_pcie_evenly() -> None:
     assert min(links) > 0.9 * max(links)
 
 
-def test_what_congestion_control_measures_against_includes_the_devices() -> None:
+def test_the_base_rtt_of_congestion_control_includes_device_delays() -> None:
     hardware = HardwareTiming(transmit=700, receive=900, switch=600)
     with small_world(hardware=hardware) as world:
         took = world.run(transfer(world, length=4096)).took
@@ -88,7 +88,7 @@ def test_what_congestion_control_measures_against_includes_the_devices() -> None
         assert world.timing.round_trip - timing(FABRIC, 1000, 256).round_trip == 2 * (700 + 900 + 3 * 600)
 
 
-def test_completions_are_seen_late_one_by_one_and_in_order() -> None:
+def test_completions_are_delayed_one_by_one_and_in_order() -> None:
     late = HardwareTiming(dma_write=LONG, message=300)
     with small_world(hardware=late) as world:
         pair = Pair(world, length=64)
@@ -106,7 +106,7 @@ def test_completions_are_seen_late_one_by_one_and_in_order() -> None:
         pair.close()
 
 
-def test_a_blocking_wait_and_a_notification_see_what_is_late() -> None:
+def test_blocking_waits_and_notifications_see_delayed_completions() -> None:
     with small_world(hardware=HardwareTiming(dma_write=LONG)) as world:
         pair = Pair(world, length=64)
         pair.write(wr_id=7)
@@ -121,7 +121,7 @@ def test_a_blocking_wait_and_a_notification_see_what_is_late() -> None:
         pair.close()
 
 
-def test_a_queue_destroyed_or_a_nic_restarted_meanwhile_leaves_nothing_behind() -> None:
+def test_destroying_a_queue_or_restarting_a_nic_discards_delayed_completions() -> None:
     for end in ("close", "restart"):
         with small_world(hardware=HardwareTiming(dma_write=LONG)) as world:
             pair = Pair(world, length=64)
@@ -135,7 +135,7 @@ def test_a_queue_destroyed_or_a_nic_restarted_meanwhile_leaves_nothing_behind() 
             assert world.run(transfer(world, "h2", "h4", length=64)).equal
 
 
-def test_flow_control_has_headroom_for_what_is_in_the_devices() -> None:
+def test_flow_control_headroom_covers_device_delays() -> None:
     queues = QueueProfile(pfc=True, trimming=False)
     fabric = multi_plane_clos("pfc", planes=1, t0=2, t1=1, hosts=8, rate_bps=100 * GIGA, queues=queues)
     hardware = HardwareTiming(transmit=4 * US, receive=4 * US, switch=2 * US)
@@ -151,7 +151,7 @@ def test_flow_control_has_headroom_for_what_is_in_the_devices() -> None:
         assert dropped["no_headroom"] == dropped["queue_full"] == dropped["no_buffer"] == 0
 
 
-def test_a_pause_is_obeyed_at_once_however_busy_the_nic() -> None:
+def test_a_busy_nic_obeys_a_pause_immediately() -> None:
     """Frames queue before a NIC that takes long with each; a PAUSE frame does not."""
     queues = QueueProfile(pfc=True, trimming=False)
     fabric = multi_plane_clos("pfc", planes=1, t0=2, t1=1, hosts=4, rate_bps=100 * GIGA, queues=queues)
@@ -173,11 +173,11 @@ def lost_packet(hardware: HardwareTiming, kind: QpType) -> int:
 
 
 @pytest.mark.parametrize("kind", [QpType.MRC, QpType.RC])
-def test_a_loss_costs_the_least_recovery_time(kind: QpType) -> None:
+def test_a_loss_takes_at_least_the_recovery_time(kind: QpType) -> None:
     assert lost_packet(HardwareTiming(recovery=LONG), kind) > lost_packet(IDEAL, kind) + LONG // 2
 
 
-def test_the_last_packet_is_missed_no_sooner_than_the_tail_probe() -> None:
+def test_a_lost_last_packet_is_detected_no_sooner_than_the_tail_probe() -> None:
     def took(hardware: HardwareTiming) -> int:
         """For a write whose only packet is lost, when round trips are known already."""
         with small_world(hardware=hardware) as world:
@@ -203,7 +203,7 @@ def test_the_ack_timeout_is_rounded_up_to_a_power_of_two() -> None:
     assert timing(FABRIC, 1000, 256, HardwareTiming(ack_timeout=1)).timeout == timing(FABRIC, 1000, 256).timeout
 
 
-def test_the_ideal_profile_is_that_of_a_world_without_one() -> None:
+def test_the_ideal_profile_equals_no_profile() -> None:
     def trace(**arguments: HardwareTiming) -> str:
         kept = Trace()
         with small_world(5, trace=kept, **arguments) as world:

@@ -52,7 +52,7 @@ def make(seed: int, uplinks: int = UPLINKS) -> SimulatedWorld:
 
 
 @pytest.mark.parametrize(("share", "towards"), [(0.5, None), (0.25, None), (0.25, "t1-0@p0"), (0.1, None)])
-def test_a_limping_link_costs_no_more_than_a_dead_one(share: float, towards: str | None) -> None:
+def test_a_slow_link_reduces_goodput_no_more_than_a_dead_one(share: float, towards: str | None) -> None:
     with make(seed=1) as world:
         flows = Flows(world)
         trip = world.timing.round_trip
@@ -64,7 +64,7 @@ def test_a_limping_link_costs_no_more_than_a_dead_one(share: float, towards: str
 
 
 @pytest.mark.parametrize("seed", [2, 3, 4])
-def test_a_recovered_link_is_used_as_before_within_a_millisecond(seed: int) -> None:
+def test_a_recovered_link_is_fully_used_within_a_millisecond(seed: int) -> None:
     """Two uplinks, so that 0.55 to 0.61 of the full rate is left as long as one is avoided."""
     uplinks = 2
     with make(seed, uplinks) as world:

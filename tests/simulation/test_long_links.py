@@ -56,7 +56,7 @@ def out_of_use(peer: str) -> tuple[int, int]:
         return world.now - begin, known.base_rtt
 
 
-def test_a_path_within_a_cluster_is_restored_in_its_own_round_trips_and_not_in_those_between_clusters() -> None:
+def test_path_recovery_within_a_cluster_depends_on_its_own_round_trips() -> None:
     near, near_trip = out_of_use("h2")
     far, far_trip = out_of_use("h3")
     assert near_trip < far_trip / 100

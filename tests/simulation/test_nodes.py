@@ -104,14 +104,14 @@ def nic_node():
     return clock, node, nic, sink
 
 
-def test_a_port_made_ready_by_another_is_asked_again():
+def test_a_port_made_ready_by_another_is_polled_again():
     clock, node, _, sink = nic_node()
     node.poke()
     clock.run()
     assert len(sink.got) == 2
 
 
-def test_the_earliest_deadline_is_one_event():
+def test_only_the_earliest_deadline_is_scheduled():
     clock, node, nic, _ = nic_node()
     clock.run(10)
     nic.alarm = 5_000
@@ -124,7 +124,7 @@ def test_the_earliest_deadline_is_one_event():
     assert nic.ticks == [3_000]
 
 
-def test_an_idle_nic_is_not_asked():
+def test_an_idle_nic_is_not_polled():
     clock, node, nic, _ = nic_node()
     node.poke()
     clock.run()

@@ -57,13 +57,13 @@ def test_an_incast_loses_nothing_with_flow_control_and_packets_without() -> None
     assert lost[False] > 0
 
 
-def test_long_links_get_the_headroom_they_need() -> None:
+def test_long_links_get_enough_headroom() -> None:
     with world_of(True, delay=20_000) as world:
         move(world, PAIRS)
         assert drops(world) == 0
 
 
-def test_congestion_spreads_to_those_who_have_no_part_in_it() -> None:
+def test_pauses_slow_down_uninvolved_flows() -> None:
     """h7>h4 shares only the way from T0 to T0 with one flow of the incast on h1; pauses hold that line for both."""
     shared = (("h8", "h1"), ("h7", "h4"))
     with world_of(True) as world:
@@ -77,7 +77,7 @@ def test_congestion_spreads_to_those_who_have_no_part_in_it() -> None:
     assert beside > 1.5 * alone
 
 
-def test_in_the_end_nobody_is_held() -> None:
+def test_after_the_traffic_no_port_is_paused() -> None:
     with world_of(True) as world:
         move(world, PAIRS)
         world.run()  # to rest: no pause is repeated for ever

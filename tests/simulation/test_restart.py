@@ -8,7 +8,7 @@ from tests.simulation.worlds import GIGA, Pair, small_world, transfer
 from topologies.errors import FabricError
 
 
-def test_it_forgets_its_queue_pairs():
+def test_a_restarted_nic_forgets_its_queue_pairs():
     with small_world(rate=100 * GIGA) as world:
         pair = Pair(world, length=64)
         before = world.nic("h3")
@@ -20,7 +20,7 @@ def test_it_forgets_its_queue_pairs():
         assert bytes(pair.region_far.buffer) == bytes(64)
 
 
-def test_it_works_afterwards_and_the_run_can_be_repeated():
+def test_a_restarted_nic_works_and_the_run_is_repeatable():
     def play():
         with small_world(rate=100 * GIGA) as world:
             assert world.run(transfer(world)).equal
@@ -33,7 +33,7 @@ def test_it_works_afterwards_and_the_run_can_be_repeated():
     assert play() == play()
 
 
-def test_it_knows_which_ports_have_carrier():
+def test_a_restarted_nic_knows_which_ports_have_carrier():
     with small_world(rate=100 * GIGA) as world:
         world.faults.link_down("h1@p0")
         assert not world.faults.has_carrier("h1@p0")
@@ -42,7 +42,7 @@ def test_it_knows_which_ports_have_carrier():
         assert world.run(transfer(world)).equal
 
 
-def test_who_watched_its_frames_still_does():
+def test_frame_taps_survive_a_nic_restart():
     with small_world(rate=100 * GIGA) as world:
         seen = []
         world.nic_node("h1").watch(seen.append)
@@ -51,6 +51,6 @@ def test_who_watched_its_frames_still_does():
         assert seen
 
 
-def test_only_nics_restart():
+def test_only_nics_can_be_restarted():
     with small_world() as world, pytest.raises((FabricError, SimulationError)):
         world.restart_nic("t0-0@p0")

@@ -12,7 +12,7 @@ from topologies.clos import multi_plane_clos
 UPLINKS = 8
 
 
-def test_many_peers_behind_a_restored_link_are_all_found_again_before_long() -> None:
+def test_paths_to_many_peers_recover_soon_after_link_up() -> None:
     """All bad paths of a NIC share the moments in which it may probe: one for each peer and uplink, 128 here."""
     peers, uplinks = 16, 16
     with SimulatedWorld(
@@ -84,7 +84,7 @@ def return_time(seed: int, gone: list[int], outage: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize(("seed", "outage"), [(1, 20), (2, 20), (3, 20), (4, 400)])
 @pytest.mark.parametrize("gone", [[3], [0, 1, 2, 3, 4]], ids=["one", "five"])
-def test_a_restored_link_is_used_as_soon_as_its_probes_have_come_back(seed: int, outage: int, gone: list[int]) -> None:
+def test_a_restored_link_is_used_as_soon_as_its_probes_are_answered(seed: int, outage: int, gone: list[int]) -> None:
     """However long it was down: what was lost then makes the next probe wait no longer than its bound."""
     took, allowed = return_time(seed, gone, outage)
     assert took <= allowed, f"{took / 1000:.0f} us, allowed {allowed / 1000:.0f}"

@@ -39,7 +39,7 @@ def traced(seed, keep=True, fault=None, length=100_000):
     return trace
 
 
-def test_same_seed_same_hash_other_seed_other_hash():
+def test_the_hash_depends_on_the_seed_alone():
     assert traced(1, False).cut() == traced(1, False).cut()
     assert traced(1, False).cut().hash != traced(2, False).cut().hash
 
@@ -76,7 +76,7 @@ def test_recording_does_not_change_the_hash(tmp_path):
     assert traced(1, False).cut() == traced(1, True).cut() == traced(1, tmp_path / "trace").cut()
 
 
-def test_first_difference_is_where_two_runs_part():
+def test_the_first_difference_of_two_runs_is_found():
     left, right = traced(1), traced(1, fault=lambda faults: faults.link_down("t0-0:t1-1@p1", at=8 * US))
     found = first_difference(left.records(), right.records())
     assert found is not None
@@ -86,13 +86,13 @@ def test_first_difference_is_where_two_runs_part():
     assert first_difference(left.records(), traced(1).records()) is None
 
 
-def test_a_trace_that_ends_early_differs_there():
+def test_a_shorter_trace_differs_at_its_end():
     record = Record(1, "h1", 0, bytes(8))
     found = first_difference(iter([record]), iter([record, record]))
     assert (found.position, found.left, found.right) == (1, None, record)
 
 
-def test_traces_are_cut_at_any_time(tmp_path):
+def test_traces_can_be_cut_at_any_time(tmp_path):
     trace = traced(1, tmp_path / "whole")
     trace.close()
     records = list(read(tmp_path / "whole"))
@@ -113,12 +113,12 @@ def test_a_hash_only_trace_has_no_records():
         list(Trace().records())
 
 
-def test_other_files_are_refused(tmp_path):
+def test_files_that_are_not_traces_are_refused(tmp_path):
     (tmp_path / "x").write_bytes(b"something else\n")
     with pytest.raises(ValueError, match="not a trace"):
         list(read(tmp_path / "x"))
 
 
-def test_an_empty_trace_has_a_cut():
+def test_an_empty_trace_can_be_cut():
     assert Trace().cut().frames == 0
     assert isinstance(Trace().cut(), Cut)

@@ -17,18 +17,18 @@ def fabric(rate, planes=8, t0=2):
     return multi_plane_clos("t", planes=planes, t0=t0, t1=t0, hosts=4, rate_bps=rate)
 
 
-def test_round_trip_is_what_the_world_takes():
+def test_the_computed_round_trip_matches_the_simulation():
     with small_world() as world:
         took = world.run(transfer(world, length=4096)).took
         assert took == pytest.approx(world.timing.round_trip, rel=0.05)
 
 
-def test_the_window_keeps_every_port_busy():
+def test_the_initial_window_keeps_every_port_busy():
     fit = timing(fabric(100 * GIGA), 1000, 256)
     assert fit.window == pytest.approx(1.5 * 8 * 100 / 8 * fit.round_trip, rel=0.01)
 
 
-def test_the_range_of_psns_holds_three_bandwidth_delay_products_and_is_the_documented_one_where_that_suffices():
+def test_the_psn_range_holds_three_bdp_and_at_least_the_documented_range():
     assert timing(fabric(100 * GIGA), 1000, 256).attributes().mpr == 8
     fit = timing(fabric(25 * GIGA, planes=2), 250_000, 256)
     attributes = fit.attributes()
@@ -40,7 +40,7 @@ def test_the_range_of_psns_holds_three_bandwidth_delay_products_and_is_the_docum
 
 
 @pytest.mark.parametrize(("planes", "rate"), [(1, 100 * GIGA), (4, 100 * GIGA), (8, 200 * GIGA), (2, GIGA), (1, 8_000)])
-def test_background_probes_take_one_per_cent_of_a_nic_but_there_are_four_in_a_round_trip(planes, rate):
+def test_background_probes_take_one_percent_of_a_nic_and_at_least_four_per_round_trip(planes, rate):
     fit = timing(fabric(rate, planes), 1000, 256)
     one_per_cent = 158 * 8 * 100 / (planes * rate) * 1e9  # a frame of 138 bytes with FCS, preamble and gap
     assert fit.transport(TransportSettings()).probe_spacing == pytest.approx(
@@ -68,12 +68,12 @@ def test_timers_follow_rate_and_delay():
 
 
 @pytest.mark.parametrize("rate", [8_000, 1_000_000, 1_000_000_000_000])
-def test_the_slowest_and_the_fastest_links_have_timers_too(rate):
+def test_timers_exist_for_the_slowest_and_the_fastest_links(rate):
     fitted = timing(fabric(rate), 1000, 256).transport(TransportSettings())
     assert fitted.probe_interval <= fitted.port_status_max <= 3600 * GIGA
 
 
-def test_the_retry_budget_adds_up_the_waits():
+def test_the_retry_budget_is_the_sum_of_all_timeouts():
     settings = TransportSettings(linear_retries=2, max_backoff=2)
     assert retry_budget(QpAttributes(timeout=1, retry_count=1), settings) == 2048
     assert retry_budget(QpAttributes(timeout=1, retry_count=6), settings) == 2048 * (1 + 1 + 1 + 2 + 4 + 4)
@@ -107,19 +107,19 @@ def test_timers_follow_the_round_trip_to_each_destination():
         assert far.base_rtt == world.timing.round_trip
 
 
-def test_a_timer_that_somebody_chose_holds_for_all_destinations():
+def test_an_explicit_timer_applies_to_all_destinations():
     with clusters(probe_interval=7_000_000) as world:
         near, far = (destination(world, "h1", peer).timers for peer in ("h2", "h3"))
         assert near.probe_interval == far.probe_interval == 7_000_000
         assert near.tail_probe_min < far.tail_probe_min
 
 
-def test_destinations_of_a_fabric_of_one_distance_have_no_timers_of_their_own():
+def test_destinations_at_equal_distance_have_no_timers_of_their_own():
     with small_world() as world:
         assert {known.timers for known in world.nic("h1").config.destinations} == {None}
 
 
-def test_queue_pairs_between_two_hosts_get_a_timeout_and_a_range_of_psns_for_their_distance():
+def test_queue_pairs_get_timeout_and_psn_range_for_their_distance():
     with clusters() as world:
         near, far, unsaid = world.attributes(ends=("h1", "h2")), world.attributes(ends=("h1", "h3")), world.attributes()
         assert far == unsaid

@@ -42,7 +42,7 @@ def test_timers_are_exact_to_the_nanosecond(loop, clock):
     assert woken == [(ns, ns) for ns in (1, 3, 7, 999, 1_000_003)]
 
 
-def test_coroutines_go_on_in_the_order_in_which_they_became_ready(loop):
+def test_coroutines_resume_in_the_order_they_became_ready(loop):
     order = []
 
     async def worker(name):
@@ -57,7 +57,7 @@ def test_coroutines_go_on_in_the_order_in_which_they_became_ready(loop):
     assert order == list("abc" * 3)
 
 
-def test_an_event_of_the_world_wakes_a_coroutine_at_its_time(loop, clock):
+def test_a_simulation_event_wakes_a_coroutine_at_its_time(loop, clock):
     async def main():
         future = loop.create_future()
         clock.at(1234, lambda *_: future.set_result(None))
@@ -77,7 +77,7 @@ def test_timeouts_work(loop, clock):
     assert loop.run_task(loop.create_task(main())) == 500_000_000
 
 
-def test_waiting_for_what_never_comes_is_reported(loop):
+def test_waiting_for_something_that_never_happens_is_reported(loop):
     async def main():
         await loop.create_future()
 
@@ -85,7 +85,7 @@ def test_waiting_for_what_never_comes_is_reported(loop):
         loop.run_task(loop.create_task(main()))
 
 
-def test_work_for_threads_is_done_in_place(loop, clock):
+def test_executor_work_runs_in_place(loop, clock):
     async def main():
         assert await asyncio.to_thread(sum, (1, 2, 3)) == 6
         with pytest.raises(ZeroDivisionError):
@@ -106,7 +106,7 @@ def test_exceptions_reach_the_caller():
         assert world.now == 1000
 
 
-def test_spawned_coroutines_go_on_across_runs():
+def test_spawned_coroutines_continue_across_runs():
     ticks = []
 
     async def tick(world):

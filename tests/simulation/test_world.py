@@ -63,7 +63,7 @@ def test_frames_are_conserved():
                     assert stats.frames == world.switch(end.node).stats().ports[end.port].tx_packets
 
 
-def test_an_incast_is_queued_by_the_switch_and_survived():
+def test_an_incast_queues_in_the_switch_and_completes():
     fabric = small_fabric(planes=1, hosts=8)
     with SimulatedWorld(fabric, seed=1, rate=100 * GIGA, queues=QueueConfig(max_packets=16)) as world:
         tasks = [world.spawn(transfer(world, f"h{n}", "h1", length=1 << 19)) for n in range(2, 9)]
@@ -73,14 +73,14 @@ def test_an_incast_is_queued_by_the_switch_and_survived():
         assert fair < max(result.took for result in results) < 3 * fair
 
 
-def test_the_world_comes_to_rest():
+def test_the_world_becomes_idle():
     with small_world() as world:
         world.run(transfer(world))
         world.run()
         assert not world.clock.heap
 
 
-def test_blocking_calls_let_the_world_run():
+def test_blocking_calls_advance_the_simulation():
     with small_world() as world, contextlib.closing(Pair(world, length=5000)) as pair:
         pair.region.buffer[:] = b"x" * 5000
         pair.write(imm=7)
@@ -95,12 +95,12 @@ def test_blocking_calls_let_the_world_run():
             pair.cq.wait()
 
 
-def test_a_coroutine_that_waits_for_nothing_is_reported():
+def test_a_deadlocked_coroutine_is_reported():
     with small_world() as world, world.open("h1") as context, pytest.raises(StalledError):
         world.run(context.create_cq().next())
 
 
-def test_the_meeting_place_of_collectives_works_in_virtual_time():
+def test_local_rendezvous_works_in_virtual_time():
     with small_world() as world:
         meeting = LocalMeeting(3)
 
@@ -131,7 +131,7 @@ def test_64_nics_of_8_planes_fit():
         assert all(world.run(task).equal for task in tasks)
 
 
-def test_names_that_do_not_exist_are_refused():
+def test_unknown_names_are_refused():
     with small_world() as world:
         with pytest.raises(FabricError, match="did you mean"):
             world.provider("h9")
@@ -141,7 +141,7 @@ def test_names_that_do_not_exist_are_refused():
             world.channel(LinkEnd("h1", 7))
 
 
-def test_times_that_make_no_sense_are_refused():
+def test_invalid_times_are_refused():
     with pytest.raises(SimulationError, match="negative"):
         SimulatedWorld(small_fabric(), seed=1, delay=-1)
     with small_world() as world:
@@ -150,14 +150,14 @@ def test_times_that_make_no_sense_are_refused():
             world.run(50)
 
 
-def test_a_closed_world_may_be_closed_again():
+def test_closing_a_world_twice_is_allowed():
     world = small_world()
     world.run(10)
     world.close()
     world.close()
 
 
-def test_a_congestion_control_of_the_users_own_is_in_every_nic_after_a_restart_too():
+def test_a_custom_congestion_control_is_in_every_nic_even_after_a_restart():
     made = []
 
     def make(line):

@@ -16,7 +16,7 @@ def switch():
         yield made
 
 
-def test_everything_a_switch_shall_hold_is_in_its_tables(switch):
+def test_all_entries_of_a_switch_are_in_its_tables(switch):
     fabric = small_fabric()
     entries = switch_entries(fabric, fabric.switch("t0-1@p1"))
     write_entries(switch, entries)
@@ -32,7 +32,7 @@ def test_everything_a_switch_shall_hold_is_in_its_tables(switch):
     assert found.target.name.endswith(".usid_shift")
 
 
-def test_arguments_are_put_into_the_programs_order(switch):
+def test_action_arguments_follow_the_order_of_the_program(switch):
     action = TableAction("set_egress", (("smac", 0x0200_0000_0002), ("dmac", 0x0200_0000_0001), ("port", 3)))
     write_entries(switch, SwitchEntries("s", (), (), (TableEntry("usid_next", (Exact(5),), action),)))
     table = next(name for name in switch.pipeline.tables if name.endswith(".usid_next"))
@@ -51,7 +51,7 @@ def test_arguments_are_put_into_the_programs_order(switch):
         (SwitchEntries("s", (Member("nobody", 1, TableAction("set_egress")),), (), ()), "action profile nobody"),
     ],
 )
-def test_what_the_program_lacks_is_named(switch, entries, what):
+def test_names_missing_from_the_program_are_reported(switch, entries, what):
     with pytest.raises(SimulationError, match=what):
         write_entries(switch, entries)
 

@@ -11,14 +11,14 @@ from topologies.fabric import LinkEnd
 from topologies.fabric_checks import MAX_PORTS
 
 
-def test_usids_are_laid_out_as_documented() -> None:
+def test_usids_have_the_documented_layout() -> None:
     assert addressing.usid(addressing.KIND_T0, 0, 0) == 0x2000
     assert addressing.usid(addressing.KIND_T1, 3, 5) == 0x4000 | 3 << 10 | 5
     assert addressing.usid(addressing.KIND_NIC, 7, 1023) == 0x6000 | 7 << 10 | 1023
     assert addressing.entropy_value(5, 17) == 5 << 10 | 17
 
 
-def test_addresses_of_a_nic_and_of_its_kernel_differ_and_share_the_t0s_prefix() -> None:
+def test_nic_and_kernel_addresses_differ_and_share_the_t0_prefix() -> None:
     fabric = multi_plane_clos()
     nic = fabric.nic("h4")
     assert addressing.nic_address(fabric, nic) == IPv6Address("fd00:6d:7263:1::2")
@@ -50,14 +50,14 @@ def test_interface_names_fit_the_kernel_at_the_largest_numbers() -> None:
         assert len(addressing.interface_name(fabric, end)) <= 15
 
 
-def test_two_fabrics_have_names_of_their_own() -> None:
+def test_interface_names_of_two_fabrics_differ() -> None:
     names = [f"fabric-{number}" for number in range(40)]
     assert len({addressing.tag(name) for name in names}) > 35
     assert len({addressing.interface_group(name) for name in names}) == 40
     assert all(addressing.tag(name)[0].isalpha() for name in names)
 
 
-def test_an_address_carries_six_usids() -> None:
+def test_a_destination_address_holds_six_usids() -> None:
     fabric = multi_plane_clos()
     assert addressing.usid_address(fabric, 1, 2, 3, 4, 5, 6) == 0xFC00_0000_0001_0002_0003_0004_0005_0006
     with pytest.raises(ValueError, match="at most 6 uSIDs, not 7"):

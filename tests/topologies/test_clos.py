@@ -11,7 +11,7 @@ from topologies.fabric import LinkEnd, LinkKind, Tier
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_sizes_are_as_asked(shape: dict[str, int]) -> None:
+def test_the_fabric_has_the_requested_sizes(shape: dict[str, int]) -> None:
     fabric = build(shape)
     planes, t0, t1, hosts = (shape[key] for key in ("planes", "t0", "t1", "hosts"))
     assert (fabric.planes, fabric.t0_count, fabric.t1_count, len(fabric.nics)) == (planes, t0, t1, hosts)
@@ -58,7 +58,7 @@ def test_rates_per_tier() -> None:
         ({"address_prefix": -1}, "address_prefix is"),
     ],
 )
-def test_impossible_numbers_are_refused_with_one_sentence(numbers: dict[str, Any], sentence: str) -> None:
+def test_impossible_sizes_are_refused(numbers: dict[str, Any], sentence: str) -> None:
     with pytest.raises(FabricError) as raised:
         multi_plane_clos(**numbers)
     assert sentence in str(raised.value)
@@ -66,6 +66,6 @@ def test_impossible_numbers_are_refused_with_one_sentence(numbers: dict[str, Any
 
 
 @pytest.mark.parametrize("name", ["", "Demo", "9lives", "a b", "../etc", "x" * 33, "demo/1", "é"])
-def test_names_that_cannot_be_directories_are_refused(name: str) -> None:
+def test_names_unusable_as_directories_are_refused(name: str) -> None:
     with pytest.raises(FabricError, match="must be 1 to 32 lower-case letters"):
         multi_plane_clos(name)

@@ -12,7 +12,7 @@ from topologies.fabric import LinkEnd, Tier
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_every_nic_address_is_reached_by_plain_ipv6_over_every_uplink_and_no_other_way(shape: dict[str, int]) -> None:
+def test_plain_ipv6_reaches_every_nic_address_over_every_uplink_and_no_other_path(shape: dict[str, int]) -> None:
     fabric = build(shape)
     walker = Walker(fabric)
     for source in fabric.nics:
@@ -40,7 +40,7 @@ def test_kernel_addresses_are_reached_in_their_own_plane_only() -> None:
             assert ends == ({LinkEnd(target.name, plane)} if plane == address_plane else set())
 
 
-def test_each_switch_answers_to_its_own_usid_only() -> None:
+def test_each_switch_matches_its_own_usid_only() -> None:
     fabric = build(SHAPES[-1])
     owners: dict[int, str] = {}
     for switch in fabric.switches:
@@ -65,7 +65,7 @@ def test_keys_are_unique_and_members_exist() -> None:
             assert {member_id for member_id, _ in group.members} <= members
 
 
-def test_control_traffic_overtakes_data_and_dscp_is_the_fabrics() -> None:
+def test_control_traffic_has_priority_and_dscps_are_the_fabrics() -> None:
     fabric = multi_plane_clos(t1=2)
     dscp = fabric.settings.dscp
     classes = {
@@ -83,7 +83,7 @@ def test_control_traffic_overtakes_data_and_dscp_is_the_fabrics() -> None:
     assert priority(dscp.trimmed) == priority(dscp.trimmed_lasthop) == priority(dscp.control) <= 7
 
 
-def test_a_single_switch_per_plane_has_no_group() -> None:
+def test_a_single_switch_per_plane_has_no_ecmp_group() -> None:
     fabric = build(SHAPES[1])
     entries = switch_entries(fabric, fabric.switches[0])
     assert entries.groups == ()

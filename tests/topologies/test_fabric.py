@@ -16,7 +16,7 @@ def fabric() -> Fabric:
     return multi_plane_clos("demo", planes=2, t0=2, t1=4, hosts=4)
 
 
-def test_it_is_a_value(fabric: Fabric) -> None:
+def test_fabrics_are_immutable_values(fabric: Fabric) -> None:
     again = multi_plane_clos("demo", planes=2, t0=2, t1=4, hosts=4)
     assert fabric == again
     assert hash(fabric) == hash(again)
@@ -44,11 +44,11 @@ def test_links_are_found_by_name_in_either_order(fabric: Fabric) -> None:
         ("h2@p0", ["h2@p0"]),
     ],
 )
-def test_patterns_find_links(fabric: Fabric, pattern: str, names: list[str]) -> None:
+def test_patterns_match_links(fabric: Fabric, pattern: str, names: list[str]) -> None:
     assert [link.name for link in fabric.find_links(pattern)] == names
 
 
-def test_patterns_find_switches(fabric: Fabric) -> None:
+def test_patterns_match_switches(fabric: Fabric) -> None:
     assert [switch.name for switch in fabric.find_switches("t1-[02]@p1")] == ["t1-0@p1", "t1-2@p1"]
 
 
@@ -63,7 +63,7 @@ def test_patterns_find_switches(fabric: Fabric) -> None:
         (lambda f: f.nic("h*"), "'h*' is a pattern, and here one NIC is meant: write its name, as in h1"),
     ],
 )
-def test_what_does_not_exist_is_named_with_a_hint(
+def test_unknown_names_are_reported_with_a_hint(
     fabric: Fabric, look_up: Callable[[Fabric], object], sentence: str
 ) -> None:
     with pytest.raises(FabricError) as raised:
@@ -71,7 +71,7 @@ def test_what_does_not_exist_is_named_with_a_hint(
     assert sentence in str(raised.value)
 
 
-def test_links_of_a_node(fabric: Fabric) -> None:
+def test_links_of_a_node_are_listed(fabric: Fabric) -> None:
     assert [link.name for link in fabric.links_of("h1")] == ["h1@p0", "h1@p1"]
     assert len(list(fabric.links_of("t0-0@p0"))) == 6
     assert len(list(fabric.links_of("t1-0@p0"))) == 2
@@ -105,7 +105,7 @@ def _change(fabric: Fabric, rng: random.Random) -> Fabric:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_anything_that_is_not_a_clos_is_refused(fabric: Fabric, seed: int) -> None:
+def test_wiring_that_is_not_a_clos_is_refused(fabric: Fabric, seed: int) -> None:
     print(f"seed {seed}")
     with pytest.raises(FabricError) as raised:
         _change(fabric, random.Random(seed))

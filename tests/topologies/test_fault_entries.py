@@ -31,14 +31,14 @@ def impair(loss: int = 0, corruption: int = 0) -> TableAction:
     return TableAction("impair", (("loss_ppb", loss), ("corrupt_ppb", corruption)))
 
 
-def test_a_link_between_switches_loses_at_both_receiving_ends() -> None:
+def test_a_lossy_switch_link_gets_entries_at_both_receiving_ends() -> None:
     assert fault_entries(FABRIC, [LinkFault("t0-1:t1-0@p1", loss=7)]) == {
         "t0-1@p1": (TableEntry("arrival_fault", (Ternary(3, PORT),), impair(7), 1),),
         "t1-0@p1": (TableEntry("arrival_fault", (Ternary(2, PORT),), impair(7), 1),),
     }
 
 
-def test_towards_a_nic_the_switch_loses_on_departure() -> None:
+def test_loss_towards_a_nic_is_a_departure_entry_of_its_switch() -> None:
     assert fault_entries(FABRIC, [LinkFault("h2@p0", corruption=5)]) == {
         "t0-0@p0": (
             TableEntry("arrival_fault", (Ternary(2, PORT),), impair(corruption=5), 1),
@@ -48,12 +48,12 @@ def test_towards_a_nic_the_switch_loses_on_departure() -> None:
 
 
 @pytest.mark.parametrize(("towards", "table"), [("h2", "departure_fault"), ("t0-*", "arrival_fault")])
-def test_one_direction_only(towards: str, table: str) -> None:
+def test_a_one_directional_fault_has_one_entry(towards: str, table: str) -> None:
     ((switch, (entry,)),) = fault_entries(FABRIC, [LinkFault("h2@p0", loss=5, towards=towards)]).items()
     assert (switch, entry.table) == ("t0-0@p0", table)
 
 
-def test_faults_on_one_port_make_one_entry_of_joint_probability() -> None:
+def test_faults_on_one_port_combine_into_one_entry() -> None:
     faults = [
         LinkFault("h1@p0", loss=ALWAYS // 2, towards="h1"),
         LinkFault("h*@p0", loss=ALWAYS // 2, towards="h1"),
@@ -64,7 +64,7 @@ def test_faults_on_one_port_make_one_entry_of_joint_probability() -> None:
     }
 
 
-def test_a_silent_switch_has_an_entry_that_goes_before_those_of_its_ports() -> None:
+def test_a_blackhole_entry_has_priority_over_port_entries() -> None:
     entries = fault_entries(FABRIC, [LinkFault("t0-0:t1-0@p0", loss=1), Blackhole("t1-0@p*")])
     assert set(entries) == {"t0-0@p0", "t1-0@p0", "t1-0@p1"}
     silent, loss = sorted(entries["t1-0@p0"], key=lambda entry: -entry.priority)
@@ -72,7 +72,7 @@ def test_a_silent_switch_has_an_entry_that_goes_before_those_of_its_ports() -> N
     assert loss.priority < silent.priority
 
 
-def test_a_path_is_the_usid_list_at_the_senders_t0() -> None:
+def test_path_loss_matches_the_usid_list_at_the_senders_t0() -> None:
     source, target = FABRIC.nic("h1"), FABRIC.nic("h4")
     ev = addressing.entropy_value(1, 1)
     route = paths.destination(FABRIC, source, target)
@@ -84,7 +84,7 @@ def test_a_path_is_the_usid_list_at_the_senders_t0() -> None:
     assert entry.target == TableAction("lossy_path", (("loss_ppb", 3),))
 
 
-def test_a_path_of_all_senders_has_one_entry_for_each_list() -> None:
+def test_path_loss_of_all_senders_has_one_entry_per_usid_list() -> None:
     entries = fault_entries(FABRIC, [PathLoss(addressing.entropy_value(0, 1))])
     assert set(entries) == {"t0-0@p0", "t0-1@p0"}
     for found in entries.values():
@@ -92,7 +92,7 @@ def test_a_path_of_all_senders_has_one_entry_for_each_list() -> None:
         assert all(entry.match[1] == Ternary(0, 0) for entry in found)
 
 
-def test_a_sender_of_its_own_includes_what_holds_for_all() -> None:
+def test_loss_of_one_sender_is_combined_with_loss_of_all_senders() -> None:
     ev = addressing.entropy_value(0, 1)
     faults = [PathLoss(ev, 0.5), PathLoss(ev, 0.5, "h1", "h4")]
     entries = fault_entries(FABRIC, faults)["t0-0@p0"]
@@ -112,18 +112,18 @@ def test_a_sender_of_its_own_includes_what_holds_for_all() -> None:
         (PathLoss(0, source="h5"), "no NIC that matches 'h5'"),
     ],
 )
-def test_what_the_fabric_does_not_have_is_refused(fault: LinkFault, sentence: str) -> None:
+def test_unknown_names_are_refused(fault: LinkFault, sentence: str) -> None:
     with pytest.raises(FabricError, match=sentence):
         fault_entries(FABRIC, [fault])
 
 
-def test_probabilities_are_parts_per_billion() -> None:
+def test_probabilities_are_encoded_in_parts_per_billion() -> None:
     assert [ppb(0), ppb(1), ppb(1e-9), ppb(0.001)] == [0, ALWAYS, 1, 1_000_000]
     with pytest.raises(FabricError, match=r"between 0 and 1, not -0\.1"):
         ppb(-0.1)
 
 
-def test_tables_that_faults_come_to_and_go_from_are_those_of_the_faults_there_are() -> None:
+def test_incrementally_updated_entries_equal_those_computed_afresh() -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
     chance, tables = random.Random(seed), FaultTables(FABRIC)
@@ -143,7 +143,7 @@ def test_tables_that_faults_come_to_and_go_from_are_those_of_the_faults_there_ar
         assert tables.entries(there) == fault_entries(FABRIC, there)
 
 
-def test_where_faults_are_is_not_looked_up_again_at_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locations_of_faults_are_resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
     monkeypatch.setattr(fault_entries_module, "directions", lambda *a: looked.append(a) or fault_targets.directions(*a))
     tables = FaultTables(FABRIC)
@@ -154,14 +154,14 @@ def test_where_faults_are_is_not_looked_up_again_at_each_change(monkeypatch: pyt
     assert len(looked) == 50
 
 
-def test_a_probability_that_no_switch_can_tell_from_none_is_refused() -> None:
+def test_a_probability_below_one_part_per_billion_is_refused() -> None:
     assert ppb(1e-9) == 1
     assert ppb(0) == 0
     with pytest.raises(FabricError, match="no probability below one in a billion, and 1e-10 is less"):
         ppb(1e-10)
 
 
-def test_the_path_of_two_nics_of_one_t0_is_lost_from_its_sender_only_as_every_path_ends_with_the_same_usids() -> None:
+def test_path_loss_below_one_t0_matches_the_sender() -> None:
     fault = PathLoss(0, destination="h4")
     (h2, h4) = (FABRIC.nic(name) for name in ("h2", "h4"))
     last_hop = int.from_bytes(paths.destination(FABRIC, FABRIC.nic("h3"), h4).template.address(0), "big")
@@ -174,11 +174,11 @@ def test_the_path_of_two_nics_of_one_t0_is_lost_from_its_sender_only_as_every_pa
     assert entry.match == (Ternary(across, WHOLE), Ternary(0, 0))
 
 
-def test_the_entries_of_lossy_paths_fit_the_table_of_the_p4_program() -> None:
+def test_path_loss_entries_fit_the_p4_table() -> None:
     assert finsy.P4Schema(P4INFO).tables["path_fault"].size == MAX_LOSSY_PATHS
 
 
-def test_more_lossy_paths_than_a_t0_can_hold_are_refused() -> None:
+def test_more_lossy_paths_than_a_t0_holds_are_refused() -> None:
     """Below one T0 of 33 NICs there are 33 x 32 pairs that have entries of their own: 32 too many."""
     fabric = multi_plane_clos(planes=1, t0=1, t1=1, hosts=33)
     tables = FaultTables(fabric)

@@ -21,20 +21,22 @@ FABRIC = multi_plane_clos("places", planes=2, t0=2, t1=2, hosts=4)
         ("t0-1:t1-0@p0", "t1-0@p0", {("t0-1:t1-0@p0", "t0-1@p0", "t1-0@p0")}),
     ],
 )
-def test_lines_are_directions_of_links(pattern: str, towards: str | None, expected: set[tuple[str, str, str]]) -> None:
+def test_link_directions_are_resolved_from_names_and_patterns(
+    pattern: str, towards: str | None, expected: set[tuple[str, str, str]]
+) -> None:
     found = directions(FABRIC, pattern, towards)
     assert {(link.name, source.node, target.node) for link, source, target in found} == expected
     assert all({source, target} == {link.lower, link.upper} for link, source, target in found)
 
 
-def test_links_of_switches_come_once() -> None:
+def test_links_between_selected_switches_are_listed_once() -> None:
     found = [link.name for link in links_of_switches(FABRIC, "t?-0@p0")]
     assert sorted(found) == sorted(set(found))
     assert set(found) == {"h1@p0", "h2@p0", "t0-0:t1-0@p0", "t0-0:t1-1@p0", "t0-1:t1-0@p0"}
     assert link_of_port(FABRIC, LinkEnd("h3", 1)).name == "h3@p1"
 
 
-def test_what_is_not_there_is_a_sentence() -> None:
+def test_unknown_targets_are_reported() -> None:
     with pytest.raises(FabricError, match="no link that matches 'h1@p0' leads to a node that matches 'h2'"):
         directions(FABRIC, "h1@p0", "h2")
     with pytest.raises(FabricError, match="no link that matches 'h9@p0'"):

@@ -44,7 +44,7 @@ def test_every_setting_survives() -> None:
     assert load_text(dump_text(fabric)) == fabric
 
 
-def test_numbers_and_file_make_the_same_fabric(tmp_path: Path) -> None:
+def test_sizes_and_file_describe_the_same_fabric(tmp_path: Path) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(SMALL)
     assert load_file(path) == multi_plane_clos("small", planes=2, t0=2, t1=2, hosts=4)
@@ -54,7 +54,7 @@ def test_numbers_and_file_make_the_same_fabric(tmp_path: Path) -> None:
     ("text", "bits_per_second"),
     [("40M", 40_000_000), ("2.5G", 2_500_000_000), ("9600k", 9_600_000), ("100Mbit/s", 10**8), ("77", 77)],
 )
-def test_rates(text: str, bits_per_second: int) -> None:
+def test_rates_are_parsed(text: str, bits_per_second: int) -> None:
     assert parse_rate("rate", text) == bits_per_second
 
 
@@ -131,7 +131,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         (SMALL + "links:\n  t0-0:t1-*: missing", "my.yaml:6: h1 and h3 have no path in any plane"),
     ],
 )
-def test_each_mistake_gets_one_helpful_sentence(text: str, sentence: str) -> None:
+def test_mistakes_are_reported_with_help(text: str, sentence: str) -> None:
     with pytest.raises(FabricError) as raised:
         load_text(text, source="my.yaml")
     message = str(raised.value)
@@ -141,7 +141,7 @@ def test_each_mistake_gets_one_helpful_sentence(text: str, sentence: str) -> Non
     assert len(message) < 300
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(FabricError, match="cannot be read: No such file"):
         load_file(tmp_path / "none.yaml")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x80")
@@ -175,7 +175,7 @@ links:
 """
 
 
-def test_a_file_of_three_tiers_says_what_every_link_is_like() -> None:
+def test_a_three_tier_file_sets_rate_and_delay_of_every_link() -> None:
     fabric = load_text(TIERS)
     assert (fabric.pods, fabric.t0_count, fabric.t1_count, fabric.t2_count, len(fabric.nics)) == (2, 3, 4, 2, 4)
     rates = {link.name: (link.rate_bps // 10**6, link.delay_ns) for link in fabric.links}
@@ -223,7 +223,7 @@ def made(text: str) -> tuple[Fabric | None, str | None]:
 
 @given(VALUES | NEARLY)
 @settings(deadline=None, max_examples=400)
-def test_any_document_makes_a_fabric_or_one_sentence(document: object) -> None:
+def test_any_document_gives_a_fabric_or_a_clear_error(document: object) -> None:
     text = yaml.safe_dump(document)
     fabric, sentence = made(text)
     assert sentence is None or re.fullmatch(r"my\.yaml:([0-9]+:)? .*", sentence)
@@ -232,12 +232,12 @@ def test_any_document_makes_a_fabric_or_one_sentence(document: object) -> None:
 
 @given(st.text(max_size=60))
 @settings(deadline=None, max_examples=300)
-def test_any_text_makes_a_fabric_or_one_sentence(text: str) -> None:
+def test_any_text_gives_a_fabric_or_a_clear_error(text: str) -> None:
     with pytest.raises(FabricError, match=r"\Amy\.yaml:"):
         load_text(text, source="my.yaml")
 
 
-def test_a_pipe_or_device_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_or_device_is_refused_without_blocking(tmp_path: Path) -> None:
     pipe, endless = tmp_path / "pipe.yaml", tmp_path / "endless.yaml"
     os.mkfifo(pipe)
     endless.symlink_to("/dev/zero")

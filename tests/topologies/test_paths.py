@@ -10,7 +10,7 @@ from topologies.fabric import LinkEnd, Tier
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_every_entropy_value_leads_to_the_peer_over_the_path_it_names(shape: dict[str, int]) -> None:
+def test_every_entropy_value_reaches_the_peer_over_its_path(shape: dict[str, int]) -> None:
     fabric = build(shape)
     walker = Walker(fabric)
     for source in fabric.nics:
@@ -35,7 +35,7 @@ def test_every_entropy_value_leads_to_the_peer_over_the_path_it_names(shape: dic
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_probes_go_out_to_a_switch_and_come_back_to_their_sender(shape: dict[str, int]) -> None:
+def test_probe_paths_lead_to_a_switch_and_back_to_the_sender(shape: dict[str, int]) -> None:
     fabric = build(shape)
     walker = Walker(fabric)
     nic = fabric.nics[-1]
@@ -54,7 +54,7 @@ def test_probes_go_out_to_a_switch_and_come_back_to_their_sender(shape: dict[str
             assert (nodes, end) == ([own_t0, f"t1-{uplink}@p{plane}", own_t0], LinkEnd(nic.name, plane))
 
 
-def test_a_nic_knows_its_ports_and_every_peer_but_itself() -> None:
+def test_nic_config_lists_ports_and_all_peers() -> None:
     fabric = build(SHAPES[0])
     config = paths.nic_config(fabric, fabric.nic("h3"))
     assert [port.plane for port in config.ports] == [0, 1]
@@ -68,7 +68,7 @@ def test_a_nic_knows_its_ports_and_every_peer_but_itself() -> None:
         assert port.usid == addressing.nic_usid(fabric.nic("h3"), port.plane)
 
 
-def test_the_agents_configuration_file_says_the_same() -> None:
+def test_the_agents_configuration_file_is_equivalent() -> None:
     fabric = build(SHAPES[-1])
     config = paths.nic_config(fabric, fabric.nic("h5"))
     assert parse_config(dump_config(config)) == config

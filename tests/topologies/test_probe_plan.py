@@ -23,7 +23,7 @@ def crossings(plan: FabricProbePlan) -> Counter[Crossing]:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_every_link_is_crossed_both_ways_at_the_rate_asked_for_or_more(shape: dict[str, int]) -> None:
+def test_every_link_is_probed_in_both_directions_at_the_requested_rate_or_more(shape: dict[str, int]) -> None:
     fabric = build(shape)
     plan = probe_plan(fabric, rate=8)
     found = crossings(plan)
@@ -33,7 +33,7 @@ def test_every_link_is_crossed_both_ways_at_the_rate_asked_for_or_more(shape: di
 
 
 @pytest.mark.parametrize("agents", [1, 2, 5])
-def test_a_t0_t1_link_is_probed_out_and_back_from_several_hosts_and_no_host_has_much_more_to_do(agents: int) -> None:
+def test_t0_t1_links_are_probed_from_several_hosts_with_even_load(agents: int) -> None:
     fabric = multi_plane_clos("wide", planes=2, t0=2, t1=6, hosts=8)
     plan = probe_plan(fabric, agents=agents)
     hosts: dict[str, set[str]] = {}
@@ -47,7 +47,7 @@ def test_a_t0_t1_link_is_probed_out_and_back_from_several_hosts_and_no_host_has_
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_probes_go_where_the_plan_says(shape: dict[str, int]) -> None:
+def test_probes_follow_the_planned_paths(shape: dict[str, int]) -> None:
     fabric = build(shape)
     walker = Walker(fabric)
     for route in probe_plan(fabric).all_routes:
@@ -71,7 +71,7 @@ def test_every_host_is_probed_by_as_many_others() -> None:
     assert set(Counter(source for source, _ in pairs).values()) == {5}
 
 
-def test_a_plan_becomes_what_each_nic_is_told() -> None:
+def test_a_plan_is_split_into_one_plan_per_nic() -> None:
     plan = probe_plan(multi_plane_clos())
     told = plan.of("h2", 9)
     assert told.first_round == 9
@@ -79,7 +79,7 @@ def test_a_plan_becomes_what_each_nic_is_told() -> None:
     assert told.paths == tuple(route.path for route in plan.routes["h2"])
 
 
-def test_what_cannot_be_planned_is_one_sentence() -> None:
+def test_impossible_plans_are_refused() -> None:
     fabric = multi_plane_clos()
     with pytest.raises(FabricError, match=r"0\.1 to 1000 times"):
         probe_plan(fabric, rate=0)

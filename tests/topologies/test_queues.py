@@ -29,7 +29,7 @@ def last_hop(fabric: Fabric, key: tuple[str, int]) -> bool:
     return link.kind is LinkKind.NIC_T0
 
 
-def test_at_real_rates_thresholds_are_shares_of_rate_times_round_trip() -> None:
+def test_at_real_rates_thresholds_are_fractions_of_the_bdp() -> None:
     profile = QueueProfile()
     assert profile.product(100 * G, 4500) == 150_000  # Ultra Ethernet's reference: 100 Gb/s and 12 us
     assert profile.bytes_at(profile.trim_lasthop, 100 * G, 4500) == 225_000
@@ -47,7 +47,7 @@ def test_a_queue_has_room_for_more_than_the_limit() -> None:
         assert profile.queue_frames(rate, 4500, 8) * 4514 > profile.bytes_at(profile.limit, rate, 4500)
 
 
-def test_under_flow_control_a_queue_has_room_for_what_all_ports_may_bring() -> None:
+def test_with_flow_control_a_queue_holds_the_headroom_of_all_ports() -> None:
     profile = QueueProfile(pfc=True)
     each = profile.bytes_at(profile.pfc_xoff + profile.pfc_headroom, 100 * G, 4500)
     for ports in (4, 32):
@@ -69,7 +69,7 @@ def test_every_port_has_a_profile_and_only_the_last_hop_differs() -> None:
         assert (args["threshold"], args["dscp"]) == expected
 
 
-def test_ports_that_face_a_nic_never_mark() -> None:
+def test_ports_facing_a_nic_never_mark() -> None:
     fabric = multi_plane_clos()
     marking = profiles(fabric, "ecn_profile")
     assert marking
@@ -79,21 +79,21 @@ def test_ports_that_face_a_nic_never_mark() -> None:
     assert all(dict(action.args) == {"start": 6, "width": 19} for action in marking.values())
 
 
-def test_first_and_repeated_transmissions_are_trimmable_and_nothing_else() -> None:
+def test_only_data_and_retransmissions_are_trimmable() -> None:
     fabric = multi_plane_clos()
     dscp, port = fabric.settings.dscp, fabric.settings.udp_port
     found = {entry.match for entry in switch_entries(fabric, fabric.switches[0]).entries if entry.table == "trimmable"}
     assert found == {(Exact(dscp.trimmable), Exact(port)), (Exact(dscp.retransmit), Exact(port))}
 
 
-def test_signals_are_switched_off_one_by_one() -> None:
+def test_congestion_signals_can_be_disabled_individually() -> None:
     quiet = multi_plane_clos(queues=QueueProfile(trimming=False, ecn=False))
     assert {action.name for action in profiles(quiet, "queue_profile").values()} == {"tail_drop"}
     assert not profiles(quiet, "ecn_profile")
     assert not profiles(quiet, "trimmable")
 
 
-def test_switches_hash_with_seeds_of_their_own() -> None:
+def test_each_switch_has_its_own_hash_seed() -> None:
     fabric = multi_plane_clos(planes=2, t0=4, t1=4)
     seeds = {
         entry.target for switch in fabric.switches for entry in switch_entries(fabric, switch).entries
@@ -113,12 +113,12 @@ def test_switches_hash_with_seeds_of_their_own() -> None:
         ({"base_rtt_ns": -1}, "base_rtt_ns is -1"),
     ],
 )
-def test_profiles_that_make_no_sense_are_refused(wrong: dict[str, int], sentence: str) -> None:
+def test_invalid_profiles_are_refused(wrong: dict[str, int], sentence: str) -> None:
     with pytest.raises(FabricError, match=sentence):
         QueueProfile(**wrong)  # type: ignore[arg-type]
 
 
-def test_a_fabric_file_may_set_them() -> None:
+def test_a_fabric_file_can_set_profiles() -> None:
     text = "name: q\nplanes: 1\nt0: 1\nt1: 0\nhosts: 2\nqueues: {trimming: no, ecn_low: 10, base_rtt_ns: 1000000}\n"
     fabric = loader.load_text(text)
     assert fabric.queues == QueueProfile(trimming=False, ecn_low=10, base_rtt_ns=1_000_000)
@@ -134,6 +134,6 @@ def test_a_fabric_file_may_set_them() -> None:
         ("7", "queues must be a mapping"),
     ],
 )
-def test_wrong_settings_in_a_file_are_one_sentence(value: str, sentence: str) -> None:
+def test_invalid_settings_in_a_file_are_reported(value: str, sentence: str) -> None:
     with pytest.raises(FabricError, match=sentence):
         loader.load_text(f"name: q\nplanes: 1\nt0: 1\nt1: 0\nhosts: 2\nqueues: {value}\n")

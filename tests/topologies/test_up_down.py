@@ -32,7 +32,7 @@ def walked(fabric: Fabric, walker: Walker, source: str, plane: int, address: byt
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_path_of_the_plan_leads_up_and_down_to_its_host_over_links_that_exist(seed: int) -> None:
+def test_every_path_leads_up_and_down_over_existing_links(seed: int) -> None:
     print(f"seed {seed}")
     fabric = random_fabric(random.Random(seed))
     walker = Walker(fabric)
@@ -54,7 +54,7 @@ def test_every_path_of_the_plan_leads_up_and_down_to_its_host_over_links_that_ex
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_paths_are_those_that_the_oracle_finds_by_climbing_from_both_ends(seed: int) -> None:
+def test_paths_match_the_oracle(seed: int) -> None:
     print(f"seed {seed}")
     fabric = random_fabric(random.Random(seed))
     for source in fabric.nics:
@@ -63,7 +63,7 @@ def test_paths_are_those_that_the_oracle_finds_by_climbing_from_both_ends(seed: 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_plain_ipv6_goes_wherever_it_can_and_never_in_a_loop(seed: int) -> None:
+def test_plain_ipv6_reaches_every_connected_host_without_loops(seed: int) -> None:
     print(f"seed {seed}")
     fabric = random_fabric(random.Random(seed))
     walker = Walker(fabric)
@@ -78,7 +78,7 @@ def test_plain_ipv6_goes_wherever_it_can_and_never_in_a_loop(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_probes_cover_the_links_that_hosts_can_reach_and_go_where_the_plan_says(seed: int) -> None:
+def test_probes_cover_all_reachable_links_and_follow_the_plan(seed: int) -> None:
     print(f"seed {seed}")
     fabric = random_fabric(random.Random(seed))
     walker = Walker(fabric)
@@ -101,7 +101,7 @@ def _hosts_below(fabric: Fabric, node: str) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_entries_have_unique_keys_and_the_members_they_name(seed: int) -> None:
+def test_entries_have_unique_keys_and_existing_members(seed: int) -> None:
     fabric = random_fabric(random.Random(seed))
     for switch in fabric.switches:
         entries = switch_entries(fabric, switch)
@@ -112,7 +112,7 @@ def test_entries_have_unique_keys_and_the_members_they_name(seed: int) -> None:
         assert all(group.members and {port for port, _ in group.members} <= members for group in entries.groups)
 
 
-def test_three_tiers_take_all_six_usids_and_a_pod_four() -> None:
+def test_paths_over_three_tiers_use_six_usids_and_within_a_pod_four() -> None:
     fabric = three_tiers()
     h1, h2, h3, h5 = (fabric.nic(name) for name in ("h1", "h2", "h3", "h5"))
     assert [path.turn for path in fabric.paths(h1, h2)] == [Tier.T0] * 2
@@ -125,7 +125,7 @@ def test_three_tiers_take_all_six_usids_and_a_pod_four() -> None:
     assert nodes(fabric, h1, h5, fabric.paths(h1, h5)[-1]) == ("t0-0@p1", "t1-1@p1", "t2-3@p1", "t1-3@p1", "t0-2@p1")
 
 
-def test_t2s_in_groups_join_t1s_of_one_number_and_in_a_mesh_all() -> None:
+def test_grouped_t2s_connect_t1s_of_one_index_and_meshed_t2s_all() -> None:
     groups = three_tiers()
     assert [link.upper.node for link in groups.links_of("t1-2@p0") if link.lower.node == "t1-2@p0"] == [
         "t2-0@p0",
@@ -138,7 +138,7 @@ def test_t2s_in_groups_join_t1s_of_one_number_and_in_a_mesh_all() -> None:
     assert {path.downlink for path in paths} == {0, 1}
 
 
-def test_probes_to_a_t2_come_back_the_way_they_went() -> None:
+def test_probes_to_a_t2_return_on_the_same_path() -> None:
     fabric = three_tiers()
     turned = [route for route in probe_plan(fabric).routes["h1"] if route.kind is ProbeKind.T2]
     assert turned
@@ -147,7 +147,7 @@ def test_probes_to_a_t2_come_back_the_way_they_went() -> None:
     assert probed == {link.name for link in fabric.find_links("t1-*:t2-*@*")}
 
 
-def test_a_link_that_is_missing_is_on_no_path() -> None:
+def test_a_missing_link_is_on_no_path() -> None:
     fabric = multi_plane_clos(planes=2, t0=2, t1=2, hosts=4, links=[LinkRule("t0-0:t1-0@p0", missing=True)])
     paths = fabric.paths(fabric.nic("h1"), fabric.nic("h3"))
     assert [(path.plane, path.uplink) for path in paths] == [(0, 1), (1, 0), (1, 1)]
@@ -155,7 +155,7 @@ def test_a_link_that_is_missing_is_on_no_path() -> None:
     assert fabric.link("t0-0:t1-1@p0").lower == LinkEnd("t0-0@p0", 4)
 
 
-def test_a_pod_whose_t0s_share_no_t1_goes_over_a_t2() -> None:
+def test_t0s_of_a_pod_without_a_common_t1_use_a_t2() -> None:
     rules = [LinkRule("t0-0:t1-0@*", missing=True), LinkRule("t0-1:t1-1@*", missing=True)]
     fabric = multi_plane_clos(planes=1, pods=2, t0=2, t1=2, t2=2, hosts=4, t2_wiring=T2Wiring.MESH, links=rules)
     h1, h2 = fabric.nics[:2]
@@ -177,7 +177,7 @@ def test_a_pod_whose_t0s_share_no_t1_goes_over_a_t2() -> None:
         ([LinkRule("h1@p0", delay_ns=-1)], "delay of link h1@p0 is -1 ns"),
     ],
 )
-def test_rules_that_make_no_fabric_are_refused(rules: list[LinkRule], sentence: str) -> None:
+def test_invalid_wiring_rules_are_refused(rules: list[LinkRule], sentence: str) -> None:
     with pytest.raises(FabricError) as raised:
         multi_plane_clos(planes=2, t0=2, t1=2, hosts=4, links=rules)
     assert sentence in str(raised.value)

@@ -68,7 +68,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_it_uses_the_projects_own_targets_and_ends_with_the_doctor(machine: Machine) -> None:
+def test_it_runs_the_projects_make_targets_and_then_the_doctor(machine: Machine) -> None:
     result = machine.provision()
     assert result.returncode == 0, result.stderr
     assert f"make -C {machine.project} install" in machine.did()
@@ -82,7 +82,7 @@ def test_it_uses_the_projects_own_targets_and_ends_with_the_doctor(machine: Mach
         ('ID=ubuntu\nVERSION_ID="22.04"\n', "xUbuntu_22.04"),
     ],
 )
-def test_bmv2_comes_from_its_publisher(machine: Machine, system: str, distribution: str) -> None:
+def test_bmv2_is_installed_from_its_publishers_repository(machine: Machine, system: str, distribution: str) -> None:
     machine.system.write_text(system)
     result = machine.provision()
     address = f"https://download.opensuse.org/repositories/home:/p4lang/{distribution}"
@@ -91,7 +91,7 @@ def test_bmv2_comes_from_its_publisher(machine: Machine, system: str, distributi
     assert "apt-get install -y -qq --no-install-recommends p4lang-bmv2 p4lang-p4c" in machine.did()
 
 
-def test_another_repository_is_one_variable(machine: Machine) -> None:
+def test_the_bmv2_repository_is_configurable(machine: Machine) -> None:
     assert (
         "] http://mirror.example/%/Debian_12/ /"
         in machine.provision(P4_REPOSITORY="http://mirror.example/%%/%s").stdout
@@ -110,35 +110,35 @@ def without_bmv2(machine: Machine, **environment: str) -> str:
     return sentence
 
 
-def test_a_distribution_without_packages(machine: Machine) -> None:
+def test_a_distribution_without_bmv2_packages_is_reported(machine: Machine) -> None:
     machine.has("curl", "exit 22")
     assert "has no packages for Debian_12, or cannot be reached" in without_bmv2(machine)
 
 
-def test_a_key_that_is_none(machine: Machine) -> None:
+def test_an_invalid_repository_key_is_reported(machine: Machine) -> None:
     machine.has("gpg", "exit 2")
     assert "is invalid" in without_bmv2(machine)
 
 
-def test_packages_that_cannot_be_installed(machine: Machine) -> None:
+def test_packages_that_fail_to_install_are_reported(machine: Machine) -> None:
     machine.logs("apt-get", 'case "$*" in *p4lang*) exit 100 ;; esac')
     assert "p4lang-bmv2 p4lang-p4c cannot be installed from" in without_bmv2(machine)
     assert machine.did().count("apt-get update -qq") == 3  # the last without the repository
 
 
-def test_no_bmv2_wanted(machine: Machine) -> None:
+def test_bmv2_can_be_left_out(machine: Machine) -> None:
     machine.has("curl", "exit 1")
     assert "(as asked)" in without_bmv2(machine, P4_REPOSITORY="none")
 
 
-def test_no_project(machine: Machine) -> None:
+def test_a_missing_project_folder_is_reported(machine: Machine) -> None:
     (machine.project / "Makefile").unlink()
     result = machine.provision()
     assert result.returncode == 1
     assert result.stderr == f"{machine.project} is not the project's folder: it has no Makefile.\n"
 
 
-def test_without_root(tmp_path: Path) -> None:
+def test_without_root_provisioning_is_refused(tmp_path: Path) -> None:
     result = subprocess.run(
         ["setpriv", "--reuid=65534", "--clear-groups", "bash", "-s", str(tmp_path)],
         input=PROVISION.read_text(), capture_output=True, text=True, timeout=60, check=False, cwd="/",

@@ -51,7 +51,7 @@ def test_both_providers_get_the_same_machine() -> None:
     assert sizes["virtualbox"] == sizes["libvirt"]
 
 
-def test_what_provisions_is_a_script_of_ours_and_is_told_where_the_project_is_copied_to() -> None:
+def test_provisioning_runs_our_script_with_the_project_folder() -> None:
     said = evaluated().stdout
     (script,) = re.findall(r"path: (\S+)", said)
     assert os.access(VAGRANTFILE.parent / script, os.X_OK)
@@ -59,7 +59,7 @@ def test_what_provisions_is_a_script_of_ours_and_is_told_where_the_project_is_co
     assert f'args: ["{project}"]' in said
 
 
-def test_box_size_and_repository_are_variables() -> None:
+def test_box_size_and_repository_are_configurable() -> None:
     chosen = {"MRC_BOX": "ubuntu2204", "MRC_CPUS": "4", "MRC_MEMORY": "8192", "MRC_P4_REPOSITORY": "http://x/%s"}
     said = evaluated(**chosen).stdout
     assert "config.vm box= generic/ubuntu2204" in said
@@ -68,7 +68,7 @@ def test_box_size_and_repository_are_variables() -> None:
     assert "config.vm box= owner/arm64-box" in evaluated(MRC_BOX="owner/arm64-box").stdout
 
 
-def test_an_unknown_box_is_one_sentence() -> None:
+def test_an_unknown_box_is_refused() -> None:
     done = evaluated(MRC_BOX="windows")
     assert done.returncode == 1
     assert done.stderr == "MRC_BOX=windows: use debian12, ubuntu2204 or owner/name.\n"

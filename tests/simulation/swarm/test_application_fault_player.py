@@ -17,7 +17,7 @@ def play(made):
 @pytest.mark.parametrize("recreate", [False, True])
 @pytest.mark.parametrize("back", [False, True])
 @pytest.mark.parametrize("manner", [Manner.TOGETHER, Manner.BY_TURNS])
-def test_both_ends_get_a_new_life(manner, back, recreate):
+def test_both_ends_reconnect_and_continue(manner, back, recreate):
     outcome, pair = play(plan((Reconnect(0, back, manner, recreate, 1_000), 30_000, 32_001)))
     assert outcome.violations == ()
     for end in pair:
@@ -29,7 +29,7 @@ def test_both_ends_get_a_new_life(manner, back, recreate):
         assert end.writes[-1].succeeded
 
 
-def test_one_end_alone_is_healed_at_the_end():
+def test_a_reset_of_one_end_alone_is_repaired_at_the_end():
     outcome, (first, second) = play(plan((Reconnect(0, False, Manner.ALONE, False, 1_000), 30_000, 90_000)))
     assert outcome.violations == ()
     assert len(second.lives) == 2
@@ -53,14 +53,14 @@ def test_both_nics_restart_at_once():
     assert all(end.writes[-1].succeeded for end in pair)
 
 
-def test_revoked_memory_explains_the_failure():
+def test_revoked_memory_is_an_accepted_cause_of_failure():
     outcome, (first, _) = play(plan((Revoke(0, True), 30_000, 30_001)))
     assert outcome.violations == ()
     assert outcome.failed_pairs == 1
     assert not first.writes[-1].succeeded
 
 
-def test_a_crowded_queue_is_filled_and_emptied():
+def test_a_crowded_completion_queue_fills_and_drains():
     crowd = [(SharedQueue(nic, 2), 0, 9_000_000) for nic in ("h1", "h3")]
     writes = [write(imm=True, back=number % 2 == 0) for number in range(12)]
     outcome, pair = play(plan(*crowd, writes=writes))
@@ -69,7 +69,7 @@ def test_a_crowded_queue_is_filled_and_emptied():
     assert max(posted.posted_at for end in pair for posted in end.writes) > 1, "some posts had to wait"
 
 
-def test_a_slow_poller_takes_its_time():
+def test_a_slow_poller_delays_completions():
     outcome, (_, second) = play(plan((SlowPoller("h3", 200_000), 0, 900_000), writes=[write(imm=True)] * 3))
     assert outcome.violations == ()
     assert outcome.end >= 600_000
@@ -85,7 +85,7 @@ def test_a_nic_restarts_while_a_post_waits_for_room():
     assert first.writes[-1].succeeded
 
 
-def test_queue_pairs_that_share_a_full_queue_may_fail_one_after_the_other():
+def test_queue_pairs_sharing_a_full_completion_queue_may_fail_one_after_another():
     """Each posts only when the one before has used up its retries: seed 30817."""
     crowd = [(SharedQueue("h1", 1), 0, 9_000_000), (LinkDown("h3@*", "t0-*"), 0, FOREVER)]
     writes = [write(pair=pair) for pair in range(12)]

@@ -15,20 +15,20 @@ def failing(scenario):
     return SwarmOutcome(scenario.seed, bad, "0", 1, 2, 0, 3)
 
 
-def test_replays_a_seed():
+def test_the_command_replays_a_seed():
     result = invoke("--seed", "3")
     assert result.exit_code == 0, result.output
     assert "seed 3:" in result.output
     assert "trace " in result.output
 
 
-def test_soaks_for_some_runs():
+def test_the_command_soaks_for_a_number_of_runs():
     result = invoke("--runs", "3", "--first", "1")
     assert result.exit_code == 0, result.output
     assert "3 runs" in result.output
 
 
-def test_reports_and_shrinks_a_failure(monkeypatch):
+def test_a_failure_is_reported_and_shrunk(monkeypatch):
     monkeypatch.setattr(command, "run", failing)
     monkeypatch.setattr("simulation.swarm.shrink.run", failing)
     seed = next(n for n in range(1, 100) if len(command.generate(n).faults) > 1)
@@ -70,7 +70,7 @@ def dying(scenario):
     return SwarmOutcome(scenario.seed, (), "0", 1, 2, 0, 3)
 
 
-def test_a_process_that_dies_does_not_end_the_soak(monkeypatch):
+def test_a_crashed_worker_does_not_end_the_soak(monkeypatch):
     monkeypatch.setattr(command, "run", dying)
     result = invoke("--runs", "9")
     assert result.exit_code == 1
@@ -83,7 +83,7 @@ def circling(scenario):
         pass
 
 
-def test_a_run_that_does_not_end_is_a_failure(monkeypatch):
+def test_a_hanging_run_is_a_failure(monkeypatch):
     monkeypatch.setattr(command, "run", circling)
     monkeypatch.setattr(command, "LONGEST_S", 0.2)
     result = invoke("--runs", "1", "--no-shrink")

@@ -48,11 +48,11 @@ def test_paths_are_counted_by_plane_and_uplink():
         ([(LinkDown("h1@*"), 0, 50), (LinkDown("h1@*"), 80, 100)], 50),
     ],
 )
-def test_separation(faults, gone):
+def test_longest_separation_of_a_pair(faults, gone):
     assert longest_separation(FABRIC, planned(*faults), "h1", "h3", 10) == gone
 
 
-def test_damage_and_touch():
+def test_longest_damage_and_touched_hosts():
     faults = planned((Loss("t0-0:t1-0@p0", 0.1), 0, 30), (LinkDown("h2@p0"), 0, 90))
     assert longest_impairment(FABRIC, faults, "h1", "h3", 0) == 30
     assert longest_impairment(FABRIC, faults, "h2", "h3", 0) == 90
@@ -60,6 +60,6 @@ def test_damage_and_touch():
     assert touched(FABRIC, faults, "h2")
 
 
-def test_merging():
+def test_overlapping_and_near_spans_are_merged():
     assert merge([(5, 6), (0, 2), (1, 3)]) == [(0, 3), (5, 6)]
     assert merge([(5, 6), (0, 3)], 2) == [(0, 6)]

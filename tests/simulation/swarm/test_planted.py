@@ -36,7 +36,7 @@ MS = 1_000_000
 _OPCODE = 14 + 40 + 40 + 8
 
 
-def test_success_without_bytes(monkeypatch, buffers):
+def test_finds_success_before_the_bytes_arrive(monkeypatch, buffers):
     """A completion comes before its bytes: they are taken away for the time of the poll, and are there in the end."""
     honest = LocalProvider.poll_cq
     missing = []
@@ -57,7 +57,7 @@ def test_success_without_bytes(monkeypatch, buffers):
 
 
 @pytest.mark.parametrize("fault", [Reconnect(0, False, Manner.TOGETHER, False, 0), Revoke(0, True)])
-def test_memory_changes_after_its_time(monkeypatch, buffers, fault):
+def test_finds_memory_changed_after_its_connection_ended(monkeypatch, buffers, fault):
     """A packet that is late lands where the life, or the region, that it was for is over."""
     late = set()
     for name in ("modify_qp", "deregister_memory"):
@@ -80,7 +80,7 @@ def test_memory_changes_after_its_time(monkeypatch, buffers, fault):
     caught(plan((fault, 4_000, 4_001), writes=writes), "was over", faults=1, writes=2)
 
 
-def test_bytes_of_nobody(monkeypatch, buffers):
+def test_finds_bytes_no_write_sent(monkeypatch, buffers):
     """Something else than its own bytes is in the target of a write that failed."""
     fault = (LinkDown("h1@*", "*"), 0, FOREVER)
     honest = LocalProvider.poll_cq
@@ -124,7 +124,7 @@ class Chatty(Nic):
         return self.next if due is None else min(due, self.next)
 
 
-def test_a_storm(monkeypatch):
+def test_finds_a_packet_storm(monkeypatch):
     """A NIC goes on and on while all wait for an application that sleeps."""
     monkeypatch.setattr(world, "Nic", Chatty)
     sleeper = (SlowPoller("h3", 9 * MS), 1_000, 9 * MS)
@@ -142,12 +142,12 @@ class Deaf(Nic):
             super().receive(port, frame, now)
 
 
-def test_a_timeout_without_need(monkeypatch):
+def test_finds_an_unnecessary_timeout(monkeypatch):
     monkeypatch.setattr(world, "Nic", Deaf)
     caught(plan(), "ACK timeouts passed", faults=0, writes=1)
 
 
-def test_an_outage_after_a_cut(monkeypatch):
+def test_finds_an_outage_longer_than_the_fault(monkeypatch):
     monkeypatch.setattr(world, "Nic", Deaf)
     monkeypatch.setattr(Deaf, "since", 20_000)
     monkeypatch.setattr(Deaf, "until", 200_000)
@@ -165,13 +165,13 @@ class Late(Nic):
         return None if due is None else max(due, 300 * MS)
 
 
-def test_a_delay_that_outlasts_trouble(monkeypatch):
+def test_finds_a_delay_after_all_faults_ended(monkeypatch):
     monkeypatch.setattr(world, "Nic", Late)
     cut = (LinkDown("h1@*", "*"), 1_000, 100_000)
     caught(plan(cut, writes=[write(time=500), write(time=2_000)]), "after all trouble", faults=1, writes=1)
 
 
-def test_a_path_that_stays_out_of_use(monkeypatch):
+def test_finds_an_allowed_path_left_unused(monkeypatch):
     """A NIC that does not listen when paths are allowed again."""
     honest = NicControlPlane.set_path_denied
 
@@ -192,14 +192,14 @@ class Stubborn(Nic):
             super().receive(port, frame, now)
 
 
-def test_a_port_that_is_believed_down(monkeypatch):
+def test_finds_a_port_wrongly_believed_down(monkeypatch):
     monkeypatch.setattr(world, "Nic", Stubborn)
     caught(
         plan((LinkDown("h1@p0"), 50_000, 300_000)), "still believes that ports [0] of h1 are down", faults=1, writes=0
     )
 
 
-def test_good_news_of_a_dead_path(monkeypatch):
+def test_finds_a_dead_path_reported_good(monkeypatch):
     """Whenever a path goes bad, it is said to be good again a while later."""
     honest = Nic.async_events
 
@@ -217,7 +217,7 @@ def test_good_news_of_a_dead_path(monkeypatch):
     caught(plan(cut, writes=[write(length=100_000)]), "though it has carried no data", faults=1, writes=1)
 
 
-def test_unequal_shares():
+def test_finds_unequal_shares():
     """The windows of a contest are equal in a plan; here one shuts, which the rule cannot know."""
     made = plan(pairs=2, attributes=QpAttributes(congestion_window=1 << 20))
     slow = replace(made.pairs[0], second="h4", attributes=replace(made.pairs[0].attributes, congestion_window=4096))
@@ -226,7 +226,7 @@ def test_unequal_shares():
     caught(made, "unequal shares", faults=0, writes=2)
 
 
-def test_a_floor_that_is_not_kept(monkeypatch):
+def test_finds_too_few_active_paths(monkeypatch):
     """NICs that know but two of the paths."""
     transport = replace(fabric().settings.transport, ev_min_active=16)
     made = replace(fabric(), settings=replace(fabric().settings, transport=transport))
@@ -252,7 +252,7 @@ def test_a_floor_that_is_not_kept(monkeypatch):
         ({"spurious_retransmitted": 1 << 20}, "more spurious retransmissions"),
     ],
 )
-def test_counters_that_disagree(monkeypatch, changes, text):
+def test_finds_inconsistent_counters(monkeypatch, changes, text):
     honest = LocalProvider.qp_counters
 
     def wrong(self, qpn):
@@ -263,7 +263,7 @@ def test_counters_that_disagree(monkeypatch, changes, text):
     caught(plan(), text, faults=0, writes=0)
 
 
-def test_a_failure_though_one_plane_worked(monkeypatch):
+def test_finds_a_failure_while_a_plane_worked(monkeypatch):
     """A NIC that gives up while only one of its planes is silent."""
     honest = Nic.post_send
 
@@ -276,7 +276,7 @@ def test_a_failure_though_one_plane_worked(monkeypatch):
     caught(plan((LinkDown("*@p0", "*"), 10_000, FOREVER)), "failed (flushed", faults=1, writes=2)
 
 
-def test_a_request_that_is_never_heard_of(monkeypatch):
+def test_finds_a_request_that_never_completes(monkeypatch):
     """All paths are denied for good, and the NIC says nothing."""
     routes = tuple(addresses(fabric(), "h1").values())
     honest = LocalProvider.poll_cq
@@ -288,5 +288,5 @@ def test_a_request_that_is_never_heard_of(monkeypatch):
     caught(plan((Denied(routes), 0, FOREVER), writes=[write(), write(time=9)]), "missing", faults=1, writes=1)
 
 
-def test_the_plans_themselves_are_clean():
+def test_the_plans_run_clean_without_a_planted_defect():
     assert run(plan()).violations == ()

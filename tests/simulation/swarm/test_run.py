@@ -17,7 +17,7 @@ from topologies.faults.link_down import LinkDown
 
 
 @pytest.mark.parametrize("first", range(1, 41, 5))
-def test_a_few_seeds_are_clean(first):
+def test_some_seeds_run_clean(first):
     for seed in range(first, first + 5):
         assert run(generate(seed)).violations == (), f"replay: python -m simulation.swarm --seed {seed}"
 
@@ -81,7 +81,7 @@ def denied_seed():
     raise AssertionError
 
 
-def test_denials_are_played_and_kept():
+def test_denials_are_applied_and_respected():
     plan = denied_seed()
     assert run(plan).violations == ()
     without = replace(plan, faults=tuple(fault for fault in plan.faults if not isinstance(fault.fault, Denied)))
@@ -101,24 +101,24 @@ def test_a_denied_path_in_use_is_found(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", [140, 174])
-def test_a_second_loss_on_a_plane_whose_paths_are_denied(seed):
+def test_a_second_loss_on_a_plane_with_all_paths_denied_is_survived(seed):
     """A queue pair looked for a silent path to blame, and there was none at all."""
     assert run(plain(seed)).violations == ()
 
 
 @pytest.mark.parametrize("seed", [5582, 5590, 5826])
-def test_answers_leave_a_plane_whose_paths_are_denied(seed):
+def test_answers_move_off_a_plane_with_all_paths_denied(seed):
     """A receiver kept its answers for a plane on which all its paths were denied."""
     assert run(plain(seed)).violations == ()
 
 
 @pytest.mark.parametrize("seed", [32400])
-def test_the_word_that_a_port_is_up_does_not_depend_on_older_words(seed):
+def test_port_status_updates_are_sent_despite_outdated_port_status(seed):
     """A port status update went only on planes that an older one left, which were dead or denied."""
     assert run(plain(seed)).violations == ()
 
 
-def test_a_fixed_window_of_one_packet_takes_a_round_trip_for_each():
+def test_a_one_packet_window_sends_one_packet_per_round_trip():
     made = plan(writes=[write(length=300_000)] * 8)
     narrow = replace(made.pairs[0].attributes, congestion_window=4096, timeout=5)
     outcome = run(replace(made, pairs=(replace(made.pairs[0], attributes=narrow),)))
@@ -140,7 +140,7 @@ def test_some_plans_have_flow_control():
 
 
 @pytest.mark.parametrize("seed", range(-12, 0))
-def test_fabrics_of_three_tiers_hold_too(seed):
+def test_three_tier_fabrics_run_clean(seed):
     scenario = generate(seed)
     assert plain(seed).fabric.t2_count  # some kinds of trouble bring a fabric of their own
     assert run(scenario).violations == (), f"replay: python -m simulation.swarm --seed {seed}"

@@ -10,7 +10,7 @@ def plan():
     raise AssertionError
 
 
-def test_only_what_the_failure_needs_is_left():
+def test_shrinking_keeps_only_what_the_failure_needs():
     whole = plan()
     guilty_fault, guilty_writes = whole.faults[3], {whole.writes[2], whole.writes[9]}
 
@@ -28,7 +28,7 @@ def test_a_failure_that_needs_nothing_shrinks_to_nothing():
     assert (small.faults, small.writes) == ((), ())
 
 
-def test_a_failure_is_not_exchanged_for_another():
+def test_shrinking_keeps_the_same_failure():
     """Without one fault the plan fails too, but otherwise."""
     whole = plan()
     needed = whole.faults[1]

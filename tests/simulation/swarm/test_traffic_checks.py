@@ -32,15 +32,15 @@ def judged(near, far):
     ("data", "answers", "storms"),
     [(200, 0, []), (200, 500, []), (200, 1_000, ["h3"]), (0, 500, ["h3"]), (1_000, 2_000, ["h1"])],
 )
-def test_answers_are_measured_by_what_is_sent_again(data, answers, storms):
+def test_answers_are_bounded_by_the_peers_retransmissions(data, answers, storms):
     assert judged([Stretch(0, MS, data, 0)], [Stretch(0, MS, 0, answers)]) == storms
 
 
-def test_another_stretch_excuses_nothing():
+def test_retransmissions_in_another_period_excuse_no_answers():
     assert judged([Stretch(MS, MS, 200, 0)], [Stretch(3 * MS, MS, 0, 500)]) == ["h3"]
 
 
-def test_questions_excuse_nothing():
+def test_probes_excuse_no_answers():
     assert judged([Stretch(0, MS, 0, 500)], [Stretch(0, MS, 0, 500)]) == ["h1", "h3"]
 
 
@@ -69,7 +69,7 @@ def balance(first, again):
     ("first", "again"),
     [([16, 8], [0, 0]), ([16, 6], [0, 2]), ([16, 6], [9, 2]), ([6, 16], [2, 0]), ([16, 16], [50, 0])],
 )
-def test_a_plane_may_be_a_burst_ahead_of_all_that_another_carried(first, again):
+def test_a_plane_may_be_one_burst_ahead_of_another_including_retransmissions(first, again):
     assert balance(first, again) == []
 
 
@@ -77,7 +77,7 @@ def test_a_plane_may_be_a_burst_ahead_of_all_that_another_carried(first, again):
     ("first", "again"),
     [([17, 8], [0, 0]), ([16, 6], [0, 1]), ([16, 6], [2, 0]), ([6, 16], [1, 50]), ([9, 0], [0, 0])],
 )
-def test_a_plane_further_ahead_is_told(first, again):
+def test_a_plane_further_ahead_is_reported(first, again):
     assert balance(first, again) == [f"h1 sent {first} packets by plane and {again} again, though no path was bad"]
 
 

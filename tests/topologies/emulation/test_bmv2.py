@@ -93,19 +93,19 @@ def test_a_register_is_read(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("kind", "value"), [(EXCEPTION, struct.pack("!bhi", 11, 1, 0)), (REPLY, b"\x0c\0\1\x08")])
-def test_a_refusal_is_one_sentence(server: Server, kind: int, value: bytes) -> None:
+def test_a_refusal_is_reported(server: Server, kind: int, value: bytes) -> None:
     server.kind, server.value = kind, value
     with ThriftClient(server.port) as client, pytest.raises(ProcessError, match="refused simple_switch:set_egress"):
         client.set_queue_depth(1, 2)
 
 
-def test_a_server_that_hangs_up_is_one_sentence(server: Server) -> None:
+def test_a_closed_connection_is_reported(server: Server) -> None:
     server.hang_up = True
     with ThriftClient(server.port) as client, pytest.raises(ProcessError, match="closed the connection"):
         client.set_queue_depth(1, 2)
 
 
-def test_nobody_there_is_one_sentence() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         with pytest.raises(ProcessError, match="does not answer: Connection refused"):

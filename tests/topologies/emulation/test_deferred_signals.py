@@ -9,7 +9,7 @@ import pytest
 from topologies.emulation.deferred_signals import deferred, orderly
 
 
-def test_a_signal_waits_for_the_next_check() -> None:
+def test_a_signal_is_deferred_to_the_next_check() -> None:
     with deferred() as signals:
         signal.raise_signal(signal.SIGINT)
         step_was_finished = True
@@ -19,7 +19,7 @@ def test_a_signal_waits_for_the_next_check() -> None:
     assert step_was_finished
 
 
-def test_a_signal_that_nobody_checked_comes_at_the_end() -> None:
+def test_an_unchecked_signal_is_raised_at_the_end() -> None:
     reached = False
     with pytest.raises(KeyboardInterrupt), deferred():  # noqa: PT012
         signal.raise_signal(signal.SIGINT)
@@ -28,7 +28,7 @@ def test_a_signal_that_nobody_checked_comes_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_termination_gives_the_shells_exit_status(number: signal.Signals) -> None:
+def test_sigterm_exits_with_the_status_a_shell_reports(number: signal.Signals) -> None:
     with deferred() as signals:
         signal.raise_signal(number)
         with pytest.raises(SystemExit) as raised:
@@ -36,7 +36,7 @@ def test_termination_gives_the_shells_exit_status(number: signal.Signals) -> Non
     assert raised.value.code == 128 + number
 
 
-def test_the_first_signal_counts() -> None:
+def test_only_the_first_signal_counts() -> None:
     with deferred() as signals:
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
@@ -44,7 +44,7 @@ def test_the_first_signal_counts() -> None:
             signals.check()
 
 
-def test_handlers_are_put_back() -> None:
+def test_handlers_are_restored() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     with orderly(), deferred():
         pass
@@ -63,7 +63,7 @@ def test_orderly_termination_runs_finally_clauses() -> None:
     assert unwound == [True]
 
 
-def test_a_programs_own_handler_is_left_alone() -> None:
+def test_an_existing_handler_is_kept() -> None:
     seen = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
     try:
@@ -74,7 +74,7 @@ def test_a_programs_own_handler_is_left_alone() -> None:
     assert seen == [signal.SIGTERM]
 
 
-def test_other_threads_are_served_without_signals() -> None:
+def test_other_threads_run_without_signal_handling() -> None:
     done = []
 
     def work() -> None:

@@ -52,7 +52,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
     return System(tmp_path, monkeypatch)
 
 
-def test_what_is_too_low_is_raised_and_nothing_is_lowered(system: System) -> None:
+def test_limits_are_raised_but_never_lowered(system: System) -> None:
     system.has("net.core.rmem_max", "212992\n")
     system.has("net.core.wmem_max", "999999999\n")
     system.has("net.ipv4.tcp_rmem", "4096\t131072\t6291456\n")
@@ -63,7 +63,7 @@ def test_what_is_too_low_is_raised_and_nothing_is_lowered(system: System) -> Non
     assert not (system.folder / "kernel").exists()
 
 
-def test_one_out_of_reach_does_not_keep_the_others(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_failing_limit_does_not_block_the_others(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     system.has("net.core.wmem_max", "212992")
     system.has("net.core.rmem_max", "212992")
     system.has("net.core.netdev_max_backlog", "not a number")
@@ -90,7 +90,7 @@ def test_one_out_of_reach_does_not_keep_the_others(system: System, monkeypatch: 
         ((-1, -1), None, (-1, -1)),
     ],
 )
-def test_limits_of_the_process(
+def test_process_limits_are_raised(
     system: System, before: tuple[int, int], most: int | None, after: tuple[int, int]
 ) -> None:
     system.process, system.most = before, most
@@ -98,7 +98,7 @@ def test_limits_of_the_process(
     assert system.process == after
 
 
-def test_what_cannot_be_raised_is_told(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_that_cannot_be_raised_are_reported(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "wmem_max")
     system.process = (1024, 10_000)
@@ -107,7 +107,7 @@ def test_what_cannot_be_raised_is_told(system: System, monkeypatch: pytest.Monke
     assert list(limits.out_of_reach()) == ["open files 10000", "net.core.wmem_max 212992"]
 
 
-def test_where_all_can_be_raised_nothing_is_told(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_raising_all_limits_reports_nothing(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     system.process = (1024, 1024)
     system.has("net.core.rmem_max", "212992\n")
@@ -118,7 +118,7 @@ def test_where_all_can_be_raised_nothing_is_told(system: System, monkeypatch: py
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-def test_a_network_in_a_namespace_says_nothing_of_limits_that_are_not_there() -> None:
+def test_limits_hidden_in_a_network_namespace_are_ignored() -> None:
     done = subprocess.run(
         ["unshare", "--net", sys.executable, "-c", NETWORK], capture_output=True, text=True, timeout=60, check=False
     )

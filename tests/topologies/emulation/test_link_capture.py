@@ -32,7 +32,7 @@ def fifo(file: Path, victim: Path) -> None:
 
 
 @pytest.mark.parametrize("trap", [symbolic, dangling, hard, fifo])
-def test_nothing_but_a_plain_file_is_written_or_given_away(tmp_path: Path, trap: Callable[[Path, Path], None]) -> None:
+def test_captures_are_written_to_plain_files_only(tmp_path: Path, trap: Callable[[Path, Path], None]) -> None:
     victim, file = tmp_path / "victim", tmp_path / "link.pcapng"
     victim.write_text("precious")
     before = victim.stat()
@@ -46,7 +46,7 @@ def test_nothing_but_a_plain_file_is_written_or_given_away(tmp_path: Path, trap:
 
 
 @pytest.mark.skipif(not ROOT, reason="giving a file away needs root")
-def test_a_new_file_is_the_users_and_one_that_was_there_stays_whose_it_is(tmp_path: Path) -> None:
+def test_a_new_file_belongs_to_the_user_and_an_existing_one_keeps_its_owner(tmp_path: Path) -> None:
     new, old = tmp_path / "new", tmp_path / "old"
     old.write_text("what was captured before")
     for file in (new, old):
@@ -56,14 +56,14 @@ def test_a_new_file_is_the_users_and_one_that_was_there_stays_whose_it_is(tmp_pa
     assert old.read_text() == ""
 
 
-def test_a_refusal_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals_have_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     assert main(Job(str(tmp_path / "link"), ()).to_json()) == 1
     said = capsys.readouterr().out
     assert said == f"{tmp_path}/link cannot be written: it is a symbolic link, which root does not follow.\n"
 
 
-def test_a_job_reads_back() -> None:
+def test_a_capture_job_survives_encoding() -> None:
     job = Job("/tmp/x", (CaptureEnd("h1", "h1-eth0", 7),), "words", NOBODY)
     assert Job.from_json(job.to_json()) == job
     assert Job.from_json(Job("/tmp/x", ()).to_json()).owner is None

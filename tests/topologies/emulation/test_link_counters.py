@@ -13,7 +13,7 @@ HEAD = """Inter-|   Receive                                        |  Transmit
 REST = "0 0 0 0 0 0"
 
 
-def test_both_directions_of_every_link_are_counted_at_its_t0(tmp_path: Path) -> None:
+def test_counters_of_both_directions_are_read_at_the_t0(tmp_path: Path) -> None:
     fabric = multi_plane_clos(planes=1, t0=2, t1=1, hosts=2)
     devices = tmp_path / "dev"
     rows = "".join(
@@ -32,6 +32,6 @@ def test_both_directions_of_every_link_are_counted_at_its_t0(tmp_path: Path) -> 
     assert found["h2@p0"] == LinkTraffic(), "an interface that this machine does not have"
 
 
-def test_the_kernel_s_own_file_is_understood() -> None:
+def test_the_kernels_own_counter_file_is_parsed() -> None:
     fabric = multi_plane_clos(planes=1, t0=1, t1=0, hosts=2, name="nowhere")
     assert set(read(fabric).values()) == {LinkTraffic()}

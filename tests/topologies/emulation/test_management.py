@@ -25,20 +25,20 @@ def named(text: str) -> dict[str, str]:
     return found
 
 
-def test_every_host_has_an_ipv4_address_of_its_own() -> None:
+def test_every_host_has_a_unique_ipv4_address() -> None:
     addresses = [management.address(nic) for nic in FABRIC.nics]
     assert len(set(addresses)) == len(FABRIC.nics)
     assert all(address in management.NETWORK for address in addresses)
 
 
-def test_a_host_is_named_on_the_management_network_and_in_each_plane() -> None:
+def test_a_host_has_a_name_on_the_management_network_and_in_each_plane() -> None:
     names = named(management.names(FABRIC, management=True))
     third = FABRIC.nic("h3")
     assert names["h3"] == str(management.address(third))
     assert names["h3-p1"] == str(addressing.kernel_address(FABRIC, third, 1))
 
 
-def test_without_the_network_names_are_of_the_first_plane_that_has_a_link() -> None:
+def test_without_the_management_network_names_resolve_to_the_first_connected_plane() -> None:
     fabric = load_text("{name: lab, planes: 2, hosts: 4, t0: 2, t1: 2, links: {h3@p0: missing}}")
     names = named(management.names(fabric, management=False))
     assert names["h1"] == str(addressing.kernel_address(fabric, fabric.nic("h1"), 0))
@@ -46,7 +46,7 @@ def test_without_the_network_names_are_of_the_first_plane_that_has_a_link() -> N
     assert "h3-p0" not in names
 
 
-def test_names_of_the_machine_follow_those_of_hosts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_machines_own_names_come_after_the_hosts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine = tmp_path / "hosts"
     machine.write_text("127.0.0.1 localhost\n192.0.2.7 h1 store\n")
     monkeypatch.setattr(management, "_HOSTS_FILE", machine)

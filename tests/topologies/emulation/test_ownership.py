@@ -36,14 +36,14 @@ def word(claimant: subprocess.Popen[str]) -> str:
     return claimant.stdout.readline().strip()
 
 
-def test_an_alias_reads_back():
+def test_an_alias_parses_back():
     mark = Mark("lab-2", "0123456789abcdef")
     assert ownership.parse(str(mark)) == mark
     assert len(str(mark)) < 256, "IFALIASZ"
 
 
 @pytest.mark.parametrize("alias", [None, "", "uplink to the lab", "mrc-testbed fabric=lab owner=", "x{}", "{} "])
-def test_other_aliases_are_no_marks(alias: str | None):
+def test_other_aliases_are_not_marks(alias: str | None):
     mark = Mark("lab", "0123456789abcdef")
     assert ownership.parse(alias.format(mark) if alias else alias) is None
 
@@ -56,26 +56,26 @@ def test_an_owner_lives_until_it_is_killed(claimant: subprocess.Popen[str]):
     assert ownership.owner(mark) is None
 
 
-def test_an_owner_that_lets_go_is_gone():
+def test_a_released_mark_has_no_owner():
     with ownership.claimed("lab") as mark:
         assert ownership.owner(mark) == os.getpid()
     assert ownership.owner(mark) is None
 
 
-def test_it_counts_as_alive_however_often_it_is_asked(claimant: subprocess.Popen[str]):
+def test_an_owner_stays_alive_however_often_it_is_queried(claimant: subprocess.Popen[str]):
     """Nobody answers, and the queue of a listening socket has an end."""
     mark = Mark("lab", word(claimant))
     found = {ownership.owner(mark) for _ in range(5000)}
     assert found <= {claimant.pid, 0}
 
 
-def test_two_fabrics_have_two_words():
+def test_marks_of_two_fabrics_differ():
     with ownership.claimed("lab") as one, ownership.claimed("lab") as other:
         assert one != other
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="acting as another user needs root")
-def test_another_users_listener_does_not_keep_a_leftover_alive(claimant: subprocess.Popen[str]):
+def test_a_listener_of_another_user_does_not_keep_a_leftover_alive(claimant: subprocess.Popen[str]):
     mark = Mark("lab", word(claimant))
     claimant.kill()
     claimant.wait()
@@ -92,7 +92,7 @@ def test_another_users_listener_does_not_keep_a_leftover_alive(claimant: subproc
         squatter.kill()
 
 
-def test_nothing_of_it_is_a_file():
+def test_the_ownership_socket_is_abstract():
     with ownership.claimed("lab") as mark, socket.socket(socket.AF_UNIX) as other:
         assert ownership.address(mark).startswith(b"\0")
         with pytest.raises(OSError, match="in use"):

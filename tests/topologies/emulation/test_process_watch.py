@@ -65,7 +65,7 @@ def test_a_crash_is_reported_once_with_the_signal_and_the_last_line(
         found.stop()
 
 
-def test_an_exit_status_is_told(run: RunDirectory) -> None:
+def test_an_exit_status_is_reported(run: RunDirectory) -> None:
     with subprocess.Popen(["sh", "-c", "read x; exit 7"], stdin=subprocess.PIPE) as process:
         found = ProcessWatch(run, {"h1": process.pid}, keep=False)
         crashes = told(found)
@@ -76,7 +76,7 @@ def test_an_exit_status_is_told(run: RunDirectory) -> None:
     assert process_watch.recorded(run) == (), "it is for who brought the fabric up to write it down"
 
 
-def test_somebody_elses_process_is_watched_too(run: RunDirectory) -> None:
+def test_processes_of_other_parents_are_watched(run: RunDirectory) -> None:
     with subprocess.Popen(["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         grandchild = int(parent.stdout.readline())
@@ -87,7 +87,7 @@ def test_somebody_elses_process_is_watched_too(run: RunDirectory) -> None:
         found.stop()
 
 
-def test_who_looks_need_not_wait_and_who_listens_for_a_while_hears_no_more(
+def test_look_returns_at_once_and_a_listener_gets_nothing_after_leaving(
     run: RunDirectory, sleeper: subprocess.Popen[bytes]
 ) -> None:
     with subprocess.Popen(["sleep", "1000"]) as second:
@@ -106,9 +106,7 @@ def test_who_looks_need_not_wait_and_who_listens_for_a_while_hears_no_more(
     assert crashes.empty()
 
 
-def test_who_only_looks_on_finds_those_that_others_start_anew(
-    run: RunDirectory, sleeper: subprocess.Popen[bytes]
-) -> None:
+def test_an_observer_finds_processes_restarted_by_others(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:
     found = ProcessWatch(run, {"h1": sleeper.pid}, keep=False)
     crashes = told(found)
     sleeper.kill()
@@ -129,11 +127,11 @@ def test_who_only_looks_on_finds_those_that_others_start_anew(
         ("h1", "queue pairs of h1"),
     ],
 )
-def test_what_a_crash_means_is_said(name: str, lost: str) -> None:
+def test_a_crash_names_its_consequence(name: str, lost: str) -> None:
     assert lost in Crash(name, 1, 0.0, "ended", "").consequence
 
 
-def test_how_somebody_elses_process_ended_is_told_by_who_wrote_it_down(run: RunDirectory) -> None:
+def test_how_a_process_of_another_parent_exited_is_read_from_the_crashes_file(run: RunDirectory) -> None:
     with subprocess.Popen(["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         grandchild = int(parent.stdout.readline())
@@ -146,7 +144,7 @@ def test_how_somebody_elses_process_ended_is_told_by_who_wrote_it_down(run: RunD
         found.stop()
 
 
-def test_nothing_is_told_after_the_watch_has_stopped(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:
+def test_nothing_is_reported_after_the_watch_has_stopped(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:
     found = ProcessWatch(run, {"h1": sleeper.pid}, keep=True)
     crashes = told(found)
     found.stop()
@@ -167,20 +165,20 @@ def test_a_crashed_process_that_was_restarted_is_no_longer_listed(
     assert process_watch.recorded(run) == ()
 
 
-def test_a_process_that_is_gone_before_the_watch_begins_is_passed_over(run: RunDirectory) -> None:
+def test_a_process_that_exited_before_the_watch_began_is_skipped(run: RunDirectory) -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
     ProcessWatch(run, {"h1": process.pid}, keep=True).stop()
     assert process_watch.recorded(run) == ()
 
 
-def test_last_lines_are_cut(run: RunDirectory) -> None:
+def test_long_last_lines_are_truncated(run: RunDirectory) -> None:
     run.log_file("h1").write_text("x" * 5000)
     assert len(process_watch.last_line(run, "h1")) == 200
     assert process_watch.last_line(run, "h2") == ""
 
 
-def test_what_is_ended_on_purpose_is_not_told_and_what_comes_for_it_is(
+def test_a_forgotten_process_is_not_reported_but_its_successor_is(
     run: RunDirectory, sleeper: subprocess.Popen[bytes]
 ) -> None:
     with subprocess.Popen(["sleep", "1000"]) as after:

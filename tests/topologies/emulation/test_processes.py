@@ -46,7 +46,7 @@ def no_signal() -> None:
     """Nothing to check."""
 
 
-def test_readiness_is_an_event(run: RunDirectory, children: list[Child]) -> None:
+def test_a_ready_process_is_awaited_by_its_message(run: RunDirectory, children: list[Child]) -> None:
     children += [processes.start(run, python(name, READY, READY_FD)) for name in ("a", "b")]
     processes.wait_ready(children, timeout_s=20, check=no_signal)
     assert all(child.process.poll() is None for child in children)
@@ -56,19 +56,19 @@ def test_readiness_is_an_event(run: RunDirectory, children: list[Child]) -> None
     assert not any(record.alive() for record in run.records())
 
 
-def test_a_process_that_fails_is_named_with_the_end_of_its_log(run: RunDirectory, children: list[Child]) -> None:
+def test_a_failed_process_is_named_with_the_end_of_its_log(run: RunDirectory, children: list[Child]) -> None:
     children.append(processes.start(run, python("switches", FAIL, READY_FD)))
     with pytest.raises(ProcessError, match="Process switches ended with status 3: the reason"):
         processes.wait_ready(children, timeout_s=20, check=no_signal)
 
 
-def test_a_process_that_is_late_is_named(run: RunDirectory, children: list[Child]) -> None:
+def test_a_process_that_is_not_ready_in_time_is_named(run: RunDirectory, children: list[Child]) -> None:
     children.append(processes.start(run, python("h1", "import time; time.sleep(60)", READY_FD)))
     with pytest.raises(ProcessError, match="Process h1 is not ready: it printed nothing"):
         processes.wait_ready(children, timeout_s=0.05, check=no_signal)
 
 
-def test_waiting_can_be_given_up(run: RunDirectory, children: list[Child]) -> None:
+def test_waiting_can_be_cancelled(run: RunDirectory, children: list[Child]) -> None:
     children.append(processes.start(run, python("h1", "import time; time.sleep(60)", READY_FD)))
 
     def interrupt() -> None:
@@ -96,7 +96,9 @@ def test_a_process_that_never_listens_is_named(run: RunDirectory, children: list
         processes.wait_ready(children, timeout_s=20, check=no_signal)
 
 
-def test_what_does_not_end_is_killed(run: RunDirectory, children: list[Child], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ignores_sigterm_is_killed(
+    run: RunDirectory, children: list[Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(processes, "_STOP_SECONDS", 0.1)
     children.append(processes.start(run, python("stubborn", STUBBORN, READY_FD)))
     processes.wait_ready(children, timeout_s=20, check=no_signal)
@@ -125,20 +127,20 @@ def test_children_die_with_their_parent(run: RunDirectory, tmp_path: Path) -> No
     os.close(child)
 
 
-def test_ctrl_c_at_the_terminal_is_not_for_children(run: RunDirectory, children: list[Child]) -> None:
+def test_ctrl_c_does_not_reach_children(run: RunDirectory, children: list[Child]) -> None:
     children.append(processes.start(run, python("a", READY, READY_FD)))
     processes.wait_ready(children, timeout_s=20, check=no_signal)
     assert os.getsid(children[0].process.pid) == children[0].process.pid
     assert os.getpgid(children[0].process.pid) != os.getpgrp()
 
 
-def test_starting_waits_for_nobody(run: RunDirectory, children: list[Child]) -> None:
+def test_starting_a_process_does_not_block(run: RunDirectory, children: list[Child]) -> None:
     never = "import time; time.sleep(1000)"
     children += [processes.start(run, python(f"p{n}", never, READY_FD)) for n in range(5)]
     assert all(child.process.poll() is None for child in children)
 
 
-def test_a_process_without_descriptors_is_one_sentence(run: RunDirectory, children: list[Child]) -> None:
+def test_running_out_of_descriptors_is_reported(run: RunDirectory, children: list[Child]) -> None:
     code = "import os, resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))\nwhile True: os.pipe()"
     children.append(processes.start(run, python("switches", code, READY_FD)))
     with pytest.raises(ProcessError) as failed:

@@ -39,17 +39,17 @@ def refusal(switch: str = "embedded") -> str:
     return str(raised.value)
 
 
-def test_nothing_is_missing(root: pytest.MonkeyPatch) -> None:
+def test_a_complete_machine_meets_all_requirements(root: pytest.MonkeyPatch) -> None:
     requirements.check()
     requirements.check(switch="bmv2")
 
 
-def test_another_system(root: pytest.MonkeyPatch) -> None:
+def test_other_operating_systems_are_refused(root: pytest.MonkeyPatch) -> None:
     root.setattr(sys, "platform", "darwin")
     assert "needs Linux" in refusal()
 
 
-def test_no_root(root: pytest.MonkeyPatch) -> None:
+def test_missing_root_is_reported(root: pytest.MonkeyPatch) -> None:
     root.setattr(os, "geteuid", lambda: 1000)
     assert refusal() == "Bringing up a fabric needs root: run the same command with sudo."
 
@@ -57,18 +57,18 @@ def test_no_root(root: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("tool", "package"), [("mnexec", "mininet"), ("setpriv", "util-linux"), ("nsenter", "util-linux")]
 )
-def test_a_missing_command_comes_with_its_package(root: pytest.MonkeyPatch, tool: str, package: str) -> None:
+def test_a_missing_command_is_named_with_its_package(root: pytest.MonkeyPatch, tool: str, package: str) -> None:
     root.setattr(shutil, "which", no(tool))
     assert refusal() == f"The command {tool} is missing: run 'apt-get install {package}'."
 
 
-def test_bmv2_is_asked_for_only_when_it_is_wanted(root: pytest.MonkeyPatch) -> None:
+def test_bmv2_is_required_only_when_selected(root: pytest.MonkeyPatch) -> None:
     root.setattr(shutil, "which", no("simple_switch_grpc"))
     requirements.check()
     assert "simple_switch_grpc is missing" in refusal("bmv2")
 
 
-def test_no_mininet_in_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_mininet_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/" + name)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -82,7 +82,7 @@ def test_no_mininet_in_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
         (RequirementError("This kernel cannot make veth links: run 'modprobe veth', or use another."), "veth"),
     ],
 )
-def test_a_kernel_that_refuses(root: pytest.MonkeyPatch, error: Exception, sentence: str) -> None:
+def test_a_kernel_without_namespaces_is_reported(root: pytest.MonkeyPatch, error: Exception, sentence: str) -> None:
     def refuse(_function: object) -> None:
         raise error
 
@@ -90,7 +90,7 @@ def test_a_kernel_that_refuses(root: pytest.MonkeyPatch, error: Exception, sente
     assert sentence in refusal()
 
 
-def test_an_old_kernel(root: pytest.MonkeyPatch) -> None:
+def test_an_old_kernel_is_reported(root: pytest.MonkeyPatch) -> None:
     def cookie() -> int:
         raise OSError(errno.ENOPROTOOPT, "Protocol not available")
 
@@ -98,7 +98,7 @@ def test_an_old_kernel(root: pytest.MonkeyPatch) -> None:
     assert "Linux 5.14 or newer" in refusal()
 
 
-def test_a_helper_of_mininet_that_fails(root: pytest.MonkeyPatch) -> None:
+def test_a_failing_mininet_helper_is_reported(root: pytest.MonkeyPatch) -> None:
     failed = subprocess.CompletedProcess(["mnexec"], 1, b"", b"set / shared: Invalid argument\n")
     root.setattr(subprocess, "run", lambda command, **_: failed)
     assert "mnexec cannot make a host's namespaces (set / shared: Invalid argument)" in refusal()

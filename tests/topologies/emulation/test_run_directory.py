@@ -42,7 +42,7 @@ def test_the_directory_is_private(run: RunDirectory, monkeypatch: pytest.MonkeyP
     assert run.path.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_group_may_pass_through_to_sockets_but_not_look_around(
+def test_a_group_may_reach_sockets_but_not_list_the_directory(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_directory, "group_id", lambda name: os.getegid() if name == "mrc" else None)
@@ -62,7 +62,7 @@ def test_paths_are_inside_and_short_enough_for_sockets() -> None:
         assert len(str(path)) < 108
 
 
-def test_only_one_process_holds_it(run: RunDirectory) -> None:
+def test_only_one_process_holds_the_lock(run: RunDirectory) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(run.root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -85,7 +85,7 @@ def test_a_directory_removed_by_its_last_owner_can_be_locked_again(run: RunDirec
         assert not run.path.exists()
 
 
-def test_leftovers_are_anything_but_the_lock(run: RunDirectory) -> None:
+def test_everything_but_the_lock_counts_as_leftover(run: RunDirectory) -> None:
     assert not run.leftovers()
     with run.locked():
         (run.path / "logs").rmdir()
@@ -95,7 +95,7 @@ def test_leftovers_are_anything_but_the_lock(run: RunDirectory) -> None:
         assert run.leftovers()
 
 
-def test_a_recorded_process_is_recognised_while_it_lives(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_recorded_process_is_recognised_while_alive(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:
     run.create()
     run.record("sleeper", sleeper.pid, ["sleep", "60"], namespace=77)
     (record,) = run.records()
@@ -107,7 +107,7 @@ def test_a_recorded_process_is_recognised_while_it_lives(run: RunDirectory, slee
 
 
 @pytest.mark.parametrize("change", [{"start_time": 1}, {"argv": ["sleep", "61"]}, {"argv": ["60", "sleep", "60"]}])
-def test_another_process_of_the_same_number_is_not_ours(
+def test_a_reused_process_id_is_not_recognised(
     run: RunDirectory, sleeper: subprocess.Popen[bytes], change: dict[str, object]
 ) -> None:
     run.create()
@@ -118,7 +118,7 @@ def test_another_process_of_the_same_number_is_not_ours(
     assert not record.alive()
 
 
-def test_what_is_recorded_may_be_started_through_a_wrapper(run: RunDirectory) -> None:
+def test_a_recorded_process_may_run_behind_a_wrapper(run: RunDirectory) -> None:
     run.create()
     process = subprocess.Popen(["sh", "-c", "read x", "sleep", "60"], stdin=subprocess.PIPE)
     run.record("wrapped", process.pid, ["sleep", "60"])
@@ -127,14 +127,14 @@ def test_what_is_recorded_may_be_started_through_a_wrapper(run: RunDirectory) ->
     process.communicate()
 
 
-def test_half_written_records_are_passed_over(run: RunDirectory) -> None:
+def test_half_written_records_are_skipped(run: RunDirectory) -> None:
     run.create()
     for name, text in (("a", ""), ("b", "{"), ("c", "[]"), ("d", '{"pid": 1}'), ("e", '{"argv": 5}')):
         (run.path / "processes" / f"{name}.json").write_text(text)
     assert list(run.records()) == []
 
 
-def test_a_zombie_counts_as_ended() -> None:
+def test_a_zombie_counts_as_exited() -> None:
     process = subprocess.Popen(["true"])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     with pytest.raises(ProcessLookupError):
@@ -142,7 +142,7 @@ def test_a_zombie_counts_as_ended() -> None:
     process.wait()
 
 
-def test_existing_fabrics(tmp_path: Path) -> None:
+def test_existing_lists_fabric_directories(tmp_path: Path) -> None:
     assert existing(tmp_path / "none") == ()
     for name in ("b", "a"):
         RunDirectory(name, tmp_path).create()
@@ -152,12 +152,12 @@ def test_existing_fabrics(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../..", "a/b", "/", "A", "-x", "a" * 33, "x\n", "x/../y"])
-def test_what_is_no_name_of_a_fabric_is_no_directory_to_be_deleted(tmp_path: Path, name: str) -> None:
+def test_directories_without_a_valid_fabric_name_are_never_deleted(tmp_path: Path, name: str) -> None:
     with pytest.raises(EmulationError, match="is no name of a fabric"):
         RunDirectory(name, tmp_path)
 
 
-def test_other_directories_are_no_fabrics(tmp_path: Path) -> None:
+def test_other_directories_are_not_fabrics(tmp_path: Path) -> None:
     for name in ("lab", "Not.One", "x" * 40):
         (tmp_path / name).mkdir()
     assert existing(tmp_path) == ("lab",)

@@ -36,7 +36,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     os.waitid(os.P_PID, process.pid, os.WSTOPPED)
 
 
-def test_a_process_is_named_while_it_is_stopped(run: RunDirectory, agent: subprocess.Popen[bytes]) -> None:
+def test_a_process_is_listed_while_stopped(run: RunDirectory, agent: subprocess.Popen[bytes]) -> None:
     assert list(stopped(run)) == []
     stop(agent)
     (one,) = stopped(run)
@@ -49,7 +49,7 @@ def test_a_process_is_named_while_it_is_stopped(run: RunDirectory, agent: subpro
     assert list(stopped(run)) == [], "it is dead"
 
 
-def test_the_owner_of_the_fabric_too(
+def test_the_stopped_owner_of_the_fabric_is_listed(
     run: RunDirectory, agent: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop(agent)
@@ -57,13 +57,13 @@ def test_the_owner_of_the_fabric_too(
     assert [one.name for one in stopped(run)] == [OWNER, "h1"]
 
 
-def test_a_debugger_alone_can_let_go_on() -> None:
+def test_a_traced_process_is_reported_as_held_by_a_debugger() -> None:
     assert str(Stopped("controller", 7, traced=True)) == (
         "process controller is held by a debugger: let it go on there (its id is 7)"
     )
 
 
-def test_the_doctor_and_faults_tell(
+def test_the_doctor_and_fault_commands_report_stopped_processes(
     run: RunDirectory,
     agent: subprocess.Popen[bytes],
     monkeypatch: pytest.MonkeyPatch,

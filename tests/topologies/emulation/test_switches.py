@@ -42,7 +42,7 @@ def test_one_process_carries_all_embedded_switches(fabric: Fabric, run: RunDirec
     assert len({s.seed for s in settings.switches}) == len(settings.switches), "ECMP differs from switch to switch"
 
 
-def test_flow_control_is_a_setting_of_every_port_and_nothing_for_bmv2(run: RunDirectory) -> None:
+def test_flow_control_is_set_on_every_embedded_port_and_ignored_for_bmv2(run: RunDirectory) -> None:
     fabric = multi_plane_clos("demo", rate_bps=50_000_000, queues=QueueProfile(pfc=True))
     (command,) = commands(fabric, run, SwitchKind.EMBEDDED)
     settings = load_file(Path(command.argv[command.argv.index("--config") + 1]))
@@ -56,7 +56,7 @@ def test_flow_control_is_a_setting_of_every_port_and_nothing_for_bmv2(run: RunDi
         commands(fabric, run, SwitchKind.BMV2)
 
 
-def test_or_a_process_each(fabric: Fabric, run: RunDirectory) -> None:
+def test_embedded_per_process_starts_a_process_for_each_switch(fabric: Fabric, run: RunDirectory) -> None:
     found = commands(fabric, run, SwitchKind.EMBEDDED_PER_PROCESS)
     assert [command.name for command in found] == [f"switch-{switch.name}" for switch in fabric.switches]
     template = address(run, SwitchKind.EMBEDDED_PER_PROCESS)
@@ -67,7 +67,7 @@ def test_or_a_process_each(fabric: Fabric, run: RunDirectory) -> None:
 
 
 @pytest.mark.parametrize("nanomsg", [True, False])
-def test_bmv2_is_told_of_notifications_only_if_it_was_built_with_them(
+def test_bmv2_gets_the_notifications_option_only_when_built_with_nanomsg(
     nanomsg: bool, fabric: Fabric, run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without nanomsg its parser does not know the option, and it does not start."""
@@ -81,7 +81,7 @@ def test_bmv2_is_told_of_notifications_only_if_it_was_built_with_them(
     assert argv.index("--") < argv.index("--grpc-server-addr")
 
 
-def test_bmv2_gets_no_option_that_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bmv2_gets_only_options_it_supports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In benchmarks and tests too: BMv2 ends at once when it does not know one."""
     wanted = {"--thrift-port": "9090", "--notifications-addr": "ipc:///tmp/x"}
     fake = tmp_path / "simple_switch_grpc"
@@ -92,7 +92,7 @@ def test_bmv2_gets_no_option_that_it_lacks(tmp_path: Path, monkeypatch: pytest.M
     assert bmv2_options(wanted) == ["--thrift-port", "9090"]
 
 
-def test_bmv2_is_started_as_its_users_know_it(fabric: Fabric, run: RunDirectory) -> None:
+def test_bmv2_gets_its_usual_options(fabric: Fabric, run: RunDirectory) -> None:
     found = commands(fabric, run, SwitchKind.BMV2)
     assert len(found) == len(fabric.switches)
     argv = found[0].argv

@@ -16,14 +16,14 @@ def fabric(**transport):
     return multi_plane_clos("t", planes=2, t0=2, t1=2, hosts=4, rate_bps=25_000_000, settings=settings)
 
 
-def test_hosts_are_told_a_base_rtt_and_run_nscc():
+def test_hosts_are_configured_with_a_base_rtt_and_nscc():
     given = fitted(fabric()).settings.transport
     assert given.base_rtt == base_round_trip(fabric()) + PROCESSES_NS
     assert given.nscc.base_rtt_floor == given.base_rtt, "one lucky packet says nothing"
     assert choose(QpAttributes(), given, True) == "nscc"
 
 
-def test_what_a_fabric_says_itself_stays():
+def test_settings_of_the_fabric_are_kept():
     assert fitted(fabric(base_rtt=5)).settings.transport.base_rtt == 5
     profile = NsccProfile(base_rtt_floor=7, gamma=0.5)
     assert fitted(fabric(nscc=profile)).settings.transport.nscc == profile
