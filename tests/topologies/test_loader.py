@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_host.config import Dscp, EvOrder
@@ -222,7 +222,6 @@ def made(text: str) -> tuple[Fabric | None, str | None]:
 
 
 @given(VALUES | NEARLY)
-@settings(deadline=None, max_examples=400)
 def test_any_document_gives_a_fabric_or_a_clear_error(document: object) -> None:
     text = yaml.safe_dump(document)
     fabric, sentence = made(text)
@@ -231,7 +230,6 @@ def test_any_document_gives_a_fabric_or_a_clear_error(document: object) -> None:
 
 
 @given(st.text(max_size=60))
-@settings(deadline=None, max_examples=300)
 def test_any_text_gives_a_fabric_or_a_clear_error(text: str) -> None:
     with pytest.raises(FabricError, match=r"\Amy\.yaml:"):
         load_text(text, source="my.yaml")

@@ -154,7 +154,6 @@ def jobs(draw, most=8, largest=2000):
     )
 
 
-@settings(max_examples=150)
 @given(
     job=jobs(),
     seed=st.integers(0, 1 << 32),
