@@ -85,7 +85,7 @@ def test_commands_run_elsewhere_parse(command: str, tmp_path: Path, monkeypatch:
         context = parsed.make_context(name, words, parent=context)  # a UsageError says what is wrong
 
 
-def test_the_list_of_commands_run_elsewhere_has_no_stale_entries() -> None:
+def test_the_list_of_commands_run_elsewhere_matches_the_pages() -> None:
     assert set(ELSEWHERE) == {command for block in blocks("sh elsewhere") for command in block.commands()}
 
 

@@ -38,7 +38,7 @@ def test_invalid_addresses_are_reported(address: str) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "short", "\n" + TOKEN, "fifteen letters", "ümläute are out of order"])
-def test_an_unusable_token_file_is_refused(tmp_path: Path, content: str) -> None:
+def test_missing_and_weak_tokens_are_refused(tmp_path: Path, content: str) -> None:
     file = tmp_path / "token"
     file.write_text(content)
     with pytest.raises(EndpointError, match="at least 16 printable ASCII characters"):

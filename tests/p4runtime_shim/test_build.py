@@ -25,7 +25,7 @@ def program(port: int) -> str:
     return builder.text()
 
 
-def test_equal_programs_share_an_object_and_others_do_not(cache: Path) -> None:
+def test_equal_programs_share_an_object(cache: Path) -> None:
     first = build.build(program(1), cache=cache, options=FAST)
     stamp = first.stat().st_mtime_ns
     assert build.build(program(1), cache=cache, options=FAST) == first
@@ -35,13 +35,13 @@ def test_equal_programs_share_an_object_and_others_do_not(cache: Path) -> None:
     assert not list(cache.glob("**/build-*"))
 
 
-def test_another_kind_of_machine_with_the_same_home_gets_its_own(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machines_of_another_type_use_separate_objects(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = build.build_engine(cache=cache, options=FAST)
     monkeypatch.setattr(platform, "machine", lambda: "another")
     assert build.build_engine(cache=cache, options=FAST) != first
 
 
-def test_processes_may_build_at_once(tmp_path: Path) -> None:
+def test_processes_can_build_concurrently(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from p4runtime_shim import build;"
         "print(build.build(sys.stdin.read(), cache=pathlib.Path(sys.argv[1]),"
@@ -63,13 +63,13 @@ def test_processes_may_build_at_once(tmp_path: Path) -> None:
     assert Path(outputs.pop().strip()).exists()
 
 
-def test_without_compiler_the_message_says_what_to_do(tmp_path: Path) -> None:
+def test_without_a_compiler_the_message_says_what_to_install(tmp_path: Path) -> None:
     options = build.BuildOptions(compiler="no-such-compiler")
     with pytest.raises(BuildError, match="apt install gcc"):
         build.build(program(1), cache=tmp_path, options=options)
 
 
-def test_a_cache_that_cannot_be_made(tmp_path: Path) -> None:
+def test_an_unusable_cache_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BuildError, match="cache directory"):
         build.build(program(1), cache=tmp_path / "file", options=FAST)
@@ -84,7 +84,7 @@ def test_the_default_cache_follows_the_environment(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", [*programs.NAMES, "fabric"])
-def test_generated_code_is_free_of_warnings(name: str, tmp_path: Path) -> None:
+def test_generated_code_compiles_without_warnings(name: str, tmp_path: Path) -> None:
     text = programs.FABRIC.read_text() if name == "fabric" else programs.text(name)
     source = tmp_path / "program.c"
     source.write_text(generate(load_program(text)).code)
@@ -95,13 +95,13 @@ def test_generated_code_is_free_of_warnings(name: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_engine_is_free_of_warnings() -> None:
+def test_the_engine_compiles_without_warnings() -> None:
     command = ["cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
     sources = sorted(str(path) for path in build.ENGINE_SOURCES.glob("*.c"))
     done = subprocess.run([*command, *sources], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_drop_reasons_are_those_of_the_header() -> None:
+def test_drop_reasons_match_the_header() -> None:
     header = (build.ENGINE_SOURCES / "switch.h").read_text()
     assert tuple(re.findall(r"^    X\((\w+), ", header, re.MULTILINE)) == ctypes_bindings.DROP_REASONS

@@ -45,7 +45,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_a_compiler_that_takes_too_long_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+def test_a_compiler_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
     with pytest.raises(ResourceExhausted, match=r"took longer than 0\.5 s"):
         run(tmp_path, f"sleep 1000 & echo $! > {tmp_path}/child; sleep 1000", Limits(seconds=0.5))
     child = int((tmp_path / "child").read_text())
@@ -62,13 +62,13 @@ def test_a_compiler_that_takes_too_long_is_killed_with_all_that_it_started(tmp_p
     ],
     ids=["processor time", "a large file", "many messages", "memory"],
 )
-def test_a_compiler_that_needs_too_much_is_stopped(text: str, limits: Limits, tmp_path: Path) -> None:
+def test_a_compiler_that_uses_too_much_memory_is_stopped(text: str, limits: Limits, tmp_path: Path) -> None:
     with pytest.raises(ResourceExhausted, match=r"compiling x\.so exceeds the limits of a compilation"):
         run(tmp_path, text, limits)
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 3 << 20
 
 
-def test_the_real_compiler_within_too_little_memory(tmp_path: Path) -> None:
+def test_the_real_compiler_fails_cleanly_with_too_little_memory(tmp_path: Path) -> None:
     options = replace(FAST, limits=Limits(memory=24 << 20))
     with pytest.raises(ResourceExhausted):
         build.build(program(), cache=tmp_path, options=options)
@@ -76,13 +76,13 @@ def test_the_real_compiler_within_too_little_memory(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("build-*"))
 
 
-def test_a_program_that_is_too_large_is_not_compiled(tmp_path: Path) -> None:
+def test_oversized_programs_are_not_compiled(tmp_path: Path) -> None:
     options = replace(FAST, limits=Limits(source=1000))
     with pytest.raises(ResourceExhausted, match="MB of C"):
         build.build(program(), cache=tmp_path, options=options)
 
 
-def test_the_compiler_sees_four_variables_and_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiler_gets_a_minimal_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         "CPATH",
         "C_INCLUDE_PATH",
@@ -102,7 +102,7 @@ def test_the_compiler_sees_four_variables_and_its_own_folder(tmp_path: Path, mon
     assert (tmp_path / "place").read_text().strip() == str(tmp_path)
 
 
-def test_a_refusal_names_the_first_error(tmp_path: Path) -> None:
+def test_compile_errors_name_the_first_error(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"refused x\.so: y\.c:1: error: no"):
         run(tmp_path, "echo y.c: warning 1>&2; echo y.c:1: error: no 1>&2; exit 1", Limits())
 
@@ -128,7 +128,7 @@ work()
 """
 
 
-def test_a_process_that_ends_ends_its_compilers(tmp_path: Path) -> None:
+def test_compilers_end_with_their_process(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", STOPPED, str(tmp_path), script(tmp_path, "touch started; sleep 1000")],
         capture_output=True,

@@ -41,7 +41,7 @@ def read(path: Path) -> list[tuple[bytes, int]]:
         return [(bytes(packet), round(packet.time * 10**9)) for packet in reader]
 
 
-def test_every_frame_is_in_its_file_with_its_time(switch: EmbeddedSwitch, tmp_path: Path) -> None:
+def test_every_frame_is_captured_with_its_timestamp(switch: EmbeddedSwitch, tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -90,7 +90,7 @@ def test_a_process_with_more_than_a_thousand_descriptors_captures(switch: Embedd
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_memory_is_bounded_and_what_does_not_fit_is_counted(switch: EmbeddedSwitch, tmp_path: Path) -> None:
+def test_memory_is_bounded_and_dropped_frames_are_counted(switch: EmbeddedSwitch, tmp_path: Path) -> None:
     capture = Capture(switch, tmp_path, {1: "eth1", 2: "eth2"}, buffer_bytes=4000)
     big = frame(1, 5000)
     for _ in range(3):
@@ -102,7 +102,7 @@ def test_memory_is_bounded_and_what_does_not_fit_is_counted(switch: EmbeddedSwit
     assert [data for data, _ in read(tmp_path / "eth1_in.pcap")] == [frame(2, 60)]
 
 
-def test_a_full_disk_is_reported_and_what_is_there_stays_readable(
+def test_a_full_disk_is_reported_and_the_file_stays_readable(
     switch: EmbeddedSwitch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The capture's own thread may write no more than 10,000 bytes to a file, until the limit is lifted."""
@@ -139,7 +139,7 @@ class limited_files:  # noqa: N801 - reads as a verb
         signal.signal(signal.SIGXFSZ, self.handler)
 
 
-def test_only_one_capture_at_a_time_and_only_where_one_may_write(switch: EmbeddedSwitch, tmp_path: Path) -> None:
+def test_a_second_capture_and_an_unwritable_folder_are_refused(switch: EmbeddedSwitch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CaptureError, match=r"cannot capture to .*: Not a directory"):
         Capture(switch, tmp_path / "file" / "x", {1: "eth1"})
@@ -150,7 +150,7 @@ def test_only_one_capture_at_a_time_and_only_where_one_may_write(switch: Embedde
     Capture(switch, tmp_path, {1: "eth1"}).close()
 
 
-def test_ports_without_a_file_cost_no_memory(switch: EmbeddedSwitch, tmp_path: Path) -> None:
+def test_ports_not_captured_take_no_memory(switch: EmbeddedSwitch, tmp_path: Path) -> None:
     capture = Capture(switch, tmp_path, {3: "eth3"}, buffer_bytes=256)
     for number in range(50):
         switch.receive(1, frame(number, 200), 0)

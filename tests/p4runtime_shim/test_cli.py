@@ -40,7 +40,7 @@ BMV2 = (
         (["--no-p4", "--log-file", "/nonexistent/log"], "cannot write the log"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_status_2(
+def test_mistakes_print_one_message_and_exit_with_status_2(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
@@ -57,13 +57,13 @@ def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert "example:" in capsys.readouterr().out
 
 
-def test_every_option_of_bmv2_is_known() -> None:
+def test_every_bmv2_option_is_accepted() -> None:
     """Done, taken without effect, or refused with a reason. The list is that of `simple_switch_grpc --help`."""
     known = {option for action in cli.argument_parser()._actions for option in action.option_strings}
     assert set(BMV2) <= known
 
 
-def test_what_has_no_effect_is_said_once_each(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_without_effect_are_noted_once(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--no-p4", "--thrift-port", "9090", "--nanolog", "ipc:///tmp/x", "--log-flush", "--drop-port", "511"]
     options = cli.argument_parser().parse_args(arguments)
     assert [sentence.partition(":")[0] for sentence in options.without_effect] == [
@@ -74,14 +74,14 @@ def test_what_has_no_effect_is_said_once_each(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("option", ["--version", "--json-version"])
-def test_versions(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_versions_are_printed(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main([option])
     assert caught.value.code == 0
     assert capsys.readouterr().out.strip()
 
 
-def test_an_unknown_option_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_option_exits_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--no-p4", "--fast"])
     assert caught.value.code == 2

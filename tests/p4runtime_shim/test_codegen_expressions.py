@@ -184,7 +184,7 @@ def _values(rng: random.Random, fields: dict[str, tuple[int, bool]]) -> Values:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 201, 325])
-def test_random_expressions_equal_unbounded_integers(seed: int) -> None:
+def test_random_expressions_match_python_integers(seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     text, fields, outputs = _program(rng)

@@ -30,17 +30,17 @@ from p4runtime_shim.traffic_manager import PauseConfig
         ("1.5t", 1_500_000_000_000),
     ],
 )
-def test_rates(text: object, rate: int) -> None:
+def test_rates_are_parsed(text: object, rate: int) -> None:
     assert parse_rate(text) == rate
 
 
 @pytest.mark.parametrize("text", ["", "fast", "-1M", "1MB", "1e", None, True, [], "99999999999999T", float("nan")])
-def test_what_is_no_rate(text: object) -> None:
+def test_invalid_rates_are_refused(text: object) -> None:
     with pytest.raises(ConfigError, match="rate"):
         parse_rate(text)
 
 
-def test_interfaces() -> None:
+def test_interfaces_are_parsed() -> None:
     assert parse_interface("1@eth0") == (1, "eth0")
     assert parse_interface("0@t0-0p0@x") == (0, "t0-0p0@x")
 
@@ -48,23 +48,23 @@ def test_interfaces() -> None:
 @pytest.mark.parametrize(
     "text", ["eth0", "@eth0", "1@", "-1@eth0", "511@eth0", "x@eth0", "1@a/b", "1@" + 16 * "a", "٣@eth0"]
 )
-def test_what_is_no_interface(text: str) -> None:
+def test_invalid_interfaces_are_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_interface(text)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9559", "[::1]:0", "localhost:65535", "unix:/run/x", "unix-abstract:x"])
-def test_addresses(address: str) -> None:
+def test_addresses_are_parsed(address: str) -> None:
     check_address(address)
 
 
 @pytest.mark.parametrize("address", ["", "9559", ":9559", "host:", "host:x", "host:65536", "unix:"])
-def test_what_is_no_address(address: str) -> None:
+def test_invalid_addresses_are_refused(address: str) -> None:
     with pytest.raises(ConfigError, match="address"):
         check_address(address)
 
 
-def test_a_file_with_everything(tmp_path: Path) -> None:
+def test_a_file_with_every_setting_is_read(tmp_path: Path) -> None:
     file = tmp_path / "switches.yaml"
     file.write_text(
         """
@@ -101,7 +101,7 @@ switches:
     assert second.label == "device 2"
 
 
-def test_json_is_yaml(tmp_path: Path) -> None:
+def test_json_files_are_accepted(tmp_path: Path) -> None:
     file = tmp_path / "switches.json"
     file.write_text('{"switches": [{"device_id": 1, "ports": {"1": "a"}}]}')
     assert load_file(file).switches[0].ports == {1: "a"}
@@ -150,13 +150,13 @@ def _one(**changes: Any) -> dict[str, Any]:
         ({"switches": [{"device_id": 1, "ports": {1: "a"}}, {"device_id": 2, "ports": {1: "a"}}]}, "given twice"),
     ],
 )
-def test_a_wrong_file_is_one_sentence(document: object, words: str) -> None:
+def test_invalid_files_are_reported(document: object, words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
         from_document(document, where="x.yaml")
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         load_file(tmp_path / "none.yaml")
     bad = tmp_path / "bad.yaml"
@@ -176,7 +176,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         load_file(bad)
 
 
-def test_options_make_one_switch() -> None:
+def test_command_line_options_describe_one_switch() -> None:
     settings = settings_from_options(
         interfaces=["1@a", "2@b"], rates=["100M", "2=1G"], device_id=3, cpu_port=255, ports_down=[2]
     )
@@ -198,7 +198,7 @@ def test_options_make_one_switch() -> None:
         ({"interfaces": ["1@a"], "grpc_address": "x"}, "address"),
     ],
 )
-def test_wrong_options(options: dict[str, Any], words: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         settings_from_options(**options)
 
@@ -210,7 +210,7 @@ class TestPauses:
         document = {"switches": [{"device_id": 1, "ports": {1: "eth0"}, "pauses": pauses}]}
         return from_document(document, where="here").switches[0].pauses[1]
 
-    def test_flow_control_of_a_port(self) -> None:
+    def test_flow_control_of_a_port_is_read(self) -> None:
         assert self.load({1: self.GOOD}) == PauseConfig(100_000_000, 60000, 40000, 30000)
         assert self.load({"1": {**self.GOOD, "priorities": [0, 3], "quanta": 9}}) == PauseConfig(
             100_000_000, 60000, 40000, 30000, frozenset((0, 3)), 9
@@ -230,6 +230,6 @@ class TestPauses:
             ({1: {**GOOD, "quanta": 0}}, "from 1 to 65535"),
         ],
     )
-    def test_what_is_wrong_is_named(self, pauses: object, words: str) -> None:
+    def test_invalid_flow_control_is_reported(self, pauses: object, words: str) -> None:
         with pytest.raises(ConfigError, match=re.escape(words)):
             self.load(pauses)

@@ -35,7 +35,7 @@ def ask(switch: EmbeddedSwitch, what: int, index: int = 0, value: int = 0, *, no
     raise AssertionError("no packet came out")
 
 
-def test_register_swap_and_control_plane(switch: EmbeddedSwitch) -> None:
+def test_registers_are_swapped_by_packets_and_written_by_the_control_plane(switch: EmbeddedSwitch) -> None:
     assert ask(switch, 1, 3, 0x123456789ABC) == 0
     assert switch.control_plane.externs.register_read(P + "last", 3) == 0x123456789ABC
     switch.control_plane.externs.register_write(P + "last", 3, 7)
@@ -43,7 +43,7 @@ def test_register_swap_and_control_plane(switch: EmbeddedSwitch) -> None:
     assert ask(switch, 1, 4, 1) == 0
 
 
-def test_register_out_of_range_changes_nothing(switch: EmbeddedSwitch) -> None:
+def test_register_writes_out_of_range_change_nothing(switch: EmbeddedSwitch) -> None:
     assert ask(switch, 1, 200, 5) == 0  # `old` keeps its value, which is 0
     assert all(switch.control_plane.externs.register_read(P + "last", i) == 0 for i in range(16))
     with pytest.raises(NotFound):
@@ -54,7 +54,7 @@ def test_register_out_of_range_changes_nothing(switch: EmbeddedSwitch) -> None:
         switch.control_plane.externs.register_write(P + "last", 0, 1 << 48)
 
 
-def test_wide_register(switch: EmbeddedSwitch) -> None:
+def test_wide_registers_hold_their_values(switch: EmbeddedSwitch) -> None:
     cell = 0
     for step in range(12):
         fallen = ask(switch, 8, 2, step)
@@ -66,7 +66,7 @@ def test_wide_register(switch: EmbeddedSwitch) -> None:
     assert switch.control_plane.externs.register_read(P + "wide", 1) == value
 
 
-def test_indirect_counter(switch: EmbeddedSwitch) -> None:
+def test_indirect_counters_count_packets_and_bytes(switch: EmbeddedSwitch) -> None:
     ask(switch, 2, 6, size=100)
     ask(switch, 2, 6, size=60)
     ask(switch, 2, 99)
@@ -114,7 +114,7 @@ def test_meter_colors_follow_rates_and_bursts(switch: EmbeddedSwitch) -> None:
 
 
 @pytest.mark.parametrize("rate", [10**9, 10**12, 10**15, 2**62, 2**63 - 1])
-def test_a_meter_far_below_its_rate_stays_green_for_months(switch: EmbeddedSwitch, rate: int) -> None:
+def test_a_meter_below_its_rate_stays_green_for_months(switch: EmbeddedSwitch, rate: int) -> None:
     """1,000 bytes every millisecond are 1 MB/s; a count of all tokens since the start passes 2**64 within seconds."""
     switch.control_plane.externs.meter_write(P + "by_index", 1, MeterConfig(rate, 10_000, rate, 10_000))
     for second in (0, 1, 3, 10, 3600, 86_400, 10_000_000):
@@ -123,14 +123,14 @@ def test_a_meter_far_below_its_rate_stays_green_for_months(switch: EmbeddedSwitc
         assert colors == [GREEN] * 20, f"after {second} s"
 
 
-def test_a_burst_of_any_size(switch: EmbeddedSwitch) -> None:
+def test_meters_accept_bursts_of_any_size(switch: EmbeddedSwitch) -> None:
     switch.control_plane.externs.meter_write(P + "by_index", 1, MeterConfig(0, 2**63 - 1, 0, 2**63 - 1))
     assert [ask(switch, 3, 1, size=9000) for _ in range(50)] == [GREEN] * 50
     switch.control_plane.externs.meter_write(P + "by_index", 1, MeterConfig(2**63 - 1, 0, 2**63 - 1, 0))
     assert ask(switch, 3, 1, now=10**18, size=500) == RED
 
 
-def test_meter_settings_are_checked(switch: EmbeddedSwitch) -> None:
+def test_invalid_meter_settings_are_refused(switch: EmbeddedSwitch) -> None:
     with pytest.raises(InvalidArgument):
         switch.control_plane.externs.meter_write(P + "by_index", 0, MeterConfig(2, 1, 1, 1))
     with pytest.raises(InvalidArgument):
@@ -144,7 +144,7 @@ def test_meter_settings_are_checked(switch: EmbeddedSwitch) -> None:
         switch.control_plane.externs.meter_write(P + "by_entry", 0, None)
 
 
-def test_direct_meter_in_packets(switch: EmbeddedSwitch) -> None:
+def test_direct_meters_color_packets(switch: EmbeddedSwitch) -> None:
     match = (Exact(9),)
     switch.control_plane.table(P + "classes").insert(Entry(match, ActionCall(P + "send", (2, 0))))
     assert ask(switch, 7, 9) == GREEN
@@ -159,7 +159,7 @@ def test_direct_meter_in_packets(switch: EmbeddedSwitch) -> None:
     assert switch.control_plane.table(P + "classes").colors_read(match) == MeterColors(red=CounterValue(7, 8))
 
 
-def test_hash_in_a_range(switch: EmbeddedSwitch) -> None:
+def test_hash_results_stay_in_their_range(switch: EmbeddedSwitch) -> None:
     for index in (0, 1, 77, 255):
         assert ask(switch, 4, index) == 100 + zlib.crc32(bytes([4, index])) % 1000
 
@@ -174,12 +174,12 @@ def crc16(data: bytes) -> int:
     return crc
 
 
-def test_crc16(switch: EmbeddedSwitch) -> None:
+def test_crc16_matches_the_reference(switch: EmbeddedSwitch) -> None:
     for index in (0, 1, 77, 255):
         assert ask(switch, 9, index) == crc16(bytes([9, index]))
 
 
-def test_random_is_in_range_and_follows_the_seed(switch: EmbeddedSwitch) -> None:
+def test_random_values_are_in_range_and_follow_the_seed(switch: EmbeddedSwitch) -> None:
     drawn = [ask(switch, 5) for _ in range(300)]
     assert set(drawn) == set(range(10, 20))
     with EmbeddedSwitch(programs.pipeline("state"), ports=range(4), seed=5) as same:
@@ -188,7 +188,7 @@ def test_random_is_in_range_and_follows_the_seed(switch: EmbeddedSwitch) -> None
         assert [ask(other, 5) for _ in range(300)] != drawn
 
 
-def test_digests(switch: EmbeddedSwitch) -> None:
+def test_digests_are_delivered(switch: EmbeddedSwitch) -> None:
     event = os.eventfd(0, os.EFD_NONBLOCK)
     try:
         switch.set_digest_event(event)

@@ -83,7 +83,7 @@ class Names:
 
 
 @given(name=names, text=hostile, more=hostile)
-def test_the_generated_code_does_not_depend_on_any_name(name: str, text: str, more: str) -> None:
+def test_generated_code_is_independent_of_names(name: str, text: str, more: str) -> None:
     given_names = Names(text, more)
     generated = generate(load_program(json.dumps(renamed(document(name), given_names))))
     assert len(given_names.given) > 10
@@ -92,9 +92,7 @@ def test_the_generated_code_does_not_depend_on_any_name(name: str, text: str, mo
 
 
 @given(name=names, text=hostile, choice=st.randoms(use_true_random=False))
-def test_a_string_where_the_format_wants_a_word_is_refused_or_leaves_no_trace(
-    name: str, text: str, choice: Any
-) -> None:
+def test_hostile_strings_for_keywords_are_refused_or_have_no_effect(name: str, text: str, choice: Any) -> None:
     places = sorted(every_string(document(name)), key=repr)
     changed = replaced(document(name), choice.choice(places), text + MARK)
     try:
@@ -118,7 +116,7 @@ def watched(folder: Path) -> BuildOptions:
 
 
 @pytest.mark.parametrize("text", ["**//" + PIECES[0], '"\n#include "/etc/shadow"\n', "\\\n??/\0"])
-def test_a_config_full_of_hostile_names_is_compiled_as_if_they_were_harmless(text: str, tmp_path: Path) -> None:
+def test_hostile_names_compile_like_harmless_ones(text: str, tmp_path: Path) -> None:
     options = watched(tmp_path / "compiler")
     programs_ = PipelineConfigLoader(lambda source: Pipeline.load(source, cache=tmp_path / "cache", options=options))
     for name in ("copies", "firewall"):
@@ -138,13 +136,13 @@ def test_a_config_full_of_hostile_names_is_compiled_as_if_they_were_harmless(tex
     assert not any(MARK in str(path) for path in tmp_path.rglob("*"))
 
 
-def test_the_legal_annotation_that_ends_a_comment_builds(cache: Path) -> None:
+def test_an_annotation_containing_a_comment_end_builds(cache: Path) -> None:
     builder = Builder()
     builder.run(builder.action("a*/b", [send_to(1)]))
     Pipeline.load(builder.text(), cache=cache, options=FAST)
 
 
-def test_texts_reach_the_log_whole_and_on_one_line() -> None:
+def test_texts_are_logged_whole_on_one_line() -> None:
     builder = Builder()
     builder.header_type("h_t", [("a", 8)])
     builder.header("h", "h_t")

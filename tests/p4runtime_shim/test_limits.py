@@ -69,7 +69,7 @@ def grows(builder: Builder, then: Any = RECIRCULATE, *, times: int = 8) -> None:
 
 
 @pytest.mark.parametrize("length", [64, 1500, 2048])
-def test_a_packet_that_grew_beyond_a_frame_does_not_pass_again(length: int) -> None:
+def test_a_packet_longer_than_a_frame_is_not_recirculated(length: int) -> None:
     with switch_of(lambda b: grows(b, times=50), max_frame=2048, buffer_packets=8) as switch:
         switch.control_plane.replication.session_set(5, CloneSession((Replica(2, 1),)))
         for now in range(20):
@@ -81,7 +81,7 @@ def test_a_packet_that_grew_beyond_a_frame_does_not_pass_again(length: int) -> N
 
 
 @pytest.mark.parametrize(("length", "passes"), [(1792, 2), (1793, 1), (2048, 1)])
-def test_a_packet_as_long_as_a_frame_may_be_passes_again(length: int, passes: int) -> None:
+def test_a_packet_of_maximum_frame_length_is_recirculated(length: int, passes: int) -> None:
     with switch_of(lambda b: grows(b, times=50), max_frame=2048) as switch:
         switch.receive(1, bytes(length), 1)
         while switch.transmit(1, 1) is not None:
@@ -93,7 +93,7 @@ def test_a_packet_as_long_as_a_frame_may_be_passes_again(length: int, passes: in
 # --- calculations and digests ---
 
 
-def test_a_hash_over_long_inputs_and_the_payload() -> None:
+def test_hashes_cover_long_inputs_and_the_payload() -> None:
     def make(builder: Builder) -> None:
         builder.header_type("m_t", [("wide", 2048), ("sum", 32)])
         builder.header_type("out_t", [("sum", 32)])
@@ -131,7 +131,7 @@ def digest_of(words: int) -> Builder:
     return builder
 
 
-def test_a_digest_of_the_greatest_length_is_taken_and_a_longer_one_refused() -> None:
+def test_digests_up_to_the_maximum_length_are_accepted() -> None:
     with EmbeddedSwitch(Pipeline.load(digest_of(4096).text()), ports=(1,), seed=1) as switch:
         switch.receive(1, bytes(60), 1)
         assert [len(digest.values) for digest in switch.control_plane.take_digests()] == [4096]
@@ -139,7 +139,7 @@ def test_a_digest_of_the_greatest_length_is_taken_and_a_longer_one_refused() -> 
         Pipeline.load(digest_of(4097).text())
 
 
-def test_a_digest_that_the_taker_has_no_room_for_is_lost_and_does_not_stop_those_behind_it() -> None:
+def test_a_digest_too_long_for_the_readers_buffer_is_dropped_and_later_ones_pass() -> None:
     with EmbeddedSwitch(Pipeline.load(digest_of(3).text()), ports=(1,), seed=1) as switch:
         switch.receive(1, bytes(60), 1)
         switch.receive(1, bytes(60), 2)
@@ -193,7 +193,7 @@ def copies_of_copies_towards_nowhere(builder: Builder) -> None:
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_a_loop_without_end_is_cut_off_counted_and_logged_once(name: str) -> None:
+def test_an_endless_loop_is_cut_off_counted_and_logged_once(name: str) -> None:
     with switch_of(LOOPS[name]) as switch:
         switch.control_plane.replication.group_set(1, [Replica(77, number) for number in range(500)])
         switch.set_logging()
@@ -210,7 +210,7 @@ def test_a_loop_without_end_is_cut_off_counted_and_logged_once(name: str) -> Non
         assert switch.take_log() or name == "copies_of_copies_towards_nowhere", "said again of another program"
 
 
-def test_a_parser_that_goes_round_without_end_gives_an_error() -> None:
+def test_an_endless_parser_loop_gives_a_parser_error() -> None:
     def make(builder: Builder) -> None:
         builder.state("start", [], default="more")
         builder.state("more", [], default="start")
@@ -225,7 +225,7 @@ def test_a_parser_that_goes_round_without_end_gives_an_error() -> None:
         assert switch.transmit(1, 1) == (5).to_bytes(4, "big") + b"x"  # error.ParserTimeout
 
 
-def test_loops_that_end_are_run_to_their_end() -> None:
+def test_finite_loops_run_to_completion() -> None:
     def make(builder: Builder) -> None:
         builder.header_type("m_t", [("n", 32)])
         builder.header("out", "m_t")
@@ -244,7 +244,7 @@ def test_loops_that_end_are_run_to_their_end() -> None:
         assert switch.transmit(1, 1) == (5000).to_bytes(4, "big") + b"x"
 
 
-def test_a_program_without_loops_pays_nothing() -> None:
+def test_programs_without_loops_have_no_loop_check() -> None:
     assert "sw_spend" not in generate(load_program(programs.FABRIC.read_text())).code
 
 
@@ -305,14 +305,14 @@ def long(count: int) -> Builder:
         (long, 17, "steps for one packet"),
     ],
 )
-def test_what_a_program_may_be_large_in(make: Callable[[int], Builder], most: int, words: str) -> None:
+def test_program_size_limits_are_enforced(make: Callable[[int], Builder], most: int, words: str) -> None:
     generate(load_program(make(most).text()))
     with pytest.raises(Unsupported, match=words):
         generate(load_program(make(most + 1).text()))
 
 
 @pytest.mark.parametrize("number", [-1, 1 << 32])
-def test_numbers_of_the_program_fit_the_engine(number: int) -> None:
+def test_identifiers_must_fit_the_engine(number: int) -> None:
     for section in ("field_lists", "learn_lists"):
         builder = Builder()
         builder.data[section] = [{"id": number, "name": "x", "elements": []}]

@@ -12,7 +12,7 @@ from tests.p4runtime_shim import programs
 P = "MyIngress."
 
 
-def test_a_packet_is_followed_from_arrival_to_departure() -> None:
+def test_a_packet_is_traced_from_arrival_to_departure() -> None:
     frame = bytes(12) + bytes.fromhex("08004500001412340000401154a30a0000010a000002")
     with EmbeddedSwitch(programs.pipeline("forward"), ports=range(4), seed=0) as switch:
         forward = ActionCall(P + "forward", (2, 5))
@@ -42,7 +42,7 @@ def test_a_packet_is_followed_from_arrival_to_departure() -> None:
     assert (lines[0].time, lines[-1].time) == (7, 9)
 
 
-def test_copies_and_drops_are_told() -> None:
+def test_copies_and_drops_are_logged() -> None:
     with EmbeddedSwitch(programs.pipeline("copies"), ports=range(8), seed=0) as switch:
         switch.control_plane.replication.session_set(5, CloneSession((Replica(4),)))
         switch.set_logging(trace=True)
@@ -52,7 +52,7 @@ def test_copies_and_drops_are_told() -> None:
     assert "packet 1: dropped: sent to or received from a port that does not exist" in texts
 
 
-def test_lines_are_bounded() -> None:
+def test_log_records_are_bounded() -> None:
     with EmbeddedSwitch(programs.pipeline("copies"), ports=range(8), seed=0) as switch:
         switch.set_logging(trace=True)
         for _ in range(4000):

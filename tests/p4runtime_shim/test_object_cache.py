@@ -46,7 +46,7 @@ def without_seal(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut, emptied, one_bit, without_seal])
-def test_a_damaged_object_is_built_again(damage, cache: Path) -> None:
+def test_a_damaged_object_is_rebuilt(damage, cache: Path) -> None:
     path = build.build(program(1), cache=cache, options=FAST)
     engine = build.build_engine(cache=cache, options=FAST)
     before = [(item, item.stat().st_ino) for item in (path, engine)]
@@ -56,7 +56,7 @@ def test_a_damaged_object_is_built_again(damage, cache: Path) -> None:
     assert all(object_cache.is_whole(item) and item.stat().st_ino != number for item, number in before)
 
 
-def test_an_object_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_are_synced_before_they_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     fsync, replace = os.fsync, Path.replace
 
@@ -76,7 +76,7 @@ def test_an_object_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o707])
 @pytest.mark.parametrize("part", ["", "cache", "cache/switch"])
-def test_a_folder_that_others_can_write_to_is_refused(mode: int, part: str, tmp_path: Path) -> None:
+def test_a_folder_writable_by_others_is_refused(mode: int, part: str, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     (cache / "switch").mkdir(parents=True, mode=0o700)
     (tmp_path / part).chmod(mode)
@@ -107,13 +107,13 @@ def test_a_folder_of_another_user_is_refused(part: str, tmp_path: Path) -> None:
         build.build_engine(cache=tmp_path / "cache", options=FAST)
 
 
-def test_an_object_that_others_could_have_written_is_built_again(cache: Path) -> None:
+def test_an_object_writable_by_others_is_rebuilt(cache: Path) -> None:
     path = build.build(program(1), cache=cache, options=FAST)
     path.chmod(0o666)
     assert build.build(program(1), cache=cache, options=FAST).stat().st_mode & 0o777 == 0o600
 
 
-def test_folders_are_made_for_us_alone(tmp_path: Path) -> None:
+def test_cache_folders_are_created_private(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         path = build.build_engine(cache=tmp_path / "cache", options=FAST)
@@ -122,7 +122,7 @@ def test_folders_are_made_for_us_alone(tmp_path: Path) -> None:
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_root_uses_its_own_home_when_home_is_that_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_ignores_the_home_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.geteuid():
         pytest.skip("only root can give a folder away")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
@@ -132,7 +132,7 @@ def test_root_uses_its_own_home_when_home_is_that_of_another(tmp_path: Path, mon
     assert object_cache.default_cache() == Path("/root/.cache/mrc-testbed")
 
 
-def test_the_objects_used_last_stay(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_least_recently_used_objects_are_evicted(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(object_cache.KEPT, "program-*.so", 2)
     first = build.build(program(1), cache=cache, options=FAST)
     second = build.build(program(2), cache=cache, options=FAST)
@@ -142,7 +142,7 @@ def test_the_objects_used_last_stay(cache: Path, monkeypatch: pytest.MonkeyPatch
     assert build.build(program(2), cache=cache, options=FAST) == second
 
 
-def test_a_program_is_unloaded_when_nobody_uses_it(cache: Path) -> None:
+def test_an_unused_program_is_unloaded(cache: Path) -> None:
     def loaded(path: Path) -> bool:
         return path.name in Path("/proc/self/maps").read_text()
 

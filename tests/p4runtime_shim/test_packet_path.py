@@ -73,12 +73,12 @@ def outcome(switch: EmbeddedSwitch) -> list[Seen]:
     return seen
 
 
-def test_plain(switch: EmbeddedSwitch) -> None:
+def test_a_packet_passes_both_pipelines(switch: EmbeddedSwitch) -> None:
     send(switch, 0, argument=2, value=5)
     assert outcome(switch) == [Seen(2, 5, NORMAL, 0, 0, 14, 1, 3, b"0123456789")]
 
 
-def test_ingress_clone_has_the_arrived_bytes_and_the_kept_fields(switch: EmbeddedSwitch) -> None:
+def test_ingress_clone_has_the_original_packet_and_the_preserved_fields(switch: EmbeddedSwitch) -> None:
     switch.control_plane.replication.session_set(5, CloneSession((Replica(4, 9),)))
     send(switch, 1, value=0x1234)
     plain, clone = outcome(switch)
@@ -95,7 +95,7 @@ def test_egress_clone_has_the_changed_headers(switch: EmbeddedSwitch) -> None:
     assert clone.payload == b"0123456789"
 
 
-def test_clone_to_several_ports_and_cut(switch: EmbeddedSwitch) -> None:
+def test_clones_go_to_several_ports_and_are_truncated(switch: EmbeddedSwitch) -> None:
     switch.control_plane.replication.session_set(5, CloneSession((Replica(4, 1), Replica(5, 2)), max_length=17))
     send(switch, 1)
     plain, *clones = outcome(switch)
@@ -109,7 +109,7 @@ def test_clone_without_session_is_counted(switch: EmbeddedSwitch) -> None:
     assert switch.stats().drops["no_session"] == 1
 
 
-def test_multicast(switch: EmbeddedSwitch) -> None:
+def test_multicast_replicates_to_all_ports_of_the_group(switch: EmbeddedSwitch) -> None:
     switch.control_plane.replication.group_set(7, (Replica(2, 20), Replica(4, 40), Replica(2, 21)))
     send(switch, 3, value=7)
     assert [(item.port, item.rid, item.instance) for item in outcome(switch)] == [
@@ -147,14 +147,14 @@ def test_a_backup_replica_serves_while_the_port_is_down(switch: EmbeddedSwitch) 
         switch.control_plane.replication.group_set(7, (Replica(2, 0, (Replica(1, 0, (Replica(4),)),)),))
 
 
-def test_resubmit_starts_over_with_kept_fields_only(switch: EmbeddedSwitch) -> None:
+def test_resubmit_restarts_with_preserved_fields_only(switch: EmbeddedSwitch) -> None:
     send(switch, 4, value=0x0101)
     (item,) = outcome(switch)
     # instance_type becomes NORMAL again when the packet is queued, as in BMv2; two passes through ingress were counted.
     assert item == Seen(1, 0x0101, NORMAL, 44, 0, 14, 2, 0, b"0123456789")
 
 
-def test_recirculate_takes_the_deparsed_packet(switch: EmbeddedSwitch) -> None:
+def test_recirculate_uses_the_deparsed_packet(switch: EmbeddedSwitch) -> None:
     send(switch, 5, argument=2)
     (item,) = outcome(switch)
     assert item == Seen(2, 0xDDDD, NORMAL, 55, 0, 14, 2, 0, b"0123456789")
@@ -189,18 +189,18 @@ def test_drops_are_counted_by_reason(switch: EmbeddedSwitch) -> None:
     }
 
 
-def test_exit_ends_the_pipeline(switch: EmbeddedSwitch) -> None:
+def test_exit_ends_pipeline_processing(switch: EmbeddedSwitch) -> None:
     send(switch, 8, argument=2)
     assert [item.port for item in outcome(switch)] == [2]  # the assignments after exit did not run
 
 
-def test_resubmission_without_end_is_cut_off(switch: EmbeddedSwitch) -> None:
+def test_endless_resubmission_is_cut_off(switch: EmbeddedSwitch) -> None:
     send(switch, 9)
     assert outcome(switch) == []
     assert switch.stats().drops["loop_limit"] == 1
 
 
-def test_short_packet_is_parsed_as_far_as_it_goes(switch: EmbeddedSwitch) -> None:
+def test_short_packets_are_parsed_as_far_as_possible(switch: EmbeddedSwitch) -> None:
     switch.receive(3, b"\x00", 0)
     (frame,) = drain(switch)
     # the request header is invalid, so egress_spec is that of a zero field: port 0; the report stands before the byte
@@ -223,7 +223,7 @@ def test_a_down_port_runs_egress_and_drops(switch: EmbeddedSwitch) -> None:
     assert len(outcome(switch)) == 1
 
 
-def test_the_pool_runs_out_and_recovers() -> None:
+def test_the_packet_pool_runs_out_and_recovers() -> None:
     queues = QueueConfig(max_packets=0, buffer_packets=5)
     with EmbeddedSwitch(programs.pipeline("copies"), ports=range(8), seed=0, queues=queues) as switch:
         for _ in range(8):
@@ -235,7 +235,7 @@ def test_the_pool_runs_out_and_recovers() -> None:
         assert len(outcome(switch)) == 5
 
 
-def test_without_program_frames_are_counted() -> None:
+def test_frames_without_a_program_are_dropped_and_counted() -> None:
     with EmbeddedSwitch(None, ports=[1], seed=0) as switch:
         switch.receive(1, b"12345678", 0)
         assert switch.transmit(1, 0) is None

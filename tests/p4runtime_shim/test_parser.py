@@ -37,7 +37,7 @@ def random_layout(rng: random.Random) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_headers_are_taken_and_given_back_bit_for_bit(seed: int) -> None:
+def test_random_headers_survive_parsing_and_deparsing(seed: int) -> None:
     """Two headers of random layout; the second leaves with every field's lowest bit flipped, the first unchanged."""
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -70,7 +70,7 @@ def test_random_headers_are_taken_and_given_back_bit_for_bit(seed: int) -> None:
         assert one(switch) == (1, short)
 
 
-def test_headers_outgrow_the_packet() -> None:
+def test_deparsed_headers_may_outgrow_the_packet() -> None:
     """Many headers become valid in front of a small packet of the largest size."""
     builder = Builder()
     builder.header_type("big_t", [(f"f{i}", 64) for i in range(32)])
@@ -99,7 +99,7 @@ def hops(*ports: int) -> bytes:
     return b"".join(item.to_bytes(2, "big") for item in items)
 
 
-def test_source_route_pops_the_first_hop(stacks: EmbeddedSwitch) -> None:
+def test_the_source_routing_program_pops_the_first_hop(stacks: EmbeddedSwitch) -> None:
     for ports in ((3, 4, 5, 6), (9,), (8, 1)):
         stacks.receive(0, b"\x01\x00" + hops(*ports) + b"rest", 0)
         expected = b"\x01\x00" + hops(*ports)[2:] + b"rest"
@@ -112,7 +112,7 @@ def test_too_many_hops_is_stack_out_of_bounds(stacks: EmbeddedSwitch) -> None:
     assert one(stacks) == (5, frame)
 
 
-def test_records_are_pushed_in_front_and_the_last_falls_off(stacks: EmbeddedSwitch) -> None:
+def test_push_front_shifts_the_stack_and_drops_the_last_header(stacks: EmbeddedSwitch) -> None:
     stacks.control_plane.table(P + "self").set_default(ActionCall(P + "note", (77,)))
     records = [(10, 1), (20, 2), (30, 3)]
     for count in range(4):
@@ -123,14 +123,14 @@ def test_records_are_pushed_in_front_and_the_last_falls_off(stacks: EmbeddedSwit
         assert one(stacks) == (2, bytes([2, count + 1]) + expected + b"rest")
 
 
-def test_errors_of_the_program_and_of_the_core(stacks: EmbeddedSwitch) -> None:
+def test_parser_errors_of_program_and_core_are_reported(stacks: EmbeddedSwitch) -> None:
     stacks.receive(0, bytes([2, 1]) + bytes(6), 0)
     assert one(stacks) == (6, bytes([2, 1]) + bytes(6))  # RecordLost
     stacks.receive(0, bytes([2, 1]) + bytes(5), 0)
     assert one(stacks) == (7, bytes([2, 1]) + bytes(5))  # PacketTooShort
 
 
-def test_a_parser_that_never_ends_times_out() -> None:
+def test_an_endless_parser_times_out() -> None:
     builder = Builder()
     builder.state("start", [], default="again")
     builder.state("again", [], default="start")
@@ -179,22 +179,22 @@ MAX = 0xFFFFFFFF
         (15, 1, 1, 0xDEAD),
     ],
 )
-def test_calculator(calculator: EmbeddedSwitch, code: int, a: int, b: int, result: int) -> None:
+def test_the_calculator_program_computes(calculator: EmbeddedSwitch, code: int, a: int, b: int, result: int) -> None:
     assert calculate(calculator, code, a, b) == result
 
 
-def test_advance_skips_bytes_and_headers_move_up(calculator: EmbeddedSwitch) -> None:
+def test_advance_skips_a_prefix(calculator: EmbeddedSwitch) -> None:
     assert calculate(calculator, 1, 2, 3, prefix=b"\x7fxyz") == 5
 
 
-def test_lookahead_past_the_end_and_unknown_requests(calculator: EmbeddedSwitch) -> None:
+def test_truncated_and_unknown_requests_are_dropped(calculator: EmbeddedSwitch) -> None:
     for frame in (b"P", b"XY", b"P4", b"P4\x90", b"P4\x01\x00"):
         calculator.receive(0, frame, 0)
         assert one(calculator) is None
     assert calculator.stats().drops["ingress"] == 5
 
 
-def test_log_and_assert(calculator: EmbeddedSwitch) -> None:
+def test_log_messages_and_assertions_are_executed(calculator: EmbeddedSwitch) -> None:
     calculator.set_logging()
     assert calculate(calculator, 8, 7, MAX) == 0
     assert calculate(calculator, 9, 1, 2) == 0
@@ -258,7 +258,7 @@ def test_checksums_are_verified_and_updated(router: EmbeddedSwitch) -> None:
     assert one(router) is None
 
 
-def test_verify_stops_the_parser_and_ttl_ends(router: EmbeddedSwitch) -> None:
+def test_invalid_headers_and_expired_ttls_are_dropped(router: EmbeddedSwitch) -> None:
     for frame in (ipv4(17, b"x", ihl=6), ipv4(17, b"x", ttl=1), ipv4(17, b"x", ttl=0), bytes(10), bytes(14)):
         router.receive(1, frame, 0)
         assert one(router) is None

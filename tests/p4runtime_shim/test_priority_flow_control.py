@@ -56,7 +56,7 @@ def said(switch: EmbeddedSwitch, port: int = 0, now: int = 0) -> dict[int, int] 
     return pause_frame.parse(frame)
 
 
-def test_a_port_that_brought_too_much_pauses_its_neighbour_and_lets_it_go_on_later(switch: EmbeddedSwitch) -> None:
+def test_a_port_above_the_threshold_pauses_its_neighbour_and_resumes_it_later(switch: EmbeddedSwitch) -> None:
     put(switch, 4)
     assert said(switch) is None
     switch.ready()
@@ -72,7 +72,7 @@ def test_a_port_that_brought_too_much_pauses_its_neighbour_and_lets_it_go_on_lat
     assert (stats.pauses_sent, stats.headroom_drops) == (2, 0)
 
 
-def test_other_priorities_and_other_ports_do_not_count(switch: EmbeddedSwitch) -> None:
+def test_thresholds_count_each_port_and_priority_separately(switch: EmbeddedSwitch) -> None:
     put(switch, 20, priority=2)
     put(switch, 20, port=1)
     put(switch, 4)
@@ -80,14 +80,14 @@ def test_other_priorities_and_other_ports_do_not_count(switch: EmbeddedSwitch) -
     assert said(switch, port=1) is None
 
 
-def test_what_does_not_fit_the_headroom_is_dropped_and_counted(switch: EmbeddedSwitch) -> None:
+def test_packets_beyond_the_headroom_are_dropped_and_counted(switch: EmbeddedSwitch) -> None:
     put(switch, 9)
     assert switch.stats().ports[0].headroom_drops == 2
     assert switch.stats().drops["no_headroom"] == 2
     assert take(switch, 10) == 7
 
 
-def test_a_pause_is_repeated_after_half_its_time_while_it_holds(switch: EmbeddedSwitch) -> None:
+def test_a_pause_is_refreshed_after_half_its_time(switch: EmbeddedSwitch) -> None:
     put(switch, 5, now=100)
     assert said(switch, now=200) == {3: 1000}
     due = 200 + LASTS // 2
@@ -103,7 +103,7 @@ def test_a_pause_is_repeated_after_half_its_time_while_it_holds(switch: Embedded
     assert switch.wakeup() is None
 
 
-def test_a_paused_priority_waits_until_its_time_is_over_while_others_pass(switch: EmbeddedSwitch) -> None:
+def test_a_paused_priority_waits_while_others_pass(switch: EmbeddedSwitch) -> None:
     switch.set_pause(2, CONFIG)
     put(switch)
     put(switch, priority=2)
@@ -119,7 +119,7 @@ def test_a_paused_priority_waits_until_its_time_is_over_while_others_pass(switch
     assert switch.stats().ports[2].pauses_received == 1
 
 
-def test_a_pause_of_zero_ends_one_at_once(switch: EmbeddedSwitch) -> None:
+def test_a_pause_of_zero_resumes_at_once(switch: EmbeddedSwitch) -> None:
     switch.set_pause(2, CONFIG)
     put(switch)
     switch.receive(2, pause_frame.build(PEER, {3: 65535}), 0)
@@ -130,7 +130,7 @@ def test_a_pause_of_zero_ends_one_at_once(switch: EmbeddedSwitch) -> None:
     assert take(switch, now=5) == 1
 
 
-def test_a_packet_that_may_pass_is_announced_behind_one_that_may_not(switch: EmbeddedSwitch) -> None:
+def test_an_eligible_packet_is_announced_behind_a_paused_one(switch: EmbeddedSwitch) -> None:
     switch.set_pause(2, CONFIG)
     switch.receive(2, pause_frame.build(PEER, {3: 65535}), 0)
     put(switch)
@@ -139,7 +139,7 @@ def test_a_packet_that_may_pass_is_announced_behind_one_that_may_not(switch: Emb
     assert switch.ready() == [2]
 
 
-def test_a_paused_port_makes_the_port_that_feeds_it_pause_in_turn(switch: EmbeddedSwitch) -> None:
+def test_pauses_propagate_to_the_feeding_port(switch: EmbeddedSwitch) -> None:
     switch.set_pause(2, CONFIG)
     switch.receive(2, pause_frame.build(PEER, {3: 65535}), 0)
     put(switch, 5)
@@ -147,7 +147,7 @@ def test_a_paused_port_makes_the_port_that_feeds_it_pause_in_turn(switch: Embedd
     assert said(switch) == {3: 1000}
 
 
-def test_without_flow_control_a_pause_is_a_frame_like_any_other(switch: EmbeddedSwitch) -> None:
+def test_without_flow_control_pause_frames_are_ordinary_frames(switch: EmbeddedSwitch) -> None:
     switch.receive(1, pause_frame.build(PEER, {3: 65535}), 0)
     assert switch.transmit(1, 0) is not None  # the program had it, and sent it on
     put(switch, 20, port=1)
@@ -156,7 +156,7 @@ def test_without_flow_control_a_pause_is_a_frame_like_any_other(switch: Embedded
 
 
 @pytest.mark.parametrize("damage", [(0, 0x02), (13, 0x09), (15, 0x02)])
-def test_frames_that_only_look_like_a_pause_pause_nothing(switch: EmbeddedSwitch, damage: tuple[int, int]) -> None:
+def test_malformed_pause_frames_pause_nothing(switch: EmbeddedSwitch, damage: tuple[int, int]) -> None:
     frame = bytearray(pause_frame.build(PEER, {3: 65535}))
     frame[damage[0]] = damage[1]
     switch.set_pause(2, CONFIG)
@@ -166,7 +166,7 @@ def test_frames_that_only_look_like_a_pause_pause_nothing(switch: EmbeddedSwitch
     assert take(switch) == 1
 
 
-def test_a_link_that_goes_down_forgets_pauses_both_ways(switch: EmbeddedSwitch) -> None:
+def test_link_down_clears_pauses_in_both_directions(switch: EmbeddedSwitch) -> None:
     switch.set_pause(2, CONFIG)
     put(switch, 5)
     switch.receive(2, pause_frame.build(PEER, {3: 65535}), 0)
@@ -178,7 +178,7 @@ def test_a_link_that_goes_down_forgets_pauses_both_ways(switch: EmbeddedSwitch) 
     assert take(switch) == 1
 
 
-def test_turned_off_it_lets_the_neighbour_go_on(switch: EmbeddedSwitch) -> None:
+def test_turning_flow_control_off_resumes_the_neighbour(switch: EmbeddedSwitch) -> None:
     put(switch, 6)
     assert said(switch) == {3: 1000}
     switch.set_pause(0, None)
@@ -188,14 +188,14 @@ def test_turned_off_it_lets_the_neighbour_go_on(switch: EmbeddedSwitch) -> None:
     assert take(switch, 30) == 26
 
 
-def test_a_new_program_begins_with_nothing_counted(switch: EmbeddedSwitch) -> None:
+def test_loading_a_program_resets_the_flow_control_counts(switch: EmbeddedSwitch) -> None:
     put(switch, 5)
     switch.set_pipeline(switch.pipeline)
     assert said(switch) == {3: 0}
     assert switch.wakeup() is None
 
 
-def test_nothing_is_lost_or_forgotten_in_the_long_run(switch: EmbeddedSwitch) -> None:
+def test_random_traffic_loses_nothing_and_leaves_no_count(switch: EmbeddedSwitch) -> None:
     """A neighbour that obeys late but within the headroom: no drop, and in the end nothing counted any more."""
     seed = random.randrange(1 << 32)
     print("seed", seed)
@@ -232,12 +232,12 @@ def test_nothing_is_lost_or_forgotten_in_the_long_run(switch: EmbeddedSwitch) ->
         {"priorities": frozenset((8,))},
     ],
 )
-def test_settings_that_make_no_sense_are_refused(switch: EmbeddedSwitch, wrong: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(switch: EmbeddedSwitch, wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidArgument):
         switch.set_pause(0, replace(CONFIG, **wrong))  # type: ignore[arg-type]
 
 
-def test_a_port_that_does_not_exist_is_refused(switch: EmbeddedSwitch) -> None:
+def test_unknown_ports_are_refused(switch: EmbeddedSwitch) -> None:
     with pytest.raises(NotFound):
         switch.set_pause(9, CONFIG)
 
@@ -247,7 +247,7 @@ def silenced(switch: EmbeddedSwitch, now: int) -> tuple[int, int]:
     return sample.silenced_ns, sample.silenced_times
 
 
-def test_the_neighbour_is_silent_from_the_pause_to_the_frame_that_ends_it(switch: EmbeddedSwitch) -> None:
+def test_the_neighbour_sends_nothing_between_pause_and_resume(switch: EmbeddedSwitch) -> None:
     put(switch, 5, now=10)
     assert silenced(switch, 20) == (0, 0), "the frame has not left yet"
     assert said(switch, now=30) == {3: 1000}

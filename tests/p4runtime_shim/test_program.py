@@ -91,7 +91,7 @@ def _endless_shift(builder: Builder) -> None:
         (_endless_shift, "shift left", ("test.p4", 50)),
     ],
 )
-def test_unsupported_constructs_are_named_with_their_place(
+def test_unsupported_constructs_are_reported_with_their_location(
     change: Change, construct: str, place: tuple[str, int]
 ) -> None:
     builder = Builder()
@@ -105,12 +105,12 @@ def test_unsupported_constructs_are_named_with_their_place(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", "{}", '{"headers": 3}', '{"header_types": [3]}'])
-def test_what_is_not_a_program_is_invalid(text: str) -> None:
+def test_invalid_json_programs_are_refused(text: str) -> None:
     with pytest.raises((InvalidProgram, Unsupported)):
         load_program(text)
 
 
-def test_the_future_format_is_refused() -> None:
+def test_newer_format_versions_are_refused() -> None:
     builder = Builder()
     builder.data["__meta__"]["version"] = [3, 0]
     with pytest.raises(InvalidProgram, match="version"):
@@ -135,7 +135,7 @@ def _spoil(rng: random.Random, data: Any) -> None:
 
 
 @pytest.mark.parametrize("name", programs.NAMES)
-def test_spoilt_programs_give_a_program_or_a_clear_error(name: str) -> None:
+def test_mutated_programs_load_or_give_a_clear_error(name: str) -> None:
     """No exception but ours comes out of the loader and the generator, whatever the JSON."""
     print("seed: name of the program")
     rng = random.Random(name)
@@ -150,13 +150,13 @@ def test_spoilt_programs_give_a_program_or_a_clear_error(name: str) -> None:
             assert str(error)  # noqa: PT017
 
 
-def test_names_are_what_the_control_plane_uses() -> None:
+def test_names_are_those_the_control_plane_uses() -> None:
     program = load_program(programs.text("keys"))
     assert "MyIngress.ternary_t" in [table.name for table in program.tables]
     assert program.error("StackOutOfBounds") == 3
 
 
-def test_the_same_program_gives_the_same_code() -> None:
+def test_code_generation_is_deterministic() -> None:
     builder = Builder()
     builder.run(builder.action("a", [send_to(1)]))
     assert generate(load_program(builder.text())) == generate(load_program(builder.text()))

@@ -25,7 +25,7 @@ def _plain(data: Any) -> Any:
 @pytest.mark.p4c
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c-bm2-ss is not installed")
 @pytest.mark.parametrize("name", programs.NAMES)
-def test_products_are_up_to_date(name: str, tmp_path: Path) -> None:
+def test_compiled_programs_are_up_to_date(name: str, tmp_path: Path) -> None:
     made, info = tmp_path / "made.json", tmp_path / "made.p4info.txtpb"
     source = programs.FOLDER / f"{name}.p4"
     command = ["p4c-bm2-ss", "--p4v", "16", "-o", str(made), "--p4runtime-files", str(info), str(source)]

@@ -63,7 +63,7 @@ def end(process: subprocess.Popen[str], number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_process_that_is_stuck_in_native_code_ends(number: int, tmp_path: Path) -> None:
+def test_a_process_stuck_in_native_code_exits(number: int, tmp_path: Path) -> None:
     command = children.python_code(f"import sys; sys.path.insert(0, {os.getcwd()!r})\n{STUCK}")
     with children.popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -94,7 +94,7 @@ def fake_compiler(folder: Path, for_engine: bool) -> dict[str, str]:
     ],
     ids=["engine", "program", "engine, killed", "program, killed"],
 )
-def test_a_process_that_waits_for_the_compiler_ends_and_the_compiler_with_it(
+def test_a_process_waiting_for_the_compiler_exits_together_with_it(
     for_engine: bool, number: int, status: int, tmp_path: Path, program_file: Path
 ) -> None:
     command = children.python(

@@ -68,7 +68,7 @@ def configure(switch: EmbeddedSwitch) -> None:
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
-def test_parts_that_outlive_their_program_raise_not_found(fabric: EmbeddedSwitch, how: str) -> None:
+def test_handles_of_a_replaced_program_raise_not_found(fabric: EmbeddedSwitch, how: str) -> None:
     configure(fabric)
     plane, table = fabric.control_plane, fabric.control_plane.table(F + "usid_endpoint.usid_local")
     parts = plane.externs, plane.replication
@@ -84,7 +84,7 @@ def test_parts_that_outlive_their_program_raise_not_found(fabric: EmbeddedSwitch
             call()
 
 
-def test_usid_is_shifted_and_sent_to_its_neighbour(fabric: EmbeddedSwitch) -> None:
+def test_usids_are_shifted_and_sent_to_the_neighbour(fabric: EmbeddedSwitch) -> None:
     configure(fabric)
     inner = ipv6(bytes(15) + b"\x02", bytes.fromhex("c00012b7") + bytes(4) + os.urandom(4096), header=17)
     fabric.receive(1, ethernet(ipv6(address(OWN, NEXT, 0x2001, NIC), inner)), 0)
@@ -129,7 +129,7 @@ EXPIRED = [ethernet(ipv6(address(OWN, NEXT), b"x" * 10, hop_limit=1, header=59))
 NO_NEIGHBOUR = [ethernet(ipv6(address(OWN), b"x" * 10, header=59))]
 
 
-def test_drops_are_counted_by_the_program(fabric: EmbeddedSwitch) -> None:
+def test_the_program_counts_drops(fabric: EmbeddedSwitch) -> None:
     """Every drop is counted once, and different reasons in different cells."""
     configure(fabric)
     pipeline = fabric.pipeline
@@ -186,12 +186,12 @@ def exercise(pipeline: Pipeline, seed: int, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("name", [*programs.NAMES, "fabric"])
-def test_hostile_frames(name: str) -> None:
+def test_random_frames_do_no_harm(name: str) -> None:
     pipeline = Pipeline.load(programs.FABRIC.read_text()) if name == "fabric" else programs.pipeline(name)
     exercise(pipeline, seed=1, rounds=3000)
 
 
-def test_threads_may_call_at_once(fabric: EmbeddedSwitch) -> None:
+def test_concurrent_calls_from_threads_are_safe(fabric: EmbeddedSwitch) -> None:
     """Packets and table writes from several threads: nothing is lost, nothing breaks."""
     configure(fabric)
     frame = ethernet(ipv6(address(OWN, NEXT, NIC), b"x" * 100))
@@ -270,7 +270,7 @@ def _runtime(name: str) -> str | None:
 
 
 @pytest.mark.parametrize("name", [*programs.NAMES, "fabric"])
-def test_hostile_frames_under_the_sanitizers(name: str, tmp_path: Path) -> None:
+def test_random_frames_are_clean_under_the_sanitizers(name: str, tmp_path: Path) -> None:
     asan = _runtime("libasan.so")
     if asan is None or _runtime("libubsan.so") is None:
         pytest.skip("the compiler has no address or undefined behaviour sanitizer")

@@ -18,6 +18,6 @@ print(libc.mallinfo2().hblks - before)
 """
 
 
-def test_a_large_block_is_returned_to_the_kernel_when_it_is_freed() -> None:
+def test_freed_large_blocks_are_returned_to_the_kernel() -> None:
     run = subprocess.run([sys.executable, "-c", MAPPED_BLOCKS], capture_output=True, text=True, check=True)
     assert run.stdout == "1\n", "a mapping of its own, which free() unmaps"

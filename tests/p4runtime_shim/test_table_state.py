@@ -124,7 +124,7 @@ KINDS = {
 
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.parametrize("seed", range(2))
-def test_random_entries_match_as_a_plain_search(switch: EmbeddedSwitch, table: int, seed: int) -> None:
+def test_random_entries_match_like_a_linear_search(switch: EmbeddedSwitch, table: int, seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed * 100 + table)
     model, values = Model(table), pool(rng)
@@ -181,7 +181,7 @@ def test_many_entries_of_each_kind_are_found(switch: EmbeddedSwitch) -> None:
             assert look(switch, table, key) == number
 
 
-def test_const_entries_in_the_order_of_the_source(switch: EmbeddedSwitch) -> None:
+def test_const_entries_keep_source_order(switch: EmbeddedSwitch) -> None:
     def key(a: int, b: int) -> Key:
         return {"a": a, "b": b, "c": 0, "d": 0}
 
@@ -199,7 +199,7 @@ def test_const_entries_in_the_order_of_the_source(switch: EmbeddedSwitch) -> Non
         switch.control_plane.table(P + "fixed_t").set_default(ActionCall(P + "put", (1,)))
 
 
-def test_hit_and_action_run_choose_the_next_node(switch: EmbeddedSwitch) -> None:
+def test_hit_and_action_run_select_the_next_node(switch: EmbeddedSwitch) -> None:
     match = (Exact(1), Exact(2), Exact(3))
     switch.control_plane.table(P + "exact_t").insert(Entry(match, ActionCall(P + "put", (5,))))
     look(switch, 0, {"a": 1, "b": 0, "c": 2, "d": 3})
@@ -208,7 +208,7 @@ def test_hit_and_action_run_choose_the_next_node(switch: EmbeddedSwitch) -> None
     assert (stats[2].tx_packets, stats[1].tx_packets) == (1, 1)
 
 
-def test_default_action_changes_and_returns(switch: EmbeddedSwitch) -> None:
+def test_the_default_action_can_be_changed_and_reset(switch: EmbeddedSwitch) -> None:
     key = {"a": 0, "b": 0, "c": 0, "d": 0}
     assert switch.control_plane.table(P + "lpm_t").default == ActionCall(P + "miss")
     assert look(switch, 1, key) == MISS
@@ -249,7 +249,7 @@ def test_members_whose_port_is_down_are_skipped(switch: EmbeddedSwitch) -> None:
         switch.control_plane.profile(P + "pick").group_modify(1, [(10, 1)], {10: 77})
 
 
-def test_selector_spreads_by_weight_and_follows_changes(switch: EmbeddedSwitch) -> None:
+def test_the_selector_spreads_by_weight_and_follows_changes(switch: EmbeddedSwitch) -> None:
     rng = random.Random(3)
     for member in (10, 20, 30):
         switch.control_plane.profile(P + "pick").member_add(member, ActionCall(P + "put", (member,)))
@@ -285,7 +285,7 @@ def test_selector_spreads_by_weight_and_follows_changes(switch: EmbeddedSwitch) 
     assert switch.control_plane.profile(P + "pick").members() == {}
 
 
-def test_profile_members(switch: EmbeddedSwitch) -> None:
+def test_profile_members_are_added_changed_and_removed(switch: EmbeddedSwitch) -> None:
     switch.control_plane.profile(P + "shared").member_add(1, ActionCall(P + "put", (7,)))
     switch.control_plane.table(P + "profile_t").insert(Entry((Exact(1),), MemberRef(1)))
     assert look(switch, 7, {"a": 1, "b": 0, "c": 0, "d": 0}) == 7
@@ -321,13 +321,13 @@ BAD_ENTRIES = [
 
 
 @pytest.mark.parametrize(("table", "entry", "message"), BAD_ENTRIES)
-def test_bad_entries_are_refused(switch: EmbeddedSwitch, table: str, entry: Entry, message: str) -> None:
+def test_invalid_entries_are_refused(switch: EmbeddedSwitch, table: str, entry: Entry, message: str) -> None:
     with pytest.raises((InvalidArgument, NotFound), match=message):
         switch.control_plane.table(P + table).insert(entry)
     assert switch.control_plane.table(P + table).entries() == []
 
 
-def test_duplicates_missing_and_full(switch: EmbeddedSwitch) -> None:
+def test_duplicate_missing_and_excess_entries_are_refused(switch: EmbeddedSwitch) -> None:
     entry = Entry((Exact(1), Exact(2), Exact(3)), PUT)
     switch.control_plane.table(P + "exact_t").insert(entry)
     with pytest.raises(AlreadyExists):
@@ -346,7 +346,7 @@ def test_duplicates_missing_and_full(switch: EmbeddedSwitch) -> None:
         switch.control_plane.table(P + "member_t").insert(Entry((Exact(64),), MemberRef(0)))
 
 
-def test_an_optional_key_is_a_ternary_one_to_the_program(switch: EmbeddedSwitch) -> None:
+def test_optional_keys_are_ternary_in_the_program(switch: EmbeddedSwitch) -> None:
     switch.control_plane.table(P + "optional_t").insert(Entry((Optional(1), Optional(None)), PUT, 3))
     with pytest.raises(AlreadyExists):
         switch.control_plane.table(P + "optional_t").insert(Entry((Ternary(1, 255), Ternary(0, 0)), PUT, 3))
@@ -388,7 +388,7 @@ _MASKS = {
 
 
 @pytest.mark.parametrize("masks", _MASKS)
-def test_masks_that_suit_no_tree(switch: EmbeddedSwitch, masks: str) -> None:
+def test_arbitrary_masks_match_correctly(switch: EmbeddedSwitch, masks: str) -> None:
     """Entries that would be copied all over a decision tree are found too, also after most are gone."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
@@ -414,7 +414,7 @@ def test_masks_that_suit_no_tree(switch: EmbeddedSwitch, masks: str) -> None:
     check(30)
 
 
-def test_packets_use_a_table_while_its_trees_are_built_anew(switch: EmbeddedSwitch) -> None:
+def test_packets_match_while_trees_are_rebuilt(switch: EmbeddedSwitch) -> None:
     """One thread writes entries, with masks that make building long, while this one looks others up."""
     rng = random.Random(4)
     first = (Exact(3), Ternary(1, 1), Ternary(0, 0))
@@ -438,7 +438,7 @@ def test_packets_use_a_table_while_its_trees_are_built_anew(switch: EmbeddedSwit
     assert len(switch.control_plane.table(P + "ternary_t").entries()) == 1 + 1500 - 215
 
 
-def test_of_equal_priorities_the_entry_that_came_first_wins(switch: EmbeddedSwitch) -> None:
+def test_among_equal_priorities_the_oldest_entry_wins(switch: EmbeddedSwitch) -> None:
     for number in range(200):  # enough that trees are built anew meanwhile
         match = (Exact(3), Ternary(0, number % 2), Ternary(0, number >> 1))
         switch.control_plane.table(P + "ternary_t").insert(Entry(match, ActionCall(P + "put", (number,)), 7))

@@ -58,13 +58,13 @@ def idled(switch: EmbeddedSwitch) -> int:
     return found
 
 
-def test_what_waits_for_the_line_is_not_late(switch: EmbeddedSwitch) -> None:
+def test_waiting_for_the_link_is_not_delay(switch: EmbeddedSwitch) -> None:
     for _ in range(3):
         put(switch, 100_000)
     assert [late(switch, 100_000 + SIZE * i) for i in range(3)] == [0, 0, 0]
 
 
-def test_what_waits_although_the_line_is_free_is_late(switch: EmbeddedSwitch) -> None:
+def test_waiting_while_the_link_is_free_is_delay(switch: EmbeddedSwitch) -> None:
     put(switch, 100_000)
     assert late(switch, 100_700) == 700
     assert idled(switch) == 0  # slack
@@ -72,7 +72,7 @@ def test_what_waits_although_the_line_is_free_is_late(switch: EmbeddedSwitch) ->
     assert late(switch, 101_900) == 900  # the ideal line was free at 101,000
 
 
-def test_slack_makes_up_for_rate_not_for_the_delay(switch: EmbeddedSwitch) -> None:
+def test_slack_recovers_rate_but_not_delay(switch: EmbeddedSwitch) -> None:
     for _ in range(4):
         put(switch, 100_000)
     assert late(switch, 100_000) == 0
@@ -80,7 +80,7 @@ def test_slack_makes_up_for_rate_not_for_the_delay(switch: EmbeddedSwitch) -> No
     assert idled(switch) == 0
 
 
-def test_line_time_that_slack_does_not_give_back_delays_all_that_wait(switch: EmbeddedSwitch) -> None:
+def test_link_time_lost_beyond_the_slack_delays_all_queued_frames(switch: EmbeddedSwitch) -> None:
     for _ in range(4):
         put(switch, 100_000)
     assert late(switch, 100_000) == 0
@@ -92,7 +92,7 @@ def test_line_time_that_slack_does_not_give_back_delays_all_that_wait(switch: Em
     assert idled(switch) == 99_000 - SLACK
 
 
-def test_a_line_that_had_nothing_to_send_gains_nothing(switch: EmbeddedSwitch) -> None:
+def test_an_idle_link_accumulates_no_credit(switch: EmbeddedSwitch) -> None:
     put(switch, 100_000)
     assert late(switch, 100_000) == 0
     put(switch, 103_000)
@@ -102,14 +102,14 @@ def test_a_line_that_had_nothing_to_send_gains_nothing(switch: EmbeddedSwitch) -
     assert late(switch, 104_000) == 0
 
 
-def test_a_line_without_rate_explains_no_waiting(switch: EmbeddedSwitch) -> None:
+def test_without_a_rate_all_waiting_is_delay(switch: EmbeddedSwitch) -> None:
     switch.set_port_rate(2, 0)
     put(switch, 100_000)
     put(switch, 100_000)
     assert [late(switch, 100_000), late(switch, 100_300)] == [0, 300]
 
 
-def test_a_pause_explains_waiting(switch: EmbeddedSwitch) -> None:
+def test_waiting_for_a_pause_is_not_delay(switch: EmbeddedSwitch) -> None:
     quantum = 64  # ns: 512 bits
     switch.set_pause(2, PauseConfig(RATE, xoff=4000, xon=2000, headroom=3000, priorities=frozenset((3,)), quanta=1000))
     put(switch, 100_000, priority=3)
@@ -129,7 +129,7 @@ def test_a_pause_explains_waiting(switch: EmbeddedSwitch) -> None:
     assert idled(switch) == 20
 
 
-def test_nothing_is_told_while_nobody_asks(switch: EmbeddedSwitch) -> None:
+def test_nothing_is_measured_unless_requested(switch: EmbeddedSwitch) -> None:
     time_it(switch, False)
     put(switch, 100_000)
     assert late(switch, 100_700) == 100_700  # due is 0
@@ -138,7 +138,7 @@ def test_nothing_is_told_while_nobody_asks(switch: EmbeddedSwitch) -> None:
     assert late(switch, 101_000) == 0  # the ideal line begins as the line is then, which is busy with the first
 
 
-def test_a_transmitter_that_is_never_late_is_never_said_to_be(switch: EmbeddedSwitch) -> None:
+def test_a_punctual_transmitter_reports_no_delay(switch: EmbeddedSwitch) -> None:
     """Any arrivals of any priorities, each frame taken at the very moment the line is free."""
     seed = random.randrange(1 << 32)
     print("seed", seed)

@@ -59,7 +59,7 @@ def take(switch: EmbeddedSwitch, now: int) -> tuple[int, dict[str, int]] | None:
     return None if frame is None else split(frame)
 
 
-def test_higher_priorities_first_and_first_in_first_out_within(switch: EmbeddedSwitch) -> None:
+def test_strict_priority_between_and_fifo_within_queues(switch: EmbeddedSwitch) -> None:
     rng = random.Random(1)
     expected: dict[int, list[int]] = {priority: [] for priority in range(8)}
     for number in range(200):
@@ -72,7 +72,7 @@ def test_higher_priorities_first_and_first_in_first_out_within(switch: EmbeddedS
     assert got == [number for priority in range(7, -1, -1) for number in expected[priority]]
 
 
-def test_queue_metadata(switch: EmbeddedSwitch) -> None:
+def test_queue_metadata_reports_depth_and_time(switch: EmbeddedSwitch) -> None:
     put(switch, 0, 1, now=1_000_000)
     put(switch, 0, 2, now=2_500_000)
     put(switch, 5, 3, now=3_000_999)
@@ -90,7 +90,7 @@ def test_timestamps_count_from_the_epoch(switch: EmbeddedSwitch) -> None:
     assert (item[1]["enq"], item[1]["deq_timedelta"]) == (5, 4)
 
 
-def test_packet_limit_drops_the_tail(switch: EmbeddedSwitch) -> None:
+def test_the_packet_limit_drops_the_tail(switch: EmbeddedSwitch) -> None:
     switch.set_queue_limits(2, 0, max_packets=3)
     for number in range(5):
         put(switch, 0, number)
@@ -104,7 +104,7 @@ def test_packet_limit_drops_the_tail(switch: EmbeddedSwitch) -> None:
     assert got == [100, 0, 1, 2]
 
 
-def test_byte_limit() -> None:
+def test_the_byte_limit_drops_the_tail() -> None:
     with make(QueueConfig(max_packets=0, max_bytes=200)) as switch:
         for number in range(4):
             put(switch, 0, number, size=80)
@@ -118,7 +118,7 @@ def test_byte_limit() -> None:
 
 
 @pytest.mark.parametrize("rate", [1_000_000_000, 999_999_937, 100_000_000_000, 3, 7_777])
-def test_the_line_is_busy_exactly_as_long_as_the_bits_take(switch: EmbeddedSwitch, rate: int) -> None:
+def test_the_link_is_busy_exactly_for_the_transmission_time(switch: EmbeddedSwitch, rate: int) -> None:
     """A thousand frames back to back take their bits divided by the rate, rounded once."""
     rng = random.Random(rate)
     switch.set_port_rate(2, rate)
@@ -140,7 +140,7 @@ def test_the_line_is_busy_exactly_as_long_as_the_bits_take(switch: EmbeddedSwitc
         now = start + int(Fraction(bits * 10**9, rate))
 
 
-def test_a_late_caller_loses_line_time_unless_it_has_slack(switch: EmbeddedSwitch) -> None:
+def test_a_late_caller_loses_link_time_unless_it_has_slack(switch: EmbeddedSwitch) -> None:
     for turn, slack, expected in ((1, 0, 2_000 + 640), (2, 1_000, 1_280 + 640), (3, 100, 1_900 + 640)):
         switch.set_port_rate(2, 0)
         while take(switch, 0):
@@ -160,7 +160,7 @@ def test_a_late_caller_loses_line_time_unless_it_has_slack(switch: EmbeddedSwitc
         assert wake - base == expected
 
 
-def test_wakeup_and_ready(switch: EmbeddedSwitch) -> None:
+def test_ready_and_wakeup_follow_the_queues(switch: EmbeddedSwitch) -> None:
     assert switch.wakeup() is None
     assert switch.ready() == []
     put(switch, 0, 1)
@@ -178,7 +178,7 @@ def test_wakeup_and_ready(switch: EmbeddedSwitch) -> None:
     assert switch.wakeup() is None
 
 
-def test_events_tell_a_driver_and_a_packet_in_reader(switch: EmbeddedSwitch) -> None:
+def test_event_descriptors_wake_the_driver_and_the_packet_in_reader(switch: EmbeddedSwitch) -> None:
     any_port, port_two = os.eventfd(0, os.EFD_NONBLOCK), os.eventfd(0, os.EFD_NONBLOCK)
     try:
         switch.set_event(any_port)
@@ -201,7 +201,7 @@ def test_events_tell_a_driver_and_a_packet_in_reader(switch: EmbeddedSwitch) -> 
         os.close(port_two)
 
 
-def test_a_priority_without_queue_is_dropped() -> None:
+def test_packets_of_a_priority_without_queue_are_dropped() -> None:
     with make(QueueConfig(queues=2)) as switch:
         put(switch, 1, 1)
         put(switch, 2, 2)
@@ -210,7 +210,7 @@ def test_a_priority_without_queue_is_dropped() -> None:
         assert take(switch, 0) is None
 
 
-def test_bad_settings() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(InvalidArgument):
         EmbeddedSwitch(None, ports=[1, 1], seed=0)
     with pytest.raises(InvalidArgument):
@@ -226,7 +226,7 @@ def test_bad_settings() -> None:
             switch.set_queue_limits(1, 8, max_packets=1)
 
 
-def test_each_queue_has_its_figures(switch: EmbeddedSwitch) -> None:
+def test_each_queue_has_its_own_counters(switch: EmbeddedSwitch) -> None:
     switch.set_queue_limits(2, 3, max_packets=2, max_bytes=1000)
     for number in range(4):
         put(switch, 3, number, size=100)
@@ -246,7 +246,7 @@ def test_each_queue_has_its_figures(switch: EmbeddedSwitch) -> None:
         switch.queue_stats(9)
 
 
-def test_a_sample_has_the_depth_its_peak_and_the_sum_over_time_of_all_queues(switch: EmbeddedSwitch) -> None:
+def test_a_sample_has_depth_peak_and_time_integral_of_all_queues(switch: EmbeddedSwitch) -> None:
     assert switch.sample_ports(0)[2] == (0, 0, 0, 0, 0)
     put(switch, 1, 0, now=100, size=200)
     put(switch, 5, 1, now=110, size=100)
@@ -261,7 +261,7 @@ def test_a_sample_has_the_depth_its_peak_and_the_sum_over_time_of_all_queues(swi
     assert switch.sample_ports(300)[2][:2] == (0, 0)
 
 
-def test_what_a_port_that_goes_down_drops_waits_no_longer(switch: EmbeddedSwitch) -> None:
+def test_packets_dropped_on_link_down_leave_the_queue_depth(switch: EmbeddedSwitch) -> None:
     put(switch, 0, 0, now=100, size=200)
     switch.port_changed(2, False, 150)
     assert switch.sample_ports(200)[2][:3] == (0, 200, 50 * 200)

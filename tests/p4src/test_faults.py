@@ -132,7 +132,7 @@ def test_a_mask_selects_many_paths(device: Device) -> None:
     assert survivors(device, 20, packet=mrc(OWN, 0x4002, 0x2003, 0x6002)) == 20
 
 
-def test_a_blackhole_forwards_nothing_and_keeps_its_links_up(device: Device) -> None:
+def test_a_blackhole_drops_everything_and_sends_nothing_to_the_controller(device: Device) -> None:
     fault = arrival(None, blackhole=True)
     device.write(fault, arrival(1, loss=0))
     for port in (1, 2, 3, 4):

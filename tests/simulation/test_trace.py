@@ -39,7 +39,7 @@ def traced(seed, keep=True, fault=None, length=100_000):
     return trace
 
 
-def test_the_hash_depends_on_the_seed_alone():
+def test_the_hash_repeats_with_the_seed_and_differs_for_another():
     assert traced(1, False).cut() == traced(1, False).cut()
     assert traced(1, False).cut().hash != traced(2, False).cut().hash
 

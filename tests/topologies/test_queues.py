@@ -86,7 +86,7 @@ def test_only_data_and_retransmissions_are_trimmable() -> None:
     assert found == {(Exact(dscp.trimmable), Exact(port)), (Exact(dscp.retransmit), Exact(port))}
 
 
-def test_congestion_signals_can_be_disabled_individually() -> None:
+def test_trimming_and_ecn_can_be_disabled() -> None:
     quiet = multi_plane_clos(queues=QueueProfile(trimming=False, ecn=False))
     assert {action.name for action in profiles(quiet, "queue_profile").values()} == {"tail_drop"}
     assert not profiles(quiet, "ecn_profile")

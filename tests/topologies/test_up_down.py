@@ -177,7 +177,7 @@ def test_t0s_of_a_pod_without_a_common_t1_use_a_t2() -> None:
         ([LinkRule("h1@p0", delay_ns=-1)], "delay of link h1@p0 is -1 ns"),
     ],
 )
-def test_invalid_wiring_rules_are_refused(rules: list[LinkRule], sentence: str) -> None:
+def test_invalid_link_rules_are_refused(rules: list[LinkRule], sentence: str) -> None:
     with pytest.raises(FabricError) as raised:
         multi_plane_clos(planes=2, t0=2, t1=2, hosts=4, links=rules)
     assert sentence in str(raised.value)

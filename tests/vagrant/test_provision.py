@@ -138,7 +138,7 @@ def test_a_missing_project_folder_is_reported(machine: Machine) -> None:
     assert result.stderr == f"{machine.project} is not the project's folder: it has no Makefile.\n"
 
 
-def test_without_root_provisioning_is_refused(tmp_path: Path) -> None:
+def test_provisioning_without_root_is_refused(tmp_path: Path) -> None:
     result = subprocess.run(
         ["setpriv", "--reuid=65534", "--clear-groups", "bash", "-s", str(tmp_path)],
         input=PROVISION.read_text(), capture_output=True, text=True, timeout=60, check=False, cwd="/",

@@ -34,7 +34,7 @@ def bmv2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bmv2]:
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
-def test_same_outcome(name: str, bmv2: Bmv2) -> None:
+def test_bmv2_and_the_embedded_switch_have_the_same_outcome(name: str, bmv2: Bmv2) -> None:
     @SETTINGS
     @given(st.randoms(use_true_random=False), st.integers(1, 25))
     def same(rng: random.Random, count: int) -> None:
@@ -45,7 +45,7 @@ def test_same_outcome(name: str, bmv2: Bmv2) -> None:
     same()
 
 
-def test_a_bmv2_that_dies_is_told_of_and_replaced(bmv2: Bmv2) -> None:
+def test_a_crashed_bmv2_is_reported_and_replaced(bmv2: Bmv2) -> None:
     vector = draw("forward", random.Random("dies"), 10)
     ours, count = embedded.run(vector)
     assert bmv2.run(vector, count) == ours

@@ -10,7 +10,7 @@ from tests.p4runtime_shim.differential.vectors import FOLDER, from_line
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
-def test_recorded_outcomes(name: str) -> None:
+def test_outcomes_match_those_recorded_from_bmv2(name: str) -> None:
     lines = (FOLDER / f"{name}.jsonl").read_text().splitlines()
     assert lines
     for number, line in enumerate(lines):

@@ -29,7 +29,7 @@ def watching(id_: int, *watch: dict[str, Any]) -> p4r.ActionProfileGroup:
     return p4r.ActionProfileGroup(action_profile_id=sample.SELECTOR, group_id=id_, members=members, max_size=4)
 
 
-def test_members_and_groups_live_and_die_in_order(switch: Switch) -> None:
+def test_members_and_groups_are_created_and_deleted_in_order(switch: Switch) -> None:
     switch.write(insert(action_profile_member=member(1)), insert(action_profile_member=member(2)))
     switch.write(insert(action_profile_group=group(5, 1, 2)))
     switch.write(insert(table_entry=indirect(10, action_profile_group_id=5)))
@@ -46,7 +46,7 @@ def test_members_and_groups_live_and_die_in_order(switch: Switch) -> None:
     assert switch.under.control_plane.profile("I.selector").members() == {}
 
 
-def test_a_member_in_an_entry_is_held(switch: Switch) -> None:
+def test_a_member_used_by_an_entry_cannot_be_deleted(switch: Switch) -> None:
     switch.write(insert(action_profile_member=member(1, profile=sample.PROFILE)))
     entry = {
         "table_id": sample.BY_MEMBER,
@@ -91,13 +91,13 @@ def test_a_member_in_an_entry_is_held(switch: Switch) -> None:
         (insert(action_profile_group=watching(5, {"watch": -1})), rpc_code.INVALID_ARGUMENT),
     ],
 )
-def test_wrong_updates_of_profiles(switch: Switch, update: p4r.Update, code: int) -> None:
+def test_invalid_profile_updates_are_refused(switch: Switch, update: p4r.Update, code: int) -> None:
     switch.write(insert(action_profile_member=member(1)))
     assert switch.refused(update) == [code]
     assert switch.under.control_plane.profile("I.selector").groups() == {}
 
 
-def test_members_watch_ports_in_either_form() -> None:
+def test_members_accept_both_forms_of_watch_port() -> None:
     switch = Switch(sample.fake())
     for id_ in (1, 2, 3, 4):
         switch.write(insert(action_profile_member=member(id_)))
@@ -116,7 +116,7 @@ def test_members_watch_ports_in_either_form() -> None:
         assert watched(switch) == [{1: 3}]
 
 
-def test_actions_of_a_set_watch_ports() -> None:
+def test_actions_of_a_one_shot_set_accept_watch_ports() -> None:
     switch = Switch(sample.fake())
     action = one_shot(1, 2)["action_profile_action_set"]
     action["action_profile_actions"][1]["watch_port"] = b"\x00\x03"
@@ -135,7 +135,7 @@ def watched(switch: Switch) -> list[dict[int, int]]:
     return [profile.watched[id_] for id_ in profile.groups()]
 
 
-def test_a_port_to_watch_must_exist() -> None:
+def test_watch_ports_must_exist() -> None:
     with sample.real() as under:
         switch = Switch(under)
         switch.write(insert(action_profile_member=member(1)))
@@ -145,7 +145,7 @@ def test_a_port_to_watch_must_exist() -> None:
             assert switch.read(action_profile_group={}) == []
 
 
-def test_an_action_set_makes_and_removes_its_group(switch: Switch) -> None:
+def test_an_action_set_creates_and_deletes_its_group(switch: Switch) -> None:
     switch.write(insert(table_entry=indirect(10, **one_shot(1, 2))), insert(table_entry=indirect(11, **one_shot(3))))
     assert sorted(len(item) for item in switch.under.control_plane.profile("I.selector").groups().values()) == [1, 2]
     assert switch.read(action_profile_member={}) == []
@@ -171,7 +171,7 @@ def test_an_action_set_makes_and_removes_its_group(switch: Switch) -> None:
         (one_shot(1, size_semantics=2), rpc_code.UNIMPLEMENTED),
     ],
 )
-def test_wrong_action_sets_leave_nothing(switch: Switch, action: dict[str, Any], code: int) -> None:
+def test_invalid_action_sets_leave_nothing(switch: Switch, action: dict[str, Any], code: int) -> None:
     assert switch.refused(insert(table_entry=indirect(10, **action))) == [code]
     assert switch.under.control_plane.profile("I.selector").groups() == {}
 

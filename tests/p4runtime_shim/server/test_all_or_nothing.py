@@ -171,7 +171,7 @@ async def refusal(call: Awaitable[None]) -> RpcError:
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_whichever_step_fails_the_old_config_reads_forwards_and_is_written_as_before(action: int) -> None:
+def test_after_a_failure_at_any_step_the_old_config_works_as_before(action: int) -> None:
     async def work(world: World) -> None:
         other = program() + b" "
         before = world.seen()
@@ -212,7 +212,7 @@ def test_whichever_step_fails_the_old_config_reads_forwards_and_is_written_as_be
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_const_entries_that_do_not_fit_are_refused_at_once(action: int) -> None:
+def test_const_entries_beyond_the_table_size_are_refused_at_once(action: int) -> None:
     """VERIFY says what COMMIT would find, and what is read back is what forwards."""
 
     async def work(world: World) -> None:
@@ -225,7 +225,7 @@ def test_const_entries_that_do_not_fit_are_refused_at_once(action: int) -> None:
     run(work)
 
 
-def test_a_saved_config_is_committed_with_what_was_written_to_it() -> None:
+def test_a_saved_config_is_committed_with_the_entries_written_to_it() -> None:
     async def work(world: World) -> None:
         await world.configure(Request.VERIFY_AND_SAVE, program() + b" ")
         await world.write(*STATE[3:6])
@@ -248,7 +248,7 @@ def test_a_saved_config_is_committed_with_what_was_written_to_it() -> None:
     run(work)
 
 
-def test_a_client_that_goes_away_while_its_config_is_staged_leaves_nothing_behind(
+def test_a_client_that_disconnects_with_a_staged_config_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def work(world: World) -> None:

@@ -43,7 +43,7 @@ def may_write(arbitration: Arbitration, election: int | None, role: str = "") ->
 OK, EXISTS, NONE = rpc_code.OK, rpc_code.ALREADY_EXISTS, rpc_code.NOT_FOUND
 
 
-def test_the_highest_election_id_is_primary_and_everyone_is_told() -> None:
+def test_the_highest_election_id_is_primary_and_all_are_notified() -> None:
     arbitration, a, b = Arbitration(7), Client(), Client()
     assert arbitration.update(a, ask(5))
     assert a.news() == [(OK, 5)]
@@ -57,7 +57,7 @@ def test_the_highest_election_id_is_primary_and_everyone_is_told() -> None:
     assert list(arbitration.primaries()) == [b]
 
 
-def test_when_the_primary_leaves_nobody_is_primary_until_someone_asks() -> None:
+def test_after_the_primary_leaves_there_is_none_until_a_client_arbitrates() -> None:
     arbitration, a, b = Arbitration(7), Client(), Client()
     arbitration.update(a, ask(5))
     arbitration.update(b, ask(3))
@@ -92,7 +92,7 @@ def test_without_an_election_id_a_client_never_becomes_primary() -> None:
     assert not may_write(arbitration, 0)
 
 
-def test_a_zero_election_id_counts() -> None:
+def test_a_zero_election_id_is_valid() -> None:
     arbitration, a = Arbitration(7), Client()
     arbitration.update(a, ask(0))
     assert a.news() == [(OK, 0)]
@@ -107,7 +107,7 @@ def test_128_bit_ids_compare_by_their_high_half_first() -> None:
     assert arbitration.update(b, message)
 
 
-def test_roles_have_primaries_of_their_own() -> None:
+def test_each_role_has_its_own_primary() -> None:
     arbitration, a, b = Arbitration(7), Client(), Client()
     arbitration.update(a, ask(5))
     arbitration.update(b, ask(5, role="probe"))
@@ -125,7 +125,7 @@ def _refused(arbitration: Arbitration, client: Client, message: p4r.MasterArbitr
     return caught.value.code
 
 
-def test_updates_that_end_the_stream() -> None:
+def test_invalid_arbitration_updates_end_the_stream() -> None:
     arbitration, a, b = Arbitration(7), Client(), Client()
     arbitration.update(a, ask(5))
     assert _refused(arbitration, b, ask(5)) == rpc_code.INVALID_ARGUMENT
@@ -148,7 +148,7 @@ def test_the_number_of_clients_is_bounded() -> None:
     arbitration.update(Client(), ask(1000))
 
 
-def test_asking_again_with_the_same_id_keeps_the_primary() -> None:
+def test_repeating_arbitration_with_the_same_id_keeps_the_primary() -> None:
     arbitration, a = Arbitration(7), Client()
     arbitration.update(a, ask(5))
     assert not arbitration.update(a, ask(5))

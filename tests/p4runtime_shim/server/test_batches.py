@@ -22,7 +22,7 @@ from tests.p4runtime_shim.server.world import delete, insert, modify
 # --- all or nothing
 
 
-def test_a_batch_rolls_back_whole(switch: Switch) -> None:
+def test_a_failed_batch_is_rolled_back_completely(switch: Switch) -> None:
     switch.write(
         insert(action_profile_member=member(1)),
         insert(action_profile_group=group(5, 1)),
@@ -59,12 +59,12 @@ def test_a_batch_rolls_back_whole(switch: Switch) -> None:
     assert in_any_order(switch.state.entities(counts=True)) == in_any_order(before)
 
 
-def test_a_batch_without_errors_stays(switch: Switch) -> None:
+def test_a_batch_without_errors_is_applied(switch: Switch) -> None:
     switch.write(insert(table_entry=exact(1)), insert(table_entry=exact(2)), atomicity=ROLLBACK)
     assert len(switch.entries()) == 2
 
 
-def test_one_shots_roll_back(switch: Switch) -> None:
+def test_one_shot_groups_are_rolled_back(switch: Switch) -> None:
     switch.write(insert(table_entry=indirect(10, **one_shot(1, 2))))
     switch.refused(
         modify(table_entry=indirect(10, **one_shot(3))),
@@ -80,7 +80,7 @@ def test_one_shots_roll_back(switch: Switch) -> None:
 # --- error details
 
 
-def test_details_hold_one_error_per_update_even_when_large() -> None:
+def test_error_details_have_one_error_per_update_even_when_large() -> None:
     switch = Switch(sample.fake())
     with pytest.raises(BatchError) as caught:
         switch.write(*[insert(table_entry={"table_id": 99})] * 600)

@@ -19,7 +19,7 @@ from p4runtime_shim.server.rpc_errors import RpcError
         (9, 0, b"\x00", True),
     ],
 )
-def test_unsigned_examples(width: int, value: int, data: bytes, canonical: bool) -> None:
+def test_unsigned_values_are_encoded_and_decoded(width: int, value: int, data: bytes, canonical: bool) -> None:
     assert bytestrings.decode(data, width, "x") == value
     assert (bytestrings.encode(value) == data) is canonical
 
@@ -35,7 +35,7 @@ def test_unsigned_examples(width: int, value: int, data: bytes, canonical: bool)
         (16, 0, b"\x00", True),
     ],
 )
-def test_signed_examples(width: int, value: int, data: bytes, canonical: bool) -> None:
+def test_signed_values_are_encoded_and_decoded(width: int, value: int, data: bytes, canonical: bool) -> None:
     assert bytestrings.decode_signed(data, width, "x") == value
     assert (bytestrings.encode_signed(value) == data) is canonical
 
@@ -51,7 +51,7 @@ def test_signed_examples(width: int, value: int, data: bytes, canonical: bool) -
         (12, b"\x00\x40\x63"),
     ],
 )
-def test_unsigned_that_do_not_fit(width: int, data: bytes) -> None:
+def test_unsigned_values_out_of_range_are_refused(width: int, data: bytes) -> None:
     with pytest.raises(RpcError) as caught:
         bytestrings.decode(data, width, "field x")
     assert caught.value.code == rpc_code.OUT_OF_RANGE
@@ -59,13 +59,13 @@ def test_unsigned_that_do_not_fit(width: int, data: bytes) -> None:
 
 
 @pytest.mark.parametrize(("width", "data"), [(8, b"\x00\x9d"), (12, b"\x8d\x1d"), (16, b"")])
-def test_signed_that_do_not_fit(width: int, data: bytes) -> None:
+def test_signed_values_out_of_range_are_refused(width: int, data: bytes) -> None:
     with pytest.raises(RpcError) as caught:
         bytestrings.decode_signed(data, width, "x")
     assert caught.value.code == rpc_code.OUT_OF_RANGE
 
 
-def test_an_absurd_value_has_a_short_message() -> None:
+def test_an_oversized_value_has_a_short_message() -> None:
     with pytest.raises(RpcError) as caught:
         bytestrings.decode(b"\xff" * 100_000, 8, "x")
     assert len(caught.value.message) < 200

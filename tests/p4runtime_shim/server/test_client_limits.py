@@ -31,7 +31,7 @@ from tests.p4runtime_shim.server.world import (
 INVALID, EXHAUSTED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_roles_are_bounded_and_forgotten_when_nobody_has_them() -> None:
+def test_roles_are_bounded_and_freed_with_their_last_client() -> None:
     class Ears:
         def send(self, message: p4r.StreamMessageResponse) -> None:
             """Take it."""
@@ -73,7 +73,7 @@ def queued(stream: ClientStream) -> list[p4r.StreamMessageResponse]:
     return read
 
 
-def test_a_client_that_never_reads_costs_a_bounded_number_of_bytes() -> None:
+def test_a_client_that_never_reads_takes_bounded_memory() -> None:
     stream = ClientStream()
     ended: list[bool] = []
     stream.end = lambda: ended.append(True)
@@ -90,7 +90,7 @@ def test_a_client_that_never_reads_costs_a_bounded_number_of_bytes() -> None:
     assert dropped == 2000 - sum(message.HasField("packet") for message in messages)
 
 
-def test_small_messages_that_a_client_never_reads_are_bounded_in_number() -> None:
+def test_unread_small_messages_are_bounded_in_number() -> None:
     stream = ClientStream()
     for _ in range(5 * limits.MAX_WAITING_MESSAGES):
         stream.send(p4r.StreamMessageResponse(packet=p4r.PacketIn(payload=b"x")))
@@ -98,7 +98,7 @@ def test_small_messages_that_a_client_never_reads_are_bounded_in_number() -> Non
     assert len(queued(stream)) == limits.MAX_WAITING_MESSAGES
 
 
-def test_pipeline_configs_that_wait_for_one_another_are_bounded() -> None:
+def test_queued_pipeline_configs_are_bounded() -> None:
     async def work(client: Client, made: World) -> None:
         device = made.devices[1]
         async with device._configuring:
@@ -113,7 +113,7 @@ def test_pipeline_configs_that_wait_for_one_another_are_bounded() -> None:
     with_client(work)
 
 
-def test_digests_that_nobody_acknowledges_cost_a_bounded_number_and_time() -> None:
+def test_unacknowledged_digests_are_bounded_in_number_and_time() -> None:
     schema = p4info.build(sample.p4info())
     digests = Digests(schema)
     name = schema.digests[sample.DIGEST].name
@@ -133,7 +133,7 @@ def test_digests_that_nobody_acknowledges_cost_a_bounded_number_and_time() -> No
     assert len(full.data) == limits.MAX_DIGESTS
 
 
-def test_packet_outs_of_16_megabytes_are_refused_and_not_sent_back() -> None:
+def test_packet_outs_of_16_megabytes_are_refused_without_echoing_them() -> None:
     async def work(client: Client, made: World) -> None:
         for _ in range(3):
             await client.stream.write(p4r.StreamMessageRequest(packet=p4r.PacketOut(payload=bytes(16_000_000))))
@@ -145,7 +145,7 @@ def test_packet_outs_of_16_megabytes_are_refused_and_not_sent_back() -> None:
     with_client(work)
 
 
-def test_streams_that_say_nothing_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_streams_are_bounded_and_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_IDLE_STREAMS", 2)
 
     async def work(made: World) -> None:
@@ -176,7 +176,7 @@ def test_streams_that_say_nothing_are_few_and_end(monkeypatch: pytest.MonkeyPatc
     run(work)
 
 
-def test_clients_of_a_device_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_clients_per_device_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_STREAMS", 3)
 
     async def work(made: World) -> None:
@@ -190,7 +190,7 @@ def test_clients_of_a_device_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     run(work)
 
 
-def test_bytes_that_are_no_message_are_refused_as_such() -> None:
+def test_malformed_messages_are_refused() -> None:
     async def work(client: Client, made: World) -> None:
         async with made.channel() as channel:
             for method in ("Write", "SetForwardingPipelineConfig", "Capabilities"):

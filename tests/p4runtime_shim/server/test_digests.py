@@ -25,7 +25,7 @@ def macs(message: p4r.DigestList) -> list[int]:
     return [int.from_bytes(item.struct.members[0].bitstring, "big") for item in message.data]
 
 
-def test_a_list_is_sent_when_full_and_holds_distinct_messages() -> None:
+def test_a_digest_list_is_sent_when_full_and_has_no_duplicates() -> None:
     digests = make()
     assert digests.offer([learn(1), learn(1), learn(2)], 0) == []
     (full,) = digests.offer([learn(2), learn(3)], MS)
@@ -35,7 +35,7 @@ def test_a_list_is_sent_when_full_and_holds_distinct_messages() -> None:
     assert full.timestamp == MS
 
 
-def test_a_list_is_sent_when_its_first_message_has_waited_long_enough() -> None:
+def test_a_digest_list_is_sent_after_its_timeout() -> None:
     digests = make()
     digests.offer([learn(1)], 5)
     digests.offer([learn(2)], 5 + 3 * MS)
@@ -47,12 +47,12 @@ def test_a_list_is_sent_when_its_first_message_has_waited_long_enough() -> None:
 
 
 @pytest.mark.parametrize(("timeout", "size"), [(0, 10), (10 * MS, 1)])
-def test_no_waiting_means_a_list_for_each_message(timeout: int, size: int) -> None:
+def test_without_a_timeout_each_message_is_sent_in_its_own_list(timeout: int, size: int) -> None:
     lists = make(timeout=timeout, size=size).offer([learn(1), learn(2)], 0)
     assert [macs(item) for item in lists] == [[1], [2]]
 
 
-def test_what_was_sent_is_not_repeated_until_acknowledged() -> None:
+def test_a_sent_message_is_suppressed_until_acknowledged() -> None:
     digests = make(size=1)
     (first,) = digests.offer([learn(1)], 0)
     assert digests.offer([learn(1)], MS) == []
@@ -63,19 +63,19 @@ def test_what_was_sent_is_not_repeated_until_acknowledged() -> None:
     assert again.list_id != first.list_id
 
 
-def test_or_until_the_acknowledgement_is_overdue() -> None:
+def test_a_sent_message_is_suppressed_until_the_ack_timeout() -> None:
     digests = make(size=1, ack=100 * MS)
     digests.offer([learn(1)], 0)
     assert digests.offer([learn(1)], 99 * MS) == []
     assert len(digests.offer([learn(1)], 100 * MS)) == 1
 
 
-def test_without_an_ack_timeout_everything_is_sent() -> None:
+def test_without_an_ack_timeout_duplicates_are_sent() -> None:
     digests = make(size=1, ack=0)
     assert len(digests.offer([learn(1), learn(1)], 0)) == 2
 
 
-def test_a_new_client_learns_again() -> None:
+def test_a_new_client_receives_earlier_digests_again() -> None:
     digests = make(size=1)
     digests.offer([learn(1)], 0)
     digests.forget()
@@ -89,7 +89,7 @@ def test_messages_of_a_disabled_digest_are_dropped_and_counted() -> None:
     assert digests.dropped == 2
 
 
-def test_configuration_errors_and_reading() -> None:
+def test_digest_configs_are_validated_and_read_back() -> None:
     digests = make()
     entry = p4r.DigestEntry(digest_id=sample.DIGEST)
     for update, message, code in (

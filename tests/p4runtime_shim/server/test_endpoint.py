@@ -70,7 +70,7 @@ def ask(channel: grpc.Channel, **options: object) -> str:
     return version
 
 
-def test_its_own_default_is_a_socket_for_its_user_alone(tmp_path: Path) -> None:
+def test_the_default_endpoint_is_a_private_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "s.sock"
     with started(tmp_path, "--grpc-server-addr", f"unix:{path}"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -78,7 +78,7 @@ def test_its_own_default_is_a_socket_for_its_user_alone(tmp_path: Path) -> None:
             assert ask(channel)
 
 
-def test_the_default_is_in_run_or_in_the_users_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_socket_is_in_run_or_the_users_runtime_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert default_address(7, {}) == "unix:/run/p4runtime_shim-7.sock"
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -87,7 +87,7 @@ def test_the_default_is_in_run_or_in_the_users_directory(monkeypatch: pytest.Mon
         default_address(0, {})
 
 
-def test_token_and_tls_let_in_who_has_them(tmp_path: Path, tls: tuple[Path, Path], token: Path) -> None:
+def test_clients_with_token_and_certificate_are_accepted(tmp_path: Path, tls: tuple[Path, Path], token: Path) -> None:
     cert, key = tls
     words = ("--token-file", str(token), "--tls-cert", str(cert), "--tls-key", str(key))
     with started(tmp_path, "--grpc-server-addr", "0.0.0.0:0", *words) as (address, _):
@@ -110,7 +110,7 @@ def test_token_and_tls_let_in_who_has_them(tmp_path: Path, tls: tuple[Path, Path
 
 
 @pytest.mark.parametrize("given", [(), ("--", "--grpc-server-addr", "0.0.0.0:{port}")])
-def test_under_bmv2s_name_it_listens_on_loopback_without_a_token(tmp_path: Path, given: tuple[str, ...]) -> None:
+def test_as_simple_switch_grpc_it_listens_on_loopback_without_a_token(tmp_path: Path, given: tuple[str, ...]) -> None:
     """BMv2's own default is every address of the machine, and the tutorials say 0.0.0.0:50051."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

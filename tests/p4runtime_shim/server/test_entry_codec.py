@@ -19,7 +19,7 @@ def fm(id_: int, **kind: Any) -> p4r.FieldMatch:
 E = fm(1, exact={"value": b"\x07"})
 
 
-def test_fields_come_in_the_tables_order_whatever_their_ids() -> None:
+def test_match_fields_are_ordered_as_in_the_table() -> None:
     match = entry_codec.decode_match(
         TABLE,
         [
@@ -34,7 +34,7 @@ def test_fields_come_in_the_tables_order_whatever_their_ids() -> None:
     assert entry_codec.decode_match(TABLE, entry_codec.encode_match(TABLE, match)) == match
 
 
-def test_what_is_left_out_is_dont_care_and_is_left_out_again() -> None:
+def test_omitted_fields_are_dont_care_and_omitted_again_when_read() -> None:
     match = entry_codec.decode_match(TABLE, [E])
     assert match == (Exact(7), Lpm(0, 0), Ternary(0, 0), Range(0, 65535), Optional(None))
     assert entry_codec.encode_match(TABLE, match) == [E]
@@ -58,7 +58,7 @@ def test_what_is_left_out_is_dont_care_and_is_left_out_again() -> None:
         ([E, fm(4, range={"low": b"\x00", "high": b"\xff\xff"})], "every value"),
     ],
 )
-def test_a_key_that_breaks_a_rule_is_an_invalid_argument(fields: list[p4r.FieldMatch], word: str) -> None:
+def test_invalid_keys_are_invalid_arguments(fields: list[p4r.FieldMatch], word: str) -> None:
     with pytest.raises(RpcError, match=word) as caught:
         entry_codec.decode_match(TABLE, fields)
     assert caught.value.code == rpc_code.INVALID_ARGUMENT
@@ -74,7 +74,7 @@ def test_a_key_that_breaks_a_rule_is_an_invalid_argument(fields: list[p4r.FieldM
         fm(5, optional={"value": b"\x02\x00"}),
     ],
 )
-def test_a_value_too_large_is_out_of_range(field: p4r.FieldMatch) -> None:
+def test_values_too_large_are_out_of_range(field: p4r.FieldMatch) -> None:
     with pytest.raises(RpcError) as caught:
         entry_codec.decode_match(TABLE, [field] if field.field_id == 1 else [E, field])
     assert caught.value.code == rpc_code.OUT_OF_RANGE

@@ -18,7 +18,7 @@ from tests.p4runtime_shim.server.world import delete, insert, modify
 # --- direct counters and meters
 
 
-def test_direct_counters_with_the_entry_and_alone(switch: Switch) -> None:
+def test_direct_counters_are_read_with_the_entry_and_alone(switch: Switch) -> None:
     switch.write(
         insert(table_entry=exact(counter_data={"packet_count": 2, "byte_count": 200})), insert(table_entry=exact(2))
     )
@@ -39,7 +39,7 @@ def test_direct_counters_with_the_entry_and_alone(switch: Switch) -> None:
     assert switch.refused(without) == [rpc_code.INVALID_ARGUMENT]
 
 
-def test_direct_meters_with_the_entry_and_alone(switch: Switch) -> None:
+def test_direct_meters_are_read_and_written_with_the_entry_and_alone(switch: Switch) -> None:
     config = {"cir": 10, "cburst": 1, "pir": 20, "pburst": 2}
     switch.write(insert(table_entry=kinds(meter_config=config)))
     (entry,) = switch.read(table_entry={"table_id": sample.KINDS, "meter_config": {}})
@@ -53,7 +53,7 @@ def test_direct_meters_with_the_entry_and_alone(switch: Switch) -> None:
         assert switch.refused(update) == [rpc_code.INVALID_ARGUMENT]
 
 
-def test_counters_of_colors_are_shown_when_asked_for_and_only_reset(switch: Switch) -> None:
+def test_meter_color_counters_are_read_on_request_and_can_only_be_reset(switch: Switch) -> None:
     colored = MeterColors(CounterValue(1, 2), CounterValue(3, 4), CounterValue(5, 6))
     shown = {
         "green": {"packet_count": 1, "byte_count": 2},
@@ -111,7 +111,7 @@ def test_the_counters_of_a_constant_table_can_be_written(switch: Switch) -> None
 # --- arrays
 
 
-def test_counters_registers_and_meters(switch: Switch) -> None:
+def test_counters_registers_and_meters_are_read_and_written(switch: Switch) -> None:
     switch.write(
         modify(counter_entry={"counter_id": sample.COUNTER, "index": {"index": 2}, "data": {"packet_count": 5}}),
         modify(register_entry={"register_id": sample.REGISTER, "index": {}, "data": {"bitstring": b"\x0a\xbc"}}),
@@ -154,5 +154,5 @@ def test_counters_registers_and_meters(switch: Switch) -> None:
         (modify(register_entry={"register_id": sample.REGISTER}), rpc_code.INVALID_ARGUMENT),
     ],
 )
-def test_wrong_updates_of_arrays(switch: Switch, update: p4r.Update, code: int) -> None:
+def test_invalid_array_updates_are_refused(switch: Switch, update: p4r.Update, code: int) -> None:
     assert switch.refused(update) == [code]

@@ -34,7 +34,7 @@ def config_request(size: int) -> p4r.SetForwardingPipelineConfigRequest:
     return request
 
 
-def test_a_request_may_have_as_many_bytes_as_the_limit_and_no_more() -> None:
+def test_requests_up_to_the_size_limit_are_accepted() -> None:
     async def work(client: Client, made: World) -> None:
         fits = await failing(client.stub.SetForwardingPipelineConfig(config_request(limits.MAX_MESSAGE_BYTES)))
         assert fits.code() is INVALID, "the service heard it, and found the program too large"
@@ -47,7 +47,9 @@ def test_a_request_may_have_as_many_bytes_as_the_limit_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(("more", "code"), [(0, grpc.StatusCode.OK), (1, EXHAUSTED)])
-def test_nor_may_an_answer(monkeypatch: pytest.MonkeyPatch, more: int, code: grpc.StatusCode) -> None:
+def test_responses_beyond_the_size_limit_are_refused(
+    monkeypatch: pytest.MonkeyPatch, more: int, code: grpc.StatusCode
+) -> None:
     answer = p4r.CapabilitiesResponse(p4runtime_api_version="x" * limits.MAX_MESSAGE_BYTES)
     excess = answer.ByteSize() - limits.MAX_MESSAGE_BYTES
     answer.p4runtime_api_version = answer.p4runtime_api_version[excess:] + "x" * more
@@ -64,7 +66,7 @@ def test_nor_may_an_answer(monkeypatch: pytest.MonkeyPatch, more: int, code: grp
     run(work)
 
 
-def test_calls_beyond_the_limit_are_refused_and_those_under_way_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_beyond_the_limit_are_refused_and_running_ones_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_CALLS", 3)
 
     async def work(made: World) -> None:
@@ -87,7 +89,7 @@ def test_calls_beyond_the_limit_are_refused_and_those_under_way_go_on(monkeypatc
     run(work)
 
 
-def test_connections_beyond_the_limit_are_refused_and_the_others_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_beyond_the_limit_are_refused_and_others_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_CONNECTIONS", 3)
 
     async def work(made: World) -> None:
@@ -111,7 +113,7 @@ def test_connections_beyond_the_limit_are_refused_and_the_others_served(monkeypa
     run(work)
 
 
-def test_one_that_leaves_makes_room_for_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_connection_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_CONNECTIONS", 1)
 
     async def work(made: World) -> None:

@@ -84,7 +84,7 @@ def failure(work: Callable[[], object]) -> BatchError | None:
 
 @pytest.mark.parametrize("make", [sample.fake, sample.real], ids=["fake", "engine"])
 @pytest.mark.parametrize("atomicity", [p4r.WriteRequest.CONTINUE_ON_ERROR, p4r.WriteRequest.ROLLBACK_ON_ERROR])
-def test_writes_and_reads_of_mutilated_entities(make, atomicity: int) -> None:  # type: ignore[no-untyped-def]
+def test_mutated_entities_are_handled_or_refused(make, atomicity: int) -> None:  # type: ignore[no-untyped-def]
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -115,7 +115,7 @@ def test_writes_and_reads_of_mutilated_entities(make, atomicity: int) -> None:  
     under.close()
 
 
-def test_mutilated_p4infos() -> None:
+def test_mutated_p4infos_are_handled_or_refused() -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)

@@ -96,7 +96,7 @@ def run(work: Callable[[World], Awaitable[None]], directory: Path | None = None,
     asyncio.run(go())
 
 
-def test_figures_of_ports_queues_and_drops() -> None:
+def test_counters_of_ports_queues_and_drops_are_reported() -> None:
     async def work(world: World) -> None:
         await world.stub.SetQueue(pb.SetQueueRequest(device_id=5, port=2, priority=4, max_packets=3))
         for _ in range(5):
@@ -130,7 +130,7 @@ class Measured:
         return PortDelays(port, DelayHistogram(10 * port, (port, 2)), DelayHistogram(0, ()), 7 * port)
 
 
-def test_delays_are_told_and_measured_when_asked_for() -> None:
+def test_delays_are_measured_and_reported_on_request() -> None:
     driver = Measured()
 
     async def work(world: World) -> None:
@@ -158,7 +158,7 @@ def test_a_switch_without_interfaces_has_no_delays() -> None:
     run(work)
 
 
-def test_settings_that_are_not_given_stay() -> None:
+def test_omitted_settings_are_unchanged() -> None:
     async def work(world: World) -> None:
         port = await world.stub.SetPort(pb.SetPortRequest(device_id=5, port=2, rate_bps=100_000))
         assert port.rate_bps == 100_000
@@ -194,7 +194,7 @@ def test_settings_that_are_not_given_stay() -> None:
         ("SetCapture", pb.SetCaptureRequest(device_id=1), "NOT_FOUND", "no device 1"),
     ],
 )
-def test_a_wrong_request_is_one_sentence(method: str, request_: Any, code: str, words: str) -> None:
+def test_invalid_requests_are_refused_with_a_message(method: str, request_: Any, code: str, words: str) -> None:
     async def work(world: World) -> None:
         with pytest.raises(grpc.aio.AioRpcError, match=words) as caught:
             await getattr(world.stub, method)(request_)
@@ -203,7 +203,7 @@ def test_a_wrong_request_is_one_sentence(method: str, request_: Any, code: str, 
     run(work)
 
 
-def test_a_capture_is_turned_on_and_off(tmp_path: Path) -> None:
+def test_captures_start_and_stop(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         on, off = pb.SetCaptureRequest(device_id=5, on=True), pb.SetCaptureRequest(device_id=5)
         assert not (await world.get()).capture.on
@@ -223,7 +223,7 @@ def test_a_capture_is_turned_on_and_off(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} >= {"t0-0@p0-cpu_in.pcap", "t0-0@p0-cpu_out.pcap"}
 
 
-def test_a_trace_lasts_as_long_as_its_call() -> None:
+def test_a_trace_ends_with_its_call() -> None:
     async def work(world: World) -> None:
         world.put()  # not traced
         call = world.stub.Trace(pb.TraceRequest(device_id=5))
@@ -241,7 +241,7 @@ def test_a_trace_lasts_as_long_as_its_call() -> None:
     run(work)
 
 
-def test_a_reader_that_does_not_read_is_told_what_it_missed() -> None:
+def test_a_slow_trace_reader_is_notified_of_lost_records() -> None:
     async def work(world: World) -> None:
         call = world.stub.Trace(pb.TraceRequest(device_id=5))
         await until_async(world.tracing, "the trace to begin")
@@ -255,7 +255,7 @@ def test_a_reader_that_does_not_read_is_told_what_it_missed() -> None:
     run(work)
 
 
-def test_a_trace_that_ends_later_than_its_switch_does_not_touch_it() -> None:
+def test_a_trace_ending_after_its_switch_does_not_access_it() -> None:
     async def work() -> None:
         queue = LogRecordQueue()
         with EmbeddedSwitch(programs.pipeline("state"), ports=range(4), seed=0, device_id=5) as switch:
@@ -269,7 +269,7 @@ def test_a_trace_that_ends_later_than_its_switch_does_not_touch_it() -> None:
     asyncio.run(work())
 
 
-def test_bytes_that_are_no_request() -> None:
+def test_malformed_requests_are_refused() -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -304,7 +304,7 @@ def test_bytes_that_are_no_request() -> None:
     run(work)
 
 
-def test_samples_of_all_ports_of_a_switch() -> None:
+def test_samples_cover_all_ports_of_a_switch() -> None:
     async def work(world: World) -> None:
         world.put(size=300)
         (found,) = (await world.stub.SamplePorts(pb.SamplePortsRequest())).switches

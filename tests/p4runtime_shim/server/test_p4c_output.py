@@ -79,13 +79,13 @@ def exact(value: int, size: int = 1) -> dict[str, Any]:
     return {"exact": {"value": value.to_bytes(size, "big")}}
 
 
-def test_a_program_without_the_tables_that_no_packet_reaches_runs() -> None:
+def test_a_program_whose_unreachable_tables_p4c_removed_runs() -> None:
     with running("unreachable") as on:
         on.state.write([insert(table_entry=on.entry("ports", exact(1)))])
         assert on.send(ETHERNET + b"\x00\x00") == {2}
 
 
-def test_writes_to_what_p4c_removed_are_refused_and_say_why() -> None:
+def test_writes_to_removed_objects_are_refused_with_the_reason() -> None:
     with running("unreachable") as on:
         counted = on.entry("counted", exact(1), action="count")
         spread = on.ids["ways"]
@@ -106,7 +106,7 @@ def test_writes_to_what_p4c_removed_are_refused_and_say_why() -> None:
             assert "p4c" in message
 
 
-def test_reads_find_nothing_in_what_p4c_removed_and_all_the_rest() -> None:
+def test_wildcard_reads_skip_removed_objects() -> None:
     with running("unreachable") as on:
         on.state.write([insert(table_entry=on.entry("ports", exact(1)))])
         for entity in (
@@ -128,7 +128,7 @@ def test_reads_find_nothing_in_what_p4c_removed_and_all_the_rest() -> None:
     ("info", "program"),
     [("errors", "unreachable"), ("unreachable", "errors"), ("errors", "forward"), ("state", "keys")],
 )
-def test_the_files_of_two_programs_are_refused(info: str, program: str) -> None:
+def test_p4info_and_json_of_different_programs_are_refused(info: str, program: str) -> None:
     with pytest.raises(RpcError, match="use the two files of one compilation"):
         realize(info, program)
 
@@ -142,7 +142,7 @@ FRAMES = {
 
 
 @pytest.mark.parametrize("size", [1, 4])
-def test_a_parser_error_is_an_exact_key(size: int) -> None:
+def test_parser_errors_work_as_exact_keys(size: int) -> None:
     with running("errors") as on:
         key = on.entry("exact_", exact(ODD_TYPE, size), exact(1))
         on.state.write([insert(table_entry=key)])
@@ -155,7 +155,7 @@ def test_a_parser_error_is_an_exact_key(size: int) -> None:
         assert found.table_entry == on.entry("exact_", exact(ODD_TYPE), exact(1))
 
 
-def test_a_parser_error_is_a_ternary_and_an_optional_key() -> None:
+def test_parser_errors_work_as_ternary_and_optional_keys() -> None:
     with running("errors") as on:
         odd_number = {"ternary": {"value": b"\x01", "mask": b"\x01"}}
         too_short = {"optional": {"value": bytes([TOO_SHORT])}}
@@ -170,7 +170,7 @@ def test_a_parser_error_is_a_ternary_and_an_optional_key() -> None:
         }
 
 
-def test_a_number_that_no_error_can_have_is_refused() -> None:
+def test_numbers_out_of_the_range_of_errors_are_refused() -> None:
     with running("errors") as on:
         key = on.entry("exact_", {"exact": {"value": b"\x01\x00\x00\x00\x00"}}, exact(1))
         assert on.refused(insert(table_entry=key))[0] == rpc_code.OUT_OF_RANGE

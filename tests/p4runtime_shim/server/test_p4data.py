@@ -26,7 +26,7 @@ def spec(text: str) -> p4t.P4DataTypeSpec:
     return text_format.Parse(text, p4t.P4DataTypeSpec())
 
 
-def test_a_struct_is_built_of_its_leaves() -> None:
+def test_structs_are_built_from_their_leaves() -> None:
     data = p4data.encode(spec('struct { name: "s" }'), TYPES, iter([0xABCDE, 0xFF, 1, 3, 1]))
     a, b, c = data.struct.members
     assert a.bitstring == b"\x0a\xbc\xde"
@@ -61,7 +61,7 @@ def test_simple_values_round_trip(type_spec: str, data: p4d.P4Data, value: int) 
         ('serializable_enum { name: "e" }', p4d.P4Data(enum_value=b"\x10"), rpc_code.OUT_OF_RANGE),
     ],
 )
-def test_values_of_another_type(type_spec: str, data: p4d.P4Data, code: int) -> None:
+def test_values_of_another_type_are_refused(type_spec: str, data: p4d.P4Data, code: int) -> None:
     with pytest.raises(RpcError) as caught:
         p4data.decode_leaf(spec(type_spec), TYPES, data, "x")
     assert caught.value.code == code
@@ -90,7 +90,7 @@ def test_leaves_are_counted(type_spec: str, count: int) -> None:
         "",
     ],
 )
-def test_types_that_cannot_be(type_spec: str) -> None:
+def test_impossible_types_are_refused(type_spec: str) -> None:
     types = text_format.Parse(
         """
         structs { key: "itself" value { members { name: "a" type_spec { struct { name: "itself" } } } } }

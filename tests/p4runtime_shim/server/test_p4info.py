@@ -8,7 +8,7 @@ from tests.p4runtime_shim.server import sample
 from tests.p4runtime_shim.server.world import fabric_p4info
 
 
-def test_the_sample_is_indexed() -> None:
+def test_the_sample_p4info_is_indexed() -> None:
     schema = p4info.build(sample.p4info())
     kinds = schema.tables[sample.KINDS]
     assert [(item.name, item.kind, item.width) for item in kinds.fields] == [
@@ -64,7 +64,7 @@ def _refused(text: str) -> RpcError:
         ),
     ],
 )
-def test_what_is_not_supported_is_named(text: str, word: str) -> None:
+def test_unsupported_features_are_named(text: str, word: str) -> None:
     error = _refused(text)
     assert error.code == rpc_code.UNIMPLEMENTED
     assert word in error.message
@@ -80,5 +80,5 @@ def test_what_is_not_supported_is_named(text: str, word: str) -> None:
         'controller_packet_metadata { preamble { id: 1 name: "packet_in" } metadata { id: 1 name: "p" bitwidth: 9 } }',
     ],
 )
-def test_a_p4info_that_contradicts_itself_is_refused(text: str) -> None:
+def test_an_inconsistent_p4info_is_refused(text: str) -> None:
     assert _refused(text).code == rpc_code.INVALID_ARGUMENT

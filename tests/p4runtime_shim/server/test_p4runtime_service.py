@@ -72,7 +72,7 @@ def local_entry() -> finsy.P4TableEntry:
     return finsy.P4TableEntry("usid_local", match=finsy.Match(locator=1), action=finsy.Action("usid_shift"))
 
 
-def test_two_finsy_controllers_one_primary_then_the_other() -> None:
+def test_two_finsy_controllers_take_turns_as_primary() -> None:
     async def work(made: World) -> None:
         low = finsy_switch(made.address, initial_election_id=10)
         high = finsy_switch(made.address, initial_election_id=20)
@@ -103,7 +103,7 @@ def test_many_devices_share_one_compilation() -> None:
     run(work, device_ids=range(1, 13))
 
 
-def test_an_unknown_device_is_not_found_everywhere() -> None:
+def test_every_call_reports_an_unknown_device_as_not_found() -> None:
     async def work(made: World) -> None:
         async with made.channel() as channel:
             stub = p4r_grpc.P4RuntimeStub(channel)
@@ -142,7 +142,7 @@ def test_a_failed_batch_has_an_error_for_each_update() -> None:
     with_client(work)
 
 
-def test_large_reads_come_in_pieces() -> None:
+def test_large_reads_are_split_into_several_responses() -> None:
     async def work(client: Client, made: World) -> None:
         entries = [
             p4r.TableEntry(
@@ -161,7 +161,7 @@ def test_large_reads_come_in_pieces() -> None:
     with_client(work)
 
 
-def test_a_failed_read_still_returns_what_it_found() -> None:
+def test_a_failed_read_returns_what_it_found_first() -> None:
     async def work(client: Client, made: World) -> None:
         await client.write(insert(table_entry=dropping(1)))
         wanted = [p4r.Entity(table_entry={"table_id": sample.EXACT}), p4r.Entity(table_entry={"table_id": 99})]
@@ -185,7 +185,7 @@ def test_only_the_primary_writes_and_everyone_reads() -> None:
     with_client(work)
 
 
-def test_an_unexpected_failure_is_internal_and_the_server_lives_on() -> None:
+def test_an_unexpected_exception_is_internal_and_the_server_continues() -> None:
     async def work(client: Client, made: World) -> None:
         def broken(*_: object) -> None:
             raise ZeroDivisionError("oops " * 1000)
@@ -200,7 +200,7 @@ def test_an_unexpected_failure_is_internal_and_the_server_lives_on() -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
-def test_a_process_without_descriptors_says_so(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_out_of_descriptors_is_reported(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -213,7 +213,7 @@ def test_a_process_without_descriptors_says_so(number: int, monkeypatch: pytest.
     with_client(work)
 
 
-def test_a_client_that_goes_while_it_is_refused_leaves_no_word_in_the_log() -> None:
+def test_a_client_disconnecting_while_refused_logs_nothing() -> None:
     said: list[dict[str, Any]] = []
 
     async def work() -> None:

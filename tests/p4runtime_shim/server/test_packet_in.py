@@ -14,7 +14,7 @@ from tests.waiting import until_async
 FLOOD = 5000
 
 
-def test_a_flood_is_handed_over_at_the_rate_and_starves_no_request() -> None:
+def test_a_packet_in_flood_is_rate_limited_and_starves_no_request() -> None:
     async def work() -> None:
         async with world.world() as made, made.channel() as channel:
             client = Client(channel)

@@ -31,7 +31,7 @@ from tests.p4runtime_shim.server.world import (
 Request = p4r.SetForwardingPipelineConfigRequest
 
 
-def test_without_a_pipeline_reads_and_writes_fail_in_words_that_clients_know() -> None:
+def test_without_a_pipeline_reads_and_writes_fail_with_the_expected_message() -> None:
     async def work(made: World) -> None:
         async with made.channel() as channel:
             client = Client(channel)
@@ -45,7 +45,7 @@ def test_without_a_pipeline_reads_and_writes_fail_in_words_that_clients_know() -
     run(work)
 
 
-def test_a_config_is_read_back_in_the_parts_asked_for() -> None:
+def test_the_requested_parts_of_a_config_are_read_back() -> None:
     async def work(made: World) -> None:
         async with made.channel() as channel:
             client = Client(channel)
@@ -67,7 +67,7 @@ def test_a_config_is_read_back_in_the_parts_asked_for() -> None:
     run(work)
 
 
-def test_verify_changes_nothing_and_commit_starts_empty() -> None:
+def test_verify_changes_nothing_and_commit_clears_all_entries() -> None:
     async def work(client: Client, made: World) -> None:
         await client.write(insert(table_entry=dropping(1)))
         await client.set_config(fabric_p4info(), fabric_json(), Request.VERIFY)
@@ -90,7 +90,7 @@ def test_verify_changes_nothing_and_commit_starts_empty() -> None:
         (sample.p4info(), b'{"tables": 5, "pipelines": [{"tables": [3]}]}', "one compilation"),
     ],
 )
-def test_a_config_that_cannot_be_realized(p4info: p4i.P4Info | None, config: bytes | None, word: str) -> None:
+def test_unusable_configs_are_refused(p4info: p4i.P4Info | None, config: bytes | None, word: str) -> None:
     async def work(client: Client, made: World) -> None:
         before = await client.get_config()
         for action in (Request.VERIFY, Request.VERIFY_AND_COMMIT, Request.RECONCILE_AND_COMMIT):
@@ -102,7 +102,7 @@ def test_a_config_that_cannot_be_realized(p4info: p4i.P4Info | None, config: byt
     with_client(work)
 
 
-def test_bmv2s_wrapper_around_the_json_is_taken() -> None:
+def test_bmv2s_binary_wrapper_around_the_json_is_accepted() -> None:
     async def work(client: Client, made: World) -> None:
         data = sample.device_config()
         size = bytes([len(data) & 0x7F | 0x80, len(data) >> 7 & 0x7F | 0x80, len(data) >> 14])
@@ -112,7 +112,7 @@ def test_bmv2s_wrapper_around_the_json_is_taken() -> None:
     with_client(work)
 
 
-def test_a_saved_config_takes_writes_and_is_committed_with_them() -> None:
+def test_a_saved_config_accepts_writes_and_is_committed_with_them() -> None:
     async def work(client: Client, made: World) -> None:
         await client.write(insert(table_entry=dropping(1)))
         await client.set_config(sample.p4info(), sample.device_config() + b" ", Request.VERIFY_AND_SAVE, cookie=2)
@@ -138,7 +138,7 @@ def test_a_saved_config_takes_writes_and_is_committed_with_them() -> None:
     with_client(work)
 
 
-def test_reconcile_keeps_the_forwarding_state_or_refuses() -> None:
+def test_reconcile_keeps_the_entries_or_refuses() -> None:
     async def work(client: Client, made: World) -> None:
         fake = made.fakes[1]
         entry = dropping(1)
@@ -173,7 +173,7 @@ def test_reconcile_keeps_the_forwarding_state_or_refuses() -> None:
     with_client(work)
 
 
-def test_initial_entries_are_replaced_by_those_that_were_kept() -> None:
+def test_initial_entries_are_replaced_by_kept_ones() -> None:
     def bring_along(switch: FakeSwitch, pipeline: Any) -> None:
         switch.control_plane.table("I.exact_").insert(Entry((Exact(1),), ActionCall("I.drop")))
         switch.control_plane.table("I.exact_").insert(Entry((Exact(2),), ActionCall("I.drop")))

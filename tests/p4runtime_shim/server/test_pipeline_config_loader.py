@@ -17,7 +17,7 @@ def config(data: bytes) -> p4r.ForwardingPipelineConfig:
     return p4r.ForwardingPipelineConfig(p4info=sample.p4info(), p4_device_config=data)
 
 
-def test_pushes_at_the_same_time_compile_once_and_share() -> None:
+def test_concurrent_pushes_compile_once_and_share() -> None:
     loaded: list[str] = []
     release = threading.Event()
 
@@ -40,7 +40,7 @@ def test_pushes_at_the_same_time_compile_once_and_share() -> None:
     asyncio.run(work())
 
 
-def test_switches_with_the_same_config_share_it() -> None:
+def test_switches_with_the_same_config_share_a_program() -> None:
     async def work() -> None:
         programs = PipelineConfigLoader(str)
         one, other = [await programs.realize(config(sample.device_config())) for _ in range(2)]
@@ -62,7 +62,7 @@ def _varint(value: int) -> bytes:
     return head + bytes([value])
 
 
-def test_a_failure_is_not_remembered() -> None:
+def test_failures_are_not_cached() -> None:
     attempts = 0
 
     def load(_: str) -> Any:
@@ -81,7 +81,7 @@ def test_a_failure_is_not_remembered() -> None:
     asyncio.run(work())
 
 
-def test_programs_that_are_not_used_are_forgotten() -> None:
+def test_unused_programs_are_released() -> None:
     loaded: list[str] = []
 
     async def work() -> None:
@@ -96,11 +96,11 @@ def test_programs_that_are_not_used_are_forgotten() -> None:
 
 
 @given(st.binary(max_size=64))
-def test_unwrapping_takes_any_bytes(data: bytes) -> None:
+def test_unwrapping_accepts_any_bytes(data: bytes) -> None:
     assert isinstance(unwrap(data), bytes)
 
 
-def test_json_is_left_as_it_is() -> None:
+def test_plain_json_is_unchanged_by_unwrapping() -> None:
     assert unwrap(b' \n{"a": 1}') == b' \n{"a": 1}'
     assert unwrap(b"\x1a\x02{}") == b"{}"
     assert unwrap(b"\x08\x01\x12\x01x\x1a\x02{}") == b"{}"

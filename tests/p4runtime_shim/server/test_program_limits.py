@@ -129,14 +129,14 @@ def parsing(*, parameter: str = "0x1", lookahead: int = 0, shift: int = 1) -> st
         "surrogate",
     ],
 )
-def test_a_program_that_is_too_large_is_refused_at_once(text: str, word: str) -> None:
+def test_programs_that_are_too_large_are_refused_at_once(text: str, word: str) -> None:
     began = time.thread_time()
     with pytest.raises((InvalidProgram, Unsupported), match=word):
         load_program(text)
     assert time.thread_time() - began < 5
 
 
-def test_what_is_large_but_not_too_large_is_taken() -> None:
+def test_programs_within_the_limits_are_accepted() -> None:
     for text in (
         with_constant(limits.MAX_VALUE_BITS),
         deep(limits.MAX_EXPRESSION_DEPTH - 2),
@@ -150,7 +150,7 @@ def test_what_is_large_but_not_too_large_is_taken() -> None:
         load_program(text)
 
 
-def test_control_that_joins_again_is_no_loop() -> None:
+def test_control_flow_that_rejoins_is_not_a_loop() -> None:
     """A diamond of conditions, 60 high: 2^60 ways through it."""
     made = Builder()
     last = "end"
@@ -183,7 +183,7 @@ def struct_types(depth: int, members: int, leaf: str) -> p4t.P4TypeInfo:
 
 
 @pytest.mark.parametrize("leaf", ["bitstring { bit { bitwidth: 8 } }", "tuple {}"])
-def test_structs_of_structs_are_not_counted_to_the_end(leaf: str) -> None:
+def test_exponentially_nested_structs_are_refused_quickly(leaf: str) -> None:
     spec = text_format.Parse('struct { name: "s0" }', p4t.P4DataTypeSpec())
     began = time.thread_time()
     with pytest.raises(RpcError, match="more than 1024 members"):
@@ -192,7 +192,7 @@ def test_structs_of_structs_are_not_counted_to_the_end(leaf: str) -> None:
     assert p4data.count_leaves(spec, struct_types(2, 30, "bool {}"), "digest d") == 900
 
 
-def test_a_p4info_that_is_too_large() -> None:
+def test_oversized_p4infos_are_refused() -> None:
     info = sample.p4info()
     info.pkg_info.doc.description = "x" * limits.MAX_P4INFO_BYTES
     with pytest.raises(RpcError, match="P4Info has") as caught:
@@ -206,7 +206,7 @@ def test_a_p4info_that_is_too_large() -> None:
 
 
 @pytest.mark.parametrize("config", [b"[" * 100_000, b'{"a":' * 100_000, b"{}" + b" " * limits.MAX_PROGRAM_BYTES])
-def test_json_of_any_depth_and_length_has_a_clear_answer(config: bytes) -> None:
+def test_json_of_any_depth_and_length_is_handled_or_refused(config: bytes) -> None:
     async def work(client: Client, made: World) -> None:
         error = await failing(client.set_config(p4i.P4Info(), config))
         assert error.code() == INVALID

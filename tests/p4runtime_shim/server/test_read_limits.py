@@ -63,7 +63,7 @@ async def watch(longest: list[float]) -> None:
         before = now
 
 
-def test_other_calls_are_answered_while_half_a_million_cells_are_read() -> None:
+def test_other_calls_are_served_while_half_a_million_cells_are_read() -> None:
     async def work(client: Client, service: P4RuntimeService) -> None:
         longest = [0.0]
         watching = asyncio.ensure_future(watch(longest))
@@ -85,7 +85,7 @@ def test_other_calls_are_answered_while_half_a_million_cells_are_read() -> None:
     serving(*large(500_000), work)
 
 
-def test_reads_are_bounded_one_by_one_and_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_are_bounded_individually_and_in_total(monkeypatch: pytest.MonkeyPatch) -> None:
     every = p4r.Entity(counter_entry={"counter_id": 1})
 
     async def work(client: Client, service: P4RuntimeService) -> None:
@@ -104,7 +104,7 @@ def test_reads_are_bounded_one_by_one_and_together(monkeypatch: pytest.MonkeyPat
     serving(*large(100_000), work)
 
 
-def test_a_read_that_finds_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_with_too_many_results_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_READ_CELLS", 99_999)
 
     async def work(client: Client, service: P4RuntimeService) -> None:
@@ -114,7 +114,7 @@ def test_a_read_that_finds_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) 
     serving(*large(100_000), work)
 
 
-def test_a_client_that_does_not_take_what_it_reads_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_consume_its_read_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_READ_WAIT_S", 0.2)
 
     async def work(client: Client, service: P4RuntimeService) -> None:

@@ -14,7 +14,7 @@ from tests.p4runtime_shim.server.entities import (
 from tests.p4runtime_shim.server.world import delete, insert
 
 
-def test_multicast_groups_and_clone_sessions(switch: Switch) -> None:
+def test_multicast_groups_and_clone_sessions_are_written_and_read(switch: Switch) -> None:
     flood = {
         "multicast_group_id": 1,
         "replicas": [{"port": b"\x01", "instance": 1}, {"egress_port": 2}],
@@ -48,7 +48,7 @@ def backed_up(first: bytes, second: bytes) -> dict[str, Any]:
     return {"multicast_group_entry": {"multicast_group_id": 1, "replicas": replicas}}
 
 
-def test_backup_replicas(switch: Switch) -> None:
+def test_backup_replicas_are_written_and_read(switch: Switch) -> None:
     switch.write(insert(packet_replication_engine_entry=backed_up(b"\x00\x04", b"\x03")))
     backups = (Replica(4, 5), Replica(3, 5))
     assert switch.under.control_plane.replication.groups == {1: (Replica(1, 0, backups), Replica(2, 5))}
@@ -79,6 +79,6 @@ def test_backup_replicas(switch: Switch) -> None:
         ({}, rpc_code.INVALID_ARGUMENT),
     ],
 )
-def test_wrong_replication_entries(switch: Switch, entry: dict[str, Any], code: int) -> None:
+def test_invalid_replication_entries_are_refused(switch: Switch, entry: dict[str, Any], code: int) -> None:
     assert switch.refused(insert(packet_replication_engine_entry=entry)) == [code]
     assert switch.under.control_plane.replication.groups == {}

@@ -12,7 +12,7 @@ TESTS = Path(__file__).parents[2]
 
 @pytest.mark.p4c
 @pytest.mark.parametrize("source", ["p4runtime_shim/server/programs/families.p4", "integration/programs/patch.p4"])
-def test_the_products_are_current(source: str, tmp_path: Path) -> None:
+def test_compiled_samples_are_up_to_date(source: str, tmp_path: Path) -> None:
     if shutil.which("p4c-bm2-ss") is None:
         pytest.skip("p4c is not installed")
     path = TESTS / source

@@ -17,7 +17,7 @@ from tests.p4runtime_shim.server.world import CPU_PORT, Client, World, failing, 
 from tests.waiting import until_async
 
 
-def test_a_stream_that_ends_demotes_its_client() -> None:
+def test_closing_a_stream_demotes_its_client() -> None:
     async def work(made: World) -> None:
         async with made.channel() as channel:
             first, second = Client(channel, election=5), Client(channel, election=3)
@@ -46,7 +46,7 @@ def test_a_stream_that_ends_demotes_its_client() -> None:
         ({"role": "other"}, grpc.StatusCode.FAILED_PRECONDITION),
     ],
 )
-def test_an_update_that_contradicts_the_stream_ends_it(changes: dict[str, Any], status: grpc.StatusCode) -> None:
+def test_an_inconsistent_arbitration_update_ends_the_stream(changes: dict[str, Any], status: grpc.StatusCode) -> None:
     async def work(made: World) -> None:
         async with made.channel() as channel:
             client = Client(channel)
@@ -57,7 +57,7 @@ def test_an_update_that_contradicts_the_stream_ends_it(changes: dict[str, Any], 
     run(work)
 
 
-def test_an_election_id_in_use_is_refused_in_words_that_clients_know() -> None:
+def test_an_election_id_in_use_is_refused_with_the_expected_message() -> None:
     async def work(made: World) -> None:
         async with made.channel() as channel:
             first = Client(channel, election=5)  # kept: a call that nobody holds is cancelled
@@ -82,7 +82,7 @@ def test_packets_before_arbitration_end_the_stream() -> None:
     run(work)
 
 
-def test_packets_go_both_ways() -> None:
+def test_packets_pass_in_both_directions() -> None:
     async def work(client: Client, made: World) -> None:
         out = {
             "payload": b"frame",
@@ -99,7 +99,7 @@ def test_packets_go_both_ways() -> None:
     with_client(work)
 
 
-def test_bad_packets_are_told_on_the_stream_and_dropped() -> None:
+def test_invalid_packet_outs_are_reported_on_the_stream_and_dropped() -> None:
     async def work(client: Client, made: World) -> None:
         bad = p4r.PacketOut(payload=b"frame", metadata=[{"metadata_id": 7, "value": b"\x07"}])
         await client.stream.write(p4r.StreamMessageRequest(packet=bad))
@@ -120,7 +120,7 @@ def test_bad_packets_are_told_on_the_stream_and_dropped() -> None:
     with_client(work)
 
 
-def test_a_slow_client_loses_packets_but_not_arbitration() -> None:
+def test_a_slow_client_loses_packets_but_no_arbitration_updates() -> None:
     async def work(client: Client, made: World) -> None:
         device, fake = made.devices[1], made.fakes[1]
         (session,) = device.arbitration.primaries()

@@ -48,7 +48,7 @@ def _canonical(entry: p4r.TableEntry) -> p4r.TableEntry:
     return result
 
 
-def test_modify_without_action_keeps_it(switch: Switch) -> None:
+def test_modify_without_an_action_keeps_the_action(switch: Switch) -> None:
     switch.write(insert(table_entry=exact(metadata=b"a")))
     only_key = exact(metadata=b"b")
     only_key.ClearField("action")
@@ -88,18 +88,20 @@ def test_modify_without_action_keeps_it(switch: Switch) -> None:
         (insert(value_set_entry={}), rpc_code.UNIMPLEMENTED),
     ],
 )
-def test_wrong_updates_have_their_code_and_change_nothing(switch: Switch, update: p4r.Update, code: int) -> None:
+def test_invalid_updates_have_their_status_code_and_change_nothing(
+    switch: Switch, update: p4r.Update, code: int
+) -> None:
     assert switch.refused(update) == [code]
     assert switch.entries() == []
 
 
-def test_a_double_insert_leaves_the_first(switch: Switch) -> None:
+def test_inserting_twice_keeps_the_first_entry(switch: Switch) -> None:
     switch.write(insert(table_entry=exact(metadata=b"first")))
     assert switch.refused(insert(table_entry=exact(metadata=b"second"))) == [rpc_code.ALREADY_EXISTS]
     assert switch.entries()[0].metadata == b"first"
 
 
-def test_errors_do_not_stop_a_batch(switch: Switch) -> None:
+def test_errors_do_not_stop_the_rest_of_a_batch(switch: Switch) -> None:
     codes = switch.refused(insert(table_entry=exact(1)), insert(table_entry=exact(1)), insert(table_entry=exact(2)))
     assert codes == [0, rpc_code.ALREADY_EXISTS, 0]
     assert len(switch.entries()) == 2
@@ -108,7 +110,7 @@ def test_errors_do_not_stop_a_batch(switch: Switch) -> None:
 # --- filters
 
 
-def test_filters_of_a_read(switch: Switch) -> None:
+def test_reads_are_filtered(switch: Switch) -> None:
     switch.write(
         insert(table_entry=kinds(1, 10, metadata=b"a")),
         insert(table_entry=kinds(1, 20, controller_metadata=9)),
@@ -132,7 +134,7 @@ def test_filters_of_a_read(switch: Switch) -> None:
     assert found(table_id=sample.KINDS, match=key, priority=30) == []
 
 
-def test_wrong_reads_have_their_code_and_the_others_are_answered(switch: Switch) -> None:
+def test_invalid_reads_have_their_status_code_and_others_are_answered(switch: Switch) -> None:
     switch.write(insert(table_entry=exact()))
     wanted = [
         p4r.Entity(table_entry={"table_id": 99}),
@@ -179,5 +181,5 @@ def test_a_default_entry_is_modified_read_and_reset(switch: Switch) -> None:
         ),
     ],
 )
-def test_wrong_updates_of_default_entries(switch: Switch, update: p4r.Update, code: int) -> None:
+def test_invalid_default_entry_updates_are_refused(switch: Switch, update: p4r.Update, code: int) -> None:
     assert switch.refused(update) == [code]

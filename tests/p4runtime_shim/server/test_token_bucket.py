@@ -3,7 +3,7 @@
 from p4runtime_shim.server.packet_io import SECOND, TokenBucket
 
 
-def test_a_burst_then_the_rate() -> None:
+def test_a_burst_is_followed_by_the_rate() -> None:
     allowance = TokenBucket(100, 10)
     now, times = 5 * SECOND, []
     while len(times) < 50:
@@ -20,7 +20,7 @@ def test_a_burst_then_the_rate() -> None:
     assert taken == 10  # silence is not saved up beyond the burst
 
 
-def test_no_limit() -> None:
+def test_rate_zero_means_no_limit() -> None:
     allowance = TokenBucket(0, 10)
     for _ in range(1000):
         assert allowance.wait(7) == 0

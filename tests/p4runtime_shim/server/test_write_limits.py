@@ -28,7 +28,7 @@ from tests.p4runtime_shim.server.world import (
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_all_cells_of_an_array_are_written_and_read_in_one_go() -> None:
+def test_all_cells_of_an_array_are_written_and_read_in_one_request() -> None:
     switch, _, _ = large(50_000)
     with switch:
         switch.control_plane.externs.counter_write("c", 7, CounterValue(1, 2))
@@ -59,7 +59,7 @@ def test_all_cells_of_an_array_are_written_and_read_in_one_go() -> None:
         assert switch.control_plane.externs.meter_read("m", 7) is None
 
 
-def test_writes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(client: Client, made: World) -> None:
         many = [insert(table_entry=dropping(1))] * (limits.MAX_UPDATES + 1)
         assert (await failing(client.write(*many))).code() == EXHAUSTED
