@@ -12,7 +12,7 @@ import pytest
 from mrc_host import checksum
 
 
-def test_it_is_zlibs_for_every_length_and_start() -> None:
+def test_the_checksum_matches_zlib_for_every_length_and_offset() -> None:
     rng = random.Random(7)
     for length in (0, 1, 7, 34, 255, 1024, 4096, 9001):
         data = rng.randbytes(length + 3)
@@ -22,7 +22,7 @@ def test_it_is_zlibs_for_every_length_and_start() -> None:
         assert checksum.crc32(bytearray(data)) == zlib.crc32(data)
 
 
-def test_without_zlib_ng_it_is_zlib(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_zlib_ng_zlib_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zlib_ng", None)
     monkeypatch.setitem(sys.modules, "zlib_ng.zlib_ng", None)
     try:

@@ -41,7 +41,7 @@ def built() -> None:
 
 
 @pytest.mark.usefixtures("built")
-def test_what_holds_of_the_sources_holds_of_the_compiled_transport() -> None:
+def test_the_compiled_transport_passes_the_same_tests() -> None:
     tests = [f"tests/mrc_host/{name}" for name in TESTS]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.compiled", *tests]
     environment = {name: value for name, value in os.environ.items() if name != "CI"}  # few examples: enough to differ
@@ -50,19 +50,19 @@ def test_what_holds_of_the_sources_holds_of_the_compiled_transport() -> None:
 
 
 @pytest.mark.usefixtures("built")
-def test_it_is_used_when_asked_for() -> None:
+def test_the_compiled_transport_is_used_on_request() -> None:
     code = "from mrc_host import compiled; {}; import mrc_host.nic, mrc_host.transport.qp as qp; print(qp.__file__)"
     assert outcome(code.format("assert compiled.use()")).strip().endswith(".so")
     assert outcome(code.format("pass")).strip().endswith("qp.py")
 
 
 @pytest.mark.usefixtures("built")
-def test_it_is_never_mixed_with_the_sources() -> None:
+def test_compiled_modules_and_sources_are_never_mixed() -> None:
     code = "from mrc_host import compiled, nic\ntry: compiled.use()\nexcept RuntimeError as error: print(error)"
     assert outcome(code).startswith("Too late to use the compiled transport: ")
 
 
-def test_a_changed_source_is_not_what_was_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_sources_are_detected_as_not_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "mrc_host"
     shutil.copytree(ROOT / "mrc_host", package, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(compiled, "_PACKAGE", package)
@@ -76,14 +76,14 @@ def test_a_changed_source_is_not_what_was_compiled(tmp_path: Path, monkeypatch: 
     assert not compiled.use()
 
 
-def test_everything_a_packet_passes_is_compiled() -> None:
+def test_all_modules_on_the_packet_path_are_compiled() -> None:
     names = {str(path) for path in compiled.sources()}
     assert {"mrc_host/nic.py", "mrc_host/transport/requester.py", "mrc_host/wire/icrc.py"} <= names
     assert not any(name.endswith("__init__.py") for name in names)
 
 
 @pytest.mark.parametrize(("before", "said"), [("another", True), (None, False)])
-def test_what_was_compiled_from_other_sources_is_said(tmp_path: Path, monkeypatch, before: str | None, said: bool):
+def test_outdated_compiled_modules_are_reported(tmp_path: Path, monkeypatch, before: str | None, said: bool):
     """After an edit; not where nothing was ever compiled, nor where these sources are."""
     monkeypatch.setattr(compiled.sys, "prefix", str(tmp_path))
     if before:
@@ -103,7 +103,7 @@ def test_what_was_compiled_from_other_sources_is_said(tmp_path: Path, monkeypatc
         ("import runpy; runpy.run_module('simulation.swarm', run_name='__main__')", ("swarm", "--help"), True),
     ],
 )
-def test_commands_say_so_where_it_matters(tmp_path: Path, start: str, words: tuple[str, ...], said: bool):
+def test_commands_warn_about_outdated_compiled_modules(tmp_path: Path, start: str, words: tuple[str, ...], said: bool):
     (tmp_path / "compiled" / "another").mkdir(parents=True)
     compiled.seal(tmp_path / "compiled" / "another")
     code = f"import sys; sys.prefix = {str(tmp_path)!r}; sys.argv = {list(words)!r}\n{start}"

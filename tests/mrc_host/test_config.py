@@ -8,14 +8,14 @@ from mrc_host.config import _RANGES, TransportSettings
 from mrc_host.errors import InvalidArgumentError
 
 
-def test_every_whole_number_has_a_range_that_holds_its_default() -> None:
+def test_every_integer_setting_has_a_range_containing_its_default() -> None:
     numbers = {f.name for f in fields(TransportSettings) if type(f.default) is int}
     assert numbers == set(_RANGES)
     TransportSettings()
 
 
 @pytest.mark.parametrize("name", sorted(_RANGES))
-def test_a_value_out_of_range_is_refused_in_one_sentence(name: str) -> None:
+def test_values_out_of_range_are_refused(name: str) -> None:
     least, most = _RANGES[name]
     for good in (least, most):
         assert getattr(TransportSettings(**{name: good}), name) == good  # type: ignore[arg-type]

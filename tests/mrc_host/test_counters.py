@@ -37,7 +37,7 @@ def fell(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, tuple
 
 
 @pytest.mark.parametrize("level", Level)
-def test_names_are_unique_at_each_level_and_every_one_is_explained(level: Level) -> None:
+def test_counter_names_are_unique_and_documented(level: Level) -> None:
     names = [info.name for info in at_level(level)]
     assert len(names) == len(set(names))
     for info in at_level(level):
@@ -48,7 +48,7 @@ def test_names_are_unique_at_each_level_and_every_one_is_explained(level: Level)
 
 
 @pytest.mark.parametrize("kind", QpType)
-def test_what_is_read_is_the_table(kind: QpType) -> None:
+def test_counters_read_match_the_table(kind: QpType) -> None:
     world = World()
     a, b = connect(world, kind=kind)
     a.write(b, 100_000)
@@ -61,13 +61,13 @@ def test_what_is_read_is_the_table(kind: QpType) -> None:
     assert set(of(a)) == names[Level.QP]
 
 
-def test_every_counter_of_a_queue_pair_is_added_up_for_the_nic() -> None:
+def test_nic_counters_sum_every_queue_pair_counter() -> None:
     for info in COUNTERS:
         if Level.QP in info.levels and not info.gauge:
             assert Level.NIC in info.levels, info.name
 
 
-def test_the_page_is_written_from_the_table() -> None:
+def test_the_counters_page_matches_the_table() -> None:
     assert PAGE.read_text() == page(), "run python -m scripts.counters_page"
 
 
@@ -75,7 +75,7 @@ def test_the_page_is_written_from_the_table() -> None:
 
 
 @pytest.mark.parametrize("end", ["reset", "error", "destroy"])
-def test_a_queue_pair_that_goes_takes_nothing_from_the_nics_totals(end: str) -> None:
+def test_destroying_a_queue_pair_keeps_the_nics_totals(end: str) -> None:
     world = World(transport=TransportSettings(base_rtt=30 * US, assumed_rate=4_000_000_000), faults=Faults(loss=0.02))
     pairs = [connect(world) for _ in range(3)]
     for a, b in pairs:
@@ -98,7 +98,7 @@ def test_a_queue_pair_that_goes_takes_nothing_from_the_nics_totals(end: str) -> 
     assert world.nics[0].hw_counters(None, world.now)["queue_pairs"] == (0 if end == "destroy" else 3)
 
 
-def test_totals_are_the_sum_of_queue_pairs_and_of_those_that_were_destroyed() -> None:
+def test_totals_include_destroyed_queue_pairs() -> None:
     world = World()
     pairs = [connect(world) for _ in range(4)]
     for number, (a, b) in enumerate(pairs):
@@ -114,7 +114,7 @@ def test_totals_are_the_sum_of_queue_pairs_and_of_those_that_were_destroyed() ->
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_counters_never_fall_whatever_happens(seed: int) -> None:
+def test_counters_never_decrease(seed: int) -> None:
     chance = random.Random(seed)
     settings = TransportSettings(base_rtt=30 * US, assumed_rate=4_000_000_000, bitmap_range=1, always_skip_marks=3)
     world = World(
@@ -149,7 +149,7 @@ def test_counters_never_fall_whatever_happens(seed: int) -> None:
 # ---- each event ------------------------------------------------------------------------------------------------------
 
 
-def test_sacks_nacks_and_acks_are_told_apart_and_nacks_by_reason() -> None:
+def test_sacks_nacks_and_acks_are_counted_separately_and_nacks_by_reason() -> None:
     end = FarEnd(attributes=WIDE)
     end.write(4 * 4096)
     sent = sorted(end.data(), key=lambda p: p.psn)
@@ -176,7 +176,7 @@ def test_sacks_nacks_and_acks_are_told_apart_and_nacks_by_reason() -> None:
     assert seen["tx_acks"] >= 1
 
 
-def test_round_trips_are_sorted_by_powers_of_two() -> None:
+def test_round_trips_are_counted_in_power_of_two_bins() -> None:
     assert [rtt_name(n) for n in (0, 1, 2, RTT_BUCKETS - 1)] == [
         "rtt_lt_1us", "rtt_lt_2us", "rtt_lt_4us", "rtt_ge_4194304us",
     ]  # fmt: skip
@@ -193,7 +193,7 @@ def test_round_trips_are_sorted_by_powers_of_two() -> None:
     }  # fmt: skip
 
 
-def test_time_without_room_in_the_window_is_counted_until_data_leaves() -> None:
+def test_window_limited_time_is_counted_until_data_is_sent() -> None:
     end = FarEnd(attributes=QpAttributes(congestion_window=2 * 4352))
     end.write(8 * 4096)
     sent = sorted(end.data(), key=lambda p: p.psn)
@@ -220,7 +220,7 @@ def test_time_is_not_counted_when_there_is_nothing_to_send() -> None:
     assert [seen[f"tx_stalled_{kind}_ns"] for kind in ("window", "peer", "paths")] == [0, 0, 0]
 
 
-def test_time_in_which_the_peer_accepts_no_more_is_the_peers() -> None:
+def test_peer_limited_time_is_counted() -> None:
     end = FarEnd(attributes=QpAttributes(mpr_dest=1, congestion_window=1 << 30), size=1 << 20)
     end.write(1 << 20)
     end.data()
@@ -234,7 +234,7 @@ def test_time_in_which_the_peer_accepts_no_more_is_the_peers() -> None:
     assert few.nic.hw_counters(few.qpn, few.now)["tx_stalled_peer_ns"] == 40 * US
 
 
-def test_time_without_a_port_is_the_paths() -> None:
+def test_time_without_a_usable_port_counts_as_path_limited() -> None:
     end = FarEnd(attributes=WIDE)
     end.write(4096)
     for port in (0, 1):
@@ -253,7 +253,7 @@ def test_time_without_a_port_is_the_paths() -> None:
 
 
 @pytest.mark.parametrize("kind", [QpType.MRC])
-def test_time_in_which_the_receive_queue_is_full(kind: QpType) -> None:
+def test_receive_queue_full_time_is_counted(kind: QpType) -> None:
     world = World()
     a, b = connect(world, kind=kind, far_capacity=1)
     for number in range(3):
@@ -272,7 +272,7 @@ def test_time_in_which_the_receive_queue_is_full(kind: QpType) -> None:
 
 
 @pytest.mark.parametrize("kind", QpType)
-def test_refused_keys_are_counted_at_both_ends(kind: QpType) -> None:
+def test_access_errors_are_counted_at_both_ends(kind: QpType) -> None:
     world = World()
     a, b = connect(world, kind=kind, rights=Access.LOCAL_WRITE)
     a.write(b, 4096)
@@ -283,7 +283,7 @@ def test_refused_keys_are_counted_at_both_ends(kind: QpType) -> None:
 
 
 @pytest.mark.parametrize("kind", QpType)
-def test_timeouts_and_the_end_of_retries(kind: QpType) -> None:
+def test_timeouts_and_exhausted_retries_are_counted(kind: QpType) -> None:
     world = World()
     a, b = connect(world, kind=kind, attributes=QpAttributes(timeout=6, retry_count=2))
     world.faults.dead_planes |= {0, 1}
@@ -293,7 +293,7 @@ def test_timeouts_and_the_end_of_retries(kind: QpType) -> None:
     assert of(a)["retry_exceeded_err"] == of_nic(a.nic, world.now)["retry_exceeded_err"] == 1
 
 
-def test_congestion_notifications_and_marks_of_rc() -> None:
+def test_cnps_and_ecn_marks_of_rc_are_counted() -> None:
     world = World(transport=TransportSettings(rc_congestion="dcqcn"), faults=Faults(mark=1.0))
     a, b = connect(world, kind=QpType.RC)
     a.write(b, 1 << 18)
@@ -303,7 +303,7 @@ def test_congestion_notifications_and_marks_of_rc() -> None:
     assert far["np_cnp_sent"] == near["rp_cnp_handled"] > 0
 
 
-def test_window_and_paths_are_gauges_of_a_queue_pair() -> None:
+def test_window_and_path_counts_are_gauges() -> None:
     end = FarEnd(transport=TransportSettings(base_rtt=60 * US, assumed_rate=10_000_000_000), size=1 << 20)
     end.write(8 * 4096)
     sent = sorted(end.data(), key=lambda p: p.psn)
@@ -322,7 +322,7 @@ def test_window_and_paths_are_gauges_of_a_queue_pair() -> None:
     assert gauges["req_remote_access_errors"] == 1
 
 
-def test_planes_add_up_to_the_nic() -> None:
+def test_plane_counters_sum_to_the_nics() -> None:
     world = World(faults=Faults(loss=0.03))
     a, b = connect(world)
     a.write(b, 1 << 20)

@@ -68,7 +68,9 @@ PLAN: dict[str, Any] = {
 
 @pytest.mark.parametrize(("decode", "error"), BYTES.values(), ids=BYTES)
 @given(st.binary(max_size=120))
-def test_bytes(decode: Decode, error: type[Exception] | None, data: bytes) -> None:
+def test_decoders_of_arbitrary_bytes_return_a_value_or_their_error(
+    decode: Decode, error: type[Exception] | None, data: bytes
+) -> None:
     with contextlib.suppress(*([error] if error else [])):
         decode(data)
 
@@ -84,19 +86,21 @@ def test_bytes(decode: Decode, error: type[Exception] | None, data: bytes) -> No
         json_data.map(json.dumps),
     )
 )
-def test_text(decode: Callable[[str], object], error: type[Exception], text: str) -> None:
+def test_decoders_of_arbitrary_text_return_a_value_or_their_error(
+    decode: Callable[[str], object], error: type[Exception], text: str
+) -> None:
     with contextlib.suppress(error):
         decode(text)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(PLAN)), json_data) | st.dictionaries(st.text(max_size=5), json_data))
-def test_plans_of_the_tools(changes: dict[str, Any]) -> None:
+def test_tool_plans_decode_or_are_refused(changes: dict[str, Any]) -> None:
     with contextlib.suppress(session.ToolError):
         session.from_wire({**PLAN, **changes})
 
 
 @given(st.lists(st.binary(max_size=30) | json_data.map(lambda data: json.dumps(data).encode()), max_size=4))
-def test_trace_files(lines: list[bytes]) -> None:
+def test_arbitrary_trace_files_are_read_or_refused(lines: list[bytes]) -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(b"\n".join(lines) + b"\n")
         file.flush()
@@ -105,7 +109,7 @@ def test_trace_files(lines: list[bytes]) -> None:
 
 
 @given(st.sampled_from([frame for _port, frame in FRAMES]), st.data())
-def test_scapy_layers(frame: bytes, data: st.DataObject) -> None:
+def test_scapy_layers_accept_arbitrary_bytes(frame: bytes, data: st.DataObject) -> None:
     changed = bytearray(frame[: data.draw(st.integers(60, len(frame)))])
     for _ in range(data.draw(st.integers(0, 6))):
         changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))

@@ -173,7 +173,9 @@ def test_writes_arrive_and_scapy_agrees_on_every_packet(ev_format: EvFormat, add
 
 
 @pytest.mark.parametrize(("ev_format", "addresses"), FORMATS, ids=IDS)
-def test_a_dead_path_is_found_by_its_echoed_value_and_left(ev_format: EvFormat, addresses: tuple[bytes, ...]) -> None:
+def test_a_dead_path_is_identified_by_its_echoed_value_and_avoided(
+    ev_format: EvFormat, addresses: tuple[bytes, ...]
+) -> None:
     wire = Wire(ev_format, addresses)
     wire.lose = lambda nic, port, frame: (
         nic == 0 and (p := Ether(frame)).haslayer(mrc.METH) and mrc.entropy_value(p) == 0x403
@@ -188,7 +190,7 @@ def test_a_dead_path_is_found_by_its_echoed_value_and_left(ev_format: EvFormat, 
 
 
 @pytest.mark.parametrize(("ev_format", "addresses"), FORMATS, ids=IDS)
-def test_trims_and_marks_are_understood(ev_format: EvFormat, addresses: tuple[bytes, ...]) -> None:
+def test_trims_and_ecn_marks_are_handled(ev_format: EvFormat, addresses: tuple[bytes, ...]) -> None:
     wire = Wire(ev_format, addresses)
     rng = random.Random(3)
 
@@ -214,7 +216,7 @@ def test_trims_and_marks_are_understood(ev_format: EvFormat, addresses: tuple[by
 
 
 @pytest.mark.parametrize("addresses", [V6, V4], ids=["ipv6", "ipv4"])
-def test_the_baseline_runs_in_every_family(addresses: tuple[bytes, ...]) -> None:
+def test_the_roce_baseline_runs_over_ipv4_and_ipv6(addresses: tuple[bytes, ...]) -> None:
     wire = Wire(EvFormat.UDP, addresses, ev_order=EvOrder.HIGH_IN_SOURCE_PORT)
     wire.connect(QpType.RC)
     wire.write()
@@ -224,7 +226,7 @@ def test_the_baseline_runs_in_every_family(addresses: tuple[bytes, ...]) -> None
     assert min(sports) >= 0xC000
 
 
-def test_the_segment_is_a_copy_of_the_path_or_the_next_hop() -> None:
+def test_the_srh_segment_is_the_path_or_the_next_hop() -> None:
     wire = Wire(EvFormat.SRV6_SRH)
     wire.connect()
     wire.write()
@@ -244,7 +246,7 @@ def test_the_segment_is_a_copy_of_the_path_or_the_next_hop() -> None:
     assert (routing.segleft, routing.addresses) == (1, ["fc00::"])
 
 
-def test_the_path_mtu_makes_room_for_the_routing_header() -> None:
+def test_the_path_mtu_leaves_room_for_the_routing_header() -> None:
     for ev_format, largest in ((EvFormat.SRV6, 4368), (EvFormat.SRV6_SRH, 4344)):
         nic = Wire(ev_format).nics[0]
         cq = nic.create_cq(4)
@@ -268,7 +270,7 @@ def test_wide_values_use_both_halves_in_either_order(order: EvOrder) -> None:
     assert len(high) > 4
 
 
-def test_a_generated_profile_draws_new_values_where_switches_hash() -> None:
+def test_generated_profiles_draw_new_values_on_hashed_fabrics() -> None:
     wire = Wire(EvFormat.STRUCTURED)
     fields = (EvField(16, 0, 0, 0xFFFF, 0xFFFF), EvField(16, 0, 0, 0x7FF, 0x7FF))
     profile = EvProfile(EvMode.GENERATED, fields=fields, size=64)
@@ -293,14 +295,14 @@ def test_a_generated_profile_draws_new_values_where_switches_hash() -> None:
         (EvFormat.UDP, V6, WIDE, "does not fit"),
     ],
 )
-def test_what_does_not_go_together_is_said(
+def test_incompatible_settings_are_refused(
     ev_format: EvFormat, addresses: tuple[bytes, ...], evs: tuple[int, ...], words: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         Nic(config(0, addresses, ProtocolSettings(ev_format=ev_format), evs), seed=1)
 
 
-def test_formats_do_not_mix() -> None:
+def test_nics_with_different_formats_do_not_communicate() -> None:
     srv6, plain = Wire(EvFormat.SRV6), Wire(EvFormat.STRUCTURED)
     for wire in (srv6, plain):
         wire.connect()
@@ -321,7 +323,7 @@ def test_formats_do_not_mix() -> None:
 
 
 @pytest.mark.parametrize("udp_port", [4791, 4971])
-def test_udp_port(udp_port: int) -> None:
+def test_the_udp_port_is_configurable(udp_port: int) -> None:
     wire = Wire(udp_port=udp_port)
     wire.connect()
     wire.write()
@@ -335,7 +337,7 @@ def test_udp_port(udp_port: int) -> None:
 
 
 @pytest.mark.parametrize("shift", [2, 4])
-def test_place_of_the_operation_in_an_endpoint_response(shift: int) -> None:
+def test_position_of_the_operation_in_an_endpoint_response(shift: int) -> None:
     wire = Wire(endpoint_op_shift=shift)
     wire.connect()
     number = wire.nics[0].control.probe(V6[1], 1, wire.now)
@@ -359,7 +361,7 @@ def test_order_of_solicited_event_and_migration(order: BthOrder) -> None:
     assert (last[mrc.MrcBTH].m, last[mrc.MrcBTH].se) == (expected >> 7, expected >> 6 & 1)
 
 
-def test_migration_is_the_first_bit_unless_told_otherwise() -> None:
+def test_migration_is_the_first_bit_by_default() -> None:
     wire = Wire()
     wire.connect()
     wire.write(imm=1, solicited=True)
@@ -369,7 +371,7 @@ def test_migration_is_the_first_bit_unless_told_otherwise() -> None:
     assert bytes(last[mrc.MrcBTH])[1] & 0xC0 == 0x40
 
 
-def test_each_role_has_the_code_point_that_another_emulator_gives_it() -> None:
+def test_dscp_defaults_match_the_dissector_and_another_emulator() -> None:
     roles = {"no_trim": 0, "trimmable": 4, "retransmit": 8, "trimmed": 12, "trimmed_lasthop": 16, "control": 46}
     assert asdict(Dscp()) == roles
     default = [
@@ -379,7 +381,7 @@ def test_each_role_has_the_code_point_that_another_emulator_gives_it() -> None:
 
 
 @pytest.mark.parametrize("answer", OutOfWindow)
-def test_answer_to_what_is_out_of_the_window(answer: OutOfWindow) -> None:
+def test_response_to_packets_outside_the_window(answer: OutOfWindow) -> None:
     """Sent again long after: ancient packets. And sent by a peer that believes in a wider range: too far ahead."""
     wire = Wire(out_of_window=answer)
     wire.connect()
@@ -406,7 +408,7 @@ def test_answer_to_what_is_out_of_the_window(answer: OutOfWindow) -> None:
 
 
 @pytest.mark.parametrize("mark", ProbeMark)
-def test_a_reliability_probe_answered_with_a_mark(mark: ProbeMark) -> None:
+def test_a_marked_answer_to_a_reliability_probe(mark: ProbeMark) -> None:
     wire = Wire(probe_mark=mark)
 
     def congested(frame: bytes) -> bytes:

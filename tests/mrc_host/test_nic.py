@@ -52,7 +52,7 @@ def test_numbers_and_keys_come_from_the_seed() -> None:
     assert not set(numbers(1)) & set(numbers(2))
 
 
-def test_commands_name_what_they_do_not_know() -> None:
+def test_commands_name_unknown_objects() -> None:
     one = nic()
     cq = one.create_cq(8)
     for call in (
@@ -94,7 +94,7 @@ def test_attributes_out_of_range_are_named(bad: dict[str, int]) -> None:
         one.create_qp(0, QpType.MRC, cq, cq, replace(QpAttributes(), **bad))
 
 
-def test_a_queue_pair_goes_through_its_states() -> None:
+def test_a_queue_pair_passes_through_its_states() -> None:
     one = nic()
     cq = one.create_cq(8)
     qpn = one.create_qp(0, QpType.MRC, cq, cq, QpAttributes())
@@ -136,7 +136,7 @@ def test_a_queue_pair_goes_through_its_states() -> None:
     ],
     ids=str,
 )
-def test_bad_requests_are_refused_at_once(bad: dict[str, int]) -> None:
+def test_invalid_requests_are_refused_when_posted(bad: dict[str, int]) -> None:
     world = World()
     a, b = connect(world, size=100)
     good = WorkRequest(1, WrOpcode.WRITE, a.region.address, a.region.lkey, 10, b.region.address, b.region.rkey)
@@ -148,7 +148,7 @@ def test_bad_requests_are_refused_at_once(bad: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("kind", [QpType.MRC, QpType.RC])
-def test_a_region_may_end_where_addresses_end(kind: QpType) -> None:
+def test_a_region_may_end_at_the_last_address(kind: QpType) -> None:
     """At an address of the owner's choice; what goes on beyond 2**64 does not come back at 0."""
     world = World()
     a, b = connect(world, size=20_000, kind=kind)
@@ -166,7 +166,7 @@ def test_a_region_may_end_where_addresses_end(kind: QpType) -> None:
     assert low == bytes(20_000)
 
 
-def test_memory_registration_checks() -> None:
+def test_invalid_memory_registrations_are_refused() -> None:
     one = nic()
     with pytest.raises(InvalidArgumentError, match="writable"):
         one.register_memory(0, memoryview(b"abc"), Access.LOCAL_WRITE)
@@ -181,7 +181,7 @@ def test_memory_registration_checks() -> None:
     assert all(x.address + x.length + 4096 <= y.address for x, y in pairwise(regions))
 
 
-def test_cq_ready_names_queues_with_news_once() -> None:
+def test_cq_ready_lists_each_queue_with_new_completions_once() -> None:
     world = World()
     a, b = connect(world, size=100)
     a.write(b, 10, imm=3)
@@ -195,7 +195,7 @@ def test_cq_ready_names_queues_with_news_once() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_full_receive_queue_holds_back_and_loses_nothing(kind: QpType) -> None:
+def test_a_full_receive_queue_throttles_the_sender_and_loses_nothing(kind: QpType) -> None:
     world = World()
     attributes = QpAttributes(timeout=8, retry_count=255)
     a, b = connect(world, size=8192, kind=kind, far_capacity=8, attributes=attributes)
@@ -216,7 +216,7 @@ def test_a_full_receive_queue_holds_back_and_loses_nothing(kind: QpType) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_send_completion_always_has_its_place(kind: QpType) -> None:
+def test_every_signaled_request_has_a_reserved_completion_slot(kind: QpType) -> None:
     world = World()
     a, b = connect(world, size=8192, kind=kind, capacity=4)
     for _ in range(4):
@@ -232,7 +232,7 @@ def test_a_send_completion_always_has_its_place(kind: QpType) -> None:
     assert len(a.poll()) == 1
 
 
-def test_the_send_queue_has_a_depth() -> None:
+def test_the_send_queue_depth_is_enforced() -> None:
     world = World()
     a, b = connect(world, size=8192)
     for _ in range(TransportSettings().send_queue_depth):
@@ -283,7 +283,7 @@ def test_a_write_with_imm_completes_only_after_everything_before_it() -> None:
 # ---- ports, paths, many queue pairs ------------------------------------------------------------------------------
 
 
-def test_a_port_that_is_down_gives_no_frames() -> None:
+def test_a_port_that_is_down_sends_no_frames() -> None:
     world = World()
     a, b = connect(world, size=1 << 20)
     a.write(b, 1 << 20)
@@ -357,7 +357,7 @@ def test_a_thousand_queue_pairs_share_the_ports_fairly() -> None:
     assert set(turns.values()) == {2}, "one packet a port and round: nobody is served twice before everybody was once"
 
 
-def test_queue_pairs_that_wait_long_for_their_turn_do_not_probe_meanwhile() -> None:
+def test_queue_pairs_waiting_for_their_turn_do_not_probe() -> None:
     """Everything they sent was acknowledged, so there is nothing to ask; and probes would go before all data."""
     world = World(planes=2, uplinks=4, frame_time=10 * US)
     one_packet = QpAttributes(congestion_window=1)
@@ -377,7 +377,7 @@ def test_queue_pairs_that_wait_long_for_their_turn_do_not_probe_meanwhile() -> N
     assert probes < 100, probes
 
 
-def test_queue_pairs_with_packets_on_the_way_do_not_probe_while_more_wait_for_their_turn() -> None:
+def test_queue_pairs_with_packets_in_flight_do_not_probe_while_data_is_queued() -> None:
     """A SACK comes after eight packets, for which each of them needs eight turns: sixteen times its patience."""
     world = World(planes=2, uplinks=4, frame_time=10 * US)
     a, b = connect(world, size=131072)
@@ -398,7 +398,7 @@ def test_queue_pairs_with_packets_on_the_way_do_not_probe_while_more_wait_for_th
     assert sum(c.acks_received for c in counters) <= 50 * (32 // 8 + 2)
 
 
-def test_a_last_packet_that_is_lost_is_asked_for_while_others_send() -> None:
+def test_a_lost_last_packet_is_probed_for_while_others_send() -> None:
     """Who has nothing more to send does not wait for those who have."""
     world = World(planes=2, uplinks=4, frame_time=10 * US)
     a, b = connect(world, size=131072)
@@ -429,7 +429,7 @@ def test_a_last_packet_that_is_lost_is_asked_for_while_others_send() -> None:
     assert all(c.status is CompletionStatus.SUCCESS for c in a.done)
 
 
-def test_events_are_bounded_and_losses_counted() -> None:
+def test_the_event_queue_is_bounded_and_lost_events_counted() -> None:
     one = nic()
     for i in range(10_000):
         one.port_changed(0, bool(i % 2), i)

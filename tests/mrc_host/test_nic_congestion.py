@@ -51,7 +51,7 @@ def test_without_congestion_control_the_queue_stays_full() -> None:
 
 
 @pytest.mark.parametrize("oblivious", [False, True])
-def test_oblivious_spraying_stays_on_a_dead_path_that_reactive_spraying_leaves(oblivious: bool) -> None:
+def test_only_reactive_spraying_leaves_a_dead_path(oblivious: bool) -> None:
     world = World(planes=1, uplinks=8, transport=TransportSettings(spraying="oblivious" if oblivious else "reactive"))
     world.faults.dead_paths.add((0, 3))
     a, b = connect(world)
@@ -84,7 +84,7 @@ def notifications(world: World) -> list[tuple[int, int, bytes]]:
     return [(t, n, f) for t, n, _p, f in world.sent if f[START] == 0x81]
 
 
-def test_a_marked_packet_is_answered_with_the_notification_that_scapy_makes() -> None:
+def test_a_cnp_matches_the_one_scapy_builds() -> None:
     world = World(planes=1, transport=DCQCN)
     world.record = True
     world.faults.mark = 1.0
@@ -102,7 +102,7 @@ def test_a_marked_packet_is_answered_with_the_notification_that_scapy_makes() ->
     assert not [f for f in world.nics[0].nic_counters().items() if f[0].startswith("drop_") and f[1]]
 
 
-def test_notifications_of_a_queue_pair_keep_their_distance() -> None:
+def test_cnps_of_a_queue_pair_keep_the_minimum_interval() -> None:
     world = World(planes=1, transport=DCQCN)
     world.record = True
     world.faults.mark = 1.0
@@ -118,7 +118,7 @@ def test_notifications_of_a_queue_pair_keep_their_distance() -> None:
         assert times[1] - times[0] >= interval
 
 
-def test_without_dcqcn_marks_are_not_answered() -> None:
+def test_without_dcqcn_marks_cause_no_cnp() -> None:
     world = World(planes=1)
     world.record = True
     world.faults.mark = 1.0
@@ -128,7 +128,7 @@ def test_without_dcqcn_marks_are_not_answered() -> None:
     assert not notifications(world)
 
 
-def test_dcqcn_gives_way_where_a_fixed_window_does_not() -> None:
+def test_dcqcn_reduces_its_rate_where_a_fixed_window_does_not() -> None:
     found = {}
     for name, settings in (("dcqcn", DCQCN), ("fixed", TransportSettings(default_window=1 << 18))):
         world, pairs = rc_incast(settings)
@@ -145,7 +145,7 @@ def test_dcqcn_gives_way_where_a_fixed_window_does_not() -> None:
     assert shares > 0.9
 
 
-def test_an_ack_timeout_of_rc_is_repeated_and_then_doubles() -> None:
+def test_the_ack_timeout_of_rc_is_repeated_and_then_doubles() -> None:
     settings = TransportSettings(linear_retries=2, max_backoff=3)
     world = World(planes=1, transport=settings)
     world.record = True

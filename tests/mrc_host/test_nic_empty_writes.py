@@ -15,7 +15,7 @@ KINDS = [QpType.MRC, QpType.RC]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_write_completes_and_its_immediate_arrives(kind: QpType) -> None:
+def test_a_zero_length_write_completes_and_delivers_its_immediate(kind: QpType) -> None:
     world = World()
     a, b = connect(world, size=100, kind=kind)
     before = bytes(b.buffer)
@@ -33,7 +33,7 @@ def test_an_empty_write_completes_and_its_immediate_arrives(kind: QpType) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("remote_address", [0, (1 << 64) - 1])
-def test_keys_and_addresses_of_an_empty_write_do_not_matter(kind: QpType, remote_address: int) -> None:
+def test_keys_and_addresses_of_a_zero_length_write_are_ignored(kind: QpType, remote_address: int) -> None:
     """As in verbs, where such a request may have no scatter/gather entry at all."""
     world = World()
     a, b = connect(world, size=100, kind=kind)
@@ -46,7 +46,7 @@ def test_keys_and_addresses_of_an_empty_write_do_not_matter(kind: QpType, remote
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_empty_writes_among_others_arrive_once_and_in_order_whatever_is_lost(kind: QpType) -> None:
+def test_zero_length_writes_arrive_once_and_in_order_despite_losses(kind: QpType) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
     print("seed", seed)
     rng = random.Random(seed)
@@ -66,7 +66,7 @@ def test_empty_writes_among_others_arrive_once_and_in_order_whatever_is_lost(kin
     assert b.buffer[:9000] == a.buffer[:9000]
 
 
-def test_a_length_below_zero_is_refused() -> None:
+def test_negative_lengths_are_refused() -> None:
     a, b = connect(World(), size=100)
     with pytest.raises(InvalidArgumentError, match="0 to 4294967295 bytes, not -1"):
         a.write(b, -1)
@@ -82,7 +82,7 @@ def test_a_length_below_zero_is_refused() -> None:
         (opcodes.LAST, 100),
     ],
 )
-def test_a_packet_with_bytes_of_an_empty_message_is_placed_nowhere(kind: int, size: int) -> None:
+def test_payload_of_a_zero_length_message_is_not_placed(kind: int, size: int) -> None:
     """A message of zero bytes is one packet without payload; anything else that says so is an error of the peer's."""
     end = FarEnd()
     end.segment(0, kind, length=0, size=size, imm=3 if kind == opcodes.ONLY_IMM else None)
@@ -93,7 +93,7 @@ def test_a_packet_with_bytes_of_an_empty_message_is_placed_nowhere(kind: int, si
 
 @pytest.mark.parametrize("length", [0, 100])
 @pytest.mark.parametrize("kind", [0, opcodes.MIDDLE, opcodes.LAST, opcodes.ONLY])
-def test_a_packet_without_payload_that_is_not_a_whole_message_is_dropped(kind: int, length: int) -> None:
+def test_an_empty_packet_of_a_longer_message_is_dropped(kind: int, length: int) -> None:
     end = FarEnd()
     end.segment(0, kind, length=length, size=0)
     whole = kind == opcodes.ONLY and not length

@@ -62,7 +62,7 @@ def transfer(world: World, a: End, b: End, count: int = 64, size: int = CHUNK, l
     ],
     ids=["clean", "loss1", "loss10", "duplicate", "corrupt", "reorder", "ecn", "all"],
 )
-def test_transfer_is_exact(kind: QpType, faults: Faults) -> None:
+def test_transfers_are_exact_under_faults(kind: QpType, faults: Faults) -> None:
     world = World(faults=faults)
     a, b = connect(world, size=64 * CHUNK, kind=kind, attributes=QpAttributes(retry_count=255))
     transfer(world, a, b)
@@ -70,7 +70,7 @@ def test_transfer_is_exact(kind: QpType, faults: Faults) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("first", [0xFFFFFF - 100, 0xFFFFFF, 0x7FFFF0])
-def test_psn_wraps(kind: QpType, first: int) -> None:
+def test_transfers_survive_psn_wraparound(kind: QpType, first: int) -> None:
     world = World(faults=Faults(seed=8, loss=0.02, duplicate=0.05))
     attributes = QpAttributes(send_psn=first, receive_psn=first, retry_count=255)
     a, b = connect(world, size=64 * CHUNK, kind=kind, attributes=attributes)
@@ -79,7 +79,7 @@ def test_psn_wraps(kind: QpType, first: int) -> None:
     transfer(world, a, b)
 
 
-def test_both_directions_at_once() -> None:
+def test_writes_run_in_both_directions_at_once() -> None:
     world = World(faults=Faults(seed=9, loss=0.02))
     a, b = connect(world, size=1 << 20)
     half = 1 << 19
@@ -99,7 +99,7 @@ def test_both_directions_at_once() -> None:
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 4095, 4096, 4097, 8191, 8192, 12289])
 @pytest.mark.parametrize("kind", KINDS)
-def test_lengths_and_offsets(kind: QpType, length: int) -> None:
+def test_writes_of_any_length_and_offset_arrive(kind: QpType, length: int) -> None:
     world = World()
     a, b = connect(world, size=20000, kind=kind)
     a.write(b, length, offset=3, to_offset=77)
@@ -157,7 +157,7 @@ def test_a_blackholed_path_is_retired_within_three_round_trips_without_timeout()
     assert event.time - event.first_loss_time < 3 * round_trip
 
 
-def test_a_backup_of_the_same_plane_takes_the_place_of_a_lost_path() -> None:
+def test_a_lost_path_is_replaced_by_a_backup_of_its_plane() -> None:
     world = World(planes=2, uplinks=16)
     a, b = connect(world, size=512 * CHUNK)
     before = {p.ev: p for p in a.nic.qp_paths(a.qpn)}
@@ -173,7 +173,7 @@ def test_a_backup_of_the_same_plane_takes_the_place_of_a_lost_path() -> None:
         assert len(new - old) == plane, "one backup in the plane of the loss, none in the other"
 
 
-def test_a_retired_path_returns_after_probes_when_it_works_again() -> None:
+def test_a_retired_path_returns_after_successful_probes() -> None:
     settings = TransportSettings()
     world = World(planes=2, uplinks=4)
     a, b = connect(world, size=64 * CHUNK)
@@ -192,7 +192,7 @@ def test_a_retired_path_returns_after_probes_when_it_works_again() -> None:
     assert all(p.active for p in a.nic.qp_paths(a.qpn) if p.ev == event.ev)
 
 
-def test_a_dead_plane_is_left_and_the_transfer_goes_on() -> None:
+def test_a_transfer_continues_after_a_plane_fails() -> None:
     world = World(planes=2, uplinks=4)
     a, b = connect(world, size=512 * CHUNK)
     transfer(world, a, b)
@@ -209,7 +209,7 @@ def test_a_dead_plane_is_left_and_the_transfer_goes_on() -> None:
     assert abs(ports[0] - ports[1]) <= 16, "both planes again"
 
 
-def test_port_down_moves_traffic_at_once_and_tells_the_peer() -> None:
+def test_port_down_moves_traffic_at_once_and_notifies_the_peer() -> None:
     world = World(planes=4, uplinks=4)
     a, b = connect(world, size=512 * CHUNK)
     transfer(world, a, b)
@@ -266,7 +266,7 @@ def test_a_single_path_connection_waits_for_its_port_and_resumes() -> None:
     assert a.nic.qp_counters(a.qpn).timeouts > 0
 
 
-def test_ecn_rests_paths_but_retires_none() -> None:
+def test_ecn_marks_skip_paths_but_retire_none() -> None:
     world = World(faults=Faults(seed=4, mark=0.3))
     a, b = connect(world, size=64 * CHUNK)
     transfer(world, a, b)
@@ -274,7 +274,7 @@ def test_ecn_rests_paths_but_retires_none() -> None:
     assert a.nic.qp_counters(a.qpn).retransmitted == 0
 
 
-def test_trimmed_packets_come_again_and_retire_no_path() -> None:
+def test_trimmed_packets_are_retransmitted_and_retire_no_path() -> None:
     world = World(faults=Faults(seed=5, trim=0.1))
     a, b = connect(world, size=64 * CHUNK)
     transfer(world, a, b)
@@ -284,7 +284,7 @@ def test_trimmed_packets_come_again_and_retire_no_path() -> None:
     assert not path_events(a.nic)
 
 
-def test_a_lost_tail_is_found_by_a_probe_not_by_timeout() -> None:
+def test_a_lost_tail_is_detected_by_a_probe_before_the_timeout() -> None:
     world = World()
     a, b = connect(world, size=64 * CHUNK)
     transfer(world, a, b)
@@ -307,7 +307,7 @@ def test_a_lost_tail_is_found_by_a_probe_not_by_timeout() -> None:
     assert counters.probes_sent > 0
 
 
-def test_a_lost_transport_ack_is_asked_for_again() -> None:
+def test_a_lost_transport_ack_is_requested_again() -> None:
     world = World()
     a, b = connect(world, size=CHUNK)
     dropped = []
@@ -345,7 +345,7 @@ def test_a_silent_peer_ends_in_retry_exceeded(kind: QpType) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_retry_count_255_waits_for_ever(kind: QpType) -> None:
+def test_retry_count_255_retries_forever(kind: QpType) -> None:
     world = World(faults=Faults(loss=1.0))
     a, b = connect(world, size=CHUNK, kind=kind, attributes=QpAttributes(timeout=10, retry_count=255))
     a.write(b, CHUNK)
@@ -356,7 +356,7 @@ def test_retry_count_255_waits_for_ever(kind: QpType) -> None:
     assert a.buffer == b.buffer
 
 
-def test_silence_causes_no_timer_storm() -> None:
+def test_an_unresponsive_peer_causes_no_timer_storm() -> None:
     world = World()
     a, b = connect(world, size=64 * CHUNK, attributes=QpAttributes(retry_count=255))
     transfer(world, a, b)
@@ -368,7 +368,7 @@ def test_silence_causes_no_timer_storm() -> None:
     assert world.frames - before < 3000, "probes of paths, retries with growing waits, and no more"
 
 
-def test_a_peer_that_connects_late_costs_no_path() -> None:
+def test_a_peer_that_connects_late_retires_no_path() -> None:
     """Before the peer was ever heard, silence says nothing about paths."""
     world = World()
     a, b = connect(world, size=CHUNK)
@@ -379,7 +379,7 @@ def test_a_peer_that_connects_late_costs_no_path() -> None:
     assert not path_events(a.nic)
 
 
-def test_acknowledgements_do_not_depend_on_one_dead_reverse_path() -> None:
+def test_acknowledgements_survive_a_dead_reverse_path() -> None:
     """The receiver sends no data, and one path in each plane is dead in its direction only."""
     world = World(planes=2, uplinks=2)
     a, b = connect(world, size=64 * CHUNK)
@@ -394,7 +394,7 @@ def test_acknowledgements_do_not_depend_on_one_dead_reverse_path() -> None:
     assert a.nic.qp_state(a.qpn) is QpState.RTS
 
 
-def test_idle_means_quiet() -> None:
+def test_an_idle_nic_sends_nothing() -> None:
     world = World()
     a, b = connect(world, size=64 * CHUNK)
     transfer(world, a, b)

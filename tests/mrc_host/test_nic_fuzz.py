@@ -74,17 +74,17 @@ def settle(world: World, port: int, frame: bytes) -> None:
     assert nic.nic_counters()["drop_internal_error"] == 0
 
 
-def test_the_seeds_cover_the_opcodes() -> None:
+def test_the_seed_frames_cover_the_opcodes() -> None:
     assert {0xC6, 0xC9, 0xD1, 0xD8, 0xD9, 0xDC} <= set(KINDS)
 
 
 @given(st.integers(0, 1), st.binary(max_size=300))
-def test_raw_bytes(port: int, frame: bytes) -> None:
+def test_raw_bytes_do_no_harm(port: int, frame: bytes) -> None:
     settle(WORLD, port, frame)
 
 
 @given(st.data())
-def test_mutated_frames(data: st.DataObject) -> None:
+def test_mutated_frames_do_no_harm(data: st.DataObject) -> None:
     """Valid frames with bytes changed, cut or added; most die at the ICRC."""
     port, frame = data.draw(st.sampled_from(FRAMES))
     changed = bytearray(frame)
@@ -95,7 +95,7 @@ def test_mutated_frames(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_mutated_frames_with_valid_icrc(data: st.DataObject) -> None:
+def test_mutated_frames_with_valid_icrc_do_no_harm(data: st.DataObject) -> None:
     """The same behind the checksum: every decoder and the queue pair see the bytes. A fresh NIC for each."""
     world, frames, _ = make_world()
     secrets = Secrets(world)
@@ -139,7 +139,7 @@ NOT_FOR_US = {
 
 
 @given(st.sampled_from(sorted(NOT_FOR_US)), st.integers(0, len(FRAMES) - 1), st.integers(0, 1 << 128))
-def test_what_is_not_for_us_is_not_answered(what: str, which: int, by: int) -> None:
+def test_frames_for_other_destinations_are_not_answered(what: str, which: int, by: int) -> None:
     nic, buffer = WORLD.nics[1], bytes(WRITTEN)
     for port in range(WORLD.planes):
         while nic.transmit(port, WORLD.now) is not None:
@@ -157,7 +157,7 @@ def test_what_is_not_for_us_is_not_answered(what: str, which: int, by: int) -> N
 
 
 @given(st.sampled_from(FORMATS), st.sampled_from(QpType), st.data())
-def test_mutated_frames_in_every_format(
+def test_mutated_frames_in_every_format_do_no_harm(
     where: tuple[EvFormat, tuple[bytes, ...]], kind: QpType, data: st.DataObject
 ) -> None:
     wire = Wire(*where)
@@ -182,7 +182,7 @@ def test_mutated_frames_in_every_format(
 
 
 @given(st.data())
-def test_trimmed_frames_of_any_content(data: st.DataObject) -> None:
+def test_trimmed_frames_of_any_content_do_no_harm(data: st.DataObject) -> None:
     world, frames, written = make_world()
     before = bytes(written)
     port, frame = data.draw(st.sampled_from(frames))

@@ -31,7 +31,7 @@ def outcome(world: World, a: End) -> list[Completion]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pieces_of_several_regions_arrive_as_one_message_whatever_is_lost(kind: QpType) -> None:
+def test_gathered_pieces_arrive_as_one_message_despite_losses(kind: QpType) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
     print("seed", seed)
     rng = random.Random(seed)
@@ -68,7 +68,7 @@ def test_inline_data_needs_no_memory(kind: QpType, length: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("key", "offset"), [(1, 0), (0, 901), (0, -1)])
 @pytest.mark.parametrize("place", [0, 1])
-def test_one_wrong_piece_fails_the_request_and_sends_nothing(kind: QpType, key: int, offset: int, place: int) -> None:
+def test_one_invalid_piece_fails_the_request_and_sends_nothing(kind: QpType, key: int, offset: int, place: int) -> None:
     world = World()
     a, b = connect(world, size=1000, kind=kind)
     pieces = [Sge(a.region.address, a.region.lkey, 100)]
@@ -90,9 +90,7 @@ def test_one_wrong_piece_fails_the_request_and_sends_nothing(kind: QpType, key: 
         ((1, 2), b"abc", 3),
     ],
 )
-def test_requests_that_contradict_themselves_are_refused(
-    lengths: tuple[int, ...], inline: bytes | None, length: int
-) -> None:
+def test_inconsistent_requests_are_refused(lengths: tuple[int, ...], inline: bytes | None, length: int) -> None:
     a, b = connect(World(), size=1000)
     with pytest.raises(InvalidArgumentError, match="2 to 16 pieces, or inline up to 512"):
         post(a, b, [Sge(a.region.address, a.region.lkey, size) for size in lengths], inline=inline, length=length)

@@ -57,7 +57,7 @@ def arrived(one: End, two: End, slot: int) -> bool:
 
 @pytest.mark.parametrize("kind", QpType)
 @pytest.mark.parametrize("seed", range(8))
-def test_late_packets_of_either_end_change_nothing_in_the_next_life(kind: QpType, seed: int) -> None:
+def test_late_packets_change_nothing_in_the_next_connection(kind: QpType, seed: int) -> None:
     rng = random.Random(seed)
     world = World(2, 2, 4, seed=seed)
     a, b = connect(world, size=1 << 17, kind=kind)
@@ -92,7 +92,7 @@ def test_late_packets_of_either_end_change_nothing_in_the_next_life(kind: QpType
 
 
 @pytest.mark.parametrize("kind", QpType)
-def test_late_answers_complete_nothing(kind: QpType) -> None:
+def test_late_responses_complete_nothing(kind: QpType) -> None:
     world = World(2, 2, 4)
     a, b = connect(world, kind=kind)
     frames = recorded(world)
@@ -115,7 +115,7 @@ def test_late_answers_complete_nothing(kind: QpType) -> None:
     assert arrived(a, b, 16)
 
 
-def test_a_packet_of_an_earlier_life_is_dropped_and_counted() -> None:
+def test_a_packet_of_an_earlier_connection_is_dropped_and_counted() -> None:
     world = World(2, 2, 4)
     a, b = connect(world)
     frames = recorded(world)
@@ -134,7 +134,7 @@ def test_a_packet_of_an_earlier_life_is_dropped_and_counted() -> None:
 
 
 @pytest.mark.parametrize("kind", QpType)
-def test_one_end_alone_cannot_begin_anew_with_a_peer_whose_packets_it_has_had(kind: QpType) -> None:
+def test_one_end_alone_cannot_reconnect_to_a_peer_it_has_received_from(kind: QpType) -> None:
     world = World(2, 2, 4)
     a, b = connect(world, kind=kind)
     for _ in range(10):
@@ -155,7 +155,7 @@ def test_one_end_alone_cannot_begin_anew_with_a_peer_whose_packets_it_has_had(ki
 
 @pytest.mark.parametrize("kind", QpType)
 @pytest.mark.parametrize("count", [1, 100])
-def test_one_end_alone_that_sends_on_gets_an_error_never_success(kind: QpType, count: int) -> None:
+def test_sending_after_the_peer_reset_alone_ends_in_an_error(kind: QpType, count: int) -> None:
     world = World(2, 2, 4)
     a, b = connect(world, kind=kind, attributes=QpAttributes(timeout=8, retry_count=5))
     for number in range(count):
@@ -175,7 +175,7 @@ def test_one_end_alone_that_sends_on_gets_an_error_never_success(kind: QpType, c
         assert "Reset both ends" in a.done[0].reason
 
 
-def test_the_end_that_is_told_other_psns_learns_it_in_a_few_round_trips() -> None:
+def test_reconnecting_one_end_alone_fails_within_a_few_round_trips() -> None:
     world = World(2, 2, 4)
     a, b = connect(world)
     a.write(b, SLOT)
@@ -188,7 +188,7 @@ def test_the_end_that_is_told_other_psns_learns_it_in_a_few_round_trips() -> Non
     assert world.now - start < 5 * MS  # not after 32 retries of 16.8 ms and more
 
 
-def test_an_end_whose_peer_forgot_what_it_acknowledged_fails() -> None:
+def test_a_queue_pair_fails_when_its_peer_forgot_acknowledged_packets() -> None:
     """The peer is another make: it lets a new life begin where the old one did."""
     world = World(2, 2, 4)
     a, b = connect(world)
@@ -212,7 +212,7 @@ def test_an_end_whose_peer_forgot_what_it_acknowledged_fails() -> None:
 
 
 @pytest.mark.parametrize("kind", QpType)
-def test_psns_given_by_the_application_may_not_be_used_twice(kind: QpType) -> None:
+def test_application_chosen_psns_cannot_be_reused(kind: QpType) -> None:
     world = World(2, 2, 4)
     zero = QpAttributes(send_psn=0, receive_psn=0)
     a, b = connect(world, kind=kind, attributes=zero)
@@ -239,7 +239,7 @@ def test_psns_given_by_the_application_may_not_be_used_twice(kind: QpType) -> No
     assert world.run(50 * MS, until=lambda: bool(a.poll()))
 
 
-def test_without_the_peers_first_psn_it_is_refused_in_one_sentence() -> None:
+def test_reconnecting_without_the_peers_first_psn_is_refused() -> None:
     world = World(2, 2, 4)
     nic = world.nics[0]
     cq = nic.create_cq(10)
@@ -251,7 +251,7 @@ def test_without_the_peers_first_psn_it_is_refused_in_one_sentence() -> None:
     assert nic.qp_state(qpn) is QpState.RESET
 
 
-def test_a_life_that_sent_nothing_keeps_its_address_and_one_that_did_gets_another() -> None:
+def test_only_a_queue_pair_that_sent_packets_gets_new_psns_on_reset() -> None:
     world = World(2, 2, 4)
     a, b = connect(world)
     idle, used = b.nic.qp_address(b.qpn), a.nic.qp_address(a.qpn)
@@ -262,7 +262,7 @@ def test_a_life_that_sent_nothing_keeps_its_address_and_one_that_did_gets_anothe
     assert a.nic.qp_address(a.qpn) != used
 
 
-def test_the_number_of_a_queue_pair_that_is_gone_rests_for_a_packet_lifetime() -> None:
+def test_a_destroyed_qpn_is_not_reused_for_a_packet_lifetime() -> None:
     lifetime = 10 * MS
     nic = Nic(make_config(0, 2, 2, 4, TransportSettings(packet_lifetime=lifetime)), seed=1)
     cq = nic.create_cq(10)
@@ -280,7 +280,7 @@ def test_the_number_of_a_queue_pair_that_is_gone_rests_for_a_packet_lifetime() -
 
 
 @pytest.mark.parametrize("incarnation", [2, 3])
-def test_a_restarted_nic_repeats_neither_numbers_nor_psns(incarnation: int) -> None:
+def test_a_restarted_nic_reuses_neither_qpns_nor_psns(incarnation: int) -> None:
     def numbers(**how: Any) -> set[tuple[int, int | None]]:
         nic = Nic(make_config(0, 2, 2, 4), seed=1, **how)
         cq = nic.create_cq(10)
@@ -295,7 +295,7 @@ def test_a_restarted_nic_repeats_neither_numbers_nor_psns(incarnation: int) -> N
 
 
 @pytest.mark.parametrize("kind", QpType)
-def test_a_new_life_does_not_wait_for_a_timer_of_the_last(kind: QpType) -> None:
+def test_a_reconnected_queue_pair_does_not_inherit_timers(kind: QpType) -> None:
     world = World(2, 2, 4)
     a, b = connect(world, kind=kind)
     world.faults.dead_planes = {0, 1}

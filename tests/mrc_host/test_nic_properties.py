@@ -136,7 +136,7 @@ def nothing_is_kept(end: End) -> None:
     writes, faults, flaps, st.integers(1, 4), st.integers(1, 5), psns, st.sampled_from([256, 1024, 4096]), limits,
     st.booleans(),
 )  # fmt: skip
-def test_mrc_is_exact(
+def test_mrc_transfers_are_exact_under_random_faults(
     plan: list[Write], fault: Faults, flap: list[tuple[int, int, int, int]], planes: int, uplinks: int, psn: int | None,
     mtu: int, transport: TransportSettings, trim_nack: bool,
 ) -> None:  # fmt: skip
@@ -155,7 +155,7 @@ def test_mrc_is_exact(
 
 
 @given(writes, faults, psns)
-def test_rc_is_exact(plan: list[Write], fault: Faults, psn: int | None) -> None:
+def test_rc_transfers_are_exact_under_random_faults(plan: list[Write], fault: Faults, psn: int | None) -> None:
     fault.trim = 0.0
     fault.delay = min(fault.delay, 0.2)
     world = World(planes=2, faults=fault)
@@ -170,7 +170,7 @@ def test_rc_is_exact(plan: list[Write], fault: Faults, psn: int | None) -> None:
     st.integers(1 << 12, 1 << 19),
     st.integers(0, 100),
 )
-def test_reordering_between_planes_is_never_taken_for_loss(
+def test_reordering_between_planes_is_never_treated_as_loss(
     planes: int, skews: list[int], window: int, seed: int
 ) -> None:
     world = World(planes=planes, uplinks=4, seed=seed, faults=Faults(plane_delay=dict(enumerate(skews))))
@@ -184,7 +184,7 @@ def test_reordering_between_planes_is_never_taken_for_loss(
     assert a.buffer == b.buffer
 
 
-def test_packets_of_slow_paths_are_hardly_ever_judged_lost_once_their_delay_is_learned() -> None:
+def test_slow_paths_cause_few_spurious_losses_once_measured() -> None:
     """In 150 fixed worlds, whose paths have a few delays, a third transfer sends three packets again in one at most."""
     early = []
     for number in range(150):
@@ -250,7 +250,7 @@ def sent_unheard(world: World, slow: dict[tuple[int, int], int], since: int = 0)
     st.lists(st.integers(0, 400 * US), min_size=12, max_size=12),
     st.integers(0, 100),
 )
-def test_paths_of_different_delay_are_learned_and_kept(planes: int, delays: list[int], seed: int) -> None:
+def test_paths_of_different_delay_are_measured_and_stay_in_use(planes: int, delays: list[int], seed: int) -> None:
     """Reordering between the paths of one plane may fool the first judgement, not the later ones, and costs no path.
 
     A window of 96 packets, transfers of 128. "A slow path looks dead until its first packet comes" (docs/protocol.md
@@ -286,7 +286,7 @@ def test_paths_of_different_delay_are_learned_and_kept(planes: int, delays: list
 
 
 @given(st.integers(1, 4), st.integers(2, 16), st.integers(0, 1000), st.data())
-def test_dead_paths_leave_live_ones_stay_and_planes_are_equal(
+def test_dead_paths_are_retired_live_ones_kept_and_planes_balanced(
     planes: int, uplinks: int, seed: int, data: st.DataObject
 ) -> None:
     """Some paths of a plane are dead, in both directions, never all: dead ones are retired, and no others."""
@@ -313,7 +313,7 @@ def test_dead_paths_leave_live_ones_stay_and_planes_are_equal(
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.binary(min_size=0, max_size=60)), max_size=40), st.integers(0, 99))
-def test_adversarial_answers_never_harm(noise: list[tuple[int, bytes]], seed: int) -> None:
+def test_adversarial_responses_do_no_harm(noise: list[tuple[int, bytes]], seed: int) -> None:
     """The peer's address sends answers with arbitrary contents; the transfer may fail but nothing else may happen."""
     opcodes = (0xDC, 0xDD, 0xD1, 0xDE, 0xD8, 0xD9, 0xDC, 0xD1)
     world = World(seed=seed)

@@ -11,7 +11,7 @@ from tests.mrc_host.nic_world import World, connect
 KINDS = [QpType.MRC, QpType.RC]
 
 
-def test_the_limits_are_those_that_hold() -> None:
+def test_reported_limits_are_enforced() -> None:
     world = World()
     a, b = connect(world, size=100)
     nic = a.nic
@@ -46,7 +46,7 @@ def test_the_limits_are_those_that_hold() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_queue_pair_tells_what_it_was_given_and_what_was_chosen(kind: QpType) -> None:
+def test_query_qp_returns_given_and_chosen_attributes(kind: QpType) -> None:
     world = World()
     a, b = connect(world, size=100, kind=kind, attributes=QpAttributes(retry_count=7, timeout=11))
     a.nic.post_recv(a.qpn, (1, 2, 3))
@@ -62,7 +62,7 @@ def test_a_queue_pair_tells_what_it_was_given_and_what_was_chosen(kind: QpType) 
         a.nic.query_qp(a.qpn ^ 1)
 
 
-def test_first_psns_that_an_application_gives_are_used_and_told() -> None:
+def test_application_chosen_first_psns_are_used_and_reported() -> None:
     """Also 0 both ways, as a published plugin for MRC has it."""
     world = World()
     a, b = connect(world, size=100, attributes=QpAttributes(send_psn=0, receive_psn=0))

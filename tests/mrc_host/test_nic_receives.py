@@ -14,7 +14,7 @@ def numbers(end: End) -> list[tuple[int, CompletionStatus]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_write_with_immediate_takes_the_oldest_receive_and_needs_none(kind: QpType) -> None:
+def test_a_write_with_immediate_consumes_the_oldest_receive_if_any(kind: QpType) -> None:
     world = World()
     a, b = connect(world, size=1 << 16, kind=kind)
     b.nic.post_recv(b.qpn, (11, 12))
@@ -32,7 +32,7 @@ def test_each_write_with_immediate_takes_the_oldest_receive_and_needs_none(kind:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("end", ["error", "reset", "destroy"])
-def test_receives_left_over_are_flushed_in_order(kind: QpType, end: str) -> None:
+def test_remaining_receives_are_flushed_in_order(kind: QpType, end: str) -> None:
     _a, b = connect(World(), size=100, kind=kind)
     b.nic.post_recv(b.qpn, (1, 2))
     if end == "destroy":
@@ -47,7 +47,7 @@ def test_receives_left_over_are_flushed_in_order(kind: QpType, end: str) -> None
     assert numbers(b) == []
 
 
-def test_receives_are_bounded_also_by_those_flushed_and_not_polled() -> None:
+def test_flushed_unpolled_receives_count_towards_the_limit() -> None:
     _a, b = connect(World(), size=100)
     b.nic.post_recv(b.qpn, tuple(range(MAX_RECEIVES)))
     with pytest.raises(ResourceExhaustedError, match="4096 receives"):
@@ -60,7 +60,7 @@ def test_receives_are_bounded_also_by_those_flushed_and_not_polled() -> None:
     assert len(b.poll()) == MAX_RECEIVES
 
 
-def test_flushed_receives_take_no_place_of_requests() -> None:
+def test_flushed_receives_take_no_completion_slot_of_requests() -> None:
     a, _b = connect(World(), size=100)
     a.nic.post_recv(a.qpn, tuple(range(MAX_RECEIVES)))
     a.nic.modify_qp(a.qpn, QpState.ERROR, a.world.now)
@@ -68,7 +68,7 @@ def test_flushed_receives_take_no_place_of_requests() -> None:
     assert len(a.poll()) == MAX_RECEIVES + 1
 
 
-def test_queue_pairs_whose_receives_were_flushed_cannot_fill_a_completion_queue_without_end() -> None:
+def test_flushed_receives_cannot_grow_a_completion_queue_without_bound() -> None:
     a, _b = connect(World(), size=100)
     for _ in range(16):
         qpn = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, QpAttributes())
@@ -80,7 +80,7 @@ def test_queue_pairs_whose_receives_were_flushed_cannot_fill_a_completion_queue_
     a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, QpAttributes())
 
 
-def test_numbers_that_do_not_fit_are_refused_and_nothing_is_posted() -> None:
+def test_values_out_of_range_are_refused_and_nothing_is_posted() -> None:
     _a, b = connect(World(), size=100)
     for wrong in (-1, 1 << 64):
         with pytest.raises(InvalidArgumentError, match="64-bit"):

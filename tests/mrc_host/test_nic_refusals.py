@@ -49,47 +49,47 @@ class TestForbiddenWrites:
     def pair(self, kind: QpType, rights: Access = ALL_RIGHTS) -> tuple[End, End]:
         return connect(World(), size=65536, kind=kind, rights=rights)
 
-    def test_wrong_rkey(self, kind: QpType, good_before: int) -> None:
+    def test_a_wrong_rkey_is_refused(self, kind: QpType, good_before: int) -> None:
         a, b = self.pair(kind)
         refused(a, b, good_before, length=20000, rkey=b.region.rkey ^ 1)
 
-    def test_lkey_is_no_rkey(self, kind: QpType, good_before: int) -> None:
+    def test_an_lkey_is_refused_as_rkey(self, kind: QpType, good_before: int) -> None:
         a, b = self.pair(kind)
         refused(a, b, good_before, length=20000, rkey=b.region.lkey)
 
-    def test_end_outside_the_region(self, kind: QpType, good_before: int) -> None:
+    def test_a_write_past_the_end_of_the_region_is_refused(self, kind: QpType, good_before: int) -> None:
         a, b = self.pair(kind)
         refused(a, b, good_before, length=40000, to_offset=65536 - 39999)
 
-    def test_begin_outside_the_region(self, kind: QpType, good_before: int) -> None:
+    def test_a_write_before_the_region_is_refused(self, kind: QpType, good_before: int) -> None:
         a, b = self.pair(kind)
         refused(a, b, good_before, length=40000, to_offset=-1)
 
-    def test_address_that_wraps(self, kind: QpType, good_before: int) -> None:
+    def test_a_write_wrapping_around_the_address_space_is_refused(self, kind: QpType, good_before: int) -> None:
         a, b = self.pair(kind)
         refused(a, b, good_before, length=40000, remote_address=(1 << 64) - 100)
 
-    def test_other_protection_domain(self, kind: QpType, good_before: int) -> None:
+    def test_a_region_of_another_protection_domain_is_refused(self, kind: QpType, good_before: int) -> None:
         a, b = self.pair(kind)
         other = b.nic.register_memory(1, memoryview(bytearray(65536)), ALL_RIGHTS)
         refused(a, b, good_before, length=20000, rkey=other.rkey, remote_address=other.address)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_deregistered_region_is_closed(kind: QpType) -> None:
+def test_a_deregistered_region_is_refused(kind: QpType) -> None:
     a, b = connect(World(), size=65536, kind=kind)
     b.nic.deregister_memory(b.region.lkey)
     refused(a, b, 0, length=20000)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_remote_write_right(kind: QpType) -> None:
+def test_a_region_without_remote_write_is_refused(kind: QpType) -> None:
     a, b = connect(World(), size=65536, kind=kind, rights=Access.LOCAL_WRITE)
     refused(a, b, 0, length=20000)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_packets_for_an_unknown_queue_pair_are_counted_and_change_nothing(kind: QpType) -> None:
+def test_packets_for_an_unknown_queue_pair_are_dropped_and_counted(kind: QpType) -> None:
     """An RC requester waits for its retries; one of MRC is told, but not in a packet to its QPN."""
     world = World()
     a, b = connect(world, size=8192, kind=kind, attributes=QpAttributes(timeout=8, retry_count=3))
@@ -108,7 +108,7 @@ def test_packets_for_an_unknown_queue_pair_are_counted_and_change_nothing(kind: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_local_range_outside_memory_fails_in_its_turn(kind: QpType) -> None:
+def test_an_invalid_local_range_fails_in_posting_order(kind: QpType) -> None:
     world = World()
     a, b = connect(world, size=8192, kind=kind)
     good = a.write(b, 8192)
@@ -124,7 +124,7 @@ def test_a_local_range_outside_memory_fails_in_its_turn(kind: QpType) -> None:
     assert [(c.wr_id, c.status) for c in a.poll()] == [(late, CompletionStatus.FLUSHED)]
 
 
-def test_more_write_with_imm_than_advertised_is_an_operation_error() -> None:
+def test_exceeding_the_advertised_write_with_imm_limit_is_an_operation_error() -> None:
     world = World()
     a, b = connect(world, size=8192)
     honest = QpAttributes(max_wimm=2, max_wimm_dest=2)
@@ -149,7 +149,7 @@ def test_more_write_with_imm_than_advertised_is_an_operation_error() -> None:
     assert CompletionStatus.REMOTE_OPERATION_ERROR in {c.status for c in a.done}
 
 
-def test_write_with_imm_in_flight_is_bounded_by_the_peer() -> None:
+def test_write_with_imm_in_flight_is_limited_by_the_peer() -> None:
     world = World()
     a, b = connect(world, size=8192, attributes=QpAttributes(max_wimm=3, max_wimm_dest=3))
     world.record = True
@@ -227,7 +227,7 @@ def test_packets_of_another_partition_are_dropped_and_counted() -> None:
     assert b.nic.nic_counters()["drop_pkey"] == 6
 
 
-def test_a_frame_of_a_known_flow_cut_short_is_dropped() -> None:
+def test_a_truncated_frame_of_a_known_flow_is_dropped() -> None:
     """The prefix is known, so only the length tells."""
     world = World()
     a, b = connect(world, size=8192)
@@ -241,7 +241,7 @@ def test_a_frame_of_a_known_flow_cut_short_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview])
-def test_frames_may_come_in_any_buffer_that_is_reused_later(make: type) -> None:
+def test_received_frames_may_be_in_reused_buffers(make: type) -> None:
     world = World()
     a, b = connect(world, size=8192)
     port, frame = data_frame(world, a, b)
@@ -251,7 +251,7 @@ def test_frames_may_come_in_any_buffer_that_is_reused_later(make: type) -> None:
     assert b.buffer[:1000] == a.buffer[:1000]
 
 
-def test_packets_of_a_stranger_are_not_answered() -> None:
+def test_packets_from_an_unknown_sender_are_not_answered() -> None:
     """A third NIC knows the QPN and sends well-formed packets; only the source address gives it away."""
     world = World(nics=3)
     _a, b = connect(world, 0, 1, size=8192)
@@ -273,7 +273,7 @@ def test_packets_of_a_stranger_are_not_answered() -> None:
     assert not [1 for _t, n, _p, _f in world.sent if n == 1]
 
 
-def test_the_two_transports_do_not_mix() -> None:
+def test_packets_of_the_other_transport_are_dropped() -> None:
     world = World()
     cqs = [n.create_cq(8) for n in world.nics]
     mrc = world.nics[0].create_qp(0, QpType.MRC, cqs[0], cqs[0], QpAttributes(timeout=8, retry_count=2))

@@ -24,7 +24,7 @@ def fails_soon(a: End) -> str:
     return done.reason
 
 
-def test_a_peer_of_a_restarted_nic_learns_it_with_its_next_packet() -> None:
+def test_a_nic_restart_is_detected_with_the_peers_next_packet() -> None:
     world = World(2, 2, 4)
     a, b = connect(world)
     world.run(5 * MS)
@@ -33,7 +33,7 @@ def test_a_peer_of_a_restarted_nic_learns_it_with_its_next_packet() -> None:
     assert "its NIC has restarted" in fails_soon(a)
 
 
-def test_a_peer_of_a_destroyed_queue_pair_learns_it_even_if_it_only_waits() -> None:
+def test_a_destroyed_queue_pair_is_detected_even_by_an_idle_peer() -> None:
     world = World(2, 2, 4)
     a, b = connect(world, far_capacity=1)
     a.write(b, SLOT, imm=1)
@@ -47,7 +47,7 @@ def test_a_peer_of_a_destroyed_queue_pair_learns_it_even_if_it_only_waits() -> N
     assert [c.status for c in a.poll()] == [CompletionStatus.REMOTE_OPERATION_ERROR]
 
 
-def test_the_end_that_goes_on_learns_of_the_others_reset() -> None:
+def test_a_reset_is_detected_by_the_other_end() -> None:
     world = World(2, 2, 4)
     a, b = connect(world)
     a.write(b, SLOT)
@@ -58,7 +58,7 @@ def test_the_end_that_goes_on_learns_of_the_others_reset() -> None:
     assert "NACK 0x19" in fails_soon(a)
 
 
-def test_packets_of_a_life_that_is_to_begin_are_not_refused() -> None:
+def test_early_packets_of_a_connection_being_set_up_are_not_refused() -> None:
     world = World(2, 2, 4)
     a, b = connect(world)
     a.write(b, SLOT)
@@ -73,7 +73,7 @@ def test_packets_of_a_life_that_is_to_begin_are_not_refused() -> None:
     assert a.done[0].status is CompletionStatus.SUCCESS
 
 
-def test_who_missed_the_first_nack_of_an_unexpected_event_gets_another() -> None:
+def test_a_lost_unexpected_event_nack_is_repeated() -> None:
     end = FarEnd()
     end.segment(0, length=1000, size=500)  # does not fit its message
     assert [p.nack.reason for p in end.drain() if p.opcode == opcodes.NACK] == [control.NACK_UNEXP_EVENT]
@@ -86,7 +86,7 @@ def test_who_missed_the_first_nack_of_an_unexpected_event_gets_another() -> None
     assert (again.reason, again.psn, again.timestamp) == (control.NACK_UNEXP_EVENT, 9, 7)
 
 
-def test_a_flood_in_a_peers_name_is_answered_with_few_packets_and_answers_with_none() -> None:
+def test_spoofed_floods_are_answered_with_few_packets_and_responses_with_none() -> None:
     end = FarEnd()
     end.write(1000)
     (packet,) = end.data()
@@ -111,7 +111,7 @@ def refusals(end: FarEnd) -> list[Packet]:
 
 
 @pytest.mark.parametrize("wrong", ["qpn", "number", "stamp"])
-def test_a_word_about_something_that_was_not_sent_ends_nothing(wrong: str) -> None:
+def test_a_nack_for_a_packet_never_sent_is_ignored(wrong: str) -> None:
     end = FarEnd()
     end.write(1000)
     (packet,) = end.data()
@@ -123,7 +123,7 @@ def test_a_word_about_something_that_was_not_sent_ends_nothing(wrong: str) -> No
         assert (end.nic.qp_state(end.qpn) is QpState.ERROR) == (not times)
 
 
-def test_rc_is_silent_about_what_does_not_exist() -> None:
+def test_rc_does_not_answer_for_unknown_queue_pairs() -> None:
     """As RoCE NICs are: the requester's retries run out."""
     world = World(2, 2, 4)
     a, b = connect(world, kind=QpType.RC, attributes=QpAttributes(timeout=8, retry_count=3))

@@ -30,7 +30,7 @@ def finish(world: World, ends: list[End], expected: int, limit: int) -> None:
 @pytest.mark.parametrize("kind", list(QpType))
 @pytest.mark.parametrize("capacity", [1, 2, 16])
 @pytest.mark.parametrize("limit", [1, 16])
-def test_two_ends_that_post_until_their_queues_are_full_both_complete(kind: QpType, capacity: int, limit: int) -> None:
+def test_two_ends_posting_until_their_queues_are_full_both_complete(kind: QpType, capacity: int, limit: int) -> None:
     world = World(2, 2, 4)
     ends = list(connect(world, size=1 << 12, kind=kind, capacity=capacity, far_capacity=capacity))
     rounds = 5
@@ -50,7 +50,7 @@ def test_two_ends_that_post_until_their_queues_are_full_both_complete(kind: QpTy
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_queue_pairs_that_share_a_queue_each_way_all_complete(seed: int) -> None:
+def test_queue_pairs_sharing_completion_queues_all_complete(seed: int) -> None:
     rng = random.Random(seed)
     world = World(3, 2, 4, seed=seed)
     capacity = rng.randrange(1, 9)
@@ -88,7 +88,7 @@ def test_queue_pairs_that_share_a_queue_each_way_all_complete(seed: int) -> None
 
 
 @pytest.mark.parametrize("how", ["destroy", "reset", "error"])
-def test_the_end_of_a_queue_pair_gives_its_places_back(how: str) -> None:
+def test_a_destroyed_queue_pair_returns_its_completion_slots(how: str) -> None:
     world = World(2, 2, 4)
     a, b = connect(world, size=1 << 12, capacity=4)
     world.faults.dead_planes = {0, 1}
@@ -110,7 +110,7 @@ def test_the_end_of_a_queue_pair_gives_its_places_back(how: str) -> None:
         a.write(b, 64)
 
 
-def test_unsignaled_requests_of_a_failed_queue_pair_do_not_fill_the_memory() -> None:
+def test_unsignaled_requests_of_a_failed_queue_pair_take_bounded_memory() -> None:
     world = World(2, 2, 4)
     a, b = connect(world, size=1 << 12, capacity=4)
     depth = world.nics[0].config.settings.transport.send_queue_depth
@@ -125,7 +125,7 @@ def test_unsignaled_requests_of_a_failed_queue_pair_do_not_fill_the_memory() -> 
     assert len(a.poll()) == 1
 
 
-def test_failures_that_nobody_polls_end_the_making_of_queue_pairs() -> None:
+def test_unpolled_failures_prevent_creating_more_queue_pairs() -> None:
     world = World(2, 2, 4)
     a, b = connect(world, size=1 << 12, capacity=4)
     for left in reversed(range(64)):

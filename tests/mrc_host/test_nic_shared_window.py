@@ -46,7 +46,7 @@ def two_pairs(**faults: float) -> tuple[World, End, End, End, End]:
     return world, a, b, c, d
 
 
-def test_queue_pairs_to_one_destination_share_a_window_and_those_to_another_do_not() -> None:
+def test_queue_pairs_share_a_window_per_destination() -> None:
     world = World(3, transport=NSCC)
     for to in (1, 1, 2):
         connect(world, 0, to)
@@ -55,7 +55,7 @@ def test_queue_pairs_to_one_destination_share_a_window_and_those_to_another_do_n
     assert first.cc is not second.cc
 
 
-def test_the_window_bounds_all_of_them_together_and_all_get_on() -> None:
+def test_the_shared_window_bounds_their_total_and_all_progress() -> None:
     world, a, b, c, d = two_pairs()
     for near, far in ((a, b), (c, d)):
         for _ in range(4):
@@ -77,7 +77,7 @@ def test_the_window_bounds_all_of_them_together_and_all_get_on() -> None:
     assert world.nics[0].qp_counters(a.qpn).timeouts == world.nics[0].qp_counters(c.qpn).timeouts == 0
 
 
-def test_a_queue_pair_that_waits_for_others_does_not_time_out() -> None:
+def test_a_queue_pair_waiting_for_window_does_not_time_out() -> None:
     """One queue pair's packets vanish and fill the window; the other, in mid-message, has no reason to fail."""
     world = World(transport=NSCC)
     slow, far = connect(world, attributes=QpAttributes(timeout=12, retry_count=3))
@@ -101,7 +101,7 @@ def test_a_queue_pair_that_waits_for_others_does_not_time_out() -> None:
     assert window.cc.inflight == 0
 
 
-def test_who_comes_after_an_outage_waits_for_no_timeout_that_grew_in_it() -> None:
+def test_a_new_queue_pair_after_an_outage_does_not_wait_for_backed_off_timers() -> None:
     """What another queue pair lost fills the window, and that one asks seldom by now."""
     world = World(transport=NSCC)
     patient, far = connect(world, attributes=QpAttributes(timeout=8, retry_count=40))
@@ -121,7 +121,7 @@ def test_who_comes_after_an_outage_waits_for_no_timeout_that_grew_in_it() -> Non
     check_shares(world)
 
 
-def test_those_who_wait_make_others_probe_less_and_less_often_while_the_outage_lasts() -> None:
+def test_waiting_queue_pairs_trigger_probes_with_backoff() -> None:
     """Patience doubles from a quarter of the timeout to 64 times that: each newcomer has others ask 8 times or so."""
     world = World(transport=NSCC)
     pairs = [connect(world, attributes=QpAttributes(timeout=8, retry_count=40)) for _ in range(8)]
@@ -143,7 +143,7 @@ def test_those_who_wait_make_others_probe_less_and_less_often_while_the_outage_l
     check_shares(world)
 
 
-def test_only_those_whose_bytes_fill_the_window_are_made_to_probe() -> None:
+def test_only_queue_pairs_filling_the_window_are_made_to_probe() -> None:
     """The window bounds how many are, though hundreds may be silent: what the others asked would free nothing."""
     world = World(transport=NSCC)
     pairs = [connect(world, size=1 << 15, attributes=QpAttributes(timeout=8, retry_count=40)) for _ in range(40)]
@@ -163,7 +163,7 @@ def test_only_those_whose_bytes_fill_the_window_are_made_to_probe() -> None:
     assert 0 < sum(asked) <= window.cc.cwnd // NOMINAL + 1 < len(asked)
 
 
-def test_a_window_that_shrinks_is_not_filled_for_long_by_packets_that_nobody_asked_about() -> None:
+def test_a_shrinking_window_is_not_blocked_by_unprobed_packets() -> None:
     world = World(transport=TransportSettings(sack_threshold=1 << 20))
     steady = Algorithm(lambda line: CongestionControl(64 * CHUNK), shared=True)
     world.nics[0] = Nic(make_config(0, 2, 2, 4, TransportSettings(congestion="steady")), seed=5,
@@ -183,7 +183,7 @@ def test_a_window_that_shrinks_is_not_filled_for_long_by_packets_that_nobody_ask
     assert all(near.nic.qp_counters(near.qpn).timeouts == 0 for near, _ in pairs)
 
 
-def test_what_a_destroyed_or_failed_queue_pair_had_on_the_way_is_given_back_at_once() -> None:
+def test_a_destroyed_or_failed_queue_pair_returns_its_window_share_at_once() -> None:
     world, a, b, c, d = two_pairs()
     world.faults.dead_planes |= {0, 1}
     a.write(b, 1 << 18)
@@ -203,7 +203,7 @@ def test_what_a_destroyed_or_failed_queue_pair_had_on_the_way_is_given_back_at_o
     assert windows(a.nic) == []
 
 
-def test_a_slow_receiver_holds_up_its_own_queue_pair_alone() -> None:
+def test_a_slow_receiver_slows_only_its_own_queue_pair() -> None:
     """One application does not poll; another queue pair to the same NIC is as fast as it is alone, all the time."""
 
     def times(slow: bool) -> list[int]:
@@ -238,7 +238,7 @@ def test_a_slow_receiver_holds_up_its_own_queue_pair_alone() -> None:
     assert max(beside) <= max(alone) + 5 * US
 
 
-def test_a_queue_pair_may_have_a_window_of_its_own() -> None:
+def test_a_queue_pair_can_have_its_own_window() -> None:
     world = World(transport=NSCC)
     a, b = connect(world, attributes=QpAttributes(congestion_window=8 * CHUNK))
     connect(world, attributes=QpAttributes(cc_profile="none"))
@@ -247,7 +247,7 @@ def test_a_queue_pair_may_have_a_window_of_its_own() -> None:
     assert world.run(100 * MS, until=lambda: bool(a.poll()))
 
 
-def test_a_congestion_control_of_the_user_is_used_by_its_name() -> None:
+def test_a_registered_congestion_control_is_selected_by_name() -> None:
     class Counting(CongestionControl):
         __slots__ = ("acked",)
 
@@ -312,7 +312,7 @@ deeds = st.lists(
     deeds,
     st.integers(0, 1000),
 )
-def test_nothing_leaks_and_all_that_can_end_ends(
+def test_window_accounting_never_leaks_and_requests_complete(
     count: int, faults: Faults, plan: list[tuple[str, int, int, int]], seed: int
 ) -> None:
     world = World(seed=seed, faults=faults, transport=NSCC)

@@ -14,7 +14,7 @@ from tests.mrc_host.nic_world import MS, World, connect
 
 @pytest.mark.parametrize("planes", [1, 2, 4])
 @pytest.mark.parametrize("mtu", [256, 512, 1024])
-def test_short_packets_get_as_many_bytes_as_long_ones(mtu: int, planes: int) -> None:
+def test_ports_are_shared_by_bytes_not_packets(mtu: int, planes: int) -> None:
     world = World(3, planes=planes)
     wide = {"mpr": 255, "mpr_dest": 255, "congestion_window": 1 << 22}
     long, first = connect(world, 0, 1, size=1 << 20, attributes=QpAttributes(path_mtu=4096, **wide))

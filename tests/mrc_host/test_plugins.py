@@ -46,7 +46,7 @@ def work():
     assert plugins.WORKLOADS["mine_work"]() == []
 
 
-def test_a_file_is_run_once_and_again_after_it_has_changed(tmp_path: Path) -> None:
+def test_a_file_is_loaded_once_and_reloaded_after_changes(tmp_path: Path) -> None:
     body = (
         "import os\nos.environ['RUNS'] = os.environ.get('RUNS', '') + {!r}\n@workload('w')\ndef w():\n    return []\n"
     )
@@ -81,14 +81,14 @@ def test_a_file_is_run_once_and_again_after_it_has_changed(tmp_path: Path) -> No
         ("@workload('')\ndef f():\n    pass", "A workload needs a name."),
     ],
 )
-def test_a_wrong_plugin_gets_one_sentence(tmp_path: Path, body: str, error: str) -> None:
+def test_invalid_plugins_are_refused(tmp_path: Path, body: str, error: str) -> None:
     with pytest.raises(plugins.PluginError) as raised:
         plugins.load(write(tmp_path, body))
     assert error in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_two_files_cannot_have_one_name(tmp_path: Path) -> None:
+def test_two_files_cannot_register_one_name(tmp_path: Path) -> None:
     body = "@workload('same')\ndef f():\n    return []\n"
     plugins.load(write(tmp_path, body, "one.py"))
     with pytest.raises(
@@ -97,7 +97,7 @@ def test_two_files_cannot_have_one_name(tmp_path: Path) -> None:
         plugins.load(write(tmp_path, body, "two.py"))
 
 
-def test_what_is_not_there() -> None:
+def test_missing_plugins_are_reported() -> None:
     with pytest.raises(plugins.PluginError, match=r"The plugin /none\.py cannot be read: No such file or directory\."):
         plugins.load("/none.py")
     with pytest.raises(plugins.PluginError, match="No plugin nobody is installed"):
@@ -105,7 +105,7 @@ def test_what_is_not_there() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone is careful")
-def test_root_runs_no_file_that_everybody_may_write(tmp_path: Path) -> None:
+def test_root_refuses_world_writable_files(tmp_path: Path) -> None:
     file = write(tmp_path, "@workload('w')\ndef w():\n    return []\n")
     file.chmod(0o666)
     with pytest.raises(plugins.PluginError, match="is writable for everybody, so root does not run it: chmod o-w"):

@@ -26,7 +26,7 @@ from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
 
 
-def test_bytes_travel_between_two_clients(agents: Agents) -> None:
+def test_a_write_between_two_clients_arrives(agents: Agents) -> None:
     a, b = connected(agents)
     seed = int.from_bytes(os.urandom(4), "big")
     print("seed", seed)
@@ -40,7 +40,7 @@ def test_bytes_travel_between_two_clients(agents: Agents) -> None:
     assert bytes(b.mr.buffer) == data
 
 
-def test_names_addresses_and_questions(agents: Agents) -> None:
+def test_peers_addresses_and_properties_are_queried(agents: Agents) -> None:
     a, _ = connected(agents)
     nic = agents.nics[0]
     assert (a.context.name, a.context.address) == ("h1", nic.config.address)
@@ -54,7 +54,7 @@ def test_names_addresses_and_questions(agents: Agents) -> None:
     assert a.context.port_counters() == ({"link_up": 1}, {"link_up": 1})
 
 
-def test_asyncio_and_blocking_use_mix(agents: Agents) -> None:
+def test_asyncio_and_blocking_calls_can_be_mixed(agents: Agents) -> None:
     a, b = connected(agents)
 
     async def receive(count: int) -> list[int | None]:
@@ -81,7 +81,7 @@ def test_waits_time_out(agents: Agents) -> None:
         a.context.wait_event(0.01)
 
 
-def test_failures_carry_their_reason(agents: Agents) -> None:
+def test_failed_completions_carry_their_reason(agents: Agents) -> None:
     a, b = connected(agents)
     a.qp.post_write(a.mr, 0, 8, b.mr.address, b.mr.rkey ^ 1, wr_id=5, signaled=False)
     done = a.cq.wait(10)
@@ -90,7 +90,7 @@ def test_failures_carry_their_reason(agents: Agents) -> None:
     assert a.qp.state is QpState.ERROR
 
 
-def test_errors_of_the_nic_come_back_as_their_class(agents: Agents) -> None:
+def test_nic_errors_are_raised_as_their_class(agents: Agents) -> None:
     a, b = connected(agents)
     with pytest.raises(StateError, match="connected already"):
         a.qp.connect(b.qp.address)
@@ -102,7 +102,7 @@ def test_errors_of_the_nic_come_back_as_their_class(agents: Agents) -> None:
         a.pd.create_qp(a.cq).write(a.mr, b.mr.remote)
 
 
-def test_events_reach_those_they_concern(agents: Agents) -> None:
+def test_events_reach_the_clients_concerned(agents: Agents) -> None:
     a, b = connected(agents)
     other = verbs.open(agents.paths[0])
     watcher = AgentConnection(agents.paths[0])
@@ -122,7 +122,7 @@ def test_events_reach_those_they_concern(agents: Agents) -> None:
     assert watcher.request("events", since=recent[0]["number"]) == recent[1:]
 
 
-def test_questions_of_an_observer(agents: Agents) -> None:
+def test_observers_can_query_state(agents: Agents) -> None:
     a, b = connected(agents)
     a.qp.write(a.mr, b.mr.remote)
     a.cq.wait(10)
@@ -143,7 +143,7 @@ def test_questions_of_an_observer(agents: Agents) -> None:
         observer.request("fly")
 
 
-def test_long_answers_arrive_whole(agents: Agents) -> None:
+def test_long_responses_arrive_whole(agents: Agents) -> None:
     end = End(agents.paths[0])
     for _ in range(400):
         end.pd.create_qp(end.cq)

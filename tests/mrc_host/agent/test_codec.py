@@ -38,16 +38,16 @@ VALUES: list[Any] = [
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_values_come_back_equal(value: Any) -> None:
+def test_values_survive_encoding(value: Any) -> None:
     assert from_json(type(value), json.loads(json.dumps(to_json(value)))) == value
 
 
 @given(st.binary(max_size=20))
-def test_bytes_come_back_equal(value: bytes) -> None:
+def test_bytes_survive_encoding(value: bytes) -> None:
     assert parse_bytes(format_bytes(value)) == value
 
 
-def test_flags_are_numbers() -> None:
+def test_flags_are_encoded_as_numbers() -> None:
     both = Access.LOCAL_WRITE | Access.REMOTE_WRITE
     assert from_json(Access, to_json(both)) == both
     for wrong in (4, -1, "1", None):
@@ -72,12 +72,12 @@ def test_flags_are_numbers() -> None:
         (tuple[int, ...], [1, "x"], r"At \[1\]: expected an integer"),
     ],
 )
-def test_errors_say_where(kind: Any, data: Any, message: str) -> None:
+def test_errors_name_the_location(kind: Any, data: Any, message: str) -> None:
     with pytest.raises(CodecError, match=message):
         from_json(kind, data)
 
 
-def test_numbers_may_be_written_in_hexadecimal() -> None:
+def test_hexadecimal_numbers_are_accepted() -> None:
     assert from_json(int, "0x6001") == 0x6001
 
 
@@ -89,7 +89,7 @@ json_data = st.recursive(
 
 
 @given(json_data, st.sampled_from([type(value) for value in VALUES]))
-def test_any_json_is_a_value_or_an_error(data: Any, kind: Any) -> None:
+def test_any_json_decodes_or_is_an_error(data: Any, kind: Any) -> None:
     try:
         value = from_json(kind, data)
     except CodecError:

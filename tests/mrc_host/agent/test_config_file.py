@@ -15,19 +15,19 @@ from mrc_host.back_to_back import nic_config
 from mrc_host.config import PausePriorities
 
 
-def test_a_configuration_comes_back_equal(tmp_path: Path) -> None:
+def test_a_configuration_survives_writing_and_reading(tmp_path: Path) -> None:
     config = nic_config(1, nics=4, planes=3)
     path = tmp_path / "nic.json"
     path.write_text(dump_config(config))
     assert load_config(path) == config
 
 
-def test_flow_control_is_part_of_it() -> None:
+def test_the_configuration_includes_flow_control() -> None:
     config = replace(nic_config(1), pause=PausePriorities(data=(0,), control=(6, 7)))
     assert parse_config(dump_config(config)) == config
 
 
-def test_it_is_written_as_people_write_it() -> None:
+def test_addresses_and_numbers_are_written_in_readable_form() -> None:
     data = json.loads(dump_config(nic_config(0)))
     assert data["block"] == "fc00::/32"
     assert data["address"] == "fd00:6d:7263::1"
@@ -72,7 +72,7 @@ def _change(path: str, value: Any) -> str:
         ("mtu", 100, "At mtu: the MTU must be from 1280 to 65535 bytes, not 100"),
     ],
 )
-def test_errors_say_what_is_wrong_and_where(path: str, value: Any, message: str) -> None:
+def test_errors_name_the_problem_and_its_location(path: str, value: Any, message: str) -> None:
     with pytest.raises(CodecError, match=message):
         parse_config(_change(path, value))
 
@@ -89,7 +89,7 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
         load_config(path)
 
 
-def test_two_destinations_with_one_address_are_refused() -> None:
+def test_duplicate_destination_addresses_are_refused() -> None:
     data = json.loads(dump_config(nic_config(0)))
     data["destinations"] *= 2
     with pytest.raises(CodecError, match="two have the same address"):

@@ -15,7 +15,7 @@ def denied(observer: AgentConnection) -> set[int]:
     return {int(path["ev"]) for path in observer.request("denied_paths")}
 
 
-def test_leased_denials_end_with_the_last_who_leases_them(agents: Agents) -> None:
+def test_leased_denials_end_with_the_last_lease_holder(agents: Agents) -> None:
     observer = AgentConnection(agents.paths[0])
     one, two = (AgentConnection(agents.paths[0]) for _ in range(2))
     for ev in (1, 2):
@@ -29,7 +29,7 @@ def test_leased_denials_end_with_the_last_who_leases_them(agents: Agents) -> Non
     assert denied(observer) == set()
 
 
-def test_a_lease_takes_nothing_from_those_who_deny_for_good(agents: Agents) -> None:
+def test_permanent_denials_survive_the_end_of_a_lease(agents: Agents) -> None:
     observer, map_ = (AgentConnection(agents.paths[0]) for _ in range(2))
     observer.request("deny_path", peer=PEER, ev=1, denied=True)
     for ev in (1, 2, 3):
@@ -43,7 +43,7 @@ def test_a_lease_takes_nothing_from_those_who_deny_for_good(agents: Agents) -> N
     assert denied(observer) == {1, 2}
 
 
-def test_a_refused_lease_is_none(agents: Agents) -> None:
+def test_a_refused_lease_leaves_nothing(agents: Agents) -> None:
     client = AgentConnection(agents.paths[0])
     for wrong in ({"leased": 1}, {"denied": "yes"}, {"ev": -1}, {"peer": "h2"}):
         with pytest.raises(MrcError):

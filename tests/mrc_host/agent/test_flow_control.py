@@ -17,7 +17,7 @@ from tests.mrc_host.agent.conftest import Agents
 from tests.waiting import until
 
 
-def test_thousands_of_posts_in_one_call(agents: Agents) -> None:
+def test_thousands_of_requests_are_posted_in_one_call(agents: Agents) -> None:
     a, b = connected(agents, capacity=1 << 14)
     count = 5000
     posts = [
@@ -41,7 +41,7 @@ def test_a_full_completion_queue_refuses_posts_until_it_is_read(agents: Agents) 
     assert [a.cq.wait(10).wr_id for _ in range(4)] == [1, 2, 3, 4]
 
 
-def test_completions_nobody_takes_stay_in_the_nic(agents: Agents) -> None:
+def test_unpolled_completions_stay_in_the_nic(agents: Agents) -> None:
     a, b = connected(agents, capacity=16)
     for i in range(100):
         a.qp.write(a.mr, b.mr.remote, length=8, imm=i, signaled=False)
@@ -55,7 +55,7 @@ def test_completions_nobody_takes_stay_in_the_nic(agents: Agents) -> None:
     assert seen == list(range(100))
 
 
-def test_posts_beyond_the_send_queue_wait_their_turn(agents: Agents) -> None:
+def test_posts_beyond_the_send_queue_depth_are_queued(agents: Agents) -> None:
     a, b = connected(agents, capacity=1000)
     agents.nics[0].send_depth = 8
     agents.wire.auto = False
@@ -70,7 +70,7 @@ def test_posts_beyond_the_send_queue_wait_their_turn(agents: Agents) -> None:
     assert seen == list(range(100))
 
 
-def test_a_client_that_floods_is_held_back_and_nobody_else(agents: Agents) -> None:
+def test_only_a_flooding_client_is_throttled(agents: Agents) -> None:
     a, b = connected(agents, capacity=1000)
     agents.nics[0].send_depth = 1
     agents.wire.auto = False
@@ -100,7 +100,7 @@ def unsignaled(a: End, b: End) -> WorkRequest:
     return WorkRequest(1, WrOpcode.WRITE, a.mr.address, a.mr.info.lkey, 8, b.mr.address, b.mr.rkey, signaled=False)
 
 
-def test_a_full_send_queue_holds_up_no_other_queue_pair(agents: Agents) -> None:
+def test_a_full_send_queue_blocks_no_other_queue_pair(agents: Agents) -> None:
     a, b = connected(agents, capacity=1000)
     agents.wire.auto = False
     agents.nics[0].send_depth = 2
@@ -118,7 +118,7 @@ def test_a_full_send_queue_holds_up_no_other_queue_pair(agents: Agents) -> None:
 
 
 @pytest.mark.parametrize("end", ["destroy", "reset", "error"])
-def test_posts_that_wait_are_flushed_in_order_when_their_queue_pair_ends(agents: Agents, end: str) -> None:
+def test_queued_posts_are_flushed_in_order_when_their_queue_pair_fails(agents: Agents, end: str) -> None:
     a, b = connected(agents, capacity=16)
     agents.wire.auto = False
     agents.nics[0].send_depth = 4
@@ -163,7 +163,7 @@ def test_a_reset_that_is_refused_flushes_nothing(agents: Agents, monkeypatch: py
     assert [a.cq.wait(10).status for _ in range(4)] == [CompletionStatus.SUCCESS] * 4
 
 
-def test_the_failure_of_an_unsignaled_write_gives_no_place_of_a_signaled_one_away(agents: Agents) -> None:
+def test_a_failed_unsignaled_write_frees_no_reserved_completion_slot(agents: Agents) -> None:
     a, b = connected(agents, capacity=4)
     agents.wire.auto = False
     bad, other = a.pd.create_qp(a.cq), a.pd.create_qp(a.cq)
@@ -184,7 +184,7 @@ def test_the_failure_of_an_unsignaled_write_gives_no_place_of_a_signaled_one_awa
     assert [a.cq.wait(10).wr_id for _ in range(4)] == [0, 1, 2, 3]
 
 
-def test_what_arrives_takes_no_place_of_what_is_posted(agents: Agents) -> None:
+def test_receive_completions_take_no_slot_reserved_for_posts(agents: Agents) -> None:
     a, b = connected(agents, capacity=4)
     for i in range(4):
         b.qp.write(b.mr, a.mr.remote, length=8, imm=i, signaled=False)
@@ -220,7 +220,7 @@ def test_an_error_says_how_many_of_several_requests_were_posted(agents: Agents) 
     assert agents.call(lambda: agents.nics[0].pairs[a.qp.qpn].sent) == 2000 + refused.value.posted + 1
 
 
-def test_all_queue_pairs_that_wait_get_their_turn(agents: Agents) -> None:
+def test_all_queue_pairs_with_queued_posts_are_served(agents: Agents) -> None:
     a, b = connected(agents, capacity=1000)
     agents.wire.auto = False
     agents.nics[0].send_depth = 1
@@ -236,7 +236,7 @@ def test_all_queue_pairs_that_wait_get_their_turn(agents: Agents) -> None:
     until(lambda: last not in waiting(agents), "the queue pair that has room not to wait any more")
 
 
-def test_a_client_that_posts_more_than_may_wait_is_disconnected(agents: Agents) -> None:
+def test_a_client_exceeding_the_queued_post_limit_is_disconnected(agents: Agents) -> None:
     a, b = connected(agents)
     agents.wire.auto = False
     agents.nics[0].send_depth = 1
@@ -251,7 +251,7 @@ def test_a_client_that_posts_more_than_may_wait_is_disconnected(agents: Agents) 
     assert b.qp.state is QpState.RTS
 
 
-def test_a_client_that_dies_with_posts_waiting_leaves_nothing(agents: Agents) -> None:
+def test_a_client_killed_with_queued_posts_leaves_nothing(agents: Agents) -> None:
     a, b = connected(agents, capacity=1000)
     agents.wire.auto = False
     agents.nics[0].send_depth = 1
@@ -264,7 +264,7 @@ def test_a_client_that_dies_with_posts_waiting_leaves_nothing(agents: Agents) ->
     until(lambda: agents.call(lambda: not nic.pairs and not nic.queues), "queue pairs and queues to be gone")
 
 
-def test_gather_lists_and_inline_data_are_posted_in_order_in_as_many_messages_as_they_need(agents: Agents) -> None:
+def test_large_gather_lists_and_inline_data_are_posted_in_order_over_several_messages(agents: Agents) -> None:
     a, b = connected(agents, capacity=4096)
     a.mr.buffer[:4] = b"abcd"
     pieces = tuple(verbs.Sge(a.mr.address + at, a.mr.info.lkey, 1) for at in (3, 0) * 8)

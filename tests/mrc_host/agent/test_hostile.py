@@ -25,7 +25,7 @@ from tests.mrc_host.agent.clients import End, connected, ended, raw
 from tests.mrc_host.agent.conftest import Agents
 
 
-def test_clients_cannot_touch_each_others_objects(agents: Agents) -> None:
+def test_clients_cannot_access_each_others_objects(agents: Agents) -> None:
     a, b = connected(agents)
     thief = AgentConnection(agents.paths[0])
     pd = thief.request("alloc_pd")
@@ -68,7 +68,7 @@ def test_clients_cannot_touch_each_others_objects(agents: Agents) -> None:
         ("subscribe", {"scope": "everything"}),
     ],
 )
-def test_wrong_arguments_are_an_error(agents: Agents, op: str, arguments: dict[str, Any]) -> None:
+def test_wrong_arguments_are_refused(agents: Agents, op: str, arguments: dict[str, Any]) -> None:
     client = AgentConnection(agents.paths[0])
     with pytest.raises(InvalidArgumentError):
         client.request(op, **arguments)
@@ -82,7 +82,7 @@ def memfd(length: int, seals: int = fcntl.F_SEAL_SHRINK) -> int:
     return fd
 
 
-def test_memory_that_could_fault_the_agent_is_refused(agents: Agents, tmp_path: Path) -> None:
+def test_memory_that_could_crash_the_agent_is_refused(agents: Agents, tmp_path: Path) -> None:
     client = AgentConnection(agents.paths[0])
     pd = client.request("alloc_pd")
     arguments = {"pd": pd, "length": 8192, "access": 3}
@@ -134,7 +134,7 @@ def test_ranges_outside_the_memory_are_refused(agents: Agents, values: dict[str,
     assert agents.call(lambda: dict(agents.nics[0].regions), 10) == {}
 
 
-def test_a_memfd_cannot_shrink_once_it_is_registered(agents: Agents) -> None:
+def test_a_registered_memfd_cannot_shrink(agents: Agents) -> None:
     client = AgentConnection(agents.paths[0])
     fd = memfd(8192)
     client.request("register_memory", fd=fd, pd=client.request("alloc_pd"), length=8192, access=3)
@@ -159,7 +159,7 @@ def test_memory_of_huge_pages_is_refused(agents: Agents) -> None:
     os.close(fd)
 
 
-def test_of_a_client_that_dies_amid_many_registrations_nothing_is_left(agents: Agents) -> None:
+def test_a_client_killed_amid_many_registrations_leaves_nothing(agents: Agents) -> None:
     """Of one memfd, whose ranges overlap, at addresses that do."""
     agents.turn()
     gc.collect()
@@ -233,7 +233,7 @@ def test_only_a_client_that_breaks_the_protocol_is_disconnected(agents: Agents, 
     assert bystander.qp.state is QpState.RESET
 
 
-def test_garbage_from_many_clients_harms_nobody(agents: Agents) -> None:
+def test_random_bytes_from_many_clients_do_no_harm(agents: Agents) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
     print("seed", seed)
     rng = random.Random(seed)
@@ -258,20 +258,20 @@ def test_garbage_from_many_clients_harms_nobody(agents: Agents) -> None:
     verbs.check(a.cq.wait(10))
 
 
-def test_a_client_of_another_version_hears_why(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_of_another_version_gets_the_reason(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
     sock = raw(agents.paths[0], greet=False)
     sock.send(protocol.pack_json(MessageKind.HELLO, 1, {"version": 99})[0])
     assert "speaks version 3 of the protocol, the client 99" in ended(sock)
 
 
-def test_the_clients_own_mistake_is_a_protocol_error(agents: Agents) -> None:
+def test_malformed_client_messages_are_protocol_errors(agents: Agents) -> None:
     client = AgentConnection(agents.paths[0])
     client.send(protocol.HEADER.pack(77, 0, 0, 0))
     with pytest.raises(ProtocolError, match="kind 77"):
         client.request("info")
 
 
-def test_access_rights_are_honoured(agents: Agents) -> None:
+def test_access_rights_are_enforced(agents: Agents) -> None:
     a, b = connected(agents)
     private = b.pd.alloc_mr(64, Access.LOCAL_WRITE)
     a.qp.write(a.mr, private.remote, length=64)

@@ -20,7 +20,7 @@ from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
 
 
-def test_closing_gives_everything_back(agents: Agents) -> None:
+def test_closing_releases_everything(agents: Agents) -> None:
     a, b = connected(agents)
     with a.context:
         pass
@@ -35,7 +35,7 @@ def test_closing_gives_everything_back(agents: Agents) -> None:
         assert agents.call(lambda nic=nic: (nic.pairs, nic.queues, nic.regions)) == ({}, {}, {})  # type: ignore[misc]
 
 
-def test_memory_outlives_its_region_while_a_view_is_held(agents: Agents) -> None:
+def test_memory_stays_valid_while_a_view_exists(agents: Agents) -> None:
     a, _ = connected(agents)
     view = a.mr.buffer[10:20]
     a.mr.close()
@@ -45,7 +45,7 @@ def test_memory_outlives_its_region_while_a_view_is_held(agents: Agents) -> None
         _ = a.mr.buffer
 
 
-def test_a_killed_client_loses_all_and_others_nothing(agents: Agents) -> None:
+def test_a_killed_client_loses_its_objects_and_others_none(agents: Agents) -> None:
     a, b = connected(agents)
     pid = os.fork()
     if not pid:
@@ -58,7 +58,7 @@ def test_a_killed_client_loses_all_and_others_nothing(agents: Agents) -> None:
     verbs.check(a.cq.wait(10))
 
 
-def test_a_dead_agent_is_told_at_once(agents: Agents) -> None:
+def test_an_agent_crash_is_reported_immediately(agents: Agents) -> None:
     a, b = connected(agents)
     a.qp.write(a.mr, b.mr.remote, wr_id=3)
     agents.turn()
@@ -74,7 +74,7 @@ def test_a_dead_agent_is_told_at_once(agents: Agents) -> None:
     closer.join()
 
 
-def test_a_dead_agent_wakes_coroutines(agents: Agents) -> None:
+def test_an_agent_crash_wakes_waiting_coroutines(agents: Agents) -> None:
     a, _ = connected(agents)
 
     async def main() -> list[Any]:
@@ -87,12 +87,12 @@ def test_a_dead_agent_wakes_coroutines(agents: Agents) -> None:
     assert [type(result) for result in results] == [AgentLostError, AgentLostError]
 
 
-def test_no_agent_is_a_clear_error(tmp_path: Path) -> None:
+def test_connecting_without_an_agent_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(AgentLostError, match=r"No agent answers at .*/none\.sock"):
         verbs.open(tmp_path / "none.sock")
 
 
-def test_a_protection_domain_in_use_stays(agents: Agents) -> None:
+def test_a_protection_domain_in_use_cannot_be_deallocated(agents: Agents) -> None:
     end = End(agents.paths[0])
     with pytest.raises(StateError):
         end.provider.dealloc_pd(end.pd.number)
@@ -123,6 +123,6 @@ def test_the_socket_is_private_and_replaced_only_when_stale(agents: Agents, tmp_
         listen(tmp_path / "no" / "folder")
 
 
-def test_the_socket_file_goes_with_the_agent(agents: Agents) -> None:
+def test_the_socket_file_is_removed_with_the_agent(agents: Agents) -> None:
     agents.call(agents.servers[1].close, 10)
     assert not agents.paths[1].exists()

@@ -15,7 +15,7 @@ def configured(config: NicConfig, options: str = "") -> TransportSettings:
     return _configured(config, _parser().parse_args(f"--config x --socket y {options}".split())).settings.transport
 
 
-def test_without_options_the_configuration_holds() -> None:
+def test_without_options_the_configuration_applies() -> None:
     transport = TransportSettings(
         congestion="none", rc_congestion="dcqcn", base_rtt=7, spraying="oblivious", plane_skew_limit=3
     )
@@ -39,7 +39,7 @@ def test_options_replace_single_settings() -> None:
         (["--rc-congestion", "nscc"], "not for an RC queue pair"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_sentence(
+def test_impossible_options_are_refused(
     arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "nic.json"

@@ -43,7 +43,7 @@ def split(tmp_path: Path) -> Iterator[Agents]:
     agents.stop()
 
 
-def test_applications_that_take_every_descriptor_hear_why_and_lock_no_controller_out(split: Agents) -> None:
+def test_applications_exhausting_descriptors_get_the_reason_and_the_controller_still_connects(split: Agents) -> None:
     path = split.paths[0]
     with few_descriptors(descriptors.RESERVED + 20):
         clients, error = until_refused(lambda: verbs.open(path))
@@ -61,7 +61,7 @@ def test_applications_that_take_every_descriptor_hear_why_and_lock_no_controller
 
 
 @pytest.mark.parametrize("room", [20, 21])
-def test_regions_that_take_every_descriptor_are_refused_and_their_client_goes_on(tmp_path: Path, room: int) -> None:
+def test_registrations_exhausting_descriptors_are_refused_and_the_client_continues(tmp_path: Path, room: int) -> None:
     """Each client and region takes one, and one more passes with each request; the reserve stays the controller's."""
     with agents_with(tmp_path, descriptors.RESERVED + room) as paths:
         a, b = (End(path) for path in paths)
@@ -83,7 +83,7 @@ def test_regions_that_take_every_descriptor_are_refused_and_their_client_goes_on
             context.close()
 
 
-def test_a_descriptor_that_the_agent_cannot_take_in_is_refused_and_its_client_goes_on(
+def test_a_descriptor_the_agent_cannot_receive_is_refused_and_the_client_continues(
     split: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = connected(split)
@@ -105,7 +105,7 @@ def test_a_descriptor_that_the_agent_cannot_take_in_is_refused_and_its_client_go
     verbs.check(a.cq.wait(10))
 
 
-def test_clients_are_accepted_again_once_there_are_descriptors(agents: Agents) -> None:
+def test_clients_are_accepted_again_once_descriptors_are_free(agents: Agents) -> None:
     """Whoever gave them back: here it is nobody's session."""
     waiting = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with few_descriptors(1):
@@ -124,7 +124,7 @@ def test_clients_are_accepted_again_once_there_are_descriptors(agents: Agents) -
     waiting.close()
 
 
-def test_a_thousand_clients_that_say_nothing_or_stop_half_way_disturb_nobody(agents: Agents) -> None:
+def test_a_thousand_silent_or_stalled_clients_disturb_nobody(agents: Agents) -> None:
     a, b = connected(agents)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
@@ -147,7 +147,7 @@ def test_a_thousand_clients_that_say_nothing_or_stop_half_way_disturb_nobody(age
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_forked_process_has_no_part_in_its_parents_connections(agents: Agents) -> None:
+def test_a_forked_child_does_not_share_its_parents_connections(agents: Agents) -> None:
     a, b = connected(agents)
     read, write = os.pipe()
     child = os.fork()

@@ -15,7 +15,7 @@ def write(a: End, b: End, imm: int, *, solicited: bool = False) -> None:
     a.qp.write(a.mr, b.mr.remote, length=8, imm=imm, solicited=solicited)
 
 
-def test_solicited_only(agents: Agents) -> None:
+def test_solicited_only_notification_ignores_other_completions(agents: Agents) -> None:
     a, b = connected(agents)
     b.cq.req_notify(solicited_only=True)
     write(a, b, 1)
@@ -28,7 +28,7 @@ def test_solicited_only(agents: Agents) -> None:
     assert (entry.imm, entry.solicited) == (2, True)
 
 
-def test_in_a_coroutine(agents: Agents) -> None:
+def test_notifications_can_be_awaited(agents: Agents) -> None:
     a, b = connected(agents)
 
     async def program() -> int | None:
@@ -42,7 +42,7 @@ def test_in_a_coroutine(agents: Agents) -> None:
     assert asyncio.run(program()) == 3
 
 
-def test_who_waits_for_a_notification_learns_that_the_agent_is_gone(agents: Agents) -> None:
+def test_waiting_for_a_notification_fails_when_the_agent_exits(agents: Agents) -> None:
     a, _b = connected(agents)
     a.cq.req_notify(solicited_only=True)
     agents.call(agents.servers[0].close, 10)

@@ -90,9 +90,7 @@ class Asker:
 
 
 @pytest.mark.parametrize("name", sorted(VERBS))
-def test_whatever_is_given_for_an_argument_is_taken_or_refused(
-    agents: Agents, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_any_argument_value_is_accepted_or_refused(agents: Agents, name: str, caplog: pytest.LogCaptureFixture) -> None:
     """For each argument of each verb, with the others right."""
     takes = [one.name for one in VERBS[name].parameters.values() if not isinstance(one.rule, Descriptor)]
     asker = Asker(agents)
@@ -108,7 +106,7 @@ def test_whatever_is_given_for_an_argument_is_taken_or_refused(
 
 
 @pytest.mark.parametrize("name", sorted(name for name, verb in VERBS.items() if verb.parameters))
-def test_what_must_be_given_is_asked_for_by_name(agents: Agents, name: str) -> None:
+def test_missing_arguments_are_named(agents: Agents, name: str) -> None:
     asker = Asker(agents)
     for parameter in VERBS[name].parameters.values():
         if parameter.required and not isinstance(parameter.rule, Descriptor):
@@ -117,7 +115,7 @@ def test_what_must_be_given_is_asked_for_by_name(agents: Agents, name: str) -> N
 
 
 @pytest.mark.parametrize("name", sorted(VERBS))
-def test_what_was_not_declared_is_refused(agents: Agents, name: str) -> None:
+def test_undeclared_arguments_are_refused(agents: Agents, name: str) -> None:
     asker = Asker(agents)
     fds = [memfd(10)] if name == "register_memory" else []
     given = {"fd": fds[0]} if fds else {}
@@ -134,13 +132,13 @@ def test_what_was_not_declared_is_refused(agents: Agents, name: str) -> None:
     "op",
     ["", "x" * 60_000, "call", "holds", "check_controller", "__init__", "_nic", "post_send", "op", None, 5, [], {}],
 )
-def test_what_is_no_verb_is_refused_briefly(agents: Agents, op: Any) -> None:
+def test_unknown_verbs_are_refused_briefly(agents: Agents, op: Any) -> None:
     said = Asker(agents).says(op, {})
     assert said.startswith("The agent knows no operation ")
     assert len(said) < 100
 
 
-def test_a_descriptor_in_json_is_none(agents: Agents) -> None:
+def test_a_descriptor_number_in_json_is_refused(agents: Agents) -> None:
     """A number that a client names is not one of the agent's own descriptors."""
     asker, fd = Asker(agents), memfd(4096)
     request = {"op": "register_memory", "pd": asker.end.pd.number, "length": 10, "access": 3, "fd": fd}
@@ -154,7 +152,7 @@ def test_a_descriptor_in_json_is_none(agents: Agents) -> None:
     os.close(fd)
 
 
-def test_nesting_as_deep_as_json_takes_harms_nobody(agents: Agents) -> None:
+def test_deeply_nested_json_does_no_harm(agents: Agents) -> None:
     bystander = End(agents.paths[0])
     for depth in (100, 900, 990, 2000):
         with closing(raw(agents.paths[0])) as sock:
@@ -164,7 +162,7 @@ def test_nesting_as_deep_as_json_takes_harms_nobody(agents: Agents) -> None:
     assert bystander.qp.state is QpState.RESET
 
 
-def test_a_request_too_long_for_a_message_is_refused_before_it_leaves(agents: Agents) -> None:
+def test_an_oversized_request_is_refused_by_the_client(agents: Agents) -> None:
     path = ProbePath(0, bytes(16), bytes(16), 1)
     with closing(AgentConnection(agents.paths[0])) as agent:
         with pytest.raises(InvalidArgumentError, match="at most 65536 bytes"):
@@ -172,7 +170,7 @@ def test_a_request_too_long_for_a_message_is_refused_before_it_leaves(agents: Ag
         assert agent.info().name == "h1"
 
 
-def test_the_verbs_of_a_connection_are_typed(agents: Agents) -> None:
+def test_verbs_of_a_connection_are_typed(agents: Agents) -> None:
     a, b = connected(agents)
     a.qp.write(a.mr, b.mr.remote)
     a.cq.wait(10)
@@ -200,7 +198,7 @@ def test_the_verbs_of_a_connection_are_typed(agents: Agents) -> None:
             agent.qp_state(5)
 
 
-def test_a_defect_in_a_verb_is_answered_and_told_and_stops_nobody(
+def test_an_exception_in_a_verb_is_answered_and_logged_and_the_agent_continues(
     agents: Agents, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     a, b = connected(agents)
@@ -220,7 +218,7 @@ def test_a_defect_in_a_verb_is_answered_and_told_and_stops_nobody(
     verbs.check(a.cq.wait(10))
 
 
-def test_who_leaves_before_the_answer_leaves_nothing(agents: Agents) -> None:
+def test_a_client_that_disconnects_before_the_response_leaves_nothing(agents: Agents) -> None:
     before = len(os.listdir("/proc/self/fd"))
     fd = memfd(4096)
     for _ in range(20):
@@ -238,7 +236,7 @@ def test_who_leaves_before_the_answer_leaves_nothing(agents: Agents) -> None:
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-def test_two_clients_get_their_own_answers(agents: Agents) -> None:
+def test_two_clients_get_their_own_responses(agents: Agents) -> None:
     one, two = (AgentConnection(agents.paths[0]) for _ in range(2))
     for agent in (one, two) * 3:
         number = agent.create_cq(4)
@@ -290,7 +288,7 @@ def liar(tmp_path: Path) -> Iterator[Callable[[Callable[[int], list[bytes]]], Ag
 
 @pytest.mark.parametrize("result", [None, 5, "rts", [], [5], {"qpn": 1}, [{"qpn": "x"}], {"1": 2}])
 @pytest.mark.parametrize("ask", [AgentVerbs.qps, AgentVerbs.info, AgentVerbs.ev_profiles, AgentVerbs.port_counters])
-def test_an_answer_that_is_not_as_declared_is_an_error(liar: Any, ask: Any, result: Any) -> None:
+def test_undeclared_response_values_are_an_error(liar: Any, ask: Any, result: Any) -> None:
     agent = liar(lambda number: protocol.pack_json(MessageKind.REPLY, number, {"result": result}))
     if result == [] and ask is not AgentVerbs.info and ask is not AgentVerbs.ev_profiles:
         assert ask(agent) == ()
@@ -299,7 +297,7 @@ def test_an_answer_that_is_not_as_declared_is_an_error(liar: Any, ask: Any, resu
         ask(agent)
 
 
-def test_half_an_answer_is_none(liar: Any) -> None:
+def test_a_truncated_response_is_an_error(liar: Any) -> None:
     def half(number: int) -> list[bytes]:
         return protocol.pack_json(MessageKind.REPLY, number, {"result": ["x" * 100_000]})[:1]
 
@@ -307,7 +305,7 @@ def test_half_an_answer_is_none(liar: Any) -> None:
         liar(half).qps()
 
 
-def test_half_a_request_costs_the_connection_alone(agents: Agents) -> None:
+def test_a_truncated_request_only_closes_its_connection(agents: Agents) -> None:
     bystander = End(agents.paths[0])
     (message,) = protocol.pack_json(MessageKind.REQUEST, 1, {"op": "create_cq", "capacity": 8})
     for length in (1, 7, 8, 9, len(message) - 1):
@@ -318,7 +316,7 @@ def test_half_a_request_costs_the_connection_alone(agents: Agents) -> None:
     assert bystander.qp.state is QpState.RESET
 
 
-def test_attributes_of_a_step_are_those_given(agents: Agents) -> None:
+def test_modify_qp_changes_only_the_given_attributes(agents: Agents) -> None:
     end = End(agents.paths[0])
     end.provider.modify_qp(end.qp.qpn, QpState.INIT, {"ev_profile": 1, "congestion_window": 9000})
     ((_, state, changes, remote),) = agents.call(lambda: agents.nics[0].modified)

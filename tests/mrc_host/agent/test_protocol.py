@@ -42,7 +42,7 @@ completions = st.builds(
 
 
 @given(u32, st.lists(requests, max_size=5))
-def test_posts_come_back_equal(qpn: int, posts: list[WorkRequest]) -> None:
+def test_posts_survive_encoding(qpn: int, posts: list[WorkRequest]) -> None:
     message = protocol.pack_posts(qpn, posts)
     assert protocol.unpack_header(message)[0] == MessageKind.POST
     assert protocol.unpack_posts(memoryview(message)[HEADER.size :]) == [(qpn, post) for post in posts]
@@ -52,7 +52,7 @@ pieces = st.lists(st.builds(Sge, u64, u32, st.integers(0, 1 << 20)), min_size=2,
 
 
 @given(u32, st.lists(st.tuples(requests, st.just([]) | pieces), max_size=5))
-def test_gather_lists_come_back_equal(qpn: int, drawn: list[tuple[WorkRequest, list[Sge]]]) -> None:
+def test_gather_lists_survive_encoding(qpn: int, drawn: list[tuple[WorkRequest, list[Sge]]]) -> None:
     posts = []
     for post, sges in drawn:
         total = sum(one.length for one in sges)
@@ -63,14 +63,14 @@ def test_gather_lists_come_back_equal(qpn: int, drawn: list[tuple[WorkRequest, l
 
 
 @given(u32, requests, st.binary(max_size=MAX_INLINE))
-def test_inline_data_comes_back_equal(qpn: int, post: WorkRequest, data: bytes) -> None:
+def test_inline_data_survives_encoding(qpn: int, post: WorkRequest, data: bytes) -> None:
     post = replace(post, local_address=0, lkey=0, length=len(data), inline=data)
     message = protocol.pack_posts(qpn, [post])
     assert protocol.unpack_header(message)[0] == MessageKind.POST_INLINE
     assert protocol.unpack_inline_post(memoryview(message)[HEADER.size :]) == [(qpn, post)]
 
 
-def test_gather_lists_and_inline_data_that_contradict_themselves_are_malformed() -> None:
+def test_inconsistent_gather_lists_and_inline_data_are_malformed() -> None:
     lists = WorkRequest(1, WrOpcode.WRITE, 0, 0, 4, 0, 0, sges=(Sge(0, 1, 2),) * 2)
     body = memoryview(protocol.pack_posts(1, [lists]))[HEADER.size :]
     with pytest.raises(ProtocolError, match="lacks its last piece"):
@@ -88,19 +88,19 @@ def test_gather_lists_and_inline_data_that_contradict_themselves_are_malformed()
 
 
 @given(u32, st.lists(completions, max_size=5))
-def test_completions_come_back_equal(cq: int, entries: list[Completion]) -> None:
+def test_completions_survive_encoding(cq: int, entries: list[Completion]) -> None:
     message = protocol.pack_completions(cq, entries)
     assert list(protocol.unpack_completions(memoryview(message)[HEADER.size :])) == [(cq, e) for e in entries]
 
 
-def test_the_largest_messages_fit() -> None:
+def test_the_largest_messages_fit_the_size_limit() -> None:
     post = _request((1,) * 6, 5, True)
     assert len(protocol.pack_posts(1, [post] * protocol.MAX_POSTS)) <= MAX_MESSAGE
     done = Completion(1, 1, CompletionOpcode.WRITE, CompletionStatus.SUCCESS, 1)
     assert len(protocol.pack_completions(1, [done] * protocol.MAX_COMPLETIONS)) <= MAX_MESSAGE
 
 
-def test_long_json_is_cut_into_messages() -> None:
+def test_long_json_is_split_into_messages() -> None:
     data = {"text": "x" * (3 * MAX_MESSAGE)}
     parts = protocol.pack_json(MessageKind.REPLY, 9, data)
     assert len(parts) == 4
@@ -112,7 +112,7 @@ def test_long_json_is_cut_into_messages() -> None:
 
 
 @pytest.mark.parametrize("unpack", [protocol.unpack_posts, protocol.unpack_completions, protocol.unpack_credits])
-def test_garbage_is_refused_and_never_crashes(unpack: object) -> None:
+def test_random_bytes_are_refused(unpack: object) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
     print("seed", seed)
     rng = random.Random(seed)
@@ -124,11 +124,11 @@ def test_garbage_is_refused_and_never_crashes(unpack: object) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"5", b"\xff", b"[" * 50000])
-def test_json_bodies_are_objects(body: bytes) -> None:
+def test_json_bodies_must_be_objects(body: bytes) -> None:
     with pytest.raises(ProtocolError):
         protocol.unpack_json(body)
 
 
-def test_a_header_must_be_whole() -> None:
+def test_truncated_headers_are_refused() -> None:
     with pytest.raises(ProtocolError):
         protocol.unpack_header(b"1234567")

@@ -18,7 +18,7 @@ def lines(path: Path) -> list[object]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_writes_when_due_and_at_the_end(tmp_path: Path) -> None:
+def test_records_are_written_when_due_and_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     file = TraceFile(path)
     assert file.turn(5) is None
@@ -34,7 +34,7 @@ def test_writes_when_due_and_at_the_end(tmp_path: Path) -> None:
     assert len(lines(path)) == 2
 
 
-def test_much_is_written_before_it_is_due(tmp_path: Path) -> None:
+def test_large_amounts_are_written_early(tmp_path: Path) -> None:
     file = TraceFile(tmp_path / "trace")
     for i in range(10_000):
         file({"t": i, "event": "send"})
@@ -42,12 +42,12 @@ def test_much_is_written_before_it_is_due(tmp_path: Path) -> None:
     file.close()
 
 
-def test_a_file_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="No such file"):
         TraceFile(tmp_path / "none" / "trace")
 
 
-def test_a_full_disk_ends_the_trace_quietly(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_ends_the_trace_without_an_error(caplog: pytest.LogCaptureFixture) -> None:
     file = TraceFile("/dev/full")
     file({"t": 1, "event": "send"})
     file.flush()
@@ -68,7 +68,7 @@ def test_a_full_disk_ends_the_nics_trace_too(agents: Agents) -> None:
     client.close()
 
 
-def test_what_may_block_is_refused(agents: Agents, tmp_path: Path) -> None:
+def test_files_that_may_block_are_refused(agents: Agents, tmp_path: Path) -> None:
     """A reader who pauses would stop the NIC."""
     client = AgentConnection(agents.paths[0])
     read, write = os.pipe()
@@ -83,7 +83,7 @@ def test_what_may_block_is_refused(agents: Agents, tmp_path: Path) -> None:
     client.close()
 
 
-def test_switched_while_running(agents: Agents, tmp_path: Path) -> None:
+def test_tracing_is_switched_at_run_time(agents: Agents, tmp_path: Path) -> None:
     path = tmp_path / "trace"
     nic, server = agents.nics[0], agents.servers[0]
     client = AgentConnection(agents.paths[0])

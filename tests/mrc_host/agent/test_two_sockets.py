@@ -35,7 +35,7 @@ def split(tmp_path: Path) -> Iterator[Agents]:
     agents.stop()
 
 
-def test_what_is_the_controllers_is_refused_to_applications_in_one_sentence(split: Agents) -> None:
+def test_controller_operations_are_refused_to_applications(split: Agents) -> None:
     application = AgentConnection(split.paths[0])
     control = control_socket(split.paths[0])
     attempts: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in sorted(CONTROL)]
@@ -57,7 +57,7 @@ def test_what_is_the_controllers_is_refused_to_applications_in_one_sentence(spli
     assert split.call(lambda: split.nics[0].trace) is None
 
 
-def test_the_controllers_operations_are_those_that_touch_others(split: Agents) -> None:
+def test_controller_operations_are_those_affecting_other_clients(split: Agents) -> None:
     """Each operation is decided on: whoever adds one says here whose it is."""
     own = {"alloc_pd", "dealloc_pd", "register_memory", "deregister_memory", "create_cq", "destroy_cq", "create_qp"}
     own |= {
@@ -76,7 +76,7 @@ def test_the_controllers_operations_are_those_that_touch_others(split: Agents) -
     assert VERBS.keys() - CONTROL == own | looking
 
 
-def test_applications_work_and_look_by_their_socket(split: Agents) -> None:
+def test_applications_work_and_query_over_their_socket(split: Agents) -> None:
     a, b = connected(split)
     a.qp.write(a.mr, b.mr.remote, imm=7)
     assert a.cq.wait(10).byte_len == len(a.mr)
@@ -87,7 +87,7 @@ def test_applications_work_and_look_by_their_socket(split: Agents) -> None:
     looking.request("subscribe", scope="own")
 
 
-def test_the_controller_finds_its_socket_by_the_applications(split: Agents, tmp_path: Path) -> None:
+def test_the_controllers_socket_is_derived_from_the_applications(split: Agents, tmp_path: Path) -> None:
     end = End(split.paths[0])
     for controller in (
         verbs.open_controller(split.paths[0]),
@@ -108,7 +108,7 @@ def test_the_controller_finds_its_socket_by_the_applications(split: Agents, tmp_
     assert split.call(lambda: split.servers[0].sessions) == ()
 
 
-def test_a_trace_is_opened_by_who_asks_for_it(split: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_client_opens_its_trace_file(split: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "trace"
     with verbs.open_controller(split.paths[0]) as controller:
         with pytest.raises(MrcError, match=r"Cannot write the trace to .*: No such file"):
@@ -122,7 +122,7 @@ def test_a_trace_is_opened_by_who_asks_for_it(split: Agents, tmp_path: Path, mon
     assert not path.exists()
 
 
-def test_modes_and_group(tmp_path: Path) -> None:
+def test_sockets_have_their_modes_and_group(tmp_path: Path) -> None:
     agents = Agents(tmp_path, split=True, group=os.getegid())
     try:
         path = agents.paths[0]
@@ -134,7 +134,7 @@ def test_modes_and_group(tmp_path: Path) -> None:
     assert not os.path.exists(control_socket(path))
 
 
-def test_one_socket_serves_the_controller_only_if_it_is_the_owners_alone(tmp_path: Path) -> None:
+def test_a_single_socket_accepts_controller_operations_only_if_private(tmp_path: Path) -> None:
     for name, group in (("own", None), ("shared", os.getegid())):
         folder = tmp_path / name
         folder.mkdir()
@@ -150,7 +150,7 @@ def test_one_socket_serves_the_controller_only_if_it_is_the_owners_alone(tmp_pat
             agents.stop()
 
 
-def test_a_start_that_fails_leaves_neither_socket(split: Agents, tmp_path: Path) -> None:
+def test_a_failed_start_leaves_neither_socket(split: Agents, tmp_path: Path) -> None:
     blocked = tmp_path / "other.control.sock"
     blocked.write_text("precious")
     server = AgentServer(FakeNic(nic_config(0), Wire()), split.loop, tmp_path / "other.sock", control=blocked)
@@ -162,7 +162,7 @@ def test_a_start_that_fails_leaves_neither_socket(split: Agents, tmp_path: Path)
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-def test_a_member_of_the_group_may_use_the_nic_and_nobody_else(tmp_path: Path) -> None:
+def test_only_group_members_may_use_the_nic(tmp_path: Path) -> None:
     from tests.mrc_common.test_privileges import in_child
 
     agents = Agents(tmp_path, split=True, group=4242)

@@ -209,7 +209,7 @@ def expanded(text: str) -> list[int]:
 
 
 @needs_tshark
-def test_roce_is_left_to_wiresharks_own_dissector() -> None:
+def test_roce_packets_use_wiresharks_own_dissector() -> None:
     names = {
         "infiniband.bth.opcode": lambda p: p.opcode, "infiniband.bth.destqp": lambda p: p.dqpn,
         "infiniband.bth.a": lambda p: p.ackreq, "infiniband.bth.psn": lambda p: p.psn,
@@ -231,7 +231,7 @@ def test_roce_is_left_to_wiresharks_own_dissector() -> None:
         assert set(packet.get("infiniband.immdt", ())) == immediate
 
 
-def test_golden_captures_hold_what_these_tests_need() -> None:
+def test_golden_captures_contain_every_case_tested_here() -> None:
     packets = [Ether(frame) for name in SOUND for frame in frames(name)]
     assert sum(packet.haslayer(IPv6) and len(mrc.ip_layers(packet)) == 2 for packet in packets) > 30
     assert sum(mrc.is_trimmed(packet) for packet in packets) == 3

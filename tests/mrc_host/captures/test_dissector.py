@@ -33,7 +33,7 @@ def experts(capture: Path, *arguments: str) -> list[set[str]]:
     return [set(packet) for packet in tshark.fields(capture, EXPERTS, *arguments)]
 
 
-def test_sound_captures_have_nothing_to_complain_about() -> None:
+def test_valid_captures_have_no_expert_infos() -> None:
     for name in SOUND:
         capture = GOLDEN / f"{name}.pcapng"
         notes = {"mrc.was_trimmed", "mrc.retransmission", "mrc.nacked"}
@@ -42,7 +42,7 @@ def test_sound_captures_have_nothing_to_complain_about() -> None:
         assert tshark.run(capture, "-Y", "_ws.malformed && !mrc.trimmed") == "", name
 
 
-def test_damaged_capture_says_what_is_wrong_with_each_packet() -> None:
+def test_each_damaged_packet_has_its_expert_info() -> None:
     found = experts(GOLDEN / "damaged.pcapng")
     length = {"mrc.bad_length"}
     assert found == [
@@ -50,7 +50,7 @@ def test_damaged_capture_says_what_is_wrong_with_each_packet() -> None:
     ]  # fmt: skip
 
 
-def test_wrong_icrc_is_shown_with_the_right_one() -> None:
+def test_a_wrong_icrc_is_shown_with_the_expected_one() -> None:
     frame = bytearray(bytes(golden.srv6(golden.write_only(1), 3)))
     right = int.from_bytes(frame[-4:], "little")
     frame[-1] ^= 0x80
@@ -60,13 +60,13 @@ def test_wrong_icrc_is_shown_with_the_right_one() -> None:
     assert tshark.number(packet["mrc.icrc.expected"][0]) == right
 
 
-def test_icrc_need_not_be_verified() -> None:
+def test_icrc_verification_can_be_disabled() -> None:
     capture = GOLDEN / "damaged.pcapng"
     packets = tshark.fields(capture, ["mrc.icrc.status"], "-o", "mrc.verify_icrc:FALSE")
     assert {status for packet in packets for status in packet.get("mrc.icrc.status", ())} == {"2"}
 
 
-def test_trimmed_packets_are_known_by_their_dscp() -> None:
+def test_trimmed_packets_are_recognised_by_dscp() -> None:
     capture = GOLDEN / "trimmed.pcapng"
     marked = ["mrc.was_trimmed" in found for found in experts(capture)]
     assert marked == [False, True, False, True, False, True, False, False]
@@ -77,14 +77,14 @@ def test_trimmed_packets_are_known_by_their_dscp() -> None:
     assert experts(capture, "-o", "mrc.dscp_trimmed:13")[1] == {"mrc.bad_length", "mrc.bad_icrc"}
 
 
-def test_a_probe_that_a_switch_cut_is_trimmed_and_not_malformed() -> None:
+def test_a_trimmed_probe_is_not_malformed() -> None:
     probe = golden.trim(bytes(golden.srv6(golden.probe(7, time=1), 3)), keep=108, dscp=golden.TRIMMED)
     with tempfile.TemporaryDirectory() as directory:
         capture = write_capture(Path(directory, "t.pcap"), [probe])
         assert experts(capture) == [{"mrc.was_trimmed"}]
 
 
-def test_capture_with_a_short_snapshot_length_is_no_bad_length(tmp_path: Path) -> None:
+def test_a_short_snapshot_length_is_not_a_bad_length(tmp_path: Path) -> None:
     frame = bytes(golden.srv6(golden.write_only(1), 3))
     frames = [frame[:size] for size in range(103, len(frame))]
     capture = write_capture(tmp_path / "cut.pcap", frames, wire_lengths=[len(frame)] * len(frames))
@@ -92,7 +92,7 @@ def test_capture_with_a_short_snapshot_length_is_no_bad_length(tmp_path: Path) -
     assert tshark.run(capture, "-Y", "_ws.malformed") == ""
 
 
-def test_cut_roce_packets_do_not_blind_the_dissector(tmp_path: Path) -> None:
+def test_truncated_roce_packets_do_not_disable_the_dissector(tmp_path: Path) -> None:
     roce = golden.plain6(golden.rc("RDMA_WRITE_FIRST", 7) / Raw(bytes(64)), 53)
     mrc_frame = bytes(golden.srv6(golden.write_only(1), 3))
     # at 62 bytes the BTH begins; Lua's stack held some 100 exceptions
@@ -115,7 +115,7 @@ def _dissect(frames: list[bytes], *names: str, options: tuple[str, ...] = ()) ->
 
 
 @pytest.mark.parametrize("sport", [0, 53, 2049, 4791, 4971, 0xFFFF])
-def test_any_source_port_will_do(sport: int) -> None:
+def test_any_udp_source_port_is_accepted(sport: int) -> None:
     frames = [bytes(golden.srv6(golden.write_only(1), sport)), control_frame(sport)]
     assert opcodes(_dissect(frames, "mrc.bth.opcode")) == [[0xCA], [0xDC]]
 
@@ -129,7 +129,7 @@ def control_frame(ev: int) -> bytes:
     return golden.control(golden.sack(1, 1, ev), ev)
 
 
-def test_roce_with_any_source_port_is_wiresharks_business() -> None:
+def test_roce_with_any_source_port_is_left_to_wireshark() -> None:
     frame = golden.plain6(golden.rc("RDMA_WRITE_MIDDLE", 7) / Raw(b"abcd"), 53)
     (packet,) = _dissect([frame], "infiniband.bth.psn", "mrc.bth.opcode")
     assert packet == {"infiniband.bth.psn": ["7"]}
@@ -142,7 +142,7 @@ def other_port(frame: bytes, port: int) -> bytes:
     return bytes(packet)
 
 
-def test_other_ports_need_a_right_icrc() -> None:
+def test_packets_on_other_ports_need_a_valid_icrc() -> None:
     right = other_port(bytes(golden.srv6(golden.write_only(1), 3)), 7000)
     wrong = right[:-1] + bytes([right[-1] ^ 1])
     packets = _dissect([right, wrong], "mrc.bth.opcode")
@@ -155,7 +155,7 @@ def test_other_ports_need_a_right_icrc() -> None:
 # ---- disputed positions ----------------------------------------------------------------------------------------------
 
 
-def test_disputed_positions_are_preferences() -> None:
+def test_disputed_field_positions_are_preferences() -> None:
     write = bytes(golden.srv6(golden.write_only(1, se=1), 0x00070401))
     response = golden.control(golden.response(1, 1), 3)
     (packet,) = _dissect([write], "mrc.bth.se", "mrc.bth.m", "mrc.ev")
@@ -218,7 +218,7 @@ def with_transport(frame: bytes, transport: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("wire_length", ["as captured", "longer"])
-def test_nothing_makes_the_dissector_fail(tmp_path: Path, wire_length: str) -> None:
+def test_random_packets_never_make_the_dissector_fail(tmp_path: Path, wire_length: str) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -234,7 +234,7 @@ def test_nothing_makes_the_dissector_fail(tmp_path: Path, wire_length: str) -> N
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_loads_without_a_word(times: int) -> None:
+def test_the_dissector_loads_without_output(times: int) -> None:
     script = ("-X", f"lua_script:{DISSECTOR}")
     _, errors = tshark.start(*script * times, "-r", str(GOLDEN / "nacks.pcapng"))
     assert [line for line in errors.splitlines() if "could be dangerous" not in line] == []

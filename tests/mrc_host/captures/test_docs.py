@@ -41,7 +41,7 @@ def test_every_field_is_described_and_exists() -> None:
     assert known - described == constant | repeated | vendor_and_unit
 
 
-def test_filters_match_something(tmp_path: Path) -> None:
+def test_documented_filters_match_packets(tmp_path: Path) -> None:
     frames = [step.frame for capture in captures().values() for step in capture.steps()]
     everything = tshark.write_capture(tmp_path / "all.pcap", frames)
     filters = [text for _, cell in rows("Filters") for text in quoted(cell)]
@@ -52,7 +52,7 @@ def test_filters_match_something(tmp_path: Path) -> None:
     assert [text for text in filters if not matched[text]] == [], "these match nothing in the golden captures"
 
 
-def test_preferences_exist_with_these_defaults() -> None:
+def test_documented_preferences_exist_with_their_defaults() -> None:
     prefs, _ = tshark.start("-G", "currentprefs", "-X", f"lua_script:{tshark.DISSECTOR}")
     actual = dict(re.findall(r"^#?(mrc\.\w+): ?(.*)$", prefs, re.MULTILINE))
     described = {}

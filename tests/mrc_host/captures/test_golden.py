@@ -21,7 +21,7 @@ def committed(name: str) -> list[tuple[bytes, bytes, int]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_committed_file_is_what_the_generator_makes(name: str) -> None:
+def test_committed_captures_match_the_generator(name: str) -> None:
     made = [
         (step.frame, step.comment.encode(), 10**12 + 10 * number)
         for number, step in enumerate(captures()[name].steps())
@@ -29,12 +29,12 @@ def test_committed_file_is_what_the_generator_makes(name: str) -> None:
     assert made == committed(name), "run: python -m tests.mrc_host.captures.make_golden"
 
 
-def test_readme_and_folder_list_the_same_files() -> None:
+def test_the_readme_lists_all_files() -> None:
     assert (GOLDEN / "README.md").read_text() == readme(), "run: python -m tests.mrc_host.captures.make_golden"
     assert {path.stem for path in GOLDEN.glob("*.pcapng")} == set(NAMES)
 
 
-def test_every_opcode_occurs() -> None:
+def test_every_opcode_occurs_in_the_captures() -> None:
     seen = {Ether(step.frame)[mrc.MrcBTH].opcode for step in captures()["opcodes"].steps()}
     assert seen == set(mrc.OPCODES)
     assert len(seen) == 12
@@ -47,7 +47,7 @@ def all_steps() -> Iterator[object]:
 
 
 @pytest.mark.parametrize("frame", list(all_steps()))
-def test_scapy_rebuilds_what_it_read(frame: bytes) -> None:
+def test_scapy_rebuilds_each_packet_byte_for_byte(frame: bytes) -> None:
     packet = Ether(frame)
     layer = packet
     while layer:
@@ -57,7 +57,7 @@ def test_scapy_rebuilds_what_it_read(frame: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"damaged"}))
-def test_icrc_of_whole_packets_is_right(name: str) -> None:
+def test_untrimmed_packets_have_a_valid_icrc(name: str) -> None:
     for step in captures()[name].steps():
         packet = Ether(step.frame)
         assert mrc.icrc_is_right(packet) is not mrc.is_trimmed(packet), step.comment

@@ -55,7 +55,7 @@ def traffic() -> list[bytes]:
     return carried_frames(QpType.MRC)
 
 
-def test_scapy_and_codec_agree_on_it(traffic: list[bytes]) -> None:
+def test_scapy_and_codec_agree_on_nic_traffic(traffic: list[bytes]) -> None:
     opcodes = set()
     for frame in traffic:
         packet = Ether(frame)
@@ -69,7 +69,7 @@ def test_scapy_and_codec_agree_on_it(traffic: list[bytes]) -> None:
 
 
 @tshark.needs_tshark
-def test_dissector_has_nothing_to_complain_about(traffic: list[bytes], tmp_path: Path) -> None:
+def test_the_dissector_reports_no_problem_in_nic_traffic(traffic: list[bytes], tmp_path: Path) -> None:
     capture = tshark.write_capture(tmp_path / "run.pcap", traffic)
     shown = tshark.fields(capture, tshark.known_fields())
     for frame, packet in zip(traffic, shown, strict=True):

@@ -9,7 +9,7 @@ from scapy.utils import PcapNgReader
 from mrc_host.captures.pcapng import PcapngWriter
 
 
-def test_what_is_written_is_read_back_by_scapy() -> None:
+def test_written_captures_are_read_by_scapy() -> None:
     stream = io.BytesIO()
     writer = PcapngWriter(stream, (("eth0", "arrived at a"), ("eth1", "")), "a link")
     packets = [
@@ -31,7 +31,7 @@ def test_what_is_written_is_read_back_by_scapy() -> None:
     assert len(stream.getvalue()) % 4 == 0
 
 
-def test_a_packet_that_was_cut_says_how_long_it_was() -> None:
+def test_truncated_packets_keep_their_original_length() -> None:
     stream = io.BytesIO()
     PcapngWriter(stream, (("eth0", ""),)).packet(0, 1, b"abc", 1500)
     stream.seek(0)

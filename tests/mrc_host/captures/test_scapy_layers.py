@@ -67,7 +67,7 @@ BY_HAND: list[tuple[Packet, str]] = [
 
 
 @pytest.mark.parametrize(("header", "text"), BY_HAND, ids=lambda value: getattr(value, "name", ""))
-def test_header_is_as_written_by_hand(header: Packet, text: str) -> None:
+def test_headers_match_handwritten_bytes(header: Packet, text: str) -> None:
     expected = bytes.fromhex(text)
     if isinstance(header, MrcBTH):
         expected += bytes(4)  # the ICRC, which needs the layers below
@@ -90,12 +90,12 @@ def test_header_is_as_written_by_hand(header: Packet, text: str) -> None:
         (golden.response(1, 1), 158),
     ],
 )
-def test_sizes_on_the_wire(transport: Packet, size: int) -> None:
+def test_packet_sizes_match_the_protocol_page(transport: Packet, size: int) -> None:
     assert len(bytes(golden.srv6(transport, 0))) + 4 == size
 
 
 @pytest.mark.parametrize("ip", [IPv6(src="fd00::1", dst="fd00::2", fl=5, tc=0xB8, hlim=3), IP(src="10.0.0.1", tos=3)])
-def test_icrc_is_that_of_scapys_roce_layer(ip: Packet) -> None:
+def test_the_icrc_matches_scapys_roce_layer(ip: Packet) -> None:
     bth = roce.BTH(opcode=0x0A, dqpn=7, psn=9, fecn=1, becn=1)
     packet = Ether(bytes(Ether() / ip / UDP(sport=77, chksum=0) / bth / RETH(length=4) / Raw(b"data")))
     assert isinstance(packet[UDP].payload, roce.BTH)
@@ -104,7 +104,7 @@ def test_icrc_is_that_of_scapys_roce_layer(ip: Packet) -> None:
     assert not mrc.icrc_is_right(Ether(bytes(packet)))
 
 
-def test_icrc_ignores_what_changes_on_the_way_and_nothing_else() -> None:
+def test_the_icrc_ignores_only_fields_that_switches_change() -> None:
     packet = Ether(bytes(golden.srv6(golden.write_only(1), 0x405)))
     ip = mrc.ip_layers(packet)[-1]
     ip.tc, ip.hlim, ip.fl = 0xFF, 1, 0xABCDE
@@ -117,7 +117,7 @@ def test_icrc_ignores_what_changes_on_the_way_and_nothing_else() -> None:
         assert not mrc.icrc_is_right(Ether(bytes(changed))), name
 
 
-def test_trimmed_packet_has_no_icrc_and_keeps_what_is_left() -> None:
+def test_a_trimmed_packet_has_no_icrc_and_keeps_its_remaining_bytes() -> None:
     whole = bytes(golden.srv6(golden.write_only(0x42), 3))
     for keep, last in ((124, RETH), (108, TSETH)):
         packet = Ether(golden.trim(whole, keep=keep, dscp=12))
@@ -130,14 +130,14 @@ def test_trimmed_packet_has_no_icrc_and_keeps_what_is_left() -> None:
 
 @pytest.mark.parametrize("sport", [0, 53, 4791, 4971, 0xFFFF])
 @pytest.mark.parametrize("dport", [4791, 4971])
-def test_source_port_does_not_matter(sport: int, dport: int) -> None:
+def test_any_source_port_is_decoded(sport: int, dport: int) -> None:
     frame = bytes(golden.srv6(golden.write_only(1), 3))
     packet = Ether(frame)
     packet[UDP].sport, packet[UDP].dport = sport, dport
     assert Ether(bytes(packet))[UDP].payload.opcode == mrc.WRITE_ONLY
 
 
-def test_usid_list_and_its_address() -> None:
+def test_usid_lists_convert_to_addresses_and_back() -> None:
     address = mrc.usid_address(0xFC000000, [0x2401, 0x4405, 0x2402, 0x6403])
     assert address == "fc00:0:2401:4405:2402:6403::"
     assert mrc.usid_list(address) == (0xFC000000, (0x2401, 0x4405, 0x2402, 0x6403))
@@ -153,6 +153,6 @@ def test_entropy_value_in_both_orders() -> None:
     assert mrc.entropy_value(Ether(golden.plain4(golden.write_only(1), 0x0405))) == 0x0405
 
 
-def test_bitmap_as_psns() -> None:
+def test_bitmaps_are_shown_as_psns() -> None:
     seth = SETH(cack_psn=0xFFFFFE, sack_offset=1, bitmap=0b111)
     assert seth.received() == [0xFFFFFF, 0, 1]

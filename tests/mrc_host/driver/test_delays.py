@@ -16,7 +16,7 @@ def test_delays_are_counted_by_powers_of_two() -> None:
     assert len(counter.read().histogram) == 40
 
 
-def test_a_stamp_is_told_from_the_second_batch_on() -> None:
+def test_kernel_timestamps_are_used_from_the_second_batch_on() -> None:
     offset = 10**18
     clock = StampClock(lambda: now + offset)
     now = 5_000
@@ -27,7 +27,7 @@ def test_a_stamp_is_told_from_the_second_batch_on() -> None:
     assert clock.delay(now + offset - 7, now) == 7
 
 
-def test_nothing_is_told_when_a_clock_was_set() -> None:
+def test_no_delay_is_reported_after_a_clock_was_set() -> None:
     offset = 10**18
     clock = StampClock(lambda: now + offset)
     now = 5_000

@@ -12,7 +12,7 @@ from mrc_host.driver.packet import NicDriverError
 from tests.mrc_host.driver.rig import Rig
 
 
-def test_links_down_at_the_start_are_told(rigs: Callable[..., Rig]) -> None:
+def test_links_down_at_the_start_are_reported(rigs: Callable[..., Rig]) -> None:
     rig = rigs(links=[LinkState("eth0", 2, True, 4500), LinkState("eth1", 3, False, 9000)])
     assert rig.nic.changes == [(1, False)]
     rig.nic.offered[1].append(b"x" * 60)
@@ -24,14 +24,14 @@ def test_links_down_at_the_start_are_told(rigs: Callable[..., Rig]) -> None:
     assert len(rig.opened[1].sent) == 1
 
 
-def test_other_interfaces_do_not_matter(rigs: Callable[..., Rig]) -> None:
+def test_other_interfaces_are_ignored(rigs: Callable[..., Rig]) -> None:
     rig = rigs()
     rig.monitor.on_change(LinkState("lo", 1, False))
     rig.monitor.on_change(LinkState("eth0", 2, True, 4500))
     assert rig.nic.changes == []
 
 
-def test_an_interface_that_vanishes_and_returns_is_opened_again(rigs: Callable[..., Rig]) -> None:
+def test_an_interface_that_disappears_and_returns_is_reopened(rigs: Callable[..., Rig]) -> None:
     rig = rigs()
     rig.nic.offered[0].append(b"x" * 60)
     rig.step()
@@ -50,7 +50,7 @@ def test_an_interface_that_vanishes_and_returns_is_opened_again(rigs: Callable[.
 
 
 @pytest.mark.parametrize("index", [0, 2])
-def test_a_held_frame_is_lost_with_its_link(rigs: Callable[..., Rig], index: int) -> None:
+def test_a_held_frame_is_dropped_on_link_down(rigs: Callable[..., Rig], index: int) -> None:
     rig = rigs()
     rig.opened[0].fail = errno.EAGAIN
     rig.nic.offered[0].extend([b"x" * 60, b"y" * 60])
@@ -70,7 +70,7 @@ def test_a_held_frame_is_lost_with_its_link(rigs: Callable[..., Rig], index: int
         ([LinkState("eth0", 2, True, 1500), LinkState("eth1", 3, True, 4500)], "has MTU 1500, the NIC needs 4500"),
     ],
 )
-def test_unsuitable_interfaces_are_refused_and_nothing_stays_open(links: list[LinkState], message: str) -> None:
+def test_unsuitable_interfaces_are_refused_and_all_sockets_closed(links: list[LinkState], message: str) -> None:
     rig = Rig(links=links)
     with pytest.raises(NicDriverError, match=message):
         rig.driver.start()

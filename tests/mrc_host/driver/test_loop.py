@@ -88,7 +88,7 @@ def test_ready_descriptors_are_handled_until_removed(loop: Loop) -> None:
     os.close(write)
 
 
-def test_a_handler_may_remove_another_that_is_ready_too(loop: Loop) -> None:
+def test_a_handler_may_remove_another_ready_one(loop: Loop) -> None:
     pipes = [os.pipe() for _ in range(2)]
     handled: list[int] = []
 
@@ -108,7 +108,7 @@ def test_a_handler_may_remove_another_that_is_ready_too(loop: Loop) -> None:
             os.close(fd)
 
 
-def test_while_a_turn_wants_rest_descriptors_wait(loop: Loop) -> None:
+def test_descriptors_wait_while_a_turn_requests_gathering(loop: Loop) -> None:
     read, write = os.pipe()
     start = monotonic_ns()
     handled: list[int] = []
@@ -135,7 +135,7 @@ def test_while_a_turn_wants_rest_descriptors_wait(loop: Loop) -> None:
     os.close(write)
 
 
-def test_rest_ends_when_a_turn_is_due_and_holds_for_one_sleep(loop: Loop) -> None:
+def test_gathering_ends_when_a_turn_is_due_and_lasts_one_sleep(loop: Loop) -> None:
     read, write = os.pipe()
     times: list[int] = []
     far = monotonic_ns() + 60_000_000_000
@@ -165,7 +165,7 @@ def test_rest_ends_when_a_turn_is_due_and_holds_for_one_sleep(loop: Loop) -> Non
     os.close(write)
 
 
-def test_turns_run_when_they_asked_to(kernel: RoundingKernel, loop: Loop) -> None:
+def test_turns_run_at_their_requested_times(kernel: RoundingKernel, loop: Loop) -> None:
     late: list[int] = []
     waits = [ns for wait in (50, 400, 1_300, 2_000, 2_499, 2_600, 67_123) for ns in (wait * 1000 - 1, wait * 1000)]
     wanted = kernel.now
@@ -187,7 +187,7 @@ def test_turns_run_when_they_asked_to(kernel: RoundingKernel, loop: Loop) -> Non
     assert len(kernel.waits) <= 2 * len(waits), "a coarse wait and a fine one"
 
 
-def test_an_idle_loop_waits_for_ever(kernel: RoundingKernel, loop: Loop) -> None:
+def test_an_idle_loop_waits_without_timeout(kernel: RoundingKernel, loop: Loop) -> None:
     rounds = 0
 
     def turn(now: int) -> None:
@@ -201,7 +201,7 @@ def test_an_idle_loop_waits_for_ever(kernel: RoundingKernel, loop: Loop) -> None
     assert kernel.waits == [-1]
 
 
-def test_the_kernel_is_asked_to_wake_the_loop_without_slack(loop: Loop) -> None:
+def test_the_loop_disables_timer_slack(loop: Loop) -> None:
     kernel = ctypes.CDLL(None)
     slack: list[int] = []
     loop.call_soon(lambda: slack.append(kernel.prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0)))
@@ -214,7 +214,7 @@ def test_the_kernel_is_asked_to_wake_the_loop_without_slack(loop: Loop) -> None:
     assert slack == [1]
 
 
-def test_the_earliest_of_all_turns_counts(loop: Loop) -> None:
+def test_the_loop_wakes_for_the_earliest_turn(loop: Loop) -> None:
     start = monotonic_ns()
     loop.add_turn(lambda now: start + 3_600_000_000_000)
     loop.add_turn(lambda now: None)
@@ -223,7 +223,7 @@ def test_the_earliest_of_all_turns_counts(loop: Loop) -> None:
     assert monotonic_ns() - start >= 5_000_000, "and not after the hour, for which no test has time"
 
 
-def test_a_turn_in_the_past_runs_at_once_without_starving_descriptors(loop: Loop) -> None:
+def test_overdue_turns_run_at_once_without_starving_descriptors(loop: Loop) -> None:
     read, write = os.pipe()
     loop.add(read, READABLE, lambda _: loop.stop())
     rounds = 0
@@ -242,7 +242,7 @@ def test_a_turn_in_the_past_runs_at_once_without_starving_descriptors(loop: Loop
     os.close(write)
 
 
-def test_other_threads_enter_a_sleeping_loop(loop: Loop) -> None:
+def test_other_threads_can_wake_a_sleeping_loop(loop: Loop) -> None:
     thread = threading.Thread(target=loop.run)
     thread.start()
     assert loop.call(threading.get_ident, 10) == thread.ident
@@ -257,7 +257,7 @@ def test_other_threads_enter_a_sleeping_loop(loop: Loop) -> None:
     assert not thread.is_alive()
 
 
-def test_a_call_that_is_not_reached_times_out_and_is_dropped(loop: Loop) -> None:
+def test_a_call_the_loop_does_not_reach_times_out_and_is_dropped(loop: Loop) -> None:
     ran: list[int] = []
     with pytest.raises(TimeoutError):
         loop.call(lambda: ran.append(1), 0.01)
@@ -277,7 +277,7 @@ def test_a_signal_handler_can_stop_a_sleeping_loop(loop: Loop) -> None:
         signal.signal(signal.SIGUSR1, previous)
 
 
-def test_an_exception_ends_the_run_and_the_loop_can_run_again(loop: Loop) -> None:
+def test_after_an_exception_the_loop_can_run_again(loop: Loop) -> None:
     def broken(_now: int) -> int:
         raise RuntimeError("broken")
 

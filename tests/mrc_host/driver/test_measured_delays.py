@@ -23,7 +23,7 @@ def arrive(rig: Rig, count: int, waited: int) -> None:
     rig.ready()
 
 
-def test_nothing_is_measured_unless_somebody_asks(rigs: Callable[..., Rig]) -> None:
+def test_nothing_is_measured_unless_requested(rigs: Callable[..., Rig]) -> None:
     rig = rigs()
     arrive(rig, 3, 5_000)
     rig.nic.offered[0].extend([bytes(1226)] * 20)
@@ -32,7 +32,7 @@ def test_nothing_is_measured_unless_somebody_asks(rigs: Callable[..., Rig]) -> N
     assert delays(rig) == ((0, 0), (0, 0))
 
 
-def test_a_batch_has_waited_as_long_as_its_first_frame(rigs: Callable[..., Rig]) -> None:
+def test_the_delay_of_a_batch_is_that_of_its_first_frame(rigs: Callable[..., Rig]) -> None:
     rig = rigs()
     rig.driver.measure_delays(True)
     arrive(rig, 1, 9_999)  # by which the clocks are compared
@@ -47,7 +47,7 @@ def test_a_batch_has_waited_as_long_as_its_first_frame(rigs: Callable[..., Rig])
     assert delays(rig)[0] == (3 + 1 + RECEIVE_BATCH, 3 * 700 + 50 + RECEIVE_BATCH * 100)
 
 
-def test_a_line_that_is_served_when_it_is_free_delays_nothing(rigs: Callable[..., Rig]) -> None:
+def test_a_port_served_as_soon_as_free_has_no_delay(rigs: Callable[..., Rig]) -> None:
     rig = rigs(burst_ns=0)
     rig.driver.measure_delays(True)
     rig.nic.offered[0].extend([bytes(1226)] * 100)
@@ -55,7 +55,7 @@ def test_a_line_that_is_served_when_it_is_free_delays_nothing(rigs: Callable[...
     assert delays(rig)[1] == (100, 0)
 
 
-def test_a_line_that_is_served_late_delays_what_waited(rigs: Callable[..., Rig]) -> None:
+def test_a_port_served_late_delays_its_queued_frames(rigs: Callable[..., Rig]) -> None:
     rig = rigs(burst_ns=100_000)
     rig.driver.measure_delays(True)
     rig.nic.offered[0].extend([bytes(1226)] * 4)  # 10 us each
@@ -67,7 +67,7 @@ def test_a_line_that_is_served_late_delays_what_waited(rigs: Callable[..., Rig])
     assert rig.driver.delays()[0].link_idle_ns == 0
 
 
-def test_line_time_that_is_not_made_up_for_is_counted_once(rigs: Callable[..., Rig]) -> None:
+def test_unrecovered_link_time_is_counted_once(rigs: Callable[..., Rig]) -> None:
     rig = rigs(burst_ns=0)
     rig.driver.measure_delays(True)
     rig.nic.offered[0].extend([bytes(1226)] * 50)
@@ -79,7 +79,7 @@ def test_line_time_that_is_not_made_up_for_is_counted_once(rigs: Callable[..., R
     assert rig.driver.delays()[0].link_idle_ns == 1_000_000
 
 
-def test_a_line_that_had_nothing_to_send_did_not_stand_idle(rigs: Callable[..., Rig]) -> None:
+def test_a_port_without_frames_loses_no_link_time(rigs: Callable[..., Rig]) -> None:
     rig = rigs(burst_ns=0)
     rig.driver.measure_delays(True)
     rig.nic.offered[0].append(bytes(1226))
@@ -94,7 +94,7 @@ def test_a_line_that_had_nothing_to_send_did_not_stand_idle(rigs: Callable[..., 
     assert rig.driver.delays()[0].link_idle_ns == 0
 
 
-def test_what_a_frame_caused_is_late_from_when_it_was_taken(rigs: Callable[..., Rig]) -> None:
+def test_delay_of_a_response_counts_from_the_reception_of_its_cause(rigs: Callable[..., Rig]) -> None:
     rig = rigs()
     rig.driver.measure_delays(True)
     arrive(rig, 1, 0)

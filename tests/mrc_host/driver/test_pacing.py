@@ -10,7 +10,7 @@ from mrc_host.driver.nic_driver import TRANSMIT_BATCH
 from tests.mrc_host.driver.rig import Rig
 
 
-def test_frames_leave_at_line_rate(rigs: Callable[..., Rig]) -> None:
+def test_frames_are_sent_at_line_rate(rigs: Callable[..., Rig]) -> None:
     rig = rigs(burst_ns=0)
     rig.nic.offered[0].extend([bytes(1226)] * 1000)  # 1250 bytes on the wire: 10 us each at 1 Gb/s
     start = rig.time
@@ -21,7 +21,7 @@ def test_frames_leave_at_line_rate(rigs: Callable[..., Rig]) -> None:
     assert len(rig.opened[0].sent) == 1000
 
 
-def test_each_line_is_paced_by_itself(rigs: Callable[..., Rig]) -> None:
+def test_each_port_is_paced_separately(rigs: Callable[..., Rig]) -> None:
     rig = rigs(burst_ns=0)
     rig.nic.offered[0].extend([bytes(1226)] * 100)
     rig.nic.offered[1].extend([bytes(101)] * 1000)  # 1 us each
@@ -29,7 +29,7 @@ def test_each_line_is_paced_by_itself(rigs: Callable[..., Rig]) -> None:
     assert [len(port.sent) for port in rig.opened] == [11, 101]
 
 
-def test_an_idle_line_gains_nothing(rigs: Callable[..., Rig]) -> None:
+def test_an_idle_port_accumulates_no_credit(rigs: Callable[..., Rig]) -> None:
     rig = rigs(burst_ns=100_000)
     rig.nic.offered[0].extend([bytes(1226)] * 3)
     rig.run_until(rig.time + 1_000_000)
@@ -39,7 +39,7 @@ def test_an_idle_line_gains_nothing(rigs: Callable[..., Rig]) -> None:
     assert len(rig.opened[0].sent) == 4
 
 
-def test_a_late_line_makes_up_for_no_more_than_the_allowance(rigs: Callable[..., Rig]) -> None:
+def test_a_late_port_catches_up_by_the_allowance_at_most(rigs: Callable[..., Rig]) -> None:
     rig = rigs(burst_ns=100_000)
     rig.nic.offered[0].extend([bytes(1226)] * 100)
     rig.step()
@@ -48,7 +48,7 @@ def test_a_late_line_makes_up_for_no_more_than_the_allowance(rigs: Callable[...,
     assert len(rig.opened[0].sent) == 1 + 11
 
 
-def test_late_wake_ups_within_the_allowance_cost_no_rate(rigs: Callable[..., Rig]) -> None:
+def test_late_wakeups_within_the_allowance_cost_no_rate(rigs: Callable[..., Rig]) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
     print("seed", seed)
     rng = random.Random(seed)
@@ -58,7 +58,7 @@ def test_late_wake_ups_within_the_allowance_cost_no_rate(rigs: Callable[..., Rig
     assert 9_990 <= len(rig.opened[0].sent) <= 10_021  # the last turn may be late too, and catch up
 
 
-def test_rate_zero_is_unpaced_but_takes_turns(rigs: Callable[..., Rig]) -> None:
+def test_rate_zero_disables_pacing_but_ports_still_alternate(rigs: Callable[..., Rig]) -> None:
     rig = rigs(rate=0)
     rig.nic.offered[0].extend([bytes(100)] * (TRANSMIT_BATCH * 3))
     assert rig.step() == rig.time

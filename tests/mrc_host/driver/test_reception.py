@@ -14,7 +14,7 @@ from mrc_host.driver.nic_driver import (
 from tests.mrc_host.driver.rig import Rig
 
 
-def test_received_frames_are_handed_on_in_batches(rigs: Callable[..., Rig]) -> None:
+def test_received_frames_are_delivered_in_batches(rigs: Callable[..., Rig]) -> None:
     rig = rigs()
     frames = [bytes([i]) * (60 + i) for i in range(RECEIVE_BATCH + 5)]
     rig.opened[1].arrive(*frames)
@@ -40,7 +40,7 @@ def _take(rig: Rig, frames: int) -> bool:
     return bool(asked)
 
 
-def test_frames_that_come_closely_are_let_gather(rigs: Callable[..., Rig]) -> None:
+def test_closely_spaced_frames_are_gathered(rigs: Callable[..., Rig]) -> None:
     rig = rigs()
     rested = []
     for _ in range(50):
@@ -55,7 +55,7 @@ def test_frames_that_come_closely_are_let_gather(rigs: Callable[..., Rig]) -> No
     assert not _take(rig, 1), "after a pause the next ones wake it again"
 
 
-def test_frames_that_come_now_and_then_wake_the_driver(rigs: Callable[..., Rig]) -> None:
+def test_widely_spaced_frames_wake_the_driver_individually(rigs: Callable[..., Rig]) -> None:
     rig = rigs()
     for i in range(200):
         rig.time += 2 * COALESCE_SPACING_NS

@@ -19,7 +19,7 @@ def test_frames_longer_than_the_mtu_are_refused(rigs: Callable[..., Rig]) -> Non
     assert rig.driver.ports()[0].tx_dropped == 1
 
 
-def test_an_error_that_is_no_loss_is_raised(rigs: Callable[..., Rig]) -> None:
+def test_unexpected_send_errors_are_raised(rigs: Callable[..., Rig]) -> None:
     rig = rigs()
     rig.opened[0].fail = errno.EBADF
     rig.nic.offered[0].append(bytes(60))
@@ -27,7 +27,7 @@ def test_an_error_that_is_no_loss_is_raised(rigs: Callable[..., Rig]) -> None:
         rig.step()
 
 
-def test_a_failed_send_asks_netlink_but_not_all_the_time(rigs: Callable[..., Rig]) -> None:
+def test_a_failed_send_queries_netlink_at_a_limited_rate(rigs: Callable[..., Rig]) -> None:
     rig = rigs()
     rig.opened[0].fail = errno.ENOBUFS
     for _ in range(30):
@@ -39,7 +39,7 @@ def test_a_failed_send_asks_netlink_but_not_all_the_time(rigs: Callable[..., Rig
     assert (status.tx_dropped, status.rx_dropped) == (30, 2)
 
 
-def test_a_full_socket_holds_the_frame_until_it_has_room(rigs: Callable[..., Rig]) -> None:
+def test_a_full_socket_holds_back_one_frame(rigs: Callable[..., Rig]) -> None:
     rig = rigs(burst_ns=0)
     port, frames = rig.opened[0], [bytes([i]) * 60 for i in range(5)]
     watched: list[tuple[int, int]] = []

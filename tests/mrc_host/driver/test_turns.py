@@ -8,7 +8,7 @@ from mrc_host.driver.nic_driver import TRANSMIT_BATCH
 from tests.mrc_host.driver.rig import Rig
 
 
-def test_what_a_frame_makes_ready_on_another_port_leaves_in_the_same_turn(rigs: Callable[..., Rig]) -> None:
+def test_a_frame_made_ready_on_another_port_leaves_in_the_same_turn(rigs: Callable[..., Rig]) -> None:
     rig = rigs(rate=0)
     nic, offer = rig.nic, rig.nic.transmit
     nic.offered[1].append(bytes(60))

@@ -34,7 +34,7 @@ def table(text: str) -> dict[int, list[str]]:
     return {int(row[1], 16): [row[0], *row[2:]] for row in rows}
 
 
-def test_every_path_has_its_figures(agents: Agents, capsys: pytest.CaptureFixture[str]) -> None:
+def test_statistics_are_shown_for_every_path(agents: Agents, capsys: pytest.CaptureFixture[str]) -> None:
     outcomes(agents, {0: [1_000_000, 3_000_000, None, 2_000_000, 1_000_000], 0x401: [None], 0x402: [5_000_000]})
     assert ping(agents, "h2", "-c", "5") == 1
     printed = capsys.readouterr().out
@@ -52,7 +52,7 @@ def test_every_path_has_its_figures(agents: Agents, capsys: pytest.CaptureFixtur
     assert "our port of plane 1 has no link" in printed  # the fake's
 
 
-def test_each_outcome_is_a_line_unless_quiet(agents: Agents, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_probe_prints_one_row_unless_quiet(agents: Agents, capsys: pytest.CaptureFixture[str]) -> None:
     outcomes(agents, {1: [2_000_000, None, 1000]})
     assert ping(agents, "h2", "-c", "2", "--ev", "1") == 0
     lines = capsys.readouterr().out.splitlines()
@@ -102,7 +102,7 @@ def test_the_summary_as_json(agents: Agents, capsys: pytest.CaptureFixture[str])
         (["h2", "-i", "0.001", "-W", "2"], "16000 probes could be in flight at once, but the limit is 1024: raise -i"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(
+def test_impossible_requests_are_refused(
     agents: Agents, capsys: pytest.CaptureFixture[str], flags: list[str], why: str
 ) -> None:
     assert ping(agents, *flags) == 2
@@ -112,7 +112,7 @@ def test_what_cannot_be_done_is_one_sentence(
     assert captured.out == ""
 
 
-def test_no_agent_and_wrong_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_agent_and_wrong_flags_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert mrc_ping.main(["-d", str(tmp_path / "none.sock"), "h2"]) == 2
     assert "mrc_ping: " in capsys.readouterr().err
     for words in (["h2"], ["-d", "x", "h1", "h2"], ["-d", "x", "h2", "-c", "0"], ["-d", "x", "h2", "-i", "0"]):
@@ -120,7 +120,7 @@ def test_no_agent_and_wrong_flags(tmp_path: Path, capsys: pytest.CaptureFixture[
             mrc_ping.main(words)
 
 
-def test_the_figures_of_no_round_trip_are_none() -> None:
+def test_without_round_trips_there_are_no_statistics() -> None:
     assert round_trips([]) is None
     assert round_trips([7]) == RoundTrips(7, 7.0, 7, 0.0)
 
@@ -145,7 +145,7 @@ class HalfDeaf:
 DESTINATION = DestinationInfo("far", b"a" * 16, (1, 2), (0, 0))
 
 
-def test_what_is_on_the_way_when_it_is_interrupted_does_not_count() -> None:
+def test_probes_in_flight_at_an_interrupt_do_not_count() -> None:
     controller = HalfDeaf()
     answered = asyncio.Event()
 
@@ -163,7 +163,7 @@ def test_what_is_on_the_way_when_it_is_interrupted_does_not_count() -> None:
     assert (even.sent, even.rtts, even.service_time_known) == (1, [500], False)
 
 
-def test_a_deadline_ends_it() -> None:
+def test_a_deadline_ends_the_run() -> None:
     plan = PingPlan((1, 2), interval_s=0.01, timeout_s=0.01, deadline_s=0.1)
     pinger = Pinger(HalfDeaf(), DESTINATION, plan)  # type: ignore[arg-type]
     asyncio.run(asyncio.wait_for(pinger.run(), 60))
@@ -171,7 +171,7 @@ def test_a_deadline_ends_it() -> None:
     assert pinger.tallies[1].answered == pinger.tallies[1].sent > 0
 
 
-def test_more_probes_than_the_nic_keeps_are_refused_beforehand() -> None:
+def test_more_outstanding_probes_than_the_nic_allows_are_refused() -> None:
     PingPlan(tuple(range(1024)), interval_s=1.0, timeout_s=1.0)
     with pytest.raises(ToolError, match="1025 probes"):
         PingPlan(tuple(range(1025)), interval_s=1.0, timeout_s=1.0)

@@ -28,7 +28,7 @@ def run(tmp_path: Path) -> tuple[Path, World, int]:
     return path, world, one.qpn
 
 
-def test_sums_up_what_the_counters_say(run: tuple[Path, World, int]) -> None:
+def test_the_summary_agrees_with_the_counters(run: tuple[Path, World, int]) -> None:
     path, world, qpn = run
     nic = world.nics[0]
     summary = trace.summarise(trace.read(path))
@@ -45,7 +45,7 @@ def test_sums_up_what_the_counters_say(run: tuple[Path, World, int]) -> None:
     assert all(0 < time < 100_000_000 for time in qp.recoveries)
 
 
-def test_prints_tables_and_events(run: tuple[Path, World, int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_and_events_are_printed(run: tuple[Path, World, int], capsys: pytest.CaptureFixture[str]) -> None:
     path, _world, qpn = run
     assert trace.main([str(path)]) == 0
     shown = capsys.readouterr().out
@@ -59,13 +59,13 @@ def test_prints_tables_and_events(run: tuple[Path, World, int], capsys: pytest.C
     assert "Queue pairs" not in capsys.readouterr().out
 
 
-def test_a_growing_file_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:
+def test_a_growing_file_is_read_up_to_its_last_complete_record(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_text('{"t": 1, "event": "drop", "reason": "mac"}\n{"t": 2, "eve')
     assert trace.summarise(trace.read(path)).drops == {"mac": 1}
 
 
-def test_what_is_no_trace_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_are_not_traces_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "trace"
     for text in ("hello\n", json.dumps([1]) + "\n", '{"t": 1}\n'):
         path.write_text('{"t": 1, "event": "drop", "reason": "mac"}\n' + text)

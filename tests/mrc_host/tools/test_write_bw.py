@@ -42,7 +42,7 @@ def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if re.match(r" \d+ ", line)]
 
 
-def test_bandwidth_of_one_size(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bandwidth_of_one_size_is_measured(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ("-s", "10000", "-n", "50", "-q", "3", "-t", "4")
     assert run(agents, write_bw.main, *flags, folder=tmp_path) == (0, 0)
     printed = capsys.readouterr().out
@@ -55,20 +55,20 @@ def test_bandwidth_of_one_size(agents: Agents, tmp_path: Path, capsys: pytest.Ca
     assert float(rate) * 1e6 * 10000 / (1 << 20) == pytest.approx(float(average), rel=0.05, abs=0.1)
 
 
-def test_all_sizes_and_gigabits(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_sizes_are_measured_in_gigabits(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(agents, write_bw.main, "-a", "-n", "2", "--report_gbits", folder=tmp_path) == (0, 0)
     printed = capsys.readouterr().out
     assert "BW peak[Gb/sec]" in printed
     assert [int(row[0]) for row in rows(printed)] == [1 << i for i in range(1, 24)]
 
 
-def test_for_a_time(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_fixed_duration(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(agents, write_bw.main, "-D", "0.2", "-s", "64", folder=tmp_path) == (0, 0)
     ((_, iterations, *_rest),) = rows(capsys.readouterr().out)
     assert int(iterations) > 16
 
 
-def test_wrong_bytes_are_noticed(
+def test_wrong_bytes_are_detected(
     agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_bw.Side, "checksum", lambda *_: threading.get_ident())
@@ -76,7 +76,7 @@ def test_wrong_bytes_are_noticed(
     assert "bytes that arrived differ" in capsys.readouterr().err
 
 
-def test_latency(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_latency_is_measured(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(agents, write_lat.main, "-n", "40", "-s", "8", folder=tmp_path) == (0, 0)
     printed = capsys.readouterr().out
     assert "t_typical[usec]" in printed
@@ -89,7 +89,9 @@ def test_latency(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("size", ["3000", "1K", "2M"])
-def test_both_directions(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str], size: str) -> None:
+def test_both_directions_are_measured(
+    agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str], size: str
+) -> None:
     out = tmp_path / "out.json"
     flags = ("-b", "-s", size, "-n", "5", "-q", "2", "-t", "2", "-F", "-e", "--out_json_file", str(out))
     assert run(agents, write_bw.main, *flags, folder=tmp_path) == (0, 0)
@@ -126,13 +128,13 @@ def test_both_directions_are_the_sum_and_each_is_compared(
     assert capsys.readouterr().err.count("bytes that arrived differ") == 2
 
 
-def test_no_peak(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_peak_bandwidth_can_be_left_out(agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(agents, write_bw.main, "-N", "-n", "5", folder=tmp_path) == (0, 0)
     ((_, _, peak, average, _),) = rows(capsys.readouterr().out)
     assert float(peak) == 0 < float(average)
 
 
-def test_latency_for_a_time_and_of_each_message(
+def test_latency_for_a_duration_and_of_each_message(
     agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.json"
@@ -172,7 +174,7 @@ def test_latency_for_a_time_and_of_each_message(
         (write_bw, "-D 0", "not a number of seconds"),
     ],
 )
-def test_what_perftest_has_and_this_has_not_is_refused_with_a_reason(
+def test_unsupported_perftest_flags_are_refused_with_a_reason(
     tool: ModuleType, words: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
@@ -180,14 +182,14 @@ def test_what_perftest_has_and_this_has_not_is_refused_with_a_reason(
     assert why in capsys.readouterr().err
 
 
-def test_what_changes_nothing_is_taken() -> None:
+def test_perftest_flags_without_effect_are_accepted() -> None:
     words = "-d x -F -e -i 1 -S 0 -Q 1 -l 1 -I 0 -f 0 --pkey_index 0 -u 16 --retry_count 7 -c RC -D 3 peer"
     work = plan(write_bw.flags().parse_args(words.split()))
     assert (work.attributes.timeout, work.attributes.retry_count) == (16, 7)
     assert (work.kind, work.seconds, work.iterations, work.both) == (QpType.RC, 3.0, 0, False)
 
 
-def test_percentiles() -> None:
+def test_percentiles_are_computed() -> None:
     result = write_lat.summarize(2, [float(i) for i in range(1000, 0, -1)])
     assert (result.minimum, result.maximum, result.typical) == (1, 1000, 500.5)
     assert result.percentile_99 == pytest.approx(990, abs=1)
@@ -195,7 +197,7 @@ def test_percentiles() -> None:
 
 
 @pytest.mark.parametrize("tool", [write_bw.main, write_lat.main])
-def test_nobody_there_is_one_sentence(
+def test_an_unreachable_server_is_reported(
     tool: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "connect", functools.partial(connect, timeout_s=0))
@@ -205,7 +207,7 @@ def test_nobody_there_is_one_sentence(
 
 
 @pytest.mark.parametrize("tool", [write_bw.main, write_lat.main])
-def test_a_device_that_is_not_there_is_one_sentence_and_troubles_no_server(
+def test_a_missing_device_is_reported_and_leaves_the_server_waiting(
     tool: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for device, sentence in (((), "Name the NIC to use: -d"), (("-d", f"{tmp_path}/none.sock"), "No agent answers")):
@@ -221,7 +223,9 @@ def test_a_device_that_is_not_there_is_one_sentence_and_troubles_no_server(
         assert errors.count("\n") == 1
 
 
-def test_a_server_says_that_it_waits_and_leaves_no_socket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_announces_that_it_waits_and_removes_its_socket(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "meet"
     accepted: list[PeerConnection] = []
     server = threading.Thread(target=lambda: accepted.append(accept(f"unix:{path}")))
@@ -235,7 +239,7 @@ def test_a_server_says_that_it_waits_and_leaves_no_socket(tmp_path: Path, capsys
     accepted[0].close()
 
 
-def test_a_second_server_does_not_take_the_place_of_one_that_waits_but_of_one_that_was_killed(tmp_path: Path) -> None:
+def test_a_server_replaces_a_killed_one_but_not_a_waiting_one(tmp_path: Path) -> None:
     path = tmp_path / "meet"
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(path))  # and its file stays
@@ -251,7 +255,7 @@ def test_a_second_server_does_not_take_the_place_of_one_that_waits_but_of_one_th
     accepted[0].close()
 
 
-def test_the_peers_end_is_noticed(tmp_path: Path) -> None:
+def test_a_peer_that_exits_is_detected(tmp_path: Path) -> None:
     address = f"unix:{tmp_path}/meet"
     accepted: list[object] = []
     server = threading.Thread(target=lambda: accepted.append(accept(address)))
@@ -271,7 +275,7 @@ def listens(port: int) -> bool:
     return any(entry[1].endswith(f":{port:04X}") and entry[3] == "0A" for entry in entries)
 
 
-def test_a_server_is_reached_over_tcp_at_the_address_it_was_given() -> None:
+def test_a_server_listens_on_the_given_tcp_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     accepted: list[PeerConnection] = []
@@ -287,7 +291,7 @@ def test_a_server_is_reached_over_tcp_at_the_address_it_was_given() -> None:
     accepted[0].close()
 
 
-def test_tcp_and_wrong_flags(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_tcp_flags_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ToolError, match="No server answers"):
         connect("localhost", "1")
     for port, address in (("not a port", "localhost"), ("70000", "localhost"), ("0", "203.0.113.1")):
@@ -297,7 +301,7 @@ def test_tcp_and_wrong_flags(capsys: pytest.CaptureFixture[str]) -> None:
         plan(write_bw.flags().parse_args(["-d", "x", "-q", "0", "peer"]))
 
 
-def test_another_release_is_refused() -> None:
+def test_a_peer_of_another_release_is_refused() -> None:
     with pytest.raises(ToolError, match="another version"):
         from_wire({"sizes": [1]})
 
@@ -313,7 +317,7 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize("said", NONSENSE, ids=lambda said: said[:12])
-def test_a_server_refuses_whatever_is_no_plan(agents: Agents, said: bytes) -> None:
+def test_a_server_refuses_malformed_plans(agents: Agents, said: bytes) -> None:
     ours, theirs = socket.socketpair()
     sending = threading.Thread(target=lambda: send_and_close(theirs, said))
     sending.start()
@@ -326,7 +330,7 @@ def test_a_server_refuses_whatever_is_no_plan(agents: Agents, said: bytes) -> No
 @pytest.mark.parametrize(
     "change", [{"sizes": [1 << 40]}, {"qps": 1 << 30}, {"depth": 1 << 30}, {"sizes": []}, {"qps": "x"}, {"qps": 0}]
 )
-def test_a_server_does_not_try_too_much(change: dict[str, object]) -> None:
+def test_a_server_refuses_plans_that_are_too_large(change: dict[str, object]) -> None:
     plan = TransferPlan((64,), 1, None, 1, 1, False, QpType.MRC, QpAttributes())
     assert from_wire(to_wire(plan)) == plan
     with pytest.raises(ToolError):
@@ -334,7 +338,7 @@ def test_a_server_does_not_try_too_much(change: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("said", [b"{}\n", b"[1]\n", b'{"memory": 1, "qps": []}\n', b'{"memory": "x", "qps": "x"}\n'])
-def test_ends_that_are_none_are_refused(agents: Agents, said: bytes) -> None:
+def test_malformed_endpoints_are_refused(agents: Agents, said: bytes) -> None:
     ours, theirs = socket.socketpair()
     theirs.sendall(said)
     plan = TransferPlan((64,), 1, None, 1, 1, False, QpType.MRC, QpAttributes())
