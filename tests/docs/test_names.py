@@ -57,6 +57,13 @@ def test_packages_import_only_what_the_architecture_page_allows() -> None:
         assert said[room] <= {above for above, _ in rows[:position]}, room
 
 
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_architecture_names_every_package_of_a_room(room: str) -> None:
+    text = (DOCS / "architecture.md").read_text()
+    folders = {file.relative_to(ROOT / room).parts[0] for file in (ROOT / room).glob("*/**/*.py")} - {"build"}
+    assert not [name for name in sorted(folders) if f"`{name}`" not in text and f"{room}/{name}/" not in text]
+
+
 def test_code_blocks_repeated_in_examples_are_identical() -> None:
     quoted = [block for block in blocks("python anywhere") if block.text in (ROOT / "examples/write.py").read_text()]
     assert [block.page for block in quoted] == ["start.md"]
