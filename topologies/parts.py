@@ -60,6 +60,11 @@ class Switch:
     ports: tuple[int, ...]
     pod: int = 0
 
+    @property
+    def short_name(self) -> str:
+        """Its name within its plane: ``t0-1``."""
+        return self.name.partition("@")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class FabricNic:

@@ -76,21 +76,17 @@ def _plane(fabric: Fabric, state: MapState, plane: int) -> Iterator[str]:
         return "ok" if link in seen else "-"
 
     def grid(title: str, below: Sequence[Switch], above: Sequence[Switch], nics: bool) -> Iterator[str]:
-        across = [_short(switch) for switch in above]
+        across = [switch.short_name for switch in above]
         width = max([7, *(len(name) + 1 for name in across)])
         yield title.ljust(9) + "".join(name.ljust(width) for name in across) + ("NICs" if nics else "")
         for lower in below:
             cells = [cell(link_name(lower.name, upper.name), lower.name, upper.name) for upper in above]
             hosts = fabric.nics_of(lower.index) if nics else ()
             named = "  ".join(f"{nic.name} {cell(f'{nic.name}@p{plane}', lower.name)}" for nic in hosts)
-            yield (_short(lower).ljust(9) + "".join(text.ljust(width) for text in cells) + named).rstrip()
+            yield (lower.short_name.ljust(9) + "".join(text.ljust(width) for text in cells) + named).rstrip()
 
     for pod in range(fabric.pods):
         t0s, t1s = ([s for s in fabric.tier(tier, plane) if s.pod == pod] for tier in (Tier.T0, Tier.T1))
         yield from grid(f"plane {plane}" if not pod else f" pod {pod}", t0s, t1s, True)
     if fabric.t2_count:
         yield from grid("", fabric.tier(Tier.T1, plane), fabric.tier(Tier.T2, plane), False)
-
-
-def _short(switch: Switch) -> str:
-    return switch.name.partition("@")[0]

@@ -60,7 +60,7 @@ def _alike(fabric: Fabric) -> list[tuple[list[int], tuple[str, ...]]]:
 
 def _plane(fabric: Fabric, plane: int) -> Iterator[str]:
     if fabric.t2_count:
-        yield " " * _INDENT + _runs(_short(switch) for switch in fabric.tier(Tier.T2, plane))
+        yield " " * _INDENT + _runs(switch.short_name for switch in fabric.tier(Tier.T2, plane))
     pods = [tuple(_pod(fabric, plane, pod)) for pod in range(fabric.pods)]
     for pod, lines in enumerate(pods):
         title = f"  pod {pod}".ljust(_INDENT) if fabric.t2_count else " " * _INDENT
@@ -77,9 +77,9 @@ def _pod(fabric: Fabric, plane: int, pod: int) -> Iterator[str]:
     if fabric.t2_count:
         yield f" ║ {_links(above)}"
     if t1s:
-        yield _runs(map(_short, t1s))
+        yield _runs([t1.short_name for t1 in t1s])
         yield f" ║ {_links([link for t0 in t0s for link in fabric.uplinks(t0.name).values()])}"
-    racks = [(_short(t0), *_rack(fabric, t0)) for t0 in t0s]
+    racks = [(t0.short_name, *_rack(fabric, t0)) for t0 in t0s]
     for what, group in groupby(racks, key=lambda rack: rack[2]):
         same = list(group)
         hosts = _runs(nic for _, nics, _ in same for nic in nics) or "no host"
@@ -135,10 +135,6 @@ def _runs(names: Iterable[str]) -> str:
         run = [f"{prefix}{number}" for _, (prefix, number) in group]
         found += run if len(run) < 3 else [f"{run[0]}..{run[-1]}"]
     return " ".join(found)
-
-
-def _short(switch: Switch) -> str:
-    return switch.name.partition("@")[0]
 
 
 def _count(number: int, one: str, many: str = "") -> str:

@@ -71,7 +71,7 @@ class Design:
     @property
     def name(self) -> str:
         """Tiers and planes in words."""
-        return f"{self.tiers} tier{'s' * (self.tiers > 1)}, {self.planes} plane{'s' * (self.planes > 1)}"
+        return _in_words(self.tiers, self.planes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,11 @@ class Impossible:
     @property
     def name(self) -> str:
         """Tiers and planes in words."""
-        return f"{self.tiers} tier{'s' * (self.tiers > 1)}, {self.planes} plane{'s' * (self.planes > 1)}"
+        return _in_words(self.tiers, self.planes)
+
+
+def _in_words(tiers: int, planes: int) -> str:
+    return f"{tiers} tier{'s' * (tiers > 1)}, {planes} plane{'s' * (planes > 1)}"
 
 
 @dataclass(frozen=True, slots=True)

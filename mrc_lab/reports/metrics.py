@@ -126,6 +126,11 @@ def statistic(name: str, values: Sequence[float] | Values) -> float | None:
     return float(getattr(np, name)(values))
 
 
+def rounded(value: float | None) -> float | None:
+    """For a file: ten digits are enough, and the same on every machine. Whole numbers stay what they are."""
+    return float(f"{value:.10g}") if isinstance(value, float) else value
+
+
 def _over_flows(how: str, values: Sequence[float]) -> float:
     return float(getattr(np, how)(values))
 

@@ -18,7 +18,7 @@ from mrc_lab.experiments.files.model import Experiment, PublishedCurve, Publishe
 from mrc_lab.experiments.files.published import cases_by_size
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, Recording
 from mrc_lab.published import Number
-from mrc_lab.reports.metrics import View, compute
+from mrc_lab.reports.metrics import View, compute, rounded
 
 NEAR = 0.10  # a value counts as the published one when it is no further away than this share of it
 
@@ -74,7 +74,7 @@ def summarize_published(experiment: Experiment, recordings: Recordings) -> dict[
     """The block ``published`` of a summary: ``numbers`` and ``curves``, as JSON."""
     numbers = [one for part in experiment.published.numbers for one in compare_numbers(experiment, part, recordings)]
     return {
-        "numbers": [{**asdict(one), "standing": one.standing.value, "ours": _rounded(one.ours)} for one in numbers],
+        "numbers": [{**asdict(one), "standing": one.standing.value, "ours": rounded(one.ours)} for one in numbers],
         "curves": [_curve(experiment, curve, recordings) for curve in experiment.published.curves],
     }
 
@@ -189,8 +189,8 @@ def _curve(experiment: Experiment, curve: PublishedCurve, recordings: Recordings
         "metric": curve.metric,
         "relative": curve.relative,
         "certainty": curve.curve.certainty,
-        "published": [[_rounded(x), _rounded(y)] for x, y in theirs],
-        "ours": [[_rounded(x), _rounded(y)] for x, y in ours],
+        "published": [[rounded(x), rounded(y)] for x, y in theirs],
+        "ours": [[rounded(x), rounded(y)] for x, y in ours],
     }
 
 
@@ -221,8 +221,3 @@ def _relative(points: Sequence[tuple[float, float]], to: str) -> list[tuple[floa
     values = [y for _, y in points]
     whole = float(getattr(np, to)(values)) if values else 0.0
     return [(x, y / whole if whole else 0.0) for x, y in points]
-
-
-def _rounded(value: float | None) -> float | None:
-    """Ten digits are enough, and the same on every machine."""
-    return None if value is None else float(f"{value:.10g}")

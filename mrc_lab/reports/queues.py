@@ -9,7 +9,7 @@ import numpy as np
 
 from mrc_lab.experiments.files.model import Case, Selection
 from mrc_lab.experiments.running.recording import QUEUE_COUNTERS, Recording
-from mrc_lab.reports.metrics import compute
+from mrc_lab.reports.metrics import compute, rounded
 
 _TIME, _DEPTH, _PEAK, _BYTE_NS, _PAUSED_NS, _PAUSES = range(len(QUEUE_COUNTERS))
 HEAD = ("begin_ns", "end_ns", "link", "direction", "depth_bytes", "peak_bytes", "mean_bytes", "paused_ns", "pauses")
@@ -23,11 +23,11 @@ def summary(case: Case, recording: Recording) -> dict[str, Any]:
     peaks = samples[1:, :, _PEAK].max(axis=0, initial=-1)
     deepest = int(np.argmax(peaks))
     depth = {
-        f"{name}_bytes": _rounded(compute("queue_depth", case, recording, Selection(statistic=name)))
+        f"{name}_bytes": rounded(compute("queue_depth", case, recording, Selection(statistic=name)))
         for name in ("max", "mean", "median", "p99")
     }
     pauses = {
-        name: _rounded(compute(metric, case, recording, Selection()))
+        name: rounded(compute(metric, case, recording, Selection()))
         for name, metric in (("paused_ns", "pause_time"), ("pauses", "pauses"))
     }
     return {"queues": {"deepest": recording.channels[deepest] if peaks[deepest] > 0 else None, **depth, **pauses}}
@@ -46,7 +46,3 @@ def rows(recording: Recording, bins: Iterable[tuple[int, int]]) -> Iterable[Sequ
             depths = (now[column, _DEPTH], now[column, _PEAK], mean) if now[column, _DEPTH] >= 0 else ("", "", "")
             pauses = grown[column, _PAUSED_NS:]
             yield begin, end, name[:-1], "up" if name[-1] == ">" else "down", *depths, *map(int, pauses)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.10g}")

@@ -22,7 +22,7 @@ from mrc_lab.experiments.files.model import Case, Experiment, Selection, Transpo
 from mrc_lab.experiments.files.sizes import size_of
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, Recording
 from mrc_lab.reports import queues
-from mrc_lab.reports.metrics import compute, statistic
+from mrc_lab.reports.metrics import compute, rounded, statistic
 from mrc_lab.reports.published import summarize_published
 from mrc_lab.reports.reported_metrics import reported_metrics
 from mrc_lab.reports.verdicts import Judged, overall
@@ -58,7 +58,7 @@ def summarize(
 def _expectation(one: Judged) -> dict[str, Any]:
     found = dataclasses.asdict(one)
     found["verdict"] = one.verdict.value
-    return {name: _rounded(value) for name, value in found.items()}
+    return {name: rounded(value) for name, value in found.items()}
 
 
 def _case(case: Case, recording: Recording) -> dict[str, Any]:
@@ -73,19 +73,19 @@ def _case(case: Case, recording: Recording) -> dict[str, Any]:
         "rate_scale": recording.rate_scale,
         "time_scale": recording.time_scale,
         "end_ns": recording.end,
-        "throughput_bps": _rounded(compute("throughput", case, recording, Selection())),
+        "throughput_bps": rounded(compute("throughput", case, recording, Selection())),
         "flows": {
             flow.name: {
-                "median_bps": _rounded(statistic("median", rates[:, column])),
-                "min_bps": _rounded(statistic("min", rates[:, column])),
-                "max_bps": _rounded(statistic("max", rates[:, column])),
+                "median_bps": rounded(statistic("median", rates[:, column])),
+                "min_bps": rounded(statistic("min", rates[:, column])),
+                "max_bps": rounded(statistic("max", rates[:, column])),
                 "packets": int(recording.flow_samples[-1, column, 0]),
             }
             for column, flow in enumerate(recording.flows)
         },
         "packets": {name: int(value) for name, value in zip(FLOW_COUNTERS, totals, strict=True)},
         "completion_time_ns": {
-            name: _rounded(compute("completion_time", case, recording, Selection(statistic=name))) for name in _SHARES
+            name: rounded(compute("completion_time", case, recording, Selection(statistic=name))) for name in _SHARES
         },
         "size_bytes": None if case.tenant_names else size_of(case.workload),
         **_tenants(case, recording),
@@ -130,9 +130,9 @@ def tenant_summary(case: Case, recording: Recording, number: int) -> dict[str, A
         "size_bytes": size_of(tenant.workload),
         "start_ns": record.start,
         "ended_ns": record.ended,
-        "throughput_bps": _rounded(compute("throughput", case, recording, Selection(tenant=tenant.name))),
+        "throughput_bps": rounded(compute("throughput", case, recording, Selection(tenant=tenant.name))),
         "completion_time_ns": {
-            name: _rounded(compute("completion_time", case, recording, Selection(tenant=tenant.name, statistic=name)))
+            name: rounded(compute("completion_time", case, recording, Selection(tenant=tenant.name, statistic=name)))
             for name in _SHARES
         },
         "packets": {name: int(value) for name, value in zip(FLOW_COUNTERS, packets, strict=True)},
@@ -193,13 +193,8 @@ def commit() -> str:
     return str(ran.stdout).strip()
 
 
-def _rounded(value: Any) -> Any:
-    """Ten digits are enough, and the same on every machine."""
-    return float(f"{value:.10g}") if isinstance(value, float) else value
-
-
 def _rounded_all(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**one, "values": {case: _rounded(value) for case, value in one["values"].items()}} for one in found]
+    return [{**one, "values": {case: rounded(value) for case, value in one["values"].items()}} for one in found]
 
 
 __all__ = ["circumstances", "commit", "summarize", "versions"]
