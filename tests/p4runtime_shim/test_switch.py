@@ -246,7 +246,7 @@ if name == "keys":
     for masks in ("upper and lower bits", "random bits"):
         with EmbeddedSwitch(pipeline, ports=range(8), seed=0) as switch:
             switch.set_logging(trace=True)
-            test_table_state.test_masks_that_suit_no_tree(switch, masks)
+            test_table_state.test_arbitrary_masks_match_correctly(switch, masks)
     with EmbeddedSwitch(pipeline, ports=range(8), seed=0) as switch:
         test_table_state.test_members_whose_port_is_down_are_skipped(switch)
     with EmbeddedSwitch(pipeline, ports=range(8), seed=0) as switch:

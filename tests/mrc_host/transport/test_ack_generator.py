@@ -46,7 +46,7 @@ def shown(sack: Sack) -> set[int]:
     return {base + bit for bit in range(64) if sack.bitmap >> bit & 1}
 
 
-def test_an_ordinary_packet_is_not_answered_before_the_threshold() -> None:
+def test_ordinary_packets_are_not_acknowledged_before_the_threshold() -> None:
     end = Generator()
     end.arrive(*range(255))
     assert not end.sacks()
@@ -54,14 +54,14 @@ def test_an_ordinary_packet_is_not_answered_before_the_threshold() -> None:
     assert [sack.cack_psn for sack in end.sacks()] == [FIRST + 255], "256 packets of 4096 bytes are 1 MiB"
 
 
-def test_a_request_a_mark_and_a_retransmission_are_answered_at_once() -> None:
+def test_ack_requests_marks_and_retransmissions_are_acknowledged_at_once() -> None:
     for case in ({"flags": A}, {"flags": RTX}, {"ce": True}):
         end = Generator()
         end.arrive(0, **case)  # type: ignore[arg-type]
         assert len(end.sacks()) == 1, case
 
 
-def test_a_request_that_came_ahead_is_honoured_again_when_the_gap_is_closed() -> None:
+def test_an_early_ack_request_is_answered_again_when_the_gap_closes() -> None:
     end = Generator()
     end.arrive(1, flags=A)
     assert [shown(sack) for sack in end.sacks()] == [{1}]
@@ -78,7 +78,7 @@ def test_a_newer_sack_replaces_an_older_one_unless_that_answers_a_retransmission
     assert len(end.sacks()) == 2
 
 
-def test_arrivals_of_planes_that_are_far_apart_are_all_shown() -> None:
+def test_arrivals_on_widely_skewed_planes_are_all_reported() -> None:
     end = Generator()
     end.arrive(*range(1, 5), plane=0)
     end.arrive(*range(200, 204), plane=1)
@@ -86,7 +86,7 @@ def test_arrivals_of_planes_that_are_far_apart_are_all_shown() -> None:
     assert set().union(*map(shown, end.sacks())) >= {1, 2, 3, 4, 200, 201, 202, 203, 204}
 
 
-def test_a_probe_is_answered_with_everything_that_arrived() -> None:
+def test_a_probe_response_reports_everything_received() -> None:
     end = Generator()
     end.arrive(*range(1, 200, 2))
     end.acks.probe(9, 7, flow())
@@ -98,7 +98,7 @@ def test_a_probe_is_answered_with_everything_that_arrived() -> None:
     assert answers[-1][0] == 100, "what goes on after the probe's answer takes any path"
 
 
-def test_who_asks_without_need_makes_reverse_paths_doubtful() -> None:
+def test_redundant_probes_make_reverse_paths_suspected() -> None:
     end = Generator()
     end.arrive(0)
     end.acks.probe(1, 7, flow())
@@ -107,7 +107,7 @@ def test_who_asks_without_need_makes_reverse_paths_doubtful() -> None:
     assert end.paths.doubts == [True]
 
 
-def test_a_full_receive_queue_asks_for_less_and_then_to_restore_it() -> None:
+def test_a_full_receive_queue_requests_a_penalty_and_then_restores() -> None:
     end = Generator()
     end.acks.receive_queue_full()
     end.arrive(0, flags=A)
@@ -120,7 +120,7 @@ def test_a_full_receive_queue_asks_for_less_and_then_to_restore_it() -> None:
     assert said == [(False, True)] * 4 + [(False, False)] * 3
 
 
-def test_the_range_on_offer_shrinks_while_the_receive_queue_is_full_and_grows_slowly() -> None:
+def test_the_offered_range_shrinks_while_the_receive_queue_is_full_and_grows_slowly() -> None:
     end = Generator({"mpr": 64, "dynamic_mpr": 64})
     offered = []
     for number in range(6):
@@ -133,7 +133,7 @@ def test_the_range_on_offer_shrinks_while_the_receive_queue_is_full_and_grows_sl
     assert offered == [32, 16, 8, 8, 9, 10]
 
 
-def test_complete_messages_are_counted_in_the_transport_ack() -> None:
+def test_the_transport_ack_counts_complete_messages() -> None:
     end = Generator()
     end.arrive(0)
     end.acks.message_completed()
@@ -142,7 +142,7 @@ def test_complete_messages_are_counted_in_the_transport_ack() -> None:
     assert [headers.aeth.unpack_from(body)[-1] & 0xFFFFFF for body in bodies] == [2]
 
 
-def test_marks_in_a_row_end_in_always_skip() -> None:
+def test_consecutive_marks_lead_to_always_skip() -> None:
     end = Generator(always_skip_marks=2)
     end.arrive(0, ce=True)
     end.arrive(1, ce=True)

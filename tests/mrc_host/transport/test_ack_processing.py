@@ -142,7 +142,7 @@ class Rig:
         )  # fmt: skip
 
 
-def test_a_cumulative_psn_acknowledges_all_before_it_and_frees_their_bytes() -> None:
+def test_a_cumulative_psn_acknowledges_everything_before_it_and_frees_its_bytes() -> None:
     rig = Rig()
     records = rig.write(3)
     assert rig.sack(1, units=2 * UNIT) is None
@@ -152,7 +152,7 @@ def test_a_cumulative_psn_acknowledges_all_before_it_and_frees_their_bytes() -> 
     assert rig.timer.last_progress == rig.now
 
 
-def test_a_sack_says_what_arrived_and_only_the_transport_ack_completes() -> None:
+def test_a_sack_reports_arrivals_and_only_a_transport_ack_completes() -> None:
     """R2.11: it arrived, and it is carried out, are independent."""
     rig = Rig()
     rig.write(2)
@@ -180,14 +180,14 @@ def test_a_transport_ack_alone_acknowledges_its_packets() -> None:
         (FIRST, 1, Drop.MALFORMED),  # the message ends after that PSN
     ],
 )
-def test_a_transport_ack_that_cannot_be_true_is_dropped(psn: int, count: int, drop: Drop) -> None:
+def test_impossible_transport_acks_are_dropped(psn: int, count: int, drop: Drop) -> None:
     rig = Rig()
     rig.write(2)
     assert rig.acks.on_ack(psn, False, count, rig.now) is drop
     assert (rig.sent.una, len(rig.cq.poll(9))) == (FIRST, 0)
 
 
-def test_a_sack_of_psns_never_sent_or_of_an_earlier_connection_changes_nothing() -> None:
+def test_sacks_of_psns_never_sent_or_of_an_earlier_connection_are_ignored() -> None:
     rig = Rig()
     (record,) = rig.write()
     assert rig.sack(1, of=record) is Drop.MALFORMED
@@ -195,7 +195,7 @@ def test_a_sack_of_psns_never_sent_or_of_an_earlier_connection_changes_nothing()
     assert (rig.sent.una, record.state, rig.stats.sacks_received) == (FIRST, OUT, 0)
 
 
-def test_a_bitmap_shows_a_hole_which_a_later_arrival_on_the_path_turns_into_a_loss() -> None:
+def test_a_hole_becomes_a_loss_when_a_later_packet_of_its_path_arrives() -> None:
     """R2.12, R2.13."""
     rig = Rig()
     first, second = rig.write(2)
@@ -205,7 +205,7 @@ def test_a_bitmap_shows_a_hole_which_a_later_arrival_on_the_path_turns_into_a_lo
     assert rig.stats.lost == 1
 
 
-def test_the_answered_packet_gives_the_round_trip_of_its_plane_once() -> None:
+def test_the_acknowledged_packet_gives_its_planes_rtt_once() -> None:
     rig = Rig()
     (record,) = rig.write(path=PATHS)
     rig.sack(-1, 0, of=record)
@@ -216,7 +216,7 @@ def test_the_answered_packet_gives_the_round_trip_of_its_plane_once() -> None:
     assert rig.trips[1].smoothed == RTT, "it was counted before"
 
 
-def test_a_path_that_is_answered_without_a_mark_works_and_a_mark_rests_it() -> None:
+def test_an_unmarked_sack_confirms_its_path_and_a_mark_skips_it() -> None:
     """R1.13: SKIP_ONCE for a packet with ECN-CE, ALWAYS_SKIP for a path that the responder thinks bad."""
     rig = Rig()
     one, two, three = rig.write(path=1)[0], rig.write(path=2)[0], rig.write(path=3)[0]
@@ -229,7 +229,7 @@ def test_a_path_that_is_answered_without_a_mark_works_and_a_mark_rests_it() -> N
     assert rig.stats.marks_reported == 2
 
 
-def test_a_sack_that_was_overtaken_acknowledges_but_shows_no_loss() -> None:
+def test_an_overtaken_sack_acknowledges_but_shows_no_loss() -> None:
     rig = Rig()
     first, second, third = rig.write(3)
     rig.sack(-1, 0, of=first, units=3 * UNIT)
@@ -237,7 +237,7 @@ def test_a_sack_that_was_overtaken_acknowledges_but_shows_no_loss() -> None:
     assert (first.state, second.state, third.state) == (OUT, FREE, OUT)
 
 
-def test_a_nack_loses_one_packet_and_blames_no_path() -> None:
+def test_a_nack_marks_one_packet_lost_and_suspects_no_path() -> None:
     rig = Rig()
     first, second = rig.write(2)
     nack = Nack(control.NACK_NO_RESOURCE, 0, 0, 0, first.psn & MASK, first.stamp)
@@ -248,14 +248,14 @@ def test_a_nack_loses_one_packet_and_blames_no_path() -> None:
     assert rig.stats.lost == 1
 
 
-def test_a_trimmed_packet_rests_its_path() -> None:
+def test_a_trimmed_packet_skips_its_path() -> None:
     rig = Rig()
     (record,) = rig.write(path=2)
     rig.acks.on_nack(Nack(control.NACK_TRIMMED, 0, 0, 0, record.psn & MASK, record.stamp), rig.now + RTT)
     assert (record.state, rig.paths.state(2)) == (LOST, PathState.SKIP)
 
 
-def test_nacks_and_nothing_else_use_up_the_retries() -> None:
+def test_nacks_without_progress_use_up_the_retries() -> None:
     """R2.16."""
     rig = Rig(retry_count=1)
     (record,) = rig.write()
@@ -273,7 +273,7 @@ def test_nacks_and_nothing_else_use_up_the_retries() -> None:
     assert "no_resource" in ended[1]
 
 
-def test_an_unexpected_event_ends_the_queue_pair() -> None:
+def test_an_unexpected_event_nack_fails_the_queue_pair() -> None:
     rig = Rig()
     (record,) = rig.write()
     ended = rig.acks.on_nack(Nack(control.NACK_UNEXP_EVENT, 0, 0, 0, record.psn & MASK, record.stamp), rig.now)
@@ -281,7 +281,7 @@ def test_an_unexpected_event_ends_the_queue_pair() -> None:
     assert ended[0] is CompletionStatus.REMOTE_OPERATION_ERROR
 
 
-def test_the_answer_to_a_probe_shows_what_was_sent_before_it_on_its_plane_as_lost() -> None:
+def test_a_probe_response_shows_losses_before_it_on_its_plane() -> None:
     rig = Rig()
     here, elsewhere = rig.write(path=0)[0], rig.write(path=PATHS)[0]
     for trip in rig.trips:
@@ -294,7 +294,7 @@ def test_the_answer_to_a_probe_shows_what_was_sent_before_it_on_its_plane_as_los
     assert rig.owner.working == [1], "the path that the probe took"
 
 
-def test_a_peer_that_has_less_than_it_acknowledged_before_the_probe_ends_the_queue_pair() -> None:
+def test_a_peer_reporting_less_than_before_fails_the_queue_pair() -> None:
     rig = Rig()
     first, _ = rig.write(2)
     rig.sack(0, of=first, units=UNIT)

@@ -30,7 +30,7 @@ KNOWN = TransportSettings(base_rtt=12_000)
         ({"cc_profile": "none"}, {"rc_congestion": "dcqcn"}, False, "none"),
     ],
 )
-def test_the_queue_pair_says_then_its_window_then_the_nic(attributes, settings, mrc, name):
+def test_congestion_control_is_chosen_by_queue_pair_then_window_then_nic(attributes, settings, mrc, name):
     assert choose(QpAttributes(**attributes), TransportSettings(**settings), mrc) == name
 
 
@@ -46,18 +46,18 @@ def test_the_queue_pair_says_then_its_window_then_the_nic(attributes, settings, 
         ({}, {"base_rtt": 12_000, "nscc": NsccProfile(gamma=2.0)}, True, "gamma must be in 0..1"),
     ],
 )
-def test_what_cannot_be_had_is_refused_with_a_sentence(attributes, settings, mrc, sentence):
+def test_unavailable_algorithms_are_refused(attributes, settings, mrc, sentence):
     with pytest.raises(InvalidArgumentError, match=sentence):
         check(ALGORITHMS, QpAttributes(**attributes), TransportSettings(**settings), mrc)
 
 
-def test_every_default_can_be_had():
+def test_every_default_algorithm_is_available():
     for mrc in (True, False):
         for settings in (TransportSettings(), KNOWN):
             check(ALGORITHMS, QpAttributes(), settings, mrc)
 
 
-def test_controllers_are_fitted_to_the_line():
+def test_controllers_are_scaled_to_the_link_rate():
     line = LinkParameters(rate_bps=100_000_000_000, base_rtt=12_000, mtu=4096, window=65_536)
     nscc = ALGORITHMS["nscc"].make(line)
     assert isinstance(nscc, Nscc)
@@ -69,7 +69,7 @@ def test_controllers_are_fitted_to_the_line():
     assert ALGORITHMS["none"].make(line).cwnd > 1 << 40
 
 
-def test_others_can_be_found_beside_the_known_ones():
+def test_registered_algorithms_are_found_beside_the_built_in_ones():
     mine = {**ALGORITHMS, "mine": Algorithm(lambda line: CongestionControl(line.mtu), shared=True)}
     assert find(mine, "mine", True).shared
     with pytest.raises(InvalidArgumentError, match="'none' or 'mine'"):

@@ -35,7 +35,7 @@ def wait_late(end: FarEnd, duration: int, step: int) -> list[Packet]:
 
 
 @pytest.mark.parametrize("step", [1 * MS, 10 * MS, 40 * MS])
-def test_every_bad_path_gets_its_turn_though_the_nic_is_woken_late(step: int) -> None:
+def test_every_bad_path_is_probed_even_if_the_nic_wakes_late(step: int) -> None:
     """The last path works again, the first hundred stay dead: it does not wait for them."""
     end = bad(101)
     alive = 100
@@ -52,7 +52,7 @@ def test_every_bad_path_gets_its_turn_though_the_nic_is_woken_late(step: int) ->
     assert end.now - began < 500 * MS + 3 * step
 
 
-def test_a_lost_probe_costs_one_wait_and_no_more() -> None:
+def test_a_lost_probe_costs_one_probe_timeout() -> None:
     """Every second probe of a live path is lost on the way: it still returns, once enough in a row come back."""
     end = bad(1, replace(SETTINGS, probe_successes=2))
     lost = 0
@@ -67,7 +67,7 @@ def test_a_lost_probe_costs_one_wait_and_no_more() -> None:
     assert end.now - start <= waits + 3 * MS
 
 
-def test_probes_lost_while_a_port_went_down_do_not_delay_the_return() -> None:
+def test_probes_lost_at_port_down_do_not_delay_path_recovery() -> None:
     """A path goes bad long before its plane is lost, and its probes are lost with it: when the plane is back, probes
     begin at once and with the first patience."""
     end = bad(1, replace(SETTINGS, flap_window=0), planes=2)

@@ -36,7 +36,7 @@ def receiver() -> tuple[FarEnd, set[int]]:
     return end, used
 
 
-def test_a_sweep_takes_other_paths_than_the_confirmed_reverse_paths() -> None:
+def test_a_sack_sweep_also_uses_unconfirmed_reverse_paths() -> None:
     """What broke the peer's paths may have broken these too."""
     end, known = receiver()
     for psn in range(201, 800):
@@ -50,7 +50,7 @@ def test_a_sweep_takes_other_paths_than_the_confirmed_reverse_paths() -> None:
     assert {ev >> 10 for ev in swept} == {0, 1}
 
 
-def test_a_hole_that_many_packets_have_passed_puts_reverse_paths_in_doubt() -> None:
+def test_a_persistent_hole_makes_reverse_paths_suspected() -> None:
     """Its sender repeats a packet within a round trip, so it seems not to hear of it: look for reverse paths."""
     end, _known = receiver()
     looked: list[int] = []
@@ -62,7 +62,7 @@ def test_a_hole_that_many_packets_have_passed_puts_reverse_paths_in_doubt() -> N
     assert min(looked) >= 201 + control.SACK_BITS
 
 
-def test_answers_take_every_plane_once_before_any_of_them_again() -> None:
+def test_acks_use_every_plane_once_before_repeating() -> None:
     """Drawn at random, several in a row may go to a plane that is dead."""
     end = FarEnd(planes=4, uplinks=4)
     quiet(end)
@@ -88,7 +88,7 @@ def in_turn(end: FarEnd, count: int) -> list[Packet]:
     return out
 
 
-def test_a_lost_retransmission_is_told_by_first_transmissions_of_its_plane() -> None:
+def test_a_lost_retransmission_is_detected_by_later_first_transmissions_on_its_plane() -> None:
     """None of them overtakes it, since it travels in a higher class; another retransmission may never come."""
     end = FarEnd(planes=1, uplinks=8, attributes=WIDE, size=1 << 20)
     warm(end)
@@ -123,7 +123,7 @@ class Counting(CongestionControl):
 
 
 @pytest.mark.parametrize("dead", [True, False])
-def test_one_failure_is_told_to_congestion_control_once_and_losses_on_a_live_path_each(dead: bool) -> None:
+def test_congestion_control_sees_a_path_failure_once_and_each_loss_on_a_live_path(dead: bool) -> None:
     """Nothing queues on a dead link: what else was on its way there says nothing of what the others can carry."""
     cc = Counting()
     attributes = replace(WIDE, congestion_window=None, cc_profile="counting")

@@ -20,7 +20,7 @@ def window(end: FarEnd) -> int:
 # ---- trims -------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_trimmable_on_the_way_to_a_peer_that_does_not_answer_trims() -> None:
+def test_data_to_a_peer_without_trim_support_is_not_trimmable() -> None:
     end = FarEnd(attributes=QpAttributes(trim_nack_dest=False))
     end.write(4096)
     (packet,) = end.data()
@@ -30,7 +30,7 @@ def test_nothing_is_trimmable_on_the_way_to_a_peer_that_does_not_answer_trims() 
     assert (packet.rtx, again.rtx) == (False, True)
 
 
-def test_without_trims_nscc_waits_for_a_whole_round_trip_of_delay() -> None:
+def test_without_trims_nscc_targets_one_base_rtt_of_delay() -> None:
     targets = []
     for able in (True, False):
         end = FarEnd(attributes=QpAttributes(trim_nack_dest=able), transport=NSCC)
@@ -39,7 +39,7 @@ def test_without_trims_nscc_waits_for_a_whole_round_trip_of_delay() -> None:
 
 
 @pytest.mark.parametrize("able", [True, False])
-def test_both_ends_agree_and_carry_data_through_a_full_queue(able: bool) -> None:
+def test_ends_with_and_without_trim_support_transfer_through_a_full_queue(able: bool) -> None:
     """The bottleneck trims only what may be trimmed, and drops the rest."""
     world = CongestedWorld(3, TransportSettings(base_rtt=BASE_RTT, congestion="none"), seed=5, trimming=able)
     attributes = QpAttributes(trim_nack=able, trim_nack_dest=able, timeout=9)
@@ -55,7 +55,7 @@ def test_both_ends_agree_and_carry_data_through_a_full_queue(able: bool) -> None
 # ---- hints -------------------------------------------------------------------------------------------------------
 
 
-def test_hints_share_out_the_first_window() -> None:
+def test_hints_divide_the_initial_window() -> None:
     full = window(FarEnd(transport=NSCC))
     assert window(FarEnd(transport=NSCC, attributes=QpAttributes(num_remote_recv_peers=8))) == full // 8
     both = QpAttributes(num_remote_recv_peers=4, num_send_peers=5)
@@ -63,7 +63,7 @@ def test_hints_share_out_the_first_window() -> None:
     assert window(FarEnd(transport=NSCC, attributes=QpAttributes(num_remote_recv_peers=60_000))) == 4096
 
 
-def test_hints_size_the_active_set_unless_it_is_given() -> None:
+def test_hints_set_the_active_set_size_unless_given() -> None:
     def active(**hints: int) -> int:
         end = FarEnd(uplinks=128, transport=NSCC, attributes=QpAttributes(**hints))
         return sum(p.active for p in end.nic.qp_paths(end.qpn))
@@ -77,7 +77,7 @@ def test_hints_size_the_active_set_unless_it_is_given() -> None:
     assert active(num_send_peers=1000, active_paths=64) == 64
 
 
-def test_an_expected_incast_begins_with_few_trims() -> None:
+def test_an_announced_incast_starts_with_few_trims() -> None:
     """Eight NICs write to a ninth at once; told so, they do not begin at line rate."""
 
     def trims(hint: int) -> int:
@@ -100,7 +100,7 @@ def test_an_expected_incast_begins_with_few_trims() -> None:
 @pytest.mark.parametrize(
     ("tick", "flags"), [(TimestampTick.US, headers.TS_TICK_1US), (TimestampTick.NS128, headers.TS_TICK_128NS)]
 )
-def test_timestamps_in_either_unit_give_the_same_round_trips(tick: TimestampTick, flags: int) -> None:
+def test_both_timestamp_units_give_the_same_rtts(tick: TimestampTick, flags: int) -> None:
     end = FarEnd(planes=1, settings=ProtocolSettings(timestamp_tick=tick))
     end.write(4096)
     (packet,) = end.data()

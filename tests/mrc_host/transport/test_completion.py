@@ -19,7 +19,7 @@ class Waiting(WaitingReceiver):
             self.got += 1
 
 
-def test_requests_and_arrivals_have_places_of_their_own() -> None:
+def test_requests_and_arrivals_have_separate_completion_slots() -> None:
     queue = NicCompletionQueue(1, 2, set(), set())
     waiting = Waiting(queue)
     assert queue.reserve()
@@ -41,7 +41,7 @@ def test_requests_and_arrivals_have_places_of_their_own() -> None:
     assert not queue.reserve()
 
 
-def test_failures_of_unsignaled_requests_take_no_place_and_are_counted_until_polled() -> None:
+def test_failures_of_unsignaled_requests_take_no_slot_and_count_until_polled() -> None:
     queue = NicCompletionQueue(1, 1, set(), set())
     waiting = Waiting(queue)
     for number in range(3):
@@ -56,7 +56,7 @@ def test_failures_of_unsignaled_requests_take_no_place_and_are_counted_until_pol
     assert queue.failures == {}
 
 
-def test_receivers_that_wait_for_room_get_it_in_turn() -> None:
+def test_waiting_receivers_get_room_in_order() -> None:
     queue = NicCompletionQueue(1, 2, set(), set())
 
     class Greedy(Waiting):
@@ -74,7 +74,7 @@ def test_receivers_that_wait_for_room_get_it_in_turn() -> None:
     assert [receiver.got for receiver in receivers] == [10, 10, 10]
 
 
-def test_poll_takes_oldest_first_and_no_more_than_asked() -> None:
+def test_poll_returns_the_oldest_completions_up_to_the_limit() -> None:
     queue = NicCompletionQueue(1, 10, set(), set())
     for number in range(5):
         queue.push(entry(number))
@@ -83,7 +83,7 @@ def test_poll_takes_oldest_first_and_no_more_than_asked() -> None:
     assert [c.wr_id for c in queue.poll(9)] == [2, 3, 4]
 
 
-def test_news_is_announced_by_number() -> None:
+def test_new_completions_are_announced_by_queue_number() -> None:
     ready: set[int] = set()
     queue = NicCompletionQueue(7, 2, ready, set())
     assert not ready
@@ -91,7 +91,7 @@ def test_news_is_announced_by_number() -> None:
     assert ready == {7}
 
 
-def test_a_receiver_that_is_gone_is_not_called() -> None:
+def test_a_destroyed_receiver_is_not_called() -> None:
     queue = NicCompletionQueue(1, 1, set(), set())
     queue.push(entry(1))
     waiting = Waiting(queue)

@@ -38,14 +38,14 @@ def listening(packets: int) -> tuple[FarEnd, Recorder, list[Any]]:
     return end, recorder, sorted(sent, key=lambda p: p.psn)
 
 
-def test_both_kinds_of_mark_are_marks() -> None:
+def test_both_kinds_of_ecn_mark_count() -> None:
     end, recorder, sent = listening(4)
     for number, mark in enumerate((control.MARK_NONE, control.MARK_SKIP_ONCE, control.MARK_ALWAYS_SKIP)):
         end.sack(number, of=sent[number], mark=mark)
     assert [marked for _, _, _, marked, _ in recorder.heard] == [False, True, True]
 
 
-def test_each_sack_of_a_batch_gives_its_round_trip_although_the_first_has_acknowledged_all() -> None:
+def test_each_sack_of_a_batch_gives_an_rtt_even_when_the_first_acknowledged_all() -> None:
     end, recorder, sent = listening(8)
     end.pass_time(20 * US)
     for packet in sent:
@@ -55,7 +55,7 @@ def test_each_sack_of_a_batch_gives_its_round_trip_although_the_first_has_acknow
     assert [received > 0 for _, received, _, _, _ in recorder.heard] == [True] + 7 * [False]
 
 
-def test_a_transmission_gives_its_round_trip_once() -> None:
+def test_a_transmission_gives_one_rtt_sample() -> None:
     """A frame that the network duplicates is answered twice; the second answer says nothing of the round trip."""
     end, recorder, sent = listening(2)
     end.sack(0, of=sent[0])
@@ -64,7 +64,7 @@ def test_a_transmission_gives_its_round_trip_once() -> None:
     assert [rtt > 0 for _, _, rtt, _, _ in recorder.heard] == [True, False]
 
 
-def test_an_overtaken_sack_still_gives_round_trip_and_mark_but_no_bytes_and_no_penalty() -> None:
+def test_an_overtaken_sack_gives_rtt_and_mark_but_no_bytes_or_penalty() -> None:
     end, recorder, sent = listening(4)
     end.sack(1, of=sent[1], units=200)
     end.sack(0, of=sent[0], units=100, mark=control.MARK_SKIP_ONCE, penalty=64)
@@ -73,7 +73,7 @@ def test_an_overtaken_sack_still_gives_round_trip_and_mark_but_no_bytes_and_no_p
     assert rtt == end.now - sent[0].time
 
 
-def test_what_was_judged_lost_and_came_gives_its_round_trip() -> None:
+def test_a_packet_wrongly_marked_lost_still_gives_an_rtt() -> None:
     end, recorder, sent = listening(24)
     end.pass_time(20 * US)
     late = next(p for p in sent if sum(q.port == p.port and q.psn > p.psn for q in sent) > 8)
@@ -85,7 +85,7 @@ def test_what_was_judged_lost_and_came_gives_its_round_trip() -> None:
     assert recorder.heard[-1][2:4] == (end.now - late.time, False)
 
 
-def test_another_transmission_of_the_same_packet_gives_none() -> None:
+def test_a_sack_of_another_transmission_gives_no_rtt() -> None:
     end, recorder, sent = listening(2)
     end.nack(sent[0], control.NACK_TRIMMED)
     end.pass_time(10 * US)

@@ -29,11 +29,11 @@ def dies_after(losses: ConsecutiveLosses, newest: int, index: int = DEAD, arrive
 @pytest.mark.parametrize(
     ("share", "needed"), [(0.0, {3}), (0.001, {3}), (0.005, {3}), (0.05, {5}), (0.1, {6, 7}), (0.2, {9}), (0.6, {16})]
 )
-def test_chance_explains_the_losses_once_in_a_million_packets_at_most(share: float, needed: set[int]) -> None:
+def test_random_losses_reach_the_threshold_at_most_once_in_a_million(share: float, needed: set[int]) -> None:
     assert dies_after(*measured(share)) in needed
 
 
-def test_the_share_is_that_of_late() -> None:
+def test_the_loss_rate_follows_recent_packets() -> None:
     losses, newest = measured(0.0, 1_000_000)
     for serial in range(newest, newest + 600, 5):
         assert losses.carries(ALIVE, serial, serial + 1, serial + 1)
@@ -41,7 +41,7 @@ def test_the_share_is_that_of_late() -> None:
     assert dies_after(losses, newest + 100_000, index=2) == 3
 
 
-def test_losses_of_a_dead_path_tell_nothing_of_others() -> None:
+def test_losses_of_a_dead_path_do_not_count_for_others() -> None:
     losses, newest = measured(0.0)
     assert dies_after(losses, newest) == 3
     for number in range(4, 50):
@@ -51,7 +51,7 @@ def test_losses_of_a_dead_path_tell_nothing_of_others() -> None:
     assert dies_after(losses, newest + 61, index=3) == 3
 
 
-def test_losses_in_a_row_that_a_path_survived_count() -> None:
+def test_consecutive_losses_on_a_surviving_path_count() -> None:
     losses = ConsecutiveLosses()
     for serial in range(10, 1000, 10):
         assert losses.carries(ALIVE, serial, serial - 1, serial)

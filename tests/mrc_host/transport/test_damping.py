@@ -53,7 +53,7 @@ class Bench:
         return self.now - start
 
 
-def test_the_first_failure_is_forgotten_fast_and_each_further_one_slower() -> None:
+def test_damping_grows_with_each_failure() -> None:
     bench = Bench()
     outages = [bench.outage() for _ in range(9)]
     fast = SETTINGS.probe_interval * SETTINGS.probe_successes
@@ -63,7 +63,7 @@ def test_the_first_failure_is_forgotten_fast_and_each_further_one_slower() -> No
     assert max(outages) <= 64 * fast + MS, "there is a bound"
 
 
-def test_damping_has_a_bound_however_often_a_path_fails() -> None:
+def test_damping_is_bounded() -> None:
     bench = Bench(replace(SETTINGS, flap_half_life=3600 * 1000 * MS))
     outages = [bench.outage() for _ in range(14)]
     slowest = 64 * SETTINGS.probe_interval * SETTINGS.probe_successes
@@ -71,7 +71,7 @@ def test_damping_has_a_bound_however_often_a_path_fails() -> None:
     assert outages[-1] == max(outages)
 
 
-def test_damping_is_each_path_by_itself_and_wears_off() -> None:
+def test_damping_is_per_path_and_decays() -> None:
     bench = Bench()
     for _ in range(5):
         bench.outage(0)
@@ -81,7 +81,7 @@ def test_damping_is_each_path_by_itself_and_wears_off() -> None:
     assert bench.outage(0) <= fast
 
 
-def test_a_path_that_was_found_to_work_after_all_has_no_penalty() -> None:
+def test_a_cleared_path_has_no_damping() -> None:
     bench = Bench()
     for _ in range(20):
         bench.paths.watch(bench.user, 0, 0, bench.now)
@@ -89,7 +89,7 @@ def test_a_path_that_was_found_to_work_after_all_has_no_penalty() -> None:
     assert bench.outage() <= SETTINGS.probe_interval * SETTINGS.probe_successes + MS
 
 
-def test_what_a_lost_port_was_to_blame_for_has_no_penalty() -> None:
+def test_failures_caused_by_a_port_down_are_not_damped() -> None:
     bench = Bench()
     for _ in range(20):
         bench.paths.watch(bench.user, 0, 0, bench.now)
@@ -98,7 +98,7 @@ def test_what_a_lost_port_was_to_blame_for_has_no_penalty() -> None:
     assert bench.outage() <= SETTINGS.probe_interval * SETTINGS.probe_successes + MS
 
 
-def test_background_probes_are_in_the_class_of_data_and_are_not_trimmed() -> None:
+def test_background_probes_use_the_data_class_and_are_not_trimmable() -> None:
     end: FarEnd = bad(3)
     probes = requests(end.wait(30 * MS), control.OP_EV_PROBE)
     assert len(probes) == 3
@@ -106,7 +106,7 @@ def test_background_probes_are_in_the_class_of_data_and_are_not_trimmed() -> Non
 
 
 @pytest.mark.parametrize("loss", [0.2, 1.0])
-def test_paths_that_lose_data_alone_do_not_flap(loss: float) -> None:
+def test_paths_losing_only_data_do_not_flap(loss: float) -> None:
     """Two of eight paths of a plane lose data and nothing in the control class, for a second of writes."""
     world = World(2, 2, 8)
     a, b = connect(world, size=1 << 20)
@@ -132,7 +132,7 @@ def test_paths_that_lose_data_alone_do_not_flap(loss: float) -> None:
     assert a.nic.qp_counters(a.qpn).timeouts == 0
 
 
-def test_a_restored_path_that_is_dead_costs_two_packets() -> None:
+def test_restoring_a_dead_path_costs_two_packets() -> None:
     """It is on trial until something comes through."""
     world = World(2, 2, 8, transport=replace(SETTINGS, backup_share=100))
     a, b = connect(world, size=1 << 20)
@@ -148,7 +148,7 @@ def test_a_restored_path_that_is_dead_costs_two_packets() -> None:
     assert a.nic.qp_counters(a.qpn).lost == 2
 
 
-def test_answers_restore_only_after_probes_of_data_came_back() -> None:
+def test_reverse_paths_are_restored_only_after_data_class_probes_return() -> None:
     end = bad(1, replace(SETTINGS, probe_successes=2))
     events = []
     while not events:

@@ -59,7 +59,9 @@ def body(packets: DataPackets, record: SentPacket, wqe: Wqe, role: int = DATA) -
     [(1, [1]), (MTU, [MTU]), (MTU + 1, [MTU, 1]), (3 * MTU, [MTU] * 3), (3 * MTU + 5, [MTU, MTU, MTU, 5])],
 )
 @pytest.mark.parametrize("imm", [None, IMM])
-def test_a_message_is_cut_into_full_packets_and_a_rest(length: int, sizes: list[int], imm: int | None) -> None:
+def test_a_message_is_segmented_into_full_packets_and_a_remainder(
+    length: int, sizes: list[int], imm: int | None
+) -> None:
     packets = make()
     wqe, data = message(length, imm=imm)
     records = cut(packets, wqe)
@@ -73,7 +75,7 @@ def test_a_message_is_cut_into_full_packets_and_a_rest(length: int, sizes: list[
     assert payload == data
 
 
-def test_every_packet_carries_the_address_of_its_own_bytes_and_the_length_of_the_message() -> None:
+def test_every_packet_carries_its_own_address_and_the_message_length() -> None:
     """R1.10."""
     packets = make()
     wqe, _ = message(3 * MTU + 5)
@@ -84,7 +86,7 @@ def test_every_packet_carries_the_address_of_its_own_bytes_and_the_length_of_the
         assert fields[4] & 0xFFFFFF == record.psn
 
 
-def test_opcodes_name_the_place_in_the_message() -> None:
+def test_opcodes_give_the_position_in_the_message() -> None:
     packets = make()
 
     def of(length: int, imm: int | None = None) -> list[int]:
@@ -106,7 +108,7 @@ def test_only_the_last_packet_carries_immediate_data() -> None:
 
 
 @pytest.mark.parametrize("length", range(1, 9))
-def test_payloads_are_padded_to_words_and_the_header_says_by_how_much(length: int) -> None:
+def test_payloads_are_padded_to_words_with_the_pad_count_in_the_bth(length: int) -> None:
     packets = make()
     wqe, data = message(length)
     (record,) = cut(packets, wqe)
@@ -116,7 +118,7 @@ def test_payloads_are_padded_to_words_and_the_header_says_by_how_much(length: in
     assert made[headers.data_ts.size :] == data + bytes(pad)
 
 
-def test_a_weight_is_what_the_peer_counts_rounded_up_to_its_units() -> None:
+def test_packet_weight_is_the_peers_byte_count_rounded_up_to_units() -> None:
     packets = make()
     wqe, _ = message(MTU + 1)
     full, rest = cut(packets, wqe)
@@ -125,7 +127,7 @@ def test_a_weight_is_what_the_peer_counts_rounded_up_to_its_units() -> None:
     assert rest.weight < full.weight
 
 
-def test_the_class_is_that_of_retransmissions_or_data_unless_the_peer_takes_no_trimmed_packets() -> None:
+def test_the_traffic_class_depends_on_retransmission_and_trim_support() -> None:
     """R1.19. Byte 0 and 1 of the outer header, after 14 bytes of Ethernet, carry the DSCP."""
 
     def dscps(*, trimmable: bool) -> list[int]:
@@ -141,7 +143,7 @@ def test_the_class_is_that_of_retransmissions_or_data_unless_the_peer_takes_no_t
     assert dscps(trimmable=False)[0] not in (data, again)
 
 
-def test_a_retransmission_is_the_same_packet() -> None:
+def test_retransmissions_are_identical_packets() -> None:
     packets = make()
     wqe, _ = message(2 * MTU + 7)
     records = cut(packets, wqe)

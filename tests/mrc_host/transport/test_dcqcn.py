@@ -23,20 +23,20 @@ SEED = 20150817
 # ---- parameters ----
 
 
-def test_published_values_at_forty_gigabits() -> None:
+def test_parameters_at_40_gbps_are_the_published_ones() -> None:
     assert (P.additive_rate, P.hyper_rate, P.increase_bytes) == (40_000_000, 400_000_000, 10_000_000)
     assert (P.increase_interval, P.alpha_interval, P.cnp_interval) == (55_000, 55_000, 50_000)
     assert (P.gain, P.fast_steps) == (1 / 256, 5)
 
 
-def test_a_faster_line_scales_rates_and_bytes_but_no_time() -> None:
+def test_on_a_faster_link_rates_and_bytes_scale_but_not_times() -> None:
     p = DcqcnParameters.for_line(10 * LINE)
     assert (p.additive_rate, p.hyper_rate, p.increase_bytes) == (400_000_000, 4_000_000_000, 100_000_000)
     assert (p.increase_interval, p.cnp_interval) == (55_000, 50_000)
 
 
 @pytest.mark.parametrize("rate", [100_000_000, 1_000_000_000, 10_000_000_000])
-def test_a_slower_line_runs_in_slow_motion(rate: int) -> None:
+def test_on_a_slower_link_times_are_stretched(rate: int) -> None:
     p = DcqcnParameters.for_line(rate)
     assert p.additive_rate / rate == pytest.approx(P.additive_rate / LINE)
     assert p.cnp_interval * rate == pytest.approx(P.cnp_interval * LINE)
@@ -44,7 +44,7 @@ def test_a_slower_line_runs_in_slow_motion(rate: int) -> None:
     assert p.increase_bytes == P.increase_bytes
 
 
-def test_slow_motion_can_be_refused() -> None:
+def test_time_stretching_can_be_disabled() -> None:
     p = DcqcnParameters.for_line(1_000_000_000, dilation=1.0)
     assert (p.increase_interval, p.cnp_interval, p.increase_bytes) == (55_000, 50_000, 250_000)
 
@@ -55,14 +55,14 @@ VENDOR = DcqcnProfile(
 )  # fmt: skip
 
 
-def test_what_a_profile_says_is_taken_as_it_is_at_any_rate() -> None:
+def test_profile_values_are_used_unscaled_at_any_rate() -> None:
     p = DcqcnParameters.for_line(10 * LINE, profile=VENDOR)
     assert (p.additive_rate, p.increase_bytes, p.alpha_interval, p.cnp_interval) == (5_000_000, 32_767, 1_000, 4_000)
     assert p.line_rate == 10 * LINE
     assert DcqcnParameters.for_line(LINE, profile=DcqcnProfile()) == P
 
 
-def test_cuts_in_a_row_are_recovered_from_in_one_go_when_the_target_is_kept() -> None:
+def test_keeping_the_target_rate_recovers_consecutive_cuts_at_once() -> None:
     """Three notifications, then bytes: the kept target is line rate still, the other one a quarter of it."""
     rates = []
     for keep in (True, False):
@@ -76,7 +76,7 @@ def test_cuts_in_a_row_are_recovered_from_in_one_go_when_the_target_is_kept() ->
     assert rates[1] < LINE / 4
 
 
-def test_a_target_is_not_kept_once_the_rate_has_grown() -> None:
+def test_the_target_rate_is_not_kept_after_the_rate_has_grown() -> None:
     cc = Dcqcn(DcqcnParameters.for_line(LINE, profile=VENDOR), WINDOW)
     cc.on_cnp(0)
     cc.on_send(32_767, 0)
@@ -102,7 +102,7 @@ def test_values_out_of_range_are_named(change: dict[str, float], word: str) -> N
         replace(P, **change)  # type: ignore[arg-type]
 
 
-def test_a_line_needs_a_rate_and_a_positive_dilation() -> None:
+def test_links_need_a_rate_and_a_positive_dilation() -> None:
     with pytest.raises(InvalidArgumentError, match="line rate"):
         DcqcnParameters.for_line(0)
     with pytest.raises(InvalidArgumentError, match="dilation"):
@@ -130,7 +130,7 @@ def test_the_first_notification_halves_the_rate_whenever_it_comes(first: int) ->
     assert cc.alpha == 1.0
 
 
-def test_alpha_decays_without_notifications_and_cuts_become_small() -> None:
+def test_without_cnps_alpha_decays_and_cuts_shrink() -> None:
     cc = Dcqcn(P, WINDOW)
     cc.on_cnp(0)
     after = 100 * P.alpha_interval
@@ -150,7 +150,7 @@ def test_fast_recovery_halves_the_distance_at_each_timer() -> None:
         assert cc.rate == pytest.approx((before + LINE) / 2, abs=1)
 
 
-def test_the_byte_counter_steps_as_well() -> None:
+def test_the_byte_counter_also_triggers_increase_steps() -> None:
     p = replace(P, increase_bytes=10_000)
     cc = Dcqcn(p, WINDOW)
     cc.on_cnp(0)
@@ -179,7 +179,7 @@ def test_additive_increase_after_fast_recovery_by_timer_alone() -> None:
     assert cc.target == start + 10 * P.additive_rate
 
 
-def test_hyper_increase_once_timer_and_bytes_have_passed() -> None:
+def test_hyper_increase_begins_once_timer_and_byte_counter_passed_the_threshold() -> None:
     p = replace(P, increase_bytes=1_000)
     cc = _throttled(p)
     cc.on_send(8_000, 1)
@@ -192,7 +192,7 @@ def test_hyper_increase_once_timer_and_bytes_have_passed() -> None:
     assert cc.target == before + 3 * p.hyper_rate
 
 
-def test_a_notification_starts_recovery_afresh() -> None:
+def test_a_cnp_restarts_fast_recovery() -> None:
     cc = _throttled(P)
     cc.earliest_send(8 * TIMER)
     cc.on_cnp(8 * TIMER + 10)
@@ -203,13 +203,13 @@ def test_a_notification_starts_recovery_afresh() -> None:
     assert cc.target == target + P.additive_rate
 
 
-def test_an_idle_flow_has_line_rate_again() -> None:
+def test_an_idle_flow_returns_to_line_rate() -> None:
     cc = _throttled(P)
     assert cc.earliest_send(10**12) <= 10**12
     assert cc.rate == LINE
 
 
-def test_it_is_the_same_however_often_it_is_asked() -> None:
+def test_querying_the_rate_does_not_change_it() -> None:
     seldom, often = _throttled(P), _throttled(P)
     for now in range(0, 40 * TIMER, 777):
         often.earliest_send(now)
@@ -241,7 +241,7 @@ def test_pacing_keeps_the_rate_even_when_woken_late(burst: int, late: int) -> No
         assert achieved > 0.99 * rate
 
 
-def test_a_waiting_time_is_enough_and_not_too_much() -> None:
+def test_the_pacing_delay_is_exact() -> None:
     p = replace(P, burst=0, increase_interval=10**15)
     cc = Dcqcn(p, WINDOW)
     cc.on_cnp(0)
@@ -264,7 +264,7 @@ _action = st.one_of(
     st.integers(1, 1 << 25),
     st.lists(st.tuples(st.one_of(st.integers(0, 10**5), st.integers(0, 10**12)), _action), max_size=40),
 )
-def test_the_rate_stays_in_bounds_and_sending_is_always_possible_in_time(
+def test_the_rate_stays_in_bounds_and_pacing_delays_are_finite(
     line: int, increase_bytes: int, steps: list[tuple[int, tuple[str, int]]]
 ) -> None:
     p = replace(DcqcnParameters.for_line(line), increase_bytes=increase_bytes)
@@ -288,7 +288,7 @@ def test_the_rate_stays_in_bounds_and_sending_is_always_possible_in_time(
 # ---- notification point ----
 
 
-def test_one_notification_an_interval_and_only_for_marks() -> None:
+def test_at_most_one_cnp_per_interval_and_only_for_marks() -> None:
     cnp = CnpGenerator(50_000)
     assert not cnp.on_packet(False, 0)
     assert cnp.on_packet(True, 0)
@@ -299,7 +299,7 @@ def test_one_notification_an_interval_and_only_for_marks() -> None:
     assert cnp.on_packet(True, 100_001)
 
 
-def test_an_interval_of_nothing_is_refused() -> None:
+def test_an_empty_cnp_interval_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="interval"):
         CnpGenerator(0)
 
@@ -325,7 +325,7 @@ def test_flows_fill_a_bottleneck_and_share_it(rate: int, rtt: int) -> None:
     assert net.mean_delay(settled) * rate / 8e9 < 100_000
 
 
-def test_a_flow_that_is_left_alone_returns_to_line_rate() -> None:
+def test_a_remaining_single_flow_returns_to_line_rate() -> None:
     print(f"seed {SEED}")
     net = Bottleneck(LINE, 10_000, 4096, SEED, 8_192, 200_000, 1 << 40, mark_max=0.01, trimming=False)
     flows = [net.add(Sender(Dcqcn(P, WINDOW), LINE, cnp=CnpGenerator(P.cnp_interval))) for _ in range(4)]

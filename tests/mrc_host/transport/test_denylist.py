@@ -46,7 +46,7 @@ def answer(end: FarEnd, probe: Packet) -> None:
     end.send(control.pack_endpoint_response(probe.psn, response), plane=probe.port, dscp=46, ecn=0)
 
 
-def test_a_plane_is_open_as_long_as_one_of_its_paths_is_allowed() -> None:
+def test_a_plane_is_usable_while_one_of_its_paths_is_allowed() -> None:
     members = [[0, 1], [2], []]
     denylist = Denylist(3)
     assert denylist.open(0b011, members) == 0b011
@@ -62,7 +62,7 @@ def test_a_plane_is_open_as_long_as_one_of_its_paths_is_allowed() -> None:
     assert denylist.open(0b001, members) == 0
 
 
-def test_every_answer_leaves_at_once_though_all_paths_of_a_plane_are_denied() -> None:
+def test_acks_are_sent_at_once_with_all_paths_of_a_plane_denied() -> None:
     end = FarEnd(planes=4, uplinks=PATHS)
     deny(end, *plane(1), *plane(2), *plane(3)[1:])
     allowed = {*plane(0), plane(3)[0]}
@@ -74,7 +74,7 @@ def test_every_answer_leaves_at_once_though_all_paths_of_a_plane_are_denied() ->
         end.wait(MS)
 
 
-def test_an_endpoint_request_is_answered_though_all_paths_of_a_plane_are_denied() -> None:
+def test_endpoint_requests_are_answered_with_all_paths_of_a_plane_denied() -> None:
     end = FarEnd(planes=2, uplinks=PATHS)
     deny(end, *plane(1))
     for number in range(20):
@@ -84,7 +84,7 @@ def test_an_endpoint_request_is_answered_though_all_paths_of_a_plane_are_denied(
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_an_answer_that_waits_for_its_port_leaves_elsewhere_when_its_plane_is_denied(number: int) -> None:
+def test_a_queued_ack_moves_to_another_plane_when_its_plane_is_denied(number: int) -> None:
     end = FarEnd(planes=2, uplinks=PATHS)
     for psn in range(20):
         receive(end, psn)  # the port of the answer is settled, but nothing has left yet
@@ -95,7 +95,7 @@ def test_an_answer_that_waits_for_its_port_leaves_elsewhere_when_its_plane_is_de
         end.wait(MS)
 
 
-def test_answers_wait_where_all_paths_are_denied_and_leave_when_one_is_allowed() -> None:
+def test_acks_wait_while_all_paths_are_denied_and_leave_once_one_is_allowed() -> None:
     end = FarEnd(planes=2, uplinks=PATHS)
     deny(end, *plane(0), *plane(1))
     receive(end, 0)
@@ -107,7 +107,7 @@ def test_answers_wait_where_all_paths_are_denied_and_leave_when_one_is_allowed()
     assert {packet.ev for packet in out} == {0x402}
 
 
-def test_a_plane_with_none_but_bad_and_denied_paths_carries_no_answers() -> None:
+def test_a_plane_with_only_bad_and_denied_paths_carries_no_acks() -> None:
     end = FarEnd(planes=2, uplinks=PATHS)
     end.write(8 * 4096)
     victim = next(packet for packet in end.data() if packet.port == 1)
@@ -119,7 +119,7 @@ def test_a_plane_with_none_but_bad_and_denied_paths_carries_no_answers() -> None
         assert sack.port == 0
 
 
-def test_denied_paths_are_not_probed_as_reverse_paths_and_allowed_ones_are_used_again() -> None:
+def test_reverse_paths_are_not_probed_while_denied_and_used_again_once_allowed() -> None:
     end = FarEnd(planes=2, uplinks=PATHS)
     out: list[Packet] = []
     for psn in range(300):  # probes on plane 1 are lost: it is distrusted
@@ -149,7 +149,7 @@ def test_denied_paths_are_not_probed_as_reverse_paths_and_allowed_ones_are_used_
 
 
 @pytest.mark.parametrize(("planes", "uplinks"), [(8, 1), (3, 1), (3, 4)])
-def test_a_receiver_whose_paths_back_are_denied_but_for_one_costs_no_timeout(planes: int, uplinks: int) -> None:
+def test_one_allowed_reverse_path_is_enough_to_avoid_timeouts(planes: int, uplinks: int) -> None:
     world = World(planes=planes, uplinks=uplinks)
     a, b = connect(world, size=1 << 16)
     evs = [number << 10 | uplink for number in range(planes) for uplink in range(uplinks)]
@@ -169,7 +169,7 @@ def test_a_receiver_whose_paths_back_are_denied_but_for_one_costs_no_timeout(pla
 
 
 @pytest.mark.parametrize("posted", ["before", "after"])
-def test_a_request_fails_when_all_paths_are_denied_and_stay_so(posted: str) -> None:
+def test_a_request_fails_when_all_paths_stay_denied(posted: str) -> None:
     """With nothing on the way there is still a timer: a retry budget later the application is told."""
     world = World(planes=2, uplinks=2)
     a, b = connect(world, size=1 << 16, attributes=QpAttributes(retry_count=7, congestion_window=4096))
@@ -190,7 +190,7 @@ def test_a_request_fails_when_all_paths_are_denied_and_stay_so(posted: str) -> N
     assert any(isinstance(event, QpEvent) for event in a.nic.async_events())
 
 
-def test_a_request_goes_out_when_a_path_is_allowed_in_time() -> None:
+def test_a_request_is_sent_when_a_path_is_allowed_in_time() -> None:
     world = World(planes=2, uplinks=2)
     a, b = connect(world, size=1 << 16, attributes=QpAttributes(retry_count=7))
     evs = (0, 1, 1 << 10, 1 << 10 | 1)
@@ -205,7 +205,7 @@ def test_a_request_goes_out_when_a_path_is_allowed_in_time() -> None:
     assert bytes(b.buffer) == bytes(a.buffer)
 
 
-def test_a_plane_with_none_but_denied_paths_takes_no_turn_when_all_others_are_bad() -> None:
+def test_data_uses_bad_paths_rather_than_wait_for_a_denied_plane() -> None:
     """Every path of plane 0 is denied and every other one bad: data tries the bad ones and waits for no denied one."""
     world = World(planes=2, uplinks=2)
     a, b = connect(world, size=1 << 16)

@@ -24,7 +24,7 @@ def window(far: FarEnd) -> int:
     return len(far.data(100_000))
 
 
-def test_without_the_cap_sacks_offer_nothing_and_offers_are_ignored() -> None:
+def test_without_the_capability_sacks_carry_no_mpr_and_offers_are_ignored() -> None:
     far = FarEnd(attributes=QpAttributes(**SMALL, mpr_dest=1))
     far.segment(0, flags=1 << 31, length=100)
     assert units(far, far.drain()) == [0]
@@ -44,7 +44,7 @@ def offer(far: FarEnd, mpr: int, cack: int = -1) -> None:
 
 
 @pytest.mark.parametrize(("mpr", "expected"), [(1, 127), (2, 255), (3, 383), (255, 383), (0, 127)])
-def test_the_sender_follows_the_peer_up_to_its_own_cap(mpr: int, expected: int) -> None:
+def test_the_sender_follows_the_offered_mpr_up_to_its_own_limit(mpr: int, expected: int) -> None:
     far = FarEnd(attributes=QpAttributes(**SMALL, mpr_dest=1, dynamic_mpr=3))
     far.write(1 << 18)
     assert window(far) == 127
@@ -52,7 +52,7 @@ def test_the_sender_follows_the_peer_up_to_its_own_cap(mpr: int, expected: int) 
     assert 127 + window(far) == expected
 
 
-def test_a_smaller_offer_stops_the_sender_until_the_range_has_room() -> None:
+def test_a_smaller_mpr_stops_the_sender_until_the_range_has_room() -> None:
     far = FarEnd(attributes=QpAttributes(**SMALL, mpr_dest=4, dynamic_mpr=4))
     far.write(1 << 18)
     assert window(far) == 511
@@ -62,7 +62,7 @@ def test_a_smaller_offer_stops_the_sender_until_the_range_has_room() -> None:
     assert window(far) == 17  # 401 acknowledged, 528 may have been sent
 
 
-def test_an_old_offer_does_not_count() -> None:
+def test_outdated_mpr_offers_are_ignored() -> None:
     far = FarEnd(attributes=QpAttributes(**SMALL, mpr_dest=1, dynamic_mpr=8))
     far.write(1 << 18)
     window(far)
@@ -74,7 +74,7 @@ def test_an_old_offer_does_not_count() -> None:
     assert window(far) == 0
 
 
-def test_the_receiver_grows_to_its_cap_and_accepts_all_it_ever_offered() -> None:
+def test_the_receiver_grows_its_mpr_to_the_limit_and_accepts_all_it_offered() -> None:
     far = FarEnd(attributes=QpAttributes(path_mtu=256, mpr=1, dynamic_mpr=3))
     seen = []
     for psn in range(4):
@@ -88,7 +88,7 @@ def test_the_receiver_grows_to_its_cap_and_accepts_all_it_ever_offered() -> None
     assert [p.nack.reason for p in packets if p.opcode == opcodes.NACK] == [0x0B]
 
 
-def test_a_full_receive_queue_shrinks_the_offer_to_the_least_and_polling_lets_it_grow() -> None:
+def test_a_full_receive_queue_shrinks_the_mpr_to_its_minimum_until_polled() -> None:
     far = FarEnd(attributes=QpAttributes(path_mtu=256, mpr=64, dynamic_mpr=64), capacity=1)
     seen = []
     for psn in range(8):
@@ -102,7 +102,7 @@ def test_a_full_receive_queue_shrinks_the_offer_to_the_least_and_polling_lets_it
 
 
 @pytest.mark.parametrize("caps", [(0, 0), (16, 0), (0, 16), (16, 16)])
-def test_any_pairing_of_ends_carries_data(caps: tuple[int, int]) -> None:
+def test_every_combination_of_capabilities_transfers_data(caps: tuple[int, int]) -> None:
     world = World(uplinks=8)
     one, two = connect(world)
     for end, cap in zip((one, two), caps, strict=True):
@@ -123,7 +123,7 @@ def test_any_pairing_of_ends_carries_data(caps: tuple[int, int]) -> None:
 
 
 @given(st.lists(st.integers(0, 255), max_size=30), st.integers(1, 255))
-def test_no_sequence_of_offers_takes_the_sender_beyond_its_cap(offers: list[int], cap: int) -> None:
+def test_no_sequence_of_offers_exceeds_the_senders_limit(offers: list[int], cap: int) -> None:
     far = FarEnd(attributes=QpAttributes(path_mtu=256, congestion_window=1 << 30, mpr_dest=1, dynamic_mpr=cap))
     far.write(1 << 18)
     sent = window(far)
@@ -133,7 +133,7 @@ def test_no_sequence_of_offers_takes_the_sender_beyond_its_cap(offers: list[int]
     assert sent <= max(cap * 128 - 1, 127)
 
 
-def test_range_of_the_attribute() -> None:
+def test_mpr_attributes_out_of_range_are_refused() -> None:
     for bad in (-1, 256):
         with pytest.raises(InvalidArgumentError, match="dynamic_mpr"):
             FarEnd(attributes=QpAttributes(dynamic_mpr=bad))

@@ -17,7 +17,7 @@ def usable(paths: PathSet, plane: int = 0) -> list[int]:
     return [index for index in paths.active(plane) if paths.state(index) in USABLE]
 
 
-def test_a_live_path_at_the_floor_stays_in_use_and_a_dead_one_does_not() -> None:
+def test_at_the_minimum_live_paths_stay_in_use_and_dead_ones_do_not() -> None:
     paths, listener = make(2, 8, share=100, floor=8)
     for index in range(16):
         paths.retire(index, PathReason.LOSS, None, 1, alive=True)
@@ -30,7 +30,7 @@ def test_a_live_path_at_the_floor_stays_in_use_and_a_dead_one_does_not() -> None
     assert paths.good_planes == 0b10
 
 
-def test_backups_come_before_the_floor() -> None:
+def test_backups_are_used_before_the_minimum_applies() -> None:
     paths, _ = make(1, 16, floor=14)
     victim = paths.active(0)[0]
     assert paths.retire(victim, PathReason.LOSS, None, 1, alive=True)
@@ -38,7 +38,7 @@ def test_backups_come_before_the_floor() -> None:
     assert victim not in paths.active(0)
 
 
-def test_when_all_paths_are_bad_they_take_turns() -> None:
+def test_when_all_paths_are_bad_they_are_used_in_rotation() -> None:
     paths, _ = make(1, 8, share=100)
     for index in range(8):
         paths.retire(index, PathReason.LOSS, None, 1)
@@ -48,7 +48,7 @@ def test_when_all_paths_are_bad_they_take_turns() -> None:
     assert all(paths.next(0, 5) != 5 for _ in range(70))
 
 
-def test_the_only_usable_path_is_better_than_a_bad_one_for_a_lost_packet() -> None:
+def test_a_lost_packet_reuses_the_only_usable_path_rather_than_a_bad_one() -> None:
     paths, _ = make(1, 4, share=100)
     for index in (0, 1, 3):
         paths.retire(index, PathReason.LOSS, None, 1)
@@ -76,7 +76,7 @@ def wide(loss: float, floor: int) -> tuple[World, End, End]:
 
 
 @pytest.mark.parametrize("loss", [0.001, 0.01, 0.05, 0.2])
-def test_loss_that_no_path_is_to_blame_for_leaves_the_floor_in_use_and_evenly(loss: float) -> None:
+def test_uniform_loss_leaves_the_minimum_of_paths_in_even_use(loss: float) -> None:
     """Every frame has the same chance to be lost: 32 of 64 paths must stay, and no few of them carry it all."""
     world, a, b = wide(loss, 32)
     stream(world, a, b, (30 if loss < 0.01 else 10) * MS)  # until every path has lost something
@@ -92,7 +92,7 @@ def test_loss_that_no_path_is_to_blame_for_leaves_the_floor_in_use_and_evenly(lo
 
 
 @pytest.mark.parametrize("floor", [1, 32, 64])
-def test_the_floor_keeps_no_dead_plane_and_no_dead_path(floor: int) -> None:
+def test_the_minimum_keeps_no_dead_plane_and_no_dead_path(floor: int) -> None:
     world, a, b = wide(0.0, floor)
     stream(world, a, b, 3 * MS)
     dead = {(1, uplink) for uplink in range(0, 16, 2)}
@@ -112,7 +112,7 @@ def test_the_floor_keeps_no_dead_plane_and_no_dead_path(floor: int) -> None:
 
 
 @pytest.mark.parametrize("loss", [0.01, 0.05, 0.2])
-def test_the_floor_keeps_no_dead_path_where_others_lose_packets(loss: float) -> None:
+def test_the_minimum_keeps_no_dead_path_among_lossy_ones(loss: float) -> None:
     """More losses in a row tell a dead path from one that loses some, but not more than 16.
 
     A plane has 14 active paths and two backups, and the floor keeps 14 in use.
@@ -133,7 +133,7 @@ def test_the_floor_keeps_no_dead_path_where_others_lose_packets(loss: float) -> 
     assert max(sent[ev] for ev in dead) < 40 < min(sent[ev] for ev in inuse)
 
 
-def test_what_was_lost_before_does_not_go_on_a_path_on_trial() -> None:
+def test_retransmissions_are_not_sent_on_a_path_on_trial() -> None:
     paths, _ = make(1, 8, share=100)
     paths.retire(3, PathReason.LOSS, None, 1)
     paths.restore(3, PathReason.PROBE, 2)

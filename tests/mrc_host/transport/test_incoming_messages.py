@@ -17,16 +17,16 @@ def message(packets: int, *, start: int = 0, at: int = 0, room: int = 1 << 20) -
 
 
 @pytest.mark.parametrize("kind", [FIRST, ONLY, ONLY_IMM])
-def test_a_first_packet_is_the_beginning(kind: int) -> None:
+def test_a_first_packet_starts_its_message(kind: int) -> None:
     assert IncomingMessages(0, MTU).beginning(kind, 17, 5, 3) == 17
 
 
 @pytest.mark.parametrize("kind", [LAST, LAST_IMM])
-def test_a_last_packet_tells_by_the_length(kind: int) -> None:
+def test_a_last_packet_locates_the_start_by_the_length(kind: int) -> None:
     assert IncomingMessages(0, MTU).beginning(kind, 17, 5, 3) == 15
 
 
-def test_of_a_middle_only_the_message_before_can_tell() -> None:
+def test_a_middle_packet_is_resolved_only_by_the_message_before() -> None:
     messages = IncomingMessages(10, MTU)
     assert messages.beginning(MIDDLE, 11, 0, 3) == 10, "the first one begins where the connection does"
     assert messages.beginning(MIDDLE, 14, 1, 3) == -1
@@ -34,7 +34,7 @@ def test_of_a_middle_only_the_message_before_can_tell() -> None:
     assert messages.beginning(MIDDLE, 14, 1, 3) == 13
 
 
-def test_one_beginning_settles_all_that_waited_for_it() -> None:
+def test_one_message_start_resolves_all_packets_waiting_for_it() -> None:
     messages = IncomingMessages(0, MTU)
     for msn in (2, 1):
         messages.open[msn] = message(3, start=3 * msn)
@@ -42,7 +42,7 @@ def test_one_beginning_settles_all_that_waited_for_it() -> None:
     assert [(messages.open[n].first, messages.open[n].last) for n in range(3)] == [(0, 2), (3, 5), (6, 8)]
 
 
-def test_messages_that_overlap_are_found_from_either_side() -> None:
+def test_overlapping_messages_are_detected_from_either_side() -> None:
     messages = IncomingMessages(0, MTU)
     assert messages.locate(1, message(2, start=4), 4) == LOCATED
     assert messages.locate(0, message(5), 0) == OVERLAP, "it would end at PSN 4"
@@ -50,7 +50,7 @@ def test_messages_that_overlap_are_found_from_either_side() -> None:
     assert messages.locate(3, message(2, start=2), 2) == OVERLAP, "three messages take three packets"
 
 
-def test_what_was_placed_before_must_lie_inside() -> None:
+def test_packets_placed_earlier_must_lie_inside_the_message() -> None:
     messages = IncomingMessages(0, MTU)
     early = message(3)
     early.lowest, early.highest = 1, 2
@@ -59,14 +59,14 @@ def test_what_was_placed_before_must_lie_inside() -> None:
     assert messages.locate(0, early, 0) == LOCATED
 
 
-def test_the_first_message_outside_its_region_is_named_and_those_before_it_stay() -> None:
+def test_the_first_message_outside_its_region_is_reported_and_earlier_ones_kept() -> None:
     messages = IncomingMessages(0, MTU)
     messages.open[1] = message(4, start=2, room=3 * MTU)
     assert messages.locate(0, message(2), 0) == 1
     assert messages.open[0].first == 0
 
 
-def test_what_is_complete_or_dropped_is_forgotten() -> None:
+def test_complete_and_dropped_messages_are_forgotten() -> None:
     messages = IncomingMessages(0, MTU)
     for msn in range(4):
         assert messages.locate(msn, message(1, start=msn), msn) == LOCATED

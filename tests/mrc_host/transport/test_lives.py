@@ -27,7 +27,7 @@ def allowed(used: UsedPsns, first: int, now: int, peer: bytes = PEER, remote_qpn
 
 
 @given(st.integers(0, MASK), st.integers(1, 1 << 30), st.integers(0, 1 << 32))
-def test_the_next_first_psn_is_far_from_the_last_life(first: int, count: int, seed: int) -> None:
+def test_the_next_first_psn_is_far_from_the_last_connections(first: int, count: int, seed: int) -> None:
     used = UsedPsns(LIFETIME)
     used.add(PEER, 7, first, count, 0)
     chosen = used.next_first(random.Random(seed))
@@ -38,7 +38,7 @@ def test_the_next_first_psn_is_far_from_the_last_life(first: int, count: int, se
 
 
 @given(st.integers(0, MASK), st.integers(1, 1000), st.integers(0, MASK))
-def test_what_is_allowed_cannot_meet_what_was_used(first: int, count: int, new: int) -> None:
+def test_allowed_first_psns_cannot_overlap_used_ones(first: int, count: int, new: int) -> None:
     used = UsedPsns(LIFETIME)
     used.add(PEER, 7, first, count, 0)
     if allowed(used, new, 1):
@@ -46,7 +46,7 @@ def test_what_is_allowed_cannot_meet_what_was_used(first: int, count: int, new: 
             assert (old - new) & MASK >= ROOM
 
 
-def test_many_lives_in_one_packet_lifetime_end_in_a_refusal_not_in_a_repetition() -> None:
+def test_many_connections_in_one_packet_lifetime_are_refused_rather_than_reusing_psns() -> None:
     used, rng, now = UsedPsns(LIFETIME), random.Random(5), 0
     first, lives = 0, []
     while allowed(used, first, now):
@@ -59,7 +59,7 @@ def test_many_lives_in_one_packet_lifetime_end_in_a_refusal_not_in_a_repetition(
     assert allowed(used, first, now + LIFETIME)
 
 
-def test_what_is_old_counts_only_towards_the_queue_pair_that_may_not_know() -> None:
+def test_old_psns_only_exclude_the_peer_that_may_not_know() -> None:
     used = UsedPsns(LIFETIME)
     used.add(PEER, 7, 100, 50, 0)
     assert not allowed(used, 100, LIFETIME - 1)
@@ -71,7 +71,7 @@ def test_what_is_old_counts_only_towards_the_queue_pair_that_may_not_know() -> N
     assert allowed(used, 100, 5000 * LIFETIME)
 
 
-def test_a_life_without_packets_leaves_nothing() -> None:
+def test_a_connection_without_packets_leaves_nothing() -> None:
     used = UsedPsns(LIFETIME)
     used.add(PEER, 7, 100, 0, 0)
     assert allowed(used, 100, 0)

@@ -18,7 +18,7 @@ def record(serial: int) -> SentPacket:
     return one
 
 
-def test_the_head_is_the_oldest_transmission_still_unanswered() -> None:
+def test_the_head_is_the_oldest_unacknowledged_transmission() -> None:
     lane = Lane()
     records = [record(n) for n in range(4)]
     for one in records:
@@ -34,7 +34,7 @@ def test_the_head_is_the_oldest_transmission_still_unanswered() -> None:
     assert lane.head() is None
 
 
-def test_round_trip_time_follows_rfc_6298_and_keeps_the_least() -> None:
+def test_rtt_follows_rfc_6298_and_keeps_the_minimum() -> None:
     trip = RoundTrip()
     trip.sample(800)
     assert (trip.smoothed, trip.variation, trip.min_rtt) == (800, 400, 800)
@@ -46,7 +46,7 @@ def test_round_trip_time_follows_rfc_6298_and_keeps_the_least() -> None:
     assert trip.min_rtt == 300
 
 
-def test_what_may_have_waited_for_the_end_of_an_outage_counts_only_until_something_did_not() -> None:
+def test_rtts_possibly_inflated_by_an_outage_count_only_until_a_clean_sample() -> None:
     trip = RoundTrip()
     for late in (8000, 9600):
         trip.sample(late, late=True)
@@ -59,7 +59,7 @@ def test_what_may_have_waited_for_the_end_of_an_outage_counts_only_until_somethi
     assert (trip.smoothed, trip.variation, trip.min_rtt) == (1000, 500, 800)
 
 
-def test_before_a_measurement_nothing_younger_than_the_bound_is_lost() -> None:
+def test_before_an_rtt_sample_nothing_younger_than_the_bound_is_lost() -> None:
     trip, order = RoundTrip(), ReorderWindow()
     order.observe(5, 0)
     assert min(order.windows(trip, 50, 0)) > 10**15, "nothing is known at all"
@@ -74,7 +74,7 @@ def retired_paths(end: FarEnd) -> list[int]:
     return [e.ev for e in path_events(end.nic) if e.new is PathState.ASSUMED_BAD]
 
 
-def test_a_hole_in_a_plane_is_a_loss_and_only_in_that_plane() -> None:
+def test_a_hole_is_a_loss_only_in_its_own_plane() -> None:
     end = FarEnd(attributes=WIDE)
     packets = flight(end)
     plane = {p.psn - FIRST_OUT: p.port for p in packets}
@@ -92,7 +92,7 @@ def test_a_hole_in_a_plane_is_a_loss_and_only_in_that_plane() -> None:
     assert counters(end) == (1, 1, 0), "nothing of plane 0 arrived, and nothing of it is lost"
 
 
-def test_what_the_newest_sack_does_not_show_is_not_lost() -> None:
+def test_packets_outside_the_newest_sack_are_not_lost() -> None:
     end = FarEnd(attributes=WIDE)
     packets = flight(end, 64)
     plane1 = [p.psn - FIRST_OUT for p in packets if p.port == 1]
@@ -101,7 +101,7 @@ def test_what_the_newest_sack_does_not_show_is_not_lost() -> None:
     assert not end.data(), "packets before the bitmap are unknown, except the first hole"
 
 
-def test_an_old_sack_that_comes_late_proves_no_loss() -> None:
+def test_a_late_old_sack_shows_no_loss() -> None:
     end = FarEnd(attributes=WIDE)
     packets = flight(end)
     plane1 = [p.psn - FIRST_OUT for p in packets if p.port == 1]
@@ -122,7 +122,7 @@ def test_an_old_sack_that_comes_late_proves_no_loss() -> None:
         (control.NACK_PSN_OOR_WINDOW, PathState.GOOD),
     ],
 )
-def test_a_nack_brings_the_packet_again_and_blames_only_a_trimming_path(reason: int, state: PathState) -> None:
+def test_a_nack_retransmits_the_packet_and_marks_only_a_trimming_path(reason: int, state: PathState) -> None:
     end = FarEnd(uplinks=8)
     end.write(4096)
     (packet,) = end.data()
@@ -144,7 +144,7 @@ def test_a_nack_of_an_older_transmission_is_ignored() -> None:
     assert not end.data()
 
 
-def test_a_later_packet_on_the_same_path_tells_a_loss_at_once() -> None:
+def test_a_later_packet_on_the_same_path_shows_a_loss_at_once() -> None:
     end = FarEnd(planes=1, uplinks=4, attributes=WIDE)
     packets = flight(end, 16, gap=2 * US)
     lost = packets[0]
@@ -154,7 +154,7 @@ def test_a_later_packet_on_the_same_path_tells_a_loss_at_once() -> None:
     assert [p.psn for p in end.data()] == [lost.psn]
 
 
-def test_a_retransmission_that_overtakes_on_its_path_proves_no_loss() -> None:
+def test_a_retransmission_overtaking_on_its_path_shows_no_loss() -> None:
     """Retransmissions travel in a higher class, so they say nothing about first transmissions on the same path."""
     end = FarEnd(planes=1, uplinks=2, attributes=WIDE)
     packets = flight(end, 8, gap=2 * US)
@@ -168,7 +168,7 @@ def test_a_retransmission_that_overtakes_on_its_path_proves_no_loss() -> None:
     assert counters(end) == (1, 1, 0)
 
 
-def test_what_followed_on_a_dead_path_is_lost_with_its_first_packet_whatever_no_sack_has_shown_in_between() -> None:
+def test_later_packets_of_a_dead_path_are_lost_with_its_first() -> None:
     end = FarEnd(planes=1, uplinks=2, attributes=QpAttributes(congestion_window=1 << 30), size=1 << 20)
     warm(end)
     end.write(120 * 4096)
@@ -190,7 +190,7 @@ def test_what_followed_on_a_dead_path_is_lost_with_its_first_packet_whatever_no_
     assert again <= {p.psn for p in sent if p.ev == dead}
 
 
-def test_all_that_was_sent_on_a_dead_path_is_lost_at_once_however_little_a_bitmap_shows() -> None:
+def test_all_packets_of_a_dead_path_are_lost_at_once_despite_a_short_bitmap() -> None:
     """Some 200 packets are on their way, a quarter of them on one dead path; SACKs show the newest 64 PSNs only."""
     end = FarEnd(planes=1, uplinks=4, attributes=QpAttributes(congestion_window=1 << 30), size=1 << 22)
     warm(end)

@@ -73,7 +73,7 @@ class Sender:
         self.loss.detect_silent_planes(asked, RTT, self.sent.una + 1, now)
 
 
-def test_a_later_packet_of_the_same_path_that_arrives_shows_a_loss() -> None:
+def test_a_later_arrival_on_the_same_path_shows_a_loss() -> None:
     end = Sender()
     end.arrive(end.send(1, 50), 1000)
     end.sent.advance(FIRST + 1, 1000)
@@ -85,7 +85,7 @@ def test_a_later_packet_of_the_same_path_that_arrives_shows_a_loss() -> None:
     assert end.listener.retired == [(3, PathReason.LOSS)]
 
 
-def test_another_path_must_be_a_reorder_window_ahead() -> None:
+def test_arrivals_on_another_path_show_a_loss_after_a_reorder_window() -> None:
     end = Sender()
     end.arrive(end.send(1, 50), 1000)
     end.sent.advance(FIRST + 1, 1000)
@@ -101,7 +101,7 @@ def test_another_path_must_be_a_reorder_window_ahead() -> None:
     assert end.listener.retired == [(3, PathReason.LOSS)]
 
 
-def test_the_other_plane_is_no_measure() -> None:
+def test_arrivals_on_another_plane_show_no_loss() -> None:
     end = Sender()
     one = end.send(3, 100)
     for number in range(1, 4):
@@ -110,7 +110,7 @@ def test_the_other_plane_is_no_measure() -> None:
     assert one.state == OUT
 
 
-def test_a_plane_that_is_silent_for_two_round_trips_has_lost_what_it_carries() -> None:
+def test_a_plane_silent_for_two_rtts_has_lost_its_packets() -> None:
     end = Sender()
     end.arrive(end.send(PATHS, 50), 90)
     end.sent.advance(FIRST + 1, 90)
@@ -122,7 +122,7 @@ def test_a_plane_that_is_silent_for_two_round_trips_has_lost_what_it_carries() -
     assert sorted(end.listener.retired) == [(3, PathReason.LOSS), (4, PathReason.LOSS)]
 
 
-def test_the_first_of_a_burst_is_lost_when_its_plane_is_silent_afterwards() -> None:
+def test_the_first_packet_of_a_burst_is_lost_when_its_plane_goes_silent() -> None:
     end = Sender()
     end.arrive(end.send(PATHS, 50), 90)
     end.sent.advance(FIRST + 1, 90)
@@ -135,7 +135,7 @@ def test_the_first_of_a_burst_is_lost_when_its_plane_is_silent_afterwards() -> N
     assert end.listener.retired == [(3, PathReason.LOSS)]
 
 
-def test_of_a_burst_only_what_the_sack_shows_as_missing_is_lost() -> None:
+def test_only_burst_packets_missing_in_the_sack_are_lost() -> None:
     end = Sender()
     burst = [end.send(path, 100 + path) for path in range(4)]
     end.arrive(burst[1], RTT)
@@ -143,7 +143,7 @@ def test_of_a_burst_only_what_the_sack_shows_as_missing_is_lost() -> None:
     assert [record.state for record in burst] == [LOST, FREE, OUT, LOST], "the bitmap begins at the fourth"
 
 
-def test_of_a_silent_plane_nothing_is_lost_that_no_sack_shows() -> None:
+def test_packets_of_a_silent_plane_outside_the_sack_are_not_lost() -> None:
     """The oldest was sent again on it and lost; the answers to what was sent later on the same plane are lost too."""
     end = Sender()
     sent = [end.send(path, 100 + path) for path in range(4)]
@@ -153,7 +153,7 @@ def test_of_a_silent_plane_nothing_is_lost_that_no_sack_shows() -> None:
     assert [record.state for record in sent] == [LOST] * 4, "the next SACK of a sweep shows them"
 
 
-def test_a_plane_that_delivers_is_not_silent() -> None:
+def test_a_delivering_plane_is_not_silent() -> None:
     end = Sender()
     one = end.send(3, 100)
     late = end.send(4, 200 + 3 * RTT)
@@ -162,7 +162,7 @@ def test_a_plane_that_delivers_is_not_silent() -> None:
     assert one.state == OUT, "its own order tells"
 
 
-def test_only_what_the_sack_shows_as_missing_is_lost() -> None:
+def test_only_packets_missing_in_the_sack_are_lost() -> None:
     end = Sender()
     one = end.send(3, 100)
     later = end.send(4, 100 + 3 * RTT)
@@ -173,7 +173,7 @@ def test_only_what_the_sack_shows_as_missing_is_lost() -> None:
     assert one.state == LOST, "its lane is looked at again with the next one"
 
 
-def test_a_plane_that_is_gone_blames_no_path() -> None:
+def test_losses_with_a_plane_down_suspect_no_path() -> None:
     end = Sender()
     mine, other = end.send(3, 100), end.send(PATHS, 100)
     end.loss.flush_plane(0)
@@ -182,7 +182,7 @@ def test_a_plane_that_is_gone_blames_no_path() -> None:
     assert end.sent.next_lost() is mine
 
 
-def test_what_was_wrongly_called_lost_clears_its_path_and_widens_the_window() -> None:
+def test_a_spurious_loss_clears_its_path_and_widens_the_reorder_window() -> None:
     end = Sender()
     end.arrive(end.send(1, 50), 1000)
     end.sent.advance(FIRST + 1, 1000)

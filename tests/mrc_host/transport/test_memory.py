@@ -17,7 +17,7 @@ def table() -> MemoryTable:
     return MemoryTable(random.Random(1))
 
 
-def test_a_local_range_is_a_view_without_copy() -> None:
+def test_local_ranges_are_views_without_copies() -> None:
     memory, buffer = table(), bytearray(100)
     info = memory.register(3, memoryview(buffer), Access.LOCAL_WRITE)
     view = memory.local(3, info.lkey, info.address + 10, 20)
@@ -26,7 +26,7 @@ def test_a_local_range_is_a_view_without_copy() -> None:
     assert buffer == bytes(10) + b"x" * 20 + bytes(70)
 
 
-def test_buffers_of_any_item_size_are_bytes() -> None:
+def test_buffers_of_any_item_size_are_treated_as_bytes() -> None:
     from array import array
 
     memory, buffer = table(), array("I", [0] * 10)
@@ -36,7 +36,7 @@ def test_buffers_of_any_item_size_are_bytes() -> None:
 
 
 @given(st.integers(-200, 300), st.integers(1, 300))
-def test_bounds_are_exact(offset: int, length: int) -> None:
+def test_region_bounds_are_exact(offset: int, length: int) -> None:
     memory = table()
     info = memory.register(0, memoryview(bytearray(100)), BOTH)
     inside = offset >= 0 and offset + length <= 100
@@ -44,7 +44,7 @@ def test_bounds_are_exact(offset: int, length: int) -> None:
     assert (memory.local(0, info.lkey, info.address + offset, length) is not None) == inside
 
 
-def test_keys_domains_and_rights() -> None:
+def test_keys_domains_and_access_rights_are_checked() -> None:
     memory = table()
     info = memory.register(0, memoryview(bytearray(100)), BOTH)
     closed = memory.register(0, memoryview(bytearray(100)), Access.LOCAL_WRITE)
@@ -57,7 +57,7 @@ def test_keys_domains_and_rights() -> None:
     assert memory.local(0, info.rkey, info.address, 1) is None
 
 
-def test_an_address_of_the_owners_choice_needs_no_alignment_and_may_be_shared() -> None:
+def test_chosen_addresses_need_no_alignment_and_may_overlap() -> None:
     memory, first, second = table(), bytearray(100), bytearray(200)
     one = memory.register(0, memoryview(first), BOTH, 0x7FFF_0000_1235)
     other = memory.register(0, memoryview(second), BOTH, 0x7FFF_0000_1230)
@@ -72,7 +72,7 @@ def test_an_address_of_the_owners_choice_needs_no_alignment_and_may_be_shared() 
 
 
 @pytest.mark.parametrize("address", [0, 1, (1 << 64) - 100])
-def test_a_region_may_lie_anywhere_within_64_bits(address: int) -> None:
+def test_a_region_may_be_anywhere_within_64_bits(address: int) -> None:
     memory = table()
     info = memory.register(0, memoryview(bytearray(100)), BOTH, address)
     assert memory.remote(0, info.rkey, address, 100) is not None
@@ -81,7 +81,7 @@ def test_a_region_may_lie_anywhere_within_64_bits(address: int) -> None:
 
 
 @pytest.mark.parametrize("address", [-1, (1 << 64) - 99, 1 << 64, 1 << 200])
-def test_a_region_that_would_wrap_is_refused_and_leaves_nothing(address: int) -> None:
+def test_a_wrapping_region_is_refused_and_leaves_nothing(address: int) -> None:
     memory = table()
     before = memory.register(0, memoryview(bytearray(1)), BOTH).address
     with pytest.raises(InvalidArgumentError, match="within 64 bits"):
@@ -89,7 +89,7 @@ def test_a_region_that_would_wrap_is_refused_and_leaves_nothing(address: int) ->
     assert memory.register(0, memoryview(bytearray(1)), BOTH).address == before + 8192
 
 
-def test_deregistered_memory_is_gone_and_its_address_not_reused() -> None:
+def test_deregistered_memory_is_inaccessible_and_its_key_not_reused() -> None:
     memory = table()
     info = memory.register(0, memoryview(bytearray(100)), BOTH)
     region = memory.remote(0, info.rkey, info.address, 1)

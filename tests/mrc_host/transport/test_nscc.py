@@ -41,7 +41,7 @@ def acknowledge(cc: Nscc, count: int, delay: int, marked: bool, start: int, gap:
 # ---- parameters ----
 
 
-def test_published_values_on_the_reference_network() -> None:
+def test_parameters_on_the_reference_network_are_the_published_ones() -> None:
     p = parameters()
     assert p.max_cwnd == 225_000
     assert p.target_delay == TARGET
@@ -75,14 +75,14 @@ def test_parameters_keep_their_meaning_at_every_rate(rate: int, rtt: int, trimmi
     assert p.clear_delay / rtt == pytest.approx(1 / 12, rel=1e-3)
 
 
-def test_published_formula_without_slow_motion_can_be_asked_for() -> None:
+def test_the_published_formula_without_time_stretching_is_selectable() -> None:
     p = NsccParameters.for_line(10**9, 400_000, MTU, True, NsccProfile(reference_rtt=12_000))
     scale, target = 50_000 / 150_000, 300_000
     assert p.alpha == pytest.approx(4 * scale * (target / 12_000) * MTU / target)
     assert p.clear_delay == 1000
 
 
-def test_a_profile_replaces_single_values_and_what_follows_from_them() -> None:
+def test_a_profile_replaces_single_values_and_those_derived_from_them() -> None:
     profile = NsccProfile(base_rtt=24_000, target_delay=6_000, max_cwnd=50_000, gamma=0.5, qa_gate=2, disable_qa=True)
     p = parameters(profile)
     assert (p.base_rtt, p.target_delay, p.max_cwnd) == (24_000, 6_000, 50_000)
@@ -94,7 +94,7 @@ def test_a_profile_replaces_single_values_and_what_follows_from_them() -> None:
     assert NsccParameters.for_line(1, 1, MTU, False, NsccProfile(**everything)) == p
 
 
-def test_a_line_shorter_than_a_packet_still_sends_one() -> None:
+def test_with_a_bdp_below_one_packet_one_packet_may_be_sent() -> None:
     p = NsccParameters.for_line(100_000_000, 100_000, MTU, True)
     assert p.max_cwnd == MTU
     assert Nscc(p).cwnd == MTU
@@ -119,7 +119,7 @@ def test_values_out_of_range_are_named(profile: NsccProfile, word: str) -> None:
         parameters(profile)
 
 
-def test_a_line_without_rate_is_refused() -> None:
+def test_links_without_a_rate_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="line rate"):
         NsccParameters.for_line(0, RTT, MTU, True)
 
@@ -131,7 +131,7 @@ def test_it_starts_at_line_rate() -> None:
     assert Nscc(parameters()).cwnd == 225_000
 
 
-def test_growth_below_target_is_in_proportion_to_what_is_missing() -> None:
+def test_growth_below_target_is_proportional_to_the_gap() -> None:
     growth = []
     for delay in (3_000, 6_000):
         cc = controller(profile=NsccProfile(eta=0.0, adjust_period_threshold=10**12))
@@ -142,7 +142,7 @@ def test_growth_below_target_is_in_proportion_to_what_is_missing() -> None:
     assert growth[0] == pytest.approx(2 * growth[1], rel=0.01)
 
 
-def test_fair_growth_gives_every_window_the_same_bytes_a_round_trip() -> None:
+def test_fair_increase_adds_the_same_bytes_per_rtt_to_every_window() -> None:
     for cwnd in (8 * MTU, 32 * MTU):
         cc = controller(cwnd, NsccProfile(eta=0.0, adjust_bytes_threshold=cwnd - 1))
         now = acknowledge(cc, 1, 0, True, 10**9)  # from here on growth is applied by bytes
@@ -170,7 +170,7 @@ def test_a_mark_above_target_cuts_by_the_excess_of_the_average() -> None:
     assert cc.cwnd == pytest.approx(100_000 * (1 - 0.8 * (12_000 - TARGET) / 12_000), abs=700)
 
 
-def test_one_cut_halves_at_most_and_there_is_one_a_round_trip() -> None:
+def test_a_cut_halves_at_most_once_per_rtt() -> None:
     cc = controller(profile=NsccProfile(eta=0.0))
     now = acknowledge(cc, 30, 10 * TARGET, True, 10**9)
     assert now - 10**9 < RTT
@@ -179,7 +179,7 @@ def test_one_cut_halves_at_most_and_there_is_one_a_round_trip() -> None:
     assert cc.cwnd == 25_000
 
 
-def test_one_late_packet_after_many_prompt_ones_does_not_cut() -> None:
+def test_one_late_packet_after_many_prompt_ones_causes_no_cut() -> None:
     cc = controller(profile=NsccProfile(eta=0.0))
     now = acknowledge(cc, 50, 2_000, True, 10**9)
     before = cc.cwnd
@@ -188,14 +188,14 @@ def test_one_late_packet_after_many_prompt_ones_does_not_cut() -> None:
     assert cc.cwnd == before
 
 
-def test_samples_of_one_instant_all_count_in_the_average() -> None:
+def test_samples_of_the_same_time_all_count_in_the_average() -> None:
     cc = controller(10 * MTU, NsccProfile(eta=0.0))
     cc.on_ack(MTU, MTU, RTT, True, 10**9)
     acknowledge(cc, 10, 8_000, True, 10**9, gap=0)
     assert 4_000 < cc.average_delay < 8_000
 
 
-def test_fast_increase_after_a_window_without_delay_ends_with_the_first_sign() -> None:
+def test_fast_increase_ends_with_the_first_sign_of_delay() -> None:
     cc = controller(20 * MTU, NsccProfile(alpha=0.0, eta=0.0))
     now = acknowledge(cc, 20, 0, False, 10**9)
     assert cc.cwnd == 20 * MTU
@@ -215,14 +215,14 @@ def test_fast_increase_after_a_window_without_delay_ends_with_the_first_sign() -
         cc.cwnd = before
 
 
-def test_fast_increase_is_never_slower_than_the_proportional() -> None:
+def test_fast_increase_is_never_slower_than_proportional_increase() -> None:
     fast, proportional = (controller(MTU, NsccProfile(clear_delay=clear, eta=0.0)) for clear in (None, 0))
     for cc in (fast, proportional):
         acknowledge(cc, 60, 0, False, 10**9)
     assert fast.cwnd >= proportional.cwnd > 4 * MTU
 
 
-def test_a_sack_without_a_round_trip_time_only_counts() -> None:
+def test_a_sack_without_an_rtt_only_counts_bytes() -> None:
     cc = controller()
     cc.on_ack(MTU, MTU, 0, True, 10**9)
     assert cc.cwnd == 100_000
@@ -232,7 +232,7 @@ def test_a_sack_without_a_round_trip_time_only_counts() -> None:
 # ---- base RTT ----
 
 
-def test_the_shortest_round_trip_becomes_the_base_and_scales_the_largest_window() -> None:
+def test_the_minimum_rtt_becomes_the_base_rtt_and_scales_the_maximum_window() -> None:
     cc = Nscc(parameters())
     cc.on_ack(MTU, MTU, 20_000, False, 10**9)
     assert (cc.base_rtt, cc.max_window) == (RTT, 225_000)
@@ -242,7 +242,7 @@ def test_the_shortest_round_trip_becomes_the_base_and_scales_the_largest_window(
     assert (cc.base_rtt, cc.max_window) == (6_000, 112_500)
 
 
-def test_a_floor_keeps_a_freak_round_trip_from_shrinking_the_window_for_ever() -> None:
+def test_a_minimum_base_rtt_protects_the_window_from_outliers() -> None:
     cc = Nscc(parameters(NsccProfile(base_rtt_floor=10_000)))
     cc.on_ack(MTU, MTU, 100, False, 10**9)
     assert (cc.base_rtt, cc.max_window) == (10_000, 187_500)
@@ -265,14 +265,14 @@ def _starve(cc: Nscc, signal: Callable[[int], None], packets: int) -> int:
 
 
 @pytest.mark.parametrize("packets", [0, 1, 4])
-def test_trims_and_little_achieved_set_the_window_to_what_arrived(packets: int) -> None:
+def test_quick_adaptation_sets_the_window_to_the_achieved_bytes(packets: int) -> None:
     cc = controller(150_000)
     _starve(cc, lambda now: cc.on_trim(MTU, now), packets)
     assert cc.cwnd == max(packets, 1) * MTU
 
 
 @pytest.mark.parametrize("what", ["trim", "loss", "timeout"])
-def test_a_trim_or_loss_earlier_in_the_period_is_remembered_to_its_end(what: str) -> None:
+def test_a_trim_or_loss_counts_until_the_end_of_its_period(what: str) -> None:
     cc = controller(150_000, NsccProfile(eta=0.0))
     start = 10**9
     cc.on_ack(0, 0, RTT, False, start)
@@ -284,7 +284,7 @@ def test_a_trim_or_loss_earlier_in_the_period_is_remembered_to_its_end(what: str
     assert cc.cwnd == 2 * MTU
 
 
-def test_a_loss_of_an_earlier_period_or_with_enough_achieved_adapts_nothing() -> None:
+def test_earlier_losses_or_enough_achieved_bytes_trigger_no_adaptation() -> None:
     cc = controller(150_000, NsccProfile(eta=0.0))
     start, period = 10**9, RTT + TARGET
     cc.on_ack(0, 0, RTT, False, start)
@@ -297,7 +297,7 @@ def test_a_loss_of_an_earlier_period_or_with_enough_achieved_adapts_nothing() ->
     assert cc.cwnd >= before
 
 
-def test_marks_from_before_the_adaptation_are_ignored() -> None:
+def test_marks_of_packets_sent_before_the_adaptation_are_ignored() -> None:
     cc = controller(150_000, NsccProfile(eta=0.0))
     now = _starve(cc, lambda now: cc.on_trim(MTU, now), 4)
     now = acknowledge(cc, 39, 3 * TARGET, True, now + 1)
@@ -306,7 +306,7 @@ def test_marks_from_before_the_adaptation_are_ignored() -> None:
     assert cc.cwnd < 4 * MTU
 
 
-def test_trims_and_losses_count_among_what_was_on_the_way() -> None:
+def test_trims_and_losses_count_as_bytes_in_flight() -> None:
     for hear in (lambda cc, at: cc.on_trim(MTU, at), lambda cc, at: cc.on_loss(MTU, at)):
         cc = controller(150_000, NsccProfile(eta=0.0))
         now = _starve(cc, lambda now, cc=cc: cc.on_trim(MTU, now), 4)
@@ -327,13 +327,13 @@ def test_a_trim_counts_as_a_delay_of_one_base_rtt() -> None:
     assert cc.average_delay == pytest.approx(RTT, rel=0.05)
 
 
-def test_enough_achieved_means_no_adaptation() -> None:
+def test_enough_achieved_bytes_trigger_no_adaptation() -> None:
     cc = controller(150_000)
     _starve(cc, lambda now: cc.on_trim(MTU, now), 30)
     assert cc.cwnd == pytest.approx(150_000 - MTU, abs=700)
 
 
-def test_without_trimming_an_extreme_delay_adapts_and_a_moderate_one_does_not() -> None:
+def test_without_trimming_only_an_extreme_delay_triggers_adaptation() -> None:
     for delay, expected in ((4 * RTT + 1, 3 * MTU), (4 * RTT - 1, 150_000)):
         cc = controller(150_000, NsccProfile(eta=0.0, fi=0.0), trimming=False)
         start = 10**9
@@ -342,7 +342,7 @@ def test_without_trimming_an_extreme_delay_adapts_and_a_moderate_one_does_not() 
         assert cc.cwnd == expected
 
 
-def test_after_a_pause_the_first_trim_does_not_adapt_to_nothing() -> None:
+def test_the_first_trim_after_a_pause_does_not_adapt_to_zero() -> None:
     cc = controller(150_000)
     acknowledge(cc, 3, 100, False, 10**9)
     before = cc.cwnd
@@ -350,7 +350,7 @@ def test_after_a_pause_the_first_trim_does_not_adapt_to_nothing() -> None:
     assert cc.cwnd == before - MTU
 
 
-def test_a_trim_of_an_earlier_period_does_not_adapt_a_sender_that_has_little_to_send() -> None:
+def test_an_earlier_trim_does_not_adapt_an_application_limited_sender() -> None:
     cc = controller(150_000, NsccProfile(eta=0.0))
     start, period = 10**9, RTT + TARGET
     cc.on_ack(0, 0, RTT, False, start)
@@ -362,14 +362,14 @@ def test_a_trim_of_an_earlier_period_does_not_adapt_a_sender_that_has_little_to_
     assert cc.cwnd >= before
 
 
-def test_quick_adaptation_leaves_a_window_alone_of_which_an_eighth_arrived() -> None:
+def test_quick_adaptation_keeps_the_window_if_an_eighth_arrived() -> None:
     """A flow that has its share of an incast of many is not set back again and again (docs/congestion.md)."""
     cc = controller(10 * MTU)  # of at most 225,000 bytes, of which these are less than an eighth
     _starve(cc, lambda now: cc.on_trim(MTU, now), 6)
     assert cc.cwnd == pytest.approx(9 * MTU, abs=700)
 
 
-def test_the_fair_increase_halves_with_each_period_of_trims_that_nothing_marked() -> None:
+def test_the_fair_increase_halves_with_each_period_of_unmarked_trims() -> None:
     profile = NsccProfile(eta=0.0, fi=float(8 * MTU), qa_gate=30, adjust_bytes_threshold=0)
     cc = controller(10 * MTU, profile)
     now, period = 10**9, RTT + TARGET
@@ -390,13 +390,13 @@ def test_the_fair_increase_halves_with_each_period_of_trims_that_nothing_marked(
     assert grown == [8, 4, 2, 1, 2, 4, 8, 8]
 
 
-def test_quick_adaptation_can_be_switched_off() -> None:
+def test_quick_adaptation_can_be_disabled() -> None:
     cc = controller(150_000, NsccProfile(disable_qa=True))
     _starve(cc, lambda now: cc.on_trim(MTU, now), 1)
     assert cc.cwnd == pytest.approx(150_000 - MTU, abs=700)
 
 
-def test_losses_and_timeouts_take_their_bytes() -> None:
+def test_losses_and_timeouts_reduce_the_window_by_their_bytes() -> None:
     cc = controller()
     cc.on_loss(MTU, 10**9)
     assert cc.cwnd == 100_000 - MTU
@@ -406,7 +406,7 @@ def test_losses_and_timeouts_take_their_bytes() -> None:
     assert cc.cwnd == MTU
 
 
-def test_a_timeout_of_unknown_size_halves() -> None:
+def test_a_timeout_of_unknown_size_halves_the_window() -> None:
     cc = controller()
     cc.on_timeout(10**9)
     assert cc.cwnd == 50_000
@@ -415,7 +415,7 @@ def test_a_timeout_of_unknown_size_halves() -> None:
 # ---- penalty ----
 
 
-def test_a_sack_with_a_penalty_brings_no_growth_and_takes_nothing_from_the_others_window() -> None:
+def test_a_penalty_stops_growth_without_shrinking_the_shared_window() -> None:
     """Whose receiver is slow is limited by itself (``receiver_limit``); the window is everybody's."""
     cc = controller(40 * MTU, NsccProfile(eta=0.0))
     for i in range(60):
@@ -480,7 +480,7 @@ def test_window_bounds_hold_for_arbitrary_signals(
 
 
 @given(st.lists(_signal, max_size=40))
-def test_a_clear_network_always_brings_the_window_back(signals: list[tuple[object, ...]]) -> None:
+def test_an_idle_network_always_restores_the_window(signals: list[tuple[object, ...]]) -> None:
     """Whatever was heard, some hundred round trips without queue and loss fill the line again."""
     cc = Nscc(parameters())
     now = 10**9

@@ -35,7 +35,7 @@ def shares(net: Bottleneck, rounds: int) -> list[float]:
 
 
 @pytest.mark.parametrize(("rate", "rtt"), LINES)
-def test_alone_on_its_own_line_it_fills_it_without_a_queue(rate: int, rtt: int) -> None:
+def test_a_single_flow_fills_its_link_without_a_queue(rate: int, rtt: int) -> None:
     net = network(rate, rtt)
     flow = net.add(sender(rate, rtt))
     net.run(20 * rtt)
@@ -46,7 +46,7 @@ def test_alone_on_its_own_line_it_fills_it_without_a_queue(rate: int, rtt: int) 
 
 @pytest.mark.parametrize(("rate", "rtt"), LINES)
 @pytest.mark.parametrize("trimming", [True, False])
-def test_a_slower_bottleneck_is_full_with_its_queue_near_target(rate: int, rtt: int, trimming: bool) -> None:
+def test_a_bottleneck_is_full_with_its_queue_near_target(rate: int, rtt: int, trimming: bool) -> None:
     net = network(rate, rtt, 0.5, trimming=trimming)
     net.add(sender(rate, rtt, trimming=trimming))
     net.run(200 * rtt)
@@ -59,7 +59,7 @@ def test_a_slower_bottleneck_is_full_with_its_queue_near_target(rate: int, rtt: 
 @pytest.mark.parametrize(("rate", "rtt", "apart"), [(RATE, RTT, 0.1), (*EMULATED, 0.15)])
 @pytest.mark.parametrize("count", [2, 7])
 @pytest.mark.parametrize("trimming", [True, False])
-def test_senders_share_alike_over_time(rate: int, rtt: int, apart: float, count: int, trimming: bool) -> None:
+def test_senders_share_equally_over_time(rate: int, rtt: int, apart: float, count: int, trimming: bool) -> None:
     net = network(rate, rtt, trimming=trimming)
     for _ in range(count):
         net.add(sender(rate, rtt, trimming=trimming))
@@ -74,7 +74,7 @@ def test_senders_share_alike_over_time(rate: int, rtt: int, apart: float, count:
 
 
 @pytest.mark.parametrize(("rate", "rtt"), LINES)
-def test_newcomers_get_their_part_from_one_that_had_all(rate: int, rtt: int) -> None:
+def test_new_flows_get_their_share_from_one_that_had_all(rate: int, rtt: int) -> None:
     net = network(rate, rtt)
     net.add(sender(rate, rtt))
     net.run(100 * rtt)
@@ -87,7 +87,7 @@ def test_newcomers_get_their_part_from_one_that_had_all(rate: int, rtt: int) -> 
 
 
 @pytest.mark.parametrize(("rate", "rtt"), LINES)
-def test_what_others_leave_is_taken_within_a_few_round_trips(rate: int, rtt: int) -> None:
+def test_freed_capacity_is_used_within_a_few_rtts(rate: int, rtt: int) -> None:
     net = network(rate, rtt)
     net.add(sender(rate, rtt))
     for _ in range(6):
@@ -100,7 +100,7 @@ def test_what_others_leave_is_taken_within_a_few_round_trips(rate: int, rtt: int
 
 @pytest.mark.parametrize("trimming", [True, False])
 @pytest.mark.parametrize("count", [16, 32])
-def test_incast_of_full_windows_is_adapted_to_within_a_few_round_trips(count: int, trimming: bool) -> None:
+def test_an_incast_of_full_windows_converges_within_a_few_rtts(count: int, trimming: bool) -> None:
     net = network(RATE, RTT, trimming=trimming)
     flows = [net.add(sender(RATE, RTT, trimming=trimming)) for _ in range(count)]
     bdp = RATE * RTT / 8e9
@@ -119,7 +119,7 @@ def test_incast_of_full_windows_is_adapted_to_within_a_few_round_trips(count: in
 
 
 @pytest.mark.parametrize("count", [7, 30])
-def test_an_incast_that_nothing_marks_trims_little_once_its_queue_stands(count: int) -> None:
+def test_an_unmarked_incast_trims_little_in_steady_state(count: int) -> None:
     """The last hop to a NIC does not mark, so that trims alone bound its incast (docs/congestion.md)."""
     net = network(RATE, RTT)
     net.mark_from, net.mark_full = 1 << 40, 1 << 41
@@ -133,7 +133,7 @@ def test_an_incast_that_nothing_marks_trims_little_once_its_queue_stands(count: 
     assert trimmed < 0.022 * count
 
 
-def test_quick_adaptation_brings_the_windows_down_sooner_in_a_deep_queue() -> None:
+def test_quick_adaptation_reduces_windows_sooner_in_a_deep_queue() -> None:
     windows = {}
     for disable in (False, True):
         net = network(RATE, RTT, trimming=False)
@@ -146,7 +146,7 @@ def test_quick_adaptation_brings_the_windows_down_sooner_in_a_deep_queue() -> No
     assert windows[False] < 0.5 * windows[True]
 
 
-def test_a_network_in_slow_motion_behaves_like_the_fast_one() -> None:
+def test_a_time_stretched_network_behaves_like_the_fast_one() -> None:
     """Same bandwidth-delay product, a hundred times as slow: the emulated run is the real one slowed down."""
     fast, slow = (10_000_000_000, 40_000), (100_000_000, 4_000_000)
     runs = []
@@ -161,7 +161,7 @@ def test_a_network_in_slow_motion_behaves_like_the_fast_one() -> None:
     assert runs[0][1] == pytest.approx(runs[1][1], rel=0.05)
 
 
-def test_without_the_stretched_reference_a_slow_network_is_driven_too_hard() -> None:
+def test_without_the_stretched_reference_rtt_a_slow_network_is_overloaded() -> None:
     """Why `reference_rtt` follows the base RTT: the literal formula loses many times more packets."""
     rate, rtt = EMULATED
     lost = []

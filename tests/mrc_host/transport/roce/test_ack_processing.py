@@ -47,7 +47,7 @@ class AckRig(Rig):
         self.timer.unanswered = True
 
 
-def test_an_ack_acknowledges_the_psn_it_names_and_a_nak_what_is_before() -> None:
+def test_an_ack_includes_its_psn_and_a_nak_excludes_it() -> None:
     rig = AckRig()
     rig.acks.on_ack(FIRST + 1, ACK, NOW)
     assert (rig.sent.una, rig.completed(), rig.noting.acked) == (FIRST + 2, [2 * MTU], [2 * MTU])
@@ -55,13 +55,13 @@ def test_an_ack_acknowledges_the_psn_it_names_and_a_nak_what_is_before() -> None
     assert (rig.sent.una, rig.completed(), rig.noting.acked) == (FIRST + 3, [], [2 * MTU, MTU])
 
 
-def test_progress_ends_retries_and_restarts_the_timer() -> None:
+def test_progress_resets_retries_and_restarts_the_timer() -> None:
     rig = AckRig()
     rig.acks.on_ack(FIRST, ACK, NOW)
     assert (rig.timer.retries, rig.timer.unanswered, rig.timer.due()) == (0, False, NOW + TIMEOUT)
 
 
-def test_an_answer_without_progress_only_tells_that_the_peer_is_there() -> None:
+def test_a_response_without_progress_only_shows_the_peer_is_alive() -> None:
     rig = AckRig()
     rig.acks.on_ack(FIRST - 1, ACK, NOW)
     assert (rig.timer.retries, rig.timer.unanswered) == (1, False)
@@ -69,13 +69,13 @@ def test_an_answer_without_progress_only_tells_that_the_peer_is_there() -> None:
 
 
 @pytest.mark.parametrize(("psn", "syndrome"), [(FIRST + 4, ACK), (FIRST - 2, ACK), (FIRST + 5, NAK), (FIRST - 1, NAK)])
-def test_an_answer_to_what_is_not_on_the_way_is_no_sign_of_life(psn: int, syndrome: int) -> None:
+def test_a_response_to_packets_not_in_flight_is_ignored(psn: int, syndrome: int) -> None:
     rig = AckRig()
     rig.acks.on_ack(psn, syndrome, NOW)
     assert (rig.timer.unanswered, rig.stats.acks_received, rig.stats.lost, rig.sent.send) == (True, 0, 0, FIRST + 4)
 
 
-def test_a_sequence_error_goes_back_now_and_a_receiver_not_ready_later() -> None:
+def test_a_sequence_error_goes_back_at_once_and_rnr_after_its_time() -> None:
     rig = AckRig()
     rig.acks.on_ack(FIRST + 1, headers.NAK_SEQUENCE, NOW)
     assert (rig.sent.send, rig.stats.sequence_errors, rig.stats.lost) == (FIRST + 1, 1, 1)
@@ -87,7 +87,7 @@ def test_a_sequence_error_goes_back_now_and_a_receiver_not_ready_later() -> None
     assert (rig.timer.due(), rig.timer.ready_at, rig.owner.timer_at) == (ready_at + TIMEOUT, ready_at, ready_at)
 
 
-def test_a_second_nak_for_what_is_not_sent_again_yet_is_no_second_loss() -> None:
+def test_a_repeated_nak_before_retransmission_is_not_a_second_loss() -> None:
     rig = AckRig()
     for now in (NOW, NOW + 100):
         rig.acks.on_ack(FIRST, headers.NAK_SEQUENCE, now)

@@ -36,7 +36,7 @@ def message(length: int, imm: int | None) -> tuple[Wqe, bytes]:
         (3, 2, IMM, 0x09, (IMM,)),
     ],
 )
-def test_each_segment_has_the_headers_of_its_place(
+def test_each_segment_has_the_headers_of_its_position(
     rest: int, packets: int, at: int, imm: int | None, opcode: int, extra: tuple[object, ...]
 ) -> None:
     """A RETH in the first packet, immediate data in the last; IBTA volume 1, 9.2 and its table of opcodes."""

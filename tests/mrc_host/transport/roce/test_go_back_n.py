@@ -58,7 +58,7 @@ def test_requests_get_psns_in_order_as_they_are_started() -> None:
     assert rig.sent.psns_used() == 5
 
 
-def test_bytes_on_the_way_are_those_sent_and_not_acknowledged() -> None:
+def test_bytes_in_flight_are_those_sent_and_not_acknowledged() -> None:
     rig = Rig(2 * MTU + 1, 5)
     rig.send(4)
     assert rig.cc.inflight == 2 * MTU + 6
@@ -71,7 +71,7 @@ def test_bytes_on_the_way_are_those_sent_and_not_acknowledged() -> None:
     assert rig.completed() == [5]
 
 
-def test_going_back_sends_the_same_packets_again_from_the_first_not_acknowledged() -> None:
+def test_going_back_resends_from_the_first_unacknowledged_packet() -> None:
     rig = Rig(2 * MTU, 3 * MTU, 7)
     first = rig.send(6)
     rig.sent.acknowledge(103)
@@ -82,7 +82,7 @@ def test_going_back_sends_the_same_packets_again_from_the_first_not_acknowledged
     assert rig.sent.psns_used() == 6
 
 
-def test_there_is_nothing_to_go_back_to_when_nothing_is_on_the_way() -> None:
+def test_going_back_with_nothing_in_flight_does_nothing() -> None:
     rig = Rig(MTU)
     assert not rig.sent.go_back()
     rig.send(1)
@@ -90,7 +90,7 @@ def test_there_is_nothing_to_go_back_to_when_nothing_is_on_the_way() -> None:
     assert not rig.sent.go_back()
 
 
-def test_a_late_answer_skips_what_was_given_up_but_not_sent_again() -> None:
+def test_a_late_ack_skips_packets_not_yet_resent() -> None:
     """Bytes that are not on the way any more are not taken off twice."""
     rig = Rig(2 * MTU, 3 * MTU)
     rig.send(5)
@@ -102,7 +102,7 @@ def test_a_late_answer_skips_what_was_given_up_but_not_sent_again() -> None:
     assert rig.send(99) == [(104, 3 * MTU, MTU)]
 
 
-def test_nothing_is_pending_behind_a_request_without_a_valid_local_range() -> None:
+def test_requests_after_one_with_an_invalid_local_range_are_not_started() -> None:
     rig = Rig(MTU)
     rig.post(5, lkey=12345)
     rig.post(6)

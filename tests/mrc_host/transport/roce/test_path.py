@@ -20,13 +20,13 @@ def make_path(qpn: int = QPN, planes: int = 0b11) -> RcPath:
     return RcPath(given.nic, peer, qpn, REMOTE_QPN)
 
 
-def test_only_planes_that_lead_to_the_peer_are_chosen() -> None:
+def test_only_planes_reaching_the_peer_are_chosen() -> None:
     for plane in range(2):
         assert {make_path(qpn, 1 << plane).port for qpn in range(50)} == {plane}
     assert {make_path(qpn).port for qpn in range(50)} == {0, 1}
 
 
-def test_a_port_without_link_is_not_left() -> None:
+def test_a_queue_pair_stays_on_its_port_without_link() -> None:
     given = connection()
     path = path_of(given)
     port, entropy = path.port, path.entropy
@@ -37,14 +37,14 @@ def test_a_port_without_link_is_not_left() -> None:
     assert path.up()
 
 
-def test_source_ports_are_those_of_rocev2_and_every_frame_has_the_same() -> None:
+def test_every_frame_has_the_same_rocev2_source_port() -> None:
     path = make_path()
     assert 49152 <= path.entropy <= 65535
     frames = [path.control_frame(bytes(16)), path.control_frame(bytes(28)), path.prefix(1000, False)[0]]
     assert {int.from_bytes(frame[SPORT], "big") for frame in frames} == {path.entropy}
 
 
-def test_data_may_be_marked_and_control_may_not_and_has_a_class_of_its_own() -> None:
+def test_data_is_ecn_capable_and_control_is_not_and_has_its_own_class() -> None:
     path = make_path()
     classes = [int.from_bytes(path.prefix(100, control)[0][14:16], "big") >> 4 & 0xFF for control in (False, True)]
     assert [value & 3 for value in classes] == [2, 0], "ECT(0) and not ECT"
@@ -52,7 +52,7 @@ def test_data_may_be_marked_and_control_may_not_and_has_a_class_of_its_own() -> 
     assert [value >> 2 for value in classes] == [settings.dscp.no_trim, settings.dscp.control]
 
 
-def test_lengths_are_those_of_the_frame_however_many_different_ones_there_were() -> None:
+def test_cached_headers_have_correct_lengths_for_any_number_of_sizes() -> None:
     """Prefixes are kept, but not for ever."""
     path = make_path()
     for _ in range(2):
@@ -63,7 +63,7 @@ def test_lengths_are_those_of_the_frame_however_many_different_ones_there_were()
             assert int.from_bytes(prefix[58:60], "big") == 8 + size + ICRC
 
 
-def test_a_notification_has_becn_and_sixteen_reserved_bytes_and_an_icrc_that_leaves_becn_out() -> None:
+def test_a_cnp_has_becn_16_reserved_bytes_and_an_icrc_excluding_becn() -> None:
     """RoCEv2 annex A17: CNP."""
     frame = make_path().notification(REMOTE_QPN)
     body = frame[BTH:-ICRC]

@@ -49,7 +49,7 @@ def test_packets_are_plain_rocev2_with_iba_opcodes() -> None:
         assert bytes(rebuilt)[-4:] == raw_frame[-4:], "scapy computes the same ICRC"
 
 
-def test_one_port_and_one_source_port_for_each_queue_pair_and_many_over_all() -> None:
+def test_each_queue_pair_uses_one_port_and_source_port_and_they_differ() -> None:
     world, a, b = pair()
     a.write(b, 1 << 18)
     world.run(10 * MS)
@@ -60,7 +60,7 @@ def test_one_port_and_one_source_port_for_each_queue_pair_and_many_over_all() ->
     assert path_hash(address(0), 5, address(1), 7) == path_hash(address(1), 7, address(0), 5)
 
 
-def test_a_lost_packet_sends_everything_after_it_again() -> None:
+def test_a_lost_packet_resends_everything_after_it() -> None:
     world, a, b = pair(send_psn=0, receive_psn=0, congestion_window=16 * 4096)
     lost = []
 
@@ -101,7 +101,7 @@ def test_a_lost_tail_waits_for_the_ack_timeout() -> None:
     assert a.nic.qp_counters(a.qpn).timeouts == 1
 
 
-def test_lost_acknowledgements_are_made_good_by_later_ones_or_by_asking_again() -> None:
+def test_lost_acknowledgements_are_covered_by_later_or_requested_ones() -> None:
     world, a, b = pair(timeout=8)
     dropped = []
 
@@ -120,7 +120,7 @@ def test_lost_acknowledgements_are_made_good_by_later_ones_or_by_asking_again() 
     assert all(c.status is CompletionStatus.SUCCESS for c in a.done)
 
 
-def test_the_window_is_kept() -> None:
+def test_the_window_is_respected() -> None:
     world, a, b = pair(congestion_window=4 * 4096)
     world.tap = lambda nic, port, to, frame, now: None
     a.write(b, 1 << 18)

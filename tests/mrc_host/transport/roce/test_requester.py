@@ -43,7 +43,9 @@ def starts(packets: list[Packet]) -> list[int]:
         (2 * MTU + 3, 5, [FIRST_OP, MIDDLE, LAST_IMM]),
     ],
 )
-def test_a_message_is_cut_into_full_packets_and_a_rest(length: int, imm: int | None, expected: list[int]) -> None:
+def test_a_message_is_segmented_into_full_packets_and_a_remainder(
+    length: int, imm: int | None, expected: list[int]
+) -> None:
     """Only the first packet has a RETH, which names the whole range; only the last has immediate data."""
     end = sender()
     end.write(length, imm=imm)
@@ -60,7 +62,7 @@ def test_a_message_is_cut_into_full_packets_and_a_rest(length: int, imm: int | N
 
 
 @pytest.mark.parametrize("length", range(1, 9))
-def test_payloads_are_padded_to_words_and_the_header_says_by_how_much(length: int) -> None:
+def test_payloads_are_padded_to_words_with_the_pad_count_in_the_bth(length: int) -> None:
     end = sender()
     end.write(length)
     (packet,) = end.drain()
@@ -79,7 +81,7 @@ def test_psns_wrap_at_24_bits_and_acknowledgements_follow_them() -> None:
     assert end.requester.sent.psns_used() == 4
 
 
-def test_the_last_packet_every_eighth_and_one_that_fills_the_window_ask_for_an_acknowledgement() -> None:
+def test_acks_are_requested_by_last_every_eighth_and_window_filling_packets() -> None:
     end = sender()
     end.write(20 * MTU)
     assert [p.psn for p in end.drain() if p.asks] == [104, 112, 119]
@@ -105,7 +107,7 @@ def test_requests_complete_in_order_once_their_last_packet_is_acknowledged() -> 
 
 
 @pytest.mark.parametrize("psn", [FIRST - 2, FIRST + 4, FIRST + 5000, FIRST - 5000])
-def test_an_acknowledgement_of_what_was_never_sent_changes_nothing(psn: int) -> None:
+def test_an_ack_of_a_psn_never_sent_is_ignored(psn: int) -> None:
     end = sender(window=4 * MTU)
     end.write(8 * MTU)
     end.drain()
@@ -117,7 +119,7 @@ def test_an_acknowledgement_of_what_was_never_sent_changes_nothing(psn: int) -> 
     assert not end.qp.errors
 
 
-def test_an_old_acknowledgement_again_brings_nothing() -> None:
+def test_a_duplicate_ack_changes_nothing() -> None:
     end = sender()
     end.write(8 * MTU)
     end.drain()
@@ -129,7 +131,7 @@ def test_an_old_acknowledgement_again_brings_nothing() -> None:
     assert end.drain() == []
 
 
-def test_an_acknowledgement_of_what_is_about_to_be_sent_again_spares_that() -> None:
+def test_an_ack_of_packets_about_to_be_resent_cancels_their_retransmission() -> None:
     """The NAK asked for 102 on, but 102 to 104 were only slow, as a later ACK tells."""
     end = sender()
     end.write(8 * MTU)
@@ -146,7 +148,7 @@ def test_an_acknowledgement_of_what_is_about_to_be_sent_again_spares_that() -> N
 # ---- NAKs --------------------------------------------------------------------------------------------------------
 
 
-def test_a_sequence_error_sends_the_packet_it_names_and_all_after_it_again() -> None:
+def test_a_sequence_error_resends_its_psn_and_everything_after_it() -> None:
     end = sender()
     end.write(5 * MTU)
     end.write(3 * MTU, imm=9)
@@ -160,7 +162,7 @@ def test_a_sequence_error_sends_the_packet_it_names_and_all_after_it_again() -> 
     assert end.completed() == [], "what is before it has arrived, but no request is whole"
 
 
-def test_a_sequence_error_completes_what_is_before_the_packet_it_names() -> None:
+def test_a_sequence_error_acknowledges_everything_before_its_psn() -> None:
     end = sender()
     end.write(2 * MTU)
     end.write(2 * MTU)
@@ -171,7 +173,7 @@ def test_a_sequence_error_completes_what_is_before_the_packet_it_names() -> None
 
 
 @pytest.mark.parametrize("code", [1, 12, 31, 0])
-def test_a_receiver_that_is_not_ready_is_left_alone_for_the_time_it_names(code: int) -> None:
+def test_an_rnr_nak_stops_sending_for_its_timer(code: int) -> None:
     """IBTA, table of RNR timers: 0.01, 0.64 and 491.52 ms, and for code 0 655.36 ms."""
     wait = {1: 10, 12: 640, 31: 491_520, 0: 655_360}[code] * US
     end = sender()
@@ -185,7 +187,7 @@ def test_a_receiver_that_is_not_ready_is_left_alone_for_the_time_it_names(code: 
     assert end.psns() == [FIRST + 2]
 
 
-def test_a_receiver_may_be_not_ready_for_ever() -> None:
+def test_rnr_naks_never_exhaust_the_retries() -> None:
     end = sender({"retry_count": 1})
     end.write(100, imm=1)
     end.drain()
@@ -203,7 +205,7 @@ def test_a_receiver_may_be_not_ready_for_ever() -> None:
     assert end.completed() == [0]
 
 
-def test_a_receiver_that_is_not_ready_is_there_so_retries_start_afresh() -> None:
+def test_an_rnr_nak_resets_the_retry_count() -> None:
     end = sender({"retry_count": 1}, linear_retries=0)
     end.write(100, imm=1)
     end.drain()
@@ -227,7 +229,9 @@ def test_a_receiver_that_is_not_ready_is_there_so_retries_start_afresh() -> None
         (0x7F, CompletionStatus.REMOTE_OPERATION_ERROR),
     ],
 )
-def test_other_naks_end_the_queue_pair_after_what_they_acknowledge(syndrome: int, status: CompletionStatus) -> None:
+def test_other_naks_fail_the_queue_pair_after_completing_acknowledged_requests(
+    syndrome: int, status: CompletionStatus
+) -> None:
     end = sender()
     end.write(MTU)
     end.write(MTU)
@@ -240,7 +244,7 @@ def test_other_naks_end_the_queue_pair_after_what_they_acknowledge(syndrome: int
 # ---- timeouts ----------------------------------------------------------------------------------------------------
 
 
-def test_after_a_timeout_one_packet_asks_and_the_rest_follows_once_the_peer_answers() -> None:
+def test_after_a_timeout_one_packet_probes_and_the_rest_follow_the_ack() -> None:
     end = sender()
     end.write(8 * MTU)
     end.drain()
@@ -252,7 +256,7 @@ def test_after_a_timeout_one_packet_asks_and_the_rest_follows_once_the_peer_answ
     assert end.connection.stats.timeouts == 1
 
 
-def test_the_timeout_is_repeated_then_doubles_to_a_limit() -> None:
+def test_the_timeout_is_repeated_then_doubles_up_to_a_limit() -> None:
     end = sender({"retry_count": 255}, linear_retries=2, max_backoff=3)
     end.write(100)
     end.drain()
@@ -264,7 +268,7 @@ def test_the_timeout_is_repeated_then_doubles_to_a_limit() -> None:
 
 
 @pytest.mark.parametrize("retries", [0, 1, 7])
-def test_so_many_retries_and_then_the_queue_pair_fails(retries: int) -> None:
+def test_the_queue_pair_fails_after_the_retry_limit(retries: int) -> None:
     end = sender({"retry_count": retries})
     end.write(100)
     sent = len(end.drain())
@@ -278,7 +282,7 @@ def test_so_many_retries_and_then_the_queue_pair_fails(retries: int) -> None:
     assert sent == retries + 1
 
 
-def test_what_is_acknowledged_starts_the_retries_afresh() -> None:
+def test_an_acknowledgement_resets_the_retry_count() -> None:
     end = sender({"retry_count": 1}, linear_retries=0)
     end.write(8 * MTU)
     end.drain()
@@ -294,7 +298,7 @@ def test_what_is_acknowledged_starts_the_retries_afresh() -> None:
     assert end.qp.errors
 
 
-def test_the_timer_runs_from_when_something_was_last_acknowledged() -> None:
+def test_the_timer_runs_from_the_last_acknowledgement() -> None:
     end = sender()
     end.write(8 * MTU)
     end.drain()
@@ -314,7 +318,7 @@ def test_the_timer_stops_when_everything_is_acknowledged() -> None:
     assert end.connection.stats.timeouts == 0
 
 
-def test_work_that_waits_for_a_port_without_link_fails_after_the_retries() -> None:
+def test_requests_waiting_for_a_port_without_link_fail_after_the_retries() -> None:
     end = sender({"retry_count": 2})
     end.connection.nic.local_up &= ~(1 << end.path.port)
     end.requester.starving(end.now)
@@ -327,7 +331,7 @@ def test_work_that_waits_for_a_port_without_link_fails_after_the_retries() -> No
     assert [status for status, _ in end.qp.errors] == [CompletionStatus.RETRY_EXCEEDED]
 
 
-def test_a_port_that_comes_back_in_time_carries_what_waited() -> None:
+def test_a_port_that_comes_up_in_time_sends_the_waiting_requests() -> None:
     end = sender({"retry_count": 2})
     end.connection.nic.local_up = 0
     end.write(100)
@@ -342,7 +346,7 @@ def test_a_port_that_comes_back_in_time_carries_what_waited() -> None:
 # ---- window and rate ---------------------------------------------------------------------------------------------
 
 
-def test_the_window_bounds_what_is_on_the_way_and_opens_with_acknowledgements() -> None:
+def test_the_window_bounds_bytes_in_flight_and_opens_with_acks() -> None:
     end = sender(window=4 * MTU)
     end.write(8 * MTU)
     assert end.psns() == [FIRST + n for n in range(4)]
@@ -350,7 +354,7 @@ def test_the_window_bounds_what_is_on_the_way_and_opens_with_acknowledgements() 
     assert end.psns() == [FIRST + 4, FIRST + 5]
 
 
-def test_a_window_smaller_than_a_packet_still_lets_one_out() -> None:
+def test_a_window_smaller_than_a_packet_allows_one_packet() -> None:
     end = sender(window=1)
     end.write(2 * MTU)
     assert [(p.psn, p.asks) for p in end.drain()] == [(FIRST, True)]
@@ -358,7 +362,7 @@ def test_a_window_smaller_than_a_packet_still_lets_one_out() -> None:
     assert end.psns() == [FIRST + 1]
 
 
-def test_what_only_the_rate_forbids_is_called_again_when_it_allows_it() -> None:
+def test_a_rate_limited_sender_is_woken_when_it_may_send() -> None:
     end = sender({"congestion_window": None, "timeout": 14}, rc_congestion="dcqcn")
     assert isinstance(end.requester.cc, Dcqcn)
     end.write(64 * MTU)
@@ -391,7 +395,7 @@ def _answer(end: Sender, packet: Packet, expected: int, nak_sent: bool) -> tuple
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_is_lost_either_way_all_bytes_arrive_in_order_and_all_requests_complete(seed: int) -> None:
+def test_random_losses_leave_order_and_completeness_intact(seed: int) -> None:
     print("seed", seed)
     rng = random.Random(seed)
     loss = rng.choice((0.0, 0.05, 0.3))

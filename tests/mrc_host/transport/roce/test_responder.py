@@ -49,7 +49,7 @@ def take(
 # ---- in order ----------------------------------------------------------------------------------------------------
 
 
-def test_packets_are_placed_one_behind_the_other_and_nothing_else_is_touched() -> None:
+def test_packets_are_placed_consecutively_and_other_memory_is_unchanged() -> None:
     end = receiver()
     take(end, FIRST, FIRST_KIND, length=2 * MTU + 10, at=100, fill=1)
     take(end, FIRST + 1, MIDDLE, fill=2)
@@ -60,7 +60,7 @@ def test_packets_are_placed_one_behind_the_other_and_nothing_else_is_touched() -
     assert end.qp.received == [], "no immediate data"
 
 
-def test_only_what_asks_is_acknowledged_and_with_the_newest_psn() -> None:
+def test_only_packets_requesting_an_ack_are_acknowledged_with_the_newest_psn() -> None:
     end = receiver()
     take(end, FIRST, FIRST_KIND, length=3 * MTU, ask=False)
     assert (end.answers(), end.qp.offered) == ([], 0)
@@ -70,7 +70,7 @@ def test_only_what_asks_is_acknowledged_and_with_the_newest_psn() -> None:
     assert end.answers() == []
 
 
-def test_the_msn_counts_whole_messages() -> None:
+def test_the_msn_counts_complete_messages() -> None:
     end = receiver()
     seen = []
     for n in range(3):
@@ -82,7 +82,7 @@ def test_the_msn_counts_whole_messages() -> None:
 
 
 @pytest.mark.parametrize("kinds", [(ONLY_IMM,), (FIRST_KIND, LAST_IMM)])
-def test_immediate_data_completes_a_receive_with_the_length_of_the_message(kinds: tuple[int, ...]) -> None:
+def test_immediate_data_completes_a_receive_with_the_message_length(kinds: tuple[int, ...]) -> None:
     end = receiver()
     for n, kind in enumerate(kinds):
         take(end, FIRST + n, kind, length=len(kinds) * MTU, imm=77)
@@ -102,7 +102,7 @@ def test_psns_wrap_at_24_bits() -> None:
 # ---- gaps and duplicates -----------------------------------------------------------------------------------------
 
 
-def test_a_gap_is_reported_once_and_nothing_behind_it_is_placed() -> None:
+def test_a_gap_is_reported_once_and_later_packets_are_dropped() -> None:
     end = receiver()
     take(end, FIRST)
     end.answers()
@@ -124,7 +124,7 @@ def test_the_next_gap_is_reported_again() -> None:
     assert end.answers() == [(NAK, FIRST + 1, 1)]
 
 
-def test_a_duplicate_is_acknowledged_again_and_not_placed() -> None:
+def test_a_duplicate_is_acknowledged_again_but_not_placed() -> None:
     """Else a late copy would overwrite what the application has put there since."""
     end = receiver()
     take(end, FIRST, fill=1)
@@ -139,7 +139,7 @@ def test_a_duplicate_is_acknowledged_again_and_not_placed() -> None:
     assert end.connection.stats.duplicates_received == 2
 
 
-def test_what_was_sent_before_this_life_is_dropped_in_silence() -> None:
+def test_packets_of_an_earlier_connection_are_dropped_silently() -> None:
     end = receiver()
     assert take(end, FIRST - 1) is Drop.OTHER_LIFE
     take(end, FIRST)
@@ -151,7 +151,7 @@ def test_what_was_sent_before_this_life_is_dropped_in_silence() -> None:
 # ---- a receive CQ without room -----------------------------------------------------------------------------------
 
 
-def test_without_room_for_a_receive_the_packet_is_dropped_with_an_rnr_nak_until_there_is() -> None:
+def test_without_room_in_the_receive_cq_packets_get_an_rnr_nak() -> None:
     end = receiver()
     end.qp.room = False
     take(end, FIRST, ONLY_IMM, imm=3, fill=9)
@@ -168,7 +168,7 @@ def test_without_room_for_a_receive_the_packet_is_dropped_with_an_rnr_nak_until_
     assert end.connection.stats.cq_full_events == 2
 
 
-def test_writes_without_immediate_data_need_no_room() -> None:
+def test_writes_without_immediate_need_no_room_in_the_receive_cq() -> None:
     end = receiver()
     end.qp.room = False
     take(end, FIRST)
@@ -182,7 +182,7 @@ def test_writes_without_immediate_data_need_no_room() -> None:
 
 
 @pytest.mark.parametrize("what", ["key", "before", "behind", "right", "gone"])
-def test_a_range_that_is_not_the_peers_is_refused_before_anything_is_written(what: str) -> None:
+def test_an_invalid_remote_range_is_refused_before_anything_is_written(what: str) -> None:
     end = receiver(access=Access.LOCAL_WRITE if what == "right" else Access.LOCAL_WRITE | Access.REMOTE_WRITE)
     if what == "gone":
         end.connection.nic.memory.deregister(end.lkey)
@@ -195,14 +195,14 @@ def test_a_range_that_is_not_the_peers_is_refused_before_anything_is_written(wha
     assert not any(end.buffer)
 
 
-def test_a_range_is_checked_whole_when_its_first_packet_comes() -> None:
+def test_the_whole_range_is_checked_with_the_first_packet() -> None:
     end = receiver()
     take(end, FIRST, FIRST_KIND, length=3 * MTU, at=len(end.buffer) - 2 * MTU)
     assert end.answers() == [(headers.NAK_REMOTE_ACCESS, FIRST, 0)]
     assert not any(end.buffer)
 
 
-def test_a_region_that_goes_in_the_middle_of_a_message_is_written_no_more() -> None:
+def test_a_region_deregistered_in_mid_message_is_no_longer_written() -> None:
     end = receiver()
     take(end, FIRST, FIRST_KIND, length=2 * MTU, fill=1)
     end.answers()
@@ -227,7 +227,7 @@ def test_a_region_that_goes_in_the_middle_of_a_message_is_written_no_more() -> N
         (2, LAST_IMM, MTU + 4),
     ],
 )
-def test_packets_that_form_no_whole_message_are_an_invalid_request(before: int, kind: int, size: int) -> None:
+def test_invalid_opcode_sequences_are_an_invalid_request(before: int, kind: int, size: int) -> None:
     """After `before` packets of a message of three."""
     end = receiver()
     for n in range(before):
@@ -241,14 +241,14 @@ def test_packets_that_form_no_whole_message_are_an_invalid_request(before: int, 
 
 
 @pytest.mark.parametrize(("kind", "size", "length"), [(ONLY, 100, 200), (ONLY, 200, 100), (FIRST_KIND, MTU, MTU)])
-def test_a_length_that_does_not_fit_the_first_packet_is_an_invalid_request(kind: int, size: int, length: int) -> None:
+def test_a_length_inconsistent_with_the_first_packet_is_an_invalid_request(kind: int, size: int, length: int) -> None:
     end = receiver()
     take(end, FIRST, kind, size=size, length=length)
     assert end.answers() == [(headers.NAK_INVALID_REQUEST, FIRST, 0)]
     assert not any(end.buffer)
 
 
-def test_the_fatal_nak_is_said_again_while_the_peer_sends_on() -> None:
+def test_the_fatal_nak_is_repeated_while_the_peer_keeps_sending() -> None:
     end = receiver()
     take(end, FIRST, MIDDLE)
     assert end.responder.fatal == headers.NAK_INVALID_REQUEST
@@ -262,7 +262,7 @@ def test_the_fatal_nak_is_said_again_while_the_peer_sends_on() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_memory_holds_what_was_sent_in_whatever_order_copies_arrive(seed: int) -> None:
+def test_memory_is_exact_under_random_loss_duplication_and_delay(seed: int) -> None:
     """A go-back-N sender whose packets are lost, repeated and late."""
     print("seed", seed)
     rng = random.Random(seed)

@@ -10,7 +10,7 @@ def make_timer(retry_count: int = 3) -> RcRetransmissionTimer:
     return RcRetransmissionTimer(RetryPolicy(4, retry_count, 1, 2))
 
 
-def test_it_runs_from_the_last_restart() -> None:
+def test_the_timer_runs_from_its_last_restart() -> None:
     timer = make_timer()
     timer.restart(1000)
     assert timer.due() == 1000 + TIMEOUT
@@ -18,7 +18,7 @@ def test_it_runs_from_the_last_restart() -> None:
     assert timer.due() == 1500 + TIMEOUT
 
 
-def test_each_timeout_is_a_retry_until_none_is_left() -> None:
+def test_each_timeout_uses_a_retry_until_none_remain() -> None:
     timer = make_timer(retry_count=3)
     waits = [timer.due()]
     while timer.on_timeout():
@@ -27,7 +27,7 @@ def test_each_timeout_is_a_retry_until_none_is_left() -> None:
     assert timer.retries == 4
 
 
-def test_progress_puts_an_end_to_retries_and_restarts_it() -> None:
+def test_progress_resets_retries_and_restarts_the_timer() -> None:
     timer = make_timer(retry_count=2)
     for _ in range(2):
         assert timer.on_timeout()
@@ -38,7 +38,7 @@ def test_progress_puts_an_end_to_retries_and_restarts_it() -> None:
     assert not timer.on_timeout()
 
 
-def test_a_receiver_that_is_not_ready_costs_no_retry_and_leaves_the_timer_running() -> None:
+def test_an_rnr_nak_uses_no_retry_and_leaves_the_timer_running() -> None:
     timer = make_timer(retry_count=1)
     timer.restart(1000)
     for n in range(10):
