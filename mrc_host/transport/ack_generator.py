@@ -18,8 +18,8 @@ from collections import deque
 from typing import Final
 
 from mrc_host.config import OutOfWindow
-from mrc_host.transport.interfaces import AnswerPaths, Connection, ResponderOwner
 from mrc_host.transport.peer import CONTROL
+from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, ResponderOwner
 from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import Nack, Sack

@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.config import ProbeMark
-from mrc_host.transport.interfaces import Connection, PathMonitor, RequesterOwner
 from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.paths import PathSet
+from mrc_host.transport.queue_pair_interfaces import Connection, PathMonitor, RequesterOwner
 from mrc_host.transport.reliability_probes import ReliabilityProbes
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.round_trip import RoundTrip

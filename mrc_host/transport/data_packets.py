@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.interfaces import Connection
 from mrc_host.transport.peer import NO_TRIM, Peer
+from mrc_host.transport.queue_pair_interfaces import Connection
 from mrc_host.transport.sent_packets import SentPacket
 from mrc_host.transport.work import Wqe
 from mrc_host.wire import control, headers, icrc, opcodes

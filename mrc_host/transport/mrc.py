@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.transport.completion import NicCompletionQueue
-from mrc_host.transport.interfaces import MrcRequesterOwner, MrcResponderOwner
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.nscc import Nscc
 from mrc_host.transport.paths import BAD, STATES, PathListener, PathSet
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.profiles import resolve
 from mrc_host.transport.qp import NicQueuePair
+from mrc_host.transport.queue_pair_interfaces import MrcRequesterOwner, MrcResponderOwner
 from mrc_host.transport.receiver_limit import UNLIMITED
 from mrc_host.transport.refusals import identity
 from mrc_host.transport.requester import Requester

@@ -28,9 +28,9 @@ from mrc_host.transport.congestion import LinkParameters
 from mrc_host.transport.denylist import Denylist
 from mrc_host.transport.endpoint_probes import MAX_ENDPOINT_PROBES, EndpointProbes
 from mrc_host.transport.ev_probes import EvProbes
-from mrc_host.transport.interfaces import AnswerPaths, PathMonitor
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.port_status import PeerPorts, PortStatusUpdates
+from mrc_host.transport.queue_pair_interfaces import AnswerPaths, PathMonitor
 from mrc_host.transport.refusals import Refusals
 from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.reverse_paths import ReversePaths

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from mrc_host.counters import Level, at_level
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError
 from mrc_host.transport.completion import NicCompletionQueue, WaitingReceiver
-from mrc_host.transport.interfaces import Connection, RequesterOwner, ResponderOwner
 from mrc_host.transport.lives import UsedPsns
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer, PlaneUser
+from mrc_host.transport.queue_pair_interfaces import Connection, RequesterOwner, ResponderOwner
 from mrc_host.transport.scheduler import PacketSource
 from mrc_host.transport.stats import QpStats
 from mrc_host.transport.work import SendQueue

@@ -29,11 +29,11 @@ from typing import Final
 
 from mrc_host.transport.ack_processing import AckProcessing
 from mrc_host.transport.data_packets import DataPackets
-from mrc_host.transport.interfaces import Connection, MrcRequesterOwner
 from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.peer import DATA, NO_TRIM, RETRANSMISSION, Peer
 from mrc_host.transport.plane_balance import PlaneBalance
+from mrc_host.transport.queue_pair_interfaces import Connection, MrcRequesterOwner
 from mrc_host.transport.reliability_probes import ReliabilityProbes
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.retry_policy import RetryPolicy

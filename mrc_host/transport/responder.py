@@ -23,9 +23,9 @@ from typing import Final
 
 from mrc_host.transport.ack_generator import AckGenerator
 from mrc_host.transport.incoming_messages import LOCATED, OVERLAP, IncomingMessages
-from mrc_host.transport.interfaces import AnswerPaths, Connection, MrcResponderOwner
 from mrc_host.transport.memory import empty_region
 from mrc_host.transport.message import Message
+from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, MrcResponderOwner
 from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.encap import Drop, Flow

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.interfaces import Connection
+from mrc_host.transport.queue_pair_interfaces import Connection
 
 _UNLIMITED: Final = 255  # retry count
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mrc_host.transport import algorithms
 from mrc_host.transport.congestion import CongestionControl, LinkParameters
-from mrc_host.transport.interfaces import Connection
+from mrc_host.transport.queue_pair_interfaces import Connection
 from mrc_host.transport.receiver_limit import UNLIMITED, ReceiverLimit
 from mrc_host.transport.sent_packets import SentPackets
 from mrc_host.transport.window import SharedWindow, SharedWindows, WindowUser

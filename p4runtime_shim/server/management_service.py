@@ -1,7 +1,7 @@
 """The management gRPC service (proto/switch_v1.proto): ports, queues, packet-in, captures, traces.
 
-One `Managed` a switch knows how each setting is made and where each figure is; the service finds it and turns errors
-into gRPC statuses as the P4Runtime service does.
+Each switch has a `ManagedSwitch`, which knows how each setting is made and where each counter is. The service finds it
+and turns errors into gRPC statuses as the P4Runtime service does.
 """
 
 from __future__ import annotations

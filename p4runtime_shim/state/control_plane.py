@@ -29,7 +29,7 @@ _DIGEST_WORDS = 4096
 class ControlPlane:
     """The program of a switch with its entries and cells. Errors are subclasses of SwitchError.
 
-    It moves with its program when two switches swap programs (`Switch.adopt`).
+    It moves with its program when two switches swap programs (`EmbeddedSwitch.adopt`).
     """
 
     def __init__(self, native: Engine, handle: int, ports: Sequence[int], pipeline: Pipeline | None) -> None:

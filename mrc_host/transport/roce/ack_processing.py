@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.transport.congestion import CongestionControl
-from mrc_host.transport.interfaces import RequesterOwner
+from mrc_host.transport.queue_pair_interfaces import RequesterOwner
 from mrc_host.transport.roce.go_back_n import GoBackN
 from mrc_host.transport.roce.retransmission_timer import RcRetransmissionTimer
 from mrc_host.transport.stats import QpStats

@@ -14,7 +14,7 @@ from typing import Final
 
 from mrc_host.transport import algorithms
 from mrc_host.transport.congestion import CongestionControl, LinkParameters
-from mrc_host.transport.interfaces import Connection, RequesterOwner
+from mrc_host.transport.queue_pair_interfaces import Connection, RequesterOwner
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.roce.ack_processing import RcAckProcessing
 from mrc_host.transport.roce.data_packets import RcDataPackets

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.interfaces import Connection, ResponderOwner
 from mrc_host.transport.memory import Region, empty_region
+from mrc_host.transport.queue_pair_interfaces import Connection, ResponderOwner
 from mrc_host.transport.roce.path import RcPath
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import Drop

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mrc_host.config import TransportSettings
-from mrc_host.transport.interfaces import AnswerPaths, Connection, MrcResponderOwner
 from mrc_host.transport.nic_context import NicContext
+from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, MrcResponderOwner
 from mrc_host.transport.stats import QpStats
 from mrc_host.values import QpAttributes
 from mrc_host.wire.encap import Flow

@@ -9,10 +9,10 @@ import pytest
 from mrc_host.transport.ack_processing import AckProcessing
 from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.congestion import LinkParameters
-from mrc_host.transport.interfaces import PathMonitor, RequesterOwner
 from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.memory import MemoryTable
 from mrc_host.transport.paths import BAD, PathListener, PathSet
+from mrc_host.transport.queue_pair_interfaces import PathMonitor, RequesterOwner
 from mrc_host.transport.reliability_probes import ReliabilityProbes
 from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.retransmission_timer import RetransmissionTimer

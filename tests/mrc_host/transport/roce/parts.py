@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass, field
 
 from mrc_host.transport.completion import NicCompletionQueue
-from mrc_host.transport.interfaces import Connection, RequesterOwner, ResponderOwner
 from mrc_host.transport.peer import Peer
+from mrc_host.transport.queue_pair_interfaces import Connection, RequesterOwner, ResponderOwner
 from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.roce.requester import RcRequester
 from mrc_host.transport.roce.responder import RcResponder
