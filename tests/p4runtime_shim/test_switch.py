@@ -250,7 +250,7 @@ if name == "keys":
     with EmbeddedSwitch(pipeline, ports=range(8), seed=0) as switch:
         test_table_state.test_members_whose_port_is_down_are_skipped(switch)
     with EmbeddedSwitch(pipeline, ports=range(8), seed=0) as switch:
-        test_table_state.test_packets_use_a_table_while_its_trees_are_built_anew(switch)
+        test_table_state.test_packets_match_while_trees_are_rebuilt(switch)
     with EmbeddedSwitch(pipeline, ports=range(8), seed=0) as switch:
         names = {port: str(port) for port in range(8)}
         capture = Capture(switch, Path(folder) / "pcap", names, buffer_bytes=9000)

@@ -7,14 +7,14 @@ from mrc_host.transport.gather_list import GatherList
 
 
 @given(st.lists(st.binary(max_size=9), min_size=1, max_size=8).filter(any), st.data())
-def test_a_cut_is_the_same_as_of_the_pieces_joined(pieces: list[bytes], data: st.DataObject) -> None:
+def test_slices_equal_those_of_the_joined_pieces(pieces: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(pieces)
     offset = data.draw(st.integers(0, len(whole) - 1))
     size = data.draw(st.integers(1, len(whole) - offset))
     assert GatherList([memoryview(piece) for piece in pieces]).cut(offset, size) == whole[offset : offset + size]
 
 
-def test_what_lies_in_one_piece_is_not_copied() -> None:
+def test_a_slice_within_one_piece_is_not_copied() -> None:
     one, other = bytearray(b"abcdef"), bytearray(b"ghijkl")
     gathered = GatherList([memoryview(one), memoryview(other)])
     inside, across = gathered.cut(6, 6), gathered.cut(5, 2)

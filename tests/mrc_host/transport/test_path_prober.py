@@ -48,7 +48,7 @@ def sent(report: ProbeReport) -> Counter[int]:
     return Counter(n for part in report.sent for n in range(MAX_PROBE_PATHS) if part.paths >> n & 1)
 
 
-def test_every_path_is_probed_once_a_round_and_counted_where_it_ends() -> None:
+def test_every_path_is_probed_once_per_round_and_counted_at_its_receiver() -> None:
     world = World(2, 2, 4)
     paths = [path(0), path(1), path(1, 1, 3)]  # to itself and back, and one way in both planes
     start(world, 0, plan(*paths, first=(1 << 32) - 2))
@@ -67,7 +67,7 @@ def test_every_path_is_probed_once_a_round_and_counted_where_it_ends() -> None:
     assert other.sent == ()
 
 
-def test_a_probe_is_a_control_packet_that_nobody_answers() -> None:
+def test_probes_are_control_packets_without_a_response() -> None:
     nic = Nic(make_config(0, 2, 2, 4), seed=1)
     nic.control.start_probing(plan(path(1)), 0)
     nic.tick(ROUND)
@@ -104,7 +104,7 @@ def test_a_probe_on_a_port_without_link_counts_as_sent() -> None:
     assert (address(0), 1) not in arrived
 
 
-def test_nothing_is_made_up_for_after_a_pause() -> None:
+def test_missed_probes_are_not_sent_after_a_pause() -> None:
     nic = Nic(make_config(0, 2, 1, 4), seed=1)
     nic.control.start_probing(plan(path(1), path(0)), 0)
     nic.tick(100 * ROUND)  # the process stood still
@@ -115,7 +115,7 @@ def test_nothing_is_made_up_for_after_a_pause() -> None:
     assert due >= 100 * ROUND + ROUND // 4
 
 
-def test_stopping_forgets_and_a_new_plan_replaces_the_old() -> None:
+def test_stopping_clears_counts_and_a_new_plan_replaces_the_old() -> None:
     world = World(2, 1, 4)
     start(world, 0, plan(path(1)))
     world.run(2 * ROUND)
@@ -128,7 +128,7 @@ def test_stopping_forgets_and_a_new_plan_replaces_the_old() -> None:
     assert world.nics[0].control.probe_report() == ProbeReport(False)
 
 
-def test_what_nobody_collects_is_bounded() -> None:
+def test_uncollected_counts_are_bounded() -> None:
     nic = Nic(make_config(0, 2, 1, 4), seed=1)
     prober = nic.control.prober
     for number in range(MAX_ROUNDS + 10):
@@ -148,12 +148,12 @@ def test_what_nobody_collects_is_bounded() -> None:
         (lambda: plan(replace(path(1), outer=b"short")), "16 bytes"),
     ],
 )
-def test_plans_that_make_no_sense_are_refused(make: object, said: str) -> None:
+def test_invalid_plans_are_refused(make: object, said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         make()  # type: ignore[operator]
 
 
-def test_a_nic_refuses_ports_it_has_not_and_formats_without_uSIDs() -> None:  # noqa: N802
+def test_plans_with_missing_ports_or_formats_without_usids_are_refused() -> None:
     nic = Nic(make_config(0, 2, 2, 4), seed=1)
     with pytest.raises(InvalidArgumentError, match="ports 0 to 1 only"):
         nic.control.start_probing(plan(path(1, 2)), 0)
@@ -162,7 +162,7 @@ def test_a_nic_refuses_ports_it_has_not_and_formats_without_uSIDs() -> None:  # 
         Nic(config, seed=1).control.start_probing(plan(path(1)), 0)
 
 
-def test_plans_and_reports_travel_as_json() -> None:
+def test_plans_and_reports_survive_json_encoding() -> None:
     given = plan(path(0), path(1, 1, 3), first=5)
     assert from_json(ProbePlan, to_json(given)) == given
     report = ProbeReport(True, arrived=(ProbesArrived(address(1), 9, 1 << 4095 | 1),))

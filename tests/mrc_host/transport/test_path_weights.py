@@ -43,7 +43,7 @@ class Plane:
                 self.weights.ease(LEAST, self.now)
 
 
-def test_a_lone_slow_path_is_used_less_and_the_others_as_before() -> None:
+def test_a_single_slow_path_is_used_less_and_others_unchanged() -> None:
     plane = Plane(4)
     assert plane.mark(2, 20 * US)
     assert plane.every() == [1, 1, 2, 1]
@@ -51,7 +51,7 @@ def test_a_lone_slow_path_is_used_less_and_the_others_as_before() -> None:
     assert turns == {0: 100, 1: 100, 2: 50, 3: 100}
 
 
-def test_paths_that_are_congested_alike_all_keep_their_weight() -> None:
+def test_equally_congested_paths_keep_their_weight() -> None:
     """Whatever the order in which their marks come, and while queues grow together."""
     rng = random.Random(1)
     plane = Plane(8)
@@ -63,7 +63,7 @@ def test_paths_that_are_congested_alike_all_keep_their_weight() -> None:
     assert plane.every() == [1] * 8
 
 
-def test_a_path_is_cut_once_by_what_was_sent_before_and_again_by_what_was_sent_after() -> None:
+def test_a_weight_is_reduced_once_per_round_of_packets() -> None:
     plane = Plane(4)
     plane.mark(0, 20 * US)
     for _ in range(19):
@@ -74,26 +74,26 @@ def test_a_path_is_cut_once_by_what_was_sent_before_and_again_by_what_was_sent_a
 
 
 @pytest.mark.parametrize(("trip", "every"), [(15, 2), (25, 2), (35, 3), (45, 4), (200, 4)])
-def test_the_cut_is_as_large_as_the_path_is_slow(trip: int, every: int) -> None:
+def test_the_weight_is_reduced_in_proportion_to_the_delay(trip: int, every: int) -> None:
     plane = Plane(4)
     plane.mark(0, trip * US)
     assert plane.every()[0] == every
 
 
-def test_a_small_delay_is_no_reason() -> None:
+def test_small_delays_leave_weights_unchanged() -> None:
     plane = Plane(4)
     assert not plane.mark(0, 14 * US)
     assert plane.every() == [1] * 4
 
 
-def test_a_path_must_be_twice_as_late_as_the_slowest_of_the_others() -> None:
+def test_a_weight_is_reduced_only_at_twice_the_slowest_other_delay() -> None:
     plane = Plane(4)
     plane.trips[3] = 20 * US
     assert not plane.mark(0, 29 * US)
     assert plane.mark(0, 30 * US)
 
 
-def test_several_slow_paths_are_found_one_by_one_but_half_of_the_ring_keeps_its_weight() -> None:
+def test_several_slow_paths_lose_weight_one_by_one_up_to_half_of_them() -> None:
     plane = Plane(4)
     slow = {0: 80 * US, 1: 40 * US, 2: 30 * US}
     for _ in range(400):
@@ -105,7 +105,7 @@ def test_several_slow_paths_are_found_one_by_one_but_half_of_the_ring_keeps_its_
     assert every[2:] == [1, 1]
 
 
-def test_a_path_of_less_weight_does_not_excuse_one_of_more() -> None:
+def test_a_low_weight_path_is_no_reference_for_heavier_ones() -> None:
     """The slow one's delay is no measure for those used more than it; theirs is one for it."""
     plane = Plane(6)
     plane.mark(0, 60 * US)
@@ -116,7 +116,7 @@ def test_a_path_of_less_weight_does_not_excuse_one_of_more() -> None:
     assert not plane.mark(1, 60 * US, 100 * US), "as slow as the other of the same weight"
 
 
-def test_only_path_and_unknown_others_say_nothing() -> None:
+def test_without_measured_other_paths_weights_are_unchanged() -> None:
     alone = Plane(1)
     assert not alone.mark(0, 90 * US)
     plane = Plane(4)
@@ -124,7 +124,7 @@ def test_only_path_and_unknown_others_say_nothing() -> None:
     assert not plane.mark(0, 90 * US)
 
 
-def test_a_recovered_path_is_used_as_before_within_a_hundred_and_some_round_trips() -> None:
+def test_a_recovered_path_regains_its_full_weight() -> None:
     plane = Plane(4)
     for _ in range(3):
         plane.mark(0, 100 * US, 100 * US)
@@ -142,7 +142,7 @@ def test_a_recovered_path_is_used_as_before_within_a_hundred_and_some_round_trip
     assert not plane.weights.slow
 
 
-def test_a_path_set_leaves_out_a_slow_path_except_where_it_is_the_only_one() -> None:
+def test_a_path_set_skips_a_slow_path_unless_it_is_the_only_one() -> None:
     paths, _ = make(1, 4, share=100)
     slow = paths.active(0)[1]
     for index in range(4):
@@ -166,7 +166,7 @@ def test_an_oblivious_path_set_has_no_weights() -> None:
     assert Counter(paths.next(0, -1) for _ in range(400)) == dict.fromkeys(range(4), 100)
 
 
-def test_a_path_that_went_bad_returns_with_its_full_weight() -> None:
+def test_a_restored_path_has_its_full_weight() -> None:
     paths, _ = make(1, 4, share=100)
     for index in range(4):
         paths.round_trip[index] = LEAST
@@ -177,7 +177,7 @@ def test_a_path_that_went_bad_returns_with_its_full_weight() -> None:
     assert paths.weights.every(0) == 1
 
 
-def test_congestion_control_hears_no_mark_that_the_choice_of_paths_answers_but_every_other() -> None:
+def test_congestion_control_sees_every_mark_not_handled_by_path_weights() -> None:
     end = FarEnd(attributes=WIDE)
     end.qp.requester.window.cc = recorder = Recorder()
     end.write(32 * 4096)

@@ -45,7 +45,7 @@ def make(
     return paths, listener
 
 
-def test_active_sets_are_equal_over_planes_and_the_rest_are_backups() -> None:
+def test_active_paths_are_equal_over_planes_and_the_rest_are_backups() -> None:
     paths, _ = make(4, 16)
     assert [len(paths.active(p)) for p in range(4)] == [14] * 4
     paths, _ = make(4, 16, active=20)
@@ -59,7 +59,7 @@ def test_active_sets_are_equal_over_planes_and_the_rest_are_backups() -> None:
     assert [len(uneven.active(p)) for p in range(2)] == [4, 4]
 
 
-def test_every_active_path_gets_its_turn_and_queue_pairs_differ() -> None:
+def test_every_active_path_is_used_and_orders_differ_between_queue_pairs() -> None:
     paths, _ = make(1, 64)
     ring = len(paths.active(0))
     turns = Counter(paths.next(0, -1) for _ in range(ring * 40))
@@ -69,7 +69,7 @@ def test_every_active_path_gets_its_turn_and_queue_pairs_differ() -> None:
     assert paths.active(0) != other.active(0)
 
 
-def test_skip_rests_for_about_one_rotation() -> None:
+def test_a_skipped_path_is_left_out_for_about_one_rotation() -> None:
     paths, listener = make(1, 8, share=100)
     victim = paths.next(0, -1)
     paths.skip(victim)
@@ -88,14 +88,14 @@ def test_at_most_one_skipped_path_becomes_good_per_packet() -> None:
     assert sum(paths.state(i) is PathState.SKIP for i in range(8)) >= 5
 
 
-def test_all_skipped_still_gives_a_path() -> None:
+def test_with_all_paths_skipped_one_is_still_chosen() -> None:
     paths, _ = make(1, 4)
     for index in range(4):
         paths.skip(index)
     assert paths.next(0, -1) in range(4)
 
 
-def test_a_backup_takes_over_when_all_of_a_ring_rest() -> None:
+def test_a_backup_takes_over_when_all_active_paths_are_skipped() -> None:
     paths, listener = make(2, 2, active=2)
     first = paths.next(0, -1)
     assert {paths.next(0, -1) for _ in range(10)} == {first}
@@ -110,7 +110,7 @@ def test_a_backup_takes_over_when_all_of_a_ring_rest() -> None:
     assert listener.seen == [], "nothing that a controller is told"
 
 
-def test_no_bad_backup_takes_over_from_a_resting_ring() -> None:
+def test_a_bad_backup_does_not_replace_skipped_paths() -> None:
     paths, _ = make(1, 2, active=1)
     first = paths.next(0, -1)
     paths.retire(1 - first, PathReason.LOSS, None, 5)
@@ -120,14 +120,14 @@ def test_no_bad_backup_takes_over_from_a_resting_ring() -> None:
     assert paths.next(0, 1 - first) == first
 
 
-def test_avoid_is_avoided_while_there_is_another() -> None:
+def test_the_path_to_avoid_is_chosen_only_without_another() -> None:
     paths, _ = make(1, 2)
     assert {paths.next(0, 0) for _ in range(10)} == {1}
     single, _ = make(1, 1)
     assert single.next(0, 0) == 0
 
 
-def test_loss_takes_a_backup_of_the_same_plane() -> None:
+def test_a_lost_path_is_replaced_by_a_backup_of_its_plane() -> None:
     paths, listener = make(2, 16)
     before = [set(paths.active(p)) for p in range(2)]
     victim = paths.active(1)[3]
@@ -140,7 +140,7 @@ def test_loss_takes_a_backup_of_the_same_plane() -> None:
     assert not paths.retire(victim, PathReason.LOSS, 60, 70), "once is enough"
 
 
-def test_without_backups_the_plane_keeps_the_rest_and_never_becomes_empty() -> None:
+def test_without_backups_a_plane_keeps_its_last_path() -> None:
     paths, _ = make(2, 4, share=100)
     members = paths.active(0)
     for count, index in enumerate(members[:-1]):
@@ -155,14 +155,14 @@ def test_without_backups_the_plane_keeps_the_rest_and_never_becomes_empty() -> N
     assert paths.next(0, -1) == last
 
 
-def test_a_higher_floor_keeps_more() -> None:
+def test_a_higher_minimum_keeps_more_paths() -> None:
     paths, _ = make(2, 4, share=100, floor=6)
     for index in paths.active(0):
         paths.retire(index, PathReason.LOSS, None, 1)
     assert len(paths.active(0)) == 3
 
 
-def test_a_restored_path_replaces_a_kept_bad_one_then_fills_gaps_then_waits() -> None:
+def test_restored_paths_replace_bad_ones_then_fill_gaps_then_become_backups() -> None:
     paths, listener = make(1, 4, share=4)
     assert len(paths.active(0)) == 3
     order = list(paths.active(0))
@@ -185,7 +185,7 @@ def test_a_restored_path_replaces_a_kept_bad_one_then_fills_gaps_then_waits() ->
     assert [s[3] for s in listener.seen[-4:]] == [PathReason.PROBE] * 4
 
 
-def test_a_loss_from_before_the_return_says_nothing() -> None:
+def test_losses_from_before_the_recovery_are_ignored() -> None:
     paths, _ = make(1, 8)
     victim = paths.active(0)[0]
     paths.retire(victim, PathReason.LOSS, 10, 20)
@@ -195,7 +195,7 @@ def test_a_loss_from_before_the_return_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("first", ["good", "skip", "bad"])
-def test_denied_from_any_state_and_back_to_good(first: str) -> None:
+def test_a_path_is_denied_from_any_state_and_allowed_as_good(first: str) -> None:
     paths, listener = make(1, 8)
     index = paths.active(0)[0]
     if first == "skip":
@@ -213,7 +213,7 @@ def test_denied_from_any_state_and_back_to_good(first: str) -> None:
     assert listener.seen[-1][3] is PathReason.CONTROLLER
 
 
-def test_a_plane_whose_every_path_is_denied_gives_none() -> None:
+def test_a_plane_with_all_paths_denied_gives_none() -> None:
     paths, _ = make(1, 4)
     for index in range(4):
         paths.deny(index, True, 1)
@@ -227,7 +227,7 @@ actions = st.lists(
 
 
 @given(actions, st.integers(1, 3), st.sampled_from([2, 4, 100]), st.integers(1, 12))
-def test_invariants_under_any_sequence(steps: list[tuple[str, int]], planes: int, share: int, floor: int) -> None:
+def test_invariants_hold_under_any_sequence(steps: list[tuple[str, int]], planes: int, share: int, floor: int) -> None:
     each = 24 // planes
     paths, _ = make(planes, each, share=share, floor=floor)
     target = len(paths.active(0))
@@ -259,7 +259,7 @@ def test_invariants_under_any_sequence(steps: list[tuple[str, int]], planes: int
 # ---- oblivious spraying ----
 
 
-def test_oblivious_paths_are_all_used_in_turn_whatever_happens_on_them() -> None:
+def test_oblivious_spraying_uses_all_paths_regardless_of_events() -> None:
     paths, listener = make(2, 16, oblivious=True)
     assert [len(paths.active(p)) for p in range(2)] == [16] * 2, "no backups"
     for index in range(16):
@@ -271,7 +271,7 @@ def test_oblivious_paths_are_all_used_in_turn_whatever_happens_on_them() -> None
     assert (paths.marked[3], paths.trimmed[3]) == (1, 1), "what happened is counted all the same"
 
 
-def test_a_controller_denies_oblivious_paths_too() -> None:
+def test_oblivious_paths_can_be_denied() -> None:
     paths, _ = make(2, 16, oblivious=True)
     assert paths.deny(3, True, 5)
     assert 3 not in {paths.next(0, -1) for _ in range(64)}

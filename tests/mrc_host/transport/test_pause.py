@@ -38,7 +38,7 @@ def data_sent(world: World, port: int = 0) -> list[int]:
     return [time for time, nic, at, frame in world.sent if nic == 0 and at == port and len(frame) > 500]
 
 
-def test_a_paused_port_sends_no_data_until_the_time_is_over() -> None:
+def test_a_paused_port_sends_no_data_until_the_pause_expires() -> None:
     world, a, b = pair()
     stop(world, 100)
     began = world.now
@@ -51,7 +51,7 @@ def test_a_paused_port_sends_no_data_until_the_time_is_over() -> None:
     assert counters["paused_ns"] == 100 * QUANTUM
 
 
-def test_a_pause_of_zero_lets_it_go_on_at_once() -> None:
+def test_a_pause_of_zero_resumes_at_once() -> None:
     world, a, b = pair()
     stop(world, 65535)
     a.write(b, 20_000)
@@ -71,7 +71,7 @@ def test_a_longer_pause_replaces_a_shorter_one() -> None:
     assert min(data_sent(world)) == began + 50 * QUANTUM
 
 
-def test_a_pause_in_the_midst_stops_what_has_not_begun() -> None:
+def test_a_pause_stops_frames_not_yet_begun() -> None:
     world, a, b = pair()
     a.write(b, 100_000)
     world.run(duration=3_500)
@@ -84,7 +84,7 @@ def test_a_pause_in_the_midst_stops_what_has_not_begun() -> None:
     assert b.buffer[:100_000] == a.buffer[:100_000]
 
 
-def test_other_priorities_other_ports_and_answers_go_on() -> None:
+def test_a_pause_does_not_affect_other_priorities_ports_and_responses() -> None:
     world, a, b = pair(planes=2, kind=QpType.MRC)
     stop(world, 65535, port=1)
     stop(world, 65535, priority=5, port=0)
@@ -132,7 +132,7 @@ def test_a_reliability_probe_obeys_the_pause_of_data() -> None:
     assert sent[0] == began + 1000 * QUANTUM  # it was due long before
 
 
-def test_probes_of_bad_paths_obey_the_pause_of_data_and_those_of_reverse_paths_do_not() -> None:
+def test_bad_path_probes_obey_a_data_pause_and_reverse_path_probes_do_not() -> None:
     world, a, b = pair(kind=QpType.MRC)
     world.faults.dead_paths = {(0, 0)}
     a.write(b, 200_000)
@@ -148,7 +148,7 @@ def test_probes_of_bad_paths_obey_the_pause_of_data_and_those_of_reverse_paths_d
     assert TransportSettings().probe_interval < 65535 * QUANTUM, "they were due before"
 
 
-def test_a_link_that_goes_down_forgets_its_pause() -> None:
+def test_link_down_clears_the_pause() -> None:
     world, a, b = pair()
     stop(world, 65535)
     world.set_port(0, 0, False)
@@ -158,7 +158,7 @@ def test_a_link_that_goes_down_forgets_its_pause() -> None:
     assert world.nics[0].nic_counters()["paused_ns"] == 0
 
 
-def test_without_flow_control_a_pause_is_a_frame_that_is_dropped() -> None:
+def test_without_flow_control_pause_frames_are_dropped() -> None:
     world = World(planes=1)
     world.record = True
     a, b = connect(world, kind=QpType.RC)

@@ -50,7 +50,7 @@ def retire(end: FarEnd, victim: Packet) -> None:
 # ---- port status -------------------------------------------------------------------------------------------------
 
 
-def test_port_status_is_repeated_with_growing_waits_until_answered() -> None:
+def test_port_status_updates_are_repeated_with_backoff_until_answered() -> None:
     end = FarEnd()
     quiet(end)
     start = end.now
@@ -64,13 +64,13 @@ def test_port_status_is_repeated_with_growing_waits_until_answered() -> None:
     assert not requests(end.wait(10_000 * MS), control.OP_PORT_STATUS_UPDATE)
 
 
-def test_waits_between_repetitions_grow_to_the_setting() -> None:
+def test_the_backoff_grows_to_the_configured_limit() -> None:
     end = FarEnd(planes=1, transport=replace(SETTINGS, port_status_retry=MS, port_status_max=3 * MS))
     times = [p.time for p in requests(end.wait(20 * MS), control.OP_PORT_STATUS_UPDATE)]
     assert [(b - a) // MS for a, b in itertools.pairwise(times)] == [2, 3, 3, 3, 3, 3]
 
 
-def test_the_word_of_the_peer_moves_traffic_and_is_answered() -> None:
+def test_a_port_status_update_moves_traffic_and_is_answered() -> None:
     end = FarEnd(planes=4)
     quiet(end)
     end.nic.async_events()
@@ -84,7 +84,7 @@ def test_the_word_of_the_peer_moves_traffic_and_is_answered() -> None:
     assert event == PortEvent(end.now, 2, False, False, end.nic.config.destinations[0].address)
 
 
-def test_an_old_update_that_comes_late_is_neither_believed_nor_answered() -> None:
+def test_outdated_port_status_updates_are_ignored() -> None:
     end = FarEnd()
     quiet(end)
     end.nic.async_events()
@@ -100,14 +100,14 @@ def test_an_old_update_that_comes_late_is_neither_believed_nor_answered() -> Non
     assert isinstance(event, PortEvent), "a restarted peer counts from anywhere"
 
 
-def test_a_peer_without_any_port_is_tried_anyway() -> None:
+def test_a_peer_reporting_no_port_up_is_still_tried() -> None:
     end = FarEnd()
     tell_ports(end, 1, 0)
     end.write(100)
     assert len(end.data()) == 1
 
 
-def test_losses_just_before_a_port_went_down_are_forgiven_when_it_returns() -> None:
+def test_losses_just_before_port_down_are_forgiven_at_port_up() -> None:
     end = FarEnd()
     quiet(end)
     end.write(4 * 4096)
@@ -121,7 +121,7 @@ def test_losses_just_before_a_port_went_down_are_forgiven_when_it_returns() -> N
     assert (event.ev, event.new, event.reason) == (victim.ev, PathState.GOOD, PathReason.PORT_UP)
 
 
-def test_losses_long_before_a_port_went_down_are_the_paths_own() -> None:
+def test_losses_long_before_port_down_are_not_forgiven() -> None:
     end = FarEnd(transport=replace(SETTINGS, flap_window=50 * MS))
     quiet(end)
     end.write(4 * 4096)
@@ -138,7 +138,7 @@ def test_losses_long_before_a_port_went_down_are_the_paths_own() -> None:
 # ---- background probes -------------------------------------------------------------------------------------------
 
 
-def test_a_bad_path_returns_after_enough_probes_in_a_row() -> None:
+def test_a_bad_path_recovers_after_enough_consecutive_probes() -> None:
     end = FarEnd(uplinks=8)
     quiet(end)
     end.write(4 * 4096)
@@ -163,7 +163,7 @@ def test_a_bad_path_returns_after_enough_probes_in_a_row() -> None:
 
 
 @pytest.mark.parametrize("spacing", [0, 100_000, 2 * MS])
-def test_the_nic_keeps_probes_apart(spacing: int) -> None:
+def test_background_probes_of_a_nic_are_spaced(spacing: int) -> None:
     end = FarEnd(planes=1, uplinks=16, transport=replace(SETTINGS, probe_spacing=spacing))
     quiet(end)
     end.write(8 * 4096)
@@ -176,7 +176,7 @@ def test_the_nic_keeps_probes_apart(spacing: int) -> None:
     assert [p.time - start - SETTINGS.probe_interval for p in probes] == [n * spacing for n in range(8)]
 
 
-def test_a_lost_probe_starts_the_count_again_and_waits_grow_to_a_limit() -> None:
+def test_a_lost_probe_resets_the_count_and_backs_off_to_a_limit() -> None:
     end = FarEnd(uplinks=8)
     quiet(end)
     end.write(4096)
@@ -198,7 +198,7 @@ def test_a_lost_probe_starts_the_count_again_and_waits_grow_to_a_limit() -> None
     assert end.nic.nic_counters()["drop_stale_response"] >= len(sent) - 1, "only the newest counts"
 
 
-def test_many_queue_pairs_with_the_same_bad_path_share_its_probes() -> None:
+def test_queue_pairs_share_the_probes_of_a_bad_path() -> None:
     end = FarEnd(uplinks=8)
     others = []
     for number in range(50):
@@ -218,7 +218,7 @@ def test_many_queue_pairs_with_the_same_bad_path_share_its_probes() -> None:
 
 
 @pytest.mark.parametrize("tells", [True, False])
-def test_an_answer_tells_how_long_it_took(tells: bool) -> None:
+def test_a_probe_response_gives_the_rtt(tells: bool) -> None:
     end = FarEnd()
     if not tells:
         config = end.nic.config
@@ -234,7 +234,7 @@ def test_an_answer_tells_how_long_it_took(tells: bool) -> None:
 
 
 @pytest.mark.parametrize(("told", "rtt"), [(0, 9 * MS), (2 * MS, 7 * MS), (9 * MS, 0), (9 * MS + 1, 9 * MS)])
-def test_the_time_the_responder_took_is_no_part_of_a_round_trip(told: int, rtt: int) -> None:
+def test_the_rtt_excludes_the_responders_processing_time(told: int, rtt: int) -> None:
     end = FarEnd()
     quiet(end)
     peer = end.peer
@@ -271,7 +271,7 @@ def receiving(end: FarEnd, rounds: int, gap: int = MS) -> list[Packet]:
     return out
 
 
-def test_a_receiver_probes_reverse_paths_once_an_interval_and_then_uses_them() -> None:
+def test_a_receiver_probes_reverse_paths_each_interval_and_uses_confirmed_ones() -> None:
     end = FarEnd(planes=2, uplinks=16)
     quiet(end)
     out = receiving(end, 100)
@@ -289,7 +289,7 @@ def test_a_receiver_probes_reverse_paths_once_an_interval_and_then_uses_them() -
     assert len(used) == 4, "two in each plane"
 
 
-def test_probing_reverse_paths_ends_with_the_receiving() -> None:
+def test_reverse_path_probes_stop_when_nothing_is_received() -> None:
     end = FarEnd()
     quiet(end)
     receiving(end, 20)
@@ -298,7 +298,7 @@ def test_probing_reverse_paths_ends_with_the_receiving() -> None:
     assert end.nic.wakeup() is None
 
 
-def test_a_plane_without_a_reverse_path_carries_no_answers() -> None:
+def test_a_plane_without_a_reverse_path_carries_no_acks() -> None:
     end = FarEnd(planes=2, uplinks=4)
     quiet(end)
     for _ in range(40):
@@ -315,7 +315,7 @@ def answers(end: FarEnd) -> set[int]:
     return {p.port for p in end.drain() if p.opcode == opcodes.ENDPOINT_RESPONSE}
 
 
-def test_a_plane_of_bad_paths_carries_answers_once_probes_come_back_while_nothing_is_known_of_others() -> None:
+def test_bad_paths_carry_acks_once_probed_if_no_other_plane_is_known() -> None:
     """Else the peer, who probes reverse paths, would never find that this plane works again, and answer on others."""
     end = FarEnd(planes=3, uplinks=2)
     quiet(end)
@@ -335,7 +335,7 @@ def test_a_plane_of_bad_paths_carries_answers_once_probes_come_back_while_nothin
     assert not path_events(end.nic), "one probe is too little for data"
 
 
-def test_a_reverse_path_that_failed_is_replaced_within_a_few_probes_though_nothing_more_arrives() -> None:
+def test_a_failed_reverse_path_is_replaced_within_a_few_probes() -> None:
     end = FarEnd(planes=1, uplinks=8)
     quiet(end)
     for _ in range(12):
@@ -359,7 +359,7 @@ def test_a_reverse_path_that_failed_is_replaced_within_a_few_probes_though_nothi
 # ---- bounds ------------------------------------------------------------------------------------------------------
 
 
-def test_a_flood_of_requests_is_answered_within_bounds() -> None:
+def test_a_flood_of_requests_gets_a_bounded_number_of_responses() -> None:
     end = FarEnd()
     quiet(end)
     for number in range(5000):
@@ -368,7 +368,7 @@ def test_a_flood_of_requests_is_answered_within_bounds() -> None:
     assert len(end.only(opcodes.ENDPOINT_RESPONSE)) == 256
 
 
-def test_responses_nobody_asked_for_are_counted() -> None:
+def test_unsolicited_responses_are_counted() -> None:
     end = FarEnd()
     quiet(end)
     before = end.nic.nic_counters()["drop_stale_response"]
@@ -377,7 +377,7 @@ def test_responses_nobody_asked_for_are_counted() -> None:
     assert end.nic.nic_counters()["drop_stale_response"] == before + 10
 
 
-def test_prefixes_kept_are_bounded() -> None:
+def test_cached_header_prefixes_are_bounded() -> None:
     end = FarEnd(uplinks=64)
     peer = end.peer
     for body in range(20, 416):

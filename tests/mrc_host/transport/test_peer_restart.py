@@ -15,7 +15,7 @@ LIFETIME = 1000 * MS
 
 
 @pytest.mark.parametrize("behind", [0, 1, 8, 15, 16, 5000])
-def test_a_restarted_peer_is_believed_within_two_packet_lifetimes(behind: int) -> None:
+def test_port_status_of_a_restarted_peer_is_accepted_within_two_packet_lifetimes(behind: int) -> None:
     world = World(2, 2, 4)
     a, b = connect(world)
     world.run(5 * MS)
@@ -33,7 +33,7 @@ def test_a_restarted_peer_is_believed_within_two_packet_lifetimes(behind: int) -
 
 
 @given(st.integers(0, 0xFFFF), st.integers(1, 15))
-def test_an_overtaken_update_is_neither_believed_nor_answered(number: int, behind: int) -> None:
+def test_an_overtaken_update_is_neither_applied_nor_answered(number: int, behind: int) -> None:
     ports = PeerPorts(LIFETIME)
     assert ports.update(number, 0b01, 5)
     assert not ports.update((number - behind) & 0xFFFF, 0b11, 6)

@@ -3,7 +3,7 @@
 from mrc_host.transport.plane_balance import PlaneBalance
 
 
-def test_a_plane_waits_when_its_burst_is_used_up_until_all_are_refilled() -> None:
+def test_a_plane_waits_after_its_burst_until_all_are_refilled() -> None:
     balance = PlaneBalance(2, 4096, 2, 0b11)
     balance.spend(0)
     assert balance.mask == 0b11
@@ -25,7 +25,7 @@ def test_smaller_packets_make_longer_bursts() -> None:
     assert not balance.mask
 
 
-def test_planes_that_are_not_in_use_get_no_turn() -> None:
+def test_unused_planes_are_skipped() -> None:
     balance = PlaneBalance(2, 4096, 3, 0b101)
     assert balance.mask == 0b101
     balance.refill(0b001)

@@ -41,9 +41,7 @@ def settled(planes: int, uplinks: int = 4, told: int = -1, transport: TransportS
 @pytest.mark.parametrize("uplinks", [1, 4])
 @pytest.mark.parametrize("deny", [False, True])
 @pytest.mark.parametrize("silence", [0, 400 * MS])
-def test_a_plane_that_both_ends_hold_for_down_returns_though_all_others_are_dead(
-    silence: int, deny: bool, uplinks: int
-) -> None:
+def test_a_plane_both_ends_believe_down_recovers_with_all_others_dead(silence: int, deny: bool, uplinks: int) -> None:
     """Its ports come up again, and it works `silence` later; no other plane carries that word."""
     world = World(planes=3, uplinks=uplinks)
     a, b = connect(world)
@@ -75,7 +73,7 @@ def test_a_plane_that_both_ends_hold_for_down_returns_though_all_others_are_dead
 
 
 @pytest.mark.parametrize("seed", range(1, 21))
-def test_the_wait_for_such_a_plane_grows_with_its_silence_alone_whatever_planes_are_drawn(seed: int) -> None:
+def test_recovery_time_of_such_a_plane_depends_only_on_its_outage(seed: int) -> None:
     """The word of the port may come one turn late, since waits double; then data waits for no timeout of its own.
 
     Turns of one plane are as far apart as the time that has passed and one wait a plane. What the word brings may still
@@ -99,7 +97,7 @@ def test_the_wait_for_such_a_plane_grows_with_its_silence_alone_whatever_planes_
     assert a.buffer[:4096] == b.buffer[:4096]
 
 
-def test_repetitions_take_turns_on_all_planes_with_a_port_of_ours_and_waits_grow_from_round_to_round() -> None:
+def test_repetitions_rotate_over_planes_with_a_port_and_back_off_per_round() -> None:
     end = settled(planes=5, told=0b00010)
     start = end.now
     end.nic.port_changed(4, False, end.now)
@@ -113,7 +111,7 @@ def test_repetitions_take_turns_on_all_planes_with_a_port_of_ours_and_waits_grow
     assert not updates(end.wait(10_000 * MS))
 
 
-def test_repetitions_go_on_at_the_longest_wait_until_the_answer() -> None:
+def test_repetitions_continue_at_the_longest_interval_until_answered() -> None:
     end = settled(planes=3, transport=replace(SETTINGS, port_status_max=40 * MS))
     end.nic.port_changed(0, False, end.now)
     end.wait(1000 * MS)
@@ -122,7 +120,7 @@ def test_repetitions_go_on_at_the_longest_wait_until_the_answer() -> None:
     assert {(a.port, b.port) for a, b in itertools.pairwise(sent)} == {(1, 2), (2, 1)}
 
 
-def test_a_repetition_takes_any_allowed_path_of_its_plane_and_waits_where_there_is_none() -> None:
+def test_a_repetition_uses_any_allowed_path_of_its_plane_or_waits() -> None:
     end = settled(planes=2, transport=replace(SETTINGS, port_status_max=10 * MS))
     evs = end.nic.config.destinations[0].evs
     for ev in evs:
@@ -137,7 +135,7 @@ def test_a_repetition_takes_any_allowed_path_of_its_plane_and_waits_where_there_
     assert {p.ev for p in updates(end.wait(1000 * MS))} == allowed
 
 
-def test_a_plane_that_is_paused_costs_its_turn_and_no_other() -> None:
+def test_a_paused_plane_only_delays_its_own_repetition() -> None:
     end = settled(planes=3)
     end.nic.port_changed(2, False, end.now)
     out: list[Packet] = []
@@ -148,7 +146,7 @@ def test_a_plane_that_is_paused_costs_its_turn_and_no_other() -> None:
     assert len(out) >= 3, "port 0 never asks for a frame"
 
 
-def test_without_a_queue_pair_nothing_is_repeated() -> None:
+def test_without_a_queue_pair_updates_are_not_repeated() -> None:
     end = settled(planes=2)
     end.nic.port_changed(1, False, end.now)
     assert len(updates(end.wait(40 * MS))) == 3

@@ -13,7 +13,7 @@ def _states(world: World) -> list[tuple[int, PathState]]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_path_that_works_again_returns_although_the_way_of_answers_died_meanwhile(seed: int) -> None:
+def test_a_working_path_recovers_although_its_reverse_path_failed(seed: int) -> None:
     world = World(planes=1, uplinks=2, seed=seed, faults=Faults(seed))
     a, b = connect(world)
     world.faults.dead_paths = {(0, 0)}
@@ -27,7 +27,7 @@ def test_a_path_that_works_again_returns_although_the_way_of_answers_died_meanwh
     assert (0, PathState.GOOD) in _states(world)
 
 
-def test_idle_nics_with_good_paths_probe_nothing() -> None:
+def test_idle_nics_with_good_paths_send_no_probes() -> None:
     world = World(planes=2, uplinks=4)
     a, b = connect(world)
     a.write(b, 64 << 10)

@@ -58,7 +58,7 @@ WHOLE = EvField(16, 0, 0, 0xFFFF, 0xFFFF)
     ],
     ids=str,
 )
-def test_what_is_wrong_is_said(profile: EvProfile, word: str) -> None:
+def test_invalid_profiles_are_refused(profile: EvProfile, word: str) -> None:
     with pytest.raises(InvalidArgumentError, match=word):
         check_profile(profile)
 
@@ -82,7 +82,7 @@ def generated(draw: st.DrawFn) -> EvProfile:
 
 
 @given(generated())
-def test_what_is_generated_is_what_filling_gives_within_the_limits(profile: EvProfile) -> None:
+def test_generated_values_match_the_masks_within_the_limits(profile: EvProfile) -> None:
     check_profile(profile)
     bits = sum(field.mask.bit_count() for field in profile.fields)
     width = sum(field.width for field in profile.fields)
@@ -100,7 +100,7 @@ def test_what_is_generated_is_what_filling_gives_within_the_limits(profile: EvPr
 
 
 @given(generated(), st.integers(0, 1 << 30), st.booleans())
-def test_universes_are_equal_over_planes_and_inside_the_profile(profile: EvProfile, seed: int, free: bool) -> None:
+def test_path_universes_are_equal_over_planes_and_within_the_profile(profile: EvProfile, seed: int, free: bool) -> None:
     paths = FakePaths(UPLINKS, free=free)
     try:
         universe = resolve(profile, paths, random.Random(seed))
@@ -114,7 +114,7 @@ def test_universes_are_equal_over_planes_and_inside_the_profile(profile: EvProfi
     assert free or set(evs) <= set(UPLINKS)
 
 
-def test_auto_takes_all_or_an_equal_share() -> None:
+def test_auto_uses_all_paths_or_an_equal_share() -> None:
     paths = FakePaths(UPLINKS)
     assert resolve(EvProfile(), paths, random.Random(1)) == list(range(32))
     eight = resolve(EvProfile(size=8), paths, random.Random(1))
@@ -122,7 +122,7 @@ def test_auto_takes_all_or_an_equal_share() -> None:
     assert eight != resolve(EvProfile(size=8), paths, random.Random(2))
 
 
-def test_fewer_than_there_are_planes_come_from_planes_by_chance() -> None:
+def test_fewer_paths_than_planes_are_drawn_from_random_planes() -> None:
     evs = tuple(p << 10 | u for p in range(4) for u in range(4))
     chosen = [resolve(EvProfile(size=1), FakePaths(evs, 4), random.Random(seed)) for seed in range(60)]
     assert {len(universe) for universe in chosen} == {1}
@@ -131,7 +131,7 @@ def test_fewer_than_there_are_planes_come_from_planes_by_chance() -> None:
     assert all(len({evs[index] >> 10 for index in universe}) == 2 for universe in two)
 
 
-def test_hashed_fabrics_take_any_value_and_enumerated_ones_only_theirs() -> None:
+def test_hashed_fabrics_accept_any_value_and_enumerated_ones_only_their_own() -> None:
     new = EvProfile(EvMode.EXPLICIT, evs=(0xABCD_0000, 0x405))
     paths = FakePaths(UPLINKS, free=True)
     assert [paths.evs[i] for i in resolve(new, paths, random.Random(1))] == [0xABCD_0000, 0x405]
@@ -146,7 +146,7 @@ def test_hashed_fabrics_take_any_value_and_enumerated_ones_only_theirs() -> None
 # ---- on a NIC ------------------------------------------------------------------------------------------------------
 
 
-def test_a_queue_pair_keeps_to_its_profile() -> None:
+def test_a_queue_pair_uses_only_paths_of_its_profile() -> None:
     world = World(planes=2, uplinks=16)
     profile = EvProfile(EvMode.EXPLICIT, evs=tuple(p << 10 | u for p in range(2) for u in (1, 5, 9)), ev_min_active=4)
     number = world.nics[0].control.create_ev_profile(profile)
@@ -168,7 +168,7 @@ def test_a_queue_pair_keeps_to_its_profile() -> None:
     assert any(p.state is PathState.ASSUMED_BAD for p in active)
 
 
-def test_profiles_are_kept_while_used_and_checked_when_connecting() -> None:
+def test_profiles_in_use_cannot_be_destroyed_and_are_checked_on_connect() -> None:
     world = World()
     nic = world.nics[0]
     number = nic.control.create_ev_profile(EvProfile(EvMode.EXPLICIT, evs=(0x3FF,)))

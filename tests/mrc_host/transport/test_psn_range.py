@@ -17,9 +17,9 @@ from mrc_host.transport.psn_range import mpr_for, range_bytes
         (1 << 40, 4096, 255),
     ],
 )
-def test_three_products_fit_in_as_far_as_the_field_goes_and_never_less_than_the_documented_range(bdp, path_mtu, mpr):
+def test_the_psn_range_covers_three_bdp_within_field_and_documented_minimum(bdp, path_mtu, mpr):
     assert mpr_for(bdp, path_mtu) == mpr
 
 
-def test_the_range_counts_packets_beyond_the_cumulative_one():
+def test_the_psn_range_counts_from_the_cumulative_psn():
     assert range_bytes(8, 4096) == 1023 * 4096

@@ -18,7 +18,7 @@ def arrive(count: ReceivedCount, packets: int, peers_units: int = UNITS, duplica
 
 
 @pytest.mark.parametrize(("payload", "units"), [(1, 1), (168, 1), (169, 2), (1000, 5), (4096, 17)])
-def test_a_packet_counts_its_udp_length_and_40_bytes_in_whole_units(payload: int, units: int) -> None:
+def test_a_packet_counts_its_udp_length_plus_40_bytes_in_whole_units(payload: int, units: int) -> None:
     """BTH 12, METH 4, TSETH 4, RETH 16, payload and pad, ICRC 4, UDP header 8; then 40."""
     padded = -(-payload // 4) * 4
     udp_length = 8 + 12 + 4 + 4 + 16 + padded + 4
@@ -26,7 +26,7 @@ def test_a_packet_counts_its_udp_length_and_40_bytes_in_whole_units(payload: int
     assert nominal_size(data_ts_imm.size + padded) == -(-(udp_length + 4 + 40) // 256) * 256
 
 
-def test_growth_by_what_was_sent_again_is_duplicates() -> None:
+def test_count_growth_by_retransmitted_packets_means_duplicates() -> None:
     count = ReceivedCount()
     assert arrive(count, 4)
     assert count.calibrated
@@ -39,7 +39,7 @@ def test_growth_by_what_was_sent_again_is_duplicates() -> None:
 
 
 @pytest.mark.parametrize("peers_units", [16, 18, 1, 34])
-def test_a_peer_that_counts_otherwise_reports_no_duplicates(peers_units: int) -> None:
+def test_a_peer_with_a_different_count_reports_no_duplicates(peers_units: int) -> None:
     count = ReceivedCount()
     for _ in range(50):
         count.retransmitted(UNITS)
@@ -47,7 +47,7 @@ def test_a_peer_that_counts_otherwise_reports_no_duplicates(peers_units: int) ->
     assert count.duplicates == 0
 
 
-def test_one_disagreement_is_not_held_against_the_peer_for_ever() -> None:
+def test_a_single_disagreement_is_forgiven_later() -> None:
     """The network duplicated a frame: nothing had been sent again."""
     count = ReceivedCount()
     assert not arrive(count, 4, duplicates=1)
@@ -59,7 +59,7 @@ def test_one_disagreement_is_not_held_against_the_peer_for_ever() -> None:
     assert count.duplicates == UNITS
 
 
-def test_packets_of_several_sizes_are_taken_by_their_sum() -> None:
+def test_packets_of_different_sizes_count_by_their_sum() -> None:
     count = ReceivedCount()
     for units in (17, 5, 1):
         count.retransmitted(units)
@@ -70,7 +70,7 @@ def test_packets_of_several_sizes_are_taken_by_their_sum() -> None:
 
 @pytest.mark.parametrize("more", [-1, 1], ids=["payload", "one unit more"])
 @pytest.mark.parametrize("seed", range(3))
-def test_nothing_is_needless_for_a_peer_that_counts_otherwise(more: int, seed: int) -> None:
+def test_with_a_different_count_no_retransmission_is_called_spurious(more: int, seed: int) -> None:
     """With loss alone every retransmission is needed; a peer that counts payload, or more, does not change that."""
     world = World(2, 2, 8, seed=seed, faults=Faults(seed=seed, loss=0.01, control_too=False))
     a, b = connect(world, size=1 << 20)

@@ -5,7 +5,7 @@ import random
 from mrc_host.transport.received_packets import ReceivedPackets
 
 
-def test_any_order_of_arrival_leaves_the_same_as_a_set_would() -> None:
+def test_any_order_of_arrival_matches_a_set() -> None:
     for seed in range(20):
         rng = random.Random(seed)
         first = rng.randrange(1 << 24)
@@ -28,7 +28,7 @@ def test_any_order_of_arrival_leaves_the_same_as_a_set_would() -> None:
         assert not received.bitmap
 
 
-def test_holes_are_found_from_any_psn_on() -> None:
+def test_holes_are_found_from_any_psn() -> None:
     received = ReceivedPackets(100)
     for psn in (102, 103, 105):
         received.add(psn, psn - 100)
@@ -43,5 +43,5 @@ def test_holes_are_found_from_any_psn_on() -> None:
     ]
 
 
-def test_nothing_received_uses_no_psns() -> None:
+def test_nothing_received_means_no_psns_used() -> None:
     assert ReceivedPackets(7).psns_used() == 0

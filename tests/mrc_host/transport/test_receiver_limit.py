@@ -22,20 +22,20 @@ def one_round_trip(limit: ReceiverLimit, penalty: int, window: int = WINDOW) -> 
 
 
 @pytest.mark.parametrize(("penalty", "share"), [(1, 127 / 128), (32, 0.75), (64, 0.5), (96, 0.25), (127, 1 / 128)])
-def test_a_penalty_takes_its_share_of_what_is_on_the_way_in_a_round_trip(penalty: int, share: float) -> None:
+def test_a_penalty_reduces_the_bytes_in_flight_by_its_share_over_an_rtt(penalty: int, share: float) -> None:
     limit = ReceiverLimit(MTU)
     one_round_trip(limit, penalty)
     assert limit.limit == pytest.approx(max(share * WINDOW, MTU), abs=2 * MTU)
 
 
-def test_restore_gives_back_the_window_as_it_is_then() -> None:
+def test_restore_returns_to_the_current_window() -> None:
     limit = ReceiverLimit(MTU)
     one_round_trip(limit, 64)
     limit.on_sack(0, True, MTU, 10 * MTU, 10 * MTU)
     assert limit.limit == UNLIMITED
 
 
-def test_a_penalty_that_ends_without_restore_is_outgrown_by_doubling() -> None:
+def test_without_restore_the_limit_doubles_until_irrelevant() -> None:
     limit = ReceiverLimit(MTU)
     for _ in range(4):
         one_round_trip(limit, 64)
@@ -61,7 +61,7 @@ _sacks = st.tuples(
 
 
 @given(st.lists(_sacks, max_size=40))
-def test_one_packet_may_always_be_on_the_way(sacks: list[tuple[int, bool, int, int, int]]) -> None:
+def test_one_packet_in_flight_is_always_allowed(sacks: list[tuple[int, bool, int, int, int]]) -> None:
     limit = ReceiverLimit(MTU)
     for penalty, restore, received, in_flight, window in sacks:
         before = limit.limit

@@ -22,7 +22,7 @@ def marks(end: FarEnd) -> list[int]:
     return [p.sack.mark for p in end.only(opcodes.SACK)]
 
 
-def test_beyond_the_bitmap_and_inside_the_promise_is_no_bitmap() -> None:
+def test_packets_beyond_the_bitmap_but_within_the_mpr_get_a_no_bitmap_nack() -> None:
     end = FarEnd(attributes=QpAttributes(mpr=4), transport=TransportSettings(bitmap_range=1))
     end.segment(128, msn=128)
     assert reasons(end) == [(control.NACK_NO_BITMAP, 128)]
@@ -36,7 +36,7 @@ def test_beyond_the_bitmap_and_inside_the_promise_is_no_bitmap() -> None:
     assert reasons(end) == [], "the bitmap has moved on"
 
 
-def test_a_message_too_far_ahead_is_no_resource() -> None:
+def test_a_message_too_far_ahead_gets_a_no_resource_nack() -> None:
     end = FarEnd(transport=TransportSettings(max_inflight_messages=3))
     end.segment(3, ONLY_IMM, msn=3, imm=3, rqmsn=3)
     assert reasons(end) == [(control.NACK_NO_RESOURCE, 3)]
@@ -50,7 +50,7 @@ def test_a_message_too_far_ahead_is_no_resource() -> None:
 
 
 @pytest.mark.parametrize("limit", [{"bitmap_range": 1}, {"max_inflight_messages": 2}])
-def test_everything_arrives_at_a_receiver_that_is_short_of_something(limit: dict[str, int]) -> None:
+def test_all_data_arrives_at_a_receiver_with_small_limits(limit: dict[str, int]) -> None:
     world = World(transport=TransportSettings(**limit, default_window=1 << 22, plane_skew_limit=1 << 10))
     world.faults.loss = 0.02
     a, b = connect(world, size=1 << 20)
@@ -62,7 +62,7 @@ def test_everything_arrives_at_a_receiver_that_is_short_of_something(limit: dict
     assert a.nic.qp_counters(a.qpn).lost
 
 
-def test_marks_in_a_row_on_one_path_end_in_always_skip() -> None:
+def test_consecutive_marks_on_one_path_lead_to_always_skip() -> None:
     end = FarEnd(transport=TransportSettings(always_skip_marks=3))
     got = []
     for psn, (path, ecn) in enumerate([(1, CE), (2, CE), (1, CE), (2, 2), (1, CE), (2, CE), (1, CE)]):
@@ -84,7 +84,7 @@ def test_marks_are_counted_for_a_bounded_number_of_paths() -> None:
     assert 0 < len(end.qp.responder.acks._marked) <= 4096
 
 
-def test_without_the_capability_a_trim_is_not_answered() -> None:
+def test_without_the_capability_a_trimmed_packet_is_not_answered() -> None:
     for able in (True, False):
         end = FarEnd(attributes=QpAttributes(trim_nack=able))
         end.segment(0, dscp=TRIMMED, cut=36)

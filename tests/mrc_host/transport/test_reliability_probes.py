@@ -6,7 +6,7 @@ from mrc_host.transport.reliability_probes import ReliabilityProbes
 from mrc_host.wire import headers
 
 
-def test_planes_that_are_asked_for_are_due_until_their_probe_leaves() -> None:
+def test_requested_planes_stay_due_until_their_probe_is_sent() -> None:
     probes = ReliabilityProbes()
     probes.request(0b110, 0b111, False)
     assert probes.mask == 0b110
@@ -14,7 +14,7 @@ def test_planes_that_are_asked_for_are_due_until_their_probe_leaves() -> None:
     assert probes.mask == 0b100
 
 
-def test_without_a_usable_plane_among_them_all_usable_planes_take_turns() -> None:
+def test_if_no_requested_plane_is_usable_probes_rotate_over_usable_ones() -> None:
     probes = ReliabilityProbes()
     asked = []
     for _ in range(4):
@@ -26,19 +26,19 @@ def test_without_a_usable_plane_among_them_all_usable_planes_take_turns() -> Non
     assert all(one != other for one, other in pairwise(asked))
 
 
-def test_a_question_that_was_not_answered_is_repeated_on_two_planes() -> None:
+def test_an_unanswered_probe_is_repeated_on_two_planes() -> None:
     probes = ReliabilityProbes()
     probes.request(0, 0b111, True)
     assert probes.mask.bit_count() == 2
 
 
-def test_a_path_that_is_preferred_is_taken_once() -> None:
+def test_a_preferred_path_is_used_once() -> None:
     probes = ReliabilityProbes()
     probes.prefer(1, 17)
     assert [probes.take(1), probes.take(1)] == [17, -1]
 
 
-def test_an_answer_is_known_by_its_number_and_stamp() -> None:
+def test_responses_are_matched_by_number_and_timestamp() -> None:
     probes = ReliabilityProbes()
     number = probes.sent(1, 17, 5_000_000)
     probe = probes.find(number)
@@ -51,7 +51,7 @@ def test_an_answer_is_known_by_its_number_and_stamp() -> None:
     assert not probes.in_flight(number, headers.timestamp(5_000_000))
 
 
-def test_few_are_remembered_and_numbers_wrap() -> None:
+def test_few_probes_are_remembered_and_numbers_wrap() -> None:
     probes = ReliabilityProbes()
     numbers = [probes.sent(0, 1, now) for now in range(0x10010)]
     assert probes.unanswered == 32

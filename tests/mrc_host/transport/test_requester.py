@@ -14,7 +14,7 @@ from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, flight, wa
 # ---- what goes out -----------------------------------------------------------------------------------------------
 
 
-def test_a_message_is_cut_into_packets_with_address_and_numbers() -> None:
+def test_a_message_is_segmented_into_packets_with_addresses_and_psns() -> None:
     end = FarEnd()
     end.buffer[:] = bytes(n % 251 for n in range(len(end.buffer)))
     end.write(10_000, imm=0xABCD)
@@ -33,7 +33,7 @@ def test_a_message_is_cut_into_packets_with_address_and_numbers() -> None:
     assert payload == end.buffer[:10_000]
 
 
-def test_first_transmissions_and_retransmissions_have_their_classes() -> None:
+def test_first_transmissions_and_retransmissions_have_separate_classes() -> None:
     end = FarEnd()
     end.write(4096)
     (packet,) = end.data()
@@ -46,7 +46,7 @@ def test_first_transmissions_and_retransmissions_have_their_classes() -> None:
     assert again.body[36:] == packet.body[36:]
 
 
-def test_planes_take_turns_even_when_one_port_asks_more() -> None:
+def test_planes_alternate_even_when_one_port_is_polled_more() -> None:
     burst = TransportSettings().plane_skew_limit
     end = FarEnd(planes=4, attributes=WIDE)
     end.write(1 << 18)
@@ -57,7 +57,7 @@ def test_planes_take_turns_even_when_one_port_asks_more() -> None:
     assert len(end.data(ports=(0,))) == burst
 
 
-def test_what_is_sent_again_uses_up_the_share_of_its_plane_and_waits_for_none() -> None:
+def test_retransmissions_use_their_planes_share_without_waiting() -> None:
     burst = TransportSettings().plane_skew_limit
     end = FarEnd(planes=2, attributes=WIDE)
     end.write(1 << 18)
@@ -69,7 +69,7 @@ def test_what_is_sent_again_uses_up_the_share_of_its_plane_and_waits_for_none() 
     assert [packet.rtx for packet in end.data(ports=(1,))] == [True], "its plane is a burst ahead, and has no new one"
 
 
-def test_a_port_that_had_nothing_is_asked_again_when_its_turn_comes() -> None:
+def test_an_idle_port_is_polled_again_when_its_turn_comes() -> None:
     end = FarEnd(planes=2, attributes=WIDE)
     end.write(1 << 18)
     while end.nic.transmit(0, end.now):
@@ -87,7 +87,7 @@ def test_a_port_that_had_nothing_is_asked_again_when_its_turn_comes() -> None:
 # ---- what is sent again ------------------------------------------------------------------------------------------
 
 
-def test_the_oldest_gap_goes_first_and_before_new_data() -> None:
+def test_the_oldest_loss_is_retransmitted_first_and_before_new_data() -> None:
     end = FarEnd(attributes=QpAttributes(congestion_window=8 * 4096), planes=1, uplinks=8)
     end.write(40 * 4096)
     packets = sorted(end.data(), key=lambda p: p.psn)
@@ -99,7 +99,7 @@ def test_the_oldest_gap_goes_first_and_before_new_data() -> None:
     assert all(not p.rtx for p in end.data())
 
 
-def test_an_unexpected_event_is_fatal() -> None:
+def test_an_unexpected_event_nack_is_fatal() -> None:
     end = FarEnd()
     end.write(4096)
     (packet,) = end.data()
@@ -110,7 +110,7 @@ def test_an_unexpected_event_is_fatal() -> None:
 # ---- marks -------------------------------------------------------------------------------------------------------
 
 
-def test_marks_of_a_sack_move_the_path() -> None:
+def test_ecn_marks_in_a_sack_skip_the_path() -> None:
     end = FarEnd(uplinks=16, attributes=WIDE)
     packets = flight(end, 8)
     end.sack(0, of=packets[0], mark=control.MARK_SKIP_ONCE)
@@ -125,7 +125,7 @@ def test_marks_of_a_sack_move_the_path() -> None:
 # ---- answers that make no sense ----------------------------------------------------------------------------------
 
 
-def test_answers_about_packets_never_sent_are_dropped() -> None:
+def test_responses_about_packets_never_sent_are_dropped() -> None:
     end = FarEnd()
     end.write(8192)
     end.data()
@@ -140,7 +140,7 @@ def test_answers_about_packets_never_sent_are_dropped() -> None:
     assert len(end.poll()) == 1
 
 
-def test_stale_and_repeated_answers_change_nothing() -> None:
+def test_stale_and_duplicate_responses_change_nothing() -> None:
     end = FarEnd()
     warm(end)
     for _ in range(5):
@@ -154,7 +154,7 @@ def test_stale_and_repeated_answers_change_nothing() -> None:
     assert not end.poll()
 
 
-def test_a_transport_ack_alone_completes_what_sacks_have_not_shown() -> None:
+def test_a_transport_ack_alone_completes_a_message() -> None:
     end = FarEnd()
     end.write(3 * 4096)
     end.data()
@@ -171,7 +171,7 @@ def test_a_transport_ack_alone_completes_what_sacks_have_not_shown() -> None:
         (headers.NAK_INVALID_REQUEST, CompletionStatus.REMOTE_OPERATION_ERROR),
     ],
 )
-def test_a_nak_fails_the_message_it_names(syndrome: int, status: CompletionStatus) -> None:
+def test_a_nak_fails_its_message(syndrome: int, status: CompletionStatus) -> None:
     end = FarEnd()
     for n in range(4):
         end.write(100, wr_id=n)
@@ -186,7 +186,7 @@ def test_a_nak_fails_the_message_it_names(syndrome: int, status: CompletionStatu
     assert not [p for p in end.wait(100 * MS) if p.opcode < 0xD0]
 
 
-def test_memory_of_a_finished_message_is_let_go() -> None:
+def test_memory_of_a_completed_message_is_released() -> None:
     """The NIC keeps no view of a buffer it no longer needs, so the buffer can be resized or its mapping closed."""
     end = FarEnd()
     warm(end)

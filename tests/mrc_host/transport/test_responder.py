@@ -27,7 +27,7 @@ def shown(sack: control.Sack) -> set[int]:
 # ---- placement ---------------------------------------------------------------------------------------------------
 
 
-def test_every_packet_is_placed_when_it_comes() -> None:
+def test_every_packet_is_placed_on_arrival() -> None:
     end = FarEnd()
     end.segment(0, FIRST, length=9000, size=4096, fill=1)
     assert end.buffer[:4096] == b"\1" * 4096
@@ -38,7 +38,7 @@ def test_every_packet_is_placed_when_it_comes() -> None:
     assert end.buffer[4096:8192] == b"\2" * 4096
 
 
-def test_packets_without_timestamp_are_placed_too() -> None:
+def test_packets_without_timestamp_are_placed() -> None:
     end = FarEnd()
     end.segment(0, ONLY_IMM, imm=9, timestamped=False)
     assert end.buffer[:1000] == b"\x55" * 1000
@@ -62,7 +62,7 @@ def test_a_write_with_imm_waits_for_everything_before_it(order: tuple[int, ...])
     assert (first.opcode, first.byte_len) == (CompletionOpcode.RECV_WRITE_WITH_IMM, 1000)
 
 
-def test_a_middle_is_placed_before_its_message_is_known() -> None:
+def test_a_middle_packet_is_placed_before_its_message_is_known() -> None:
     """Message 0 is a mystery, so where message 1 begins is too; each packet still tells its own place."""
     end = FarEnd()
     end.segment(6, MIDDLE, msn=1, offset=3 * 4096, length=20000, size=4096, fill=6)
@@ -81,7 +81,7 @@ def test_a_middle_is_placed_before_its_message_is_known() -> None:
     assert [(c.imm, c.byte_len) for c in end.poll()] == [(7, 20000)]
 
 
-def test_messages_of_middles_alone_are_settled_one_after_the_other() -> None:
+def test_messages_known_by_middle_packets_alone_are_resolved_in_turn() -> None:
     """The beginning of the first one tells where the second begins, and that where the third does."""
     end = FarEnd()
     for msn in (2, 1, 0):
@@ -101,7 +101,7 @@ def refused(end: FarEnd) -> bool:
     return headers.NAK_REMOTE_ACCESS in naks and end.nic.qp_state(end.qpn) is QpState.ERROR
 
 
-def test_a_message_that_turns_out_to_leave_its_region_is_reported() -> None:
+def test_a_message_found_to_exceed_its_region_is_reported() -> None:
     """A Middle inside the region was placed; then the First shows that the message ends outside."""
     end = FarEnd(size=10 * 4096)
     end.segment(5, MIDDLE, msn=1, offset=3 * 4096, length=9 * 4096, size=4096)
@@ -116,7 +116,7 @@ def test_a_message_that_turns_out_to_leave_its_region_is_reported() -> None:
     assert refused(end)
 
 
-def test_the_message_before_can_show_that_one_leaves_its_region() -> None:
+def test_the_message_before_can_reveal_that_one_exceeds_its_region() -> None:
     end = FarEnd(size=10 * 4096)
     end.segment(5, MIDDLE, msn=1, offset=3 * 4096, length=9 * 4096, size=4096)
     end.segment(3, LAST, length=4 * 4096, offset=3 * 4096, size=4096)
@@ -127,7 +127,7 @@ def test_the_message_before_can_show_that_one_leaves_its_region() -> None:
     assert refused(end)
 
 
-def test_a_middle_that_no_beginning_makes_right_is_not_placed() -> None:
+def test_a_middle_packet_that_fits_no_possible_start_is_not_placed() -> None:
     end = FarEnd(size=10 * 4096)
     end.segment(5, MIDDLE, msn=1, offset=3 * 4096, length=11 * 4096, size=4096)
     end.segment(9, MIDDLE, msn=1, offset=10 * 4096, length=3 * 4096, size=4096)
@@ -136,7 +136,7 @@ def test_a_middle_that_no_beginning_makes_right_is_not_placed() -> None:
     assert refused(end)
 
 
-def test_a_region_closed_in_the_middle_of_a_message_ends_it() -> None:
+def test_deregistering_a_region_in_mid_message_fails_the_message() -> None:
     end = FarEnd()
     end.segment(0, FIRST, length=3 * 4096, size=4096)
     end.nic.deregister_memory(end.region.lkey)
@@ -155,7 +155,7 @@ def test_a_region_closed_in_the_middle_of_a_message_ends_it() -> None:
     ],
     ids=str,
 )
-def test_packets_that_contradict_each_other_end_the_queue_pair(then: dict[str, int]) -> None:
+def test_inconsistent_packets_fail_the_queue_pair(then: dict[str, int]) -> None:
     end = FarEnd()
     end.segment(
         6 if then["psn"] != 6 else 7,
@@ -172,7 +172,7 @@ def test_packets_that_contradict_each_other_end_the_queue_pair(then: dict[str, i
         assert end.nic.qp_state(end.qpn) is QpState.ERROR
 
 
-def test_a_full_receive_queue_asks_for_a_smaller_window_and_restores_it() -> None:
+def test_a_full_receive_queue_requests_a_smaller_window_and_restores_it() -> None:
     end = FarEnd(capacity=1)
     for psn in range(3):
         end.segment(psn, ONLY_IMM, msn=psn, rqmsn=psn, imm=psn, flags=A)
@@ -186,7 +186,7 @@ def test_a_full_receive_queue_asks_for_a_smaller_window_and_restores_it() -> Non
     assert restored == [(0, True)] * 4 + [(0, False)] * 2
 
 
-def test_a_middle_tells_its_place_when_the_message_before_is_known() -> None:
+def test_a_middle_packet_is_located_once_the_message_before_is_known() -> None:
     end = FarEnd()
     end.segment(1, LAST, msn=0, offset=4096, length=5000, size=904)
     end.segment(3, MIDDLE, msn=1, offset=3 * 4096, length=20000, size=4096)
@@ -211,7 +211,7 @@ def test_a_sack_is_due_after_the_threshold() -> None:
     [({"flags": A}, 0), ({"flags": RTX}, 0), ({"ecn": 3}, control.MARK_SKIP_ONCE)],
     ids=["A", "RTX", "CE"],
 )
-def test_a_sack_is_due_at_once(how: dict[str, int], mark: int) -> None:
+def test_special_packets_make_a_sack_due_at_once(how: dict[str, int], mark: int) -> None:
     end = FarEnd()
     end.segment(0, plane=1, ev=0x30402, stamp=0xBEEF, **how)  # type: ignore[arg-type]
     (sack,) = sacks(end)
@@ -220,7 +220,7 @@ def test_a_sack_is_due_at_once(how: dict[str, int], mark: int) -> None:
     assert sack.rcvd_units == 5, "1000 bytes are 1048 in UDP; 40 more, rounded up to units of 256"
 
 
-def test_a_request_that_came_ahead_of_others_is_honoured_again_when_these_have_come() -> None:
+def test_an_early_ack_request_is_answered_again_when_the_gap_closes() -> None:
     end = FarEnd()
     end.segment(3, msn=3, flags=A)
     end.segment(2, msn=2, flags=A)
@@ -260,7 +260,7 @@ def test_the_transport_ack_counts_whole_messages_in_order() -> None:
     assert [p.aeth for p in end.only(opcodes.TRANSPORT_ACK)] == [(headers.SYNDROME_ACK, 2)]
 
 
-def test_answers_use_the_control_class_and_ask_for_no_marks() -> None:
+def test_responses_use_the_control_class_and_are_not_ecn_capable() -> None:
     end = FarEnd()
     end.segment(0, flags=A)
     for packet in end.drain():
@@ -282,7 +282,7 @@ def test_the_bitmap_starts_after_cack() -> None:
     assert shown(sack) == {3, 4, 63}
 
 
-def test_a_far_arrival_is_shown_and_so_is_the_near_one() -> None:
+def test_arrivals_far_apart_are_both_reported() -> None:
     """Two planes far apart: one bitmap cannot show both, so two SACKs do."""
     end = FarEnd()
     for psn in (200, 201, 5, 6):
@@ -311,7 +311,7 @@ def test_cack_and_bitmap_wrap(first: int) -> None:
 # ---- duplicates and windows --------------------------------------------------------------------------------------
 
 
-def test_duplicates_are_acknowledged_again_and_counted() -> None:
+def test_duplicates_are_acknowledged_and_counted() -> None:
     end = FarEnd()
     end.segment(0)
     end.segment(2, msn=2)
@@ -325,7 +325,7 @@ def test_duplicates_are_acknowledged_again_and_counted() -> None:
     assert (counters.data_received, counters.duplicates_received, counters.out_of_order_received) == (2, 2, 1)
 
 
-def test_a_duplicate_does_not_write_again() -> None:
+def test_duplicates_are_not_written_to_memory() -> None:
     end = FarEnd()
     end.segment(0, fill=1)
     end.segment(2, msn=2, offset=2000, fill=1)
@@ -334,7 +334,7 @@ def test_a_duplicate_does_not_write_again() -> None:
     assert 9 not in end.buffer
 
 
-def test_beyond_the_window_is_nacked_not_placed() -> None:
+def test_packets_beyond_the_range_are_nacked_and_not_placed() -> None:
     end = FarEnd(attributes=QpAttributes(mpr=2))
     end.segment(254, msn=1, offset=5000)
     assert end.buffer[5000:6000] == b"\x55" * 1000
@@ -344,7 +344,7 @@ def test_beyond_the_window_is_nacked_not_placed() -> None:
     assert end.buffer[7000:8000] == bytes(1000)
 
 
-def test_repeated_packets_make_answers_change_their_way() -> None:
+def test_retransmitted_packets_make_acks_change_path() -> None:
     """The peer repeats what was acknowledged, so the way our SACKs took is no longer trusted."""
     end = FarEnd(planes=1, uplinks=64)
     ways = set()
@@ -354,7 +354,7 @@ def test_repeated_packets_make_answers_change_their_way() -> None:
     assert len(ways) > 10
 
 
-def test_a_probe_for_what_was_acknowledged_makes_answers_change_their_way() -> None:
+def test_a_probe_for_acknowledged_packets_makes_acks_change_path() -> None:
     """With a single plane nothing else tells that the one known reverse path is dead."""
     end = FarEnd(planes=1, uplinks=64)
     end.peer.works(5, end.now)
@@ -371,7 +371,7 @@ def test_a_probe_for_what_was_acknowledged_makes_answers_change_their_way() -> N
     assert len(ways) > 5
 
 
-def test_answers_that_have_just_left_do_not_put_their_reverse_path_in_doubt() -> None:
+def test_recent_acks_do_not_make_their_reverse_path_suspected() -> None:
     """The peer asks on every plane at once: what answers the first question cannot be what it misses."""
     end = FarEnd(planes=1, uplinks=64)
     end.segment(0, flags=A)
@@ -392,7 +392,7 @@ def test_answers_that_have_just_left_do_not_put_their_reverse_path_in_doubt() ->
 @pytest.mark.parametrize(
     ("dscp", "reason"), [(12, control.NACK_TRIMMED), (16, control.NACK_TRIMMED_LASTHOP)], ids=["fabric", "lasthop"]
 )
-def test_a_trimmed_packet_is_asked_for_again(dscp: int, reason: int) -> None:
+def test_a_trimmed_packet_is_nacked(dscp: int, reason: int) -> None:
     end = FarEnd()
     end.segment(3, msn=3, dscp=dscp, cut=36, ev=0x402, plane=1)
     (nack,) = [p.nack for p in end.only(opcodes.NACK)]
@@ -406,7 +406,7 @@ def test_a_trimmed_packet_is_asked_for_again(dscp: int, reason: int) -> None:
 # ---- refusals ----------------------------------------------------------------------------------------------------
 
 
-def test_a_refused_message_is_reported_after_those_before_it() -> None:
+def test_a_refused_message_is_reported_after_earlier_messages() -> None:
     end = FarEnd()
     end.segment(1, msn=1, rkey=1)
     end.segment(2, msn=2, offset=50_000)
@@ -423,7 +423,7 @@ def test_a_refused_message_is_reported_after_those_before_it() -> None:
 
 
 @pytest.mark.parametrize("kind", [FIRST, LAST])
-def test_no_byte_of_a_message_that_leaves_the_region_is_written(kind: int) -> None:
+def test_no_byte_of_a_message_exceeding_its_region_is_written(kind: int) -> None:
     """Whichever packet of it comes first, the whole message is checked."""
     end = FarEnd(size=10_000)
     if kind == FIRST:
@@ -446,7 +446,7 @@ def test_no_byte_of_a_message_that_leaves_the_region_is_written(kind: int) -> No
     ],
     ids=str,
 )
-def test_a_packet_that_does_not_fit_its_message_ends_the_queue_pair(wrong: dict[str, int]) -> None:
+def test_a_packet_inconsistent_with_its_message_fails_the_queue_pair(wrong: dict[str, int]) -> None:
     end = FarEnd()
     end.segment(0, FIRST, length=9000, size=4096)
     packet = {"kind": MIDDLE, "offset": 4096, "length": 9000, "size": 4096, **wrong}
@@ -456,7 +456,7 @@ def test_a_packet_that_does_not_fit_its_message_ends_the_queue_pair(wrong: dict[
     assert end.buffer[4096:] == bytes(len(end.buffer) - 4096)
 
 
-def test_too_many_write_with_imm_is_a_remote_operation_error() -> None:
+def test_too_many_writes_with_imm_are_a_remote_operation_error() -> None:
     end = FarEnd(attributes=QpAttributes(max_wimm=2))
     for n in range(1, 4):
         end.segment(n, ONLY_IMM, msn=n, rqmsn=n - 1, imm=n)
@@ -476,7 +476,7 @@ def test_state_stays_bounded_under_a_peer_that_never_finishes_a_message() -> Non
     assert len(responder.acks._sacks) <= 64
 
 
-def test_a_retransmission_far_behind_the_newest_brings_few_sacks() -> None:
+def test_a_retransmission_far_behind_the_newest_psn_causes_few_sacks() -> None:
     """The hole is filled after hundreds of later packets have come and been shown: no need to show them again."""
     end = FarEnd()
     gap, newest = 10, 400
@@ -495,7 +495,7 @@ def test_a_retransmission_far_behind_the_newest_brings_few_sacks() -> None:
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-def test_a_trimmed_duplicate_is_answered_like_a_whole_one(ahead: bool) -> None:
+def test_a_trimmed_duplicate_is_acknowledged_like_a_complete_one(ahead: bool) -> None:
     """Its sender has not heard of the SACK: silence would cost it a timeout, or a backup path."""
     end = FarEnd()
     end.segment(int(ahead), msn=int(ahead))
@@ -508,7 +508,7 @@ def test_a_trimmed_duplicate_is_answered_like_a_whole_one(ahead: bool) -> None:
     assert [p.aeth[1] for p in packets if p.opcode == opcodes.TRANSPORT_ACK] == ([] if ahead else [1])
 
 
-def test_a_trimmed_packet_of_an_earlier_life_is_dropped() -> None:
+def test_a_trimmed_packet_of_an_earlier_connection_is_dropped() -> None:
     end = FarEnd()
     end.segment(-1, dscp=12, cut=24)
     assert not end.drain()
@@ -530,7 +530,7 @@ def numbers(sack: control.Sack) -> range:
 
 
 @pytest.mark.parametrize("question", ["probe", "retransmission"])
-def test_one_question_brings_every_hole_to_light(question: str) -> None:
+def test_one_probe_reveals_every_hole(question: str) -> None:
     end = FarEnd()
     arrived = scattered(end)
     if question == "probe":
@@ -544,7 +544,7 @@ def test_one_question_brings_every_hole_to_light(question: str) -> None:
     assert len(got) <= 12
 
 
-def test_each_packet_pays_for_one_sack_of_a_sweep() -> None:
+def test_a_sweep_sends_at_most_one_sack_per_received_packet() -> None:
     """Whoever repeats itself, or probes without end, gets no more than two SACKs a packet beyond what was saved up."""
     end = FarEnd(attributes=QpAttributes(mpr=255))
     for psn in range(1, 16_000, 25):

@@ -20,7 +20,7 @@ def make_timer(retry_count: int = 3, linear: int = 1, trips: list[RoundTrip] | N
     return RetransmissionTimer(trips or [RoundTrip()], RetryPolicy(4, retry_count, linear, 2), 500)
 
 
-def test_the_retry_time_is_linear_then_doubles_to_a_limit() -> None:
+def test_the_retry_time_is_linear_then_doubles_up_to_a_limit() -> None:
     timer = make_timer(retry_count=255)
     times = []
     now = 1
@@ -31,7 +31,7 @@ def test_the_retry_time_is_linear_then_doubles_to_a_limit() -> None:
     assert times == [1, 1, 2, 4, 4, 4]
 
 
-def test_measured_round_trips_make_it_wait_longer() -> None:
+def test_measured_rtts_lengthen_the_timeout() -> None:
     trip = RoundTrip()
     timer = make_timer(trips=[RoundTrip(), trip])
     assert (timer.pto(), timer.base_pto()) == (TIMEOUT // 4, 0)
@@ -41,7 +41,7 @@ def test_measured_round_trips_make_it_wait_longer() -> None:
     assert timer.rto() == timer.pto() == timer.base_pto() > TIMEOUT
 
 
-def test_asking_in_vain_doubles_the_wait_up_to_the_ack_timeout() -> None:
+def test_unanswered_probes_double_the_pto_up_to_the_ack_timeout() -> None:
     timer = make_timer()
     times = []
     for _ in range(5):
@@ -52,7 +52,7 @@ def test_asking_in_vain_doubles_the_wait_up_to_the_ack_timeout() -> None:
     assert timer.pto() == TIMEOUT // 4
 
 
-def test_a_round_trip_that_grows_meanwhile_is_not_multiplied_beyond_what_the_timeouts_come_to() -> None:
+def test_a_growing_rtt_is_not_multiplied_beyond_the_sum_of_timeouts() -> None:
     """Who asked, or had others ask, ten times or so at 10 us each is not to wait a thousand times 2 ms now."""
     trip = RoundTrip()
     timer = RetransmissionTimer([trip], RetryPolicy(8, 10, 1, 6), 500)
@@ -67,7 +67,7 @@ def test_a_round_trip_that_grows_meanwhile_is_not_multiplied_beyond_what_the_tim
     assert timer.base_pto() <= timer.blocked_pto() <= max(timer.base_pto(), 64 * (1024 << 8))
 
 
-def test_nacks_alone_cost_a_retry_an_interval_and_progress_none() -> None:
+def test_nacks_without_progress_use_one_retry_per_interval() -> None:
     timer = make_timer(retry_count=2)
     step = TIMEOUT // 10
     for now in range(step, 4 * TIMEOUT, step):
@@ -82,7 +82,7 @@ def test_nacks_alone_cost_a_retry_an_interval_and_progress_none() -> None:
     assert 4 * TIMEOUT <= now - start <= 5 * TIMEOUT, "1 + 1 + 2 intervals, the last of them doubled"
 
 
-def test_a_timeout_and_nacks_in_the_same_interval_are_one_retry() -> None:
+def test_a_timeout_and_nacks_in_one_interval_are_one_retry() -> None:
     timer = make_timer()
     assert timer.on_nack(1)
     assert timer.on_timeout(1 + TIMEOUT, TIMEOUT)
@@ -90,7 +90,7 @@ def test_a_timeout_and_nacks_in_the_same_interval_are_one_retry() -> None:
     assert timer.retries == 1
 
 
-def test_silence_brings_a_probe_and_its_answer_the_loss() -> None:
+def test_after_a_probe_timeout_the_response_to_the_probe_shows_the_loss() -> None:
     end = FarEnd(planes=1)
     warm(end)
     end.write(4096)
@@ -110,7 +110,7 @@ def test_silence_brings_a_probe_and_its_answer_the_loss() -> None:
 
 
 @pytest.mark.parametrize("others", range(4))
-def test_a_probe_avoids_the_path_of_the_packet_that_it_asks_for(others: int) -> None:
+def test_a_probe_avoids_the_path_of_the_missing_packet(others: int) -> None:
     """Else one dead path takes both, and nothing is known until the ACK timeout: swarm seed 41105."""
     end = FarEnd(planes=1)  # four paths; wherever the rotation stands after `others` more packets
     warm(end)
@@ -148,7 +148,7 @@ def test_a_long_round_trip_lengthens_the_ack_timeout() -> None:
     assert [p.rtx for p in end.wait(300 * US) if p.opcode < 0xD0] == [True]
 
 
-def test_waiting_for_a_sack_of_many_packets_lengthens_the_ack_timeout() -> None:
+def test_a_large_sack_threshold_lengthens_the_ack_timeout() -> None:
     """On a slow link it takes long until there is enough to acknowledge; that is no loss, and no round trip either."""
     end = FarEnd(planes=1, attributes=QpAttributes(timeout=8))
     warm(end)
@@ -166,7 +166,7 @@ def test_waiting_for_a_sack_of_many_packets_lengthens_the_ack_timeout() -> None:
     assert [p.rtx for p in end.wait(300 * US) if p.opcode < 0xD0] == [True]
 
 
-def test_progress_forgives_earlier_timeouts() -> None:
+def test_progress_resets_earlier_timeouts() -> None:
     timeout = 1024 << 8
     end = FarEnd(planes=1, attributes=QpAttributes(timeout=8, retry_count=3))
     for n in range(6):
@@ -179,7 +179,7 @@ def test_progress_forgives_earlier_timeouts() -> None:
     assert counters(end)[2] >= 12
 
 
-def test_seldom_messages_bring_no_probes() -> None:
+def test_infrequent_messages_cause_no_probes() -> None:
     """A timer left from earlier does not make a packet that was just sent look overdue."""
     end = FarEnd(planes=2)
     warm(end)
@@ -193,7 +193,7 @@ def test_seldom_messages_bring_no_probes() -> None:
     assert end.nic.qp_counters(end.qpn).probes_sent == 0
 
 
-def test_work_that_never_found_a_port_ends_in_an_error() -> None:
+def test_requests_that_never_find_a_port_end_in_an_error() -> None:
     end = FarEnd(attributes=QpAttributes(timeout=8, retry_count=3))
     for port in range(2):
         end.nic.port_changed(port, False, end.now)
@@ -220,7 +220,7 @@ def silent_for_long() -> FarEnd:
     return end
 
 
-def test_a_probe_that_is_answered_shows_a_loss_though_no_round_trip_was_ever_measured_there() -> None:
+def test_an_answered_probe_shows_a_loss_on_a_plane_never_measured() -> None:
     """The timeout doubles to spare a peer that is silent. What is older than a single one is lost once it speaks."""
     end = silent_for_long()
     latest = [p for p in end.wait(16 * ONCE) if p.opcode == opcodes.WRITE_ONLY][-1]
@@ -234,7 +234,7 @@ def test_a_probe_that_is_answered_shows_a_loss_though_no_round_trip_was_ever_mea
     assert [p.rtx for p in end.data()] == [True]
 
 
-def test_an_answer_to_what_was_sent_together_shows_no_loss_on_a_plane_never_measured() -> None:
+def test_a_sack_of_simultaneous_packets_shows_no_loss_on_an_unmeasured_plane() -> None:
     end = FarEnd(planes=3, attributes=QpAttributes(timeout=8, retry_count=255))
     end.write(2 * 4096)
     first, second = end.data()
@@ -244,7 +244,7 @@ def test_an_answer_to_what_was_sent_together_shows_no_loss_on_a_plane_never_meas
     assert not end.data()
 
 
-def test_a_plane_that_comes_up_is_asked_at_once_by_who_waits_for_an_answer() -> None:
+def test_a_requester_awaiting_an_ack_probes_a_plane_that_comes_up() -> None:
     end = silent_for_long()
     end.nic.port_changed(1, False, end.now)
     end.wait(1024)
@@ -252,7 +252,7 @@ def test_a_plane_that_comes_up_is_asked_at_once_by_who_waits_for_an_answer() -> 
     assert 1 in {p.port for p in end.drain() if p.opcode == opcodes.PROBE}
 
 
-def test_a_plane_that_comes_up_is_not_asked_by_who_was_answered() -> None:
+def test_an_idle_requester_does_not_probe_a_plane_that_comes_up() -> None:
     end = FarEnd(planes=3)
     warm(end)
     end.nic.port_changed(1, False, end.now)
@@ -261,7 +261,7 @@ def test_a_plane_that_comes_up_is_not_asked_by_who_was_answered() -> None:
     assert not [p for p in end.drain() if p.opcode == opcodes.PROBE]
 
 
-def test_a_question_about_nothing_on_the_way_is_repeated_on_two_planes() -> None:
+def test_an_unanswered_probe_with_nothing_in_flight_is_repeated_on_two_planes() -> None:
     """All is SACKed and the transport ACK was lost; each probe or its answer may meet a dead path: swarm seed 15191."""
     end = FarEnd(planes=4)
     warm(end)

@@ -19,7 +19,7 @@ def used(back: ReversePaths, plane: int, now: int, count: int = 100) -> set[int]
     return {back.choose(plane, NOTHING, NOTHING, now) for _ in range(count)}
 
 
-def test_answers_take_any_path_until_some_are_confirmed_and_then_only_those() -> None:
+def test_acks_use_any_path_until_some_are_confirmed_and_then_only_those() -> None:
     back = reverse_paths()
     assert len(used(back, 0, 0)) == 8
     for index in (2, 5):
@@ -27,7 +27,7 @@ def test_answers_take_any_path_until_some_are_confirmed_and_then_only_those() ->
     assert used(back, 0, 2 * MS) == {2, 5}
 
 
-def test_four_paths_are_kept_confirmed_in_all_planes_together_and_at_least_one_in_each() -> None:
+def test_four_paths_in_total_and_one_per_plane_are_kept_confirmed() -> None:
     for planes, each in ((1, 4), (2, 2), (4, 1), (8, 1)):
         back = reverse_paths(planes)
         for plane in range(planes):
@@ -37,7 +37,7 @@ def test_four_paths_are_kept_confirmed_in_all_planes_together_and_at_least_one_i
             assert used(back, plane, 7 * MS) == newest, "the latest confirmed ones are kept"
 
 
-def test_bad_and_denied_paths_are_avoided_while_there_are_others() -> None:
+def test_bad_and_denied_paths_are_used_only_without_others() -> None:
     back = reverse_paths()
     bad, denied = dict.fromkeys(range(4)), dict.fromkeys(range(4, 7))
     assert {back.choose(0, bad, denied, 0) for _ in range(50)} == {7}
@@ -45,7 +45,7 @@ def test_bad_and_denied_paths_are_avoided_while_there_are_others() -> None:
     assert back.choose(0, bad, dict.fromkeys(range(8)), 0) == -1
 
 
-def test_when_answers_are_lost_all_paths_in_use_are_probed_at_once_and_left() -> None:
+def test_after_lost_acks_all_paths_in_use_are_probed_and_left() -> None:
     back = reverse_paths()
     for index in (1, 2):
         back.confirm(index, 0, 0)
@@ -63,7 +63,7 @@ def test_when_answers_are_lost_all_paths_in_use_are_probed_at_once_and_left() ->
     assert used(back, 0, 4 * MS) == {1}
 
 
-def test_untried_paths_are_probed_too_where_no_confirmed_one_is_left() -> None:
+def test_untried_paths_are_probed_where_no_confirmed_one_remains() -> None:
     back = reverse_paths(2)
     back.confirm(1, 0, 0)
     used(back, 0, MS)
@@ -73,7 +73,7 @@ def test_untried_paths_are_probed_too_where_no_confirmed_one_is_left() -> None:
     assert all(index < 8 for index in wanted), "of usable planes only"
 
 
-def test_probes_on_the_way_are_bounded_however_often_the_peer_repeats() -> None:
+def test_probes_in_flight_are_bounded() -> None:
     back = reverse_paths(4, 64)
     sent = 0
     for step in range(100):
@@ -87,7 +87,7 @@ def test_probes_on_the_way_are_bounded_however_often_the_peer_repeats() -> None:
     assert back.planes(0b1111, 0) == 0b0001
 
 
-def test_a_path_that_went_down_is_found_by_the_probes_of_intervals_and_given_up() -> None:
+def test_a_failed_path_is_detected_by_interval_probes_and_dropped() -> None:
     back = reverse_paths()
     for index in range(4):
         back.confirm(index, 0, 0)
@@ -111,7 +111,7 @@ def test_a_path_that_went_down_is_found_by_the_probes_of_intervals_and_given_up(
     assert len(used(back, 0, now)) == 4, "another has taken its place"
 
 
-def test_answers_without_a_confirmed_path_take_one_each_until_one_works() -> None:
+def test_acks_without_a_confirmed_path_each_try_another_path() -> None:
     back = reverse_paths()
     taken = []
     for number in range(8):
@@ -122,14 +122,14 @@ def test_answers_without_a_confirmed_path_take_one_each_until_one_works() -> Non
     assert used(back, 0, 9 * LATER) == {4}
 
 
-def test_a_path_tried_for_an_answer_is_not_in_doubt_before_the_peer_can_have_heard() -> None:
+def test_a_tried_path_is_not_suspected_before_the_ack_can_have_arrived() -> None:
     back = reverse_paths()
     used(back, 0, LATER)
     back.doubt(1, NOTHING, NOTHING, LATER + US, probed=True)
     assert len(used(back, 0, LATER + US)) == 8
 
 
-def test_of_many_paths_that_answers_tried_only_the_last_of_a_plane_is_in_doubt() -> None:
+def test_only_the_last_tried_path_of_a_plane_is_suspected() -> None:
     back = reverse_paths()
     used(back, 0, 0)
     last = back.choose(0, NOTHING, NOTHING, MS)
@@ -137,7 +137,7 @@ def test_of_many_paths_that_answers_tried_only_the_last_of_a_plane_is_in_doubt()
     assert used(back, 0, LATER + MS) == set(range(8)) - {last}
 
 
-def test_a_path_tried_for_an_answer_and_confirmed_since_is_not_in_doubt() -> None:
+def test_a_tried_path_confirmed_since_is_not_suspected() -> None:
     back = reverse_paths()
     tried = back.choose(0, NOTHING, NOTHING, 0)
     back.confirm(tried, 0, LATER)
@@ -145,14 +145,14 @@ def test_a_path_tried_for_an_answer_and_confirmed_since_is_not_in_doubt() -> Non
     assert used(back, 0, 2 * LATER) == {tried}
 
 
-def test_packets_that_the_peer_repeats_say_less_than_a_question() -> None:
+def test_retransmissions_are_weaker_evidence_than_probes() -> None:
     back = reverse_paths()
     back.choose(0, NOTHING, NOTHING, 0)
     back.doubt(1, NOTHING, NOTHING, LATER)
     assert used(back, 0, LATER) == set(range(8))
 
 
-def test_a_bad_path_that_came_through_is_taken_only_where_there_is_no_other() -> None:
+def test_a_working_bad_path_is_used_only_without_others() -> None:
     back = reverse_paths(planes=2)
     back.confirm(3, 0, MS, bad=True)
     assert used(back, 0, MS) == {3}
@@ -163,7 +163,7 @@ def test_a_bad_path_that_came_through_is_taken_only_where_there_is_no_other() ->
     assert back.planes(0b11, bad=0b10) == 0b11, "nothing newer is known of the other"
 
 
-def test_an_answer_that_has_just_left_tells_nothing_of_its_path() -> None:
+def test_a_recent_ack_does_not_make_its_path_suspected() -> None:
     back = reverse_paths()
     back.confirm(3, 0, 0)
     back.choose(0, NOTHING, NOTHING, LATER)
@@ -173,7 +173,7 @@ def test_an_answer_that_has_just_left_tells_nothing_of_its_path() -> None:
     assert back.doubt(1, NOTHING, NOTHING, 2 * LATER, probed=True)[0] == 3
 
 
-def test_a_path_goes_from_state_to_state() -> None:
+def test_a_path_passes_through_its_states() -> None:
     back = reverse_paths(paths=1)
     states = [back.state(0)]
 
@@ -191,7 +191,7 @@ def test_a_path_goes_from_state_to_state() -> None:
     assert states == [UNTRIED, GUESSED, CONFIRMED, DOUBTED, LOST, UNTRIED, DOUBTED, CONFIRMED, UNTRIED]
 
 
-def test_answers_leave_planes_where_they_were_lost_until_a_path_is_confirmed_there() -> None:
+def test_acks_leave_a_plane_that_lost_them_until_a_path_is_confirmed() -> None:
     """As long as there are others: swarm seed 12936."""
     back = reverse_paths(planes=3)
     back.confirm(0, 0, 0)

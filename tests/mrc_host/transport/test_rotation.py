@@ -19,7 +19,7 @@ def planes(world: World, *kinds: int) -> list[int]:
 
 
 @given(st.integers(0, 255), st.integers(0, 7))
-def test_every_plane_of_a_mask_has_its_turn(mask: int, start: int) -> None:
+def test_the_rotation_visits_every_plane_of_a_mask(mask: int, start: int) -> None:
     last = 1 << start
     turns = []
     for _ in range(mask.bit_count()):
@@ -30,7 +30,7 @@ def test_every_plane_of_a_mask_has_its_turn(mask: int, start: int) -> None:
 
 
 @pytest.mark.parametrize("dead", [{0}, {1}, {0, 1, 2}, {1, 2, 3}, {0, 2, 3}])
-def test_a_missing_transport_ack_is_asked_for_on_every_plane(dead: set[int]) -> None:
+def test_a_missing_transport_ack_is_probed_for_on_every_plane(dead: set[int]) -> None:
     """All packets are SACKed, the transport ACK waits for room in the peer's CQ, and planes die silently meanwhile."""
     world = World(planes=4)
     a, b = connect(world, size=1 << 16, attributes=QpAttributes(retry_count=7), far_capacity=1)
@@ -47,7 +47,7 @@ def test_a_missing_transport_ack_is_asked_for_on_every_plane(dead: set[int]) -> 
     assert [done.status for done in a.done] == [CompletionStatus.SUCCESS] * 2
 
 
-def test_probes_for_a_transport_ack_take_the_planes_in_turn() -> None:
+def test_probes_for_a_transport_ack_rotate_over_planes() -> None:
     world = World(planes=3)
     a, b = connect(world, size=1 << 16, far_capacity=1)
     for imm in range(2):
@@ -63,7 +63,7 @@ def test_probes_for_a_transport_ack_take_the_planes_in_turn() -> None:
 
 
 @pytest.mark.parametrize("dead", [{0, 1}, {0, 2}, {2, 3}, {0, 1, 2}, {0, 1, 3}, {1, 2, 3}])
-def test_a_packet_is_repeated_on_every_plane(dead: set[int]) -> None:
+def test_a_packet_is_retransmitted_on_every_plane(dead: set[int]) -> None:
     """A window of one packet, and planes that are silent from the beginning: whichever works has its turn in time."""
     world = World(planes=4)
     a, b = connect(world, size=1 << 16, attributes=QpAttributes(retry_count=32, congestion_window=4096))
@@ -78,7 +78,7 @@ def test_a_packet_is_repeated_on_every_plane(dead: set[int]) -> None:
 
 
 @pytest.mark.parametrize("dead", [{0, 1}, {0, 2}, {1, 2}, {2, 3}])
-def test_nothing_new_takes_the_place_of_a_packet_that_waits_for_another_plane(dead: set[int]) -> None:
+def test_new_data_does_not_overtake_a_retransmission_waiting_for_its_plane(dead: set[int]) -> None:
     """A window of one packet, more to send, planes that fall silent: a lost packet must not wait behind new ones."""
     world = World(planes=4)
     a, b = connect(world, size=1 << 17, attributes=QpAttributes(retry_count=8, congestion_window=4096))
@@ -99,7 +99,7 @@ def test_nothing_new_takes_the_place_of_a_packet_that_waits_for_another_plane(de
 
 
 @pytest.mark.parametrize("alive", range(8))
-def test_a_packet_is_repeated_first_where_a_probe_was_answered(alive: int) -> None:
+def test_retransmissions_prefer_the_plane_of_an_answered_probe(alive: int) -> None:
     """Seven of eight planes are silent, but answers come on the eighth: swarm seed 18863."""
     world = World(planes=8)
     a, b = connect(world, size=1 << 16, attributes=QpAttributes(retry_count=32, congestion_window=4096))

@@ -42,7 +42,7 @@ def drain(scheduler: Scheduler, port: int = 0) -> list[bytes]:
     return out
 
 
-def test_control_first_then_round_robin() -> None:
+def test_control_goes_first_and_sources_share_round_robin() -> None:
     scheduler = Scheduler(2)
     a, b = Talker(b"a", control=1, data=3), Talker(b"b", control=2, data=2)
     for one in (a, b):
@@ -78,19 +78,19 @@ def shared_by(senders: list[Sender]) -> list[list[int]]:
     return [[sender.sent[port] for sender in senders] for port in (0, 1)]
 
 
-def test_ports_are_shared_by_bytes_whatever_the_frames_are_long() -> None:
+def test_ports_are_shared_by_bytes_regardless_of_frame_length() -> None:
     for shares in shared_by([Sender(4242), Sender(658), Sender(1170), Sender(80)]):
         assert max(shares) - min(shares) <= 2 * 4242, shares
 
 
 @pytest.mark.parametrize("size", [80, 658, 3000, 4242])
-def test_who_comes_and_goes_gains_nothing(size: int) -> None:
+def test_sources_that_come_and_go_gain_nothing(size: int) -> None:
     for staying, other, leaving in shared_by([Sender(4242), Sender(658), Sender(size, leave=1)]):
         assert abs(staying - other) <= 2 * 4242
         assert leaving <= staying + 2 * 4242
 
 
-def test_no_turn_lasts_longer_than_the_longest_frame_and_what_was_overdrawn() -> None:
+def test_a_turn_is_bounded_by_the_longest_frame() -> None:
     scheduler = Scheduler(1)
     small, large = Sender(100), Sender(4000)
     order = []
@@ -105,7 +105,7 @@ def test_no_turn_lasts_longer_than_the_longest_frame_and_what_was_overdrawn() ->
     assert all(runs[1:-1]), "the long frames take turns with the short ones"
 
 
-def test_a_source_stands_in_a_line_once() -> None:
+def test_a_source_is_queued_once_per_port() -> None:
     scheduler = Scheduler(1)
     a, b = Talker(b"a", data=2), Talker(b"b", data=2)
     for _ in range(5):
@@ -119,7 +119,7 @@ def test_a_source_stands_in_a_line_once() -> None:
     assert drain(scheduler) == [b"da"]
 
 
-def test_a_port_that_had_nothing_is_asked_again_at_once_when_another_makes_work_for_it() -> None:
+def test_an_idle_port_is_polled_again_when_another_makes_work_for_it() -> None:
     scheduler = Scheduler(2)
     a = Talker(b"a", data=5, ports=0b01)
     scheduler.activate_data(a, 0b11)
@@ -133,7 +133,7 @@ def test_a_port_that_had_nothing_is_asked_again_at_once_when_another_makes_work_
     assert scheduler.transmit(1, 0) == b"da"
 
 
-def test_timers_fire_in_time_once_and_may_be_repeated() -> None:
+def test_timers_fire_once_and_can_be_rearmed() -> None:
     scheduler = Scheduler(1)
     a, b = Talker(b"a"), Talker(b"b")
     scheduler.arm(a, 100)
@@ -160,7 +160,7 @@ def test_an_earlier_deadline_replaces_a_later_one() -> None:
     assert a.calls == [10]
 
 
-def test_a_timer_that_asks_for_the_past_does_not_spin() -> None:
+def test_a_timer_set_in_the_past_does_not_spin() -> None:
     scheduler = Scheduler(1)
     a = Talker(b"a")
     a.again = [1] * 1000

@@ -58,7 +58,7 @@ def sack(*, penalty: int = 0, restore: bool = False) -> Sack:
     return Sack(0, False, 0, 0, 0, 0, FIRST, 8, 1, 0, 0, 0, restore, penalty, 0)
 
 
-def test_it_closes_when_the_congestion_window_has_no_room_for_another_packet() -> None:
+def test_the_window_closes_when_cwnd_has_no_room_for_a_packet() -> None:
     window = make()
     assert window.cc.cwnd == WINDOW
     assert not window.closing(fill(window, 9))
@@ -67,7 +67,7 @@ def test_it_closes_when_the_congestion_window_has_no_room_for_another_packet() -
 
 
 @pytest.mark.parametrize("units", [8, 9])
-def test_it_closes_at_the_range_of_psns_that_the_peer_accepts(units: int) -> None:
+def test_the_window_closes_at_the_peers_psn_range(units: int) -> None:
     """R2.7, R2.18: PSN <= cumulative + MPR, in units of 128."""
     window = make({"mpr_dest": units})
     window.cc.cwnd = 1 << 40
@@ -76,7 +76,7 @@ def test_it_closes_at_the_range_of_psns_that_the_peer_accepts(units: int) -> Non
     assert window.closing(fill(window, 128 * units - 1))
 
 
-def test_the_peer_changes_the_range_only_where_that_was_agreed_and_no_further() -> None:
+def test_the_peer_changes_the_range_only_as_negotiated() -> None:
     fixed, dynamic = make({"mpr_dest": 8}), make({"mpr_dest": 8, "dynamic_mpr": 16})
     for window in (fixed, dynamic):
         window.offered(12)
@@ -87,7 +87,7 @@ def test_the_peer_changes_the_range_only_where_that_was_agreed_and_no_further() 
     assert dynamic.psn_range == 16 * 128 - 1, "nothing is offered"
 
 
-def test_a_slow_receiver_limits_only_a_congestion_control_that_obeys_it() -> None:
+def test_receiver_penalties_limit_only_controllers_that_obey_them() -> None:
     fixed, obedient = make(), make(**SHARED)
     for window in (fixed, obedient):
         window.limit_by(sack(penalty=127), 4 * MTU, 8 * MTU)
@@ -98,7 +98,7 @@ def test_a_slow_receiver_limits_only_a_congestion_control_that_obeys_it() -> Non
     assert obedient.limit.limit == UNLIMITED
 
 
-def test_queue_pairs_of_one_congestion_control_share_one_window_and_others_have_their_own() -> None:
+def test_queue_pairs_of_one_controller_share_its_window() -> None:
     windows = SharedWindows()
     first, second = make(windows=windows, **SHARED), make(windows=windows, **SHARED)
     assert first.cc is second.cc
@@ -107,7 +107,7 @@ def test_queue_pairs_of_one_congestion_control_share_one_window_and_others_have_
     assert make(windows=SharedWindows(), **SHARED).cc is not first.cc, "towards another peer"
 
 
-def test_with_others_a_quarter_of_its_share_of_the_window_asks_for_an_acknowledgement() -> None:
+def test_in_a_shared_window_acks_are_requested_each_quarter_of_the_share() -> None:
     windows = SharedWindows()
     first, second = make(windows=windows, **SHARED), make(windows=windows, **SHARED)
     first.cc.cwnd = 32 * MTU
@@ -118,14 +118,14 @@ def test_with_others_a_quarter_of_its_share_of_the_window_asks_for_an_acknowledg
     assert [second.used(MTU) for _ in range(5)] == [False] * 3 + [True, False], "one of two: 4"
 
 
-def test_a_window_of_its_own_never_asks_for_more() -> None:
+def test_an_unshared_window_requests_no_extra_acks() -> None:
     window = make()
     assert not any(window.used(MTU) for _ in range(100))
     assert not window.needs_ack_request()
     assert not window.waiting()
 
 
-def test_whoever_gives_bytes_back_lets_those_that_wait_in() -> None:
+def test_returned_bytes_admit_waiting_queue_pairs() -> None:
     windows, waiting = SharedWindows(), User()
     first, second = make(windows=windows, **SHARED), make(windows=windows, user=waiting, **SHARED)
     shared = first.shared

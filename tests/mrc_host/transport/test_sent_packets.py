@@ -29,7 +29,7 @@ def test_a_record_is_kept_for_every_psn_however_many_there_are() -> None:
     assert sent.in_flight == sent.cc.inflight == 300 * WEIGHT
 
 
-def test_bytes_are_given_back_once() -> None:
+def test_bytes_are_returned_once() -> None:
     sent = packets()
     one, two = send(sent), send(sent)
     sent.mark_lost(one)
@@ -40,7 +40,7 @@ def test_bytes_are_given_back_once() -> None:
     assert sent.in_flight == sent.cc.inflight == 0
 
 
-def test_a_shared_window_keeps_the_bytes_of_others() -> None:
+def test_a_shared_window_keeps_other_queue_pairs_bytes() -> None:
     cc = CongestionControl(1 << 20)
     mine, other = SentPackets(cc, FIRST, 2, 4), SentPackets(cc, FIRST, 2, 4)
     send(mine)
@@ -50,7 +50,7 @@ def test_a_shared_window_keeps_the_bytes_of_others() -> None:
     assert mine.oldest() == (0, 0)
 
 
-def test_lost_packets_come_lowest_first_unless_they_have_arrived_meanwhile() -> None:
+def test_lost_packets_are_resent_lowest_first_unless_acknowledged_meanwhile() -> None:
     sent = packets()
     records = [send(sent) for _ in range(5)]
     for record in (records[3], records[1], records[4]):
@@ -66,7 +66,7 @@ def test_lost_packets_come_lowest_first_unless_they_have_arrived_meanwhile() -> 
     assert not sent.lost()
 
 
-def test_a_retransmission_is_in_the_other_lane_and_leaves_order_on_paths_alone() -> None:
+def test_retransmissions_do_not_enter_the_order_of_first_transmissions() -> None:
     sent = packets()
     record = send(sent, path=3, now=10)
     sent.mark_lost(record)
@@ -82,7 +82,7 @@ def test_a_retransmission_is_in_the_other_lane_and_leaves_order_on_paths_alone()
     assert later.followed == 70
 
 
-def test_a_bitmap_tells_only_what_was_not_known() -> None:
+def test_a_bitmap_yields_only_new_arrivals() -> None:
     sent = packets()
     for _ in range(10):
         send(sent)
@@ -96,7 +96,7 @@ def test_a_bitmap_tells_only_what_was_not_known() -> None:
     assert (sent.sacked, sent.una, sent.una_since) == (0, FIRST + 3, 9)
 
 
-def test_whatever_happens_the_bytes_in_flight_are_those_of_records_that_are_out() -> None:
+def test_bytes_in_flight_equal_those_of_outstanding_records() -> None:
     for seed in range(20):
         rng = random.Random(seed)
         sent = packets()

@@ -71,7 +71,7 @@ def states(plane: Plane) -> list[tuple[int, PathState]]:
 
 
 @pytest.mark.parametrize("paths", [4, 48])
-def test_a_slow_path_is_given_the_time_that_it_took_the_last_time(paths: int) -> None:
+def test_a_slow_path_is_allowed_its_last_measured_rtt(paths: int) -> None:
     """Two packets in a row are late; or one by itself, where the path has no later one to tell."""
     plane = measured(38 * US, paths)
     assert not plane.stream(100, lambda packet: 38 * US if packet.ev == SLOW else TRIP)
@@ -79,7 +79,7 @@ def test_a_slow_path_is_given_the_time_that_it_took_the_last_time(paths: int) ->
     assert not states(plane)
 
 
-def test_a_path_that_was_never_measured_is_given_two_round_trips() -> None:
+def test_an_unmeasured_path_is_allowed_two_rtts() -> None:
     plane = Plane()
     assert not plane.stream(60, lambda packet: 38 * US if packet.ev == SLOW else TRIP)
     assert counters(plane.end) == (0, 0, 0)
@@ -96,7 +96,7 @@ def measured_in_turn(*trips: int) -> Plane:
 
 
 @pytest.mark.parametrize("trip", [60 * US, 150 * US, 300 * US])
-def test_a_path_that_took_as_long_twice_is_given_more_than_two_round_trips(trip: int) -> None:
+def test_a_path_measured_slow_twice_is_allowed_more_than_two_rtts(trip: int) -> None:
     """Nothing on the plane was overtaken before, so nothing else tells that the path is many round trips slower."""
     plane = measured_in_turn(trip, trip)
     assert not plane.stream(100, lambda packet: trip if packet.ev == SLOW else TRIP, every=5 * US)
@@ -104,12 +104,12 @@ def test_a_path_that_took_as_long_twice_is_given_more_than_two_round_trips(trip:
     assert not states(plane)
 
 
-def test_a_path_that_took_long_once_is_given_two_round_trips() -> None:
+def test_a_path_measured_slow_once_is_allowed_two_rtts() -> None:
     plane = measured_in_turn(150 * US, TRIP, 150 * US)
     assert plane.stream(100, lambda packet: 150 * US if packet.ev == SLOW else TRIP, every=5 * US)
 
 
-def test_late_answers_to_earlier_transmissions_measure_the_path() -> None:
+def test_late_acks_of_earlier_transmissions_measure_the_path() -> None:
     """All that it carried was sent again before the first transmissions were answered."""
     plane = measured_in_turn(TRIP)
     trip = 150 * US
@@ -126,7 +126,7 @@ def test_late_answers_to_earlier_transmissions_measure_the_path() -> None:
 
 
 @pytest.mark.parametrize(("trip", "latest"), [(150 * US, 175 * US), (5000 * US, 340 * US)])
-def test_a_path_that_always_took_long_and_has_died_is_noticed_in_that_time(trip: int, latest: int) -> None:
+def test_failure_of_a_slow_path_is_detected_within_its_rtt(trip: int, latest: int) -> None:
     """Or in sixteen round trips of the plane."""
     plane = measured_in_turn(trip, trip)
     sent: dict[int, int] = {}
@@ -141,7 +141,7 @@ def test_a_path_that_always_took_long_and_has_died_is_noticed_in_that_time(trip:
 
 
 @pytest.mark.parametrize(("trip", "latest"), [(20 * US, 32 * US), (50 * US, 60 * US), (500 * US, 80 * US)])
-def test_a_path_that_has_died_is_noticed_soon_however_slow_it_was(trip: int, latest: int) -> None:
+def test_failure_of_a_very_slow_path_is_detected_soon(trip: int, latest: int) -> None:
     """Even when it took long the last time: after two round trips and some, by the mean of the plane."""
     plane = measured(trip)
     before = plane.end.now

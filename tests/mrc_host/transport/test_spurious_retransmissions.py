@@ -26,7 +26,7 @@ def lose_one(end: FarEnd, first: int, gap: int = 10 * US) -> tuple[Packet, Packe
     return packets[0], again
 
 
-def test_a_proof_after_the_last_count_adds_to_it() -> None:
+def test_a_spurious_retransmission_after_the_last_count_is_added() -> None:
     """The peer's count told of one; the next is proved by its timestamp before another count can be compared."""
     end = warmed()
     _first, again = lose_one(end, 4)
@@ -42,7 +42,7 @@ def test_a_proof_after_the_last_count_adds_to_it() -> None:
     assert spurious(end) == 2, "the count includes what was proved"
 
 
-def test_a_proof_in_an_overtaken_sack_is_not_counted_twice() -> None:
+def test_a_spurious_retransmission_in_an_overtaken_sack_is_counted_once() -> None:
     end = warmed()
     first, again = lose_one(end, 4)
     end.pass_time(200 * US)
@@ -51,7 +51,7 @@ def test_a_proof_in_an_overtaken_sack_is_not_counted_twice() -> None:
     assert spurious(end) == 1
 
 
-def test_an_acknowledged_retransmission_tells_nothing_of_its_lane() -> None:
+def test_an_acknowledged_retransmission_does_not_advance_loss_detection() -> None:
     """The first transmission of one packet arrives late; the retransmissions of others are still under way."""
     end = warmed()
     packets = flight(end, 40, gap=10 * US)
@@ -69,7 +69,7 @@ def test_an_acknowledged_retransmission_tells_nothing_of_its_lane() -> None:
     assert not end.data()
 
 
-def test_a_plane_without_a_measurement_judges_no_earlier_than_anything_was_acknowledged_there() -> None:
+def test_an_unmeasured_plane_detects_no_loss_before_its_first_ack() -> None:
     end = FarEnd(planes=2, uplinks=16, attributes=WIDE)
     packets = flight(end, 16, gap=2 * US)
     start = packets[0].time
@@ -81,7 +81,7 @@ def test_a_plane_without_a_measurement_judges_no_earlier_than_anything_was_ackno
     assert counters(end) == (0, 0, 0), "the oldest of plane 1 may be on a longer path"
 
 
-def test_the_answer_of_a_probe_measures_a_plane_that_nothing_else_did() -> None:
+def test_a_probe_response_measures_an_unmeasured_plane() -> None:
     """All SACKs were lost, and every fourth packet: the first answer that comes through is that of a probe."""
     end = FarEnd(planes=1, uplinks=16, attributes=QpAttributes(congestion_window=1 << 16))
     end.write(16 * 4096)
@@ -94,7 +94,7 @@ def test_the_answer_of_a_probe_measures_a_plane_that_nothing_else_did() -> None:
     assert {e.ev for e in path_events(end.nic)} == {packets[n].ev for n in (0, 4, 8, 12)}
 
 
-def test_a_needless_retransmission_is_noticed() -> None:
+def test_a_spurious_retransmission_is_detected() -> None:
     end = FarEnd(planes=1, attributes=QpAttributes(timeout=8))
     warm(end, rtt=100 * US)
     end.write(4096)
@@ -121,7 +121,7 @@ def one_by_one(end: FarEnd, arrived: set[int], packets: list[Packet], extra: int
         end.pass_time(extra)
 
 
-def test_an_answer_to_the_first_transmission_proves_the_second_needless_and_widens_the_window() -> None:
+def test_an_ack_of_the_first_transmission_widens_the_reorder_window() -> None:
     end = FarEnd(planes=1, uplinks=64, attributes=WIDE)
     warm(end, rtt=100 * US)
     arrived = {0, 1, 2, 3}
@@ -147,7 +147,7 @@ def test_an_answer_to_the_first_transmission_proves_the_second_needless_and_wide
     assert counters(end)[:2] == (1, 1)
 
 
-def test_duplicates_in_the_peers_count_are_needless_retransmissions() -> None:
+def test_duplicates_in_the_peers_count_are_spurious_retransmissions() -> None:
     """The answers were lost, the packets were not: no path is blamed, and the retransmission counts as needless."""
     end = FarEnd(planes=1, uplinks=4, attributes=QpAttributes(timeout=8))
     warm(end)
@@ -165,7 +165,7 @@ def states(end: FarEnd) -> list[tuple[int, PathState]]:
     return [(event.ev, event.new) for event in path_events(end.nic)]
 
 
-def test_an_acknowledgement_that_comes_too_soon_clears_no_path() -> None:
+def test_an_ack_arriving_too_soon_clears_no_path() -> None:
     """The round trip of the plane is known from packets that all waited: the retransmission was just faster."""
     end = FarEnd(planes=1, uplinks=16, attributes=WIDE)
     warm(end, rtt=100 * US)
@@ -206,7 +206,7 @@ def test_the_arrival_of_the_second_transmission_clears_its_own_path_only() -> No
     assert states(end) == [(again.ev, PathState.GOOD)]
 
 
-def test_an_arrival_of_which_nobody_knows_clears_no_path() -> None:
+def test_an_unattributable_arrival_clears_no_path() -> None:
     end = warmed()
     lose_twice(end)
     end.sack(19, units=20 * UNITS)

@@ -32,7 +32,7 @@ def step(one: End, to: QpState, other: End, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", QpType)
-def test_all_steps_with_their_attributes_lead_to_a_working_pair(kind: QpType) -> None:
+def test_all_transitions_with_their_attributes_give_a_working_queue_pair(kind: QpType) -> None:
     world = World()
     one, two = end(world, 0, kind), end(world, 1, kind)
     for psns, a, b in ((("send_psn", "receive_psn"), one, two), (("receive_psn", "send_psn"), two, one)):
@@ -52,7 +52,7 @@ def test_all_steps_with_their_attributes_lead_to_a_working_pair(kind: QpType) ->
 
 
 @pytest.mark.parametrize("kind", QpType)
-def test_in_rtr_it_receives_and_does_not_send(kind: QpType) -> None:
+def test_in_rtr_a_queue_pair_receives_but_does_not_send(kind: QpType) -> None:
     world = World()
     one, two = end(world, 0, kind), end(world, 1, kind)
     one.nic.connect_qp(one.qpn, two.nic.qp_address(two.qpn), world.now)
@@ -72,7 +72,7 @@ def test_in_rtr_it_receives_and_does_not_send(kind: QpType) -> None:
 
 @pytest.mark.parametrize("to", QpState)
 @pytest.mark.parametrize("state", QpState)
-def test_every_pair_of_states(state: QpState, to: QpState) -> None:
+def test_every_state_transition_is_allowed_or_refused(state: QpState, to: QpState) -> None:
     world = World()
     one, two = end(world, 0), end(world, 1)
     if state is QpState.ERROR:
@@ -92,7 +92,7 @@ def test_every_pair_of_states(state: QpState, to: QpState) -> None:
         assert one.nic.qp_state(one.qpn) is state
 
 
-def test_attributes_belong_to_their_step_and_errors_change_nothing() -> None:
+def test_attributes_belong_to_their_transition_and_errors_change_nothing() -> None:
     world = World()
     one, two = end(world, 0), end(world, 1)
     step(one, QpState.INIT, two)
@@ -117,7 +117,7 @@ def test_attributes_belong_to_their_step_and_errors_change_nothing() -> None:
 
 @pytest.mark.parametrize("kind", QpType)
 @pytest.mark.parametrize("to", [QpState.ERROR, QpState.RESET])
-def test_leaving_completes_everything_once_and_a_reset_pair_works_again(kind: QpType, to: QpState) -> None:
+def test_leaving_rts_completes_everything_once_and_a_reset_pair_works_again(kind: QpType, to: QpState) -> None:
     world = World()
     one, two = connect(world, kind=kind)
     for _ in range(5):
@@ -143,7 +143,7 @@ def test_leaving_completes_everything_once_and_a_reset_pair_works_again(kind: Qp
     assert two.buffer[: 1 << 18] == one.buffer[: 1 << 18]
 
 
-def test_posting_in_error_is_flushed_and_before_rts_refused() -> None:
+def test_posts_are_flushed_in_error_and_refused_before_rts() -> None:
     world = World()
     one, two = end(world, 0), end(world, 1)
     for to in (QpState.INIT, QpState.RTR):

@@ -11,7 +11,7 @@ def suspected(*packets: tuple[int, int, int]) -> TimeoutAttribution:
     return attribution
 
 
-def test_what_a_much_later_answer_shows_as_missing_confirms_its_path() -> None:
+def test_a_much_later_sack_showing_a_packet_missing_confirms_its_path() -> None:
     attribution = suspected((10, 3, 100), (11, 4, 100), (12, 5, 900))
     confirmed = attribution.shown(10, 11, 0b01, 500)
     assert [(s.path, s.sent) for s in confirmed] == [(3, 100)], "PSN 11 arrived, and 12 was sent too late to tell"
@@ -20,7 +20,7 @@ def test_what_a_much_later_answer_shows_as_missing_confirms_its_path() -> None:
     assert not attribution.waiting()
 
 
-def test_what_is_outside_the_bitmap_stays_undecided() -> None:
+def test_packets_outside_the_bitmap_stay_undecided() -> None:
     attribution = suspected((100, 3, 100))
     assert attribution.shown(10, 11, 0, 5000) == []
     assert attribution.waiting()
@@ -34,7 +34,7 @@ def test_an_earlier_transmission_that_arrives_clears_the_path() -> None:
     assert attribution.counted(2) == []
 
 
-def test_only_the_retransmission_arrived_when_no_more_duplicates_are_counted() -> None:
+def test_without_counted_duplicates_only_the_retransmission_arrived() -> None:
     for duplicates, paths in ((2, [3]), (3, [])):
         attribution = suspected((10, 3, 100))
         attribution.acknowledged(10)
@@ -43,7 +43,7 @@ def test_only_the_retransmission_arrived_when_no_more_duplicates_are_counted() -
         assert attribution.counted(0) == [], "decided once"
 
 
-def test_the_first_path_of_a_packet_is_the_suspect() -> None:
+def test_the_first_path_of_a_packet_is_suspected() -> None:
     attribution = suspected((10, 3, 100), (10, 4, 2000))
     assert [s.path for s in attribution.shown(10, 11, 0, 5000)] == [3]
 

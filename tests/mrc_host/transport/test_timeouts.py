@@ -27,7 +27,7 @@ def retired(end: FarEnd) -> list[tuple[int, PathReason]]:
 
 
 @pytest.mark.parametrize("packets", [1, 4, 9])
-def test_a_retry_is_a_whole_interval_however_many_packets_time_out_in_it(packets: int) -> None:
+def test_many_timeouts_in_one_interval_are_one_retry(packets: int) -> None:
     """Packets sent at different times time out at different times, and so do their retransmissions."""
     settings = TransportSettings(linear_retries=2, max_backoff=4)
     attributes = QpAttributes(timeout=8, retry_count=9, congestion_window=1 << 20)
@@ -44,7 +44,7 @@ def test_a_retry_is_a_whole_interval_however_many_packets_time_out_in_it(packets
     assert end.poll()[0].status is CompletionStatus.RETRY_EXCEEDED
 
 
-def test_the_reason_says_how_many_retries_there_were() -> None:
+def test_the_error_reason_gives_the_number_of_retries() -> None:
     end = FarEnd(attributes=QpAttributes(timeout=8, retry_count=2))
     end.write(1000)
     end.wait(9 * TIMEOUT)
@@ -52,7 +52,7 @@ def test_the_reason_says_how_many_retries_there_were() -> None:
     assert completion.reason.startswith("Nothing was acknowledged after 2 retries;")
 
 
-def test_a_timeout_asks_on_every_plane_although_there_is_something_to_send_again() -> None:
+def test_a_timeout_probes_every_plane_even_with_retransmissions_pending() -> None:
     """What is sent again may be lost again, and its answer too; which planes are dead nobody knows."""
     end = FarEnd(planes=4, attributes=QpAttributes(timeout=8))
     warm(end)
@@ -64,7 +64,7 @@ def test_a_timeout_asks_on_every_plane_although_there_is_something_to_send_again
     assert asked == {0, 1, 2, 3}
 
 
-def test_progress_starts_the_count_afresh() -> None:
+def test_progress_resets_the_retry_count() -> None:
     end = FarEnd(planes=1, attributes=QpAttributes(timeout=8, retry_count=1))
     end.write(4096)
     end.wait(TIMEOUT + 1)
@@ -81,7 +81,7 @@ def test_progress_starts_the_count_afresh() -> None:
 
 @pytest.mark.parametrize("what", ["probe", "data"])
 @pytest.mark.parametrize("known", [False, True])
-def test_an_answer_that_waited_for_the_end_of_an_outage_makes_later_timeouts_no_longer(what: str, known: bool) -> None:
+def test_an_rtt_inflated_by_an_outage_does_not_lengthen_timeouts(what: str, known: bool) -> None:
     """All queue pairs towards the peer share the round-trip time, and the silent ones double what comes of it."""
     end = FarEnd(planes=1, attributes=QpAttributes(timeout=8))
     done = 0
@@ -106,7 +106,7 @@ def test_an_answer_that_waited_for_the_end_of_an_outage_makes_later_timeouts_no_
     assert [p.rtx for p in data(end.wait(TIMEOUT))] == [False, True]
 
 
-def test_who_wakes_while_a_round_trip_is_in_doubt_does_not_sleep_past_its_correction() -> None:
+def test_a_timer_set_from_a_doubtful_rtt_is_corrected_in_time() -> None:
     trip = RoundTrip()
     timer = RetransmissionTimer([trip], RetryPolicy(8, 10, 1, 2), 500)
     trip.sample(4 * TIMEOUT, late=True)
@@ -116,7 +116,7 @@ def test_who_wakes_while_a_round_trip_is_in_doubt_does_not_sleep_past_its_correc
     assert timer.recheck_at(5 * TIMEOUT, 1) == 5 * TIMEOUT
 
 
-def test_a_round_trip_in_doubt_counts_until_any_plane_has_a_newer_one_that_did_not_wait() -> None:
+def test_a_doubtful_rtt_counts_until_any_plane_has_a_clean_newer_one() -> None:
     """Its own plane may be dead by then."""
     doubted, other, never = RoundTrip(), RoundTrip(), RoundTrip()
     timer = RetransmissionTimer([doubted, other, never], RetryPolicy(8, 10, 1, 2), 500)
@@ -130,7 +130,7 @@ def test_a_round_trip_in_doubt_counts_until_any_plane_has_a_newer_one_that_did_n
     assert timer.rto() == 6 * TIMEOUT
 
 
-def test_a_wait_in_doubt_is_looked_at_few_times_however_short_the_ack_timeout() -> None:
+def test_a_doubtful_timeout_is_checked_only_a_few_times() -> None:
     trip = RoundTrip()
     timer = RetransmissionTimer([trip], RetryPolicy(0, 10, 1, 2), 500)
     trip.sample(1000 * MS, late=True)
@@ -145,7 +145,7 @@ def test_a_wait_in_doubt_is_looked_at_few_times_however_short_the_ack_timeout() 
 
 @pytest.mark.parametrize("planes", [1, 2, 8])
 @pytest.mark.parametrize("trip", [10, 40, 100, 200])
-def test_a_peer_that_answers_each_probe_but_does_not_complete_is_not_timed_out(planes: int, trip: int) -> None:
+def test_a_peer_answering_probes_without_completing_does_not_time_out(planes: int, trip: int) -> None:
     """The longest wait between probes and a round trip are together more than the ACK timeout, which is 262 us."""
     end = FarEnd(planes=planes, attributes=QpAttributes(timeout=8, retry_count=2))
     warm(end, rtt=trip * US)
@@ -170,7 +170,7 @@ def test_a_peer_that_answers_each_probe_but_does_not_complete_is_not_timed_out(p
 
 
 @pytest.mark.parametrize("short", [False, True])
-def test_a_peer_that_dies_before_the_transport_ack_uses_up_the_budget(short: bool) -> None:
+def test_a_peer_that_fails_before_the_transport_ack_exhausts_the_retries(short: bool) -> None:
     """The ACK timeout runs from the first question that is not answered, also where the first is asked after it."""
     timeout = 4 if short else 8
     end = FarEnd(planes=2, attributes=QpAttributes(timeout=timeout, retry_count=3))
@@ -190,7 +190,7 @@ def test_a_peer_that_dies_before_the_transport_ack_uses_up_the_budget(short: boo
     assert len([p for p in out if p.time == timed_out]) == 2, "on each plane"
 
 
-def test_a_round_trip_that_held_an_outage_is_not_multiplied_beyond_the_longest_ack_timeout() -> None:
+def test_an_rtt_including_an_outage_is_not_multiplied_beyond_the_ack_timeout_limit() -> None:
     trip = RoundTrip()
     timer = RetransmissionTimer([trip], RetryPolicy(8, 255, 0, 2), 500)
     trip.sample(TIMEOUT)
@@ -203,7 +203,7 @@ def test_a_round_trip_that_held_an_outage_is_not_multiplied_beyond_the_longest_a
     assert timer.rto() == timer.pto() > 4 * TIMEOUT
 
 
-def test_a_peer_that_only_refuses_uses_the_budget_up() -> None:
+def test_a_peer_that_only_nacks_exhausts_the_retries() -> None:
     end = FarEnd(planes=1, attributes=QpAttributes(timeout=8, retry_count=2))
     end.write(4096)
     first, nacks = end.now, 0
@@ -219,7 +219,7 @@ def test_a_peer_that_only_refuses_uses_the_budget_up() -> None:
     assert completion.reason == "Nothing was acknowledged after 2 retries; the peer refuses packets (NACK no_resource)."
 
 
-def test_refusals_between_acknowledgements_cost_nothing() -> None:
+def test_nacks_between_acknowledgements_use_no_retries() -> None:
     end = FarEnd(planes=1, attributes=QpAttributes(timeout=8, retry_count=0))
     for number in range(8):
         end.write(4096)
@@ -253,7 +253,7 @@ def test_a_retransmission_has_the_timeout_of_any_other_packet() -> None:
 # ---- paths -------------------------------------------------------------------------------------------------------
 
 
-def test_a_path_that_is_allowed_again_is_tried_at_once_however_long_nothing_was_heard() -> None:
+def test_an_allowed_path_is_tried_at_once_even_after_a_long_silence() -> None:
     end = FarEnd(planes=2, uplinks=4, attributes=QpAttributes(timeout=8))
     warm(end)
     dead = 3
@@ -272,7 +272,7 @@ def test_a_path_that_is_allowed_again_is_tried_at_once_however_long_nothing_was_
     assert (again.psn, again.ev, again.time) == (FIRST_OUT + 4, 1 << 10 | 2, before + 20 * US)
 
 
-def test_a_path_that_works_again_is_tried_at_once_however_long_nothing_was_heard() -> None:
+def test_a_recovered_path_is_tried_at_once_even_after_a_long_silence() -> None:
     """What probes find of it frees a packet that others have lost, long before the next timeout."""
     world = World(planes=1, uplinks=2)
     a, b = connect(world, attributes=QpAttributes(timeout=8, retry_count=40))
@@ -296,7 +296,7 @@ def test_a_path_that_works_again_is_tried_at_once_however_long_nothing_was_heard
 
 @pytest.mark.parametrize("planes", [1, 2])
 @pytest.mark.parametrize("active", [1, 3])
-def test_when_all_active_paths_are_silent_backups_take_their_place(planes: int, active: int) -> None:
+def test_silent_active_paths_are_replaced_by_backups(planes: int, active: int) -> None:
     attributes = QpAttributes(timeout=8, retry_count=40, active_paths=active * planes)
     end = FarEnd(planes=planes, uplinks=32, attributes=attributes, transport=TransportSettings(linear_retries=40))
     end.write(4096)
@@ -314,7 +314,7 @@ def test_when_all_active_paths_are_silent_backups_take_their_place(planes: int, 
     assert last.ev not in {ev for ev, _reason in blamed}
 
 
-def test_the_first_timeout_of_a_packet_blames_nobody() -> None:
+def test_the_first_timeout_of_a_packet_suspects_no_path() -> None:
     end = FarEnd(planes=1, uplinks=16, attributes=QpAttributes(timeout=8, active_paths=1))
     end.write(4096)
     sent = data(end.drain() + end.wait(3 * TIMEOUT // 2))
@@ -323,7 +323,7 @@ def test_the_first_timeout_of_a_packet_blames_nobody() -> None:
     assert not retired(end)
 
 
-def test_without_a_backup_a_silent_path_is_used_on() -> None:
+def test_without_a_backup_a_silent_path_stays_in_use() -> None:
     end = FarEnd(planes=1, uplinks=4, attributes=QpAttributes(timeout=8, retry_count=20))
     end.write(4096)
     sent = data(end.drain() + end.wait(12 * TIMEOUT))
@@ -332,7 +332,7 @@ def test_without_a_backup_a_silent_path_is_used_on() -> None:
     assert not retired(end)
 
 
-def test_a_path_restored_after_the_loss_is_not_blamed_for_it() -> None:
+def test_a_path_restored_after_the_loss_is_not_suspected() -> None:
     end = FarEnd(planes=1, uplinks=16, attributes=QpAttributes(timeout=8, active_paths=1, retry_count=20))
     end.write(4096)
     sent = data(end.drain() + end.wait(5 * TIMEOUT))
@@ -361,7 +361,7 @@ def timed_out(count: int = 8) -> tuple[FarEnd, list[Packet], list[Packet]]:
     return end, packets, again
 
 
-def test_a_cumulative_psn_that_moves_on_accuses_no_path_of_what_it_had_hidden() -> None:
+def test_an_advancing_cumulative_psn_confirms_no_suspected_path() -> None:
     """The peer had all but the first; its answers were lost, and only the SACK of the first sent again came through.
 
     All of them were sent again meanwhile, so each might have arrived by either transmission.
@@ -376,21 +376,21 @@ def test_a_cumulative_psn_that_moves_on_accuses_no_path_of_what_it_had_hidden() 
     assert spurious(end) == 3
 
 
-def test_a_later_answer_that_shows_the_packet_missing_accuses_its_path() -> None:
+def test_a_later_sack_showing_the_packet_missing_confirms_its_path() -> None:
     """Of eight the first and the fifth were lost; what the second brings when it comes again shows it."""
     end, packets, again = timed_out()
     end.sack(3, 0b1110_1110, of=again[1], units=(4 + 6 + 1) * UNITS)
     assert retired(end) == [(p.ev, PathReason.TIMEOUT) for p in (packets[0], packets[4])]
 
 
-def test_what_was_sent_shortly_before_the_answered_packet_is_not_accused() -> None:
+def test_packets_sent_shortly_before_the_acknowledged_one_confirm_no_path() -> None:
     """A SACK made before the retransmission can say nothing of packets that may have been on their way then."""
     end, packets, _again = timed_out()
     end.sack(3, 0b1110_0000, of=packets[7], units=(4 + 3) * UNITS)
     assert not retired(end)
 
 
-def test_when_only_retransmissions_arrive_their_first_paths_were_to_blame() -> None:
+def test_when_only_retransmissions_arrive_their_first_paths_are_confirmed() -> None:
     end, packets, again = timed_out()
     while len(again) < 8:
         end.sack(3 + len(again), of=again[-1], units=(4 + len(again)) * UNITS)
@@ -403,7 +403,7 @@ def test_when_only_retransmissions_arrive_their_first_paths_were_to_blame() -> N
     assert not spurious(end)
 
 
-def test_an_overtaken_answer_accuses_nobody_when_its_duplicate_was_counted_before() -> None:
+def test_an_overtaken_sack_confirms_no_path_for_a_counted_duplicate() -> None:
     end, _packets, again = timed_out()
     end.sack(11, of=again[1], units=(4 + 8 + 2) * UNITS)
     end.sack(11, of=again[0], units=(4 + 8 + 1) * UNITS)
@@ -414,7 +414,7 @@ def test_an_overtaken_answer_accuses_nobody_when_its_duplicate_was_counted_befor
     assert not retired(end)
 
 
-def test_a_timeout_blames_the_path_once_the_retransmission_arrives_on_another() -> None:
+def test_a_timeout_confirms_the_path_once_the_retransmission_arrives_on_another() -> None:
     end = FarEnd(planes=1, uplinks=4, attributes=QpAttributes(timeout=8))
     warm(end)
     end.write(4096)

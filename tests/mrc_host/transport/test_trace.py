@@ -28,7 +28,7 @@ def of(events: list[Event], kind: str, op: str | None = None) -> list[Event]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_sent_lost_and_retransmitted_agree_with_the_counters(seed: int) -> None:
+def test_traced_sends_losses_and_retransmissions_agree_with_the_counters(seed: int) -> None:
     world = World(faults=Faults(seed=seed, loss=0.03, mark=0.05, trim=0.05))
     one, two = connect(world)
     here, there = trace(world, 0), trace(world, 1)
@@ -62,7 +62,7 @@ def test_sent_lost_and_retransmitted_agree_with_the_counters(seed: int) -> None:
     assert times == sorted(times)
 
 
-def test_paths_tell_every_change_with_its_reason() -> None:
+def test_every_path_change_is_traced_with_its_reason() -> None:
     world = World(planes=2, uplinks=8, faults=Faults(seed=1, mark=0.2))
     one, two = connect(world)
     events = trace(world, 0)
@@ -93,7 +93,7 @@ def test_counters_of_each_path_add_up() -> None:
     assert sum(p.marked for p in paths.values()) == len(marks)
 
 
-def test_ports_queue_pairs_errors_and_drops_are_told() -> None:
+def test_ports_queue_pairs_errors_and_drops_are_traced() -> None:
     world = World()
     events = trace(world, 0)
     one, two = connect(world)
@@ -112,7 +112,7 @@ def test_ports_queue_pairs_errors_and_drops_are_told() -> None:
     assert of(events, "qp")[-1]["state"] == "destroyed"
 
 
-def test_rc_is_traced_too() -> None:
+def test_rc_queue_pairs_are_traced() -> None:
     world = World()
     one, two = connect(world, kind=QpType.RC)
     events = trace(world, 0)
@@ -124,7 +124,7 @@ def test_rc_is_traced_too() -> None:
     assert of(events, "receive", "rc_ack")
 
 
-def test_off_means_off_and_queues_made_before_and_after_are_heard() -> None:
+def test_tracing_covers_queue_pairs_created_before_and_after_and_stops() -> None:
     far = FarEnd()
     events: list[Event] = []
     far.nic.set_trace(events.append)

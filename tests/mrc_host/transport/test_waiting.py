@@ -14,7 +14,7 @@ from tests.mrc_host.transport.far_end import FarEnd
 
 
 @pytest.mark.parametrize("kind", QpType)
-def test_a_peer_that_does_not_poll_is_waited_for_in_quiet(kind: QpType) -> None:
+def test_waiting_for_a_peer_that_does_not_poll_sends_little(kind: QpType) -> None:
     world = World(2, 2, 4)
     a, b = connect(world, kind=kind, far_capacity=1, attributes=QpAttributes(retry_count=4))
     a.write(b, 512, imm=1)
@@ -34,7 +34,7 @@ def test_a_peer_that_does_not_poll_is_waited_for_in_quiet(kind: QpType) -> None:
     assert [c.imm for c in b.poll()] == [2]
 
 
-def test_probes_that_are_answered_without_progress_come_ever_more_seldom() -> None:
+def test_probes_answered_without_progress_back_off() -> None:
     end = FarEnd(attributes=QpAttributes(timeout=14))
     end.write(1000)
     (packet,) = end.data()
@@ -53,7 +53,7 @@ def test_probes_that_are_answered_without_progress_come_ever_more_seldom() -> No
     assert end.nic.qp_counters(end.qpn).timeouts == 0
 
 
-def test_answered_probes_are_no_progress_while_the_data_itself_is_lost() -> None:
+def test_answered_probes_do_not_count_as_progress_while_data_is_lost() -> None:
     world = World(2, 2, 4)
     a, b = connect(world, attributes=QpAttributes(retry_count=5, timeout=10))
     a.write(b, 512)
@@ -69,7 +69,7 @@ def test_answered_probes_are_no_progress_while_the_data_itself_is_lost() -> None
     assert a.poll()[0].status is CompletionStatus.RETRY_EXCEEDED
 
 
-def test_rc_answers_receiver_not_ready_and_what_follows_is_no_gap() -> None:
+def test_rc_sends_rnr_naks_and_later_packets_are_not_a_gap() -> None:
     world = World(planes=2)
     world.record = True
     a, b = connect(world, kind=QpType.RC, far_capacity=1)
@@ -90,7 +90,7 @@ def test_rc_answers_receiver_not_ready_and_what_follows_is_no_gap() -> None:
     assert first.data_received == 0
 
 
-def test_the_times_of_receiver_not_ready_are_those_of_the_specification() -> None:
+def test_rnr_timer_values_match_the_specification() -> None:
     ms = {0: 655.36, 1: 0.01, 5: 0.06, 12: 0.64, 20: 10.24, 31: 491.52}
     assert {code: headers.RNR_TIMES[code] / 1e6 for code in ms} == ms
     assert len(headers.RNR_TIMES) == 32

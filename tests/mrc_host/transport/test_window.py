@@ -30,7 +30,7 @@ class Waiter(WindowUser):
         return self.again
 
 
-def test_as_many_are_let_in_as_there_is_room_for_in_the_order_of_their_coming():
+def test_waiting_queue_pairs_are_admitted_in_order_as_room_permits():
     window = SharedWindow(CongestionControl(10_000))
     waiters = [Waiter(window) for _ in range(5)]
     window.cc.inflight = 10_000
@@ -43,21 +43,21 @@ def test_as_many_are_let_in_as_there_is_room_for_in_the_order_of_their_coming():
     assert [w.called for w in waiters] == [1, 1, 1, 1, 0]
 
 
-def test_one_that_has_nothing_to_send_takes_no_room():
+def test_a_queue_pair_with_nothing_to_send_takes_no_room():
     window = SharedWindow(CongestionControl(4096))
     idle, busy = Waiter(window, data=False), Waiter(window)
     window.open(4096)
     assert (idle.called, busy.called, len(window.waiting)) == (1, 1, 0)
 
 
-def test_one_that_waits_again_at_once_is_not_asked_for_ever():
+def test_a_queue_pair_that_waits_again_is_not_admitted_endlessly():
     window = SharedWindow(CongestionControl(40_960))
     stubborn = Waiter(window, again=True)
     window.open(4096)
     assert stubborn.called == 1
 
 
-def test_those_who_hear_nothing_are_made_to_probe_once_however_many_wait_until_they_are_heard_again() -> None:
+def test_silent_queue_pairs_are_made_to_probe_once_until_acknowledged() -> None:
     window = SharedWindow(CongestionControl(4096))
     silent, heard = Waiter(window, again=True), Waiter(window)
     window.timed_out = {silent: None, heard: None}
@@ -70,7 +70,7 @@ def test_those_who_hear_nothing_are_made_to_probe_once_however_many_wait_until_t
     assert not window.probe_timed_out(10 * US, 70 * US)
 
 
-def test_the_window_of_the_peer_is_kept() -> None:
+def test_the_peers_window_is_respected() -> None:
     end = FarEnd(attributes=QpAttributes(mpr_dest=1, congestion_window=1 << 30), transport=EAGER, size=1 << 20)
     end.write(1 << 20)
     sent = end.data()
@@ -82,7 +82,7 @@ def test_the_window_of_the_peer_is_kept() -> None:
     assert all(p.rtx for p in end.data()), "a hole at the start keeps the window shut"
 
 
-def test_the_congestion_window_is_kept_and_the_last_packet_asks() -> None:
+def test_the_congestion_window_is_respected_and_its_last_packet_requests_an_ack() -> None:
     end = FarEnd(attributes=QpAttributes(congestion_window=5 * 17 * 256))  # nominal sizes
     end.write(1 << 17)
     sent = sorted(end.data(), key=lambda p: p.psn)
@@ -92,7 +92,7 @@ def test_the_congestion_window_is_kept_and_the_last_packet_asks() -> None:
     assert len(end.data()) == 2
 
 
-def test_write_with_imm_in_flight_is_kept_to_what_the_peer_takes() -> None:
+def test_writes_with_imm_in_flight_respect_the_peers_limit() -> None:
     end = FarEnd(attributes=QpAttributes(max_wimm_dest=3))
     for n in range(10):
         end.write(10, imm=n, wr_id=n)
@@ -119,7 +119,7 @@ def shared_window(end: FarEnd) -> tuple[int, int]:
     return gauges["cwnd_bytes"], gauges["cwnd_used_bytes"]
 
 
-def test_a_slow_receiver_shrinks_the_queue_pairs_share_of_the_window_and_gives_it_back() -> None:
+def test_a_slow_receiver_shrinks_and_restores_its_queue_pairs_window_share() -> None:
     end = FarEnd(transport=TransportSettings(base_rtt=60 * US, assumed_rate=10_000_000_000), size=1 << 22)
     end.write(1 << 22)
     whole, _ = shared_window(end)
@@ -140,7 +140,7 @@ def test_a_slow_receiver_shrinks_the_queue_pairs_share_of_the_window_and_gives_i
     assert shared_window(end)[1] >= whole - 4096
 
 
-def test_the_last_packet_below_a_receivers_limit_asks_for_an_acknowledgement() -> None:
+def test_the_last_packet_within_a_receiver_limit_requests_an_ack() -> None:
     end = FarEnd(transport=TransportSettings(base_rtt=60 * US, assumed_rate=10_000_000_000), size=1 << 22)
     end.write(1 << 22)
     packets = end.data()

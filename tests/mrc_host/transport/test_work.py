@@ -31,7 +31,7 @@ def test_requests_complete_in_order_and_count_bytes() -> None:
     assert queue.bytes_completed == 30
 
 
-def test_failure_names_the_oldest_and_flushes_the_rest_even_unsignaled() -> None:
+def test_a_failure_completes_the_oldest_with_its_error_and_flushes_the_rest() -> None:
     queue, cq, request = make()
     for wr_id in range(4):
         post(queue, request, wr_id, signaled=wr_id % 2 == 0)
@@ -48,7 +48,7 @@ def test_failure_names_the_oldest_and_flushes_the_rest_even_unsignaled() -> None
     assert not cq.poll(9)
 
 
-def test_a_request_with_a_bad_local_range_is_due_when_it_is_the_oldest() -> None:
+def test_an_invalid_local_range_fails_only_as_the_oldest_request() -> None:
     queue, _cq, request = make()
     post(queue, request, 1)
     post(queue, request, 2, lkey=request.lkey ^ 1)

@@ -58,7 +58,7 @@ def local() -> Local:
 # ---- on a real NIC -------------------------------------------------------------------------------------------------
 
 
-def test_a_probe_measures_its_path(local: Local) -> None:
+def test_a_path_probe_measures_its_rtt(local: Local) -> None:
     far = local.controller.destination("n1")
     local.world.faults.plane_delay[1] = 50_000
     near, slow = (local.controller.ping(far.address, ev) for ev in (0x002, 0x402))
@@ -72,7 +72,7 @@ def test_a_probe_measures_its_path(local: Local) -> None:
     assert near.time <= slow.time
 
 
-def test_a_probe_on_a_dead_path_is_given_up_in_time(local: Local) -> None:
+def test_a_probe_on_a_dead_path_times_out(local: Local) -> None:
     local.world.faults.dead_paths.add((0, 3))
     before = local.world.now
     result = local.controller.ping(address(1), 3, 20 * MS)
@@ -81,7 +81,7 @@ def test_a_probe_on_a_dead_path_is_given_up_in_time(local: Local) -> None:
     assert local.world.nics[0].nic_counters()["drop_stale_response"] == 0
 
 
-def test_many_probes_are_told_apart_and_bounded(local: Local) -> None:
+def test_concurrent_probes_are_distinguished_and_bounded(local: Local) -> None:
     far = local.controller.destination("n1")
 
     def one_way(nic: int, port: int, _to: int, frame: bytes, _now: int) -> bytes | None:
@@ -104,7 +104,7 @@ def test_many_probes_are_told_apart_and_bounded(local: Local) -> None:
         local.controller.probe(far.address, 0x401, 1000 * MS)
 
 
-def test_what_cannot_be_probed_is_said(local: Local) -> None:
+def test_invalid_probe_requests_are_refused(local: Local) -> None:
     with pytest.raises(NotFoundError, match="0x77777"):
         local.controller.probe(address(1), 0x77777)
     with pytest.raises(NotFoundError, match="knows no NIC"):
@@ -115,7 +115,7 @@ def test_what_cannot_be_probed_is_said(local: Local) -> None:
         local.controller.destination("h77")
 
 
-def test_denied_paths_carry_nothing_and_are_told(local: Local) -> None:
+def test_denied_paths_carry_nothing_and_are_listed(local: Local) -> None:
     one, two = connect(local.world)
     local.controller.deny(address(1), 0x001)
     assert [(d.peer, d.ev) for d in local.controller.denied()] == [(address(1), 0x001)]
@@ -141,7 +141,7 @@ def test_denied_paths_carry_nothing_and_are_told(local: Local) -> None:
         assert {p.ev for p in end.nic.qp_paths(end.qpn) if p.state is PathState.DENIED} == {0x002}
 
 
-def test_ports_of_both_ends(local: Local) -> None:
+def test_port_status_of_both_ends_is_queried(local: Local) -> None:
     connect(local.world)
     local.world.run(20 * MS)
     local.world.set_port(0, 1, False)
@@ -159,7 +159,7 @@ def test_ports_of_both_ends(local: Local) -> None:
         local.controller.ports(address(9))
 
 
-def test_events_that_nobody_took_are_counted(local: Local) -> None:
+def test_unread_events_are_counted(local: Local) -> None:
     connect(local.world)
     controller = local.controller
     for _ in range(5000):
@@ -183,7 +183,7 @@ def test_a_local_nic_has_no_trace_file_and_a_closed_controller_does_nothing(loca
             use()
 
 
-def test_asyncio(local: Local) -> None:
+def test_asyncio_calls_work(local: Local) -> None:
     async def run() -> None:
         number = local.controller.probe(address(1), 1)
 
@@ -206,7 +206,7 @@ def test_asyncio(local: Local) -> None:
 PROFILE = EvProfile(EvMode.GENERATED, fields=(EvField(16, 0x100, 0, 0xFFFF, 0xFF),), size=32, ev_min_active=8)
 
 
-def test_everything_travels_through_an_agent(agents: Agents, tmp_path: Path) -> None:
+def test_every_operation_works_through_an_agent(agents: Agents, tmp_path: Path) -> None:
     nic = agents.nics[0]
     with verbs.open_controller(agents.paths[0]) as controller:
         number = controller.create_ev_profile(PROFILE)
@@ -236,7 +236,7 @@ def test_everything_travels_through_an_agent(agents: Agents, tmp_path: Path) -> 
         assert controller.ev_events_dropped == 0
 
 
-def test_a_controller_hears_of_everybodys_paths_and_an_application_of_its_own(agents: Agents) -> None:
+def test_controllers_get_all_path_events_and_applications_their_own(agents: Agents) -> None:
     nic = agents.nics[0]
     with verbs.open(agents.paths[0]) as context, verbs.open_controller(agents.paths[0]) as controller:
         own = context.alloc_pd().create_qp(context.create_cq(4))
@@ -276,7 +276,7 @@ def test_queue_pairs_are_modified_through_an_agent(agents: Agents) -> None:
             qp.modify(QpState.RTS, timeout="soon")
 
 
-def test_a_context_offers_it_on_the_same_connection(local: Local) -> None:
+def test_a_context_offers_the_controller_on_its_connection(local: Local) -> None:
     with Context(local.provider) as context:
         assert context.controller().ping(address(1), 1).rtt is not None
 
@@ -284,7 +284,7 @@ def test_a_context_offers_it_on_the_same_connection(local: Local) -> None:
 # ---- CC profiles -----------------------------------------------------------------------------------------------------
 
 
-def test_a_cc_profile_is_a_congestion_control_with_constants_of_its_own(local: Local) -> None:
+def test_a_cc_profile_is_a_congestion_control_with_its_own_constants(local: Local) -> None:
     controller, nic = local.controller, local.world.nics[0]
     controller.create_cc_profile("narrow", verbs.CcProfile("fixed", window=3 * 4096))
     one = nic.create_qp(0, QpType.MRC, cq := nic.create_cq(4), cq, QpAttributes(cc_profile="narrow"))
@@ -300,7 +300,7 @@ def test_a_cc_profile_is_a_congestion_control_with_constants_of_its_own(local: L
         nic.create_qp(0, QpType.MRC, cq, cq, QpAttributes(cc_profile="narrow"))
 
 
-def test_constants_of_nscc_reach_the_controller_that_queue_pairs_share() -> None:
+def test_nscc_constants_reach_the_shared_controller() -> None:
     world = World(transport=TransportSettings(base_rtt=20_000, assumed_rate=10_000_000_000))
     nic = world.nics[0]
     nic.control.create_cc_profile("careful", verbs.CcProfile(nscc=verbs.NsccProfile(max_cwnd=20_000)))
@@ -321,16 +321,14 @@ def test_constants_of_nscc_reach_the_controller_that_queue_pairs_share() -> None
         ("mine", verbs.CcProfile("nscc"), "set base_rtt"),
     ],
 )
-def test_a_cc_profile_that_cannot_be_is_refused(
-    local: Local, name: str, profile: verbs.CcProfile, sentence: str
-) -> None:
+def test_invalid_cc_profiles_are_refused(local: Local, name: str, profile: verbs.CcProfile, sentence: str) -> None:
     with pytest.raises(InvalidArgumentError, match=sentence):
         local.controller.create_cc_profile(name, profile)
     with pytest.raises(NotFoundError):
         local.controller.destroy_cc_profile("fixed")
 
 
-def test_cc_profiles_pass_through_an_agent(agents: Agents) -> None:
+def test_cc_profiles_work_through_an_agent(agents: Agents) -> None:
     profile = verbs.CcProfile("nscc", verbs.NsccProfile(gamma=0.5, target_delay=9_000))
     with verbs.open_controller(agents.paths[0]) as controller:
         controller.create_cc_profile("mine", profile)

@@ -33,7 +33,7 @@ def commands(carried_out_by: type) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted({*commands(LocalProvider), *commands(Operations)}))
-def test_the_nic_has_a_command_that_takes_and_gives_what_the_table_declares(name: str) -> None:
+def test_nic_commands_match_the_declared_verbs(name: str) -> None:
     command = getattr(Nic, name, None) or getattr(NicControlPlane, name)
     taken = typing.get_type_hints(command)
     result = taken.pop("return")
@@ -50,21 +50,21 @@ def _plain(kind: Any) -> list[Any]:
     return [Mapping if origin is dict else origin or kind, *(str(_plain(one)) for one in typing.get_args(kind))]
 
 
-def test_an_agent_has_every_verb() -> None:
+def test_the_agent_implements_every_verb() -> None:
     own = VERBS.keys() - TABLE.keys()
     assert own <= vars(Operations).keys()
     assert own
 
 
 @pytest.mark.parametrize("name", sorted(VERBS))
-def test_every_declaration_can_be_read(name: str) -> None:
+def test_every_verb_declaration_is_valid(name: str) -> None:
     declared = VERBS[name]
     assert list(declared.parameters) == list(inspect.signature(declared.function).parameters)[1:]
     assert declared.result is not inspect.Signature.empty
     assert isinstance(declared.function.__doc__, str)
 
 
-def test_a_call_is_by_name_with_its_defaults() -> None:
+def test_calls_are_by_name_with_defaults() -> None:
     verbs = Recorder()
     assert verbs.hw_counters() == ("hw_counters", {"qpn": None})
     assert verbs.deny_path(bytes(16), ev=3, denied=True) == (
@@ -81,12 +81,12 @@ def test_a_call_is_by_name_with_its_defaults() -> None:
         lambda verbs: verbs.qp_state(number=1),
     ],
 )
-def test_a_call_that_does_not_fit_is_a_type_error(call: Any) -> None:
+def test_calls_with_wrong_arguments_are_type_errors(call: Any) -> None:
     with pytest.raises(TypeError):
         call(Recorder())
 
 
-def test_declared_by_knows_those_of_both_classes_and_no_methods() -> None:
+def test_declared_by_lists_verbs_of_both_classes_and_no_methods() -> None:
     class More(NicVerbs):
         @verb()
         def wave(self) -> int:
@@ -99,6 +99,6 @@ def test_declared_by_knows_those_of_both_classes_and_no_methods() -> None:
     assert "wave" not in declared_by(NicVerbs)
 
 
-def test_who_carries_out_no_verbs_cannot_be_made() -> None:
+def test_a_class_missing_verbs_cannot_be_instantiated() -> None:
     with pytest.raises(TypeError, match="abstract"):
         Verbs()  # type: ignore[abstract]

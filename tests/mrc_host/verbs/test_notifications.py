@@ -47,7 +47,7 @@ class Applications:
         self.qp.write(self.mr, self.far_mr.remote, length=8, imm=imm, solicited=solicited)
 
 
-def test_only_a_solicited_write_notifies_a_queue_that_asked_for_such() -> None:
+def test_only_solicited_writes_notify_a_queue_armed_for_solicited() -> None:
     one = Applications()
     one.far_cq.req_notify(solicited_only=True)
     one.write(1)
@@ -62,7 +62,7 @@ def test_only_a_solicited_write_notifies_a_queue_that_asked_for_such() -> None:
     assert [c.imm for c in one.far_cq.poll()] == [3], "one notification for each time it was asked for"
 
 
-def test_any_completion_notifies_a_queue_that_asked_for_any() -> None:
+def test_any_completion_notifies_a_queue_armed_for_any() -> None:
     one = Applications()
     one.cq.req_notify()
     one.write(1)
@@ -70,7 +70,7 @@ def test_any_completion_notifies_a_queue_that_asked_for_any() -> None:
     assert verbs.check(one.cq.poll()[0])
 
 
-def test_a_failure_notifies_too() -> None:
+def test_a_failed_completion_notifies() -> None:
     one = Applications()
     one.cq.req_notify(solicited_only=True)
     one.write(1)
@@ -81,7 +81,7 @@ def test_a_failure_notifies_too() -> None:
     assert len(one.cq.poll()) == 2
 
 
-def test_coroutines_get_a_notification_each() -> None:
+def test_each_coroutine_gets_its_own_notification() -> None:
     one = Applications()
 
     async def program() -> list[str]:
@@ -116,7 +116,7 @@ def test_a_closed_queue_notifies_nobody() -> None:
 
 
 @pytest.mark.parametrize(("order", "bit"), [(BthOrder.SE_FIRST, 0x80), (BthOrder.M_FIRST, 0x40)])
-def test_the_bit_on_the_wire_is_the_one_that_is_set(order: BthOrder, bit: int) -> None:
+def test_the_solicited_event_bit_is_set_on_the_wire(order: BthOrder, bit: int) -> None:
     for flags in (0, bit, 0xC0 ^ bit):
         end = FarEnd(settings=ProtocolSettings(bth_order=order))
         end.segment(0, 5, imm=1, bth_flags=flags)

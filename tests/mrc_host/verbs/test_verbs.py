@@ -109,7 +109,7 @@ def test_immediate_data_completes_at_the_receiver(ends: tuple[End, End]) -> None
     assert done.qpn == b.qp.qpn
 
 
-def test_what_a_nic_can_do_and_what_a_queue_pair_is(ends: tuple[End, End]) -> None:
+def test_nic_limits_and_queue_pair_attributes_are_queried(ends: tuple[End, End]) -> None:
     a, b = ends
     limits = a.context.limits()
     assert (limits.max_sge, limits.max_inline, limits.mpr_resolution) == (16, 512, 128)
@@ -120,7 +120,7 @@ def test_what_a_nic_can_do_and_what_a_queue_pair_is(ends: tuple[End, End]) -> No
     assert (found.pd, found.send_cq, found.recv_cq) == (b.pd.number, b.cq.number, b.cq.number)
 
 
-def test_a_posted_receive_gives_its_number_to_what_arrives(ends: tuple[End, End]) -> None:
+def test_a_completion_carries_the_wr_id_of_its_posted_receive(ends: tuple[End, End]) -> None:
     a, b = ends
     b.qp.post_recv(7, (1 << 64) - 1)
     for imm in range(3):
@@ -131,7 +131,7 @@ def test_a_posted_receive_gives_its_number_to_what_arrives(ends: tuple[End, End]
         b.qp.post_recv(1)
 
 
-def test_write_takes_what_the_region_holds(ends: tuple[End, End]) -> None:
+def test_write_defaults_to_the_whole_region(ends: tuple[End, End]) -> None:
     a, b = ends
     a.qp.write(a.mr, b.mr.remote, offset=8000, remote_offset=100)
     assert a.cq.wait().byte_len == 192
@@ -143,7 +143,7 @@ def test_write_takes_what_the_region_holds(ends: tuple[End, End]) -> None:
         a.qp.write(a.mr, b.mr.remote, offset=8193)
 
 
-def test_memory_of_the_applications_own_is_written_at_an_address_of_its_choice(world: World) -> None:
+def test_application_memory_is_registered_at_a_chosen_address(world: World) -> None:
     """Two regions of one memfd, neither on a page's boundary, both at the same address."""
     a, b = (End(context) for context in world.contexts)
     a.qp.connect(b.qp.endpoint())
@@ -171,7 +171,7 @@ def test_memory_of_the_applications_own_is_written_at_an_address_of_its_choice(w
     assert b.pd.alloc_mr(5, address=77).address == 77
 
 
-def test_a_write_that_does_not_fit_both_regions_is_refused_whole(ends: tuple[End, End], world: World) -> None:
+def test_a_write_not_fitting_both_regions_is_refused(ends: tuple[End, End], world: World) -> None:
     a, b = ends
     large = a.pd.alloc_mr(16384)
     for region, options, what in (
@@ -214,13 +214,13 @@ def test_unsignaled_requests_are_silent(ends: tuple[End, End], world: World) -> 
     assert a.cq.poll() == []
 
 
-def test_every_command_that_may_send_pokes_the_world(ends: tuple[End, End], world: World) -> None:
+def test_every_command_that_may_send_wakes_the_driver(ends: tuple[End, End], world: World) -> None:
     before = world.pokes
     ends[0].qp.write(ends[0].mr, ends[1].mr.remote)
     assert world.pokes == before + 1
 
 
-def test_a_failed_request_is_told_with_its_reason(ends: tuple[End, End]) -> None:
+def test_a_failed_request_reports_its_reason(ends: tuple[End, End]) -> None:
     a, b = ends
     a.qp.post_write(a.mr, 0, 8, b.mr.address, b.mr.rkey + 5, wr_id=1)
     a.qp.write(a.mr, b.mr.remote, wr_id=2)
@@ -247,7 +247,7 @@ def test_a_failed_request_is_told_with_its_reason(ends: tuple[End, End]) -> None
         {"local_address": -1},
     ],
 )
-def test_numbers_that_do_not_fit_are_refused(ends: tuple[End, End], change: dict[str, object]) -> None:
+def test_values_out_of_range_are_refused(ends: tuple[End, End], change: dict[str, object]) -> None:
     a, b = ends
     good = {
         "wr_id": 1,
@@ -263,18 +263,18 @@ def test_numbers_that_do_not_fit_are_refused(ends: tuple[End, End], change: dict
         a.qp.post_send([WorkRequest(**{**good, **change})])  # type: ignore[arg-type]
 
 
-def test_wait_times_out_in_the_worlds_time(ends: tuple[End, End], world: World) -> None:
+def test_wait_times_out_in_simulated_time(ends: tuple[End, End], world: World) -> None:
     with pytest.raises(WaitTimeoutError, match=r"within 0\.5 s"):
         ends[0].cq.wait(0.5)
     assert world.time == 500_000_000
 
 
-def test_waiting_for_nothing_in_a_world_at_rest_is_refused(ends: tuple[End, End]) -> None:
+def test_waiting_in_an_idle_simulation_is_refused(ends: tuple[End, End]) -> None:
     with pytest.raises(RejectedError, match="world is idle"):
         ends[0].cq.wait()
 
 
-def test_coroutines_each_get_another_completion(ends: tuple[End, End], world: World) -> None:
+def test_each_coroutine_gets_a_different_completion(ends: tuple[End, End], world: World) -> None:
     a, b = ends
 
     async def main() -> list[int]:
@@ -345,7 +345,7 @@ def test_next_event_waits(world: World) -> None:
     assert asyncio.run(main()) == PortEvent(1, 0, False, True)
 
 
-def test_closing_a_context_gives_everything_back(world: World) -> None:
+def test_closing_a_context_releases_everything(world: World) -> None:
     with world.contexts[0] as context:
         end = End(context)
         pd = context.alloc_pd()
@@ -368,7 +368,7 @@ def test_closing_a_context_gives_everything_back(world: World) -> None:
             use()
 
 
-def test_parts_close_by_themselves(world: World) -> None:
+def test_objects_can_be_closed_individually(world: World) -> None:
     context, nic = world.contexts[0], world.nics[0]
     with context.alloc_pd() as pd:
         with context.create_cq(4) as cq:
@@ -417,7 +417,7 @@ def test_contexts_can_share_a_local_nic(world: World) -> None:
         world.nics[0].qp_state(b.qp.qpn)
 
 
-def test_endpoints_travel_as_one_word(ends: tuple[End, End]) -> None:
+def test_endpoints_are_encoded_as_one_word(ends: tuple[End, End]) -> None:
     a, _ = ends
     for endpoint in (a.qp.endpoint(), a.qp.endpoint(a.mr)):
         assert Endpoint.parse(f"  {endpoint}\n") == endpoint
@@ -428,6 +428,6 @@ def test_endpoints_travel_as_one_word(ends: tuple[End, End]) -> None:
 @pytest.mark.parametrize(
     "text", ["", "fd00::1:5", "[fd00::1]:", "[fd00:::1]:5", "[fd00::1]:16777216", "[fd00::1]:5/xyz", "[fd00::1]:5/1+2"]
 )
-def test_what_is_no_endpoint_is_refused(text: str) -> None:
+def test_malformed_endpoints_are_refused(text: str) -> None:
     with pytest.raises(MrcError):
         Endpoint.parse(text)

@@ -34,7 +34,7 @@ sacks: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 )
 
 
-def test_sack_byte_for_byte() -> None:
+def test_a_sack_is_encoded_byte_for_byte() -> None:
     sack = Sack(
         1, True, -2, 0xA1B2C3D4, 0x1111, 0x2222, 0x333333, 8, 1, 0x8000000000000001, 0x4444, 5, True, 3, 0x777777
     )
@@ -47,7 +47,7 @@ def test_sack_byte_for_byte() -> None:
 
 
 @given(u24, sacks)
-def test_sack_round_trip(qpn: int, fields: dict[str, Any]) -> None:
+def test_sacks_survive_encoding(qpn: int, fields: dict[str, Any]) -> None:
     packed = control.pack_sack(qpn, Sack(**fields))
     assert len(packed) == 12 + control.SACK_LENGTH == 48
     parsed = control.parse_sack(packed, 12)
@@ -55,7 +55,7 @@ def test_sack_round_trip(qpn: int, fields: dict[str, Any]) -> None:
 
 
 @given(u24, st.builds(Nack, st.integers(0, 255), u32, u16, u16, u24, u16))
-def test_nack_round_trip(qpn: int, nack: Nack) -> None:
+def test_nacks_survive_encoding(qpn: int, nack: Nack) -> None:
     packed = control.pack_nack(qpn, nack)
     assert len(packed) == 12 + control.NACK_LENGTH == 32
     assert packed[12 + 16] == 0x20, "cc_type 2"
@@ -63,7 +63,7 @@ def test_nack_round_trip(qpn: int, nack: Nack) -> None:
 
 
 @given(u24, st.builds(Probe, u16, u16, u16, u16))
-def test_probe_round_trip(qpn: int, probe: Probe) -> None:
+def test_probes_survive_encoding(qpn: int, probe: Probe) -> None:
     packed = control.pack_probe(qpn, probe)
     assert len(packed) == 12 + control.PROBE_LENGTH == 28
     assert packed[9:12] == bytes(3), "a probe consumes no PSN"
@@ -71,7 +71,7 @@ def test_probe_round_trip(qpn: int, probe: Probe) -> None:
 
 
 @given(u16, st.builds(EndpointRequest, st.integers(0, 1), u32, u16))
-def test_endpoint_request_round_trip(request_id: int, request: EndpointRequest) -> None:
+def test_endpoint_requests_survive_encoding(request_id: int, request: EndpointRequest) -> None:
     packed = control.pack_endpoint_request(request_id, request)
     assert len(packed) == 12 + control.REQUEST_LENGTH == 28
     assert packed[5:8] == b"\0\0\2", "the reserved QPN"
@@ -80,7 +80,7 @@ def test_endpoint_request_round_trip(request_id: int, request: EndpointRequest) 
 
 
 @pytest.mark.parametrize("shift", [2, 4])
-def test_endpoint_response_op_position_is_a_setting(shift: int) -> None:
+def test_the_operation_position_in_endpoint_responses_is_configurable(shift: int) -> None:
     packed = control.pack_endpoint_response(7, EndpointResponse(1, 0xBEEF), shift)
     assert len(packed) == 12 + control.RESPONSE_LENGTH == 48
     assert int.from_bytes(packed[12:14], "big") == 1 << shift
@@ -89,7 +89,7 @@ def test_endpoint_response_op_position_is_a_setting(shift: int) -> None:
 
 
 @given(st.builds(EndpointResponse, st.integers(0, 3), u16, u32))
-def test_endpoint_response_round_trip(response: EndpointResponse) -> None:
+def test_endpoint_responses_survive_encoding(response: EndpointResponse) -> None:
     packed = control.pack_endpoint_response(7, response)
     assert control.parse_endpoint_response(packed, 12) == response
     assert int.from_bytes(packed[12 + 32 : 12 + 36], "big") == response.service_time

@@ -50,18 +50,18 @@ def test_parser_reads_what_we_write() -> None:
 
 
 @given(st.integers(0, 0xFFFFFFFF), st.sampled_from(EvOrder))
-def test_entropy_survives_in_either_order(ev: int, order: EvOrder) -> None:
+def test_entropy_values_survive_in_either_order(ev: int, order: EvOrder) -> None:
     sport, label = encap.split_ev(ev, order)
     assert encap.join_ev(sport, label, order) == ev
 
 
-def test_low_half_in_the_source_port_is_a_setting() -> None:
+def test_the_low_half_can_be_in_the_source_port() -> None:
     config = replace(make_config(0, 2, 2, 4), settings=ProtocolSettings(ev_order=EvOrder.HIGH_IN_SOURCE_PORT))
     prefix, _ = Encapsulation(config).srv6(0, bytes(16), address(1), 0x11112222, 0, 0, 20)
     assert prefix[94:96] == b"\x11\x11"
 
 
-def test_a_trimmed_frame_needs_no_valid_lengths() -> None:
+def test_trimmed_frames_need_no_valid_lengths() -> None:
     cut = frame_to(dscp=12)[: 14 + 108]
     flow = parser().parse(1, cut)
     assert isinstance(flow, Flow)
@@ -93,9 +93,9 @@ def at(offset: int, value: bytes) -> Callable[[bytes], bytes]:
         (lambda frame: frame[:110], Drop.LENGTH),
     ],
 )
-def test_reasons_to_drop(change: Callable[[bytes], bytes], reason: Drop) -> None:
+def test_invalid_frames_are_dropped_with_their_reason(change: Callable[[bytes], bytes], reason: Drop) -> None:
     assert parser().parse(1, change(frame_to())) is reason
 
 
-def test_the_wrong_port_drops() -> None:
+def test_packets_to_another_udp_port_are_dropped() -> None:
     assert parser().parse(0, frame_to()) is Drop.MAC

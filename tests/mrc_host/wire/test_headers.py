@@ -5,7 +5,7 @@ import pytest
 from mrc_host.wire import headers, opcodes
 
 
-def test_data_packet_with_timestamp_byte_for_byte() -> None:
+def test_a_data_packet_with_timestamp_is_encoded_byte_for_byte() -> None:
     word = headers.ACK_REQUEST | headers.RTX | headers.TS_PRESENT | 0xABCDEF
     packed = headers.data_ts_imm.pack(
         opcodes.WRITE_ONLY_IMM, 3 << 4, headers.PKEY, 0x123456, word, 0x0102, 0x0304, 0x0506, headers.TS_TICK_1US,
@@ -31,11 +31,11 @@ def test_data_packet_with_timestamp_byte_for_byte() -> None:
         (headers.aeth, 16),
     ],
 )
-def test_sizes(layout: "headers.struct.Struct", size: int) -> None:
+def test_header_sizes_match_the_protocol(layout: "headers.struct.Struct", size: int) -> None:
     assert layout.size == size
 
 
-def test_aeth() -> None:
+def test_the_aeth_is_encoded_and_decoded() -> None:
     packed = headers.pack_aeth(opcodes.TRANSPORT_ACK, 0x17, 0x99, headers.SYNDROME_ACK, 0x1000005)
     assert packed == bytes.fromhex("d100ffff00000017000000991f000005")
 
@@ -52,10 +52,10 @@ def test_aeth() -> None:
         (True, True, True, 0xCB),
     ],
 )
-def test_segment_kind(first: bool, last: bool, imm: bool, opcode: int) -> None:
+def test_opcodes_map_to_segment_kinds(first: bool, last: bool, imm: bool, opcode: int) -> None:
     assert opcodes.WRITE_FIRST + opcodes.segment_kind(first, last, imm) == opcode
 
 
-def test_timestamp_ticks_in_microseconds_and_wraps() -> None:
+def test_the_timestamp_counts_microseconds_and_wraps() -> None:
     assert headers.timestamp(5_999) == 5
     assert headers.timestamp(65_536_000) == 0

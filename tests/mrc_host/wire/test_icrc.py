@@ -13,7 +13,7 @@ from mrc_host.wire import icrc
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 63, 1000, 4096])
-def test_agrees_with_scapy_on_rocev2_over_ipv6(size: int) -> None:
+def test_the_icrc_matches_scapy_for_rocev2_over_ipv6(size: int) -> None:
     payload = random.Random(size).randbytes(size)
     packet = bytes(
         IPv6(src="fd00::1", dst="fd00::2", fl=0x12345, tc=4, hlim=9)
@@ -25,7 +25,7 @@ def test_agrees_with_scapy_on_rocev2_over_ipv6(size: int) -> None:
     assert icrc.pack_trailer(ours) == packet[-4:]
 
 
-def test_agrees_with_scapy_on_rocev2_over_ipv4() -> None:
+def test_the_icrc_matches_scapy_for_rocev2_over_ipv4() -> None:
     packet = bytes(
         IP(src="10.0.1.1", dst="10.0.2.1", tos=2, ttl=9, flags="DF", id=0)
         / UDP(sport=77, dport=4791, chksum=0)
@@ -41,7 +41,7 @@ def test_agrees_with_scapy_on_rocev2_over_ipv4() -> None:
 
 
 @pytest.mark.parametrize("split", [12, 28, 36, 40])
-def test_seed_and_mask_constant_equal_the_long_way(split: int) -> None:
+def test_the_precomputed_seed_equals_the_masked_header_crc(split: int) -> None:
     rng = random.Random(split)
     header, body = rng.randbytes(48), bytearray(rng.randbytes(split + 500))
     body[4] = 0
@@ -63,7 +63,7 @@ def test_a_data_frame_is_padded_to_words_and_ends_with_its_icrc(length: int) -> 
     assert frame == prefix + body + icrc.pack_trailer(icrc.compute(ip_udp, body))
 
 
-def test_ignores_what_switches_change_and_nothing_else() -> None:
+def test_the_icrc_ignores_only_fields_switches_change() -> None:
     rng = random.Random(5)
     header, body = rng.randbytes(48), rng.randbytes(64)
     before = icrc.compute(header, body)

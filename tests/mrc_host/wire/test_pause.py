@@ -11,32 +11,32 @@ from mrc_host.wire import pause
 MAC = bytes.fromhex("020000000001")
 
 
-def test_the_layout_is_the_standards() -> None:
+def test_the_pause_frame_has_the_standard_layout() -> None:
     frame = pause.build(MAC, {0: 0xFFFF, 3: 0})
     assert frame.hex() == "0180c2000001" + MAC.hex() + "8808" + "0101" + "0009" + "ffff" + "0000" * 7 + "00" * 26
     assert len(frame) == 60
 
 
 @given(st.dictionaries(st.integers(0, 7), st.integers(0, 65535)))
-def test_what_is_built_is_read_again(quanta: dict[int, int]) -> None:
+def test_built_pause_frames_are_parsed(quanta: dict[int, int]) -> None:
     frame = pause.build(MAC, quanta)
     assert pause.parse(frame) == quanta
     assert pause.parse(memoryview(frame)) == quanta
 
 
 @pytest.mark.parametrize("position", [*range(6), 12, 13, 14, 15])
-def test_another_address_type_or_opcode_is_none(position: int) -> None:
+def test_other_addresses_types_and_opcodes_are_ignored(position: int) -> None:
     frame = bytearray(pause.build(MAC, {1: 5}))
     frame[position] ^= 1
     assert pause.parse(bytes(frame)) is None
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes_are_harmless(data: bytes) -> None:
+def test_arbitrary_bytes_are_harmless(data: bytes) -> None:
     pause.parse(data)
 
 
-def test_one_cut_short_is_none() -> None:
+def test_truncated_pause_frames_are_ignored() -> None:
     frame = pause.build(MAC, {1: 5})
     assert pause.parse(frame[:34]) is not None
     assert pause.parse(frame[:33]) is None

@@ -7,11 +7,11 @@ from mrc_host.wire import psn
 
 
 @given(st.integers(0, 1 << 40), st.integers(-psn.HALF, psn.HALF - 1))
-def test_expand_finds_the_nearest(near: int, distance: int) -> None:
+def test_expand_finds_the_nearest_psn(near: int, distance: int) -> None:
     value = near + distance
     assert psn.expand(value & psn.MASK, near) == value
 
 
-def test_wraps_at_24_bits() -> None:
+def test_psns_wrap_at_24_bits() -> None:
     assert psn.expand(0, psn.MASK) == 1 << 24
     assert psn.expand(psn.MASK, 1 << 24) == psn.MASK
