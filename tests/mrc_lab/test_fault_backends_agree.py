@@ -191,13 +191,13 @@ def everywhere(kind: FaultKind) -> Iterator[Fault]:
         yield kind.fault(*values)
 
 
-def test_without_faults_everything_arrives() -> None:
+def test_without_faults_every_packet_arrives() -> None:
     assert None not in HEALTHY
     assert len(set(HEALTHY)) > len(WAYS) // 2
 
 
 @pytest.mark.parametrize("kind", BOTH, ids=lambda kind: kind.name)
-def test_both_backends_do_the_same_to_packets(kind: FaultKind) -> None:
+def test_both_backends_affect_packets_alike(kind: FaultKind) -> None:
     copies = 4 if kind is Corruption.kind else 1  # a bit of a MAC address, which simulation may flip, harms nobody
     made = 0
     for fault in everywhere(kind):
@@ -227,7 +227,7 @@ def _any_fault(rng: Random) -> Fault:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_is_left_when_some_of_several_faults_are_cleared_is_the_same(seed: int) -> None:
+def test_clearing_some_of_several_faults_leaves_the_same_state_in_both(seed: int) -> None:
     rng = Random(seed)
     added = [_any_fault(rng) for _ in range(rng.randint(2, 5))]
     added.append(rng.choice(added))  # one of them twice
@@ -244,7 +244,7 @@ def test_what_is_left_when_some_of_several_faults_are_cleared_is_the_same(seed: 
     assert differences(simulated, emulated) == [], (added, cleared)
 
 
-def test_a_world_whose_faults_are_all_cleared_is_as_before() -> None:
+def test_clearing_all_faults_restores_the_initial_state() -> None:
     every = [fault for kind in BOTH for fault in list(_makeable(kind))[:3]]
 
     def add_and_clear(world: SimulatedWorld) -> None:
@@ -275,7 +275,7 @@ _UPWARD = next(sent for sent in WAYS if sent.what == "h1 to h3 by 0x402")
         ([LinkDown("h3@p1", "h3"), Loss("h1@p1", 0.1)], 0.0),
     ],
 )
-def test_chances_multiply_in_both(faults: list[Fault], arriving: float) -> None:
+def test_loss_probabilities_combine_alike(faults: list[Fault], arriving: float) -> None:
     count = 1500
     spread = 6 * (count * arriving * (1 - arriving)) ** 0.5  # six standard deviations
     for prepare in (_with_faults(faults), _as_emulation_would(faults)):
@@ -300,7 +300,7 @@ def _carrier_fault(rng: Random) -> Fault:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_links_lose_and_get_their_carrier_at_the_same_times(seed: int) -> None:
+def test_carrier_changes_happen_at_the_same_times(seed: int) -> None:
     """Faults that overlap, begin and end by themselves, flap, and are cleared at any moment, while up or down."""
     rng = Random(seed)
     adding = [(rng.randint(0, 400), rng.choice((None, rng.randint(1, 300))), _carrier_fault(rng)) for _ in range(6)]

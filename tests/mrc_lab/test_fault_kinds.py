@@ -61,20 +61,20 @@ def examples(kind: FaultKind) -> list[Fault]:
 
 
 @EVERY
-def test_its_file_bears_its_name_and_its_class_says_what_it_is(kind: FaultKind) -> None:
+def test_file_name_and_docstring_match_the_kind(kind: FaultKind) -> None:
     assert kind.fault.__module__ == f"topologies.faults.{kind.name}"
     assert kind.summary.endswith(".")
     assert all(parameter.doc and (parameter.examples or parameter.what is What.FLAG) for parameter in kind.parameters)
 
 
 @EVERY
-def test_a_file_says_it(kind: FaultKind) -> None:
+def test_every_kind_is_read_from_a_file(kind: FaultKind) -> None:
     for fault in examples(kind):
         assert isinstance(fault, kind.fault)
 
 
 @EVERY
-def test_the_schema_has_its_keys(kind: FaultKind) -> None:
+def test_the_schema_has_the_keys_of_every_kind(kind: FaultKind) -> None:
     parts = json.loads(schema.PATH.read_text())["properties"]["faults"]["items"]["oneOf"]
     mine = [part["properties"] for part in parts if f'"{kind.name}"' in json.dumps(part["properties"]["kind"])]
     keys = {name for part in mine for name in part}
@@ -82,7 +82,7 @@ def test_the_schema_has_its_keys(kind: FaultKind) -> None:
 
 
 @EVERY
-def test_a_line_of_words_says_it(kind: FaultKind) -> None:
+def test_every_kind_is_read_from_command_words(kind: FaultKind) -> None:
     words = kind.example.split()
     if BackendKind.EMULATION not in kind.backends:
         with pytest.raises(ExperimentError, match=f"emulation cannot make the fault {kind.name}"):
@@ -96,13 +96,13 @@ def test_a_line_of_words_says_it(kind: FaultKind) -> None:
 
 
 @EVERY
-def test_the_shell_and_the_prompt_complete_it(kind: FaultKind) -> None:
+def test_shell_and_prompt_complete_every_kind(kind: FaultKind) -> None:
     place = [kind.target.examples[0]] if kind.target else []
     assert (kind.word in next_words(FABRIC, place)) == (BackendKind.EMULATION in kind.backends)
 
 
 @EVERY
-def test_the_controller_gets_what_was_meant(kind: FaultKind) -> None:
+def test_every_kind_survives_protobuf_encoding(kind: FaultKind) -> None:
     for fault in examples(kind):
         if BackendKind.EMULATION in kind.backends:
             assert messages.unpack_kind(messages.pack_kind(fault)) == fault
@@ -112,7 +112,7 @@ def test_the_controller_gets_what_was_meant(kind: FaultKind) -> None:
 
 
 @EVERY
-def test_a_message_with_a_value_of_another_type_is_refused(kind: FaultKind) -> None:
+def test_messages_with_values_of_the_wrong_type_are_refused(kind: FaultKind) -> None:
     for way in spellings(kind):
         for wrong in way:
             message = pb.FaultKind(kind=kind.name)
@@ -126,7 +126,7 @@ def test_a_message_with_a_value_of_another_type_is_refused(kind: FaultKind) -> N
 
 
 @EVERY
-def test_the_backends_that_it_names_make_it_and_no_others(kind: FaultKind) -> None:
+def test_only_declared_backends_support_the_kind(kind: FaultKind) -> None:
     for fault in examples(kind):
         if BackendKind.SIMULATION in kind.backends:
             found = simulated(FABRIC, fault)
@@ -144,14 +144,14 @@ def test_the_backends_that_it_names_make_it_and_no_others(kind: FaultKind) -> No
 
 
 @EVERY
-def test_scaled_to_next_to_nothing_it_is_still_a_fault(kind: FaultKind) -> None:
+def test_faults_scaled_to_almost_zero_remain_valid(kind: FaultKind) -> None:
     for fault in examples(kind):
         fault.scaled(times=1e-30, rates=1e-30).check()
         assert fault.scaled(times=1, rates=1) == fault
 
 
 @EVERY
-def test_a_world_has_a_method_of_its_name(kind: FaultKind) -> None:
+def test_the_simulation_has_a_method_for_every_kind(kind: FaultKind) -> None:
     if BackendKind.SIMULATION not in kind.backends:
         return
     fault = examples(kind)[0]
@@ -164,7 +164,7 @@ def test_a_world_has_a_method_of_its_name(kind: FaultKind) -> None:
 
 
 @EVERY
-def test_an_old_name_is_understood_and_noted(kind: FaultKind) -> None:
+def test_old_names_are_accepted_with_a_note(kind: FaultKind) -> None:
     for old in kind.old:
         assert kind_named(old) is kind
         planned = FaultKinds().read(parse_yaml(yaml.safe_dump({**document(kind, kind.parameters), "kind": old}), "x"))
@@ -175,7 +175,7 @@ def test_an_old_name_is_understood_and_noted(kind: FaultKind) -> None:
             assert order.note == f"{old} is called {kind.word} now"
 
 
-def test_a_plane_and_an_uplink_are_an_entropy_value() -> None:
+def test_plane_and_uplink_give_the_entropy_value() -> None:
     assert read({"kind": "path_loss", "at": "1us", "until": "2us", "plane": 1, "uplink": 2}) == PathLoss(0x402)
 
 
@@ -196,6 +196,6 @@ def test_a_plane_and_an_uplink_are_an_entropy_value() -> None:
         ("{kind: flap, at: 1us, link: h1@p0, period: 1ms, duty: 100%}", "less than 100 % of the time"),
     ],
 )
-def test_what_a_file_cannot_say_is_one_sentence(text: str, sentence: str) -> None:
+def test_invalid_faults_in_a_file_are_reported(text: str, sentence: str) -> None:
     with pytest.raises(FileError, match=sentence):
         FaultKinds().read(parse_yaml(text, "x"))

@@ -82,7 +82,7 @@ def _install(folder: Path, wheel: Path) -> None:
     (packages / "others.pth").write_text("\n".join([*others, 'import sys; sys.modules["mininet"] = None']) + "\n")
 
 
-def test_an_experiment_runs_from_any_folder_with_a_cache_of_ones_own(installed: Installed):
+def test_an_experiment_runs_from_any_folder_with_a_private_cache(installed: Installed):
     file = installed.folder / "write.yaml"
     file.write_text(FILES["write"])
     results = installed.home / "results"
@@ -95,7 +95,7 @@ def test_an_experiment_runs_from_any_folder_with_a_cache_of_ones_own(installed: 
     assert (installed.home / "results/write/latest/experiment.yaml").read_text() == FILES["write"]
 
 
-def test_what_needs_no_root_works_and_what_does_says_so(installed: Installed):
+def test_commands_work_without_root_or_say_they_need_it(installed: Installed):
     assert installed.mrc("plan", "--nics", "65536").returncode == 0
     refused = installed.mrc("up")
     assert refused.returncode == 3
@@ -106,7 +106,7 @@ def test_what_needs_no_root_works_and_what_does_says_so(installed: Installed):
         assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_folder_that_cannot_be_written_is_noticed_before_the_run(installed: Installed):
+def test_an_unwritable_folder_is_reported_before_the_run(installed: Installed):
     file = installed.folder / "write.yaml"
     file.write_text(FILES["write"])
     done = installed.mrc("run", str(file))  # its results would go to /results
@@ -115,7 +115,7 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_the_run(installed: In
     assert "1 of 1" not in done.stderr, "the run had begun"
 
 
-def test_the_digits_and_where_they_come_from_are_installed(installed: Installed):
+def test_the_digits_data_set_and_its_licence_are_installed(installed: Installed):
     code = (
         "from mrc_lab.workloads.training.data import digits, _DIGITS\n"
         "print(len(digits().labels), 'UCI' in (_DIGITS.parent / 'README.md').read_text())"
@@ -123,7 +123,7 @@ def test_the_digits_and_where_they_come_from_are_installed(installed: Installed)
     assert installed.run(installed.python, "-c", code).stdout == "1437 True\n"
 
 
-def test_a_program_that_imports_any_of_the_packages_gets_their_types(installed: Installed):
+def test_installed_packages_provide_their_types(installed: Installed):
     for part in _PARTS:
         code = f"from importlib.resources import files; print(files({part!r}).joinpath('py.typed').is_file())"
         assert installed.run(installed.python, "-c", code).stdout == "True\n", part

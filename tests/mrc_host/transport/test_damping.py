@@ -148,7 +148,7 @@ def test_restoring_a_dead_path_costs_two_packets() -> None:
     assert a.nic.qp_counters(a.qpn).lost == 2
 
 
-def test_reverse_paths_are_restored_only_after_data_class_probes_return() -> None:
+def test_acks_restore_a_path_only_after_data_class_probes_return() -> None:
     end = bad(1, replace(SETTINGS, probe_successes=2))
     events = []
     while not events:

@@ -124,7 +124,7 @@ def test_rc_queue_pairs_are_traced() -> None:
     assert of(events, "receive", "rc_ack")
 
 
-def test_tracing_covers_queue_pairs_created_before_and_after_and_stops() -> None:
+def test_tracing_stops_when_turned_off_and_covers_later_queue_pairs() -> None:
     far = FarEnd()
     events: list[Event] = []
     far.nic.set_trace(events.append)

@@ -16,20 +16,20 @@ MRC = Path(sys.executable).with_name("mrc")
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_help_says_what_it_does_and_gives_an_example(command):
+def test_help_describes_each_command_and_gives_an_example(command):
     result = CliRunner().invoke(group, [command, "--help"])
     assert result.exit_code == 0
     assert re.search(rf"Example: (sudo )?mrc {command}\b", result.output)
 
 
-def test_help_of_the_whole_lists_exit_statuses():
+def test_top_level_help_lists_exit_statuses():
     result = CliRunner().invoke(group, ["--help"])
     assert result.exit_code == 0
     assert "Exit statuses" in result.output
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_an_unknown_option_is_a_sentence_and_status_2(command, capsys):
+def test_an_unknown_option_prints_a_message_and_exits_with_status_2(command, capsys):
     assert run([command, "--no-such-option"]) == 2
     printed = capsys.readouterr().err
     assert "No such option" in printed
@@ -78,7 +78,7 @@ def test_an_unknown_option_is_a_sentence_and_status_2(command, capsys):
         (["demo", "--hosts"], 2, "requires an argument"),
     ],
 )
-def test_an_error_is_a_sentence_and_a_status(arguments, status, sentence, capsys, tmp_path, monkeypatch):
+def test_an_error_prints_a_message_and_sets_the_status(arguments, status, sentence, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(arguments) == status
     printed = capsys.readouterr().err
@@ -87,7 +87,7 @@ def test_an_error_is_a_sentence_and_a_status(arguments, status, sentence, capsys
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unexpected_error_is_still_a_sentence(capsys, monkeypatch):
+def test_an_unexpected_exception_prints_a_message(capsys, monkeypatch):
     def fail(*_args, **_kwargs):
         raise ZeroDivisionError("seven by nothing")
 
@@ -103,14 +103,14 @@ def test_the_version_is_printed(capsys):
     assert "mrc, version" in capsys.readouterr().out
 
 
-def test_a_directory_that_cannot_be_a_result_is_refused_before_the_run(tmp_path, capsys):
+def test_an_unusable_result_directory_is_refused_before_the_run(tmp_path, capsys):
     file = tmp_path / "trial.yaml"
     file.write_text(SMALL)
     assert run(["run", str(file), "--results", str(file)]) == 3
     assert "cannot be written" in capsys.readouterr().err
 
 
-def test_output_of_plan_is_json_when_asked(capsys):
+def test_plan_prints_json_on_request(capsys):
     assert run(["plan", "--nics", "65536", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     names = {(design["tiers"], design["planes"]): design for design in found["designs"]}
@@ -118,7 +118,7 @@ def test_output_of_plan_is_json_when_asked(capsys):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_a_script_of_that_shell(shell, capsys):
+def test_completion_prints_a_script_for_the_shell(shell, capsys):
     assert run(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert f"_MRC_COMPLETE={shell}_complete" in script
@@ -148,13 +148,13 @@ def complete_in_bash(line, breaks):
     return done.stdout.split()
 
 
-def test_bash_is_given_only_what_it_takes_for_the_word():
+def test_bash_completion_matches_its_word_splitting():
     assert complete_in_bash("mrc sw", " :@") == ["sweep"]
     assert complete_in_bash("mrc completion ", " :@") == ["bash", "zsh", "fish"]
     assert complete_in_bash("mrc run ", " :@")[0] == "(-o"
 
 
-def test_bash_gets_names_with_colons_whole_or_by_its_own_pieces(monkeypatch, tmp_path):
+def test_bash_completes_names_with_colons(monkeypatch, tmp_path):
     stand_in = tmp_path / "mrc"
     stand_in.write_text(
         '#!/bin/sh\necho "$COMP_WORDS|$COMP_CWORD" >&2\nprintf "plain,t0-0:t1-0@p0\\nplain,t0-0:t1-1@p0\\n"\n'
@@ -176,7 +176,7 @@ def test_bash_gets_names_with_colons_whole_or_by_its_own_pieces(monkeypatch, tmp
 
 
 @pytest.mark.parametrize("command", ["demo", "shell", "clean", "up", "down"])
-def test_without_root_one_sentence_says_so(command, tmp_path, monkeypatch, capsys):
+def test_without_root_a_message_says_so(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(find_fabric, "in_state", lambda state: ())  # also while other tests have fabrics up
@@ -188,7 +188,7 @@ def test_without_root_one_sentence_says_so(command, tmp_path, monkeypatch, capsy
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_command_starts_without_what_only_others_import():
+def test_a_command_imports_only_what_it_needs():
     """So that `mrc up` and completion at a shell are not slowed by every other command."""
     code = (
         "import sys; from mrc_lab.cli.main import run; status = run(['up', '--help']);"

@@ -32,14 +32,12 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[CheckResult]:
     return findings
 
 
-def test_all_is_well(found: list[CheckResult], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_complete_machine_passes(found: list[CheckResult], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor"]) == 0
     assert capsys.readouterr().out == "ok       C compiler          /usr/bin/cc 12.2\n"
 
 
-def test_what_is_absent_costs_something_but_is_no_failure(
-    found: list[CheckResult], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_optional_parts_are_warnings(found: list[CheckResult], capsys: pytest.CaptureFixture[str]) -> None:
     found.append(NO_BMV2)
     assert run(["doctor"]) == 0
     printed = capsys.readouterr().out
@@ -47,7 +45,7 @@ def test_what_is_absent_costs_something_but_is_no_failure(
     assert "--fix" not in printed
 
 
-def test_what_nothing_works_without_is_a_failure(found: list[CheckResult], capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_required_parts_are_failures(found: list[CheckResult], capsys: pytest.CaptureFixture[str]) -> None:
     found.append(NO_VETH)
     assert run(["doctor"]) == 3
     printed = capsys.readouterr().out
@@ -66,7 +64,7 @@ def test_fix_applies_the_fixes_and_checks_again(found: list[CheckResult], capsys
     ]
 
 
-def test_what_cannot_be_mended_is_said(
+def test_failed_fixes_are_reported(
     found: list[CheckResult], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_remedy: Fix) -> str:

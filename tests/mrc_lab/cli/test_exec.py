@@ -30,7 +30,7 @@ def lab_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
         (["lab", "--", "ls"], None, (None, "lab", ["ls"])),
     ],
 )
-def test_fabric_host_and_command(words: list[str], name: str | None, meant: object) -> None:
+def test_fabric_host_and_command_are_parsed(words: list[str], name: str | None, meant: object) -> None:
     assert divided(words, name) == meant
 
 
@@ -40,6 +40,6 @@ def test_a_missing_host_is_named_with_an_example(words: list[str]) -> None:
         divided(words, None)
 
 
-def test_two_fabrics_are_an_error() -> None:
+def test_naming_two_fabrics_is_an_error() -> None:
     with pytest.raises(click.UsageError, match="two fabrics are named, other and lab"):
         divided(["lab", "h1", "--", "ls"], "other")

@@ -23,7 +23,7 @@ from topologies.emulation.run_directory import FabricState, RunDirectory
 from topologies.errors import FabricError
 
 
-def test_a_rate_beyond_what_the_machine_carries_is_warned_of(
+def test_a_rate_beyond_the_machines_capacity_causes_a_warning(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mrc_lab.fabric.link_rate.carried_rate", lambda hosts, planes: 25_000_000)
@@ -34,7 +34,7 @@ def test_a_rate_beyond_what_the_machine_carries_is_warned_of(
     assert "Warning: this machine carries about 25 Mb/s per link with 4 hosts" in capsys.readouterr().err
 
 
-def test_one_of_a_thing_is_not_a_plural() -> None:
+def test_messages_use_singular_and_plural_correctly() -> None:
     one = multi_plane_clos("lab", planes=1, t0=1, t1=2, hosts=1, rate_bps=40_000_000)
     text = "fabric lab: 1 plane, 3 switches, 1 host, 40 Mb/s per link, up and verified in 1.50 s"
     assert fabric_argument.came_up(one, 1.5) == text
@@ -66,7 +66,7 @@ def printed(command: click.Command, *words: str) -> str:
     return CliRunner().invoke(command, words, catch_exceptions=False).output
 
 
-def test_what_ends_in_yaml_is_a_file_and_anything_else_a_name(file: str) -> None:
+def test_arguments_ending_in_yaml_are_files_and_others_names(file: str) -> None:
     for way in ([file], ["--fabric", file], ["--name", file]):
         assert printed(making, *way) == "lab 3 2\n"
         assert printed(using, *way) == "lab\n"
@@ -77,12 +77,12 @@ def test_what_ends_in_yaml_is_a_file_and_anything_else_a_name(file: str) -> None
 
 
 @pytest.mark.parametrize("words", [[""], ["--fabric", ""], ["lab", "--name", ""]])
-def test_an_empty_name_does_not_mean_the_only_fabric_that_is_up(words: list[str]) -> None:
+def test_an_empty_name_does_not_select_the_only_running_fabric(words: list[str]) -> None:
     for command in (making, using):
         assert "the fabric's name is empty: say which, or leave it out" in printed(command, *words)
 
 
-def test_a_fabric_may_be_named_twice_but_not_two(file: str) -> None:
+def test_a_fabric_may_be_given_twice_but_not_two_fabrics(file: str) -> None:
     assert printed(using, "lab", "--fabric", "lab") == "lab\n"
     assert printed(using, file, "--fabric", "lab") == "lab\n"
     assert "two fabrics are named, lab and two: give one" in printed(using, "lab", "--fabric", "two")
@@ -110,7 +110,7 @@ OF_A_FABRIC = {
 
 
 @pytest.mark.parametrize("name", OF_A_FABRIC)
-def test_no_command_takes_the_last_of_two_fabrics(name: str) -> None:
+def test_every_command_refuses_two_fabrics(name: str) -> None:
     command, needed = OF_A_FABRIC[name], NEEDED.get(name, [])
     lines = [
         ["--fabric", "a!", "--name", "b!"],
@@ -125,23 +125,23 @@ def test_no_command_takes_the_last_of_two_fabrics(name: str) -> None:
         assert result.exit_code == 2
 
 
-def test_the_commands_that_were_asked_are_all_there_are() -> None:
+def test_the_list_of_fabric_commands_is_complete() -> None:
     assert {"up", "down", "shell", "demo", "clean", "map", "run", "soak", "fault list", "fault add"} <= set(OF_A_FABRIC)
 
 
 @pytest.mark.parametrize(
     "words", [["lab", "--name", "lab"], ["--fabric", "lab", "--name", "lab"], ["--fabric", "FILE", "--name", "lab"]]
 )
-def test_the_same_fabric_may_be_said_in_several_ways(file: str, words: list[str]) -> None:
+def test_the_same_fabric_can_be_given_in_several_ways(file: str, words: list[str]) -> None:
     assert printed(using, *(file if word == "FILE" else word for word in words)) == "lab\n"
 
 
-def test_a_file_says_its_sizes_itself(file: str) -> None:
+def test_sizes_cannot_be_given_with_a_file(file: str) -> None:
     assert "--planes does not apply to a fabric file" in printed(making, file, "--planes", "1")
     assert printed(making, file, "--switch", "bmv2") == "lab 3 2\n"
 
 
-def test_a_file_that_is_not_there_or_wrong_is_one_sentence(tmp_path: Path) -> None:
+def test_missing_and_invalid_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(FabricError, match=r"nowhere\.yaml: cannot be read"):
         printed(using, "nowhere.yaml")
     wrong = tmp_path / "wrong.yaml"
@@ -186,7 +186,7 @@ def up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (["lab"], ["FILE", "--rate", "1M"], click.UsageError),
     ],
 )
-def test_a_prompt_is_opened_on_what_is_up_or_brings_up_what_is_described(
+def test_the_prompt_joins_a_running_fabric_or_brings_one_up(
     up: list[str], file: str, there: list[str], words: list[str], attached: Any
 ) -> None:
     up += there
@@ -222,7 +222,7 @@ def test_a_prompt_is_opened_on_what_is_up_or_brings_up_what_is_described(
         ("lab all", "lab", "all"),
     ],
 )
-def test_the_fabric_of_a_fault_may_stand_before_its_words(
+def test_the_fabric_of_a_fault_may_come_first(
     up: list[str], file: str, words: str, fabric: str | None, rest: str
 ) -> None:
     up += ["lab", "h1", "path", "all"]

@@ -44,7 +44,7 @@ def fault(one: Running, path: Path, capsys: pytest.CaptureFixture[str]) -> Fault
     return line
 
 
-def test_add_list_clear(fault: Fault, one: Running) -> None:
+def test_faults_are_added_listed_and_cleared(fault: Fault, one: Running) -> None:
     assert fault("add", "h1@p0", "down") == (0, "fault f1: h1@p0 down\n", "")
     status, printed, _ = fault("add", "h2@p0", "flap", "2s", "25%", "random", "7", "at", "+3600s", "owner", "me")
     assert status == 0
@@ -80,19 +80,21 @@ def test_add_list_clear(fault: Fault, one: Running) -> None:
         (["list", "--token-file", "/nowhere"], 3, "The token cannot be read from /nowhere"),
     ],
 )
-def test_exit_statuses(fault: Fault, words: list[str], status: int, sentence: str) -> None:
+def test_exit_statuses_distinguish_errors(fault: Fault, words: list[str], status: int, sentence: str) -> None:
     found, printed, errors = fault(*words)
     assert (found, printed) == (status, "")
     assert sentence in errors
     assert "Traceback" not in errors
 
 
-def test_a_fabric_that_is_not_up_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fabric_that_is_not_running_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fault", "list", "--fabric", "nosuch"]) == 3
     assert "Fabric nosuch is not up" in capsys.readouterr().err
 
 
-def test_over_the_network_with_certificate_and_token(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_faults_are_added_over_the_network_with_certificate_and_token(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cert, key = certificate(tmp_path)
     where, token = f"localhost:{free_port()}", token_file(tmp_path, TOKEN)
     with running(FABRIC, Listening(None, where, token, cert, key)):
@@ -120,7 +122,7 @@ def program(command: list[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
-def test_a_fault_that_is_held_ends_with_who_holds_it(one: Running, path: Path, end: signal.Signals) -> None:
+def test_a_held_fault_ends_with_its_command(one: Running, path: Path, end: signal.Signals) -> None:
     command = [MRC, "fault", "add", "h1@p0", "down", "--hold", "--address", str(path)]
     watching = [MRC, "fault", "watch", "--address", str(path)]
     with ControllerClient(path) as client, program(watching) as watch:

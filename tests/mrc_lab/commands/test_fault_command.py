@@ -59,7 +59,7 @@ class Controller:
         ),
     ],
 )
-def test_words_become_requests(words: str, asked: tuple[Any, ...], told: str) -> None:
+def test_words_are_parsed_as_requests(words: str, asked: tuple[Any, ...], told: str) -> None:
     controller = Controller()
     assert execute(controller, words.split()).startswith(told)  # type: ignore[arg-type]
     assert controller.asked == [asked]
@@ -83,7 +83,7 @@ def test_words_become_requests(words: str, asked: tuple[Any, ...], told: str) ->
         ("path 7 25% h1 h3", PathLoss(7, 0.25, "h1", "h3")),
     ],
 )
-def test_words_become_faults(words: str, fault: Fault) -> None:
+def test_words_are_parsed_as_faults(words: str, fault: Fault) -> None:
     assert parse(words.split()) == FaultRequest(fault)
     assert parse([*words.split(), "owner", "me", "for", "1s"]) == FaultRequest(fault, 0, 10**9, "me")
 
@@ -124,7 +124,7 @@ def test_words_become_faults(words: str, fault: Fault) -> None:
         ("clear all f2", "fault clear owner NAME"),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence_and_asks_for_nothing(words: str, sentence: str) -> None:
+def test_invalid_words_are_refused_without_a_request(words: str, sentence: str) -> None:
     controller = Controller()
     with pytest.raises(ExperimentError, match=sentence):
         execute(controller, words.split())  # type: ignore[arg-type]
@@ -159,18 +159,18 @@ def test_what_makes_no_sense_is_one_sentence_and_asks_for_nothing(words: str, se
         ),
     ],
 )
-def test_faults_are_told_in_a_line(record: FaultRecord, line: str) -> None:
+def test_faults_are_printed_on_one_line(record: FaultRecord, line: str) -> None:
     assert describe(record) == line
 
 
-def test_when_a_fault_begins_and_ends_is_told() -> None:
+def test_begin_and_end_of_a_fault_are_printed() -> None:
     soon = time.monotonic_ns() + 3600 * 10**9
     pending = FaultRecord("f1", LinkDown(LINK), (LINK,), state=FaultState.PENDING, starts_at_ns=soon)
     assert re.search(r"\(pending, in 3\d{3}\.\d s\)", describe(pending))
     assert re.search(r"\(for another 3\d{3}\.\d s\)", describe(FaultRecord("f1", LinkDown(LINK), ends_at_ns=soon)))
 
 
-def test_events_are_told_in_a_line() -> None:
+def test_events_are_printed_on_one_line() -> None:
     assert describe_event(Event(3, 1_500_000_000, EventKind.LINK_DOWN, LINK)) == f"1.500000 link down {LINK}"
     told = describe_event(Event(4, 0, EventKind.FAULT_ADDED, "f1", "", CUT, dropped=7))
     assert told == f"0.000000 fault added fault f1: {LINK} down (7 events lost so far)"
@@ -178,7 +178,7 @@ def test_events_are_told_in_a_line() -> None:
     assert told == "0.000000 entries repaired t0-0@p0: 20 entries"
 
 
-def test_a_repaired_link_of_a_pattern_leaves_the_rest_of_the_fault() -> None:
+def test_repairing_one_link_of_a_pattern_keeps_the_rest_of_the_fault() -> None:
     rest = FaultRecord("f3", LinkDown("h1@p*"), ("h1@p0", "h1@p2"))
 
     class Repairs(Controller):
@@ -190,6 +190,6 @@ def test_a_repaired_link_of_a_pattern_leaves_the_rest_of_the_fault() -> None:
 
 
 @pytest.mark.parametrize("words", ["h1@p0 loss 0", "h1@p0 loss 0.0%", "h1@p0 corrupt 0%"])
-def test_no_loss_at_all_is_not_a_fault_and_the_message_says_how_to_end_one(words: str) -> None:
+def test_zero_loss_is_refused_with_a_hint_how_to_end_a_fault(words: str) -> None:
     with pytest.raises(ExperimentError, match="not 0 %: to end a fault use 'fault h1@p0 up' or 'fault clear'"):
         parse(words.split())

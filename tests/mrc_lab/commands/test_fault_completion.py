@@ -45,7 +45,7 @@ LINK = "t0-0:t1-0@p0"
         ("clear all", set(), {"f1"}),
     ],
 )
-def test_what_may_come_next(before: str, there: set[str], absent: set[str]) -> None:
+def test_valid_next_words_are_completed(before: str, there: set[str], absent: set[str]) -> None:
     found = next_words(FABRIC, before.split(), ids=("f1", "f2"))
     assert there <= set(found)
     assert not absent & set(found)
@@ -66,7 +66,7 @@ def complaint(line: tuple[str, ...]) -> str:
     return ""
 
 
-def test_no_offered_word_is_one_that_is_refused_there() -> None:
+def test_every_completed_word_is_accepted() -> None:
     """A line of offered words makes a fault, or wants one more word."""
     for target in (("h1@p0",), ("t1-0@p0",), ("path", "0x1")):
         for line in lines(target, 3):

@@ -48,7 +48,7 @@ class Controller:
         ("stop", False, "stop", "no path map was running"),
     ],
 )
-def test_words_become_commands(words: str, running: bool, asked: Any, told: str) -> None:
+def test_words_are_parsed_as_commands(words: str, running: bool, asked: Any, told: str) -> None:
     controller, said = Controller(running, feeding=running), []
     execute(controller, FABRIC, words.split(), said.append)  # type: ignore[arg-type]
     assert controller.asked == [asked]
@@ -56,13 +56,13 @@ def test_words_become_commands(words: str, running: bool, asked: Any, told: str)
 
 
 @pytest.mark.parametrize("words", ["nonsense", "rate", "rate fast", "deny h1", "-3", "3 4"])
-def test_what_makes_no_sense_is_a_sentence_with_an_example(words: str) -> None:
+def test_invalid_words_are_refused_with_an_example(words: str) -> None:
     controller = Controller(True)
     with pytest.raises(ExperimentError, match="use it like this: map"):
         execute(controller, FABRIC, words.split(), print)  # type: ignore[arg-type]
     assert controller.asked == []
 
 
-def test_a_fabric_that_is_not_up_is_said_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fabric_that_is_not_running_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["map", "--fabric", "nosuch"]) == 3
     assert "Fabric nosuch is not up" in capsys.readouterr().err

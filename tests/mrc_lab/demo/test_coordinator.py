@@ -33,7 +33,7 @@ def make(tmp_path, **world_options):
     return Demo(settings, Console(file=text, width=120), make_world), text, worlds
 
 
-def test_the_whole_demo(tmp_path):
+def test_the_demo_runs_with_both_transports(tmp_path):
     demo, text, worlds = make(tmp_path)
     status = demo.run()
     print(text.getvalue())
@@ -69,7 +69,7 @@ def test_the_whole_demo(tmp_path):
     assert worlds[0].commands[:4] == worlds[0].commands[4:]  # the same faults in both runs
 
 
-def test_interrupting_writes_what_is_known(tmp_path):
+def test_an_interrupted_demo_writes_partial_results(tmp_path):
     demo, _, _ = make(tmp_path)
 
     def interrupt():
@@ -109,7 +109,7 @@ def test_wrong_bytes_fail_the_demo(tmp_path):
     assert summary["checks"]["no byte arrived wrong"] is False
 
 
-def test_a_job_that_stalls_to_the_end_fails_the_demo(tmp_path):
+def test_a_job_that_never_recovers_fails_the_demo(tmp_path):
     demo, _, _ = make(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FakeWorld, "mend", lambda world, link: time.monotonic_ns())
@@ -121,7 +121,7 @@ def test_a_job_that_stalls_to_the_end_fails_the_demo(tmp_path):
     assert summary["weights_max_abs_diff"] is None
 
 
-def test_a_crash_in_the_fabric_ends_the_demo_and_what_is_known_is_written(tmp_path):
+def test_a_fabric_crash_ends_the_demo_with_partial_results(tmp_path):
     demo, text, _ = make(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         crash = Crash("controller", 42, 0.0, "was killed by SIGKILL", "")
@@ -134,7 +134,7 @@ def test_a_crash_in_the_fabric_ends_the_demo_and_what_is_known_is_written(tmp_pa
     assert "process controller was killed by SIGKILL" in text.getvalue()
 
 
-def test_a_fabric_that_does_not_come_up_leaves_no_folder(tmp_path):
+def test_a_failed_bring_up_leaves_no_folder(tmp_path):
     demo, _, _ = make(tmp_path)
 
     @contextlib.contextmanager

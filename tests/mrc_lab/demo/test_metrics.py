@@ -12,13 +12,13 @@ def even_steps(count, begin=1000, length=100):
     return [(begin + length * n, begin + length * (n + 1)) for n in range(count)]
 
 
-def test_a_step_lasts_as_long_as_on_its_slowest_rank():
+def test_a_step_lasts_as_long_as_its_slowest_rank():
     (step,) = steps_of(record(spans=[(1000, 1150)]))
     assert step.duration_s == pytest.approx(0.150)
     assert (step.begin_ns, step.end_ns) == (1_000_000_000, 1_150_000_000)
 
 
-def test_a_step_that_one_rank_lacks_does_not_count():
+def test_steps_missing_on_one_rank_are_ignored():
     run = record(spans=even_steps(3), planned=4)
     run.take(0, step_report(3, 1300, 1400))
     assert [s.number for s in steps_of(run)] == [0, 1, 2]
@@ -26,7 +26,7 @@ def test_a_step_that_one_rank_lacks_does_not_count():
     assert not run.complete
 
 
-def test_figures_of_a_quiet_run():
+def test_metrics_of_a_run_without_faults():
     metrics = run_metrics(record(spans=even_steps(10)), FABRIC)
     assert metrics.steps == 10
     assert metrics.median_step_s == pytest.approx(0.1)
@@ -43,18 +43,18 @@ def test_a_stall_is_the_longest_time_without_a_completed_step():
     assert metrics.median_step_s == pytest.approx(0.1)
 
 
-def test_time_between_steps_counts_as_stall_too():
+def test_time_between_steps_counts_as_stall():
     metrics = run_metrics(record(spans=[(1000, 1100), (1900, 2000)]), FABRIC)
     assert metrics.longest_stall_s == pytest.approx(0.9)
 
 
-def test_a_run_that_never_went_on_stalls_until_its_end():
+def test_a_run_that_never_resumes_stalls_until_its_end():
     run = record(spans=even_steps(5), planned=10, finished=False)
     run.ended_ns += 30_000_000_000
     assert run_metrics(run, FABRIC).longest_stall_s == pytest.approx(30.0)
 
 
-def test_an_interrupted_run_is_not_blamed_for_its_end():
+def test_the_end_of_an_interrupted_run_is_not_a_stall():
     run = record(spans=even_steps(5), planned=10, finished=False)
     run.ended_ns += 30_000_000_000
     run.interrupted = True
@@ -84,7 +84,7 @@ def test_steps_before_during_and_after_a_fault():
     assert metrics.resumed_after_link_up_s == pytest.approx(0.2)
 
 
-def test_a_second_fault_is_measured_apart_from_the_first():
+def test_two_faults_are_measured_separately():
     spans = [*even_steps(10), (2000, 4000), *even_steps(10, begin=4000), (5000, 5500), *even_steps(5, begin=5500)]
     run = record(spans=spans)
     run.faults += [fault("t0-0:t1-1@p0", 2050, 3900), fault("h1@p0", 5050, 5400)]
@@ -112,7 +112,7 @@ def test_failover_time_counts_from_the_first_lost_packet_and_recovery_time_from_
     assert (metrics.never_recovered, metrics.collateral_paths) == (0, 0)
 
 
-def test_what_happens_to_a_path_while_its_link_is_cut_is_no_return():
+def test_path_changes_while_the_link_is_down_are_not_recoveries():
     run = record(spans=even_steps(60))
     run.faults.append(fault("t0-0:t1-1@p0", 2000, 4000))
     run.path_events += [
@@ -127,7 +127,7 @@ def test_what_happens_to_a_path_while_its_link_is_cut_is_no_return():
     assert metrics.recovery.largest == pytest.approx(0.5)
 
 
-def test_a_path_that_is_good_at_the_mending_is_back_at_once():
+def test_a_path_already_good_at_link_up_recovers_at_once():
     run = record(spans=even_steps(60))
     run.faults.append(fault("t0-0:t1-1@p0", 2000, 4000))
     run.path_events += [path_event(2010, BAD, loss_ms=2009), path_event(3999, GOOD)]
@@ -135,7 +135,7 @@ def test_a_path_that_is_good_at_the_mending_is_back_at_once():
     assert (metrics.recovery.largest, metrics.never_recovered) == (0.0, 0)
 
 
-def test_paths_that_do_not_come_back_are_counted():
+def test_paths_that_never_recover_are_counted():
     run = record(spans=even_steps(60))
     run.faults.append(fault("t0-0:t1-1@p0", 2000, 4000))
     run.path_events += [path_event(2010, BAD, loss_ms=2009)]
@@ -143,7 +143,7 @@ def test_paths_that_do_not_come_back_are_counted():
     assert (metrics.recovery, metrics.never_recovered) == (None, 1)
 
 
-def test_a_path_that_lost_nothing_before_the_mending_was_not_hit_by_the_cut():
+def test_paths_without_loss_before_link_up_were_not_affected():
     run = record(spans=even_steps(60))
     run.faults.append(fault("t0-0:t1-1@p0", 2000, 4000))
     run.path_events += [
@@ -157,7 +157,7 @@ def test_a_path_that_lost_nothing_before_the_mending_was_not_hit_by_the_cut():
     assert metrics.recovery.largest == pytest.approx(0.1)
 
 
-def test_a_path_that_does_not_cross_the_link_is_collateral():
+def test_affected_paths_not_crossing_the_link_are_collateral():
     run = record(spans=even_steps(60))
     run.faults.append(fault("t0-0:t1-1@p0", 2000, 4000))
     run.path_events += [
@@ -171,7 +171,7 @@ def test_a_path_that_does_not_cross_the_link_is_collateral():
     assert metrics.collateral_paths == 3
 
 
-def test_a_port_that_tells_before_anything_is_lost_counts_from_the_cut():
+def test_failover_by_carrier_loss_counts_from_link_down():
     run = record(spans=even_steps(60))
     run.faults.append(fault("h3@p0", 2000, 4000))
     run.path_events += [path_event(2004, BAD)]
@@ -179,7 +179,7 @@ def test_a_port_that_tells_before_anything_is_lost_counts_from_the_cut():
     assert metrics.failover.largest == pytest.approx(0.004)
 
 
-def test_a_fault_that_was_never_mended():
+def test_a_fault_that_was_never_repaired_has_no_recovery_time():
     run = record(spans=even_steps(10), planned=20, finished=False)
     run.faults.append(fault("t0-0:t1-1@p0", 1550, None))
     run.path_events += [path_event(1600, BAD, loss_ms=1590)]
@@ -190,18 +190,18 @@ def test_a_fault_that_was_never_mended():
     assert metrics.never_recovered == 1
 
 
-def test_an_empty_run_has_figures():
+def test_an_empty_run_has_metrics():
     metrics = run_metrics(record(spans=[], planned=10, finished=False), FABRIC)
     assert (metrics.steps, metrics.median_step_s, metrics.longest_stall_s) == (0, None, 0)
 
 
-def test_a_run_without_a_single_step_was_one_stall():
+def test_a_run_without_any_step_is_one_stall():
     run = record(spans=[], planned=10, finished=False)
     run.ended_ns += 2_000_000_000
     assert run_metrics(run, FABRIC).longest_stall_s == pytest.approx(2.0)
 
 
-def test_spread():
+def test_spread_summarises_values():
     assert spread([]) is None
     value = spread([3.0, 1.0, 10.0])
     assert (value.count, value.least, value.median, value.largest) == (3, 1.0, 3.0, 10.0)
@@ -219,7 +219,7 @@ def port_event(at_ms, up, *, rank, local=False, peer="", port=0):
     }
 
 
-def test_a_cut_nic_link_is_told_by_the_carrier_and_by_the_peer():
+def test_a_nic_link_down_is_detected_by_carrier_and_by_the_peer():
     h3 = addressing.nic_address(FABRIC, FABRIC.nic("h3")).packed.hex()
     run = record("mrc", spans=even_steps(60))
     run.faults.append(fault("h3@p0", 2000, 4000))
@@ -236,7 +236,7 @@ def test_a_cut_nic_link_is_told_by_the_carrier_and_by_the_peer():
     assert (metrics.port_up.count, metrics.port_up.largest) == (2, pytest.approx(0.008))
 
 
-def test_a_single_path_avoids_no_plane():
+def test_a_single_path_connection_avoids_no_plane():
     run = record("roce", spans=even_steps(60))
     run.faults.append(fault("h3@p0", 2000, 4000))
     run.other_events.append(port_event(2001, False, rank=2, local=True))

@@ -6,7 +6,7 @@ from mrc_lab.demo.progress import Progress, line
 from tests.mrc_lab.demo.records import fault, record
 
 
-def test_the_line_shows_step_loss_paths_and_faults():
+def test_the_progress_line_shows_step_loss_paths_and_faults():
     run = record("mrc", [(1000, 1100), (1100, 1200)], planned=50, finished=False)
     text = line(run)
     assert "mrc  step    2/50" in text
@@ -20,11 +20,11 @@ def test_the_line_shows_step_loss_paths_and_faults():
     assert "DOWN" not in line(run)
 
 
-def test_the_line_of_a_run_that_has_not_begun():
+def test_the_progress_line_before_the_first_step():
     assert line(record("roce", planned=10, finished=False)).startswith("roce step    0/10")
 
 
-def test_without_a_terminal_lines_are_plain_and_few():
+def test_without_a_terminal_progress_is_plain_and_sparse():
     out = io.StringIO()
     run = record("mrc", [(1000, 1100)], planned=9, finished=False)
     with Progress(Console(file=out, force_terminal=False)) as progress:
@@ -35,7 +35,7 @@ def test_without_a_terminal_lines_are_plain_and_few():
     assert "\x1b" not in out.getvalue()
 
 
-def test_on_a_terminal_the_line_is_live():
+def test_on_a_terminal_the_progress_line_is_updated():
     out = io.StringIO()
     with Progress(Console(file=out, force_terminal=True, width=100, _environ={"TERM": "xterm"})) as progress:
         progress.progress(record("mrc", [(1000, 1100)], planned=9, finished=False))

@@ -8,7 +8,7 @@ from mrc_lab.workloads.training.worker import to_json
 from tests.mrc_lab.demo.records import FABRIC, MS, fault, path_event, record
 
 
-def test_an_event_survives_its_way_through_a_report():
+def test_events_survive_report_encoding():
     run = record()
     original = path_event(1200, PathState.ASSUMED_BAD, loss_ms=1190)
     run.take(original.rank, {"kind": "path", **json.loads(json.dumps(to_json(original.event)))})
@@ -22,7 +22,7 @@ def test_peers_are_the_neighbours_on_the_ring():
     assert run.peer_of(0, 99) is None
 
 
-def test_failures_are_kept_and_nonsense_is_refused():
+def test_failures_are_recorded_and_malformed_reports_refused():
     run = record()
     run.take(2, {"kind": "failed", "reason": "no luck"})
     assert run.failures == ["rank 2: no luck"]
@@ -30,7 +30,7 @@ def test_failures_are_kept_and_nonsense_is_refused():
         run.take(0, {"kind": "x"})
 
 
-def test_the_raw_series_are_written(tmp_path):
+def test_raw_series_are_written(tmp_path):
     run = record("mrc", [(1000, 1100), (1100, 1200)])
     run.faults.append(fault(FABRIC.links[-1].name, 1050, 1150))
     run.path_events.append(path_event(1060, PathState.ASSUMED_BAD, loss_ms=1055))

@@ -25,13 +25,13 @@ def test_latest_stays_until_a_run_has_finished(tmp_path):
     assert (tmp_path / "demo" / "latest").resolve() == first.path
 
 
-def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
+def test_an_unwritable_location_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ExperimentError, match="cannot write results"):
         ResultFolder(tmp_path / "file", environment={})
 
 
-def test_discarding_removes_what_was_made_and_nothing_else(tmp_path):
+def test_discarding_removes_only_what_was_created(tmp_path):
     kept = ResultFolder(tmp_path / "results", environment={})
     ResultFolder(tmp_path / "results", environment={}).discard()
     assert kept.path.exists()

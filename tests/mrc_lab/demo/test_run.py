@@ -63,7 +63,7 @@ def test_a_run_without_faults_completes(tmp_path, job):
     assert len(list(tmp_path.glob("weights-*.npy"))) == 4
 
 
-def test_faults_come_after_their_steps_on_the_busiest_links_and_are_mended(tmp_path, job):
+def test_faults_follow_their_steps_on_the_busiest_links_and_are_repaired(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path)
     faults = (FaultPlan(LinkKind.T0_T1, 14, 0.3), FaultPlan(LinkKind.NIC_T0, 22, 0.2))
     record = execute(DemoRun("roce", world, job, faults, Watcher(), logs=tmp_path))
@@ -76,7 +76,7 @@ def test_faults_come_after_their_steps_on_the_busiest_links_and_are_mended(tmp_p
     assert record.complete
 
 
-def test_given_links_are_cut_whatever_is_busiest(tmp_path, job):
+def test_given_links_are_taken_down_instead_of_the_busiest(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path)
     record = execute(
         DemoRun("roce", world, job, (FaultPlan(LinkKind.T0_T1, 2, 0.1, "t0-1:t1-3@p1"),), Watcher(), logs=tmp_path)
@@ -84,7 +84,7 @@ def test_given_links_are_cut_whatever_is_busiest(tmp_path, job):
     assert [f.link for f in record.faults] == ["t0-1:t1-3@p1"]
 
 
-def test_a_failing_rank_ends_the_run_and_is_quoted(tmp_path, job):
+def test_a_failing_rank_ends_the_run_with_its_message(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path)
     world.fail_rank = 2
     record = execute(DemoRun("mrc", world, job, (), Watcher(), logs=tmp_path))
@@ -92,7 +92,7 @@ def test_a_failing_rank_ends_the_run_and_is_quoted(tmp_path, job):
     assert any("rank 2 ended with status 1: the dog ate the gradients" in why for why in record.failures)
 
 
-def test_a_crash_in_the_fabric_ends_the_run_at_once_and_no_link_is_taken_up_there(tmp_path, job):
+def test_a_fabric_crash_ends_the_run_at_once_without_repairing_links(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path, step_seconds=0.02)
     crash = Crash("switches", 42, 0.0, "was killed by SIGKILL", "")
     real_cut = world.cut
@@ -107,7 +107,7 @@ def test_a_crash_in_the_fabric_ends_the_run_at_once_and_no_link_is_taken_up_ther
     assert [what for what, _ in world.commands] == ["cut"]
 
 
-def test_a_run_that_does_not_move_is_given_up(tmp_path, job):
+def test_a_run_without_progress_is_aborted(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path)
     world.hang = True
     record = execute(DemoRun("mrc", world, job, (), Watcher(), logs=tmp_path, timeout_s=0.5))
@@ -115,7 +115,7 @@ def test_a_run_that_does_not_move_is_given_up(tmp_path, job):
     assert not record.complete
 
 
-def test_cancelling_mends_the_cut_link_and_keeps_the_record(tmp_path, job):
+def test_cancelling_brings_the_link_up_and_keeps_the_record(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path)
 
     async def main():
@@ -133,7 +133,7 @@ def test_cancelling_mends_the_cut_link_and_keeps_the_record(tmp_path, job):
     assert record.completed_steps >= 12
 
 
-def test_a_fault_that_cannot_be_made_ends_the_run(tmp_path, job):
+def test_a_fault_that_cannot_be_injected_ends_the_run(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path)
     world.step_seconds = 0.05
 

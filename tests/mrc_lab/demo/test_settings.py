@@ -17,17 +17,17 @@ from topologies.errors import FabricError
         ({"fault_s": 40.0}, "longer than a fault"),
     ],
 )
-def test_what_cannot_work_is_refused_with_a_sentence(wrong, message):
+def test_unworkable_settings_are_refused(wrong, message):
     with pytest.raises(ExperimentError, match=message):
         DemoSettings(**wrong)
 
 
-def test_numbers_that_make_no_fabric_are_refused():
+def test_impossible_fabric_sizes_are_refused():
     with pytest.raises(FabricError, match="multiple of 2"):
         DemoSettings(hosts=5).fabric()
 
 
-def test_enough_steps_fill_the_time_that_faults_need_at_any_rate():
+def test_the_number_of_steps_covers_the_faults_at_any_rate():
     for rate in (20_000_000, 100_000_000, 400_000_000):
         settings = DemoSettings.with_enough_steps(rate_bps=rate, fault_s=5.0)
         first, second = settings.fault_steps
@@ -38,7 +38,7 @@ def test_enough_steps_fill_the_time_that_faults_need_at_any_rate():
 
 
 @pytest.mark.parametrize("rate", [2_000_000, 25_000_000, 1_000_000_000])
-def test_queue_pairs_outlast_faults_and_a_full_window_is_no_timeout(rate):
+def test_queue_pairs_survive_the_faults_and_full_windows_do_not_time_out(rate):
     settings = DemoSettings(rate_bps=rate, planes=2)
     roce, mrc = settings.attributes("roce"), settings.attributes("mrc")
     assert mrc.timeout == roce.timeout

@@ -43,7 +43,7 @@ def outcomes():
     return {"roce": outcome(roce), "mrc": outcome(mrc)}
 
 
-def test_the_summary_has_the_keys_and_the_figures(outcomes):
+def test_the_summary_has_its_keys_and_metrics(outcomes):
     summary = summarise(DemoSettings(), BRING_UP, outcomes, interrupted=False)
     assert summary["bring_up_s"] == 2.5
     assert summary["weights_max_abs_diff"] == 1e-12
@@ -94,7 +94,7 @@ def test_weights_that_differ_or_are_unknown_fail(outcomes, diff):
     assert summary["weights_max_abs_diff"] == diff
 
 
-def test_mrc_that_stalls_as_long_as_roce_fails(outcomes):
+def test_mrc_stalling_as_long_as_roce_fails(outcomes):
     slow = record("mrc", steps(*[50] * 20, 1500, *[50] * 40, 100, *[50] * 40))
     slow.faults += [fault("t0-0:t1-1@p0", 2010, 3010), fault("h2@p1", 5510, 6110)]
     outcomes["mrc"] = outcome(slow)
@@ -102,7 +102,7 @@ def test_mrc_that_stalls_as_long_as_roce_fails(outcomes):
     assert summary["checks"]["MRC's stall at the T0-T1 cut is below RoCE's"] is False
 
 
-def test_paths_that_never_returned_make_no_figure_but_a_note(outcomes):
+def test_unrecovered_paths_give_a_note_instead_of_a_time(outcomes):
     run = outcomes["mrc"].record
     run.path_events.append(path_event(2030, PathState.ASSUMED_BAD, rank=2, to_next=False, loss_ms=2029))
     outcomes["mrc"] = outcome(run)
@@ -115,7 +115,7 @@ def test_an_interrupted_demo_never_passes(outcomes):
     assert summarise(DemoSettings(), BRING_UP, outcomes, interrupted=True)["passed"] is False
 
 
-def test_nothing_at_all_has_a_summary():
+def test_an_empty_demo_has_a_summary():
     summary = summarise(DemoSettings(), {}, {}, interrupted=True)
     assert summary["bring_up_s"] is None
     assert summary["weights_max_abs_diff"] is None
@@ -123,7 +123,7 @@ def test_nothing_at_all_has_a_summary():
     print_summary(Console(file=io.StringIO()), summary, {})
 
 
-def test_the_table_shows_both_and_names_the_links(outcomes):
+def test_the_table_shows_both_transports_and_names_the_links(outcomes):
     text = io.StringIO()
     summary = summarise(DemoSettings(), BRING_UP, outcomes, interrupted=False)
     print_summary(Console(file=text, width=130), summary, outcomes)

@@ -37,7 +37,7 @@ def findings() -> dict[str, CheckResult]:
     return {finding.what: finding for finding in examine()}
 
 
-def test_every_finding_says_something_in_one_line() -> None:
+def test_every_finding_has_a_one_line_message() -> None:
     found = list(examine())
     assert len({finding.what for finding in found}) == len(found) > 12
     for finding in found:
@@ -45,7 +45,7 @@ def test_every_finding_says_something_in_one_line() -> None:
         assert "\n" not in finding.detail
 
 
-def test_versions_of_tools_are_told(commands: Script) -> None:
+def test_tool_versions_are_reported(commands: Script) -> None:
     commands("cc", "echo 'cc (Debian 12.2.0-14) 12.2.0'")
     commands("simple_switch_grpc", "echo 1.15.0-abc")
     commands("p4c-bm2-ss", "echo 'Version 1.2.5 (SHA: 77)' >&2")
@@ -58,7 +58,7 @@ def test_versions_of_tools_are_told(commands: Script) -> None:
     assert found["tshark"].detail.endswith("/tshark")
 
 
-def test_what_each_absence_costs(commands: Script) -> None:
+def test_each_missing_part_is_reported_with_its_consequence(commands: Script) -> None:
     found = findings()
     assert (found["C compiler"].fatal, found["C compiler"].fix) == (True, Fix.INSTALL)
     assert "apt-get install gcc" in found["C compiler"].detail
@@ -68,7 +68,7 @@ def test_what_each_absence_costs(commands: Script) -> None:
     assert "apt-get install tshark" in found["tshark"].detail
 
 
-def test_needs_of_a_fabric_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fabric_requirements_are_reported_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
         raise RequirementError("This kernel cannot make veth links.")
 
@@ -80,7 +80,7 @@ def test_needs_of_a_fabric_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) 
     assert found["kernel"] == CheckResult("kernel", False, "This kernel cannot make veth links.", True, Fix.MODULES)
 
 
-def test_without_root_the_kernel_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_kernel_checks_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     found = findings()
     assert "run the same command with sudo" in found["root"].detail
@@ -98,7 +98,7 @@ def test_without_root_the_kernel_is_not_tried(monkeypatch: pytest.MonkeyPatch) -
         (None, False),
     ],
 )
-def test_systems(text: str | None, ok: bool, tmp_path: Path) -> None:
+def test_supported_and_unsupported_systems_are_recognised(text: str | None, ok: bool, tmp_path: Path) -> None:
     file = tmp_path / "os-release"
     if text is not None:
         file.write_text(text)
@@ -107,7 +107,7 @@ def test_systems(text: str | None, ok: bool, tmp_path: Path) -> None:
     assert ("supported are Debian 12" in finding.detail) is not ok
 
 
-def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_cache_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
     monkeypatch.setattr(os, "access", lambda path, mode, **_: not str(path).startswith("/proc"))
     finding = findings()["compiled switches"]
@@ -115,7 +115,7 @@ def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None
     assert "XDG_CACHE_HOME" in finding.detail
 
 
-def test_a_cache_that_others_can_write_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_cache_writable_by_others_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert findings()["compiled switches"].ok
     tmp_path.chmod(0o777)
@@ -124,7 +124,7 @@ def test_a_cache_that_others_can_write_to(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert f"{tmp_path} is writable by everybody" in finding.detail
 
 
-def test_leftovers_are_told_from_fabrics_that_are_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_are_distinguished_from_running_fabrics(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_directory, "existing", lambda: ("mine", "old"))
     monkeypatch.setattr(
         run_directory.RunDirectory, "state", lambda self: FabricState.UP if self.name == "mine" else FabricState.DOWN
@@ -137,7 +137,7 @@ def test_leftovers_are_told_from_fabrics_that_are_up(monkeypatch: pytest.MonkeyP
     assert (finding.if_not, finding.detail) == ("found", "of old and 1 interfaces: run 'sudo mrc clean'")
 
 
-def test_a_fabric_that_is_up_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_fabric_is_not_a_leftover(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_directory, "existing", lambda: ("mine",))
     monkeypatch.setattr(run_directory.RunDirectory, "state", lambda self: FabricState.UP)
     monkeypatch.setattr(run_directory.RunDirectory, "accessible", lambda self: True)
@@ -145,7 +145,7 @@ def test_a_fabric_that_is_up_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> 
     assert doctor.check_leftovers() == CheckResult("leftovers", True, "none; up: mine")
 
 
-def test_another_users_fabrics_are_no_leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fabrics_of_another_user_are_not_leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
     states = {"lab": FabricState.UP, "odd": FabricState.UNKNOWN}
     monkeypatch.setattr(run_directory, "existing", lambda: tuple(states))
     monkeypatch.setattr(run_directory.RunDirectory, "state", lambda self: states[self.name])
@@ -155,17 +155,17 @@ def test_another_users_fabrics_are_no_leftovers(monkeypatch: pytest.MonkeyPatch)
     assert doctor.check_leftovers() == CheckResult("leftovers", True, f"none; up: lab {why}; unknown: odd {why}")
 
 
-def test_cleaning_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleaning_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleanup, "clean_all", lambda: [CleanupReport("old", 3, 24, True)])
     assert apply(Fix.CLEAN) == "old: 3 processes, 24 interfaces"
 
 
-def test_modules_are_loaded(commands: Script) -> None:
+def test_missing_kernel_modules_are_loaded(commands: Script) -> None:
     commands("modprobe", "echo $*")
     assert apply(Fix.MODULES) == "-a veth af_packet sch_netem"
 
 
-def test_a_fix_that_fails_says_why(commands: Script) -> None:
+def test_a_failed_fix_gives_its_reason(commands: Script) -> None:
     with pytest.raises(EmulationError, match="modprobe cannot be run"):
         apply(Fix.MODULES)
     commands("modprobe", "echo 'modprobe: FATAL: Module veth not found' >&2; exit 1")
@@ -173,11 +173,11 @@ def test_a_fix_that_fails_says_why(commands: Script) -> None:
         apply(Fix.MODULES)
 
 
-def test_the_version_of_python_is_told() -> None:
+def test_the_python_version_is_reported() -> None:
     assert f"{sys.version_info[0]}.{sys.version_info[1]}" in findings()["Python"].detail
 
 
-def test_limits_that_cannot_be_raised_are_named_with_their_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_that_cannot_be_raised_are_named_with_their_consequence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "out_of_reach", lambda: iter(["open files 1024", "net.core.rmem_max 212992"]))
     found = findings()["limits"]
     assert (found.ok, found.fatal) == (False, False)

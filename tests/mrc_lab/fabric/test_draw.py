@@ -32,14 +32,14 @@ h1 > h8: 8 paths over T2s
 """
 
 
-def test_planes_and_racks_that_are_alike_are_drawn_once() -> None:
+def test_identical_planes_and_racks_are_drawn_once() -> None:
     rule = LinkRule("t1-t2", rate_bps=80_000_000, delay_ns=20_000)
     sizes = {"planes": 2, "pods": 2, "t0": 2, "t1": 2, "t2": 4, "hosts": 8, "rate_bps": 40_000_000}
     fabric = multi_plane_clos("lab", links=[rule], **sizes)  # type: ignore[arg-type]
     assert draw(fabric) == LAB.replace("20 switches", "24 switches").replace("40 links", "48 links")
 
 
-def test_what_is_missing_and_oversubscribed_is_said() -> None:
+def test_missing_links_and_oversubscription_are_noted() -> None:
     rules = [LinkRule("h4@p1", missing=True), LinkRule("t0-1:t1-0@p0", missing=True)]
     text = draw(multi_plane_clos("lab", planes=2, t1=2, racks=[[1, 3]], rate_bps=40_000_000, links=rules))
     assert "14 links (2 missing)" in text
@@ -49,12 +49,12 @@ def test_what_is_missing_and_oversubscribed_is_said() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_any_fabric_fits_the_width(seed: int) -> None:
+def test_drawings_of_random_fabrics_fit_the_width(seed: int) -> None:
     print(f"seed {seed}")
     assert max(map(len, draw(random_fabric(random.Random(seed))).splitlines())) <= WIDTH
 
 
-def test_a_picture_has_a_row_for_every_tier() -> None:
+def test_drawings_have_a_row_for_every_tier() -> None:
     picture = str(render(three_tiers(planes=1), ()))
     for name in ("t2-3@p0", "t1-3@p0", "t0-3@p0", "h8", "t1-3:t2-3@p0"):
         assert f"<title>{name}</title>" in picture
@@ -62,7 +62,7 @@ def test_a_picture_has_a_row_for_every_tier() -> None:
     assert len(ys) == 3
 
 
-def test_show_draws_and_brings_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_show_draws_without_bringing_up_the_fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mrc_lab.fabric.link_rate.carried_rate", lambda hosts, planes: 10**9)
     file = tmp_path / "lab.yaml"
     file.write_text("name: lab\nplanes: 1\nt0: 2\nt1: 1\nhosts: 2\n")

@@ -12,7 +12,7 @@ from mrc_lab.fabric.emulation import EmulatedWorld
 WORKS = "import os, time\ninput()\nwhile time.process_time() < 0.2: pass\nos.kill(os.getpid(), 9)"
 
 
-def test_one_that_has_died_is_counted_and_left_to_the_watch_to_collect() -> None:
+def test_cpu_time_of_a_crashed_process_counts_without_reaping_it() -> None:
     with subprocess.Popen([sys.executable, "-c", WORKS], stdin=subprocess.PIPE, text=True) as process:
         world = EmulatedWorld(SimpleNamespace(children={"h1": SimpleNamespace(process=process)}))  # type: ignore[arg-type]
         before = world.cpu_seconds()

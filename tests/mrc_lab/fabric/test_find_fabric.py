@@ -59,7 +59,7 @@ def as_nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_a_leftover_is_not_the_only_fabric_that_is_up(root: Path) -> None:
+def test_a_leftover_is_not_selected_as_the_only_fabric(root: Path) -> None:
     left_over("old", root)
     with pytest.raises(ExperimentError, match="No fabric is up"):
         find_fabric(None, root)
@@ -72,7 +72,7 @@ def test_a_leftover_is_not_the_only_fabric_that_is_up(root: Path) -> None:
         assert error.value.hint == "Choose one with --fabric: new, two."
 
 
-def test_what_is_taken_down_without_a_name(root: Path) -> None:
+def test_down_without_a_name_selects_the_only_fabric(root: Path) -> None:
     with pytest.raises(ExperimentError, match="No fabric is up"):
         to_take_down(None, root)
     left_over("old", root)
@@ -85,7 +85,7 @@ def test_what_is_taken_down_without_a_name(root: Path) -> None:
     assert error.value.hint == "Say which: new, two."
 
 
-def test_other_users_are_told_that_it_is_anothers(root: Path) -> None:
+def test_a_fabric_of_another_user_is_reported_as_such(root: Path) -> None:
     left_over("old", root)
     with up("lab", root) as lab:
         lab.path.chmod(0o700)
@@ -117,7 +117,7 @@ def test_a_member_of_the_group_may_use_the_nics_but_not_the_controller(root: Pat
 
 @pytest.mark.parametrize("command", [["map"], ["fault", "list"], ["fault", "watch"], ["shell"], ["down"]])
 @pytest.mark.parametrize("words", [["nosuch"], ["--fabric", "nosuch"]])
-def test_every_command_takes_the_name_in_both_ways(
+def test_every_command_accepts_the_name_positionally_and_as_option(
     command: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     if command[0] in ("shell", "down") and os.geteuid() != 0:
@@ -126,7 +126,7 @@ def test_every_command_takes_the_name_in_both_ways(
     assert "fabric nosuch" in capsys.readouterr().err.lower()
 
 
-def test_one_fabric_is_named() -> None:
+def test_only_one_fabric_can_be_named() -> None:
     @click.command()
     @fabric_name("all")
     def command(name: str | None) -> None:

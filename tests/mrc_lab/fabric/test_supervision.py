@@ -28,20 +28,20 @@ class Fabric:
         self.started.append(name)
 
 
-def test_what_dies_is_started_anew() -> None:
+def test_crashed_processes_are_restarted() -> None:
     fabric = Fabric()
     fabric.restarts.crashed(CRASH)
     assert fabric.started == ["switches"]
     assert fabric.said == ["process switches was restarted"]
 
 
-def test_one_that_cannot_be_started_is_told() -> None:
+def test_a_failed_restart_is_reported() -> None:
     fabric = Fabric("No memory.")
     fabric.restarts.crashed(CRASH)
     assert fabric.said == ["process switches could not be restarted: No memory."]
 
 
-def test_what_dies_again_and_again_stays_dead_until_there_is_peace() -> None:
+def test_a_repeatedly_crashing_process_is_not_restarted_until_stable() -> None:
     fabric = Fabric()
     for _ in range(MAX_RESTARTS + 1):
         fabric.restarts.crashed(CRASH)
@@ -54,7 +54,7 @@ def test_what_dies_again_and_again_stays_dead_until_there_is_peace() -> None:
     assert fabric.started[-1] == "switches"
 
 
-def test_a_run_says_what_killed_it_and_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_failed_run_names_the_signal_and_the_end_of_the_log(tmp_path: Path) -> None:
     log = tmp_path / "switches.log"
     log.write_text("".join(f"line {number}\n" for number in range(30)))
     sentence, hint = crash_message([Crash("switches", 42, 0.0, "was killed by SIGKILL", "line 29", str(log))])

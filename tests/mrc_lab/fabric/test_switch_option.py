@@ -18,16 +18,16 @@ def run(*arguments, kinds=tuple(SwitchKind)):
 
 
 @pytest.mark.parametrize("kind", [kind.value for kind in SwitchKind])
-def test_a_kind_is_taken_as_it_is(kind):
+def test_current_kinds_are_accepted(kind):
     assert run("--switch", kind).output == f"{kind}\n"
 
 
-def test_an_old_name_is_taken_with_a_note():
+def test_old_names_are_accepted_with_a_note():
     result = run("--switch", "shim-each")
     assert result.exit_code == 0
     assert "embedded-per-process" in result.output.splitlines()
     assert "Note: --switch shim-each is now --switch embedded-per-process." in result.output
 
 
-def test_a_kind_that_is_not_offered_is_refused():
+def test_unavailable_kinds_are_refused():
     assert run("--switch", "bmv2", kinds=(SwitchKind.EMBEDDED,)).exit_code == 2

@@ -79,7 +79,7 @@ def case(result: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["write", "ring"])
-def test_an_experiment_passes_and_is_the_same_in_another_process(name: str, tmp_path: Path):
+def test_a_published_experiment_passes_and_is_repeatable_across_processes(name: str, tmp_path: Path):
     for folder in ("here", "there"):
         (tmp_path / folder).mkdir()
     here, there = carry_out(tmp_path / "here", name), elsewhere(tmp_path / "there", name)
@@ -89,7 +89,7 @@ def test_an_experiment_passes_and_is_the_same_in_another_process(name: str, tmp_
         assert (here / file).read_bytes() == (there / file).read_bytes(), file
 
 
-def test_an_incast_shares_its_link_and_another_seed_is_another_run(tmp_path: Path):
+def test_an_incast_shares_its_link_and_seeds_give_different_runs(tmp_path: Path):
     first = carry_out(tmp_path, "incast").resolve()
     found = case(first)
     assert {"h5>h1", "h6>h1", "h7>h1"} == set(found["flows"])

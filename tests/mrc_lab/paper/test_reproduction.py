@@ -27,7 +27,7 @@ def small(tmp_path):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_the_page_of_several_files(small, tmp_path, jobs):
+def test_one_page_covers_several_files(small, tmp_path, jobs):
     wrong = tmp_path / "other.yaml"
     wrong.write_text(
         SMALL.replace("value: 383G, tolerance: 5%", "value: 999G, tolerance: 5%").replace("small one", "bad one")
@@ -45,7 +45,7 @@ def test_the_page_of_several_files(small, tmp_path, jobs):
     assert len(told) == 2
 
 
-def test_what_was_published_is_the_score_and_what_is_far_is_amber_with_its_cause(tmp_path):
+def test_the_score_counts_published_values_and_deviations_are_amber_with_their_cause(tmp_path):
     file = tmp_path / "fig.yaml"
     rate = "metric: throughput, certainty: D, of: {statistic: median, end: 40us}"
     file.write_text(
@@ -77,7 +77,7 @@ def test_what_was_published_is_the_score_and_what_is_far_is_amber_with_its_cause
     assert "near" not in outside
 
 
-def test_an_expectation_that_holds_far_from_the_published_value_is_no_green_pass(tmp_path):
+def test_a_passed_expectation_far_from_the_published_value_is_not_green(tmp_path):
     file = tmp_path / "fig.yaml"
     of = "metric: throughput, relation: at_least, value: 1G, of: {statistic: median, end: 40us}"
     head = SMALL[: SMALL.index("expect:")]
@@ -90,7 +90,7 @@ def test_an_expectation_that_holds_far_from_the_published_value_is_no_green_pass
     assert '<span class="pass">pass</span></td>\n<td>half' not in text
 
 
-def test_that_nothing_failed_is_no_expectation_and_counted_apart(small, tmp_path):
+def test_checks_for_errors_are_counted_apart_from_expectations(small, tmp_path):
     folder, summary = reproduce([small], tmp_path / "r")
     assert (summary["expectations"], summary["expectations_passed"]) == (1, 1)
     assert summary["score"]["values"] + summary["score"]["bounds"] == 0  # it has none, nor is it a figure of the list
@@ -122,19 +122,19 @@ def test_several_seeds_have_a_mean_and_an_interval(tmp_path):
     assert "one seed" not in page
 
 
-def test_one_seed_says_so(small, tmp_path):
+def test_a_single_seed_is_noted(small, tmp_path):
     folder, _ = reproduce([small], tmp_path / "r", seeds=(7,))
     assert "one seed (7): no intervals" in (folder / "index.html").read_text()
 
 
-def test_the_whole_list_is_the_denominator_whatever_was_run(small, tmp_path):
+def test_the_score_is_relative_to_the_whole_list(small, tmp_path):
     _, whole = reproduce([small], tmp_path / "r", whole=True)
     listed = published.load().numbers
     assert whole["score"]["values"] + whole["score"]["bounds"] == len(listed) == whole["score"]["unmeasured"]
     assert [row["id"] for row in whole["numbers"]] == list(listed)
 
 
-def test_what_emulation_has_no_room_for_is_left_out_and_has_no_part_in_the_verdict(small, tmp_path, monkeypatch):
+def test_files_too_large_for_emulation_are_excluded_from_the_verdict(small, tmp_path, monkeypatch):
     long = tmp_path / "long.yaml"
     long.write_text(SMALL.replace("duration: 120us", "duration: 200ms"))
     simulated = reproduction.run_and_report
@@ -152,7 +152,7 @@ def test_what_emulation_has_no_room_for_is_left_out_and_has_no_part_in_the_verdi
     assert not (tmp_path / "other").exists()
 
 
-def test_a_file_that_cannot_run_is_a_line_of_the_page(small, tmp_path, monkeypatch):
+def test_a_file_that_cannot_run_is_listed_on_the_page(small, tmp_path, monkeypatch):
     def refuse(experiment, *arguments):
         if experiment.name == "other":
             raise MrcError("no room for gamma")
@@ -167,12 +167,12 @@ def test_a_file_that_cannot_run_is_a_line_of_the_page(small, tmp_path, monkeypat
     assert "could not be run" in (folder / "index.html").read_text()
 
 
-def test_paper_knows_its_figures(capsys):
+def test_paper_lists_its_figures(capsys):
     assert run(["paper", "--only", "fig_20"]) == 3
     assert "no figure is called fig_20; did you mean fig20?" in capsys.readouterr().err
 
 
-def test_a_published_figure_by_the_command_line_and_its_old_option(tmp_path, capsys):
+def test_a_figure_is_selected_by_argument_or_the_old_option(tmp_path, capsys):
     assert run(["paper", "--only", "fig14", "--seed", "3", "--results", str(tmp_path)]) == 0
     said = capsys.readouterr()
     assert "--seed is now --seeds" in said.err
@@ -182,7 +182,7 @@ def test_a_published_figure_by_the_command_line_and_its_old_option(tmp_path, cap
     assert [row["id"] for row in summary["numbers"]] == ["fig14.flow1", "fig14.flow2"]
 
 
-def test_every_number_of_the_list_is_of_a_file_that_has_it_or_is_known_to_have_none():
+def test_every_listed_number_belongs_to_a_file_or_is_marked_as_having_none():
     """A file that forgets a number would let it count as missed, and one that takes another's would hide that."""
     files = {path.stem: load_file(path) for path in Path(mrc_lab.paper.__path__[0]).glob("*.yaml")}
     found = {(name, part.id) for name, file in files.items() for part in file.published.numbers}

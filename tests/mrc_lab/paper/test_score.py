@@ -38,24 +38,24 @@ def measured(*rows, name="figa", figure="Fig A"):
     return {name: (figure, rows)}
 
 
-def test_what_was_not_measured_counts_as_missed():
+def test_unmeasured_numbers_count_as_missed():
     found = score(rows_of(LIST, measured(row("a.rate", "within 10 %")), {"figa"}))
     assert (found["values"], found["within"], found["bounds"], found["met"], found["unmeasured"]) == (5, 1, 1, 0, 5)
 
 
-def test_bounds_are_counted_apart_from_values():
+def test_bounds_and_values_are_counted_separately():
     found = score(rows_of(LIST, measured(row("a.low", "met"), row("a.flow#1", "differs")), {"figa"}))
     assert (found["within"], found["met"]) == (0, 1)
 
 
-def test_a_number_that_a_file_has_beside_the_list_is_counted_too():
+def test_numbers_given_only_in_a_file_are_counted():
     own = row("own", "within 10 %")
     rows = rows_of(LIST, measured(own, name="mine", figure="Mine"), {"mine"})
     assert score(rows)["values"] == 6
     assert by_figure(rows)[-1] | {"figure": "Mine", "values": 1, "within": 1} == by_figure(rows)[-1]
 
 
-def test_of_two_files_that_share_an_entry_either_may_measure_a_size():
+def test_either_of_two_files_sharing_an_entry_may_measure_a_size():
     files = {
         "figb": ("Fig B", [row("b.size@1M", "within 10 %")]),
         "figb2": ("Fig B", [row("b.size@2M", "within 10 %")]),
@@ -63,12 +63,12 @@ def test_of_two_files_that_share_an_entry_either_may_measure_a_size():
     assert score(rows_of(LIST, files, set(files)))["within"] == 2
 
 
-def test_fitted_numbers_are_known_apart():
+def test_fitted_numbers_are_counted_separately():
     rows = rows_of(LIST, measured(row("a.rate", "within 10 %", fitted=True), row("a.flow#1", "within 10 %")), {"figa"})
     assert (score(rows)["fitted"], score(rows)["fitted_within"], score(rows)["within"]) == (1, 1, 2)
 
 
-def test_causes_are_given_or_it_is_said_that_there_is_none():
+def test_deviations_show_their_cause_or_that_none_is_known():
     rows = rows_of(
         LIST,
         measured(row("a.rate", "differs", "slow"), row("a.flow#1", "differs"), row("a.flow#2", "within 10 %", "x")),
@@ -82,7 +82,7 @@ def test_causes_are_given_or_it_is_said_that_there_is_none():
     assert causes["b.size@1M"] == NO_FILE
 
 
-def test_what_is_outside_stands_together_by_entry_and_cause():
+def test_deviations_are_grouped_by_entry_and_cause():
     rows = rows_of(LIST, measured(row("a.flow#1", "differs", "same"), row("a.flow#2", "differs", "same")), {"figa"})
     assert [[one["id"] for one in group] for group in outside(rows)] == [
         ["a.rate"], ["a.flow#1", "a.flow#2"], ["a.low"], ["b.size@1M", "b.size@2M"],

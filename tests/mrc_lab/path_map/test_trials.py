@@ -17,14 +17,14 @@ def case(name: str) -> TrialCase:
 
 
 @pytest.mark.parametrize("found", SHORT, ids=lambda case: case.name)
-def test_a_fault_gets_its_name_and_loses_it_when_it_heals(found: TrialCase) -> None:
+def test_a_fault_is_suspected_and_cleared_when_it_recovers(found: TrialCase) -> None:
     outcome = trial(found, FABRIC, seed=1)
     assert outcome.seconds is not None
     assert outcome.healed is not None
     assert outcome.wrong == ()
 
 
-def test_a_cut_link_is_named_within_two_seconds_with_its_direction() -> None:
+def test_a_link_down_is_suspected_within_two_seconds_with_its_direction() -> None:
     for name in ("T0-T1 link cut upward only", "NIC-T0 link cut downward only"):
         outcome = trial(case(name), FABRIC, seed=2)
         assert outcome.seconds is not None
@@ -32,7 +32,7 @@ def test_a_cut_link_is_named_within_two_seconds_with_its_direction() -> None:
         assert outcome.direction_right == 1
 
 
-def test_nothing_is_named_without_a_fault() -> None:
+def test_nothing_is_suspected_without_a_fault() -> None:
     outcome = trial(TrialCase("no fault", case("no fault").make, 20), FABRIC, seed=3)
     assert outcome.wrong == ()
 
@@ -42,5 +42,5 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 @pytest.mark.parametrize(("name", "seed"), [("T1 blackhole", 16), ("T1 blackhole", 30), ("T1 powered off", 30)])
-def test_no_link_is_named_for_its_switch_that_has_just_failed_or_recovered(name: str, seed: int) -> None:
+def test_no_link_is_suspected_when_its_switch_has_just_failed_or_recovered(name: str, seed: int) -> None:
     assert trial(case(name), FABRIC, seed).wrong == ()

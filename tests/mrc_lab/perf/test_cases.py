@@ -17,7 +17,7 @@ FACTORS = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_bus_factor(name):
+def test_bus_factors_follow_nccl_tests(name):
     assert CASES[name].bus_factor(8) == pytest.approx(FACTORS[name])
 
 
@@ -32,19 +32,19 @@ def test_bus_factor(name):
         ("broadcast", 256, 256, 256),
     ],
 )
-def test_shapes_of_a_kibibyte_on_four_ranks(name, count, send, receive):
+def test_buffer_shapes_of_one_kibibyte_on_four_ranks(name, count, send, receive):
     shape = CASES[name].shape(1024, np.dtype(np.float32), 4)
     assert (shape.count, shape.send, shape.receive, shape.nbytes) == (count, send, receive, 1024)
 
 
-def test_sizes_are_rounded_down_to_whole_elements_a_rank_but_never_to_nothing():
+def test_sizes_are_rounded_down_to_whole_elements_per_rank_but_never_to_zero():
     gather = CASES["all_gather"]
     assert gather.shape(1000, np.dtype(np.float64), 3).nbytes == 41 * 3 * 8
     assert gather.shape(1, np.dtype(np.float64), 3).nbytes == 24
     assert CASES["all_reduce"].shape(1, np.dtype(np.int8), 3).nbytes == 1
 
 
-def test_in_place_buffers_overlap_as_the_operation_wants():
+def test_in_place_buffers_overlap_as_the_operation_requires():
     data = np.arange(4, dtype=np.int32)
     gather = CASES["all_gather"]
     buffers = gather.buffers(gather.shape(48, data.dtype, 3), data, 1, 3, in_place=True)
@@ -59,7 +59,7 @@ def test_in_place_buffers_overlap_as_the_operation_wants():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_out_of_place_buffers_do_not_overlap_and_what_is_received_was_stale(name):
+def test_out_of_place_buffers_are_disjoint_and_start_stale(name):
     case = CASES[name]
     shape = case.shape(96, np.dtype(np.uint8), 3)
     buffers = case.buffers(shape, np.zeros(shape.send, np.uint8), 0, 3, in_place=False)
@@ -69,7 +69,7 @@ def test_out_of_place_buffers_do_not_overlap_and_what_is_received_was_stale(name
 
 @pytest.mark.parametrize("datatype", DATATYPES)
 @pytest.mark.parametrize("op", ReduceOp)
-def test_contributions_follow_from_seed_and_rank_and_differ(datatype, op):
+def test_contributions_depend_on_seed_and_rank(datatype, op):
     dtype = np.dtype(DATATYPES[datatype])
     first = contribution(1, 0, 100, dtype, op, 4)
     assert first.dtype == dtype
@@ -87,7 +87,7 @@ def test_averages_of_integers_do_not_overflow(datatype):
     assert (CASES["all_reduce"].expected(parts, 0, ReduceOp.AVG, -1) == exact).all()
 
 
-def test_differing_counts_elements_not_bytes_and_tells_nan_from_nan():
+def test_differing_counts_elements_and_distinguishes_nans():
     left = np.array([1.0, 2.0, np.nan, 0.0])
     right = left.copy()
     assert differing(left, right) == 0

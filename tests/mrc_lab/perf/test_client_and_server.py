@@ -13,7 +13,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.perf import client_and_server
 
 
-def test_a_server_whose_agent_is_stopped_is_given_up_and_the_host_named(
+def test_a_server_with_a_stopped_agent_times_out_and_its_host_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_and_server, "_SERVER_START_S", 0.2)

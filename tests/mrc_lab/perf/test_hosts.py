@@ -36,7 +36,7 @@ def up(tmp_path):
         each.close()
 
 
-def test_the_only_fabric_that_is_up_need_not_be_named(up, tmp_path):
+def test_the_only_running_fabric_is_the_default(up, tmp_path):
     run = up("one")
     (tmp_path / "half-made").mkdir()
     assert find_fabric(None, tmp_path) == run
@@ -49,7 +49,7 @@ def test_without_a_fabric_the_hint_says_how_to_start_one(tmp_path):
     assert "sudo make run" in error.value.hint
 
 
-def test_of_several_fabrics_one_must_be_chosen(up, tmp_path):
+def test_with_several_fabrics_one_must_be_named(up, tmp_path):
     up("one")
     up("two")
     with pytest.raises(ExperimentError, match="Several fabrics") as error:
@@ -59,7 +59,7 @@ def test_of_several_fabrics_one_must_be_chosen(up, tmp_path):
         find_fabric("three", tmp_path)
 
 
-def test_a_host_is_known_by_its_name_and_its_addresses():
+def test_hosts_are_found_by_name_and_address():
     fabric = multi_plane_clos("one", planes=2, t0=2, t1=2, hosts=4)
     h3 = fabric.nic("h3")
     addresses = [nic_address(fabric, h3), kernel_address(fabric, h3, 0), kernel_address(fabric, h3, 1)]
@@ -69,7 +69,7 @@ def test_a_host_is_known_by_its_name_and_its_addresses():
         assert host_named(fabric, word) is None
 
 
-def test_agents_are_those_of_all_hosts_or_of_the_named_in_that_order(up):
+def test_agents_are_those_of_all_hosts_or_of_the_named_ones_in_order(up):
     run = up("one")
     assert [agent.host for agent in find_agents(run, None)] == ["h1", "h2", "h3", "h4"]
     agents = find_agents(run, ("h3", "h1"))
@@ -79,7 +79,7 @@ def test_agents_are_those_of_all_hosts_or_of_the_named_in_that_order(up):
     ]
 
 
-def test_unknown_hosts_and_missing_agents_are_told(up):
+def test_unknown_hosts_and_missing_agents_are_reported(up):
     run = up("one")
     with pytest.raises(ExperimentError, match="no host h9") as error:
         find_agents(run, ("h9",))
@@ -89,7 +89,7 @@ def test_unknown_hosts_and_missing_agents_are_told(up):
         find_agents(run, None)
 
 
-def test_a_process_knows_in_which_host_it_runs(up, tmp_path):
+def test_a_process_knows_its_host(up, tmp_path):
     up("other")
     run = up("one")
     assert this_host(tmp_path) is None

@@ -30,7 +30,7 @@ def run(agents, case, flags, hosts=None):
     return lines, report
 
 
-def test_the_table_is_what_rank_zero_measured(agents):
+def test_the_table_shows_the_measurements_of_rank_zero(agents):
     lines, report = run(agents, "all_reduce", "-b 1K -e 4K -f 4 -n 2 -w 1 --chunk 1K")
     read = rows(lines)
     assert [row["size"] for row in read] == ["1024", "4096"]
@@ -45,7 +45,7 @@ def test_the_table_is_what_rank_zero_measured(agents):
     assert report.wrong == 0
 
 
-def test_the_nics_are_as_before_when_a_run_is_over(agents):
+def test_a_run_leaves_the_nics_unchanged(agents):
     run(agents, "alltoall", "-b 1K -n 1 -w 0")
     assert agents.call(lambda: [server.sessions for server in agents.servers], 10) == [(), ()]
 
@@ -74,7 +74,7 @@ def test_a_rank_that_is_killed_ends_the_run(agents):
         os.kill(pids[0], 0)
 
 
-def test_workers_end_by_themselves_when_the_launcher_is_killed(agents, tmp_path):
+def test_workers_exit_when_the_launcher_is_killed(agents, tmp_path):
     code = (
         "import asyncio, sys; from pathlib import Path; from mrc_lab.perf.launch import Launch;"
         "from mrc_lab.perf.hosts import AgentSocket; from mrc_lab.perf.options import parse;"
@@ -113,17 +113,17 @@ def test_the_command_line_prints_writes_and_exits(capsys, tmp_path):
 
 
 @pytest.mark.usefixtures("found")
-def test_what_cannot_be_done_is_one_sentence_and_status_three(capsys):
+def test_impossible_requests_print_a_message_and_exit_with_status_3(capsys):
     assert program.run("broadcast_perf", ["-r", "2"]) == 3
     assert capsys.readouterr().err == "broadcast_perf: There is no rank 2 among 2.\nGive a smaller root (-r).\n"
 
 
-def test_the_program_wants_the_name_of_a_test(capsys):
+def test_the_program_requires_the_name_of_a_test(capsys):
     assert program.main(["nonsense_perf"]) == 2
     assert "all_reduce_perf" in capsys.readouterr().err
 
 
-def test_wrong_bytes_are_status_one(monkeypatch):
+def test_wrong_bytes_exit_with_status_1(monkeypatch):
     class Wrong:
         wrong = 1
 
@@ -131,7 +131,7 @@ def test_wrong_bytes_are_status_one(monkeypatch):
     assert program.run("all_gather_perf", []) == 1
 
 
-def test_an_interrupt_is_status_130(monkeypatch):
+def test_an_interrupt_exits_with_status_130(monkeypatch):
     def interrupted(options, echo):
         raise KeyboardInterrupt
 

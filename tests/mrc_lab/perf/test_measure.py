@@ -39,7 +39,7 @@ def on_fakes(world, the_plan, *, clock=None, network=None, **callbacks):
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("world", [1, 2, 5])
-def test_every_case_is_verified_and_its_figures_agree(case, world):
+def test_every_case_is_verified_with_consistent_metrics(case, world):
     report = on_fakes(world, plan(case, checks=2))
     assert [row.size for row in report.rows] == [CASES[case].shape(s, np.dtype("f4"), world).nbytes for s in (64, 5000)]
     for row in report.rows:
@@ -54,7 +54,7 @@ def test_every_case_is_verified_and_its_figures_agree(case, world):
 
 
 @pytest.mark.parametrize("case", ["all_reduce", "reduce_scatter"])
-def test_every_type_and_reduction(case):
+def test_every_type_and_reduction_is_measured(case):
     report = on_fakes(3, plan(case, sizes=(900,), datatypes=tuple(DATATYPES), reductions=tuple(ReduceOp), warmup=0))
     assert report.wrong == 0
     assert {(row.datatype, row.reduction) for row in report.rows} == {
@@ -62,14 +62,14 @@ def test_every_type_and_reduction(case):
     }
 
 
-def test_every_root_in_turn():
+def test_every_root_is_measured():
     report = on_fakes(3, plan("broadcast", sizes=(100,), root=-1))
     assert [row.root for row in report.rows] == [0, 1, 2]
     assert report.wrong == 0
     assert [row.root for row in on_fakes(3, plan("all_gather", sizes=(100,), root=-1)).rows] == [-1]
 
 
-def test_sizes_that_come_to_the_same_are_measured_once():
+def test_sizes_rounding_to_the_same_are_measured_once():
     assert [row.size for row in on_fakes(4, plan("all_gather", sizes=(1, 2, 16, 40))).rows] == [16, 32]
 
 
@@ -77,24 +77,24 @@ def test_cycles_repeat_everything():
     assert [row.size for row in on_fakes(2, plan("sendrecv", sizes=(8, 16), cycles=2)).rows] == [8, 16, 8, 16]
 
 
-def test_without_checks_nothing_is_claimed_about_elements():
+def test_without_checks_no_error_count_is_shown():
     report = on_fakes(2, plan("all_reduce", checks=0))
     assert {timing.wrong for row in report.rows for timing in row.timings} == {None}
     assert report.wrong == 0
 
 
-def test_time_is_what_the_clock_says_per_operation():
+def test_time_is_measured_per_operation():
     report = on_fakes(1, plan("all_reduce", sizes=(1000,), iterations=4), clock=Ticks())
     assert report.rows[0].out_of_place.time == 250
     assert report.rows[0].out_of_place.algorithm == pytest.approx(1000 / 250e-9)
 
 
 @pytest.mark.parametrize(("average", "value"), [*zip(Average, [10, 20, 5, 45], strict=True)])
-def test_times_of_ranks_are_combined_as_asked(average, value):
+def test_times_of_ranks_are_combined_as_requested(average, value):
     assert average.of([10, 5, 20, 45]) == value
 
 
-def test_a_byte_changed_in_a_timed_operation_is_counted_as_its_chunk():
+def test_a_corrupted_byte_in_a_timed_operation_counts_as_one_chunk():
     network = FakeNetwork(3)
     network.corrupt_next = 1  # the very first operation's; only the CRC can show it
     report = on_fakes(2, plan("all_gather", sizes=(1000,), warmup=0), network=network)
@@ -102,7 +102,7 @@ def test_a_byte_changed_in_a_timed_operation_is_counted_as_its_chunk():
     assert report.rows[0].out_of_place.wrong == 0
 
 
-def test_a_byte_changed_in_a_check_is_counted_as_an_element_too(monkeypatch):
+def test_a_corrupted_byte_in_a_check_counts_as_one_element(monkeypatch):
     network = FakeNetwork(3)
     check = RankMeasurement._wrong
 
@@ -128,7 +128,7 @@ def test_a_root_that_does_not_exist_is_refused():
         on_fakes(2, plan("broadcast", root=2))
 
 
-def test_rows_are_told_as_they_come_and_survive_json():
+def test_rows_are_reported_as_measured_and_survive_json():
     told = []
     report = on_fakes(2, plan("alltoall"), on_row=told.append)
     assert tuple(told) == report.rows
@@ -138,7 +138,7 @@ def test_rows_are_told_as_they_come_and_survive_json():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_on_real_nics_with_loss_every_byte_is_right(case):
+def test_on_real_nics_with_loss_every_byte_is_correct(case):
     with small_world(9) as world:
         world.faults.loss("h*@*", 0.01)
         contexts = [world.open(nic.name) for nic in world.fabric.nics]
@@ -148,7 +148,7 @@ def test_on_real_nics_with_loss_every_byte_is_right(case):
     assert report.transfer.chunks > 0
 
 
-def test_in_the_simulated_world_time_is_virtual_and_the_figures_are_the_same_each_time():
+def test_in_simulation_time_is_virtual_and_results_repeatable():
     rate, planes = 25_000_000_000, 2
 
     def once():

@@ -23,14 +23,14 @@ def test_defaults():
     assert (options.fabric, options.hosts, options.output) == (None, None, None)
 
 
-def test_sizes_by_factor_and_by_step():
+def test_sizes_grow_by_factor_or_step():
     assert parse("all_gather", ["-b", "8", "-e", "1K", "-f", "2"]).plan.sizes == (8, 16, 32, 64, 128, 256, 512, 1024)
     by_step = parse("all_gather", ["-b", "1M", "-e", "4M", "-i", "1536K"])
     assert by_step.plan.sizes == (1 << 20, 2621440, 4194304)
     assert by_step.step == "1572864(bytes)"
 
 
-def test_long_names_are_those_of_nccl_tests():
+def test_long_options_match_nccl_tests():
     flags = (
         "--minbytes 1K --maxbytes=2K --stepfactor 2 --iters 3 --warmup_iters 0 --check 4 --op max --datatype half"
         " --root all --average 3 --run_cycles 2 --timeout 1.5"
@@ -41,13 +41,13 @@ def test_long_names_are_those_of_nccl_tests():
     )
 
 
-def test_all_types_and_reductions():
+def test_all_types_and_reductions_can_be_selected():
     plan = parse("reduce_scatter", ["-d", "all", "-o", "all"]).plan
     assert plan.datatypes == tuple(DATATYPES)
     assert plan.reductions == tuple(ReduceOp)
 
 
-def test_what_is_of_this_testbed():
+def test_options_of_this_testbed_are_parsed():
     options = parse(
         "sendrecv",
         ["--fabric", "f", "--hosts", "h3,h1", "--transport", "rc", "--chunk", "8K", "--slots", "2", "-J", "out.json"],
@@ -58,7 +58,7 @@ def test_what_is_of_this_testbed():
 
 
 @pytest.mark.parametrize(("text", "value"), [("8", 8), ("64K", 65536), ("1m", 1 << 20), ("2G", 2 << 30)])
-def test_size(text, value):
+def test_sizes_are_parsed(text, value):
     assert size(text) == value
 
 
@@ -92,21 +92,21 @@ def test_size(text, value):
         (["--fabric", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_a_sentence(capsys, arguments, why):
+def test_invalid_options_are_refused(capsys, arguments, why):
     assert why in refused(capsys, *arguments)
 
 
-def test_flags_that_ask_for_what_is_done_anyway_are_accepted():
+def test_flags_requesting_the_default_are_accepted():
     parse("all_reduce", ["-t", "1", "-g", "1", "-m", "1", "-p", "0", "-z", "1", "-G", "0", "-C", "0", "-R", "0"])
 
 
-def test_a_plan_survives_its_journey_to_the_workers():
+def test_plans_survive_encoding():
     plan = parse(
         "reduce_scatter", ["-b", "8", "-e", "64", "-f", "2", "-d", "all", "-o", "all", "--transport", "rc"]
     ).plan
     assert PerfPlan.from_json(plan.to_json()) == plan
 
 
-def test_values_of_nccl_tests_flags_that_change_nothing_are_taken():
+def test_nccl_tests_flags_without_effect_are_accepted():
     words = "-t 1 -g 1 -m 1 -p 0 -z 0 -y 0 -G 0 -C 0 -S 0 -I 0 -K 0 -u 0 -M 0 -R 0 -x 0 -D 0 -n 7"
     assert parse("all_reduce", words.split()).plan.iterations == 7

@@ -29,7 +29,7 @@ __all__ = ["up"]
         ("h1", "127.0.0.1 -p 99", "-d RUN/h1.sock 127.0.0.1 -p 99"),
     ],
 )
-def test_hosts_names_stand_for_sockets(up, here, words, result):
+def test_host_names_select_agent_sockets(up, here, words, result):
     run = up("one")
     assert perftest.translate("write_bw", words.split(), run, here) == result.replace("RUN", str(run.path)).split()
 
@@ -39,7 +39,7 @@ def test_outside_a_host_the_nic_must_be_named(up):
         perftest.translate("write_lat", ["h3"], up("one"), None)
 
 
-def test_of_several_fabrics_one_is_chosen(up, monkeypatch, tmp_path):
+def test_the_fabric_is_chosen_among_several(up, monkeypatch, tmp_path):
     up("one")
     two, asked = up("two"), []
     monkeypatch.setattr(perftest, "find_fabric", lambda name: find_fabric(name, tmp_path))
@@ -48,14 +48,14 @@ def test_of_several_fabrics_one_is_chosen(up, monkeypatch, tmp_path):
     assert asked == ["-d", f"{two.path}/h1.sock", f"unix:{two.path}/h3.write_bw"]
 
 
-def test_of_two_fabrics_none_is_chosen(up, monkeypatch, capsys, tmp_path):
+def test_with_two_fabrics_none_is_chosen_by_default(up, monkeypatch, capsys, tmp_path):
     up("one"), up("two")
     monkeypatch.setattr(perftest, "find_fabric", lambda name: find_fabric(name, tmp_path))
     assert perftest.run_tool("write_bw", ["--fabric", "one", "h1", "--fabric", "two", "h3"]) == 3
     assert capsys.readouterr().err == "write_bw: two fabrics are named, one and two: give one\n"
 
 
-def test_what_cannot_be_started_is_one_sentence(monkeypatch, capsys, tmp_path):
+def test_failures_to_start_are_reported(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(perftest, "this_host", lambda: None)
 
     def nothing(name):
@@ -66,12 +66,12 @@ def test_what_cannot_be_started_is_one_sentence(monkeypatch, capsys, tmp_path):
     assert capsys.readouterr().err == "write_bw: No fabric is up.\nStart one.\n"
 
 
-def test_a_device_of_another_kind_is_one_sentence(up):
+def test_a_device_of_another_kind_is_refused(up):
     with pytest.raises(ExperimentError, match=r"has no device 'mlx5_0': give -d one of h1, h2"):
         perftest.translate("write_bw", ["-d", "mlx5_0", "h3"], up("one"), None)
 
 
-def test_two_hosts_are_both_ends(up, monkeypatch, tmp_path):
+def test_two_host_names_run_both_ends(up, monkeypatch, tmp_path):
     one, ran = up("one"), []
     monkeypatch.setattr(perftest, "find_fabric", lambda name: find_fabric(name, tmp_path))
     monkeypatch.setattr(client_and_server, "run_pair", lambda *arguments: ran.append(arguments[:5]) or 0)
@@ -80,7 +80,7 @@ def test_two_hosts_are_both_ends(up, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("words", ["h1 h9", "h9 h1 -n 5"])
-def test_a_host_that_is_not_there_is_named_with_those_that_are(up, monkeypatch, tmp_path, capsys, words):
+def test_an_unknown_host_is_reported_with_the_known_ones(up, monkeypatch, tmp_path, capsys, words):
     up("one")
     monkeypatch.setattr(perftest, "find_fabric", lambda name: find_fabric(name, tmp_path))
     assert perftest.run_tool("write_bw", ["--fabric", "one", *words.split()]) == 3
@@ -89,7 +89,7 @@ def test_a_host_that_is_not_there_is_named_with_those_that_are(up, monkeypatch, 
     assert hint.startswith("Its hosts are h1, h2")
 
 
-def test_ctrl_c_while_both_ends_run_is_no_traceback(up, monkeypatch, tmp_path):
+def test_ctrl_c_while_both_ends_run_prints_no_traceback(up, monkeypatch, tmp_path):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
@@ -99,7 +99,7 @@ def test_ctrl_c_while_both_ends_run_is_no_traceback(up, monkeypatch, tmp_path):
     assert perftest.run_tool("write_bw", ["--fabric", "one", "h1", "h3"]) == 130
 
 
-def test_a_host_does_not_measure_to_itself(up):
+def test_measuring_a_host_against_itself_is_refused(up):
     with pytest.raises(ExperimentError, match="between two different hosts, not from h1 to itself"):
         client_and_server.run_pair("write_bw", up("one"), "h1", "h1", [], lambda command: 0)
 
@@ -132,7 +132,7 @@ def server(monkeypatch, tmp_path):
     ("words", "said"),
     [(f"write_bw: {GONE}", []), ("write_bw: no memory", ["write_bw: no memory"])],
 )
-def test_what_the_server_says_is_passed_on_unless_it_only_follows_from_the_client(up, server, words, said):
+def test_server_errors_are_shown_unless_caused_by_the_client(up, server, words, said):
     server(words)
     heard = []
 
@@ -146,7 +146,7 @@ def test_what_the_server_says_is_passed_on_unless_it_only_follows_from_the_clien
     assert heard == said
 
 
-def test_a_pair_does_not_meet_at_the_point_where_others_wait(up, server):
+def test_a_pair_uses_its_own_rendezvous_point(up, server):
     server("")
     one, met = up("one"), []
     assert (

@@ -23,7 +23,7 @@ def pinged(world, count):
     return pinger.tallies
 
 
-def test_each_path_has_its_switches():
+def test_each_path_is_listed_with_its_switches():
     assert ping.switches_by_path(FABRIC, "h1", "h2") == {0x000: ("t0-0@p0",), 0x400: ("t0-0@p1",)}
     between = ping.switches_by_path(FABRIC, "h3", "h2")
     assert len(between) == 4
@@ -33,7 +33,7 @@ def test_each_path_has_its_switches():
             FABRIC.switch(switch)
 
 
-def test_a_quiet_fabric_answers_every_probe_in_the_time_that_its_links_take():
+def test_an_idle_fabric_answers_every_probe_within_the_link_delay():
     with SimulatedWorld(FABRIC, seed=1, rate=100_000_000_000, delay=1000) as world:
         tallies = pinged(world, 3)
     assert [tally.plane for tally in tallies] == [0, 0, 1, 1]
@@ -42,14 +42,14 @@ def test_a_quiet_fabric_answers_every_probe_in_the_time_that_its_links_take():
         assert all(8 * 1000 <= rtt < 8 * 1000 + 1000 for rtt in tally.rtts)  # eight links; a probe takes 11 ns on each
 
 
-def test_a_link_that_is_cut_in_one_direction_is_told_by_its_path():
+def test_a_link_down_in_one_direction_shows_on_its_path():
     with SimulatedWorld(FABRIC, seed=1, rate=100_000_000_000) as world:
         world.faults.loss("t0-0:t1-1@p1", 1.0, towards="t1-1@p1")
         tallies = pinged(world, 8)
     assert {tally.ev: tally.answered for tally in tallies} == {0x000: 8, 0x001: 8, 0x400: 8, 0x401: 0}
 
 
-def test_a_way_back_that_is_cut_costs_all_paths_a_little():
+def test_a_reverse_path_down_affects_all_paths_a_little():
     with SimulatedWorld(FABRIC, seed=1, rate=100_000_000_000) as world:
         world.faults.loss("t0-0:t1-1@p1", 1.0, towards="t0-0@p1")
         tallies = pinged(world, 40)
@@ -80,7 +80,7 @@ def asked(monkeypatch):
         ("h4", "fd00:6d:7263::1 -c 2 fd00:6d:7263:1::1"),
     ],
 )
-def test_hosts_names_and_addresses_stand_for_sockets(up, monkeypatch, asked, here, words):
+def test_host_names_and_addresses_select_agent_sockets(up, monkeypatch, asked, here, words):
     run = up("one")
     monkeypatch.setattr(ping, "this_host", lambda: (run, here) if here else None)
     monkeypatch.setattr(ping, "find_fabric", lambda name: run)
@@ -103,7 +103,7 @@ def test_a_socket_needs_no_fabric(asked):
         ("h1 h3 --fabric one --fabric two", "two fabrics are named, one and two: give one"),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(up, monkeypatch, asked, capsys, words, why):
+def test_invalid_arguments_are_refused(up, monkeypatch, asked, capsys, words, why):
     run = up("one")
     monkeypatch.setattr(ping, "this_host", lambda: None)
     monkeypatch.setattr(ping, "find_fabric", lambda name: run)
@@ -112,7 +112,7 @@ def test_what_makes_no_sense_is_one_sentence(up, monkeypatch, asked, capsys, wor
     assert not asked
 
 
-def test_without_a_fabric_the_status_is_pings(monkeypatch, capsys):
+def test_without_a_fabric_the_exit_status_is_that_of_ping(monkeypatch, capsys):
     def nothing(name):
         raise ExperimentError("No fabric is up.", "Start one.")
 

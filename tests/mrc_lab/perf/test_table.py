@@ -7,7 +7,7 @@ from mrc_lab.workloads.collectives.communicator import TransferCounters
 from tests.mrc_lab.perf.printed import footer, rows
 
 
-def test_the_heading_is_that_of_nccl_tests():
+def test_the_heading_matches_nccl_tests():
     options = parse("all_reduce", ["-b", "8", "-e", "64", "-f", "2", "-n", "7"])
     lines = table.heading(
         options.plan, options.step, [table.RankDevice(12, "h1", "nic1"), table.RankDevice(13, "h2", "nic2")]
@@ -24,7 +24,7 @@ def test_the_heading_is_that_of_nccl_tests():
     assert lines[-1].split() == ["#", "(B)", "(elements)", *["(us)", "(GB/s)", "(GB/s)"] * 2]
 
 
-def test_columns_stand_under_their_names():
+def test_columns_are_aligned_with_their_names():
     heading = table.heading(parse("all_reduce", []).plan, "", [])[-2]
     line = table.line(
         ResultRow(1 << 30, 1 << 28, "double", "prod", 1023, OperationTiming(9e9, 2e11, 2e11, 123456), None)
@@ -35,7 +35,7 @@ def test_columns_stand_under_their_names():
 
 
 @pytest.mark.parametrize("speed", [1e3, 6.25e6, 4.3e8, 1.5e9, 3.2e10, 4e11])
-def test_figures_can_be_read_back(speed):
+def test_printed_numbers_parse_back(speed):
     size = 1 << 20
     time = size / speed * 1e9
     timings = OperationTiming(time, speed, speed * 1.5, 0), OperationTiming(time, speed, speed, None)
@@ -49,12 +49,12 @@ def test_figures_can_be_read_back(speed):
     assert (read["out", "wrong"], read["in", "wrong"]) == (0, None)
 
 
-def test_a_place_that_does_not_exist_is_not_available():
+def test_missing_in_place_results_are_not_available():
     (read,) = rows([table.line(ResultRow(8, 2, "float", "none", -1, OperationTiming(1.0, 1.0, 1.0, 0), None))])
     assert {read["in", name] for name in ("time", "algbw", "busbw", "wrong")} == {None}
 
 
-def test_the_ending_gives_verdict_and_average():
+def test_the_footer_gives_errors_and_average_bandwidth():
     good = ResultRow(8, 2, "float", "sum", -1, OperationTiming(1.0, 1e9, 2e9, 0), OperationTiming(1.0, 1e9, 4e9, 0))
     lines = table.ending(Report((good,), TransferCounters(9, 900)), "all_reduce")
     assert footer(lines, "Out of bounds values") == "0 OK"

@@ -19,7 +19,7 @@ def losses(found: Design) -> dict[str, tuple[float, int]]:
     return {loss.part: (loss.share, loss.nics) for loss in found.losses}
 
 
-def test_two_tiers_of_eight_planes_are_as_published():
+def test_two_tiers_with_eight_planes_match_the_published_sizes():
     found = planned(131_072, 2, 8)
     assert (found.t0, found.t1, found.t2) == (8 * 512, 8 * 256, 0)
     assert found.switches == 6144
@@ -33,7 +33,7 @@ def test_two_tiers_of_eight_planes_are_as_published():
     assert losses(found)["T0"] == (1 / 8, 256)
 
 
-def test_three_tiers_of_one_plane_are_as_published():
+def test_three_tiers_with_one_plane_match_the_published_sizes():
     found = planned(65_536, 3, 1)
     assert (found.t0, found.t1, found.t2) == (64 * 32, 64 * 32, 1024)
     assert found.switches == 5120
@@ -45,19 +45,19 @@ def test_three_tiers_of_one_plane_are_as_published():
     assert losses(found)["NIC port"] == (1, 1)
 
 
-def test_two_thirds_of_the_optics_and_three_fifths_of_the_switches_for_the_same_nics():
+def test_multi_plane_needs_two_thirds_of_the_optics_and_three_fifths_of_the_switches():
     flat, tall = planned(65_536, 2, 8), planned(65_536, 3, 1)
     assert flat.optics * 3 == tall.optics * 2
     assert flat.switches * 5 == tall.switches * 3
 
 
-def test_the_same_ratios_a_nic_when_each_is_full():
+def test_the_ratios_hold_per_nic_in_full_fabrics():
     flat, tall = planned(131_072, 2, 8), planned(65_536, 3, 1)
     assert flat.switches / 131_072 == 0.6 * tall.switches / 65_536
     assert flat.optics / 131_072 == pytest.approx(2 / 3 * tall.optics / 65_536)
 
 
-def test_four_planes_carry_a_quarter_of_eight():
+def test_four_planes_connect_a_quarter_of_the_nics_of_eight():
     assert planned(32_768, 2, 4).most_nics == 32_768
     assert isinstance(design(Request(32_769, 800 * G, 512, 100 * G, 800 * G), 2, 4), Impossible)
 
@@ -73,13 +73,13 @@ def test_four_planes_carry_a_quarter_of_eight():
         (64, 1, 3, "lanes wide"),
     ],
 )
-def test_what_cannot_be_built_has_a_reason(nics: int, tiers: int, planes: int, reason: str):
+def test_impossible_fabrics_are_refused_with_a_reason(nics: int, tiers: int, planes: int, reason: str):
     found = design(Request(nics, 800 * G, 512, 100 * G, 800 * G), tiers, planes)
     assert isinstance(found, Impossible)
     assert reason in found.reason
 
 
-def test_a_link_does_not_outrun_its_transceiver():
+def test_link_rates_are_limited_by_the_transceiver():
     found = design(Request(64, 800 * G, 512, 100 * G, 400 * G), 1, 1)
     assert isinstance(found, Impossible)
     assert "transceiver" in found.reason
@@ -103,5 +103,5 @@ def test_no_switch_has_more_links_than_ports_and_every_nic_has_full_bisection(ni
     assert all(0 < loss.share <= 1 and 1 <= loss.nics <= nics for loss in found.losses)
 
 
-def test_a_plane_without_switches_costs_only_its_own_share():
+def test_a_plane_without_switches_loses_only_its_share():
     assert losses(planned(512, 2, 8))["T1"] == (1 / 8, 512)  # its only T1

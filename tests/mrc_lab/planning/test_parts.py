@@ -21,7 +21,7 @@ def test_power_and_cost_are_sums_over_the_parts():
     assert parts.cost(found) == 10 * 3072 + 5 * 262_144
 
 
-def test_settings_lie_over_the_file_and_the_file_over_what_is_assumed(tmp_path: Path):
+def test_settings_override_the_file_and_the_file_the_defaults(tmp_path: Path):
     file = tmp_path / "parts.yaml"
     file.write_text("switch: {cost: 1}\noptic: {cost: 2}\n")
     parts = load_parts(file, ["optic.cost=3"])
@@ -41,7 +41,7 @@ def test_settings_lie_over_the_file_and_the_file_over_what_is_assumed(tmp_path: 
         ("{}", ["switch.cost.much=1"], "is not a key that can be set|must be a number|single value"),
     ],
 )
-def test_an_error_is_a_sentence(tmp_path: Path, text: str, settings: list[str], problem: str):
+def test_errors_are_reported(tmp_path: Path, text: str, settings: list[str], problem: str):
     file = tmp_path / "parts.yaml"
     file.write_text(text)
     with pytest.raises(FileError, match=problem):

@@ -10,13 +10,13 @@ from mrc_lab.prompt.command_help import COMMANDS, Topic, describe, overview
 from mrc_lab.prompt.prompt import Prompt
 
 
-def test_every_command_of_the_prompt_has_an_entry_and_every_entry_a_command() -> None:
+def test_commands_and_help_entries_match() -> None:
     there = {name.removeprefix("do_") for name in dir(Prompt) if name.startswith("do_")}
     assert there == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_help_shows_usage_and_an_example_of_it(name: str) -> None:
+def test_help_shows_usage_and_an_example(name: str) -> None:
     entry = COMMANDS[name]
     text = describe(entry)
     assert f"usage:    {entry.usage}" in text
@@ -25,7 +25,7 @@ def test_help_shows_usage_and_an_example_of_it(name: str) -> None:
         assert entry.usage.split()[0] == entry.example.split()[0] == name
 
 
-def test_the_overview_lists_commands_by_group_on_lines_that_fit() -> None:
+def test_the_overview_lists_commands_by_group_within_the_width() -> None:
     text = overview()
     titles = [line.rstrip(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert titles == [group.value for group in Topic]

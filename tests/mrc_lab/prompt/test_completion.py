@@ -80,14 +80,12 @@ def complete(line: str) -> list[str]:
         ("nonsense t1-0", ["t1-0@p0", "t1-0@p1"]),
     ],
 )
-def test_tab_offers_what_may_come_there(line: str, offered: list[str]) -> None:
+def test_tab_offers_valid_next_words(line: str, offered: list[str]) -> None:
     assert complete(line) == offered
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_every_flag_that_a_tools_help_shows_is_offered_and_no_other(
-    tool: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_completed_flags_match_the_tools_help(tool: str, capsys: pytest.CaptureFixture[str]) -> None:
     entry = COMMANDS[tool]
     hosts = " h1 h3" if entry.words[0] is Word.HOST else " 64K" if tool == "allreduce" else ""
     test, arguments = {"allreduce": "all_reduce_perf"}.get(tool, tool), ["-h"]
@@ -100,13 +98,13 @@ def test_every_flag_that_a_tools_help_shows_is_offered_and_no_other(
     assert set(complete(f"{tool}{hosts} -")) == shown - {"--fabric"}
 
 
-def test_a_flags_file_is_completed(tmp_path: Path) -> None:
+def test_file_arguments_of_flags_are_completed(tmp_path: Path) -> None:
     (tmp_path / "out.json").touch()
     assert complete(f"write_bw h1 h3 --out_json_file {tmp_path}/o") == [f"{tmp_path}/out.json"]
     assert complete(f"all_reduce_perf -J {tmp_path}/o") == [f"{tmp_path}/out.json"]
 
 
-def test_files_are_completed_folders_with_a_slash(tmp_path: Path) -> None:
+def test_files_and_folders_are_completed(tmp_path: Path) -> None:
     (tmp_path / "trunk.pcapng").touch()
     (tmp_path / "traces").mkdir()
     (tmp_path / "[odd]").touch()

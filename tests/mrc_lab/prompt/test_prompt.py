@@ -182,7 +182,7 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
         ("map often", "use it like this: map"),
     ],
 )
-def test_a_mistake_is_a_sentence_and_the_prompt_goes_on(
+def test_a_mistake_prints_a_message_and_the_prompt_continues(
     at: Session, monkeypatch: pytest.MonkeyPatch, line: str, sentence: str
 ) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
@@ -195,7 +195,7 @@ def test_a_mistake_is_a_sentence_and_the_prompt_goes_on(
     assert at.prompt.failed
 
 
-def test_what_mininets_commands_raise_is_a_sentence_too(at: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exceptions_of_mininet_commands_print_a_message(at: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     def stumble(*_: object) -> None:
         raise AttributeError("'NoneType' object has no attribute 'ping'")
 
@@ -204,7 +204,7 @@ def test_what_mininets_commands_raise_is_a_sentence_too(at: Session, monkeypatch
     assert at.prompt.failed
 
 
-def test_paths_show_every_way_with_what_happened_there(at: Session) -> None:
+def test_paths_lists_every_path_with_its_counters(at: Session) -> None:
     printed = at.says("paths h1 h3")
     rows = [line.split() for line in printed.splitlines()[2:]]
     assert rows == [
@@ -216,7 +216,7 @@ def test_paths_show_every_way_with_what_happened_there(at: Session) -> None:
     assert not at.prompt.failed
 
 
-def test_paths_are_there_without_a_queue_pair(at: Session) -> None:
+def test_paths_works_without_a_queue_pair(at: Session) -> None:
     rows = [line.split() for line in at.says("paths h2 h1").splitlines()[2:]]
     assert [row[2:5] for row in rows] == [["t0-0@p0", "not", "used"], ["t0-0@p1", "not", "used"]]
 
@@ -230,7 +230,7 @@ def test_queue_pairs_and_entropy_values_are_listed(at: Session, monkeypatch: pyt
     assert at.says("evs h2") == "h2 has no queue pairs: 'write h2 ...' makes one\n"
 
 
-def test_counters_of_nic_ports_and_queue_pair_are_shown_with_units(at: Session) -> None:
+def test_counters_shows_nic_ports_and_queue_pair_with_units(at: Session) -> None:
     rows = [line.split() for line in at.says("counters h1").splitlines()[2:]]
     assert rows == [
         ["h1", "tx_data_packets", "9", "packets", "counter"],
@@ -242,7 +242,7 @@ def test_counters_of_nic_ports_and_queue_pair_are_shown_with_units(at: Session) 
     assert rows == [["0x000007", "tx_data_packets", "4", "packets", "counter"]]
 
 
-def test_counters_as_json_have_what_is_zero_and_all_queue_pairs(at: Session) -> None:
+def test_counters_as_json_include_zeros_and_all_queue_pairs(at: Session) -> None:
     told = json.loads(at.says("counters h1 --json"))
     assert told["host"] == "h1"
     assert told["counters"]["tx_lost_packets"] == 0
@@ -284,7 +284,7 @@ def switch(monkeypatch: pytest.MonkeyPatch) -> pb.Switch:
     return pb.Switch(device_id=1, ports=[port], drops={"queue_full": 2, "ingress": 8})
 
 
-def test_tables_are_shown_whole_on_any_width(at: Session, switch: pb.Switch) -> None:
+def test_tables_fit_any_terminal_width(at: Session, switch: pb.Switch) -> None:
     printed = at.says("tables t0-0@p0")
     assert len(printed.splitlines()) == 2 + len(module.table_names())
     assert printed.splitlines()[2].split() == ["arrival_fault", "1", "64", "15", "drop()"]
@@ -294,7 +294,7 @@ def test_tables_are_shown_whole_on_any_width(at: Session, switch: pb.Switch) -> 
     assert "did you mean usid_next" in at.says("tables t0-0@p0 usid_nxt")
 
 
-def test_queues_show_depths_marks_trims_and_drops(
+def test_queues_shows_depths_marks_trims_and_drops(
     at: Session, switch: pb.Switch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
@@ -311,7 +311,9 @@ def test_queues_show_depths_marks_trims_and_drops(
     assert "dropped by the switch: queue_full 2" in lines
 
 
-def test_bmv2_has_no_depths_but_counts(at: Session, switch: pb.Switch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queues_of_bmv2_show_counts_without_depths(
+    at: Session, switch: pb.Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(switch_views, "managed", lambda *_, **__: None)
     lines = at.says("queues t0-0@p0").splitlines()
     assert lines[2].split() == ["1", "h1@p0", "5", "0"]
@@ -319,14 +321,14 @@ def test_bmv2_has_no_depths_but_counts(at: Session, switch: pb.Switch, monkeypat
     assert "BMv2 does not report the depth of its queues." in lines
 
 
-def test_all_reduce_is_the_tool_with_one_size(at: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_reduce_runs_the_tool_with_one_size(at: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
     monkeypatch.setattr(Prompt, "_among_all", lambda _self, test, line: ran.append((test, line)))
     at.says("allreduce 16M -n 3")
     assert ran == [("all_reduce_perf", "-b 16M -e 16M -n 3")]
 
 
-def test_a_crash_is_reported_at_once_and_makes_the_session_fail(at: Session) -> None:
+def test_a_crash_is_reported_at_once_and_fails_the_session(at: Session) -> None:
     at.says("nodes")
     at.watch.notify(Crash("switches", 12, time.time(), "was killed by SIGKILL", "ready"))
     assert "*** process switches was killed by SIGKILL at" in at.printed.getvalue()
@@ -337,20 +339,20 @@ def test_a_crash_is_reported_at_once_and_makes_the_session_fail(at: Session) -> 
     assert at.printed.getvalue() == before, "once it is left nobody is told"
 
 
-def test_waiting_ends_when_all_switches_are_ready(at: Session) -> None:
+def test_wait_returns_when_all_switches_are_ready(at: Session) -> None:
     assert at.says("wait") == "all 0 switches hold their entries\n"
 
 
-def test_leaving_is_said_to_the_loop(at: Session) -> None:
+def test_exit_and_eof_end_the_prompt(at: Session) -> None:
     assert at.prompt.onecmd("exit") is True
     assert at.prompt.onecmd("EOF") is True
 
 
-def test_help_of_a_node_is_what_to_do_with_it(at: Session) -> None:
+def test_help_for_a_node_explains_its_use(at: Session) -> None:
     assert at.says("help h1") == "a command after h1 runs there: h1 ip -br addr\n"
 
 
-def test_a_path_is_the_users_not_roots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_captures_belong_to_the_invoking_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from mrc_lab.prompt import captures
 
     monkeypatch.setenv("SUDO_USER", "root")
@@ -364,14 +366,14 @@ def test_a_path_is_the_users_not_roots(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert captures.invoking_user() is None
 
 
-def test_lines_of_a_file_are_run_and_python_is_evaluated(at: Session, tmp_path: Path) -> None:
+def test_source_runs_a_file_and_py_evaluates_python(at: Session, tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_text("py 'first'\npy 6 * 7\n\npx print('third')\nexit\npy 'never'\n")
     assert at.says(f"source {file}").split() == ["first", "42"]
     assert not at.prompt.failed
 
 
-def test_mininet_prints_where_the_prompt_prints(at: Session, capfd: pytest.CaptureFixture[str]) -> None:
+def test_mininet_output_goes_to_the_prompts_output(at: Session, capfd: pytest.CaptureFixture[str]) -> None:
     assert "available nodes are: \nh1 h2" in at.says("nodes")
     assert not at.prompt.failed
     at.says("h1")  # a node without a command: Mininet's own error
@@ -382,7 +384,7 @@ def test_mininet_prints_where_the_prompt_prints(at: Session, capfd: pytest.Captu
 
 
 @pytest.mark.parametrize(("typed", "status"), [("nodes\n", 0), ("nodes\nnonsense\nnodes\n", 1), ("h1\n", 1), ("", 0)])
-def test_piped_input_ends_with_1_if_a_command_failed(
+def test_piped_input_exits_with_status_1_if_a_command_failed(
     at: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, typed: str, status: int
 ) -> None:
     (tmp_path / "typed").write_text(typed)

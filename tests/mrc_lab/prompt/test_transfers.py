@@ -12,7 +12,7 @@ from tests.mrc_host.agent.conftest import Agents
 
 
 @pytest.mark.filterwarnings("error")  # an exception that Python can only print
-def test_a_transfer_whose_agent_is_gone_is_given_up_without_a_word(tmp_path: Path) -> None:
+def test_a_transfer_whose_agent_exited_ends_silently(tmp_path: Path) -> None:
     agents = Agents(tmp_path)
     transfers = Transfers(lambda host: str(tmp_path / f"{host}.sock"))
     try:

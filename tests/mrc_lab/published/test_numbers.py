@@ -24,7 +24,7 @@ def differences(published: PublishedList) -> list[str]:
     return [*sorted(gone), *sorted(both), *sorted(f"new: {line}" for line in now - recorded)]
 
 
-def test_every_recorded_number_is_on_the_list_or_has_left_with_a_reason():
+def test_every_recorded_number_is_listed_or_removed_with_a_reason():
     assert differences(load()) == []
 
 
@@ -40,20 +40,20 @@ LATENCY = "      - {id: sec521.latency_t0, what: latency of 2 bytes below one T0
         pytest.param("left: []", "left: [{id: fig11.worst, value: 1, reason: other}]", id="said to be gone, and there"),
     ],
 )
-def test_a_silent_change_is_seen(before: str, after: str):
+def test_a_change_without_a_reason_is_detected(before: str, after: str):
     text = NUMBERS.read_text()
     assert before in text
     assert differences(read(text.replace(before, after)))
 
 
-def test_a_number_may_leave_with_a_reason():
+def test_a_number_may_be_removed_with_a_reason():
     text = NUMBERS.read_text().replace(LATENCY, "")
     reason = "left: [{id: sec521.latency_t0, value: 5.09, reason: the authors withdrew it}]"
     assert differences(read(text.replace("left: []", reason))) == []
     assert differences(read(text.replace("left: []", reason.replace("the authors withdrew it", "''"))))
 
 
-def test_sizes_flows_and_units():
+def test_sizes_flows_and_units_are_read():
     numbers = load().numbers
     assert numbers["sec521.latency_t0"].value == 5090
     assert numbers["fig16.mrc@512M"].value == 293.5e9
@@ -62,7 +62,7 @@ def test_sizes_flows_and_units():
     assert "fig16.mrc@1G" not in numbers
 
 
-def test_an_id_given_twice_and_an_unknown_unit_or_key_are_refused():
+def test_duplicate_ids_and_unknown_units_and_keys_are_refused():
     text = NUMBERS.read_text()
     with pytest.raises(ValueError, match=r"fig11\.worst is given twice"):
         read(text.replace("fig12.worst", "fig11.worst"))

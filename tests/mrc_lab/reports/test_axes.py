@@ -23,7 +23,7 @@ CASES = dict.fromkeys(NAMES, CASE)
 LONG = "packets retransmitted although the first copy had arrived (all flows)"
 
 
-def test_names_that_are_too_long_lose_their_middle() -> None:
+def test_long_names_are_shortened_in_the_middle() -> None:
     assert axes.fitted("a" * 40) == "a" * 40
     assert axes.fitted("a" * 30 + "b" * 30) == "a" * 20 + "…" + "b" * 19
 
@@ -38,9 +38,7 @@ def test_names_that_are_too_long_lose_their_middle() -> None:
         ((2e6, 2.5e6, 3e6), ["2.0 s", "2.5 s", "3.0 s"]),
     ],
 )
-def test_ticks_share_a_unit_and_have_the_digits_that_tell_them_apart(
-    ticks: tuple[float, ...], labels: list[str]
-) -> None:
+def test_ticks_share_a_unit_and_have_distinguishing_digits(ticks: tuple[float, ...], labels: list[str]) -> None:
     formatter = axes.UnitFormatter(axes.TIME_UNITS, of=1000)
     formatter.set_locs(list(ticks))
     assert [formatter(tick) for tick in ticks] == labels
@@ -117,7 +115,7 @@ def boxes(figure: Figure, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tu
 
 
 @pytest.mark.parametrize("name", PLOTS)
-def test_labels_neither_meet_nor_are_cut_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_neither_overlap_nor_are_cut_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     figures: list[Figure] = []
     monkeypatch.setattr(plots, "svg", lambda figure: figures.append(figure) or "")
     PLOTS[name]()

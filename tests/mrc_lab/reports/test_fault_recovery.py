@@ -38,7 +38,7 @@ def text(made: Recording) -> str:
     return " ".join(sentences(only(made), made))
 
 
-def test_a_path_that_is_probed_after_the_repair_explains_why_throughput_stays_low() -> None:
+def test_a_path_still_probed_after_the_repair_explains_low_throughput() -> None:
     made = recording(DIP, paths=(LEFT, RIGHT), ports=(), faults=(FAULT,))
     assert text(made) == (
         "Throughput was 32 Gb/s before, 16 Gb/s at the lowest while it lasted."
@@ -50,7 +50,7 @@ def test_a_path_that_is_probed_after_the_repair_explains_why_throughput_stays_lo
     )
 
 
-def test_a_path_that_came_back_before_the_repair_explains_nothing() -> None:
+def test_a_path_recovered_before_the_repair_explains_nothing() -> None:
     made = recording(DIP, paths=(LEFT, replace(RIGHT, time=55_000)), ports=(), faults=(FAULT,))
     found = only(made)
     assert (found.out, found.back, found.last_back) == ((), (), None)
@@ -58,20 +58,20 @@ def test_a_path_that_came_back_before_the_repair_explains_nothing() -> None:
     assert text(made).endswith("there again 20 us after the repair.")
 
 
-def test_a_path_that_never_comes_back_is_named_and_so_is_the_best_that_was_reached() -> None:
+def test_an_unrecovered_path_and_the_best_throughput_are_named() -> None:
     made = recording(DIP[:8], paths=(LEFT,), ports=(), faults=(FAULT,))
     assert only(made).last_back is None
     assert "1 path was still out of use when the run ended." in text(made)
     assert text(made).endswith("95 % of the throughput before was not reached again; the most was 24 Gb/s.")
 
 
-def test_only_the_first_return_counts_and_only_of_paths_that_were_out() -> None:
+def test_only_the_first_recovery_of_affected_paths_counts() -> None:
     again = path(75_000, "assumed_bad"), path(90_000, "good", reason="probe"), path(80_000, "good", ev=9)
     made = recording(DIP, paths=(LEFT, RIGHT, *again), ports=(), faults=(FAULT,))
     assert [record.time for record in only(made).back] == [72_000]
 
 
-def test_ports_whose_link_came_up_again_are_named_with_their_delay() -> None:
+def test_ports_with_link_up_are_named_with_their_delay() -> None:
     ports = (
         PortRecord(40_000, "h1", 0, False, True), PortRecord(44_000, "h3", 0, False, False),
         PortRecord(60_000, "h1", 0, True, True), PortRecord(67_000, "h3", 0, True, False),
@@ -82,14 +82,14 @@ def test_ports_whose_link_came_up_again_are_named_with_their_delay() -> None:
     assert only(made).last_back == 67_000
 
 
-def test_packets_sent_again_and_timeouts_count_until_throughput_is_back() -> None:
+def test_retransmissions_and_timeouts_count_until_throughput_recovers() -> None:
     made = recording(DIP, paths=(), ports=(), faults=(FAULT,))
     made.flow_samples[:, 0, 2] = [0, 0, 0, 0, 0, 40, 40, 42, 45, 45, 60]  # before the repair and after do not
     made.flow_samples[:, 1, 5] = [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1]
     assert "From the repair until then packets sent again: 5, timeouts: 1." in text(made)
 
 
-def test_another_fault_that_lasts_is_named() -> None:
+def test_another_ongoing_fault_is_named() -> None:
     other = FaultSpan("loss", "loss", 50_000, None, ())
     made = recording(DIP, paths=(), ports=(), faults=(FAULT, other))
     first, second = aftermaths(CASE, made)
@@ -99,7 +99,7 @@ def test_another_fault_that_lasts_is_named() -> None:
     assert aftermaths(CASE, over)[0].meanwhile == ()
 
 
-def test_a_fault_that_lasts_to_the_end_has_no_repair() -> None:
+def test_a_fault_lasting_to_the_end_has_no_repair() -> None:
     made = recording(DIP, paths=(LEFT,), ports=(), faults=(replace(FAULT, until=None),))
     assert text(made) == (
         "Throughput was 32 Gb/s before, 12 Gb/s at the lowest while it lasted."
@@ -108,7 +108,7 @@ def test_a_fault_that_lasts_to_the_end_has_no_repair() -> None:
 
 
 @pytest.mark.parametrize("change", ["collective", "fault from the beginning", "nothing delivered"])
-def test_where_nothing_is_usual_nothing_is_said_of_throughput(change: str) -> None:
+def test_without_a_baseline_throughput_is_not_discussed(change: str) -> None:
     case, faults, rates = CASE, (FAULT,), DIP
     if change == "collective":
         head = SMALL[: SMALL.index("workload")]
@@ -124,7 +124,7 @@ def test_where_nothing_is_usual_nothing_is_said_of_throughput(change: str) -> No
     assert "12 us after the repair" in " ".join(sentences(found, made))
 
 
-def test_the_report_has_a_paragraph_for_each_fault_and_says_how_many_it_leaves_out(tmp_path: Path) -> None:
+def test_the_report_has_a_paragraph_per_fault_and_counts_omitted_ones(tmp_path: Path) -> None:
     read, recordings = experiment(), {"only": recording(DIP, faults=(FAULT,) * 10)}
     judged = judge(read, recordings, "sim")
     summary = summarize(read, recordings, judged, "sim", 1)

@@ -31,7 +31,7 @@ def result(folder: Path, fidelity: Fidelity) -> FinishedRun:
     return FinishedRun(read, recordings, judged, summary, folder, 1.0)
 
 
-def test_figures_reasons_and_notes_are_told(tmp_path: Path) -> None:
+def test_metrics_reasons_and_notes_are_shown(tmp_path: Path) -> None:
     made = result(tmp_path, BUSY)
     assert made.summary["cases"]["only"]["fidelity"] == {
         "trusted": False,
@@ -49,14 +49,14 @@ def test_figures_reasons_and_notes_are_told(tmp_path: Path) -> None:
     assert f"timing cannot be trusted: {BUSY.reasons[0]}" in list(made.lines())
 
 
-def test_the_name_that_nobody_gave_is_shown_nowhere(tmp_path: Path) -> None:
+def test_the_default_case_name_is_never_shown(tmp_path: Path) -> None:
     made = result(tmp_path, BUSY)
     shown = re.sub(r"<style>.*?</style>|<path[^>]*>|<use[^>]*>", "", (tmp_path / "report.html").read_text())
     assert not re.search(r"\bonly\b", shown.replace("at NICs only", ""))
     assert not any(re.search(r"\bonly\b", line) for line in made.lines())
 
 
-def test_a_simulated_run_says_nothing_of_its_timing(tmp_path: Path) -> None:
+def test_simulated_runs_have_no_timing_section(tmp_path: Path) -> None:
     made = result(tmp_path, Fidelity())
     assert "Timing of" not in (tmp_path / "report.html").read_text()
     assert not any("timing" in line for line in made.lines())

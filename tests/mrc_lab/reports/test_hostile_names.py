@@ -72,7 +72,7 @@ PLACES = ("name", "backend", "seed", "verdict", "scaled", "title", "expectation 
 
 
 @pytest.mark.parametrize("at", [*PLACES, "packets", "packet count", "times"])
-def test_a_hostile_summary_is_text_in_the_comparison(result: Path, tmp_path: Path, at: str):
+def test_hostile_summaries_are_escaped_in_the_comparison(result: Path, tmp_path: Path, at: str):
     evil = hostile_copy(result, tmp_path / "evil", at)
     for pair in ((evil, evil), (result, evil), (evil, result)):
         try:
@@ -82,13 +82,13 @@ def test_a_hostile_summary_is_text_in_the_comparison(result: Path, tmp_path: Pat
         assert not {"script", "img", "onerror"} & Tags(page).seen
 
 
-def test_the_comparison_does_show_what_is_hostile(result: Path, tmp_path: Path):
+def test_the_comparison_shows_hostile_text_escaped(result: Path, tmp_path: Path):
     page = compare(hostile_copy(result, tmp_path / "evil", "name"), result)
     assert "&lt;script&gt;alert(2)" in page
 
 
 @pytest.mark.parametrize("name", ["../../../etc", "/etc", "a/b", "", ".", "..", "a\nb", EVIL])
-def test_a_case_of_a_summary_is_no_path(result: Path, tmp_path: Path, name: str):
+def test_case_names_cannot_be_paths(result: Path, tmp_path: Path, name: str):
     evil = tmp_path / "evil"
     shutil.copytree(result, evil)
     summary = json.loads((evil / "summary.json").read_text())
@@ -107,7 +107,7 @@ published:
 """
 
 
-def test_a_hostile_file_is_text_in_its_report_and_in_the_page_of_all(tmp_path: Path):
+def test_hostile_files_are_escaped_in_their_report_and_the_overview(tmp_path: Path):
     file = tmp_path / "evil.yaml"
     words = json.dumps(EVIL)
     rest = "".join(line for line in SMALL.splitlines(keepends=True) if not line.startswith("title:"))
@@ -133,7 +133,7 @@ def test_a_hostile_file_is_text_in_its_report_and_in_the_page_of_all(tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["summary.json", "run.json", "report.html", "experiment.yaml", "together"])
-def test_a_variant_by_the_name_of_one_of_our_files_is_refused(tmp_path: Path, capsys, name: str):
+def test_variants_named_like_our_files_are_refused(tmp_path: Path, capsys, name: str):
     text = VARIANTS.replace("name: one", f"name: {name}")
     assert name in text
     with pytest.raises(FileError, match=f"name {name} is that of a file of every result"):
@@ -146,7 +146,7 @@ def test_a_variant_by_the_name_of_one_of_our_files_is_refused(tmp_path: Path, ca
     assert not (tmp_path / "results").exists()
 
 
-def test_every_file_of_a_result_is_refused_as_a_variant(result: Path):
+def test_every_result_file_name_is_refused_as_a_variant(result: Path):
     """Whatever a result comes to hold: a variant's folder must not meet it."""
     for entry in result.iterdir():
         if entry.name != "only":

@@ -17,7 +17,7 @@ def test_every_metric_of_the_file_can_be_computed():
     assert set(METRICS) == set(_METRICS)
 
 
-def test_throughput_over_flows():
+def test_throughput_is_computed_over_flows():
     assert figure("throughput") == pytest.approx(32 * GIGA)
     assert figure("throughput", flows="h1>*") == pytest.approx(8 * GIGA)
     assert figure("throughput", over_flows="min") == pytest.approx(8 * GIGA)
@@ -26,7 +26,7 @@ def test_throughput_over_flows():
     assert figure("throughput", flows="h9>*") is None
 
 
-def test_throughput_over_time():
+def test_throughput_is_computed_over_time():
     made = recording([(n, 0) for n in range(10)])
     assert figure("throughput", made, statistic="max") == pytest.approx(9 * 0.8 * GIGA)
     assert figure("throughput", made, statistic="min") == pytest.approx(1 * 0.8 * GIGA)  # the warm-up does not count
@@ -36,7 +36,7 @@ def test_throughput_over_time():
     assert figure("throughput", made, statistic="median", start=0, end=30_000) == pytest.approx(0.8 * GIGA)
 
 
-def test_a_short_last_bin_counts_by_its_length():
+def test_a_short_last_bin_is_weighted_by_its_length():
     made = recording(times=np.array([*range(0, 100_000, 10_000), 95_000]))
     assert figure("throughput", made) == pytest.approx(400 * 8000 * 0.9 / 85_000e-9, rel=1e-6)
 
@@ -48,7 +48,7 @@ def test_link_throughput_and_direction():
     assert figure("link_throughput", link="*") == pytest.approx(16 * GIGA)
 
 
-def test_interruption_is_the_longest_stretch_below_half():
+def test_outage_is_the_longest_period_below_half():
     rates = [(10, 10)] * 4 + [(0, 1)] * 3 + [(10, 10)] + [(0, 0)] + [(10, 10)]
     assert figure("outage", recording(rates)) == 30_000
     assert figure("outage") == 0
@@ -57,7 +57,7 @@ def test_interruption_is_the_longest_stretch_below_half():
     assert figure("outage", recording([(0, 0)] * 10)) == 90_000
 
 
-def test_paths():
+def test_path_metrics_are_computed():
     assert figure("failover_time") == 6000
     assert figure("failover_time", flows="h1>*") == 4000
     assert figure("failover_time", statistic="min") == 4000
@@ -68,14 +68,14 @@ def test_paths():
     assert figure("paths_bad") == 1
 
 
-def test_completion_times():
+def test_completion_time_metrics_are_computed():
     times = [5000 + 100 * n for n in range(90) if 1000 * n + 5000 + 100 * n >= 10_000 and 1100 * n + 5000 <= 100_000]
     assert figure("completion_time") == np.median(times)
     assert figure("completion_time", statistic="max") == max(times)
     assert figure("completion_time", recording(messages=())) is None
 
 
-def test_collectives():
+def test_collective_metrics_are_computed():
     head = HEAD.replace(
         "{kind: write_bw, pairs: [h1>h3, h2>h4]}", "{kind: collective, operation: all_reduce, bytes: 1M}"
     )
@@ -92,7 +92,7 @@ def test_collectives():
     assert compute("completion_time", case, made, Selection()) == 15_000
 
 
-def test_counts_and_shares():
+def test_counts_and_shares_are_computed():
     samples = recording().flow_samples.copy()
     samples[5:, 0, 2] = 20
     samples[5:, 1, 4] = 3
@@ -107,18 +107,18 @@ def test_counts_and_shares():
     assert figure("wrong_bytes", recording(wrong_bytes=5)) == 5
 
 
-def test_fairness():
+def test_fairness_is_jains_index():
     assert figure("fairness", recording([(10, 10)] * 10)) == pytest.approx(1)
     assert figure("fairness", recording([(10, 0)] * 10)) == pytest.approx(0.5)
     assert figure("fairness", recording([(0, 0)] * 10)) == 0
 
 
-def test_times_of_a_scaled_run_are_scaled():
+def test_metrics_of_a_scaled_run_are_scaled():
     made = recording(times=np.arange(11, dtype=np.int64) * 1_000_000, time_scale=100.0)
     assert figure("throughput", made, start=20_000, end=40_000) == pytest.approx(0.32 * GIGA)
 
 
-def test_statistics():
+def test_statistics_are_computed():
     assert statistic("p99", list(range(101))) == 99
     assert statistic("median", [1, 2, 30]) == 2
     assert statistic("mean", []) is None

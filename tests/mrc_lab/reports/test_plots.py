@@ -25,14 +25,14 @@ def drawings():
     yield plots.totals({"A": ([0.0, 1.0, 2.0], [1e9, 2e9]), "B": ([0.0, 1.0], [1e6])})
 
 
-def test_plots_are_svg_and_the_same_each_time():
+def test_plots_are_svg_and_repeatable():
     first, second = list(drawings()), list(drawings())
     assert first == second
     for svg in first:
         assert ElementTree.fromstring(svg).tag.endswith("svg")
 
 
-def test_plots_of_a_run_in_which_nothing_happened():
+def test_a_run_without_events_is_plotted():
     made = recording([(0, 0)] * 3, messages=(), paths=(), faults=(), trimmed={}, drops={})
     case = experiment().cases[0]
     for svg in (
@@ -44,7 +44,7 @@ def test_plots_of_a_run_in_which_nothing_happened():
         ElementTree.fromstring(svg)
 
 
-def test_what_has_no_room_in_a_plot_is_named():
+def test_items_omitted_from_a_plot_are_named():
     lines = tuple(f"t0-0:t1-{n}@p0>" for n in range(200))
     made = recording(drops={f"reason {n}": n + 1 for n in range(50)})
     links = np.zeros((len(made.times), 200, 3), np.int64)
@@ -57,7 +57,7 @@ def test_what_has_no_room_in_a_plot_is_named():
 
 
 @pytest.mark.parametrize(("planes", "t0", "t1", "hosts"), [(1, 1, 0, 1), (2, 2, 4, 4), (8, 2, 16, 64)])
-def test_the_fabrics_picture_has_every_part_and_marks_faults(planes, t0, t1, hosts):
+def test_the_fabric_drawing_has_every_part_and_marks_faults(planes, t0, t1, hosts):
     fabric = multi_plane_clos(planes=planes, t0=t0, t1=t1, hosts=hosts)
     fault = recording().faults[0]
     root = ElementTree.fromstring(render(fabric, [fault]))

@@ -35,15 +35,15 @@ def number(text, **changes):
         (None, 100, "at_most", Standing.UNMEASURED),
     ],
 )
-def test_a_value_is_within_ten_percent_and_a_bound_is_met_or_not(ours, published, bound, standing):
+def test_values_are_within_ten_percent_and_bounds_met_or_missed(ours, published, bound, standing):
     assert stand(ours, published, bound) is standing
 
 
-def test_only_what_is_within_or_met_is_good():
+def test_only_numbers_within_tolerance_or_met_are_good():
     assert [one for one in Standing if one.good] == [Standing.WITHIN, Standing.MET]
 
 
-def test_a_number_with_its_factor_and_its_cause():
+def test_a_number_has_its_factor_and_cause():
     one = number("{metric: throughput, value: 16G, factor: 0.5, certainty: C, cause: half of both}")
     assert (one["ours"], one["standing"], one["cause"]) == (pytest.approx(16e9), "within 10 %", "half of both")
     assert number("{metric: throughput, value: 16G}")["standing"] == "differs"  # 32 Gb/s
@@ -55,37 +55,37 @@ def test_the_slowest_flow_is_compared_with_the_slowest():
     assert [one["standing"] for one in rows] == ["within 10 %", "within 10 %"]
 
 
-def test_another_number_of_flows_is_not_measured():
+def test_a_different_number_of_flows_is_unmeasured():
     rows = summarized("numbers: [{metric: throughput, flows: [8G, 24G, 30G]}]")["numbers"]
     assert {(one["ours"], one["standing"]) for one in rows} == {(None, "not measured")}
 
 
-def test_sizes_without_a_case_are_not_measured():
+def test_sizes_without_a_case_are_unmeasured():
     rows = summarized("numbers: [{metric: throughput, sizes: [256K, 1M], values: [32G, 1G]}]")["numbers"]
     assert [one["standing"] for one in rows] == ["within 10 %", "not measured"]
 
 
-def test_single_sizes_may_be_fitted():
+def test_individual_sizes_may_be_fitted():
     rows = summarized("numbers: [{metric: throughput, sizes: [256K, 1M], values: [32G, 1G], fitted_sizes: [1M]}]")[
         "numbers"
     ]
     assert [row["fitted"] for row in rows] == [False, True]
 
 
-def test_an_untrusted_run_measures_nothing_and_scaled_rates_are_compared_with_scaled_ones():
+def test_untrusted_runs_measure_nothing_and_scaled_rates_are_compared_scaled():
     assert number("{metric: throughput, value: 32G}", fidelity=Fidelity(False, ("busy",)))["standing"] == "untrusted"
     one = number("{metric: throughput, value: 320G}", rate_scale=0.1)
     assert (one["published"], one["standing"]) == (pytest.approx(32e9), "within 10 %")
 
 
-def test_a_published_time_is_placed_between_moments_and_beyond_them():
+def test_published_times_are_interpolated_and_extrapolated():
     moments = [(100, 10), (200, 20), (400, 100)]
     assert [place(x, moments) for x in (0, 100, 150, 200, 300, 500)] == [0, 10, 15, 20, 60, 140]
     assert place(7, []) == 7
     assert place(7, [(5, 50)]) == 52
 
 
-def test_a_curve_over_time_and_ours():
+def test_published_and_own_curves_over_time_are_compared():
     (one,) = summarized(
         "curves: [{metric: throughput, of: {flows: 'h1>*'}, points: [[0s, 8G], [1s, 9G], [9s, 1G]],"
         " moments: [[0s, 10us], [1s, 60us]]}]"
@@ -95,7 +95,7 @@ def test_a_curve_over_time_and_ours():
     assert len(one["ours"]) == 10
 
 
-def test_a_relative_curve_is_of_the_largest_value():
+def test_relative_curves_are_relative_to_the_largest_value():
     (one,) = summarized("curves: [{metric: throughput, points: [[0s, 1G], [50us, 4G]], relative: max}]")["curves"]
     assert [y for _, y in one["published"]] == [0.25, 1]
     assert max(y for _, y in one["ours"]) == 1

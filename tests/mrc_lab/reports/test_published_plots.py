@@ -29,19 +29,19 @@ def words(svg):
     return [line.strip()[5:-4] for line in svg.splitlines() if line.strip().startswith("<!-- ")]
 
 
-def test_nothing_is_drawn_of_nothing():
+def test_without_data_nothing_is_plotted():
     assert drawn() == {}
     assert drawn([{**ROW, "ours": None}]) == {}
 
 
-def test_curves_of_one_plot_are_drawn_together_and_published_beside_ours():
+def test_published_and_own_curves_share_a_plot():
     found = drawn(curves=[CURVE, {**CURVE, "title": "other"}, {**CURVE, "plot": "second"}])
     assert list(found) == ["rate", "second"]
     assert {"rate, published", "rate, ours", "other, published", "other, ours"} <= set(words(found["rate"]))
     assert {"published", "ours"} <= set(words(found["second"]))
 
 
-def test_a_curve_over_sizes_has_sizes_below_it():
+def test_curves_over_sizes_have_size_labels():
     sizes = [[1 << 20, 1e9], [1 << 24, 2e9]]
     (svg,) = drawn(curves=[{**CURVE, "over": "size", "published": sizes, "ours": sizes}]).values()
     assert "1 MiB" in words(svg)
@@ -55,7 +55,7 @@ def test_the_band_of_several_seeds_is_drawn(over):
     assert with_band.count("FillBetween") == without.count("FillBetween") + 1
 
 
-def test_flows_sizes_and_single_numbers():
+def test_flows_sizes_and_single_numbers_are_plotted():
     flows = [{**ROW, "entry": "flow", "place": place} for place in (1, 2)]
     sizes = [{**ROW, "entry": "by size", "size": size} for size in (1 << 20, 2 << 20)]
     bound = {**ROW, "bound": "at_most"}
@@ -64,7 +64,7 @@ def test_flows_sizes_and_single_numbers():
     assert drawn([bound]) == {}  # a bound has no ratio
 
 
-def test_a_ratio_far_below_and_one_of_nothing_can_be_drawn():
+def test_very_small_and_zero_ratios_are_plotted():
     drawn([{**ROW, "ours": 0.0}, {**ROW, "ours": 1e15}, {**ROW, "published": 0.0}])
     drawn([{**ROW, "low": -1e9, "high": 3e9}])
     drawn([{**ROW, "place": 1, "low": 0.5e9, "high": 1.5e9}])

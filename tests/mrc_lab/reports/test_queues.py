@@ -27,7 +27,7 @@ def result_of(text: str, folder: Path):
     return result, (result.folder / "report.html").read_text("utf-8")
 
 
-def test_a_report_draws_queues_and_pauses_and_lists_tenants(tmp_path: Path):
+def test_a_report_plots_queues_and_pauses_and_lists_tenants(tmp_path: Path):
     result, page = result_of(FILE, tmp_path)
     for title in ("Queue depth over time", "Pauses of flow control over time", "Throughput of each tenant"):
         assert title in page
@@ -47,7 +47,7 @@ def test_a_report_draws_queues_and_pauses_and_lists_tenants(tmp_path: Path):
     assert {row["link"] for row in rows if int(row["paused_ns"])} >= {"h2@p0", "h2@p1"}
 
 
-def test_what_was_not_measured_is_not_drawn(tmp_path: Path):
+def test_unmeasured_queues_are_not_plotted(tmp_path: Path):
     text = FILE.replace(", queues: yes", "").partition("workloads")[0] + "workload: {kind: permutation}\n"
     result, page = result_of(text, tmp_path)
     for title in ("Queue depth over time", "Pauses of flow control", "Throughput of each tenant"):
@@ -56,7 +56,7 @@ def test_what_was_not_measured_is_not_drawn(tmp_path: Path):
     assert not {"queues", "tenants"} & set(result.summary["cases"]["only"])
 
 
-def test_a_summary_needs_no_plots():
+def test_a_summary_works_without_plots():
     """Workers of a sweep do without matplotlib, which takes a second to load."""
     code = "import sys, mrc_lab.reports.summary; sys.exit('matplotlib' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

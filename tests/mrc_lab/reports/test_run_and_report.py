@@ -47,7 +47,7 @@ def small(tmp_path):
     return path
 
 
-def test_a_run_leaves_everything_in_its_folder(small, tmp_path, capsys):
+def test_a_run_writes_all_files_to_its_folder(small, tmp_path, capsys):
     assert run(["run", str(small), "--results", str(tmp_path / "r"), "--seed", "5"]) == 0
     folder = tmp_path / "r" / "small" / "latest"
     assert folder.is_symlink()
@@ -66,7 +66,7 @@ def test_a_run_leaves_everything_in_its_folder(small, tmp_path, capsys):
     assert "pass" in capsys.readouterr().out
 
 
-def test_the_report_is_one_file_that_fetches_nothing(result):
+def test_the_report_is_one_self_contained_file(result):
     page = Page((result / "report.html").read_text())
     assert page.fetched == []
     assert len(page.ids) == len(set(page.ids))
@@ -81,7 +81,7 @@ def test_the_same_file_and_seed_give_the_same_summary_and_series(result, tmp_pat
         assert (result / name).read_bytes() == (again / name).read_bytes(), name
 
 
-def test_the_same_summary_in_another_process(result, tmp_path):
+def test_summaries_are_identical_across_processes(result, tmp_path):
     code = (
         "import sys; from pathlib import Path; from mrc_lab.experiments.files import load_text;"
         "from mrc_lab.reports.run_and_report import run_and_report;"
@@ -95,21 +95,21 @@ def test_the_same_summary_in_another_process(result, tmp_path):
     assert (result / "summary.json").read_bytes() == (there / "summary.json").read_bytes()
 
 
-def test_an_expectation_that_fails_is_status_1(small, tmp_path, capsys):
+def test_a_failed_expectation_exits_with_status_1(small, tmp_path, capsys):
     small.write_text(small.read_text().replace("value: 383G, tolerance: 5%", "value: 999G, tolerance: 5%"))
     assert run(["run", str(small), "--results", str(tmp_path / "r")]) == 1
     assert "fail" in capsys.readouterr().out
     assert read_summary(tmp_path / "r" / "small" / "latest")["verdict"] == "fail"
 
 
-def test_a_wrong_file_is_status_3_and_starts_nothing(small, tmp_path, capsys):
+def test_an_invalid_file_exits_with_status_3_and_starts_nothing(small, tmp_path, capsys):
     small.write_text(SMALL.replace("until: 80us", "until: 8us"))
     assert run(["run", str(small), "--results", str(tmp_path / "r")]) == 3
     assert "line 7: faults[0]: is over at 8 us, before it begins" in capsys.readouterr().err
     assert not (tmp_path / "r").exists()
 
 
-def test_check_only_reads(small, tmp_path, capsys):
+def test_check_writes_nothing(small, tmp_path, capsys):
     assert run(["run", str(small), "--check", "--results", str(tmp_path / "r")]) == 0
     assert "1 cases, 1 expectations" in capsys.readouterr().out
     assert not (tmp_path / "r").exists()
@@ -126,7 +126,7 @@ def test_running_needs_neither_root_nor_mininet(small, tmp_path):
     assert ran.returncode == 0, ran.stderr
 
 
-def test_variants_stand_together_in_one_report(tmp_path):
+def test_variants_share_one_report(tmp_path):
     result = run_and_report(load_text(VARIANTS, name="v"), "sim", 1, tmp_path)
     words = " ".join(Page((result.folder / "report.html").read_text()).text)
     for part in ("The cases together", "one", "two", "three", "Mean rate of each flow"):
@@ -142,7 +142,7 @@ report:
 """
 
 
-def test_what_is_shown_is_computed_for_every_variant_and_stands_in_report_and_page(tmp_path):
+def test_reported_metrics_appear_for_every_variant_in_report_and_overview(tmp_path):
     file = tmp_path / "shown.yaml"
     file.write_text(VARIANTS + SHOWN)
     folder, summary = reproduce([file], tmp_path / "results")
@@ -177,7 +177,7 @@ def test_two_results_are_compared(tmp_path, result, capsys):
     assert out.read_text().startswith("<!doctype html>")
 
 
-def test_a_scaled_result_is_compared_at_the_rates_and_times_of_its_file(tmp_path, result):
+def test_scaled_results_are_compared_in_the_units_of_their_file(tmp_path, result):
     b = tmp_path / "b"
     shutil.copytree(result, b)
     summary = read_summary(b)
@@ -196,7 +196,7 @@ def test_a_scaled_result_is_compared_at_the_rates_and_times_of_its_file(tmp_path
 @pytest.mark.parametrize(
     "broken", ['{"cases": {}}', '{"cases": [1]}', "[1]", '{"cases": {"only": {}}}', "{", '{"cases": {"only": 1}}']
 )
-def test_what_is_not_a_whole_result_is_a_sentence(tmp_path, result, capsys, broken):
+def test_incomplete_results_are_refused(tmp_path, result, capsys, broken):
     (tmp_path / "summary.json").write_text(broken)
     assert run(["compare", str(result), str(tmp_path)]) == 3
     assert "bug" not in capsys.readouterr().err
@@ -204,7 +204,7 @@ def test_what_is_not_a_whole_result_is_a_sentence(tmp_path, result, capsys, brok
     assert "bug" not in capsys.readouterr().err
 
 
-def test_comparing_what_is_no_result_is_a_sentence(tmp_path, result, capsys):
+def test_comparing_something_else_than_results_is_refused(tmp_path, result, capsys):
     assert run(["compare", str(tmp_path), str(tmp_path)]) == 3
     assert "summary.json cannot be read" in capsys.readouterr().err
     other = run_and_report(load_text(VARIANTS, name="v"), "sim", 1, tmp_path).folder
@@ -212,7 +212,7 @@ def test_comparing_what_is_no_result_is_a_sentence(tmp_path, result, capsys):
         compare(other, result)
 
 
-def test_folders_of_one_second_do_not_meet(tmp_path):
+def test_folders_created_in_the_same_second_differ(tmp_path):
     from datetime import datetime, timezone
 
     moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)

@@ -13,7 +13,7 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
-def test_series_add_up_to_the_recording(tmp_path):
+def test_series_sum_to_the_recording(tmp_path):
     made = recording()
     names = write_tables(made, tmp_path / "only")
     assert sorted(names) == ["completions.csv", "events.csv", "flows.csv", "links.csv"]
@@ -27,7 +27,7 @@ def test_series_add_up_to_the_recording(tmp_path):
     assert len(rows(tmp_path / "only" / "completions.csv")) == 90
 
 
-def test_events_are_in_order_of_time(tmp_path):
+def test_events_are_sorted_by_time(tmp_path):
     write_tables(recording(), tmp_path)
     events = rows(tmp_path / "events.csv")
     times = [int(row["time_ns"]) for row in events]
@@ -38,7 +38,7 @@ def test_events_are_in_order_of_time(tmp_path):
     assert events[2]["first_loss_ns"] == "41000"
 
 
-def test_a_full_disk_is_named_with_the_file(tmp_path):
+def test_a_full_disk_is_reported_with_the_file(tmp_path):
     """The system names the file it cannot open, but not the one it cannot write to."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))

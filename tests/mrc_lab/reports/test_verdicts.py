@@ -25,11 +25,11 @@ def judged(expect, **changes):
         (1, "at_most", 0, 0.5, False),
     ],
 )
-def test_relations(ours, relation, expected, tolerance, held):
+def test_every_relation_is_evaluated(ours, relation, expected, tolerance, held):
     assert holds(ours, relation, expected, tolerance) is held
 
 
-def test_a_figure_beside_the_published_one():
+def test_values_are_shown_beside_the_published_ones():
     one = judged(
         "{metric: throughput, relation: about, value: 32G, tolerance: 1%,"
         " published: {value: 40G, certainty: D, text: dig.}, note: why}"
@@ -39,17 +39,17 @@ def test_a_figure_beside_the_published_one():
     assert one.ratio == pytest.approx(0.8)
 
 
-def test_an_expectation_that_does_not_hold_fails():
+def test_an_unmet_expectation_fails():
     one = judged("{metric: throughput, relation: at_least, value: 33G}")
     assert one.verdict is Verdict.FAIL
 
 
-def test_what_cannot_be_computed_fails():
+def test_expectations_that_cannot_be_computed_fail():
     one = judged("{metric: failover_time, relation: at_most, value: 1s}", paths=())
     assert (one.ours, one.verdict) == (None, Verdict.FAIL)
 
 
-def test_a_ratio_of_two_figures():
+def test_ratios_of_two_metrics_are_evaluated():
     one = judged(
         '{metric: throughput, relation: about, value: "0.333", tolerance: 1%,'
         ' of: {flows: "h1>*"}, against: {flows: "h2>*"}}'
@@ -58,7 +58,7 @@ def test_a_ratio_of_two_figures():
     assert one.unit == "share"
 
 
-def test_scaled_rates_and_times_are_compared_with_scaled_figures():
+def test_scaled_rates_and_times_are_compared_scaled():
     expect = "{metric: throughput, relation: about, value: 320G, tolerance: 1%, published: {value: 320G, certainty: C}}"
     one = judged(expect, rate_scale=0.1)
     assert (one.verdict, one.expected) == (Verdict.PASS, pytest.approx(32e9))
@@ -67,13 +67,13 @@ def test_scaled_rates_and_times_are_compared_with_scaled_figures():
     assert one.verdict is Verdict.FAIL
 
 
-def test_an_untrusted_run_is_neither_good_nor_bad():
+def test_an_untrusted_run_neither_passes_nor_fails():
     one = judged("{metric: throughput, relation: at_least, value: 1G}", fidelity=Fidelity(False, ("busy",)))
     assert one.verdict is Verdict.UNTRUSTED
     assert not passed([one])
 
 
-def test_a_run_with_wrong_bytes_fails_however_its_timing_was():
+def test_wrong_bytes_fail_a_run_regardless_of_timing():
     busy = Fidelity(False, ("busy",))
     expect = "[{metric: wrong_bytes, relation: at_most, value: 0}]"
     assert (
@@ -83,14 +83,14 @@ def test_a_run_with_wrong_bytes_fails_however_its_timing_was():
     assert overall(judge(experiment(), {"only": recording(wrong_bytes=1, fidelity=busy)}, "sim"), False).value == "fail"
 
 
-def test_a_run_that_expects_nothing_of_its_timing_is_not_good_when_that_was_bad():
+def test_bad_timing_prevents_a_pass_without_timing_expectations():
     found = judge(experiment(), {"only": recording(fidelity=Fidelity(False, ("busy",)))}, "sim")
     assert passed(found)
     assert overall(found, trusted=False) is Verdict.UNTRUSTED
     assert overall(found, trusted=True) is Verdict.PASS
 
 
-def test_errors_and_wrong_bytes_are_always_judged():
+def test_errors_and_wrong_bytes_are_always_checked():
     found = judge(experiment(), {"only": recording(wrong_bytes=1)}, "sim")
     assert [(one.metric, one.verdict) for one in found] == [("errors", Verdict.PASS), ("wrong_bytes", Verdict.FAIL)]
     assert not passed(found)
@@ -100,14 +100,14 @@ def test_errors_and_wrong_bytes_are_always_judged():
     assert passed(found)
 
 
-def test_figures_in_words():
+def test_values_are_formatted_with_units():
     assert show(1.5e9, "rate") == "1.5 Gb/s"
     assert show(1500, "time") == "1.5 us"
     assert show(0.12345, "share") == "0.1235"
     assert show(None, "count") == "none"
 
 
-def test_what_is_expected_in_one_world_only_is_not_asked_of_the_other():
+def test_expectations_for_one_backend_are_skipped_on_the_other():
     expect = "[{metric: throughput, relation: at_least, value: 1T, title: fast, backend: sim}]"
     found = {world: judge(experiment(expect), {"only": recording()}, world) for world in ("sim", "emulation")}
     assert [one.verdict for one in found["sim"] if one.title == "fast"] == [Verdict.FAIL]

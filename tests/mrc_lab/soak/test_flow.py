@@ -42,20 +42,20 @@ def meddle(monkeypatch, change):
     monkeypatch.setattr(FakeNic, "find", found)
 
 
-def test_writes_go_on_until_it_is_stopped(told):
+def test_writes_continue_until_stopped(told):
     told.run(lambda told: told.flow.writes >= 20)
     assert told.wrong == []
     assert told.flow.failures == []
     assert 20 <= told.flow.nbytes <= told.flow.writes * SLOT
 
 
-def test_bytes_that_do_not_arrive_are_wrong(told, monkeypatch):
+def test_missing_bytes_are_errors(told, monkeypatch):
     meddle(monkeypatch, lambda view: memoryview(bytearray(len(view))))
     told.run(lambda told: told.wrong)
     assert "bytes wrong" in told.wrong[0]
 
 
-def test_bytes_that_nobody_has_written_are_wrong(told, monkeypatch):
+def test_unexpected_bytes_are_errors(told, monkeypatch):
     def stray(view):
         view.obj[SLOTS * SLOT - 1] ^= 1
         return view
@@ -65,7 +65,7 @@ def test_bytes_that_nobody_has_written_are_wrong(told, monkeypatch):
     assert any("nobody has written" in line for line in told.wrong)
 
 
-def test_a_flow_begins_again_when_an_agent_dies(told, agents):
+def test_a_flow_restarts_after_an_agent_crash(told, agents):
     from mrc_host.agent.server import AgentServer
 
     def killed(told):

@@ -34,13 +34,13 @@ def test_every_combination_with_every_seed_is_a_run(small: Path):
     assert str(run) == "small workload.message=1M fabric.planes=4 seed 1"
 
 
-def test_the_same_call_gives_the_same_runs(small: Path):
+def test_the_grid_is_deterministic(small: Path):
     first, second = (grid(small, "fabric.planes=1,2", seeds=(3, 4)) for _ in range(2))
     assert first == second
     assert {run.id for run in grid(small, "fabric.planes=2", seeds=(4,)).runs} < {run.id for run in first.runs}
 
 
-def test_a_file_without_settings_is_run_as_it_is(small: Path):
+def test_a_file_without_settings_is_one_run(small: Path):
     (run,) = grid(small).runs
     assert run.text == SMALL
 
@@ -62,12 +62,12 @@ def test_an_element_of_a_list_can_be_set(small: Path):
         (["fabric.planes"], "write a key and its values"),
     ],
 )
-def test_an_error_in_any_combination_is_a_sentence(small: Path, settings: list[str], problem: str):
+def test_an_error_in_any_combination_is_reported(small: Path, settings: list[str], problem: str):
     with pytest.raises(ExperimentError, match=problem):
         make_grid([small], settings, [1])
 
 
-def test_what_a_variant_says_itself_cannot_be_set(tmp_path: Path):
+def test_values_given_by_a_variant_cannot_be_set(tmp_path: Path):
     file = tmp_path / "variants.yaml"
     file.write_text(VARIANTS)
     with pytest.raises(ExperimentError, match=r"variants\[1\]: sets workload.message itself"):
@@ -77,7 +77,7 @@ def test_what_a_variant_says_itself_cannot_be_set(tmp_path: Path):
     assert len(grid(file, "duration=50us,60us").runs) == 2
 
 
-def test_two_experiments_of_one_name_and_too_many_runs_are_refused(small: Path):
+def test_duplicate_experiment_names_and_too_many_runs_are_refused(small: Path):
     with pytest.raises(ExperimentError, match="two experiments small"):
         make_grid([small, small], [], [1])
     with pytest.raises(ExperimentError, match="200,000 runs"):

@@ -14,14 +14,14 @@ from tests.mrc_lab.sweeps.workers import killed_at_13, record, runs
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_every_run_comes_back_once_and_workers_are_used_again():
+def test_every_run_returns_once_and_workers_are_reused():
     outcomes = list(over_processes(runs(*range(20)), 2, record))
     assert sorted(outcome.run.seed for outcome in outcomes) == list(range(20))
     assert len({(outcome.record or {})["pid"] for outcome in outcomes}) <= 2
     assert os.getpid() not in {(outcome.record or {})["pid"] for outcome in outcomes}
 
 
-def test_a_killed_worker_costs_its_run_and_no_other():
+def test_a_killed_worker_loses_only_its_own_run():
     outcomes = list(over_processes(runs(11, 12, 13, 14, 15, 16), 2, killed_at_13))
     lost = [outcome for outcome in outcomes if outcome.record is None]
     assert [outcome.run.seed for outcome in lost] == [13]
@@ -29,11 +29,11 @@ def test_a_killed_worker_costs_its_run_and_no_other():
     assert sorted(outcome.run.seed for outcome in outcomes if outcome.record) == [11, 12, 14, 15, 16]
 
 
-def test_nothing_to_do_starts_nothing():
+def test_without_runs_no_worker_starts():
     assert list(over_processes([], 2, record)) == []
 
 
-def test_workers_end_when_the_sweep_is_killed(tmp_path: Path):
+def test_workers_exit_when_the_sweep_is_killed(tmp_path: Path):
     fifo = tmp_path / "pids"
     os.mkfifo(fifo)
     program = (
@@ -52,7 +52,7 @@ def test_workers_end_when_the_sweep_is_killed(tmp_path: Path):
     os.close(worker)
 
 
-def test_workers_end_when_nobody_wants_more_outcomes():
+def test_workers_exit_when_the_iterator_is_closed():
     outcomes = over_processes(runs(1, 2, 3), 1, record)
     worker = os.pidfd_open((next(outcomes).record or {})["pid"])
     outcomes.close()  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ _HERE = importlib.util.find_spec("ray") is not None
 
 
 @pytest.mark.skipif(not _HERE, reason="Ray is not installed: pip install '.[ray]'")
-def test_ray_runs_them_and_one_that_kills_its_worker_is_lost_alone(monkeypatch: pytest.MonkeyPatch):
+def test_ray_executes_runs_and_a_crash_loses_only_its_own(monkeypatch: pytest.MonkeyPatch):
     outcomes = list(over_ray("local", killed_at_13)(runs(11, 12, 13)))
     done = [outcome.record for outcome in outcomes if outcome.record]
     assert {record["node"] for record in done} == {"127.0.0.1"}, "the cluster listens on loopback only"
@@ -38,7 +38,7 @@ def test_ray_runs_them_and_one_that_kills_its_worker_is_lost_alone(monkeypatch: 
 
 
 @pytest.mark.skipif(_HERE, reason="Ray is installed")
-def test_without_ray_one_sentence_says_what_to_install():
+def test_without_ray_a_message_says_what_to_install():
     with pytest.raises(ExperimentError, match="Ray is not installed") as raised:
         over_ray("local")
     assert "[ray]" in raised.value.hint
@@ -54,27 +54,27 @@ def on_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("on_a_node")
-def test_a_node_does_a_run_and_says_where():
+def test_a_node_executes_a_run_and_reports_its_name():
     answer = ray_worker.work(pickle.dumps((record, runs(3)[0])), digest())
     assert isinstance(answer, bytes)
     assert pickle.loads(answer).record["node"] == "10.9.8.7"
 
 
 @pytest.mark.usefixtures("on_a_node")
-def test_a_node_with_another_version_or_without_the_project_says_so(monkeypatch: pytest.MonkeyPatch):
+def test_a_node_with_another_version_or_without_the_project_is_reported(monkeypatch: pytest.MonkeyPatch):
     other = ray_worker.work(b"", "another")
     assert f"the Ray node 10.9.8.7 has another version of this project: its sources are {digest()}," in str(other)
     monkeypatch.setitem(sys.modules, "mrc_lab.sweeps.version", None)
     assert "the Ray node 10.9.8.7 cannot import this project" in str(ray_worker.work(b"", digest()))
 
 
-def test_an_address_where_nothing_listens_is_a_sentence():
+def test_an_unreachable_cluster_address_is_reported():
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(ExperimentError, match=f"no Ray cluster answers at {address}: Connection refused"):
         connect(None, address)
 
 
-def test_the_version_is_that_of_the_sources(tmp_path):
+def test_the_version_follows_the_sources(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name / "simulation").mkdir(parents=True)
         (tmp_path / name / "simulation" / "world.py").write_text("now = 0\n")

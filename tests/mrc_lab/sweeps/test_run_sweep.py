@@ -48,7 +48,7 @@ def carry_out(grid: Grid, folder: Path, spread: Spread = here) -> tuple[Tally, l
     return tally, [json.loads(line) for line in tally.table.read_text("utf-8").splitlines()]
 
 
-def test_the_table_has_parameters_figures_and_verdicts(tmp_path: Path):
+def test_the_table_has_parameters_metrics_and_verdicts(tmp_path: Path):
     tally, rows = carry_out(grid_of(tmp_path, "fabric.planes=2,4", seeds=(1,)), tmp_path / "sweep")
     assert tally.done == tally.total == len(rows) == 2
     assert [(row["set.fabric.planes"], row["fabric.planes"], row["seed"], row["case"]) for row in rows] == [
@@ -65,12 +65,12 @@ def test_the_table_has_parameters_figures_and_verdicts(tmp_path: Path):
         assert row["wall_s"] > 0
 
 
-def test_variants_are_rows(tmp_path: Path):
+def test_each_variant_is_a_row(tmp_path: Path):
     _, rows = carry_out(grid_of(tmp_path, seeds=(1,), text=VARIANTS), tmp_path / "sweep")
     assert [(row["case"], row["transport.type"]) for row in rows] == [("one", "rc"), ("three", "mrc"), ("two", "rc")]
 
 
-def test_what_a_file_reports_is_a_column_with_the_value_of_each_case(tmp_path: Path):
+def test_reported_metrics_are_columns(tmp_path: Path):
     asked = "report: [{metric: completion_time}, {metric: lost, title: gone}, {metric: errors, title: gone}]\n"
     _, rows = carry_out(grid_of(tmp_path, seeds=(1,), text=VARIANTS + asked), tmp_path / "sweep")
     assert len(rows) == 3
@@ -80,7 +80,7 @@ def test_what_a_file_reports_is_a_column_with_the_value_of_each_case(tmp_path: P
         assert row["report.gone (2)"] == 0
 
 
-def test_a_second_call_runs_what_was_lost_and_what_is_new(tmp_path: Path):
+def test_a_second_call_runs_only_lost_and_new_runs(tmp_path: Path):
     folder = tmp_path / "sweep"
     tally, rows = carry_out(grid_of(tmp_path, seeds=(1, 2)), folder, one_lost)
     assert (tally.done, len(tally.lost), [row["seed"] for row in rows]) == (1, 1, [2])
@@ -98,7 +98,7 @@ def test_a_second_call_runs_what_was_lost_and_what_is_new(tmp_path: Path):
     assert (tally.before, len(rows)) == (3, 3)
 
 
-def test_a_record_that_is_cut_short_is_done_again(tmp_path: Path):
+def test_a_truncated_record_is_run_again(tmp_path: Path):
     folder, grid = tmp_path / "sweep", grid_of(tmp_path, seeds=(1,))
     carry_out(grid, folder)
     (place,) = (folder / "runs").glob("*.json")
@@ -107,7 +107,7 @@ def test_a_record_that_is_cut_short_is_done_again(tmp_path: Path):
     assert (tally.before, len(rows)) == (0, 1)
 
 
-def test_runs_are_the_same_however_they_are_spread(tmp_path: Path):
+def test_results_do_not_depend_on_the_distribution_of_runs(tmp_path: Path):
     grid = grid_of(tmp_path, "fabric.planes=2,4")
     carry_out(grid, tmp_path / "here")
     carry_out(grid, tmp_path / "spread", lambda runs: over_processes(runs, 2))
@@ -118,7 +118,7 @@ def test_runs_are_the_same_however_they_are_spread(tmp_path: Path):
         assert first["summary"] == second["summary"]
 
 
-def test_another_sweep_does_not_get_into_the_folder(tmp_path: Path):
+def test_a_folder_of_another_sweep_is_refused(tmp_path: Path):
     folder = tmp_path / "sweep"
     carry_out(grid_of(tmp_path, seeds=(1,)), folder)
     with pytest.raises(ExperimentError, match="holds another sweep"):
@@ -128,7 +128,7 @@ def test_another_sweep_does_not_get_into_the_folder(tmp_path: Path):
 
 
 @pytest.mark.parametrize("full", ["write_json", "write_table"])
-def test_a_full_disk_is_a_sentence_and_what_was_there_stays(full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_is_reported_and_earlier_results_stay(full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = tmp_path / "sweep"
     carry_out(grid_of(tmp_path, seeds=(1,)), folder)
     before = (folder / "table.jsonl").read_bytes()
@@ -148,7 +148,7 @@ def test_a_full_disk_is_a_sentence_and_what_was_there_stays(full: str, tmp_path:
     assert tally.before == (1 if full == "write_json" else 2)
 
 
-def test_two_at_once_do_not_fill_one_folder(tmp_path: Path):
+def test_concurrent_sweeps_cannot_share_a_folder(tmp_path: Path):
     grid = grid_of(tmp_path)
     with (
         folders.opened(tmp_path / "sweep", grid),
@@ -158,7 +158,7 @@ def test_two_at_once_do_not_fill_one_folder(tmp_path: Path):
         pass
 
 
-def test_an_error_that_the_run_always_meets_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_deterministic_error_is_recorded_as_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def fail(*_arguments: object) -> None:
         raise ExperimentError("nothing comes of it")
 
@@ -168,7 +168,7 @@ def test_an_error_that_the_run_always_meets_is_a_row(tmp_path: Path, monkeypatch
     assert [(row["verdict"], row["error"]) for row in rows] == [("error", "nothing comes of it")]
 
 
-def test_an_error_from_outside_loses_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_external_error_loses_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def fail(*_arguments: object) -> None:
         raise OSError(28, "No space left on device")
 

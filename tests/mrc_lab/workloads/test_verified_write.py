@@ -36,7 +36,7 @@ def verified_write(near, far, nbytes, **options):
 
 
 @pytest.mark.parametrize("nbytes", [1, 1000, (1 << 20) + 1, 9 << 20])
-def test_every_byte_arrives_and_is_counted_right(nbytes):
+def test_every_byte_arrives_and_counts_as_correct(nbytes):
     pairing = Pairing()
     report = verified_write(*pairing.contexts, nbytes, clock=lambda: pairing.now / 1e9)
     assert report.nbytes == nbytes
@@ -46,19 +46,19 @@ def test_every_byte_arrives_and_is_counted_right(nbytes):
     assert set(report.paths) == {0, 1}
 
 
-def test_a_byte_that_changed_on_the_way_is_counted():
+def test_a_corrupted_byte_is_counted():
     pairing = Pairing()
     pairing.spoil = True
     assert verified_write(*pairing.contexts, 1000, clock=lambda: pairing.now / 1e9).wrong_bytes == 1
 
 
-def test_amounts_larger_than_the_memory_go_in_rounds(monkeypatch):
+def test_amounts_larger_than_the_memory_are_sent_in_rounds(monkeypatch):
     monkeypatch.setattr(module, "PIECE", 700)
     pairing = Pairing()
     assert verified_write(*pairing.contexts, 10_000, memory=3000).wrong_bytes == 0
 
 
-def test_a_transfer_serves_many_writes_and_counts_each_apart():
+def test_a_transfer_counts_each_write_separately():
     pairing = Pairing()
     with Transfer(*pairing.contexts) as transfer:
         reports = [transfer.write(nbytes) for nbytes in (5000, 100, 70_000)]
@@ -67,19 +67,19 @@ def test_a_transfer_serves_many_writes_and_counts_each_apart():
     assert reports[0].counters.data_sent == reports[1].counters.data_sent == 1  # one request each, of the fake
 
 
-def test_nothing_is_left_on_the_nics():
+def test_a_transfer_leaves_nothing_on_the_nics():
     pairing = Pairing()
     verified_write(*pairing.contexts, 5000, clock=lambda: pairing.now / 1e9)
     assert all(not nic.regions for nic in pairing.nics)
 
 
-def test_no_bytes_are_no_write():
+def test_zero_bytes_post_no_write():
     pairing = Pairing()
     with pytest.raises(TransferError, match="at least one byte"):
         verified_write(*pairing.contexts, 0)
 
 
-def test_a_peer_that_refuses_is_an_error():
+def test_a_refusing_peer_is_an_error():
     pairing = Pairing()
     pairing.nics[1].deregister_memory, forget = (lambda lkey: None), pairing.nics[1].deregister_memory
     plain = pairing.nics[1].register_memory
@@ -94,6 +94,6 @@ def test_a_peer_that_refuses_is_an_error():
         verified_write(*pairing.contexts, 10)
 
 
-def test_planes_in_words():
+def test_planes_are_described_in_words():
     assert planes_text({0: 4, 1: 3}) == "4 in plane 0, 3 in plane 1"
     assert planes_text({}) == "none"

@@ -33,17 +33,17 @@ def laid(text: str, setting: str) -> object:
         ("share=1%", ("1%",)),
     ],
 )
-def test_values_are_separated_by_commas_outside_of_brackets(setting: str, texts: tuple[str, ...]):
+def test_values_are_separated_by_commas_outside_brackets(setting: str, texts: tuple[str, ...]):
     assert parse_assignment(setting).texts == texts
 
 
 @pytest.mark.parametrize("setting", ["", "a", "a=", "=1", "a..b=1", "a=[1", "a=1]", "a=1] ,[2", "a=1,1", "a={"])
-def test_what_is_no_assignment_is_refused_with_a_sentence(setting: str):
+def test_malformed_assignments_are_refused(setting: str):
     with pytest.raises(FileError, match="--set"):
         parse_assignment(setting)
 
 
-def test_a_value_replaces_or_is_added_and_the_document_stays_as_it_was():
+def test_assigning_replaces_or_adds_a_value_in_a_copy():
     document = parse("a: {b: 1, c: 2}\nd: 3", "file")
     assert laid("a: {b: 1, c: 2}\nd: 3", "a.b=7") == {"a": {"b": 7, "c": 2}, "d": 3}
     assert laid("a: {b: 1}", "a.x.y=7") == {"a": {"b": 1, "x": {"y": 7}}}
@@ -58,12 +58,12 @@ def test_a_value_replaces_or_is_added_and_the_document_stays_as_it_was():
     ("key", "problem"),
     [("a.b.c", "cannot|can be set"), ("l.2", "2 elements"), ("l.x", "place in"), ("n.z.a", "and called x, y")],
 )
-def test_a_key_that_leads_nowhere_is_refused(key: str, problem: str):
+def test_an_unknown_key_is_refused(key: str, problem: str):
     with pytest.raises(FileError, match=problem):
         laid("a: {b: 1}\nl: [1, 2]\nn: [{name: x}, {}, {name: y}]", f"{key}=1")
 
 
-def test_an_error_in_a_value_names_the_line_that_it_replaces():
+def test_an_error_in_a_value_names_the_line_it_replaces():
     found = parse_assignment("workload.message=big")
     document = assign(parse(SMALL, "file"), found.key, found.values[0])
     with pytest.raises(FileError, match=r"file, line 4: workload.message: must be a size"):
@@ -80,5 +80,5 @@ def test_an_error_in_a_value_names_the_line_that_it_replaces():
         ("c: 1", "a.b", False),
     ],
 )
-def test_whether_a_variant_would_undo_a_setting(text: str, key: str, expected: bool):
+def test_assignments_overridden_by_a_variant_are_detected(text: str, key: str, expected: bool):
     assert holds(parse(text, "file").node, key) is expected

@@ -17,7 +17,7 @@ axis:
 """
 
 
-def test_every_variant_has_every_point():
+def test_every_variant_is_combined_with_every_point():
     cases = load_text(AXIS).cases
     assert [(case.name, case.point) for case in cases] == [
         ("mrc.4K", "4K"), ("mrc.1M", "1M"), ("roce.4K", "4K"), ("roce.1M", "1M"),
@@ -27,7 +27,7 @@ def test_every_variant_has_every_point():
     ]  # fmt: skip
 
 
-def test_an_axis_without_variants():
+def test_an_axis_works_without_variants():
     text = AXIS[: AXIS.index("variants:")] + AXIS[AXIS.index("axis:") :]
     assert [case.name for case in load_text(text).cases] == ["4K", "1M"]
 
@@ -41,7 +41,7 @@ def test_an_axis_without_variants():
         ("name: roce", "name: mrc.4K", "two cases would be called mrc.4K.4K"),
     ],
 )
-def test_what_is_wrong_with_it(before, after, problem):
+def test_invalid_axes_are_refused(before, after, problem):
     text = AXIS.replace(before, after)
     if after == "name: mrc.4K":
         text = text.replace("{name: 4K, workload", "{name: 4K.4K, workload")  # mrc and 4K.4K, mrc.4K and 4K
@@ -50,7 +50,7 @@ def test_what_is_wrong_with_it(before, after, problem):
         load_text(text)
 
 
-def test_more_cases_than_anyone_means_are_refused_at_once():
+def test_too_many_cases_are_refused_at_once():
     text = AXIS[: AXIS.index("variants:")]
     for name in ("variants", "axis"):
         text += f"{name}:\n" + "".join(f"  - {{name: {name[0]}{number}}}\n" for number in range(40))

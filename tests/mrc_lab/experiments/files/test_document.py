@@ -6,7 +6,7 @@ from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.document import overlay, parse, without
 
 
-def test_every_piece_knows_its_line_and_key():
+def test_every_node_knows_its_line_and_key():
     document = parse("a:\n  b:\n    - 1\n    - {c: x}\n", "file.yaml")
     element = list(document.items()["a"].items()["b"].elements())[1]
     assert (element.line, element.key) == (4, "a.b[1]")
@@ -31,12 +31,12 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("a: &a {b: *a}", "has more than 100000 values, aliases written out"),
     ],
 )
-def test_what_is_not_yaml_is_refused(text, sentence):
+def test_invalid_yaml_is_refused(text, sentence):
     with pytest.raises(FileError, match=sentence):
         parse(text, "file.yaml")
 
 
-def test_a_key_given_twice_or_without_a_word_is_refused_with_its_line():
+def test_duplicate_and_empty_keys_are_refused_with_their_line():
     with pytest.raises(FileError, match="line 2: a: is given twice"):
         parse("a: 1\na: 2\n", "f").items()
     with pytest.raises(FileError, match="a key must be a word"):
@@ -44,12 +44,12 @@ def test_a_key_given_twice_or_without_a_word_is_refused_with_its_line():
 
 
 @pytest.mark.parametrize("value", ["!!bool y", "!!int ''", "!!int x", "!!float x", "!!timestamp x", "2001-13-45"])
-def test_values_that_are_not_what_their_tag_says_are_refused(value):
+def test_values_not_matching_their_tag_are_refused(value):
     with pytest.raises(FileError, match=r"line 1: a: .* is not a value that YAML knows"):
         parse(f"a: {value}", "f").items()["a"].scalar()
 
 
-def test_pieces_of_another_kind_are_refused():
+def test_nodes_of_the_wrong_type_are_refused():
     document = parse("a: 1\nb: [1]\nc: {d: 1}\n", "f").items()
     with pytest.raises(FileError, match="a: must be a mapping"):
         document["a"].items()

@@ -36,7 +36,7 @@ def loaded(folder: Path, fabric: str, workload: str = "{kind: write_bw, pairs: h
     return load_file(path)
 
 
-def test_a_fabric_file_stands_beside_the_experiment_and_says_all(tmp_path: Path) -> None:
+def test_a_fabric_file_beside_the_experiment_defines_the_fabric(tmp_path: Path) -> None:
     (case,) = loaded(tmp_path, "{file: lab.yaml}").cases
     expected = load_text(LAB)
     made = build_fabric(case.fabric, "lab")
@@ -46,14 +46,14 @@ def test_a_fabric_file_stands_beside_the_experiment_and_says_all(tmp_path: Path)
     assert "2 planes of 2 pods of 2 T0 and 2 T1, and 2 T2, 4 hosts" in describe(case)
 
 
-def test_queues_are_laid_over_those_of_the_file(tmp_path: Path) -> None:
+def test_queue_settings_override_those_of_the_fabric_file(tmp_path: Path) -> None:
     (case,) = loaded(tmp_path, "{file: lab.yaml, delay: 2us, pfc: yes, queues: {trim: 90}}").cases
     queues = build_fabric(case.fabric).queues
     assert (queues.trimming, queues.pfc, queues.trim) == (False, True, 90)
     assert case.fabric.delay == 2_000
 
 
-def test_racks_and_ports(tmp_path: Path) -> None:
+def test_racks_and_ports_are_read(tmp_path: Path) -> None:
     text = "{planes: 2, t1: 2, racks: [[2, 1], [1]], t2: 2, ports: {h2: 1}}"
     fabric = build_fabric(loaded(tmp_path, text).cases[0].fabric)
     assert [len(fabric.nics_of(t0)) for t0 in range(3)] == [2, 1, 1]
@@ -75,13 +75,13 @@ def test_racks_and_ports(tmp_path: Path) -> None:
         ("{hosts: 2, ports: {t0-0: 1}}", "fabric.ports.t0-0: is no host"),
     ],
 )
-def test_wrong_fabrics_are_refused_with_line_and_reason(tmp_path: Path, fabric: str, problem: str) -> None:
+def test_invalid_fabrics_are_refused_with_line_and_reason(tmp_path: Path, fabric: str, problem: str) -> None:
     with pytest.raises(FileError) as found:
         loaded(tmp_path, fabric)
     assert problem in str(found.value)
 
 
-def test_a_file_that_is_wrong_is_named_with_its_line(tmp_path: Path) -> None:
+def test_an_invalid_fabric_file_is_named_with_the_line(tmp_path: Path) -> None:
     loaded(tmp_path, "{file: lab.yaml}")
     (tmp_path / "lab.yaml").write_text("name: lab\nplanes: nine\n")
     with pytest.raises(FileError, match=r"line 1: fabric\.file: .*lab\.yaml:1: t0 is missing"):
@@ -101,7 +101,7 @@ def test_emulation_scales_the_rates_of_a_file_and_refuses_its_delays(tmp_path: P
         emulated_backend.check(slow, scale)
 
 
-def test_the_result_has_a_copy_that_runs_again(tmp_path: Path) -> None:
+def test_the_copy_in_the_result_runs_again(tmp_path: Path) -> None:
     experiment = loaded(tmp_path, "{file: lab.yaml}")
     result = run_and_report(experiment, "sim", 1, tmp_path / "results")
     again = load_file(result.folder / "experiment.yaml")

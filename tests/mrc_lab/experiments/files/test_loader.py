@@ -34,7 +34,7 @@ def test_constants_of_congestion_control_are_settings():
         load_text(text.replace("gamma", "gama"))
 
 
-def test_variants_are_laid_over_the_file():
+def test_variants_override_the_file():
     one, two, three = load_text(VARIANTS).cases
     assert [case.name for case in (one, two, three)] == ["one", "two", "three"]
     assert (one.transport.type, one.transport.qps, one.workload.message) == ("rc", 1, 16384)
@@ -128,7 +128,7 @@ def test_variants_are_laid_over_the_file():
         ("title: a small one", 'title: "\\e[31m"', "line 1: holds '.*x1b', which cannot be shown"),
     ],
 )
-def test_what_is_wrong_is_refused_with_line_key_and_the_right_name(old, new, sentence):
+def test_mistakes_are_reported_with_line_key_and_suggestion(old, new, sentence):
     assert old in SMALL
     with pytest.raises(FileError, match=sentence) as caught:
         load_text(SMALL.replace(old, new, 1), source="f")
@@ -145,7 +145,7 @@ def test_what_is_wrong_is_refused_with_line_key_and_the_right_name(old, new, sen
         "{kind: write_bw, pairs: [h1>h3, h2>h4, h5>h6], bidirectional: yes, message: 1G}",
     ],
 )
-def test_what_would_not_fit_into_memory_is_refused(workload):
+def test_experiments_too_large_for_memory_are_refused(workload):
     text = f"fabric: {{hosts: 8}}\nworkload: {workload}\nduration: 1ms\n"
     with pytest.raises(FileError, match=r"line 2: workload: .* of memory, but 8 GiB is the most: make it smaller"):
         load_text(text, source="f")
@@ -163,13 +163,13 @@ def test_what_would_not_fit_into_memory_is_refused(workload):
         ("sources: [h3, h4]", "sources: [h9]", "'h9'"),
     ],
 )
-def test_variants_are_checked_each(old, new, sentence):
+def test_every_variant_is_checked(old, new, sentence):
     assert old in VARIANTS
     with pytest.raises(FileError, match=sentence):
         load_text(VARIANTS.replace(old, new, 1))
 
 
-def test_an_expectation_among_variants_must_name_one():
+def test_with_variants_an_expectation_must_name_one():
     expect = "expect: [{metric: throughput, relation: about, value: 1G}]\n"
     with pytest.raises(FileError, match="variant is missing; there are one, two, three"):
         load_text(VARIANTS + expect)
@@ -181,7 +181,7 @@ def test_an_expectation_among_variants_must_name_one():
     assert (expectation.unit, expectation.number, expectation.published.number) == ("share", 0.5, 0.4)
 
 
-def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path):
+def test_unreadable_files_are_reported(tmp_path):
     with pytest.raises(FileError, match="cannot be read: No such file"):
         load_file(tmp_path / "none.yaml")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
@@ -190,7 +190,7 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
-def test_paper_files_are_in_order_and_say_what_is_scaled(path):
+def test_paper_files_are_valid_and_state_what_is_scaled(path):
     experiment = load_file(path)
     assert experiment.figure
     assert experiment.about
@@ -202,10 +202,10 @@ def test_paper_files_are_in_order_and_say_what_is_scaled(path):
         assert experiment.published.numbers or experiment.published.curves
 
 
-def test_there_are_paper_files():
+def test_paper_files_exist():
     assert len(PAPER) >= 6
 
 
-def test_a_device_without_end_is_too_long() -> None:
+def test_an_endless_device_file_is_refused() -> None:
     with pytest.raises(FileError, match="/dev/zero: an experiment file has at most"):
         read_text(Path("/dev/zero"))

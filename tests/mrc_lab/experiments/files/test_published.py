@@ -36,25 +36,25 @@ def curve(text, head=HEAD):
     return found.curve
 
 
-def test_a_value_of_ones_own():
+def test_published_values_can_be_given_in_the_file():
     (one,) = numbers("{title: total, metric: throughput, value: 131G, certainty: C, bound: at_least}")
     assert (one.what, one.value, one.unit, one.certainty, one.bound) == ("total", 131e9, "rate", "C", "at_least")
 
 
-def test_a_value_for_each_flow_and_each_size():
+def test_values_per_flow_and_per_size_are_read():
     found = numbers("{title: flow, metric: throughput, flows: [50G, 60G]}")
     assert [(one.place, one.value) for one in found] == [(1, 50e9), (2, 60e9)]
     found = numbers("{metric: busbw, sizes: [1M, 2M], values: [5G, 6G], of: {variant: 'mrc-*'}}", SIZES)
     assert [(one.size, one.value) for one in found] == [(1 << 20, 5e9), (2 << 20, 6e9)]
 
 
-def test_an_entry_of_the_list_brings_its_numbers():
+def test_an_entry_of_the_list_supplies_its_numbers():
     found = numbers("{id: fig18a.flow, metric: throughput}")
     assert len(found) == 7
     assert found[0].value == 50.9e9
 
 
-def test_sizes_of_variants_that_match_and_steps_of_one_size():
+def test_sizes_match_the_variants_and_steps_have_one_size():
     cases = load_text(SIZES).cases
     assert {size: case.name for size, case in cases_by_size(cases, Selection(variant="mrc-*"), None).items()} == {
         1 << 20: "mrc-a",
@@ -63,7 +63,7 @@ def test_sizes_of_variants_that_match_and_steps_of_one_size():
     assert set(cases_by_size(cases, Selection(), 64)) == {16 << 20, 32 << 20, 64 << 20}  # 4 ranks here
 
 
-def test_curves_over_time_and_size():
+def test_curves_over_time_and_size_are_read():
     found = curve("{metric: throughput, points: [[0s, 10G], [1.5s, 20G]], certainty: D}")
     assert found.points == ((0, 10e9), (1.5e9, 20e9))
     found = curve("{metric: busbw, over: size, points: [[1M, 10G], [2M, 20G]], of: {variant: 'mrc-*'}}", SIZES)
@@ -91,7 +91,7 @@ def test_curves_over_time_and_size():
         ("curves: [{metric: throughput, id: fig11, moments: [[2s, 1us], [1s, 2us]]}]", "moments must increase"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_one_sentence_with_its_line(text, problem):
+def test_mistakes_are_reported_with_their_line(text, problem):
     with pytest.raises(FileError, match="line 5") as caught:
         published(text)
     assert problem in str(caught.value)

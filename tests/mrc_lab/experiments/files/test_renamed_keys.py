@@ -27,7 +27,7 @@ def settings_of(text: str, case: int = 0) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("old", "name"), SETTINGS.items())
-def test_an_old_setting_is_understood_with_a_note(old: str, name: str) -> None:
+def test_an_old_setting_is_accepted_with_a_note(old: str, name: str) -> None:
     value = "3ms" if name == "reverse_probe_interval" else "3"
     experiment = load_text(FILE.format(settings=f"{old}: {value}"), source="x.yaml")
     assert dict(experiment.cases[0].transport.settings) == {name: 3_000_000 if value == "3ms" else 3}
@@ -35,7 +35,7 @@ def test_an_old_setting_is_understood_with_a_note(old: str, name: str) -> None:
     assert not load_text(FILE.format(settings=f"{name}: {value}")).notes
 
 
-def test_every_new_name_is_a_setting_and_no_old_one_is() -> None:
+def test_new_names_are_settings_and_old_ones_are_not() -> None:
     fields = {field.name for field in dataclasses.fields(TransportSettings)}
     assert set(SETTINGS.values()) <= fields
     assert not set(SETTINGS) & fields
@@ -53,17 +53,17 @@ variants:
         assert [settings_of(text, case)["plane_skew_limit"] for case in range(3)] == [4, 5, 3]
 
 
-def test_both_names_at_once_are_refused() -> None:
+def test_old_and_new_name_together_are_refused() -> None:
     with pytest.raises(FileError, match="plane_skew_limit: is given twice"):
         load_text(FILE.format(settings="plane_burst: 3, plane_skew_limit: 4"))
 
 
-def test_the_old_name_is_unknown_elsewhere() -> None:
+def test_old_names_are_unknown_elsewhere() -> None:
     with pytest.raises(FileError, match=r"fabric\.plane_burst: unknown key"):
         load_text(FILE.format(settings="").replace("t1: 2", "t1: 2, plane_burst: 3"))
 
 
-def test_a_setting_on_the_command_line_replaces_that_of_the_file_whatever_it_is_called_there() -> None:
+def test_a_command_line_setting_overrides_the_file_under_either_name() -> None:
     for written in ("plane_burst", "plane_skew_limit"):
         for given in ("plane_burst", "plane_skew_limit"):
             text = FILE.format(settings=f"{written}: 3")
@@ -74,7 +74,7 @@ def test_a_setting_on_the_command_line_replaces_that_of_the_file_whatever_it_is_
             assert bool(found.note) == (given == "plane_burst")
 
 
-def test_a_sweep_notes_old_names_of_its_files_and_settings(tmp_path) -> None:
+def test_a_sweep_notes_old_names_in_its_files_and_settings(tmp_path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(FILE.format(settings="open_messages: 3"))
     grid = make_grid([file], ["transport.settings.plane_burst=3,4"], [1])

@@ -35,7 +35,7 @@ def test_a_file_with_old_names_is_the_same_experiment() -> None:
     assert new.notes == ()
 
 
-def test_each_old_name_makes_a_note_with_its_line() -> None:
+def test_each_old_name_causes_a_note_with_its_line() -> None:
     first = BASE.count("\n") + 1
     assert sorted(load_text(BASE + OLD, source="f.yaml").notes) == sorted(
         (
@@ -49,16 +49,16 @@ def test_each_old_name_makes_a_note_with_its_line() -> None:
     )
 
 
-def test_an_old_name_beside_the_new_one_is_given_twice() -> None:
+def test_an_old_name_beside_the_new_one_counts_as_a_duplicate() -> None:
     with pytest.raises(ExperimentError, match=r"report: is given twice"):
         load_text(BASE + "\nshow: [{metric: lost}]\nreport: [{metric: lost}]\n")
 
 
 @pytest.mark.parametrize("text", ["show: 5", "show: [5]", "expect: [[1]]", "[]", "show: [{metric: [1]}]", "? [1]\n: 2"])
-def test_what_does_not_fit_is_still_refused_in_one_sentence(text: str) -> None:
+def test_invalid_metrics_are_still_refused(text: str) -> None:
     with pytest.raises(ExperimentError):
         load_text(text)
 
 
-def test_old_metrics_name_none_of_today() -> None:
+def test_old_names_differ_from_all_current_metrics() -> None:
     assert not set(METRICS) & set(METRICS.values())

@@ -11,11 +11,11 @@ from tests.mrc_lab.experiments.files.test_loader import PAPER
 from topologies.faults import KINDS as FAULTS
 
 
-def test_the_published_schema_is_that_of_the_model():
+def test_the_published_schema_matches_the_model():
     assert schema.PATH.read_text() == schema.text(), "run: python -m mrc_lab.experiments.files.schema"
 
 
-def test_every_kind_is_in_it():
+def test_every_kind_is_in_the_schema():
     properties = json.loads(schema.text())["properties"]
     named = [part["properties"]["kind"]["const"] for part in properties["workload"]["oneOf"]]
     assert named == list(WORKLOADS)
@@ -66,7 +66,7 @@ def fits(schema, value, root=None):
     return True
 
 
-def test_paper_files_fit_it_and_a_wrong_one_does_not():
+def test_paper_files_validate_and_invalid_ones_do_not():
     known = json.loads(schema.text())
     for path in PAPER:
         assert fits(known, yaml.safe_load(path.read_text())), path
@@ -76,7 +76,7 @@ def test_paper_files_fit_it_and_a_wrong_one_does_not():
     assert not fits(known, {**document, "workload": {"kind": "nothing"}})
 
 
-def test_tenants_flows_and_links_fit_it_and_wrong_ones_do_not():
+def test_tenants_flows_and_links_validate_and_invalid_ones_do_not():
     known = json.loads(schema.text())
     tenant = {
         "name": "a",

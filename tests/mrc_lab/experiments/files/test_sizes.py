@@ -40,7 +40,7 @@ def test_every_size_is_a_case_of_every_variant():
         ("workload: {kind", "workloads: [{name: a, kind", "sizes are of one workload: with several, give axis"),
     ],
 )
-def test_what_is_wrong_is_refused(old, new, problem):
+def test_invalid_sizes_are_refused(old, new, problem):
     text = WRITES.replace(old, new, 1)
     if "workloads" in new:
         text = text.replace("outstanding: 1}", "outstanding: 1}]")
@@ -49,7 +49,7 @@ def test_what_is_wrong_is_refused(old, new, problem):
     assert problem in str(found.value)
 
 
-def test_a_sweep_cannot_set_what_sizes_say(tmp_path: Path):
+def test_a_sweep_cannot_set_values_given_by_sizes(tmp_path: Path):
     file = tmp_path / "sizes.yaml"
     file.write_text(WRITES)
     with pytest.raises(FileError, match=r"line 5: sizes: sets workload\.message itself"):

@@ -39,7 +39,7 @@ def test_tenants_have_names_workloads_and_transports():
     assert (ai.workload.jitter, ai.workload.stragglers) == (0.1, (Straggler(("h2",), 1.5, 0.5),))
 
 
-def test_a_tenants_transport_is_laid_over_that_of_the_file():
+def test_a_tenants_transport_overrides_that_of_the_file():
     web, ai = case_of(TWO).tenants
     assert (web.transport.type, web.transport.qps, web.transport.paths) == ("mrc", 2, 4)
     assert attributes_given(web) == {"active_paths": 4, "cc_profile": "nscc"}
@@ -49,7 +49,7 @@ def test_a_tenants_transport_is_laid_over_that_of_the_file():
     assert attributes_given(ai) == {}
 
 
-def test_one_workload_is_a_tenant_without_a_name():
+def test_a_single_workload_is_an_unnamed_tenant():
     case = case_of(f"{HEAD}workload: {{kind: collective, operation: all_reduce, bytes: 64K, start: 5us}}")
     (tenant,) = case.tenants
     assert (tenant.name, case.tenant_names) == ("", ())
@@ -87,7 +87,7 @@ def test_variants_change_tenants_by_name_and_add_others():
         load_text(wrong)
 
 
-def test_points_of_an_axis_change_one_tenant():
+def test_axis_points_change_one_tenant():
     text = f"""{TWO}axis:
   - {{name: 1K, workloads: [{{name: web, message: 1K}}]}}
   - {{name: 8K, workloads: [{{name: web, message: 8K}}]}}
@@ -127,7 +127,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("old", "new", "problem"), REFUSED)
-def test_what_is_wrong_is_refused_with_line_and_reason(old, new, problem):
+def test_invalid_tenants_are_refused_with_line_and_reason(old, new, problem):
     assert old in TWO
     with pytest.raises(FileError) as found:
         load_text(TWO.replace(old, new, 1))
@@ -151,13 +151,13 @@ def test_a_file_needs_a_workload():
         ("{metric: link_throughput, of: {tenant: web, link: h1@p0}}", "link_throughput is of links"),
     ],
 )
-def test_metrics_of_tenants_that_cannot_be_are_refused(selection, problem):
+def test_impossible_tenant_metrics_are_refused(selection, problem):
     with pytest.raises(FileError, match=r"line 8: report\[0\]") as found:
         load_text(f"{TWO}report: [{selection}]")
     assert problem in str(found.value)
 
 
-def test_a_tenant_of_a_file_with_one_workload_is_refused():
+def test_naming_a_tenant_in_a_single_workload_file_is_refused():
     text = f"{HEAD}workload: {{kind: permutation}}\nreport: [{{metric: throughput, of: {{tenant: a}}}}]"
     with pytest.raises(FileError, match="there is no tenant a: the file has one workload, without a name"):
         load_text(text)

@@ -23,11 +23,11 @@ def timing_of(text: str, case: int = 0) -> HardwareTiming:
     return load_text(FILE + text).cases[case].timing
 
 
-def test_nothing_takes_time_unless_the_file_says_so() -> None:
+def test_all_delays_default_to_zero() -> None:
     assert timing_of("") == timing_of("timing: ideal\n") == IDEAL
 
 
-def test_a_profile_may_be_named_alone_or_with_values_of_its_own() -> None:
+def test_a_profile_is_named_alone_or_with_overrides() -> None:
     assert timing_of("timing: published_testbed\n") == PUBLISHED_TESTBED
     assert timing_of("timing: {profile: published_testbed}\n") == PUBLISHED_TESTBED
     changed = replace(PUBLISHED_TESTBED, step=0, copy_rate=10**12)
@@ -35,7 +35,7 @@ def test_a_profile_may_be_named_alone_or_with_values_of_its_own() -> None:
     assert timing_of("timing: {switch: 600ns}\n") == replace(IDEAL, switch=600)
 
 
-def test_values_of_a_variant_change_the_profile_of_the_file() -> None:
+def test_values_of_a_variant_override_the_profile_of_the_file() -> None:
     text = """timing: published_testbed
 variants:
   - {name: as-the-file}
@@ -74,7 +74,7 @@ def test_mistakes_are_named_with_their_line(text: str, problem: str) -> None:
     assert problem in str(error.value)
 
 
-def test_emulation_says_that_it_ignores_a_timing() -> None:
+def test_emulation_warns_that_it_ignores_timing() -> None:
     experiment = load_text(FILE + "timing: published_testbed\n")
     (note,) = experiment.notes_on("emulation")
     assert "timing is ignored in emulation" in note

@@ -18,5 +18,5 @@ WRITE = "{kind: write_bw, pairs: h1>h3, message: 64K}"
         ("{spraying: reactive, settings: {base_rtt: 9us}}", {"spraying": "reactive", "base_rtt": 9_000}),
     ],
 )
-def test_what_a_file_says_becomes_settings(written, given):
+def test_transport_settings_are_read_from_the_file(written, given):
     assert settings_given(case_of(WRITE, transport=written).transport) == given

@@ -40,7 +40,7 @@ def faulty(fault, duration="2ms", **parts):
 CUT = "{kind: link_down, at: 200us, until: 400us, link: 't0-0:t1-0@p0'}"
 
 
-def test_a_fault_shorter_than_probes_take_is_told_and_the_run_bears_it_out():
+def test_a_fault_too_short_for_probes_causes_a_warning_confirmed_by_the_run():
     case = faulty(CUT)
     line = case.faults[0].line
     assert warnings_of(case) == [
@@ -54,7 +54,7 @@ def test_a_fault_shorter_than_probes_take_is_told_and_the_run_bears_it_out():
     assert min(found) >= 300_000
 
 
-def test_a_run_that_ends_before_a_path_can_be_back_is_told_and_the_run_bears_it_out():
+def test_a_run_too_short_for_path_recovery_causes_a_warning_confirmed_by_the_run():
     cut = CUT.replace("until: 400us", "until: 900us")
     (warning,) = warnings_of(faulty(cut, "1100us"))
     assert "the run ends 200 us after the fault, but it may take 280 us until a path is used again" in warning
@@ -73,7 +73,7 @@ def test_a_run_that_ends_before_a_path_can_be_back_is_told_and_the_run_bears_it_
         "{kind: flap, at: 200us, until: 400us, link: 't0-0:t1-0@p0', down: 10us, up: 20us}",
     ],
 )
-def test_faults_that_leave_no_paths_to_probes_are_no_matter(fault):
+def test_faults_that_retire_no_paths_cause_no_warning(fault):
     assert warnings_of(faulty(fault)) == []
 
 
@@ -85,17 +85,17 @@ def test_faults_that_leave_no_paths_to_probes_are_no_matter(fault):
         "{kind: loss, at: 200us, until: 400us, link: 't0-0:t1-0@p0', probability: 100%}",
     ],
 )
-def test_other_faults_that_do_are(fault):
+def test_other_faults_that_retire_paths_cause_a_warning(fault):
     assert len(warnings_of(faulty(fault))) == 1
 
 
-def test_rc_has_no_probes_and_many_faults_are_one_sentence():
+def test_rc_causes_no_warning_and_many_faults_share_one():
     assert warnings_of(case_of(WRITE, "2ms", transport="{type: rc}", faults=f"[{CUT}]")) == []
     (warning,) = warnings_of(faulty(", ".join([CUT] * 3)))
     assert warning.endswith("(2 more faults of this file too)")
 
 
-def test_a_run_or_a_tenant_of_a_few_round_trips_is_told():
+def test_a_run_or_tenant_of_a_few_rtts_causes_a_warning():
     (warning,) = warnings_of(case_of(WRITE, "40us"))
     assert warning.startswith("the run lasts 40 us, ")
     assert warning.endswith("congestion control hardly gets to act in less than 10")

@@ -11,7 +11,7 @@ from topologies.clos import multi_plane_clos
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_every_operation_runs_and_its_result_is_compared(operation):
+def test_every_operation_runs_with_its_result_verified(operation):
     case = case_of(
         f"{{kind: collective, operation: {operation}, bytes: 64K, iterations: 2, warmup: 1, chunk: 8K}}", "5ms"
     )
@@ -24,7 +24,7 @@ def test_every_operation_runs_and_its_result_is_compared(operation):
     assert recording.flow_samples[-1, :, 0].sum() > 0
 
 
-def test_channels_do_equal_parts():
+def test_channels_carry_equal_parts():
     one = run(case_of("{kind: collective, operation: all_reduce, bytes: 256K}", "5ms"))
     four = run(case_of("{kind: collective, operation: all_reduce, bytes: 256K}", "5ms", transport="{qps: 4}"))
     assert four.flows[0].qps == 4
@@ -32,7 +32,7 @@ def test_channels_do_equal_parts():
     assert (one.wrong_bytes, four.wrong_bytes) == (0, 0)
 
 
-def test_queue_pairs_that_take_chunks_in_turn_all_carry_data_and_bring_the_right_result():
+def test_chunks_alternate_over_queue_pairs_with_a_correct_result():
     text = "{kind: collective, operation: all_reduce, bytes: 256K, chunk: 8K, spread: chunks}"
     for kind in ("mrc", "rc"):
         recording = run(case_of(text, "5ms", transport=f"{{qps: 3, type: {kind}}}"))
@@ -47,7 +47,7 @@ def test_a_collective_that_takes_too_long_is_an_error():
     assert any("only 0 of 1 operations" in error for error in recording.errors)
 
 
-def test_a_wrong_result_is_noticed(monkeypatch):
+def test_a_wrong_result_is_detected(monkeypatch):
     from mrc_lab.workloads.collectives import Communicator
 
     async def nothing(self, send, receive):
@@ -59,7 +59,7 @@ def test_a_wrong_result_is_noticed(monkeypatch):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_expected_results(operation):
+def test_expected_results_are_computed(operation):
     world, elements = 4, 16
     parts = arrays(operation, world, elements, 7)
     sends = [send for send, _, _ in parts]
@@ -76,13 +76,13 @@ def test_expected_results(operation):
         assert np.array_equal(expected, right)
 
 
-def test_bus_factors_are_those_of_nccl_tests():
+def test_bus_factors_match_nccl_tests():
     assert BUS_FACTOR["all_reduce"](4) == 1.5
     assert BUS_FACTOR["all_gather"](4) == 0.75
     assert BUS_FACTOR["broadcast"](4) == 1
 
 
-def test_interleaved_neighbours_are_below_different_t0s():
+def test_interleaved_ring_neighbours_are_below_different_t0s():
     fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=8)
     load = case_of("{kind: collective, operation: broadcast, bytes: 4, interleave: yes}").workload
     names = ordered_hosts(load, fabric)
@@ -104,13 +104,13 @@ class TestTraining:
         assert [record.counted for record in recording.operations] == [False, True, True]
         return recording, recording.operations[-1].ended - recording.operations[-1].began
 
-    def test_a_step_is_its_computing_and_all_its_gradients_and_sums_are_right(self):
+    def test_a_step_is_compute_plus_gradient_exchange_with_correct_sums(self):
         recording, took = self.steps("100us")
         assert took > 100_000
         assert recording.operations[0].size == 96 << 10
         assert recording.checked_bytes == 3 * 4 * (96 << 10)  # steps, hosts
 
-    def test_overlap_hides_what_fits_into_computing(self):
+    def test_overlap_hides_communication_behind_compute(self):
         computing = 200_000
         _, alone = self.steps("0us")
         _, behind = self.steps("200us", "no")
@@ -118,11 +118,11 @@ class TestTraining:
         assert behind >= computing + alone * 0.9
         assert computing < beside < behind
 
-    def test_one_bucket_may_stand_without_brackets(self):
+    def test_a_single_bucket_needs_no_brackets(self):
         recording, _ = self.steps("0us", gradients="64K")
         assert recording.operations[0].size == 64 << 10
 
-    def test_a_job_that_does_not_get_through_is_an_error(self):
+    def test_a_job_that_does_not_finish_is_an_error(self):
         text = self.TEXT.format(compute="100us", overlap="yes")
         recording = run(case_of(text, "250us"))
         assert any("only 1 of 2 steps" in error or "only 0 of 2 steps" in error for error in recording.errors)
@@ -140,12 +140,12 @@ class TestComputing:
         assert recording.wrong_bytes == 0
         return np.array([one.ended - one.began for one in recording.operations])
 
-    def test_a_straggler_holds_up_every_step_by_what_it_is_late(self):
+    def test_a_straggler_delays_every_step_by_its_lateness(self):
         usual = self.times(self.STEPS)
         late = self.times(self.STEPS, "stragglers: {hosts: h3, slowdown: 2.5}")
         assert late - usual == pytest.approx(150_000, rel=0.02)
 
-    def test_a_straggler_of_some_steps_holds_up_those(self):
+    def test_a_straggler_of_some_steps_delays_only_those(self):
         usual = self.times(self.STEPS).mean()
         extra = (
             np.concatenate(
@@ -167,7 +167,7 @@ class TestComputing:
         assert -20_000 < extra.min() < extra.max() < 21_000
         assert extra.mean() == pytest.approx(12_000, abs=4_000), "the mean of the largest of four is at 4/5"
 
-    def test_a_collective_is_timed_from_its_first_rank_on(self):
+    def test_a_collective_is_timed_from_its_first_rank(self):
         usual = self.times(self.OPERATIONS)
         assert self.times(self.OPERATIONS, "compute: 50us") == pytest.approx(usual, rel=0.2), "all wait equally long"
         late = self.times(self.OPERATIONS, "compute: 50us, stragglers: {hosts: h2, slowdown: 3}")
@@ -179,7 +179,7 @@ class TestComputing:
             assert recording.operations[0].began == 70_000
 
 
-def test_an_all_reduce_in_two_levels_brings_the_right_result_and_its_flows_are_those_of_both_rings():
+def test_a_hierarchical_all_reduce_is_correct_and_has_the_flows_of_both_rings():
     text = "{kind: collective, operation: all_reduce, bytes: 256K, iterations: 2, clusters: 2, chunk: 8K}"
     recording = run(case_of(text, "5ms", transport="{qps: 2}"))
     assert recording.errors == ()
@@ -197,6 +197,6 @@ def test_an_all_reduce_in_two_levels_brings_the_right_result_and_its_flows_are_t
         ("operation: all_reduce, clusters: 2, interleave: yes", "interleave would mix the hosts of clusters"),
     ],
 )
-def test_clusters_that_make_no_sense_are_refused(text, problem):
+def test_invalid_clusters_are_refused(text, problem):
     with pytest.raises(FileError, match=problem):
         case_of(f"{{kind: collective, bytes: 64K, {text}}}", "1ms")

@@ -15,7 +15,7 @@ def test_uplinks_are_shared_evenly_in_every_plane():
     assert used == Counter({entropy_value(plane, uplink): 3 for plane in range(2) for uplink in range(4)})
 
 
-def test_racks_are_independent_and_within_one_there_is_no_choice():
+def test_racks_are_independent_and_paths_within_one_are_unique():
     fabric = multi_plane_clos(planes=1, t0=2, t1=4, hosts=8)
     coordination = Coordination(fabric, 1)
     assert coordination.evs("h1", "h2") == ()
@@ -23,7 +23,7 @@ def test_racks_are_independent_and_within_one_there_is_no_choice():
     assert coordination.evs("h2", "h6") == (entropy_value(0, 1),)
 
 
-def test_flows_with_one_path_each_do_not_meet_when_coordinated():
+def test_coordinated_single_path_flows_do_not_collide():
     parts = {"fabric": "{planes: 1, t0: 2, t1: 4, hosts: 8, rate: 100G}"}
     load = "{kind: write_bw, pairs: [h1>h5, h2>h6, h3>h7, h4>h8], bidirectional: yes}"
     recording = run(case_of(load, "100us", transport="{paths: 1, ev_choice: coordinated}", **parts))

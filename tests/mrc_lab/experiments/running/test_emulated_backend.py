@@ -50,7 +50,7 @@ def stage_with(controller):
     return backend
 
 
-def test_the_controller_is_told_all_faults_with_their_times():
+def test_all_faults_are_sent_to_the_controller_with_their_times():
     controller = Controller()
     backend = stage_with(controller)
     loss = planned(Loss("t0-0:t1-1@p0", 0.01))
@@ -82,7 +82,7 @@ def test_a_controller_that_takes_too_long_ends_the_run(monkeypatch):
         asyncio.run(stage_with(Controller()).order_faults((planned(Loss("t0-0:t1-1@p0", 0.01)),)))
 
 
-def test_a_fault_that_could_not_be_made_fails_the_run():
+def test_a_fault_that_could_not_be_injected_fails_the_run():
     controller = Controller()
     controller.problem = "Switch t1-0@p1 is not reachable."
     backend = stage_with(controller)
@@ -105,20 +105,20 @@ def test_a_delay_is_refused_where_the_kernel_has_no_netem(monkeypatch):
 
 
 @pytest.mark.parametrize("fault", [Reordering("h1@p0", 0.1, 3_000), ControllerDown()])
-def test_what_only_the_simulation_can_do_is_refused_before_anything_starts(fault):
+def test_simulation_only_features_are_refused_before_anything_starts(fault):
     case = replace(case_of(WRITE), faults=(planned(fault),))
     with pytest.raises(ExperimentError, match=f"line 7: emulation cannot make the fault {fault.kind.name}"):
         emulated_backend.check(case, scaling.scale_of([case]))
 
 
-def test_a_flap_that_is_too_fast_for_links_here_is_refused(monkeypatch):
+def test_a_flap_too_fast_for_emulated_links_is_refused(monkeypatch):
     monkeypatch.setattr(scaling, "carried_rate", lambda hosts, planes: 10**12)
     case = replace(case_of(WRITE), faults=(planned(Flap("h1@p0", 5_000, 10_000)),))
     with pytest.raises(ExperimentError, match="line 7: a link flaps with times of 10 ms or more"):
         emulated_backend.check(case, scaling.scale_of([case]))
 
 
-def test_more_faults_than_the_controller_takes_are_refused_before_anything_starts():
+def test_more_faults_than_the_controller_accepts_are_refused_before_anything_starts():
     many = tuple(planned(Loss("h1@p0", 0.1)) for _ in range(MAX_FAULTS))
     case = replace(case_of(WRITE), faults=many)
     emulated_backend.check(case, scaling.scale_of([case]))
@@ -134,7 +134,7 @@ def test_a_run_that_would_last_too_long_is_refused(monkeypatch):
         emulated_backend.check(case_of(WRITE, duration="100ms"), 1e-4)
 
 
-def test_losses_on_paths_that_need_not_fit_a_switch_together_are_looked_at_one_by_one():
+def test_path_losses_at_different_times_are_checked_against_the_table_separately():
     """Faults of a run that come one after the other."""
     fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=64)
     assert emulated_backend.losing_switches(fabric, [PathLoss(0), PathLoss(1)]) == ("t0-0@p0", "t0-1@p0")
@@ -146,7 +146,7 @@ def stage_of(fabric):
     return backend
 
 
-def test_only_switches_whose_faults_lose_packets_are_asked_for_losses():
+def test_only_switches_with_loss_faults_are_queried_for_losses():
     fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4)
     asked = []
 
@@ -174,7 +174,7 @@ def counters(switch, drops=(), ports=()):
     return SwitchCounters(switch, counts(drops), tuple(PortCounters(port, "", counts(pairs)) for port, pairs in ports))
 
 
-def test_what_switches_trimmed_and_dropped_is_told_by_line():
+def test_trims_and_drops_of_switches_are_reported_per_link_direction():
     fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4)
     port = {link.name: link.upper.port for link in fabric.links_of("h1")}["h1@p0"]
     up = next(link for link in fabric.links if link.name == "t0-0:t1-1@p0").lower.port

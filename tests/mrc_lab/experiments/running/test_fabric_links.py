@@ -28,7 +28,7 @@ def fastest_write(**parts):
     return compute("completion_time", case, run(case), Selection(statistic="min"))
 
 
-def test_rules_are_read_and_a_later_one_wins():
+def test_later_rules_override_earlier_ones():
     case = case_of(WRITE, **fabric('{t0-t1: {rate: 40G, delay: 5us}, "t0-0:t1-1@p0": missing, "h3@p*": {rate: 10G}}'))
     assert case.fabric.links == (
         ("t0-t1", LinkPart(40 * 10**9, 5_000)),
@@ -41,19 +41,19 @@ def test_rules_are_read_and_a_later_one_wins():
     assert {link.delay_ns for link in made.links} == {None, 5_000}
 
 
-def test_delay_by_link_class_is_in_every_round_trip():
+def test_delays_by_link_class_appear_in_every_rtt():
     usual = fastest_write()
     assert fastest_write(**fabric("{t0-t1: {delay: 21us}}")) == pytest.approx(usual + 4 * 20_000, abs=10)
     assert fastest_write(**fabric('{"h3@p*": {delay: 11us}}')) == pytest.approx(usual + 2 * 10_000, abs=10)
 
 
-def test_rate_by_link_class_bounds_what_goes_over_it():
+def test_rates_by_link_class_limit_throughput():
     slow = case_of(BULK, "400us", **fabric("{t0-t1: {rate: 20G}}"))
     rate = compute("throughput", slow, run(slow), Selection())
     assert 0.7 * 80e9 < rate < 80e9, "four uplinks of 20 Gb/s"
 
 
-def test_a_third_tier_with_long_links_between_pods():
+def test_a_third_tier_can_have_long_links_between_pods():
     shape = "planes: 2, pods: 2, t0: 2, t1: 2, t2: 2, hosts: 8"
     near, far = (
         case_of(f"{{kind: write_bw, pairs: h1>{host}, message: 4K, outstanding: 1}}", "1ms",
@@ -75,7 +75,7 @@ def test_a_third_tier_with_long_links_between_pods():
         ("{'h1@p*': missing}", "h1"),
     ],
 )
-def test_wrong_rules_are_refused_with_line_and_reason(links, problem):
+def test_invalid_rules_are_refused_with_line_and_reason(links, problem):
     with pytest.raises(FileError, match="line 1: ") as found:
         case_of(WRITE, **fabric(links))
     assert problem in str(found.value)

@@ -39,7 +39,7 @@ def judged(idle, lags, used, hops, seconds):
 QUIET = everywhere((100_000, 990), (MS, 10))
 
 
-def test_a_machine_with_room_is_trusted():
+def test_a_run_on_an_idle_machine_is_trusted():
     found = judged([0.5] * 20, [0.001] * 100, 0.7, QUIET, 10.0)
     assert found.trusted
     assert found.reasons == found.notes == ()
@@ -55,12 +55,12 @@ def test_a_machine_with_room_is_trusted():
     assert 0.00006 < found.measurements["machine_delay_p99_s"] <= 0.00014
 
 
-def test_a_fabric_that_takes_the_whole_machine_is_not():
+def test_a_run_that_saturates_the_machine_is_not_trusted():
     (reason,) = judged([0.5] * 20, [0.001] * 100, 0.97, QUIET, 10.0).reasons
     assert reason == "the fabric took 97 % of the processors; 90 % are allowed"
 
 
-def test_what_others_take_counts_only_where_switches_cannot_measure_what_it_does_to_frames():
+def test_load_of_other_processes_counts_only_without_switch_measurements():
     assert judged([0.0] * 20, [0.001] * 100, 0.3, QUIET, 10.0).trusted
     bmv2 = {nic.name: QUIET[nic.name] for nic in FABRIC.nics}
     for hops in (bmv2, {}):
@@ -68,18 +68,18 @@ def test_what_others_take_counts_only_where_switches_cannot_measure_what_it_does
         assert reason == "only 2 % of the processors were idle; 10 % are needed"
 
 
-def test_late_wake_ups_are_not():
+def test_late_wakeups_make_a_run_untrusted():
     found = judged([0.5] * 20, [0.2] * 100, 0.5, QUIET, 10.0)
     assert not found.trusted
     assert "200 ms late" in found.reasons[0]
 
 
-def test_one_bad_moment_does_not_count():
+def test_a_single_bad_moment_does_not_count():
     hops = QUIET | {"t0-1@p0": hop((100_000, 9990), (60 * MS, 10))}
     assert judged([0.5] * 30 + [0.0], [0.001] * 500 + [0.4], 0.5, hops, 10.0).trusted
 
 
-def test_more_delay_than_the_transport_expects_of_processes_is_not_trusted_and_the_worst_place_is_named():
+def test_excessive_delay_is_not_trusted_and_its_worst_location_is_named():
     assert PROCESSES_NS == 8 * MS
     hops = everywhere((MS, 100)) | {"t1-0@p0": hop((2 * MS, 100))}
     (reason,) = judged([0.5], [0.0], 0.5, hops, 10.0).reasons
@@ -87,7 +87,7 @@ def test_more_delay_than_the_transport_expects_of_processes_is_not_trusted_and_t
     assert judged([0.5], [0.0], 0.5, everywhere((900_000, 100)), 10.0).trusted
 
 
-def test_a_hop_at_which_frames_bunch_up_to_what_switches_mark_is_not_trusted():
+def test_a_hop_with_bursts_up_to_the_marking_threshold_is_not_trusted():
     limit = late_frame_ns(FABRIC)
     assert limit == pytest.approx(0.2 * 32 * 4514 * 8 / 50e6 * 1e9, rel=1e-3)  # docs/p4.md: a fifth of 32 full frames
     (reason,) = judged([0.5], [0.0], 0.5, QUIET | {"h2": hop((1000, 980), (2 * limit, 20))}, 10.0).reasons
@@ -95,7 +95,7 @@ def test_a_hop_at_which_frames_bunch_up_to_what_switches_mark_is_not_trusted():
     assert reason.endswith(" ms or more at h2; 4.62 ms are allowed")
 
 
-def test_a_link_that_is_idle_while_frames_wait_is_not_trusted():
+def test_a_link_idle_while_frames_wait_is_not_trusted():
     idle = replace(QUIET["t0-0@p0"], link_idle_ns=(0, 700 * MS, 100 * MS))
     found = judged([0.5], [0.0], 0.5, QUIET | {"t0-0@p0": idle}, 10.0)
     assert found.reasons == ("a link of t0-0@p0 was idle for 7 % of the run although frames waited; 5 % are allowed",)
@@ -103,12 +103,12 @@ def test_a_link_that_is_idle_while_frames_wait_is_not_trusted():
     assert judged([0.5], [0.0], 0.5, QUIET | {"t0-0@p0": idle}, 20.0).trusted  # of a longer run
 
 
-def test_a_slower_line_allows_more():
+def test_slower_links_allow_more_delay():
     slow = multi_plane_clos(planes=1, t0=2, t1=1, hosts=2, rate_bps=5_000_000)
     assert late_frame_ns(slow) == pytest.approx(10 * late_frame_ns(FABRIC), rel=1e-3)
 
 
-def test_what_was_not_measured_is_said():
+def test_missing_measurements_are_reported():
     bmv2 = {nic.name: QUIET[nic.name] for nic in FABRIC.nics}
     found = judged([0.5], [0.0], 0.5, bmv2, 10.0)
     assert found.trusted
@@ -144,7 +144,7 @@ def test_only_what_was_measured_during_the_run_counts():
     assert found.measurements["machine_round_trip_s"] == pytest.approx(8 * 0.000109)
 
 
-def test_a_watch_sees_how_late_it_is_woken():
+def test_the_watch_measures_wakeup_latency():
     async def block():
         watch = FidelityWatch(lambda: 0.0, FABRIC, lambda measure: {})
         async with watch.traffic():
@@ -157,7 +157,7 @@ def test_a_watch_sees_how_late_it_is_woken():
     assert any("late" in reason for reason in asyncio.run(block()).reasons)
 
 
-def test_processor_time_counts_while_there_is_traffic_and_neither_before_nor_after(monkeypatch):
+def test_processor_time_counts_only_during_traffic(monkeypatch):
     used, now = [0.0], [100.0]
     monkeypatch.setattr(fidelity, "monotonic", lambda: now[0])
 
@@ -179,7 +179,7 @@ def test_processor_time_counts_while_there_is_traffic_and_neither_before_nor_aft
     assert found.measurements["traffic_s"] == 0.5
 
 
-def test_a_run_of_less_than_a_second_has_the_idle_share_of_all_of_it(monkeypatch):
+def test_a_run_below_one_second_has_one_idle_share(monkeypatch):
     readings = [(1000, 5000), (1030, 5100)]  # 100 ticks are half a second of two processors
     monkeypatch.setattr(fidelity, "read_ticks", lambda: readings.pop(0))
 
@@ -192,7 +192,7 @@ def test_a_run_of_less_than_a_second_has_the_idle_share_of_all_of_it(monkeypatch
     assert asyncio.run(run()).measurements["idle_p10"] == pytest.approx(0.3)
 
 
-def test_a_figure_that_so_short_a_run_cannot_have_is_missing_and_a_note_says_so():
+def test_metrics_impossible_in_a_short_run_are_omitted_with_a_note():
     few = everywhere((100_000, 60))
     found = judged([], [], 0.5, few, 0.02)
     assert found.trusted
@@ -206,20 +206,20 @@ def test_a_figure_that_so_short_a_run_cannot_have_is_missing_and_a_note_says_so(
     assert reason == "20 ms of traffic is too short to tell whether the processors had capacity to spare"
 
 
-def test_one_slow_frame_among_a_few_is_not_one_in_a_hundred():
+def test_one_slow_frame_among_a_few_is_not_the_99th_percentile():
     hops = QUIET | {"t1-0@p0": hop((100_000, 20), (50 * MS, 1))}
     found = judged([0.5], [0.0], 0.5, hops, 10.0)
     assert not any("one frame in a hundred" in reason for reason in found.reasons)
     assert found.measurements["machine_delay_p99_s"] < 0.001
 
 
-def test_the_idle_share_between_two_readings():
+def test_the_idle_share_is_computed_between_two_readings():
     assert idle_share((1000, 5000), (1030, 5100)) == pytest.approx(0.3)
     assert idle_share((1000, 5000), (1000, 5000)) is None
     assert idle_share((1000, 5000), (1003, 5010), 20) is None
 
 
-def test_processor_time_of_a_process_is_that_of_its_clock():
+def test_processor_time_of_a_process_is_read_from_its_clock():
     before = time.process_time()
     found = process_seconds(os.getpid())
     assert before <= found <= time.process_time()

@@ -11,14 +11,14 @@ def planned(workload, seed=1):
     return plan(case.tenants[0], build_fabric(case.fabric), seed)
 
 
-def test_pairs():
+def test_pairs_become_flows():
     assert planned("{kind: write_bw, pairs: [h1>h3, h2>h4], bidirectional: yes}") == [
         FlowPlan("h1", "h3", message=256 << 10, outstanding=4, qps=1, both_ways=True),
         FlowPlan("h2", "h4", message=256 << 10, outstanding=4, qps=1, both_ways=True),
     ]
 
 
-def test_permutation_by_a_shift():
+def test_a_permutation_by_a_shift():
     flows = planned("{kind: permutation, shift: 1}")
     assert [(flow.source, flow.destination) for flow in flows] == [
         ("h1", "h2"),
@@ -29,7 +29,7 @@ def test_permutation_by_a_shift():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_random_permutation_moves_everybody_and_follows_the_seed(seed):
+def test_a_random_permutation_has_no_fixed_point_and_follows_the_seed(seed):
     flows = planned("{kind: permutation}", seed)
     assert sorted(flow.destination for flow in flows) == ["h1", "h2", "h3", "h4"]
     assert all(flow.source != flow.destination for flow in flows)
@@ -40,12 +40,12 @@ def test_seeds_give_different_permutations():
     assert len({tuple(planned("{kind: permutation}", seed)) for seed in range(20)}) > 3
 
 
-def test_incast_with_a_victim():
+def test_an_incast_can_have_a_victim_flow():
     flows = planned("{kind: incast, target: h4, sources: ['h[1-2]'], victim: h3>h1}")
     assert [(flow.source, flow.destination) for flow in flows] == [("h1", "h4"), ("h2", "h4"), ("h3", "h1")]
 
 
-def test_a_pair_may_begin_later():
+def test_a_pair_may_start_later():
     case = case_of("{kind: write_bw, pairs: [h1>h3, h2>h4], starts: [0us, 60us], message: 16K}", "100us")
     recording = run(case)
     first, second = ([record.began for record in recording.messages if record.flow == number] for number in range(2))
@@ -54,7 +54,7 @@ def test_a_pair_may_begin_later():
     assert recording.rates()[:6, 1].max() == 0
 
 
-def test_a_flow_may_have_sizes_totals_queue_pairs_and_a_start_of_its_own():
+def test_each_flow_may_have_its_own_size_total_queue_pairs_and_start():
     case = case_of(
         "{kind: write_bw, message: 16K, total: 64K, pairs: [h1>h3, {pair: h2>h4, message: 4K, total: 8K, qps: 3,"
         " outstanding: 1, start: 30us}], start: 10us}",
@@ -69,7 +69,7 @@ def test_a_flow_may_have_sizes_totals_queue_pairs_and_a_start_of_its_own():
     assert recording.checked_bytes == (16 + 4) << 10
 
 
-def test_the_same_pair_twice_is_two_flows_with_names_of_their_own():
+def test_the_same_pair_twice_makes_two_flows_with_different_names():
     recording = run(case_of("{kind: write_bw, pairs: [h1>h3, h1>h3], message: 4K, total: 4K}"))
     assert [flow.name for flow in recording.flows] == ["h1>h3", "h1>h3#2"]
 
@@ -86,7 +86,7 @@ def test_the_same_pair_twice_is_two_flows_with_names_of_their_own():
         ("{kind: write_bw, pairs: [h1>h3, h2>h4], message: 4K, total: 4K, start: 7us}", [7, 7]),
     ],
 )
-def test_every_workload_of_flows_has_starts(workload, begins):
+def test_every_flow_workload_accepts_starts(workload, begins):
     recording = run(case_of(workload))
     assert [message.began for message in sorted(recording.messages, key=lambda one: one.flow)] == [
         1000 * begin for begin in begins
@@ -125,7 +125,7 @@ def test_one_ev_is_one_path_in_one_plane_and_not_always_the_same():
     assert all(len(path) == 1 for path in seen)
 
 
-def test_one_ev_has_no_path_to_turn_to():
+def test_one_ev_leaves_no_alternative_path():
     load = "{kind: write_bw, pairs: h1>h3, outstanding: 8}"
     (link,) = planes_and_uplinks(run(case_of(load, transport="{evs: 1}")))[1]
     fault = {"faults": f"[{{kind: link_down, at: 20us, link: '{link[:-1]}'}}]"}
@@ -134,7 +134,7 @@ def test_one_ev_has_no_path_to_turn_to():
     assert others.min() > 50e9
 
 
-def test_evs_hold_for_collectives_on_every_nic():
+def test_evs_apply_to_collectives_on_every_nic():
     fabric = {"fabric": "{planes: 4, t0: 2, t1: 4, hosts: 4, rate: 100G}"}
     load = "{kind: collective, operation: all_reduce, bytes: 4M, hosts: [h1, h3]}"
     recording = run(case_of(load, "5ms", transport="{evs: 1}", **fabric))

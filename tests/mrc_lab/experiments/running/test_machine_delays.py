@@ -27,7 +27,7 @@ def delayed(*frames: tuple[int, int]) -> DelayHistogram:
     return DelayHistogram(sum(ns * count for ns, count in frames), tuple(histogram))
 
 
-def test_mean_and_quantiles_lie_where_the_frames_are() -> None:
+def test_mean_and_quantiles_follow_the_bins_of_the_frames() -> None:
     assert (DelayHistogram().mean_ns, DelayHistogram().quantile_ns(0.99)) == (0, 0)
     delays = delayed((0, 50), (1000, 49), (1 << 20, 1))
     assert delays.frames == 100
@@ -38,34 +38,34 @@ def test_mean_and_quantiles_lie_where_the_frames_are() -> None:
     assert (1 << 20) < delays.quantile_ns(0.999) <= 1 << 21
 
 
-def test_delays_of_two_places_add_up() -> None:
+def test_delays_of_two_locations_are_summed() -> None:
     assert DelayHistogram(5, (1, 0, 1)) + DelayHistogram(1, (0, 1)) == DelayHistogram(6, (1, 1, 1))
 
 
-def test_what_was_before_the_run_does_not_count() -> None:
+def test_delays_before_the_run_do_not_count() -> None:
     before, after = delayed((100, 3)), delayed((100, 5), (3000, 1))
     assert after.since(before).total_ns == 3200
     assert after.since(before).frames == 3
     assert before.since(before).frames == 0
 
 
-def test_counts_that_began_anew_count_whole() -> None:
+def test_restarted_counters_count_in_full() -> None:
     anew = delayed((100, 1), (3000, 1))
     assert anew.since(delayed((100, 3))) == anew
 
 
-def test_each_line_is_a_difference_of_its_own() -> None:
+def test_each_link_direction_is_a_separate_difference() -> None:
     before, after = Hop(link_idle_ns=(5, 0, 9)), Hop(link_idle_ns=(7, 3, 2, 4))
     assert after.since(before).link_idle_ns == (2, 3, 2, 4)  # the third began anew, the fourth is new
 
 
-def test_only_those_that_measured_something_are_told() -> None:
+def test_only_locations_with_measurements_are_reported() -> None:
     hop, idle = Hop(delayed((100, 3)), DelayHistogram()), Hop()
     assert differences({"h1": hop, "h2": idle, "h3": hop}, {"h3": hop}) == {"h1": hop}
     assert differences({}, {"h3": hop}) == {}
 
 
-def test_a_round_trip_meets_every_tier_as_often_as_its_path_does() -> None:
+def test_round_trip_delay_counts_each_tier_as_often_as_its_path() -> None:
     def hop(arrival: int, departure: int) -> Hop:
         return Hop(delayed((arrival, 10)), delayed((departure, 10)))
 
@@ -113,7 +113,7 @@ def agents(tmp_path: Path) -> Iterator[Agents]:
     made.stop()
 
 
-def test_switches_and_agents_are_asked_and_the_dead_are_left_out(tmp_path: Path, agents: Agents) -> None:
+def test_switches_and_agents_are_queried_and_crashed_ones_skipped(tmp_path: Path, agents: Agents) -> None:
     asked: list[bool] = []
     server = agents.servers[0]
     server.measure_delays = asked.append

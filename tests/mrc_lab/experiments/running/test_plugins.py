@@ -55,7 +55,7 @@ def experiment(
     return file
 
 
-def test_a_path_selection_decides_and_is_told_what_happens(tmp_path: Path) -> None:
+def test_a_path_selection_plugin_chooses_paths_and_receives_events(tmp_path: Path) -> None:
     """Always the first of each plane: every packet of a plane takes one path."""
     more = (
         "transport: {path_selection: probe_sel, congestion: probe_cc, window: 256K}\n"
@@ -75,7 +75,7 @@ def test_a_path_selection_decides_and_is_told_what_happens(tmp_path: Path) -> No
     assert all(rtt > 0 for kind, _, rtt in log if kind == "ack")
 
 
-def test_a_choice_that_is_not_usable_lets_paths_take_turns(tmp_path: Path) -> None:
+def test_an_unusable_choice_falls_back_to_rotation(tmp_path: Path) -> None:
     more = "transport: {path_selection: probe_sel}"
     wrong = run_and_report(load_file(experiment(tmp_path, "return 99999", more=more)), "sim", 1, tmp_path / "a")
     none = run_and_report(load_file(experiment(tmp_path, more=more)), "sim", 1, tmp_path / "b")
@@ -116,7 +116,7 @@ def test_a_plugin_that_fails_ends_the_run_with_its_name_and_traceback(
         (WRITES, "plugins: [none.py]", "is given twice"),
     ],
 )
-def test_what_is_wrong_is_found_before_the_run(tmp_path: Path, work: str, more: str, error: str) -> None:
+def test_invalid_plugins_are_reported_before_the_run(tmp_path: Path, work: str, more: str, error: str) -> None:
     with pytest.raises(FileError) as raised:
         load_file(experiment(tmp_path, work=work, more=more))
     assert error in str(raised.value)

@@ -22,7 +22,7 @@ def attributes(transport, fabric=LONG, load=LOAD):
         return chosen.mpr, chosen.mpr_dest, tuple(psn_range_warnings(case, backend))
 
 
-def test_a_file_that_names_no_range_has_one_that_suffices():
+def test_the_default_psn_range_is_sufficient():
     mpr, mpr_dest, warnings = attributes("{type: mrc}")
     assert mpr * 128 * 4096 >= 3 * 12_500_000
     assert (mpr_dest, warnings) == (mpr, ())
@@ -32,13 +32,13 @@ def test_a_file_that_names_no_range_has_one_that_suffices():
     assert attributes("{type: mrc}", "{planes: 2, t0: 2, t1: 2, hosts: 4, rate: 25G}") == (8, 8, ())
 
 
-def test_the_range_of_the_other_direction_follows_the_one_that_is_given():
+def test_the_range_of_the_other_direction_follows_the_given_one():
     assert attributes("{type: mrc, attributes: {mpr: 40}}")[:2] == (40, 40)
     assert attributes("{type: mrc, attributes: {mpr_dest: 40}}")[:2] == (40, 40)
     assert attributes("{type: mrc, attributes: {mpr: 40, mpr_dest: 30}}")[:2] == (40, 30)
 
 
-def test_a_range_below_the_product_is_warned_of_with_what_would_do():
+def test_a_range_below_the_bdp_causes_a_warning_with_a_sufficient_value():
     mpr, _, (warning,) = attributes("{type: mrc, attributes: {mpr: 8}}")
     assert mpr == 8
     assert "a flow reaches at most 33 % of its NIC's rate: an MPR of 8 lets 1 queue pair have 1,024 packets" in warning
@@ -47,7 +47,7 @@ def test_a_range_below_the_product_is_warned_of_with_what_would_do():
     assert attributes("{type: rc, attributes: {mpr: 8}}")[2] == (), "RC has none"
 
 
-def test_the_flow_with_the_fewest_queue_pairs_of_its_own_counts():
+def test_the_flow_with_the_fewest_queue_pairs_counts():
     def load(qps):
         return f"{{kind: write_bw, pairs: [{{pair: h1>h3, qps: {qps}}}, h2>h4], message: 16K, outstanding: 1}}"
 
@@ -56,7 +56,7 @@ def test_the_flow_with_the_fewest_queue_pairs_of_its_own_counts():
     assert "lets 2 queue pairs have 1,024 packets" in warning
 
 
-def test_a_product_beyond_what_the_field_holds_is_warned_of():
+def test_a_bdp_beyond_the_field_causes_a_warning():
     far = "{planes: 8, t0: 2, t1: 2, hosts: 4, rate: 100G, delay: 250us}"  # 200 MB; 255 x 128 packets are 134
     mpr, _, (warning,) = attributes("{type: mrc}", far)
     assert mpr == 255
@@ -65,7 +65,7 @@ def test_a_product_beyond_what_the_field_holds_is_warned_of():
 
 
 @pytest.mark.parametrize("mpr", [8, 72])
-def test_the_warning_is_printed_and_in_summary_and_report(tmp_path, mpr):
+def test_the_warning_is_printed_and_is_in_summary_and_report(tmp_path, mpr):
     text = (
         f"fabric: {LONG}\nworkload: {LOAD}\nduration: 4ms\nmeasure: {{bin: 1ms, warmup: 0us}}\n"
         f"transport: {{attributes: {{mpr: {mpr}}}}}\n"

@@ -24,7 +24,7 @@ def depth(case, recording, **selection):
     return compute("queue_depth", case, recording, Selection(**selection))
 
 
-def test_a_ports_queue_is_before_the_channel_that_leaves_it_and_its_pauses_are_of_the_one_that_arrives():
+def test_queue_and_pause_samples_are_assigned_to_the_right_channels():
     fabric = multi_plane_clos(planes=1, t0=1, t1=0, hosts=2)
     channels = ("h1@p0>", "h1@p0<", "h2@p0>", "h2@p0<")
     sampler = QueueSampler(fabric, channels)
@@ -39,7 +39,7 @@ def test_a_ports_queue_is_before_the_channel_that_leaves_it_and_its_pauses_are_o
     assert (sampler.sample({}) == found).all(), "a switch that does not answer is as it was"
 
 
-def test_an_incast_waits_at_its_target_and_nowhere_else():
+def test_an_incast_queues_only_at_its_target():
     case = case_of(INCAST, "200us", **QUEUES)
     recording = run(case)
     assert recording.queue_samples.shape == (len(recording.times), len(recording.channels), len(QUEUE_COUNTERS))
@@ -55,7 +55,7 @@ def test_an_incast_waits_at_its_target_and_nowhere_else():
     )
 
 
-def test_mean_and_peak_are_of_all_the_time_not_only_of_the_samples():
+def test_mean_and_peak_cover_the_time_between_samples():
     """However wide the bins, which is where the depth is sampled, mean and peak are the same."""
     narrow, wide = (
         case_of(INCAST, "200us", measure=f"{{bin: {width}, queues: yes}}", fabric="{hosts: 4, t0: 2, t1: 2}")
@@ -67,19 +67,19 @@ def test_mean_and_peak_are_of_all_the_time_not_only_of_the_samples():
     assert found[0] == pytest.approx(found[1])
 
 
-def test_without_contention_hardly_anything_waits():
+def test_without_contention_queues_are_nearly_empty():
     case = case_of("{kind: write_bw, pairs: h1>h2}", "200us", **QUEUES)
     assert depth(case, run(case)) < 20_000
 
 
-def test_queues_are_not_sampled_unless_asked_for_and_sampling_changes_nothing():
+def test_queues_are_sampled_only_on_request_without_changing_the_run():
     without, with_them = case_of(INCAST, "200us"), case_of(INCAST, "200us", **QUEUES)
     plain, sampled = run(without), run(with_them)
     assert plain.queue_samples is None
     assert (plain.flow_samples == sampled.flow_samples).all()
 
 
-def test_pauses_keep_senders_silent_and_are_counted_where_they_are():
+def test_paused_time_is_counted_at_the_paused_ports():
     parts = {"fabric": "{planes: 2, t0: 2, t1: 2, hosts: 4, rate: 100G, pfc: yes}", "transport": "{type: rc, qps: 4}"}
     case = case_of("{kind: incast, target: h1, sources: [h2, h3, h4]}", "300us", **parts, **QUEUES)
     recording = run(case)
@@ -115,7 +115,7 @@ HEAD = "fabric: {hosts: 4, t0: 2, t1: 2}\nworkload: {kind: permutation}\nduratio
         ),
     ],
 )
-def test_what_cannot_be_measured_is_refused(text, problem):
+def test_unmeasurable_metrics_are_refused(text, problem):
     with pytest.raises(FileError) as found:
         load_text(HEAD + text)
     assert problem.replace("\\", "") in str(found.value)

@@ -37,7 +37,7 @@ def experiment(folder: Path, goal: str, workload: str = "", **keys: str) -> Path
     return file
 
 
-def test_every_operation_has_its_times_in_a_table(tmp_path: Path) -> None:
+def test_the_table_has_the_times_of_every_operation(tmp_path: Path) -> None:
     result = run_and_report(load_file(experiment(tmp_path, TWO, ", hosts: [h1, h4]")), "sim", 1, tmp_path / "results")
     assert result.summary["verdict"] == "pass"
     with (result.folder / "only" / "tasks.csv").open() as stream:
@@ -58,7 +58,7 @@ def test_every_operation_has_its_times_in_a_table(tmp_path: Path) -> None:
     assert again.cases[0].workload.file.schedule.ranks == 2  # type: ignore[union-attr]
 
 
-def test_what_does_not_end_in_time_is_named(tmp_path: Path) -> None:
+def test_operations_unfinished_in_time_are_named(tmp_path: Path) -> None:
     file = experiment(tmp_path, TWO, duration="30us", measure="{bin: 10us}")
     result = run_and_report(load_file(file), "sim", 1, tmp_path / "results")
     assert result.summary["verdict"] == "fail"
@@ -78,14 +78,16 @@ def test_what_does_not_end_in_time_is_named(tmp_path: Path) -> None:
         (TWO, ", file: none.goal", "is given twice"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_the_run(tmp_path: Path, goal: str, workload: str, error: str) -> None:
+def test_schedules_that_do_not_fit_are_refused_before_the_run(
+    tmp_path: Path, goal: str, workload: str, error: str
+) -> None:
     with pytest.raises(FileError) as raised:
         load_file(experiment(tmp_path, goal, workload))
     assert "two.yaml, line 2: workload" in str(raised.value)
     assert error in str(raised.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     file = experiment(tmp_path, TWO)
     (tmp_path / "two.goal").unlink()
     with pytest.raises(FileError, match=r"two\.yaml, line 2: .*two\.goal cannot be read: No such file"):

@@ -13,7 +13,7 @@ from tests.mrc_lab.experiments.running.cases import case_of, run
 WRITE = "{kind: write_bw, pairs: h1>h3, message: 64K, outstanding: 16}"
 
 
-def test_flows_reach_line_rate_and_every_byte_is_compared():
+def test_flows_reach_line_rate_with_every_byte_verified():
     recording = run(case_of("{kind: write_bw, pairs: h1>h3, bidirectional: yes, message: 64K, outstanding: 16}"))
     assert [flow.name for flow in recording.flows] == ["h1>h3", "h3>h1"]
     rates = recording.rates()[2:]
@@ -23,7 +23,7 @@ def test_flows_reach_line_rate_and_every_byte_is_compared():
     assert recording.nic_bps == 200 * 10**9
 
 
-def test_bins_have_the_width_asked_for_and_end_with_the_run():
+def test_bins_have_the_requested_width_and_end_with_the_run():
     recording = run(case_of(WRITE, duration="95us"))
     assert list(recording.times) == [*range(0, 95_000, 10_000), 95_000]
     assert recording.flow_samples.shape == (11, 1, 6)
@@ -32,14 +32,14 @@ def test_bins_have_the_width_asked_for_and_end_with_the_run():
     assert (np.diff(recording.link_samples, axis=0) >= 0).all()
 
 
-def test_a_total_ends_the_run_early():
+def test_a_reached_total_ends_the_run_early():
     recording = run(case_of("{kind: write_bw, pairs: h1>h3, message: 64K, total: 256K}", duration="5ms"))
     assert len(recording.messages) == 4
     assert recording.flow_samples[-1, 0, 0] == 64
     assert recording.end < 5_000_000
 
 
-def test_a_fault_shows_where_it_should():
+def test_a_fault_affects_the_throughput_of_its_link():
     faults = "[{kind: loss, at: 20us, until: 60us, link: 't0-0:t1-0@p0', towards: 't1-0@p0', probability: 1}]"
     recording = run(case_of(WRITE, faults=faults))
     lost = recording.link_samples[-1, :, 2]
@@ -59,7 +59,7 @@ def test_a_port_that_goes_down_is_recorded_on_both_sides():
     assert ("h1", 1, True, True) in seen
 
 
-def test_rc_uses_one_path_a_queue_pair():
+def test_rc_uses_one_path_per_queue_pair():
     recording = run(case_of(WRITE, transport="{type: rc, qps: 1}"))
     ups = [n for n, line in enumerate(recording.channels) if line.startswith("t0-0:") and line.endswith(">")]
     used = [recording.channels[n] for n in ups if recording.link_samples[-1, n, 0] > 2]
@@ -80,21 +80,21 @@ def test_a_path_count_bounds_the_paths_in_use():
     assert len(used) == 2
 
 
-def test_settings_of_the_transport_reach_it():
+def test_transport_settings_are_applied():
     small = run(case_of(WRITE, transport="{attributes: {path_mtu: 1024}}"))
     assert small.flows[0].payload == 1024
     slow = run(case_of(WRITE, transport="{window: 8K}"))
     assert 0 < np.median(slow.rates()[2:, 0]) < 50e9
 
 
-def test_what_cannot_be_done_is_recorded_not_raised():
+def test_failures_are_recorded_not_raised():
     faults = "[{kind: link_down, at: 20us, link: 'h3@*'}]"
     transport = "{attributes: {retry_count: 1, timeout: 1}}"
     recording = run(case_of(WRITE, duration="3ms", faults=faults, transport=transport))
     assert any("retry" in error for error in recording.errors)
 
 
-def test_a_run_in_which_nothing_arrives_is_not_without_errors():
+def test_a_run_in_which_nothing_arrives_has_errors():
     recording = run(case_of(WRITE, faults="[{kind: link_down, at: 0us, link: 'h3@*'}]"))
     assert (recording.messages, recording.checked_bytes) == ((), 0)
     assert recording.errors == ("no write completed before the run ended: there is nothing to judge",)
@@ -109,14 +109,14 @@ def test_the_same_seed_gives_the_same_recording_and_another_does_not():
     assert not np.array_equal(first.flow_samples, other.flow_samples)
 
 
-def test_links_are_sampled_only_where_asked_for():
+def test_only_requested_links_are_sampled():
     recording = run(case_of(WRITE, measure="{bin: 10us, warmup: 20us, links: no}"))
     steps = np.diff(recording.link_samples, axis=0)
     assert not steps[:-1].any()
     assert steps[-1].any()
 
 
-def test_all_variants_are_conducted_and_told():
+def test_all_variants_are_run_and_reported():
     text = (
         "fabric: {hosts: 2}\nworkload: {kind: write_bw, pairs: h1>h2, message: 4K}\nduration: 30us\n"
         "variants: [{name: a}, {name: b, transport: {type: rc}}]\n"
@@ -127,7 +127,7 @@ def test_all_variants_are_conducted_and_told():
     assert [line for line in told if not line.startswith("Warning: ")] == ["x: a (1 of 2)", "x: b (2 of 2)"]
 
 
-def test_what_the_world_refuses_is_a_sentence(monkeypatch):
+def test_errors_of_the_backend_are_reported(monkeypatch):
     from mrc_lab.experiments.running import simulated_backend
     from simulation.errors import SimulationError
 
@@ -140,7 +140,7 @@ def test_what_the_world_refuses_is_a_sentence(monkeypatch):
         run_experiment(load_text(text, name="x"), "sim", 1)
 
 
-def test_a_fault_in_words():
+def test_faults_are_described_in_words():
     case = case_of(WRITE, faults="[{kind: power_off, at: 1us, switch: t1-1@p0}]")
     found = span(case.faults[0], build_fabric(case.fabric), 2.0)
     assert (found.label, found.at, found.until) == ("power off t1-1@p0", 2000, None)
@@ -159,17 +159,17 @@ def test_a_fault_in_words():
         ("{kind: delay, at: 1us, link: h1@p0, extra: 1.5us}", "delay h1@p0 1.5 us"),
     ],
 )  # fmt: skip
-def test_a_faults_figures_have_units_and_zeros_are_told(fault, words):
+def test_fault_descriptions_have_units_and_include_zeros(fault, words):
     case = case_of(WRITE, faults=f"[{fault}]")
     assert span(case.faults[0], build_fabric(case.fabric)).label == words
 
 
-def test_figures_of_a_fault_are_scaled_as_its_times_are():
+def test_fault_descriptions_are_scaled_like_the_run():
     case = case_of(WRITE, faults="[{kind: rate, at: 1us, link: h1@p0, rate: 40G}]")
     assert span(case.faults[0], build_fabric(case.fabric), 1000.0).label == "rate h1@p0 40 Mb/s"
 
 
-def test_what_switches_drop_is_told_by_line():
+def test_switch_drops_are_reported_per_link_direction():
     faults = "[{kind: link_down, at: 20us, until: 60us, link: 't0-1:t1-*@p0'}]"
     dropped = run(case_of(WRITE, transport="{type: rc, qps: 4}", faults=faults)).drops
     assert dropped

@@ -19,7 +19,7 @@ variants:
 """
 
 
-def test_the_first_case_does_not_begin_when_the_last_cannot_be_run(monkeypatch):
+def test_no_case_starts_when_one_cannot_run(monkeypatch):
     begun = []
     monkeypatch.setattr(emulated_backend, "emulated_backend", lambda case, *_: begun.append(case.name))
     with pytest.raises(ExperimentError, match="line 7: emulation cannot make the fault reordering"):
@@ -27,7 +27,7 @@ def test_the_first_case_does_not_begin_when_the_last_cannot_be_run(monkeypatch):
     assert begun == []
 
 
-def test_check_asks_the_backend_too(tmp_path, capsys):
+def test_check_includes_the_backends_limits(tmp_path, capsys):
     file = tmp_path / "trial.yaml"
     file.write_text(LAST_CANNOT)
     assert run(["run", str(file), "--check"]) == 0
@@ -35,7 +35,7 @@ def test_check_asks_the_backend_too(tmp_path, capsys):
     assert "cannot make the fault reordering" in capsys.readouterr().err
 
 
-def test_the_option_of_earlier_releases_is_understood_with_a_note(tmp_path, capsys):
+def test_the_old_option_is_accepted_with_a_note(tmp_path, capsys):
     file = tmp_path / "trial.yaml"
     file.write_text(LAST_CANNOT)
     assert run(["run", str(file), "--check", "--world", "emulation"]) == 3

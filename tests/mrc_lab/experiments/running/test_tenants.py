@@ -32,7 +32,7 @@ def metric(case, recording, name, tenant=None, **selection):
     return compute(name, case, recording, Selection(tenant=tenant, **selection))
 
 
-def test_two_tenants_share_the_nics_of_their_hosts_and_add_up():
+def test_two_tenants_on_the_same_nics_sum_to_the_total():
     pair = "kind: write_bw, pairs: h1>h5"
     one = case_of(f"{{name: a, {pair}}}")
     two = case_of(f"{{name: a, {pair}}}", f"{{name: b, {pair}}}")
@@ -47,7 +47,7 @@ def test_two_tenants_share_the_nics_of_their_hosts_and_add_up():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_rc_and_mrc_on_the_same_hosts_with_a_fault(seed):
+def test_rc_and_mrc_tenants_share_hosts_under_a_fault(seed):
     case = case_of(
         "{name: mrc, kind: write_bw, pairs: [h1>h5, h2>h6], bidirectional: yes}",
         "{name: roce, kind: write_bw, pairs: [h1>h5, h2>h6], transport: {type: rc, congestion: dcqcn, qps: 4}}",
@@ -66,7 +66,7 @@ def test_rc_and_mrc_on_the_same_hosts_with_a_fault(seed):
     assert total < 1.02 * 4 * 200e9
 
 
-def test_a_tenant_may_begin_after_another_ended():
+def test_a_tenant_may_start_after_another_ended():
     case = case_of(
         "{name: first, kind: write_bw, pairs: h1>h5, message: 64K, total: 512K}",
         "{name: second, kind: incast, target: h5, sources: [h1, h2], message: 64K, total: 512K, start: 100us}",
@@ -89,7 +89,7 @@ def test_a_tenant_may_begin_after_another_ended():
     assert metric(case, recording, "throughput", "first") > 150e9
 
 
-def test_a_tenant_that_never_completes_fails_and_takes_nobody_with_it():
+def test_a_tenant_that_never_completes_fails_alone():
     case = case_of(
         "{name: lost, kind: collective, operation: all_reduce, bytes: 64K, hosts: [h3, h4], iterations: 2}",
         "{name: mute, kind: write_bw, pairs: h3>h7, transport: {type: rc}}",
@@ -128,14 +128,14 @@ def test_collectives_and_flows_side_by_side_have_their_own_metrics():
     assert metric(case, recording, "completion_time", "late", start=0, statistic="min") > 20_000
 
 
-def test_another_tenant_does_not_change_what_is_random_in_the_first():
+def test_adding_a_tenant_does_not_change_the_randomness_of_others():
     tenant = "{name: a, kind: permutation, message: 4K, total: 4K}"
     alone = run(case_of(tenant), 5)
     beside = run(case_of("{name: b, kind: permutation, message: 4K, total: 4K}", tenant), 5)
     assert {flow.name for flow in alone.flows} < {flow.name for flow in beside.flows}
 
 
-def test_a_hundred_tenants():
+def test_a_hundred_tenants_run():
     case = case_of(
         *(
             f"{{name: t{n}, kind: write_bw, pairs: h{n % 4 + 1}>h{n % 3 + 5}, message: 4K, total: 16K, start: {n}us,"
@@ -200,7 +200,7 @@ def tenants(draw):
     st.integers(0, 1000),
     st.sampled_from(["", "faults: [{kind: loss, at: 5us, until: 60us, link: 'h1@p0', probability: 1%}]"]),
 )
-def test_bytes_of_random_tenants_add_up(chosen, seed, faults):
+def test_bytes_of_random_tenants_sum_to_the_total(chosen, seed, faults):
     case = case_of(
         *(
             "{" + ", ".join(f"{key}: {value}" for key, value in {"name": f"t{number}", **entry}.items()) + "}"

@@ -54,7 +54,7 @@ def draw(count: int) -> np.ndarray:
         (ReduceOp.MAX, max),
     ],
 )
-def test_two_ranks_words_combine_to_the_nearest_word(op, exact):
+def test_sums_and_products_are_rounded_to_the_nearest_bfloat16(op, exact):
     left, right = draw(3000)
     with np.errstate(all="ignore"):
         words = ring_reduce([left, right], Bfloat16(op))
@@ -70,7 +70,7 @@ def test_two_ranks_words_combine_to_the_nearest_word(op, exact):
             assert word == expected, (hex(a), hex(b), hex(word), hex(expected))
 
 
-def test_known_words():
+def test_known_values_are_encoded():
     # 1 + 2**-8 is half-way between 1 and the next value: to the even word; 1.5's word is odd in neither way.
     ones = np.array([0x3F80, 0x3F81, 0x7F7F], np.uint16)
     halves = np.array([0x3B80, 0x3B80, 0x7F7F], np.uint16)
@@ -78,7 +78,7 @@ def test_known_words():
         assert ring_reduce([ones, halves], Bfloat16(ReduceOp.SUM)).tolist() == [0x3F80, 0x3F82, INFINITY]
 
 
-def test_a_nan_and_an_infinity_stay_what_they_are():
+def test_nan_and_infinity_are_preserved():
     odd = np.array([NAN, 0x7F81, 0xFFFF, INFINITY, INFINITY], np.uint16)  # 0x7F81 signals
     one = np.array([0x3F80, 0x3F80, 0x3F80, 0x3F80, INFINITY | SIGN], np.uint16)
     for op in (ReduceOp.SUM, ReduceOp.PROD, ReduceOp.MIN, ReduceOp.MAX):
@@ -90,7 +90,7 @@ def test_a_nan_and_an_infinity_stay_what_they_are():
         assert ring_reduce([odd, one], Bfloat16(ReduceOp.SUM))[3] == INFINITY
 
 
-def test_every_word_survives_widening_and_narrowing():
+def test_every_bfloat16_survives_conversion_to_float32_and_back():
     words = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
     back = narrow(widen(words))
     quiet = (words & 0x7FFF <= INFINITY) | (words & 0x0040 != 0)

@@ -161,7 +161,7 @@ def jobs(draw, most=8, largest=2000):
     chunk=st.integers(16, 600),
     pairs=st.integers(1, 4),
 )
-def test_every_operation_gives_every_rank_the_expected_bits(job, seed, slots, chunk, pairs):
+def test_every_operation_gives_every_rank_the_expected_result(job, seed, slots, chunk, pairs):
     stream = StreamSettings(chunk_bytes=chunk, slots=slots, tail_bytes=64, queue_pairs=pairs)
     with np.errstate(all="ignore"):
         run(on_fakes(job.world, job, seed, stream))
@@ -187,7 +187,7 @@ def on_nics(world, job, stream):
     loss=st.sampled_from([0.0, 0.02]),
     late=st.sampled_from([0.0, 0.2]),
 )
-def test_every_operation_holds_on_real_nics_whatever_is_lost_or_late(job, seed, loss, late):
+def test_every_operation_is_correct_on_real_nics_despite_loss_and_delay(job, seed, loss, late):
     with small_world(seed, hosts=6) as world:
         if loss:
             world.faults.loss("h*@*", loss)
@@ -196,13 +196,13 @@ def test_every_operation_holds_on_real_nics_whatever_is_lost_or_late(job, seed, 
         on_nics(world, job, StreamSettings(chunk_bytes=6000, slots=3, attributes=world.attributes()))
 
 
-def test_it_runs_over_the_roce_baseline_too():
+def test_collectives_run_over_the_roce_baseline():
     with small_world() as world:
         job = Job("all_reduce", 3, 10_000, np.float32, 1)
         on_nics(world, job, StreamSettings(qp_type=QpType.RC, attributes=world.attributes()))
 
 
-def test_many_operations_in_a_row_with_ranks_of_very_different_speed():
+def test_many_operations_succeed_with_ranks_of_very_different_speed():
     seed = random.randrange(1 << 32)
     print("seed", seed)
     pick = random.Random(seed)
@@ -239,7 +239,7 @@ def test_a_root_that_runs_ahead_waits_for_slots():
     assert run(on_fakes(3, job, 4, peers=Peers.RING)) == [0, 0, 0]
 
 
-def test_a_barrier_holds_everybody_until_the_last_one():
+def test_a_barrier_blocks_until_the_last_rank_arrives():
     order = []
 
     async def job(rank):
@@ -253,7 +253,7 @@ def test_a_barrier_holds_everybody_until_the_last_one():
     assert order == ["in"] * 4 + ["out"] * 4
 
 
-def test_bytes_moved_are_what_the_algorithms_promise():
+def test_bytes_moved_match_the_algorithms():
     world, count = 4, 4096
     for name, share in [
         ("all_reduce", 2 * (world - 1) / world),
@@ -266,14 +266,14 @@ def test_bytes_moved_are_what_the_algorithms_promise():
             assert transfer.bytes == 4 * count * share, name
 
 
-def test_in_flight_immediates_stay_within_the_bound_even_with_slow_credits():
+def test_immediates_in_flight_stay_bounded_with_slow_credits():
     attributes = QpAttributes(max_wimm=2, max_wimm_dest=2)  # the fake asserts it
     stream = StreamSettings(chunk_bytes=64, slots=8, tail_bytes=64, attributes=attributes)
     assert stream.window == 2
     run(on_fakes(4, Job("all_to_all", 4, 3000, np.int8, 1), 7, stream))
 
 
-def test_a_changed_byte_is_counted_as_its_chunk():
+def test_a_corrupted_byte_counts_as_one_chunk():
     async def main():
         network = FakeNetwork(3)
         ranks = await join([network.device(n) for n in range(2)], peers=Peers.RING)
@@ -286,7 +286,7 @@ def test_a_changed_byte_is_counted_as_its_chunk():
     run(main())
 
 
-def test_a_failed_write_ends_every_operation_of_the_rank_with_its_reason():
+def test_a_failed_write_fails_all_operations_of_the_rank_with_its_reason():
     async def main():
         network = FakeNetwork(5)
         ranks = await join([network.device(n) for n in range(3)])
@@ -305,7 +305,7 @@ def test_a_failed_write_ends_every_operation_of_the_rank_with_its_reason():
     run(main())
 
 
-def test_operations_called_at_once_are_carried_out_in_the_order_of_the_calls():
+def test_concurrent_operations_run_in_call_order():
     """A sum that each one doubles: any other order, or two at once, gives another result."""
 
     async def job(rank):
@@ -323,7 +323,7 @@ def test_operations_called_at_once_are_carried_out_in_the_order_of_the_calls():
     run(on_fakes(3, job, 21))
 
 
-def test_communicators_on_the_same_nics_run_at_once_in_any_order():
+def test_communicators_on_the_same_nics_are_independent():
     async def main():
         network = FakeNetwork(22)
         devices = [network.device(n) for n in range(4)]
@@ -344,7 +344,7 @@ def test_communicators_on_the_same_nics_run_at_once_in_any_order():
     run(main())
 
 
-def test_an_operation_cancelled_half_way_ends_its_communicator_and_no_other():
+def test_cancelling_an_operation_ends_only_its_communicator():
     async def main():
         network = FakeNetwork(23)
         devices = [network.device(n) for n in range(2)]
@@ -362,7 +362,7 @@ def test_an_operation_cancelled_half_way_ends_its_communicator_and_no_other():
 
 
 @pytest.mark.parametrize("sizes", [(160, 159), (159, 160), (300, 30)])
-def test_ranks_whose_chunks_end_in_different_tails_get_an_error(sizes):
+def test_ranks_with_different_chunk_sizes_get_an_error(sizes):
     async def main():
         network = FakeNetwork(26)
         ranks = await join([network.device(n) for n in range(2)], peers=Peers.RING)
@@ -375,7 +375,7 @@ def test_ranks_whose_chunks_end_in_different_tails_get_an_error(sizes):
     run(main())
 
 
-def test_a_call_that_is_refused_leaves_the_communicator_as_it_was():
+def test_a_refused_call_leaves_the_communicator_unchanged():
     async def main():
         network = FakeNetwork(24)
         ranks = await join([network.device(n) for n in range(2)], peers=Peers.RING)
@@ -394,7 +394,7 @@ def held(nic):
     return len(nic._qps), len(nic._cqs), len(nic._context.memory._by_lkey)
 
 
-def test_closing_gives_everything_on_the_nic_back_and_ends_who_waits():
+def test_closing_releases_nic_resources_and_ends_waiting_calls():
     with small_world() as world:
         contexts = [world.open(name) for name in ("h1", "h3")]
         nics = [world.nic(name) for name in ("h1", "h3")]
@@ -463,7 +463,7 @@ def test_arguments_that_do_not_fit_are_refused(call, why):
         (lambda r: r.exchange([np.ones(1)] * 3, [np.ones(1, np.int8)] * 3), "cannot move float64 to int8"),
     ],
 )
-def test_arguments_of_all_with_all_that_do_not_fit_are_refused(call, why):
+def test_all_to_all_arguments_that_do_not_fit_are_refused(call, why):
     async def main():
         network = FakeNetwork(6)
         ranks = await join([network.device(n) for n in range(3)])
@@ -490,7 +490,7 @@ def test_bfloat16_and_bool_are_reduced():
     run(on_fakes(3, job, 25))
 
 
-def test_overlapping_arrays_are_refused_where_there_is_no_in_place():
+def test_overlapping_arrays_are_refused_without_an_in_place_form():
     async def main():
         (rank,) = await join([FakeNetwork(1).device(0)])
         array = np.ones(4)
@@ -504,7 +504,7 @@ def test_overlapping_arrays_are_refused_where_there_is_no_in_place():
     run(main())
 
 
-def test_settings_that_cannot_work_are_refused():
+def test_unworkable_settings_are_refused():
     with pytest.raises(ValueError, match="16 bytes"):
         StreamSettings(chunk_bytes=15)
     with pytest.raises(ValueError, match="at least 1"):

@@ -26,7 +26,7 @@ def on_fakes(world, clusters, job, seed=1):
 @pytest.mark.parametrize(("world", "clusters"), [(8, 2), (6, 3), (6, 2), (4, 4), (4, 1), (1, 1)])
 @pytest.mark.parametrize("op", list(ReduceOp))
 @pytest.mark.parametrize("in_place", [False, True])
-def test_every_rank_ends_with_what_all_ranks_gave(world, clusters, op, in_place):
+def test_every_rank_gets_the_sum_of_all_ranks(world, clusters, op, in_place):
     rng = np.random.default_rng((world, clusters))
     given = rng.integers(1, 4, (world, 12 * 97)).astype(np.float64)
 
@@ -47,7 +47,7 @@ def test_every_rank_ends_with_what_all_ranks_gave(world, clusters, op, in_place)
         np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 
-def test_a_rank_has_streams_in_its_cluster_and_to_its_like_in_the_next_and_sends_little_to_the_latter():
+def test_inter_cluster_streams_carry_only_a_share_of_the_data():
     async def job(rank):
         array = np.ones(4096, np.uint8)
         await rank.all_reduce(array)
@@ -64,7 +64,7 @@ def test_a_rank_has_streams_in_its_cluster_and_to_its_like_in_the_next_and_sends
         assert received == {cluster * 4 + (number - 1) % 4: 2 * 3 * 1024, like: 2 * 512}
 
 
-def test_ranks_that_cannot_be_divided_and_arrays_that_do_not_fit_are_refused():
+def test_indivisible_ranks_and_unsuitable_arrays_are_refused():
     async def unfit(rank):
         with pytest.raises(ValueError, match="7 elements cannot be dealt out evenly to 2 ranks"):
             await rank.all_reduce(np.ones(7))

@@ -4,7 +4,7 @@ import random
 from mrc_lab.workloads.collectives.layout import Layout, Span, check, cut
 
 
-def test_segments_cover_the_array_once_and_differ_by_at_most_one_element():
+def test_segments_cover_the_array_evenly():
     seed = random.randrange(1 << 32)
     print("seed", seed)
     rng = random.Random(seed)
@@ -30,16 +30,16 @@ def test_an_empty_segment_has_no_chunks():
     assert Layout(elements=2, item_bytes=8, world=4, chunk_bytes=64).chunks(0) == []
 
 
-def test_segment_numbers_go_round():
+def test_segment_numbers_wrap_around():
     layout = Layout(elements=10, item_bytes=4, world=4, chunk_bytes=64)
     assert layout.segment(-1) == layout.segment(3)
 
 
-def test_cut_keeps_the_rest_in_the_last_piece():
+def test_cut_puts_the_remainder_in_the_last_piece():
     assert cut(Span(10, 25), 10) == [Span(10, 10), Span(20, 10), Span(30, 5)]
 
 
-def test_check_tells_bytes_and_order_apart():
+def test_the_checksum_depends_on_bytes_and_order():
     data = memoryview(b"the same bytes")
     assert check(3, data) == check(3, data)
     assert check(3, data) != check(4, data)

@@ -29,7 +29,7 @@ def on_fakes(world, main, seed=1):
     asyncio.run(asyncio.wait_for(start(), 60))
 
 
-def test_two_ranks_that_send_before_they_receive_do_not_wait_for_each_other():
+def test_two_ranks_sending_before_receiving_do_not_deadlock():
     """Both messages are longer than the window: a receive posted at any time lets the peer's send go on."""
 
     async def main(ranks):
@@ -44,7 +44,7 @@ def test_two_ranks_that_send_before_they_receive_do_not_wait_for_each_other():
     on_fakes(2, main)
 
 
-def test_tags_are_received_in_any_order_and_messages_of_one_tag_in_theirs():
+def test_tags_match_in_any_order_and_messages_of_one_tag_in_order():
     async def main(ranks):
         sends = [ranks[0].send(np.full(900, number, np.int32), 1, tag) for number, tag in enumerate([7, 7, -3, 8])]
         sending = asyncio.gather(*sends)
@@ -57,7 +57,7 @@ def test_tags_are_received_in_any_order_and_messages_of_one_tag_in_theirs():
     on_fakes(2, main)
 
 
-def test_a_receive_from_anybody_takes_who_comes_and_empty_messages_count():
+def test_a_wildcard_receive_accepts_any_sender_and_empty_messages():
     async def main(ranks):
         sends = asyncio.gather(*(r.send(np.full(r.rank - 1, r.rank, np.uint8), 0, r.rank) for r in ranks[1:]))
         places = {tag: np.zeros(tag - 1, np.uint8) for tag in (3, 2, 1)}
@@ -69,7 +69,7 @@ def test_a_receive_from_anybody_takes_who_comes_and_empty_messages_count():
     on_fakes(4, main)
 
 
-def test_a_message_of_another_length_is_an_error_and_the_next_one_arrives():
+def test_a_wrong_message_length_is_an_error_and_the_next_message_arrives():
     async def main(ranks):
         place = np.zeros(10, np.uint8)
         for early in (True, False):  # posted before it comes, or put aside first
@@ -89,7 +89,7 @@ def test_a_message_of_another_length_is_an_error_and_the_next_one_arrives():
     on_fakes(2, main)
 
 
-def test_a_cancelled_receive_leaves_its_message_to_the_next_one():
+def test_a_cancelled_receive_leaves_its_message_for_the_next():
     async def main(ranks):
         place = np.zeros(400, np.uint8)
         with pytest.raises(asyncio.TimeoutError):
@@ -101,7 +101,7 @@ def test_a_cancelled_receive_leaves_its_message_to_the_next_one():
     on_fakes(2, main)
 
 
-def test_a_receive_cancelled_half_way_leaves_its_array_alone_and_ends_the_messages_of_its_rank():
+def test_cancelling_a_receive_in_progress_fails_the_rank_without_touching_the_array():
     async def main(ranks):
         place = np.zeros(50_000, np.uint8)
         sending = asyncio.ensure_future(ranks[0].send(np.ones(50_000, np.uint8), 1))
@@ -121,7 +121,7 @@ def test_a_receive_cancelled_half_way_leaves_its_array_alone_and_ends_the_messag
     on_fakes(2, main)
 
 
-def test_a_cancelled_send_ends_the_messages_of_its_rank():
+def test_cancelling_a_send_fails_the_messages_of_its_rank():
     async def main(ranks):
         with pytest.raises(asyncio.TimeoutError):  # nobody receives
             await asyncio.wait_for(ranks[0].send(np.ones(50_000, np.uint8), 1), 0.02)
@@ -133,7 +133,7 @@ def test_a_cancelled_send_ends_the_messages_of_its_rank():
     on_fakes(2, main)
 
 
-def test_closing_ends_who_waits():
+def test_closing_ends_waiting_calls():
     async def main(ranks):
         waiting = asyncio.ensure_future(ranks[0].receive(np.ones(4)))
         sending = asyncio.ensure_future(ranks[0].send(np.ones(50_000), 1))
@@ -158,7 +158,7 @@ def test_ranks_and_arrays_that_do_not_fit_are_refused():
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.02])
-def test_many_messages_between_all_nics_in_random_order(loss):
+def test_random_messages_between_all_ranks_arrive(loss):
     seed = random.randrange(1 << 32)
     print("seed", seed)
     pick = random.Random(seed)

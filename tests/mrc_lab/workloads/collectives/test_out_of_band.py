@@ -5,7 +5,7 @@ import pytest
 from mrc_lab.workloads.collectives import LocalMeeting
 
 
-def test_values_come_in_rank_order_and_a_name_may_be_used_again():
+def test_values_are_in_rank_order_and_names_are_reusable():
     async def main():
         meeting = LocalMeeting(3)
         ranks = [meeting.rank(number) for number in range(3)]
@@ -16,7 +16,7 @@ def test_values_come_in_rank_order_and_a_name_may_be_used_again():
     asyncio.run(main())
 
 
-def test_nobody_is_answered_before_everybody_is_there():
+def test_gather_returns_only_when_all_ranks_joined():
     async def main():
         meeting = LocalMeeting(2)
         first = asyncio.ensure_future(meeting.rank(0).gather("x", 1))
@@ -28,7 +28,7 @@ def test_nobody_is_answered_before_everybody_is_there():
     asyncio.run(main())
 
 
-def test_one_rank_that_gives_up_does_not_take_the_others_answer_away():
+def test_a_cancelled_rank_does_not_lose_the_others_result():
     async def main():
         meeting = LocalMeeting(3)
         tasks = [asyncio.ensure_future(meeting.rank(number).gather("x", number)) for number in range(2)]
@@ -40,7 +40,7 @@ def test_one_rank_that_gives_up_does_not_take_the_others_answer_away():
     asyncio.run(main())
 
 
-def test_a_second_value_is_refused():
+def test_a_second_value_of_a_rank_is_refused():
     async def main():
         meeting = LocalMeeting(2)
         first = asyncio.ensure_future(meeting.rank(0).gather("x", 1))

@@ -33,7 +33,7 @@ def ready_times(settings: PacingSettings, sizes: list[int]) -> list[int]:
         loop.close()
 
 
-def test_a_step_is_latency_and_the_copy_is_not() -> None:
+def test_steps_have_latency_and_copies_do_not() -> None:
     assert ready_times(PacingSettings(step=3 * US), [1000, 1000]) == [3 * US, 3 * US]
     assert ready_times(PacingSettings(copy_rate=8 * 10**9), [1000, 1000]) == [1 * US, 2 * US]
     assert ready_times(PacingSettings(launch=10 * US, step=3 * US, copy_rate=8 * 10**9), [1000] * 2) == [
@@ -42,7 +42,7 @@ def test_a_step_is_latency_and_the_copy_is_not() -> None:
     ]
 
 
-def test_what_takes_no_time_is_not_paced() -> None:
+def test_zero_times_are_not_paced() -> None:
     assert PacingSettings().pacing() is None
     with pytest.raises(ValueError, match="negative"):
         PacingSettings(step=-1)
@@ -59,7 +59,7 @@ def test_what_takes_no_time_is_not_paced() -> None:
         ("all_to_all", 1),
     ],
 )
-def test_every_operation_is_paced_once_a_step(operation: str, steps: int) -> None:
+def test_every_operation_is_paced_once_per_step(operation: str, steps: int) -> None:
     """Among four ranks, with one chunk a step: what a step takes longer, the operation takes longer so many times."""
 
     def took(step: int) -> int:
@@ -73,7 +73,7 @@ def test_every_operation_is_paced_once_a_step(operation: str, steps: int) -> Non
     assert took(50 * US) - took(0) == pytest.approx(steps * 50 * US, abs=2 * US)
 
 
-def test_a_file_paces_collectives_by_its_timing() -> None:
+def test_collectives_are_paced_by_the_timing_of_the_file() -> None:
     load = "{kind: collective, operation: all_reduce, bytes: 4M, iterations: 1, warmup: 0, chunk: 64K}"
     slow = run(case_of(load, "20ms", timing="{copy_rate: 20G}"))
     (record,) = slow.operations

@@ -48,7 +48,7 @@ def test_reports_reach_the_coordinator_in_order(tmp_path):
     run(main())
 
 
-def test_a_rank_that_dies_fails_the_others_gathers_and_is_told_of(tmp_path):
+def test_a_crashed_rank_fails_the_others_gathers_and_is_reported(tmp_path):
     async def main():
         gone = []
         server, (first, second) = await start(tmp_path, 2, on_leave=lambda rank, orderly: gone.append((rank, orderly)))
@@ -66,7 +66,7 @@ def test_a_rank_that_dies_fails_the_others_gathers_and_is_told_of(tmp_path):
     run(main())
 
 
-def test_strangers_and_doubles_are_refused(tmp_path):
+def test_unknown_and_duplicate_ranks_are_refused(tmp_path):
     async def main():
         server, (_first, _) = await start(tmp_path, 2)
         for rank, world, why in ((0, 2, "already here"), (5, 2, "does not belong"), (0, 3, "does not belong")):
@@ -79,7 +79,7 @@ def test_strangers_and_doubles_are_refused(tmp_path):
     run(main())
 
 
-def test_no_coordinator_is_one_sentence(tmp_path):
+def test_a_missing_coordinator_is_reported(tmp_path):
     async def main():
         with pytest.raises(RendezvousError, match="no coordinator at"):
             await Rendezvous.connect(tmp_path / "absent.sock", 0, 1)
@@ -87,7 +87,7 @@ def test_no_coordinator_is_one_sentence(tmp_path):
     run(main())
 
 
-def test_a_coordinator_that_ends_fails_pending_gathers(tmp_path):
+def test_a_coordinator_exit_fails_pending_gathers(tmp_path):
     async def main():
         server, (first, _) = await start(tmp_path, 2)
         waiting = asyncio.ensure_future(first.gather("name", 1))
@@ -117,7 +117,7 @@ HELLO = b'{"op":"hello","rank":1,"world":2}\n'
     ],
     ids=lambda line: line[:20],
 )
-def test_garbage_does_not_disturb_the_server(tmp_path, line):
+def test_malformed_data_does_not_disturb_the_server(tmp_path, line):
     async def main():
         server, (rank,) = await start(tmp_path, 1)
         reader, writer = await asyncio.open_unix_connection(str(tmp_path / "meet.sock"))
@@ -135,7 +135,7 @@ def test_garbage_does_not_disturb_the_server(tmp_path, line):
 @pytest.mark.parametrize(
     "message", [b'{"op":"gather","name":[],"value":1}\n', b'{"op":{}}\n', b'{"op":"report"}\n', b"y" * (2 << 20)]
 )
-def test_a_rank_that_talks_nonsense_is_lost_and_told_of(tmp_path, message):
+def test_a_rank_sending_malformed_data_is_dropped_and_reported(tmp_path, message):
     async def main():
         server = RendezvousServer(2)
         await server.start(tmp_path / "meet.sock")
@@ -150,7 +150,7 @@ def test_a_rank_that_talks_nonsense_is_lost_and_told_of(tmp_path, message):
     run(main())
 
 
-def test_gathers_that_nobody_joins_do_not_pile_up(tmp_path):
+def test_incomplete_gathers_are_bounded(tmp_path):
     async def main():
         server, (first, second) = await start(tmp_path, 2)
         alone = [asyncio.ensure_future(first.gather(f"name {number}", 0)) for number in range(1001)]
@@ -176,7 +176,7 @@ def test_a_rank_can_wait_for_the_end_of_the_job(tmp_path):
     run(main())
 
 
-def test_what_ranks_said_has_been_handled_when_everybody_has_left(tmp_path):
+def test_all_reports_are_handled_before_the_server_ends(tmp_path):
     async def main():
         seen = []
         server, ranks = await start(tmp_path, 2, on_report=lambda rank, report: seen.append(rank))

@@ -22,7 +22,7 @@ def run(coroutine):
 
 @pytest.mark.parametrize("world", [2, 3, 4, 7])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
-def test_all_reduce_gives_every_rank_the_bits_of_the_ordered_sum(world, dtype):
+def test_all_reduce_gives_every_rank_the_bitwise_ordered_sum(world, dtype):
     seed = random.randrange(1 << 32)
     print("seed", seed)
     numbers = np.random.default_rng(seed)
@@ -43,7 +43,7 @@ def test_all_reduce_gives_every_rank_the_bits_of_the_ordered_sum(world, dtype):
     run(main())
 
 
-def test_ranks_of_very_different_speed_never_overwrite_what_is_not_consumed():
+def test_ranks_of_different_speed_never_overwrite_unconsumed_data():
     seed = random.randrange(1 << 32)
     print("seed", seed)
     world, operations, size = 4, 40, 600
@@ -83,7 +83,7 @@ def test_all_gather_returns_blocks_in_rank_order_between_all_reduces():
     run(main())
 
 
-def test_chunks_are_writes_followed_by_one_write_with_imm():
+def test_each_chunk_is_writes_followed_by_one_write_with_imm():
     async def main():
         network = FakeNetwork(2)
         rings = await join(network, 2, RingSettings(max_bytes=80000, chunk_bytes=20000, tail_bytes=4096))
@@ -97,7 +97,7 @@ def test_chunks_are_writes_followed_by_one_write_with_imm():
     run(main())
 
 
-def test_a_changed_byte_is_counted_as_its_chunk():
+def test_a_corrupted_byte_counts_as_one_chunk():
     async def main():
         network = FakeNetwork(3)
         rings = await join(network, 2, RingSettings(max_bytes=8000, chunk_bytes=1000, tail_bytes=100))
@@ -110,7 +110,7 @@ def test_a_changed_byte_is_counted_as_its_chunk():
     run(main())
 
 
-def test_in_flight_immediates_stay_within_the_peers_bound():
+def test_immediates_in_flight_stay_within_the_peers_limit():
     async def main():
         attributes = QpAttributes(max_wimm=3, max_wimm_dest=3)  # the fake asserts the bound
         settings = RingSettings(max_bytes=8000, chunk_bytes=100, tail_bytes=50, attributes=attributes)
@@ -151,7 +151,7 @@ def test_arrays_that_do_not_fit_are_refused():
     run(main())
 
 
-def test_one_rank_alone_needs_no_network():
+def test_a_single_rank_needs_no_network():
     async def main():
         (ring,) = await join(FakeNetwork(7), 1, RingSettings(max_bytes=80))
         array = np.arange(5.0)

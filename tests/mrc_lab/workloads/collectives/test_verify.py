@@ -6,12 +6,12 @@ from tests.mrc_lab.workloads.collectives.fakes import FakeNetwork
 from tests.mrc_lab.workloads.collectives.test_ring import join, run
 
 
-def test_patterns_follow_from_round_and_rank_only():
+def test_patterns_depend_only_on_round_and_rank():
     assert (pattern(1, 2, 100) == pattern(1, 2, 100)).all()
     assert (pattern(1, 2, 100) != pattern(2, 1, 100)).any()
 
 
-def test_right_bytes_pass_and_a_flipped_one_is_counted_exactly():
+def test_correct_bytes_pass_and_a_flipped_one_is_counted():
     async def main():
         network = FakeNetwork(11)
         rings = await join(network, 2, RingSettings(max_bytes=20000, chunk_bytes=3000))

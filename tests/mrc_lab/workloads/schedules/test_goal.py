@@ -32,7 +32,7 @@ l9_a: recv 0b from 0
 """
 
 
-def test_every_form_of_a_statement() -> None:
+def test_every_statement_form_is_parsed() -> None:
     found = parse_goal(ALL_FORMS, "all.goal")
     shown = [(o.rank, o.kind.value, o.size, o.peer, o.tag, o.cpu, o.queue, o.label, o.line) for o in found.operations]
     assert found.ranks == 3
@@ -73,7 +73,7 @@ def test_every_form_of_a_statement() -> None:
         (["x" * 2000], "f, line 3: a line has at most 1024 characters"),
     ],
 )
-def test_a_wrong_line_is_named_with_its_reason(lines: list[str], error: str) -> None:
+def test_an_invalid_line_is_reported_with_its_reason(lines: list[str], error: str) -> None:
     text = "\n".join(["num_ranks 2", "rank 0 {", *lines, "}"])
     with pytest.raises(FileError) as raised:
         parse_goal(text, "f")
@@ -90,7 +90,7 @@ def test_a_wrong_line_is_named_with_its_reason(lines: list[str], error: str) -> 
         ("num_ranks 1\nrank 0 {\ncalc 5", "f, line 2: rank 0 has no closing bracket"),
     ],
 )
-def test_a_file_without_a_frame(text: str, error: str) -> None:
+def test_a_file_without_its_outer_structure_is_refused(text: str, error: str) -> None:
     with pytest.raises(FileError) as raised:
         parse_goal(text, "f")
     assert error in str(raised.value)
@@ -115,7 +115,7 @@ def program(*ranks: str) -> str:
         ),
     ],
 )
-def test_what_can_never_end_is_found_before_the_run(ranks: list[str], error: str) -> None:
+def test_schedules_that_deadlock_are_refused_before_the_run(ranks: list[str], error: str) -> None:
     found = parse_goal(program(*ranks), "f")
     with pytest.raises(FileError) as raised:
         check(found)
@@ -123,13 +123,13 @@ def test_what_can_never_end_is_found_before_the_run(ranks: list[str], error: str
     assert error in str(raised.value)
 
 
-def test_a_receive_that_starts_may_let_its_send_go() -> None:
+def test_a_started_receive_may_release_its_send() -> None:
     """With irequires each sends once it has begun to receive: no deadlock."""
     one = "r: recv 5b from {0}\ns: send 5b to {0}\ns irequires r"
     check(parse_goal(program(one.format(1), one.format(0)), "f"))
 
 
-def test_huge_files_are_refused_by_their_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "f.goal"
     with file.open("wb") as stream:
         stream.truncate(goal.MAX_FILE + 1)  # takes no room
@@ -140,7 +140,7 @@ def test_huge_files_are_refused_by_their_limits(tmp_path: Path, monkeypatch: pyt
         parse_goal(program("\n".join(["calc 1"] * 4)), "f")
 
 
-def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_binary_files_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "f.bin"
     file.write_bytes(b"\xff\x00\x01")
     with pytest.raises(FileError, match="if it comes from txt2bin"):
@@ -158,7 +158,7 @@ def test_many_dependencies_of_one_operation_take_linear_time() -> None:
     check(found)
 
 
-def test_a_mailbox_gives_the_oldest_that_fits() -> None:
+def test_a_mailbox_returns_the_oldest_match() -> None:
     box = schedule.Mailbox()
     for number, (source, tag) in enumerate([(1, 5), (2, 5), (1, 6), (1, 5)]):
         box.put(source, tag, number)

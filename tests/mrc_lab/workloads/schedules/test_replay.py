@@ -114,7 +114,7 @@ def judge_matches(schedule: Schedule, run: Replay) -> None:
 
 
 @pytest.mark.parametrize("wildcards", [False, True])
-def test_random_schedules_end_with_every_dependency_and_byte(wildcards: bool) -> None:
+def test_random_schedules_complete_with_every_dependency_and_byte(wildcards: bool) -> None:
     start = random.randrange(1 << 30)
     for seed in range(start, start + 25):
         print(f"seed {seed}")
@@ -133,7 +133,7 @@ def test_random_schedules_end_with_every_dependency_and_byte(wildcards: bool) ->
             judge_matches(schedule, run)
 
 
-def test_a_chain_of_dependencies_takes_the_sum_of_its_times() -> None:
+def test_a_dependency_chain_takes_the_sum_of_its_times() -> None:
     text = program(
         "a: calc 1000\nb: calc 500\nb requires a\nc: calc 300\nc irequires a\nd: calc 70 cpu 1\nd irequires a"
     )
@@ -142,7 +142,7 @@ def test_a_chain_of_dependencies_takes_the_sum_of_its_times() -> None:
     assert [ended - run.began[0] for ended in run.ended] == [1000, 1800, 1300, 70]
 
 
-def test_messages_of_one_tag_arrive_in_the_order_of_sending_over_several_queue_pairs() -> None:
+def test_messages_of_one_tag_stay_in_order_over_several_queue_pairs() -> None:
     """The first is large: over another queue pair the second would overtake it."""
     text = program("a: send 400000b to 1\nb: send 1b to 1", "x: recv 400000b from 0\ny: recv 1b from 0\ny irequires x")
     run, messages = replay(parse_goal(text, "f"), MessageSettings(slots=4, queue_pairs=2))
@@ -151,7 +151,7 @@ def test_messages_of_one_tag_arrive_in_the_order_of_sending_over_several_queue_p
     assert messages.checked_bytes == 400_001
 
 
-def test_unexpected_messages_need_no_receive_to_be_posted() -> None:
+def test_messages_may_arrive_before_their_receive() -> None:
     """Fifty messages through one slot, and the receiver looks only at the end, in the other order of tags."""
     sends = "\n".join(f"send 5000b to 1 tag {tag}" for tag in range(50))
     receives = "\n".join(f"r{tag}: recv 5000b from 0 tag {tag}\nr{tag} requires z" for tag in reversed(range(50)))
@@ -161,7 +161,7 @@ def test_unexpected_messages_need_no_receive_to_be_posted() -> None:
     assert messages.checked_bytes == 250_000
 
 
-def test_a_deadlock_by_wildcards_is_reported_with_what_waits() -> None:
+def test_a_wildcard_deadlock_is_reported_with_the_waiting_operations() -> None:
     """The first receive takes what the second needs."""
     text = program("send 5b to 1 tag 7", "a: recv 5b from -1 tag -1\nb: recv 5b from 0 tag 7\nb requires a")
     schedule = parse_goal(text, "f")

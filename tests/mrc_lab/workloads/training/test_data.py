@@ -6,7 +6,7 @@ import pytest
 from mrc_lab.workloads.training.data import Dataset, batch_indices, digits, shard
 
 
-def test_digits_come_scaled_and_split():
+def test_digits_are_scaled_and_split():
     data = digits()
     assert len(data.labels) + len(data.test_labels) == 1797
     assert data.images.shape == (len(data.labels), 64)
@@ -15,7 +15,7 @@ def test_digits_come_scaled_and_split():
     assert set(data.labels) == set(data.test_labels) == set(range(10))
 
 
-def test_digits_are_the_published_ones():
+def test_digits_match_the_published_data_set():
     """Digests of what scikit-learn loads, scaled and split; labels as UCI counts them (optdigits.names)."""
     data = digits()
     every = np.concatenate([data.labels, data.test_labels])
@@ -24,7 +24,7 @@ def test_digits_are_the_published_ones():
     assert digests == ["c26b25e500e8e652", "c31c6c9a4b0b3e6a"]
 
 
-def test_a_saved_data_set_reads_back_equal(tmp_path):
+def test_a_data_set_survives_saving_and_loading(tmp_path):
     data = digits()
     data.save(tmp_path / "data.npz")
     again = Dataset.load(tmp_path / "data.npz")
@@ -42,7 +42,7 @@ def test_an_epoch_visits_each_sample_at_most_once_and_epochs_differ():
     assert (first != np.concatenate([batch_indices(100, 16, 8, step) for step in range(6)])).any()
 
 
-def test_shards_of_a_batch_are_its_parts_in_order():
+def test_shards_divide_a_batch_in_order():
     batch = batch_indices(100, 30, 1, 0)
     np.testing.assert_array_equal(np.concatenate([shard(batch, r, 4) for r in range(4)]), batch)
     assert {len(shard(batch, r, 4)) for r in range(4)} == {7, 8}

@@ -5,7 +5,7 @@ from mrc_lab.workloads.training.job import WorkerJob
 from mrc_lab.workloads.training.sgd import TrainingPlan
 
 
-def test_a_saved_job_reads_back_equal(tmp_path):
+def test_a_job_survives_saving_and_loading(tmp_path):
     job = WorkerJob(
         plan=TrainingPlan(steps=7, hidden=(3, 4, 5), seed=9),
         world=3,
@@ -19,7 +19,7 @@ def test_a_saved_job_reads_back_equal(tmp_path):
     assert WorkerJob.load(tmp_path / "job.json") == job
 
 
-def test_the_ring_has_room_for_gradients_and_patterns():
+def test_the_ring_fits_gradients_and_patterns():
     job = WorkerJob(TrainingPlan(1), 4, Path("d"), Path("o"), pattern_bytes=1000)
     assert job.ring_settings(3999).max_bytes == 4000
     assert job.ring_settings(8000).max_bytes == 8000

@@ -19,7 +19,7 @@ def test_gradient_agrees_with_finite_differences():
         assert gradient[index] == pytest.approx((up - down) / 2e-6, rel=1e-4, abs=1e-6)
 
 
-def test_gradients_and_scores_add_over_parts_of_a_batch():
+def test_gradients_and_scores_sum_over_parts_of_a_batch():
     numbers = np.random.default_rng(4)
     model = Mlp((5, 6, 3))
     parameters = model.initial(2)
@@ -49,7 +49,7 @@ def test_large_logits_do_not_overflow():
     assert score.loss == pytest.approx(0.0)
 
 
-def test_initial_weights_follow_from_the_seed():
+def test_initial_weights_depend_on_the_seed():
     model = Mlp((5, 6, 3))
     np.testing.assert_array_equal(model.initial(1), model.initial(1))
     assert (model.initial(1) != model.initial(2)).any()

@@ -35,7 +35,7 @@ async def train_on_ranks(plan, data, world):
 
 
 @pytest.mark.parametrize("world", [2, 3, 4])
-def test_many_ranks_train_to_the_weights_of_one_process(data, world):
+def test_distributed_training_gives_the_weights_of_one_process(data, world):
     with threadpool_limits(1):
         trainers, results = run(train_on_ranks(PLAN, data, world))
         alone = train_alone(PLAN, data)
@@ -47,7 +47,7 @@ def test_many_ranks_train_to_the_weights_of_one_process(data, world):
         assert results[rank] == same_order
 
 
-def test_training_learns(data):
+def test_training_reduces_the_loss(data):
     losses = []
     plan = TrainingPlan(steps=150, hidden=(64,), seed=2)
     weights = train_alone(plan, data, on_step=lambda step, result: losses.append(result.loss))
@@ -58,7 +58,7 @@ def test_training_learns(data):
     assert trainer.held_out().correct > 0.85 * len(data.test_labels) > before
 
 
-def test_a_changed_sum_changes_its_crc_and_the_weights(data):
+def test_a_corrupted_sum_changes_its_crc_and_the_weights(data):
     first, second = Trainer(PLAN, data), Trainer(PLAN, data)
     vector = first.contribution(0, 0, 1)
     wrong = vector.copy()

@@ -17,7 +17,7 @@ def start(tmp_path, *, job="job.json", log=None):
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_what_goes_wrong_is_one_sentence(tmp_path, exists):
+def test_worker_errors_are_reported(tmp_path, exists):
     if exists:
         WorkerJob(TrainingPlan(1), 2, tmp_path / "data.npz", tmp_path).save(tmp_path / "job.json")
     result = start(tmp_path)
@@ -27,13 +27,13 @@ def test_what_goes_wrong_is_one_sentence(tmp_path, exists):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_the_log_takes_what_would_be_printed(tmp_path):
+def test_output_goes_to_the_log(tmp_path):
     result = start(tmp_path, log=tmp_path / "log")
     assert (result.stdout, result.stderr) == ("", "")
     assert "rank 0: " in (tmp_path / "log").read_text()
 
 
-def test_events_become_plain_json():
+def test_events_are_encoded_as_json():
     event = PathEvent(5, 16, 1025, 1, PathState.GOOD, PathState.ASSUMED_BAD, PathReason.LOSS, 3)
     assert to_json(event) == {
         "time": 5, "qpn": 16, "ev": 1025, "plane": 1, "old": "good", "new": "assumed_bad", "reason": "loss",
