@@ -104,7 +104,7 @@ def test_writes_of_many_sizes_arrive(hosts: BackToBack, kind: QpType) -> None:
         assert min(sent) > 0.8 * max(sent), "both planes carry the same"
 
 
-def test_immediate_data_comes_after_everything_before_it(ends: tuple[End, End]) -> None:
+def test_immediate_data_is_delivered_after_all_earlier_data(ends: tuple[End, End]) -> None:
     a, b = ends
     data = noise(64 * 64 * 1024)
     a.mr.buffer[: len(data)] = data
@@ -117,7 +117,7 @@ def test_immediate_data_comes_after_everything_before_it(ends: tuple[End, End]) 
         assert b.mr.buffer[:end] == data[:end]
 
 
-def test_a_link_cut_in_the_middle_loses_nothing(ends: tuple[End, End], hosts: BackToBack) -> None:
+def test_a_link_down_during_a_transfer_loses_nothing(ends: tuple[End, End], hosts: BackToBack) -> None:
     a, b = ends
     data = noise(8 * MEBI)
     a.mr.buffer[:] = data
@@ -150,7 +150,7 @@ def wait_for_port(end: End, port: int, up: bool) -> None:
             return
 
 
-def test_a_queue_slower_than_the_line_loses_no_frame(ends: tuple[End, End], hosts: BackToBack) -> None:
+def test_a_queueing_discipline_slower_than_the_port_loses_no_frame(ends: tuple[End, End], hosts: BackToBack) -> None:
     """A token bucket holds frames until the socket takes no more: they wait, and no path is blamed for it."""
     a, b = ends
     for port in hosts.configs[0].ports:
@@ -177,7 +177,7 @@ def test_a_flapping_link_loses_nothing(ends: tuple[End, End], hosts: BackToBack)
         transfer(a, b, noise(2 * MEBI), chunk=64 * 1024)
 
 
-def test_an_interface_that_vanishes_and_returns(ends: tuple[End, End], hosts: BackToBack) -> None:
+def test_an_interface_that_disappears_and_returns_is_used_again(ends: tuple[End, End], hosts: BackToBack) -> None:
     a, b = ends
     hosts.delete_link(1)
     wait_for_port(a, 1, False)
@@ -189,7 +189,7 @@ def test_an_interface_that_vanishes_and_returns(ends: tuple[End, End], hosts: Ba
 
 
 @pytest.mark.parametrize("sending", [True, False])
-def test_all_links_down_ends_in_an_error_with_a_reason(hosts: BackToBack, sending: bool) -> None:
+def test_with_all_links_down_writes_fail_with_a_reason(hosts: BackToBack, sending: bool) -> None:
     a, b = connected(hosts, attributes=QpAttributes(timeout=10, retry_count=3))
     count = 64 if sending else 0
     for i in range(count):
@@ -217,7 +217,7 @@ def test_the_wrong_key_changes_nothing(ends: tuple[End, End]) -> None:
     assert bytes(b.mr.buffer[:8]) == bytes(8)
 
 
-def test_pacing_never_goes_beyond_the_line_rate(tmp_path: Path) -> None:
+def test_pacing_never_exceeds_line_rate(tmp_path: Path) -> None:
     """How near it comes is the machine's affair; the driver's own tests hold it exactly."""
     rate = 50_000_000
     achieved = []
@@ -232,7 +232,7 @@ def test_pacing_never_goes_beyond_the_line_rate(tmp_path: Path) -> None:
     assert max(achieved) <= 2 * rate * 1.02, "two lines of this rate cannot carry more"
 
 
-def test_a_killed_client_leaves_the_agent_to_others(ends: tuple[End, End], hosts: BackToBack) -> None:
+def test_a_killed_client_does_not_affect_other_clients(ends: tuple[End, End], hosts: BackToBack) -> None:
     a, b = ends
     child = subprocess.Popen(
         (sys.executable, "-c", CHILD, str(hosts.agents[0].socket), str(hosts.agents[1].socket)), stdout=subprocess.PIPE
@@ -270,7 +270,7 @@ CHILD = textwrap.dedent(
 )
 
 
-def test_a_killed_agent_is_told_and_its_peer_recovers(hosts: BackToBack) -> None:
+def test_an_agent_crash_is_reported_and_its_peer_recovers(hosts: BackToBack) -> None:
     a, b = connected(hosts, attributes=QpAttributes(timeout=10, retry_count=3))
     a.qp.write(a.mr, b.mr.remote)
 
@@ -290,7 +290,7 @@ def test_a_killed_agent_is_told_and_its_peer_recovers(hosts: BackToBack) -> None
     transfer(a, b, noise(2 * MEBI))
 
 
-def test_sigterm_ends_cleanly_though_writes_are_on_the_way(ends: tuple[End, End], hosts: BackToBack) -> None:
+def test_sigterm_ends_cleanly_with_writes_in_flight(ends: tuple[End, End], hosts: BackToBack) -> None:
     a, b = ends
     for _ in range(8):
         a.qp.write(a.mr, b.mr.remote)
@@ -300,7 +300,7 @@ def test_sigterm_ends_cleanly_though_writes_are_on_the_way(ends: tuple[End, End]
         list(iter(lambda: a.cq.wait(10), None))
 
 
-def test_a_stopped_agent_delays_and_loses_nothing(ends: tuple[End, End], hosts: BackToBack) -> None:
+def test_a_stopped_agent_delays_writes_and_loses_nothing(ends: tuple[End, End], hosts: BackToBack) -> None:
     a, b = ends
     data = noise(4 * MEBI)
     a.mr.buffer[: len(data)] = data
@@ -347,7 +347,7 @@ def test_random_kills_never_leave_wrong_data(hosts: BackToBack) -> None:
     transfer(a, b, rng.randbytes(MEBI))
 
 
-def test_frames_of_strangers_are_dropped(ends: tuple[End, End], hosts: BackToBack) -> None:
+def test_frames_of_unknown_senders_are_dropped(ends: tuple[End, End], hosts: BackToBack) -> None:
     a, b = ends
     port = hosts.configs[1].ports[0]
     script = (
@@ -367,7 +367,7 @@ def test_frames_of_strangers_are_dropped(ends: tuple[End, End], hosts: BackToBac
     assert 1900 <= dropped <= 2001, "those with our address reach the NIC, the others do not even wake it"
 
 
-def test_twenty_lines_of_a_user(hosts: BackToBack, tmp_path: Path) -> None:
+def test_a_twenty_line_program_writes_to_a_peer(hosts: BackToBack, tmp_path: Path) -> None:
     for number in range(2):
         hosts.start(number)
     pipes = [socket.socketpair() for _ in range(2)]
@@ -420,7 +420,7 @@ USER = textwrap.dedent(
         ({"usid": 0}, "uSID"),
     ],
 )
-def test_a_wrong_configuration_is_one_sentence(hosts: BackToBack, change: dict[str, object], message: str) -> None:
+def test_an_invalid_configuration_is_reported(hosts: BackToBack, change: dict[str, object], message: str) -> None:
     config = hosts.configs[0]
     ports = (replace(config.ports[0], **change), *config.ports[1:])  # type: ignore[arg-type]
     hosts.configs[0] = replace(config, ports=ports)
@@ -428,7 +428,7 @@ def test_a_wrong_configuration_is_one_sentence(hosts: BackToBack, change: dict[s
         hosts.start(0)
 
 
-def test_small_mtu_and_missing_file_are_said(hosts: BackToBack, tmp_path: Path) -> None:
+def test_a_small_mtu_and_a_missing_file_are_reported(hosts: BackToBack, tmp_path: Path) -> None:
     run("ip", "-n", hosts.namespaces[0], "link", "set", "h1-eth1", "mtu", "1500")
     with pytest.raises(RuntimeError, match="Interface 'h1-eth1' has MTU 1500, the NIC needs 4500"):
         hosts.start(0)
@@ -439,7 +439,7 @@ def test_small_mtu_and_missing_file_are_said(hosts: BackToBack, tmp_path: Path) 
     assert "Traceback" not in done.stderr
 
 
-def test_the_ready_line_can_go_to_a_descriptor(hosts: BackToBack, tmp_path: Path) -> None:
+def test_the_ready_message_can_go_to_a_descriptor(hosts: BackToBack, tmp_path: Path) -> None:
     read, write = os.pipe()
     path = tmp_path / "h1.json"
     from mrc_host.agent.config_file import dump_config

@@ -116,7 +116,7 @@ def passes_both(device: Device, real: Bmv2, port: int, frame: bytes, what: str) 
     return list(expected)
 
 
-def test_the_same_packets_and_tables_give_the_same_packets_and_counters(real: Bmv2) -> None:
+def test_bmv2_and_the_embedded_switch_forward_and_count_alike(real: Bmv2) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -137,7 +137,7 @@ def test_the_same_packets_and_tables_give_the_same_packets_and_counters(real: Bm
     assert real.hits(entries) == [device.hits(item).packets for item in entries]
 
 
-def test_weights_share_flows_out_on_bmv2_too(real: Bmv2) -> None:
+def test_bmv2_spreads_flows_by_weight(real: Bmv2) -> None:
     # Which flow goes where differs from the embedded switch: BMv2's P4Runtime server makes copies of weighted members.
     members = tables().members
     group = Group("ecmp", 1, ((1, 3), (3, 1)))
@@ -150,7 +150,7 @@ def test_weights_share_flows_out_on_bmv2_too(real: Bmv2) -> None:
     assert 250 < len(out[1]) < 350
 
 
-def test_what_goes_to_the_controller_and_comes_from_it_is_the_same(real: Bmv2) -> None:
+def test_packet_ins_and_packet_outs_are_the_same(real: Bmv2) -> None:
     device = Device()
     device.write(*forwarding())
     real.write(*forwarding())
@@ -172,7 +172,7 @@ def test_what_goes_to_the_controller_and_comes_from_it_is_the_same(real: Bmv2) -
     assert real.drops() == device.drops() == {HOP_LIMIT: 1}
 
 
-def test_a_silent_switch_is_silent(real: Bmv2) -> None:
+def test_a_blackhole_on_bmv2_forwards_nothing(real: Bmv2) -> None:
     fault = arrival(None, blackhole=True)
     real.write(*forwarding(), fault)
     for wire in real.wires:
@@ -215,7 +215,7 @@ def check_trimming(out: list[bytes], count: int, threshold: int) -> None:
 THRESHOLD = 10
 
 
-def test_under_overload_bmv2_trims_what_is_too_much_ahead_of_the_data(real: Bmv2) -> None:
+def test_under_overload_bmv2_trims_and_sends_trimmed_packets_first(real: Bmv2) -> None:
     frames = overload(400)
     length = len(frames[0])
     real.write(*forwarding(), trim(2, THRESHOLD * length, 40 * length), *trimmable(0))
@@ -229,7 +229,7 @@ def test_under_overload_bmv2_trims_what_is_too_much_ahead_of_the_data(real: Bmv2
     assert real.queued(2) == 0
 
 
-def test_under_overload_the_embedded_switch_does_the_same() -> None:
+def test_under_overload_the_embedded_switch_trims_alike() -> None:
     device = Device()
     frames = overload(400)
     length = len(frames[0])
@@ -247,7 +247,7 @@ def test_under_overload_the_embedded_switch_does_the_same() -> None:
     assert device.queued(2) == 0
 
 
-def test_untrimmable_data_waits_up_to_the_limit_and_the_count_returns_to_zero(real: Bmv2) -> None:
+def test_untrimmable_data_queues_up_to_the_limit_and_the_count_returns_to_zero(real: Bmv2) -> None:
     packet = mrc(OWN, 0x4001, size=4096, dscp=NO_TRIM).pack()
     real.write(*forwarding(), trim(2, 5 * len(packet), 20 * len(packet)), *trimmable(0))
     with real.thrift() as client:
@@ -264,7 +264,7 @@ def test_untrimmable_data_waits_up_to_the_limit_and_the_count_returns_to_zero(re
     assert real.queued(2) == 0
 
 
-def test_ecn_marks_by_depth_on_bmv2(real: Bmv2) -> None:
+def test_bmv2_marks_ecn_by_queue_depth(real: Bmv2) -> None:
     real.write(*forwarding(), entry("ecn_profile", 2, "mark_between", start=5, width=1))
     with real.thrift() as client:
         client.set_queue_rate(2, 0, 50)
@@ -280,7 +280,7 @@ FABRIC = ROOT / "tests" / "integration" / "bmv2_fabric.py"
 
 
 @pytest.mark.parametrize("kind", ["bmv2", "embedded"])
-def test_a_whole_fabric_comes_up_carries_packets_on_every_path_and_makes_faults(kind: str) -> None:
+def test_a_bmv2_fabric_comes_up_forwards_on_every_path_and_supports_faults(kind: str) -> None:
     # Inside a network namespace, for BMv2's Thrift ports would be open to everybody.
     command = ["unshare", "--net", sys.executable, str(FABRIC), kind]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)

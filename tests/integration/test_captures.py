@@ -70,14 +70,14 @@ def capture(tmp_path_factory):
     return file
 
 
-def test_every_packet_to_mrcs_ports_is_dissected_as_mrc_and_none_is_malformed(capture):
+def test_every_captured_mrc_packet_is_dissected_and_none_is_malformed(capture):
     to_mrc = "(udp.dstport == 4791 || udp.dstport == 4971)"
     assert tshark.run(capture, "-Y", f"{to_mrc} && !mrc") == ""
     assert tshark.run(capture, "-Y", "_ws.malformed && !mrc.trimmed") == ""
     assert tshark.run(capture, "-Y", "mrc.bad_length || mrc.bad_opcode || mrc.bad_icrc || mrc.bad_roce") == ""
 
 
-def test_the_run_was_worth_looking_at(capture):
+def test_the_captured_run_contains_losses_and_control_packets(capture):
     packets = tshark.fields(capture, ["mrc.bth.opcode", "mrc.bth.rtx", "mrc.trimmed"], "-Y", "mrc")
     seen = Counter(tshark.number(packet["mrc.bth.opcode"][0]) for packet in packets)
     print(dict(seen), sum("mrc.trimmed" in packet for packet in packets), "trimmed")

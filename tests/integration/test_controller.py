@@ -184,7 +184,7 @@ def counted(switches: list[SwitchCounters], *names: str) -> set[tuple[str, str]]
     return {(port.link, n.name) for port in ports for n in port.counts if n.name in names and n.packets}
 
 
-def test_faults_bite_and_are_counted_by_the_switches_that_make_them() -> None:
+def test_faults_drop_packets_and_are_counted_by_their_switches() -> None:
     with fabric("bite") as world, transfer(world) as pair:
         assert pair.write(PIECE).wrong_bytes == 0
         with world.controller() as client:
@@ -214,7 +214,7 @@ def test_faults_bite_and_are_counted_by_the_switches_that_make_them() -> None:
             assert pair.write(PIECE).wrong_bytes == 0
 
 
-def test_a_path_is_lost_where_it_begins_and_no_other_that_ends_at_the_same_host() -> None:
+def test_path_loss_affects_no_other_path_to_the_same_host() -> None:
     with fabric("path", hosts=4) as world, transfer(world, "h1", "h3") as pair, world.controller() as client:
         client.inject(PathLoss(0))  # of every pair of hosts: by uplink 0, or within one T0
         for _ in range(2):
@@ -226,7 +226,7 @@ def test_a_path_is_lost_where_it_begins_and_no_other_that_ends_at_the_same_host(
         assert pair.write(PIECE).wrong_bytes == 0
 
 
-def test_a_slower_line_is_slower_and_as_before_when_cleared(world: EmulatedWorld) -> None:
+def test_a_rate_fault_slows_a_link_until_cleared(world: EmulatedWorld) -> None:
     slow = 1_000_000
     with transfer(world) as pair, world.controller() as client:
         pair.write(PIECE)
@@ -241,7 +241,7 @@ def test_a_slower_line_is_slower_and_as_before_when_cleared(world: EmulatedWorld
         assert left == []
 
 
-def test_delay_works_or_is_refused_in_a_sentence_that_says_what_to_do(world: EmulatedWorld) -> None:
+def test_delay_works_or_is_refused_with_advice(world: EmulatedWorld) -> None:
     with world.controller() as client:
         refusal = ""
         try:
@@ -253,7 +253,7 @@ def test_delay_works_or_is_refused_in_a_sentence_that_says_what_to_do(world: Emu
         client.clear_all()
 
 
-def test_links_that_flap_come_back_and_everybody_is_told(
+def test_flapping_links_recover_and_subscribers_are_notified(
     world: EmulatedWorld, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = "t0-0:t1-0@p0"
@@ -269,7 +269,7 @@ def test_links_that_flap_come_back_and_everybody_is_told(
             assert all(one.up for one in client.links())
 
 
-def test_a_switch_restarts_during_traffic() -> None:
+def test_a_switch_restart_during_traffic_is_survived() -> None:
     switch = "t1-0@p0"
     with fabric("onesw", "embedded-per-process") as world, transfer(world) as pair, Traffic(pair) as traffic:
         with world.controller() as client:
@@ -290,7 +290,7 @@ def test_a_switch_restarts_during_traffic() -> None:
         traffic.more()
 
 
-def test_the_controller_is_killed_during_traffic_and_takes_back_what_it_left(world: EmulatedWorld) -> None:
+def test_a_controller_killed_during_traffic_undoes_its_faults_on_restart(world: EmulatedWorld) -> None:
     with transfer(world) as pair, Traffic(pair) as traffic:
         with world.controller() as client:
             first = client.link_down("t0-0:t1-0@p0")
@@ -311,7 +311,7 @@ def test_the_controller_is_killed_during_traffic_and_takes_back_what_it_left(wor
         traffic.more()
 
 
-def test_the_switch_process_is_killed_during_traffic_with_faults_in_force(world: EmulatedWorld) -> None:
+def test_a_switch_process_killed_during_traffic_gets_its_faults_back(world: EmulatedWorld) -> None:
     with transfer(world) as pair, Traffic(pair) as traffic:
         with world.controller() as client:
             kept = client.inject(Loss("t0-0:t1-0@p0", 0.1))
@@ -329,7 +329,7 @@ def test_the_switch_process_is_killed_during_traffic_with_faults_in_force(world:
         traffic.more()
 
 
-def test_a_client_may_come_in_while_nothing_is_reachable(world: EmulatedWorld) -> None:
+def test_clients_can_connect_while_no_switch_is_reachable(world: EmulatedWorld) -> None:
     world.emulation.children["switches"].process.kill()
 
     def lost() -> bool:
@@ -360,7 +360,7 @@ def another_controller(world: EmulatedWorld, *more: str) -> Iterator[subprocess.
             process.kill()
 
 
-def test_kept_faults_outlive_controllers_on_links_lines_and_switches(world: EmulatedWorld) -> None:
+def test_kept_faults_survive_controller_restarts(world: EmulatedWorld) -> None:
     with world.controller() as client:
         kept = [
             client.link_down("t0-0:t1-0@p0", owner="me"),

@@ -37,7 +37,7 @@ def pids(directory: RunDirectory) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("victim", ["h2", "switches", "controller"])
-def test_a_run_ends_at_once_and_says_what_died(tmp_path: Path, victim: str) -> None:
+def test_a_crash_ends_a_run_at_once_and_is_named(tmp_path: Path, victim: str) -> None:
     directory = RunDirectory(own("dying"))
     file = tmp_path / "long.yaml"
     file.write_text(LONG)
@@ -78,7 +78,7 @@ def fabric() -> Iterator[Standing]:
     cleanup.clean(found.name, force=True)
 
 
-def test_what_dies_is_started_anew_if_so_wanted(fabric: Standing, capfd: pytest.CaptureFixture[str]) -> None:
+def test_crashed_processes_are_restarted_on_request(fabric: Standing, capfd: pytest.CaptureFixture[str]) -> None:
     directory = RunDirectory(fabric.name)
     assert run(["up", "--name", fabric.name, *SIZES, "--restart"]) == 0
     before = pids(directory)
@@ -103,7 +103,7 @@ def test_what_dies_is_started_anew_if_so_wanted(fabric: Standing, capfd: pytest.
     assert not directory.path.exists()
 
 
-def test_watching_a_fabric_tells_what_dies(fabric: Standing) -> None:
+def test_fault_watch_reports_crashed_processes(fabric: Standing) -> None:
     fabric.up()
     with subprocess.Popen([MRC, "fault", "watch", "--fabric", fabric.name], stdout=subprocess.PIPE, text=True) as seen:
         assert seen.stdout is not None

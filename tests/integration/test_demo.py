@@ -69,7 +69,7 @@ def _nothing_left():
     assert_nothing_left()
 
 
-def test_the_demo_rides_out_its_faults(tmp_path):
+def test_the_demo_survives_its_faults(tmp_path):
     status, output = finish(mrc("demo", *SHORT, "--results", str(tmp_path)))
     print(output)
     latest = tmp_path / "demo" / "latest"
@@ -95,7 +95,7 @@ def test_the_demo_rides_out_its_faults(tmp_path):
 
 
 @pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupting_leaves_results_and_nothing_else(tmp_path, number, expected):
+def test_an_interrupted_demo_leaves_only_its_results(tmp_path, number, expected):
     process = mrc("demo", *SMALL, "--results", str(tmp_path))
     seen = ""
     while " cut after step" not in seen:
@@ -111,7 +111,7 @@ def test_interrupting_leaves_results_and_nothing_else(tmp_path, number, expected
     assert "Traceback" not in rest
 
 
-def test_interrupting_the_bring_up_leaves_nothing(tmp_path):
+def test_an_interrupted_bring_up_leaves_nothing(tmp_path):
     process = mrc("demo", *SMALL, "--results", str(tmp_path))
     until((DEFAULT_ROOT / NAME / "fabric.yaml").exists, "the bring-up to begin")
     process.send_signal(signal.SIGINT)

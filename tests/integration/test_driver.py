@@ -83,7 +83,7 @@ def receive(port: PacketPort, timeout_s: float = 5) -> bytes:
     return bytes(buffer[: port.receive_into(buffer)])
 
 
-def test_frames_pass_and_others_are_filtered(namespace: Namespace) -> None:
+def test_matching_frames_pass_and_others_are_filtered(namespace: Namespace) -> None:
     def inside() -> None:
         a, b = PacketPort("da", MAC_A, 4514), PacketPort("db", MAC_B, 4514)
         other = b"\x33\x33\x00\x00\x00\x01" + MAC_A + b"\x86\xdd" + bytes(50)
@@ -106,7 +106,7 @@ def test_frames_pass_and_others_are_filtered(namespace: Namespace) -> None:
     namespace.inside(inside)
 
 
-def test_a_frame_tells_when_it_arrived(namespace: Namespace) -> None:
+def test_received_frames_have_a_timestamp(namespace: Namespace) -> None:
     def inside() -> None:
         a, b = PacketPort("da", MAC_A, 4514), PacketPort("db", MAC_B, 4514)
         frame = MAC_B + MAC_A + b"\x86\xdd" + bytes(100)
@@ -132,7 +132,7 @@ def test_a_frame_tells_when_it_arrived(namespace: Namespace) -> None:
     namespace.inside(inside)
 
 
-def test_sends_that_cannot_arrive_are_lost_frames(namespace: Namespace) -> None:
+def test_sends_without_carrier_count_as_lost_frames(namespace: Namespace) -> None:
     def inside() -> None:
         port, far = PacketPort("da", MAC_A, 1 << 16), PacketPort("db", MAC_B, 1 << 16)
         frame = MAC_B + MAC_A + b"\x86\xdd" + bytes(100)
@@ -168,7 +168,7 @@ def test_sends_that_cannot_arrive_are_lost_frames(namespace: Namespace) -> None:
     namespace.inside(inside)
 
 
-def test_an_unknown_interface_is_said(namespace: Namespace) -> None:
+def test_an_unknown_interface_is_reported(namespace: Namespace) -> None:
     def inside() -> None:
         with pytest.raises(NicDriverError, match="Interface 'nothere' does not exist in this network namespace"):
             PacketPort("nothere", MAC_A, 1500)
@@ -195,7 +195,7 @@ class Watcher:
             self.monitor.on_readable()
 
 
-def test_link_changes_are_heard(namespace: Namespace) -> None:
+def test_link_changes_are_received(namespace: Namespace) -> None:
     def inside() -> None:
         watcher = Watcher()
         links = watcher.monitor.links()
@@ -222,7 +222,7 @@ def test_link_changes_are_heard(namespace: Namespace) -> None:
     namespace.inside(inside)
 
 
-def test_lost_messages_are_made_up_for(namespace: Namespace) -> None:
+def test_lost_netlink_messages_trigger_a_resync(namespace: Namespace) -> None:
     def inside() -> None:
         watcher = Watcher(receive_buffer=40_000)
         dumps = []
@@ -244,7 +244,7 @@ def test_lost_messages_are_made_up_for(namespace: Namespace) -> None:
     namespace.inside(inside)
 
 
-def test_the_module_runs_without_namespace_of_its_own() -> None:
+def test_the_agent_runs_without_its_own_namespace() -> None:
     """The interpreter in use can run the agent at all: its help, without touching anything."""
     done = subprocess.run(
         (sys.executable, "-m", "mrc_host.agent", "--help"), capture_output=True, text=True, check=True

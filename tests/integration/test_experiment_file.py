@@ -34,7 +34,7 @@ expect:
 """
 
 
-def test_the_same_file_runs_in_emulation(tmp_path, capsys):
+def test_a_simulation_file_runs_in_emulation(tmp_path, capsys):
     file = tmp_path / "trial.yaml"
     file.write_text(FILE)
     status = run(["run", str(file), "--backend", "emulation", "--name", NAME, "--results", str(tmp_path)])
@@ -79,7 +79,7 @@ def test_a_collective_runs_in_emulation(tmp_path):
     assert case["operations"] == 2
 
 
-def test_what_emulation_cannot_do_is_refused_before_anything_starts(tmp_path, capsys):
+def test_features_missing_in_emulation_are_refused_before_anything_starts(tmp_path, capsys):
     file = tmp_path / "trial.yaml"
     file.write_text(
         FILE.replace(
@@ -106,7 +106,7 @@ report:
 """
 
 
-def test_tenants_and_queues_in_emulation(tmp_path):
+def test_tenants_and_queues_work_in_emulation(tmp_path):
     file = tmp_path / "tenants.yaml"
     file.write_text(TENANTS)
     status = run(["run", str(file), "--backend", "emulation", "--name", NAME, "--results", str(tmp_path)])

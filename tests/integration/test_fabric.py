@@ -70,7 +70,7 @@ def test_every_switch_is_verified(controller: ControllerClient, up: Emulation) -
 
 
 @pytest.mark.usefixtures("up")  # Mininet asks once in a process which of its tools there are
-def test_bring_up_starts_no_process_but_those_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bring_up_starts_only_long_running_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is run for a link, an interface or an address: that is what bring-up's time would be made of."""
     started: list[Any] = []
     start = subprocess.Popen.__init__
@@ -87,7 +87,7 @@ def test_bring_up_starts_no_process_but_those_that_stay(monkeypatch: pytest.Monk
         assert sum(emulation.phases.values()) <= emulation.bring_up_s + 0.001
 
 
-def test_the_kernel_says_nothing_of_its_own() -> None:
+def test_the_kernel_sends_no_packets_of_its_own() -> None:
     with (
         emulated(
             multi_plane_clos(own("quiet"), planes=2, t0=2, t1=2, hosts=4), agents=False, companions=[companion]
@@ -106,7 +106,7 @@ def _packets(link: Any) -> int:
     return packets
 
 
-def test_pingall_works_as_in_any_mininet(up: Emulation) -> None:
+def test_pingall_works(up: Emulation) -> None:
     assert up.net.pingAll(timeout="2") == 0
 
 
@@ -145,7 +145,7 @@ def test_every_entropy_value_takes_the_path_it_names(
             assert used == ({f"t0-{t0}:t1-{uplink}@p{plane}" for t0 in t0s} if len(t0s) == 2 else set())
 
 
-def test_the_kernel_stays_silent_about_the_nics_traffic(up: Emulation, controller: ControllerClient) -> None:
+def test_the_kernel_does_not_answer_nic_traffic(up: Emulation, controller: ControllerClient) -> None:
     """Neither a NIC's own address nor a uSID belongs to the kernel: no ICMP error, no answer to UDP."""
     fabric = up.fabric
     config = paths.nic_config(fabric, fabric.nic("h1"))
@@ -198,7 +198,7 @@ def _carrier(up: Emulation, host: str, plane: int) -> bool:
     return str(output).strip() == "1"
 
 
-def test_a_nic_link_that_is_cut_costs_the_nic_its_carrier(up: Emulation, controller: ControllerClient) -> None:
+def test_a_nic_link_down_removes_the_nics_carrier(up: Emulation, controller: ControllerClient) -> None:
     assert _carrier(up, "h2", 1)
     fault = controller.link_down("h2@p1")
     assert not _carrier(up, "h2", 1)
@@ -210,7 +210,7 @@ def test_a_nic_link_that_is_cut_costs_the_nic_its_carrier(up: Emulation, control
     assert all(link.up for link in controller.links())
 
 
-def test_a_plane_without_uplinks_is_cut_and_heals(up: Emulation, controller: ControllerClient) -> None:
+def test_a_plane_without_uplinks_is_unreachable_until_they_return(up: Emulation, controller: ControllerClient) -> None:
     target = addressing.kernel_address(up.fabric, up.fabric.nic("h3"), 0)
     ping = f"ping -c 1 -W 1 {target}"
     controller.link_down("t0-0:t1-*@p0")
@@ -219,7 +219,7 @@ def test_a_plane_without_uplinks_is_cut_and_heals(up: Emulation, controller: Con
     assert " 0% packet loss" in up.host("h1").cmd(ping)
 
 
-def test_link_at_the_prompt_takes_node_names(up: Emulation, controller: ControllerClient) -> None:
+def test_the_link_command_accepts_node_names(up: Emulation, controller: ControllerClient) -> None:
     up.net.configLinkStatus("h1", "t0-0@p0", "down")
     up.net.configLinkStatus("t0-1@p1", "t1-2@p1", "down")
     assert {link.name for link in controller.links() if not link.up} == {"h1@p0", "t0-1:t1-2@p1"}
@@ -230,20 +230,22 @@ def test_link_at_the_prompt_takes_node_names(up: Emulation, controller: Controll
     assert " 0% packet loss" in up.host("h1").cmd(f"ping -c 1 -W 2 {target}"), "addresses and routes are back"
 
 
-def test_the_controller_mends_what_the_prompt_took_down(up: Emulation, controller: ControllerClient) -> None:
+def test_link_up_of_the_controller_restores_a_link_taken_down_at_the_prompt(
+    up: Emulation, controller: ControllerClient
+) -> None:
     up.net.configLinkStatus("t0-1@p1", "t1-2@p1", "down")
     controller.link_up("t0-1:t1-2@p1")
     assert all(link.up for link in controller.links())
 
 
-def test_a_stopped_switch_is_dead_to_its_neighbours(up: Emulation, controller: ControllerClient) -> None:
+def test_stopping_a_switch_takes_its_links_down(up: Emulation, controller: ControllerClient) -> None:
     up.net["t1-1@p0"].stop()
     assert {link.name for link in controller.links() if not link.up} == {"t0-0:t1-1@p0", "t0-1:t1-1@p0"}
     up.net["t1-1@p0"].start()
     assert all(link.up for link in controller.links())
 
 
-def test_switches_have_a_shell_when_one_is_wanted(up: Emulation) -> None:
+def test_switches_have_a_shell_on_request(up: Emulation) -> None:
     switch = up.net["t0-0@p0"]
     assert not up.net["t1-0@p0"].shell
     assert "hello" in switch.cmd("echo hello")
@@ -253,7 +255,7 @@ def test_switches_have_a_shell_when_one_is_wanted(up: Emulation) -> None:
     assert (output.strip(), status) == ("direct", 0)
 
 
-def test_the_network_looks_like_mininet(up: Emulation) -> None:
+def test_the_network_has_mininets_interface(up: Emulation) -> None:
     net = up.net
     assert len(net.links) == len(up.fabric.links)
     link = net.linksBetween(net["h1"], net["t0-0@p1"])[0]
@@ -273,7 +275,7 @@ def test_a_process_can_be_started_on_a_host(up: Emulation) -> None:
         up.spawn_in("h1", "waiter", ["sleep", "100"])
 
 
-def test_bmv2s_interfaces_are_paced() -> None:
+def test_bmv2_interfaces_are_rate_limited() -> None:
     """BMv2 itself is not needed to see what its interfaces are given."""
 
     def queue() -> str:
@@ -297,7 +299,7 @@ class _Collector(logging.Handler):
         self.text += record.getMessage()
 
 
-def test_the_prompt_is_mininets(up: Emulation, tmp_path: Path) -> None:
+def test_the_prompt_runs_mininet_commands(up: Emulation, tmp_path: Path) -> None:
     script = tmp_path / "commands"
     script.write_text("h1 ping -c 1 -W 2 h3\nlink h1 t0-0@p0 down\nh1 ping -c 1 -W 1 h3\nlink h1 t0-0@p0 up\npingall\n")
     said, level = _Collector(), lg.getEffectiveLevel()

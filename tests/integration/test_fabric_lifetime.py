@@ -49,7 +49,7 @@ def traces() -> Iterator[Traces]:
     assert left == []
 
 
-def test_a_switch_process_that_was_restarted_is_programmed_again(traces: Traces) -> None:
+def test_a_restarted_switch_process_is_programmed_again(traces: Traces) -> None:
     with emulated(small(), agents=False, companions=[companion]) as emulation:
         traces.note()
         switches = emulation.children["switches"]
@@ -61,14 +61,14 @@ def test_a_switch_process_that_was_restarted_is_programmed_again(traces: Traces)
         assert emulation.net.pingAll(timeout="2") == 0
 
 
-def test_an_unknown_switch_is_one_sentence() -> None:
+def test_an_unknown_switch_is_reported() -> None:
     with pytest.raises(
         EmulationError, match="There is no switch 'ovs': choose one of embedded, embedded-per-process, bmv2"
     ):
         emulated(small(), switch="ovs").__enter__()
 
 
-def test_nothing_is_left_and_the_name_is_free_again(traces: Traces) -> None:
+def test_taking_a_fabric_down_leaves_nothing_and_frees_its_name(traces: Traces) -> None:
     for _ in range(2):
         with emulated(small(), agents=False, companions=[companion]):
             traces.note()
@@ -76,7 +76,7 @@ def test_nothing_is_left_and_the_name_is_free_again(traces: Traces) -> None:
         assert traces.left() == []
 
 
-def test_agents_listen(traces: Traces) -> None:
+def test_agents_listen_on_their_sockets(traces: Traces) -> None:
     with emulated(small(), companions=[companion]) as emulation:
         traces.note()
         for nic in emulation.fabric.nics:
@@ -84,19 +84,19 @@ def test_agents_listen(traces: Traces) -> None:
                 probe.connect(emulation.socket(nic.name))
 
 
-def test_a_process_per_switch(traces: Traces) -> None:
+def test_embedded_per_process_runs_one_process_per_switch(traces: Traces) -> None:
     with emulated(small(t1=1), agents=False, switch="embedded-per-process", companions=[companion]) as emulation:
         traces.note()
         assert len([name for name in emulation.children if name.startswith("switch-")]) == 6
         assert emulation.net.pingAll(timeout="2") == 0
 
 
-def test_single_switch_planes(traces: Traces) -> None:
+def test_a_fabric_with_one_switch_per_plane_works(traces: Traces) -> None:
     with emulated(small(t0=1, t1=0, hosts=2), agents=False, companions=[companion]) as emulation:
         assert emulation.net.pingAll(timeout="2") == 0
 
 
-def test_a_fabric_is_up_once(traces: Traces) -> None:
+def test_a_fabric_cannot_be_brought_up_twice(traces: Traces) -> None:
     with emulated(small(), agents=False, companions=[companion]) as emulation:
         with pytest.raises(InUseError, match=f"Fabric {NAME} is up already"), emulated(small(), agents=False):
             pass
@@ -105,7 +105,7 @@ def test_a_fabric_is_up_once(traces: Traces) -> None:
         assert emulation.net.pingPair() == 0
 
 
-def test_two_fabrics_at_once(traces: Traces) -> None:
+def test_two_fabrics_run_at_once(traces: Traces) -> None:
     with (
         emulated(small(), agents=False, companions=[companion]) as one,
         emulated(small(own("other")), agents=False, companions=[companion]) as two,
@@ -119,7 +119,7 @@ def test_two_fabrics_at_once(traces: Traces) -> None:
     assert Traces(own("other")).left() == []
 
 
-def test_names_with_the_same_tag_are_not_up_together(traces: Traces) -> None:
+def test_fabrics_with_the_same_interface_tag_cannot_run_together(traces: Traces) -> None:
     twin = next(name for name in (f"twin-{n}" for n in range(100_000)) if addressing.tag(name) == addressing.tag(NAME))
     with emulated(small(), agents=False, companions=[companion]):
         with pytest.raises(InUseError, match="would use the interface names of fabric"), emulated(small(twin)):
@@ -147,14 +147,14 @@ def test_an_interrupted_bring_up_leaves_nothing(
     wait_until_gone(traces.pids)
 
 
-def test_an_error_inside_leaves_nothing(traces: Traces) -> None:
+def test_an_error_in_the_body_leaves_nothing(traces: Traces) -> None:
     with pytest.raises(ZeroDivisionError), emulated(small(), agents=False, companions=[companion]):  # noqa: PT012
         traces.note()
         raise ZeroDivisionError
     wait_until_gone(traces.pids)
 
 
-def test_a_process_that_fails_is_reported_and_leaves_nothing(traces: Traces) -> None:
+def test_a_failing_process_is_reported_and_leaves_nothing(traces: Traces) -> None:
     def broken(_run: RunDirectory, _switches: str) -> Command:
         return Command("broken", (sys.executable, "-c", "raise SystemExit('no luck')", READY_FD))
 
@@ -162,7 +162,7 @@ def test_a_process_that_fails_is_reported_and_leaves_nothing(traces: Traces) -> 
         emulated(small(), agents=False, companions=[broken]).__enter__()
 
 
-def test_what_users_start_on_hosts_goes_too(traces: Traces) -> None:
+def test_user_processes_on_hosts_are_stopped(traces: Traces) -> None:
     with emulated(small(), agents=False, companions=[companion]) as emulation:
         traces.note()
         emulation.host("h1").cmd("setsid sleep 1000 </dev/null >/dev/null 2>&1 &")
@@ -197,7 +197,7 @@ def owner(traces: Traces) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def test_kill_9_of_the_owner_is_cleaned_up_after(traces: Traces, owner: subprocess.Popen[str]) -> None:
+def test_leftovers_of_a_killed_owner_are_cleaned_up(traces: Traces, owner: subprocess.Popen[str]) -> None:
     owner.kill()
     owner.wait()
     report = cleanup.clean(NAME)
@@ -221,7 +221,7 @@ def test_a_terminated_owner_takes_its_fabric_down(traces: Traces, owner: subproc
     assert traces.left() == []
 
 
-def test_forced_cleaning_ends_the_owner_first(traces: Traces, owner: subprocess.Popen[str]) -> None:
+def test_forced_cleaning_stops_the_owner_first(traces: Traces, owner: subprocess.Popen[str]) -> None:
     cleanup.clean(NAME, force=True)
     assert owner.wait(20) == 128 + signal.SIGTERM
     assert traces.left() == []
@@ -267,12 +267,12 @@ def alien() -> Iterator[list[str]]:
                     netlink.link("del", index=index)
 
 
-def test_interfaces_of_others_are_not_touched(traces: Traces, alien: list[str]) -> None:
+def test_other_interfaces_are_not_touched(traces: Traces, alien: list[str]) -> None:
     assert not cleanup.clean(NAME)
     cleanup.clean_all()
 
 
-def test_nor_where_a_fabric_of_ours_is_up_crashes_or_goes(
+def test_other_interfaces_survive_a_fabric_running_crashing_and_ending(
     traces: Traces, alien: list[str], owner: subprocess.Popen[str]
 ) -> None:
     owner.kill()
@@ -290,7 +290,7 @@ def elsewhere(*words: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_a_fabric_that_is_up_elsewhere_is_left_alone(traces: Traces, owner: subprocess.Popen[str]) -> None:
+def test_a_fabric_of_another_namespace_is_left_alone(traces: Traces, owner: subprocess.Popen[str]) -> None:
     """As of a container that shares the network namespace: its files are others, its interfaces the same."""
     before = interfaces_of(NAME)
     assert len(before) == 24, "eight links between switches, eight to hosts"
@@ -307,14 +307,14 @@ def test_a_fabric_that_is_up_elsewhere_is_left_alone(traces: Traces, owner: subp
     assert owner.wait(20) == 128 + signal.SIGTERM, "it was up all the time"
 
 
-def test_by_force_it_is_ended_from_elsewhere(traces: Traces, owner: subprocess.Popen[str]) -> None:
+def test_a_fabric_of_another_namespace_is_ended_by_force(traces: Traces, owner: subprocess.Popen[str]) -> None:
     done = elsewhere("clean", "--name", NAME, "--force")
     assert done.returncode == 0, done.stderr
     assert owner.wait(20) == 128 + signal.SIGTERM
     assert traces.left() == []
 
 
-def test_what_has_crashed_elsewhere_is_cleaned_up_from_here(traces: Traces, owner: subprocess.Popen[str]) -> None:
+def test_leftovers_of_another_namespace_are_cleaned_up(traces: Traces, owner: subprocess.Popen[str]) -> None:
     owner.kill()
     owner.wait()
     done = elsewhere("clean")
@@ -329,7 +329,7 @@ def interfaces_of(name: str) -> list[str]:
         return sorted(interfaces.group_members(netlink, addressing.interface_group(name)))
 
 
-def test_a_process_that_got_the_number_of_one_of_ours_is_not_killed() -> None:
+def test_a_process_with_a_reused_id_is_not_killed() -> None:
     """What was checked before may have ended since: it is looked at again once nobody else can get its number."""
     with subprocess.Popen(["sleep", "1000"]) as other:
         cleanup.kill({other.pid: lambda: False})

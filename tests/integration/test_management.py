@@ -51,14 +51,14 @@ def lab() -> Iterator[Lab]:
         assert run(["down", name]) == 0
 
 
-def test_hosts_resolve_each_other(lab: Lab) -> None:
+def test_hosts_resolve_each_others_names(lab: Lab) -> None:
     fabric = multi_plane_clos(lab.name, hosts=4, planes=2, t0=2, t1=1)
     assert lab.inside("h1", "getent", "hosts", "h3").split() == [str(management.address(fabric.nic("h3"))), "h3"]
     assert lab.inside("h1", "hostname").strip() == "h1" != socket.gethostname()
     assert "localhost" in lab.inside("h1", "getent", "hosts", "localhost")
 
 
-def test_tcp_between_hosts_survives_a_fabric_that_is_cut(lab: Lab) -> None:
+def test_management_tcp_connections_survive_a_fabric_outage(lab: Lab) -> None:
     links = [f"h3@p{plane}" for plane in range(2)]
     for link in links:
         assert run(["fault", "add", lab.name, link, "down"]) == 0
@@ -75,22 +75,22 @@ def test_tcp_between_hosts_survives_a_fabric_that_is_cut(lab: Lab) -> None:
         assert run(["fault", "clear", lab.name, "all"]) == 0
 
 
-def test_planes_have_names(lab: Lab) -> None:
+def test_planes_have_host_names(lab: Lab) -> None:
     assert "1 received" in lab.inside("h1", "ping", "-c", "1", "-W", "2", "h3-p1")
 
 
-def test_a_command_finds_its_host_in_its_environment(lab: Lab) -> None:
+def test_commands_find_their_host_in_the_environment(lab: Lab) -> None:
     said = lab.inside("h2", "sh", "-c", 'echo "$MRC_FABRIC $MRC_HOST"; test -S "$MRC_AGENT"')
     assert said.split() == [lab.name, "h2"]
 
 
-def test_the_status_of_a_command_is_passed_on(lab: Lab) -> None:
+def test_the_exit_status_of_a_command_is_returned(lab: Lab) -> None:
     lab.inside("h1", "sh", "-c", "exit 7", status=7)
     assert "There is no command no-such-command" in lab.inside("h1", "no-such-command", status=127)
     assert "no NIC that matches 'h9'" in lab.inside("h9", "true", status=3)
 
 
-def test_the_prompt_leaves_names_to_the_hosts(lab: Lab) -> None:
+def test_the_prompt_lets_hosts_resolve_names(lab: Lab) -> None:
     lines = ("h1 getent hosts h3", "h1 hostname", "h1 kill -9 $$", "h1 hostname")
     done = subprocess.run(
         [MRC, "shell", lab.name, *(word for line in lines for word in ("-c", line))],
@@ -101,7 +101,7 @@ def test_the_prompt_leaves_names_to_the_hosts(lab: Lab) -> None:
     assert second == last == "h1"  # a shell that has been killed comes back in the same namespaces
 
 
-def test_neither_this_machine_nor_another_fabric_is_on_the_network(lab: Lab) -> None:
+def test_the_management_network_is_isolated(lab: Lab) -> None:
     other = own("mgmt-b")
     assert run(["up", "--name", other, "--hosts", "2", "--t0", "2", "--t1", "1", "--rate", "20M"]) == 0
     try:
@@ -114,14 +114,14 @@ def test_neither_this_machine_nor_another_fabric_is_on_the_network(lab: Lab) -> 
         assert run(["down", other]) == 0
 
 
-def test_it_can_be_left_out() -> None:
+def test_the_management_network_can_be_left_out() -> None:
     fabric = multi_plane_clos(own("mgmt-off"), hosts=2, planes=1, t0=2, t1=1, rate_bps=20_000_000)
     with emulated(fabric, agents=False, management_network=False) as emulation:
         assert management.INTERFACE not in emulation.host("h1").cmd("ip", "-br", "link")
         assert emulation.host("h1").cmd("getent", "hosts", "h2").split()[0] == emulation.host("h2").IP()
 
 
-def test_the_machine_keeps_its_own_names() -> None:
+def test_the_machine_keeps_its_own_hosts_file() -> None:
     before = Path("/etc/hosts").read_bytes(), socket.gethostname()
     fabric = multi_plane_clos(own("mgmt-name"), hosts=2, planes=1, t0=2, t1=1, rate_bps=20_000_000)
     with emulated(fabric, agents=False) as emulation:

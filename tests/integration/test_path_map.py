@@ -56,7 +56,7 @@ def probed(state: MapState) -> bool:
     return bool(state.links) and all(link.sent > 5 for link in state.links)
 
 
-def test_the_map_names_a_cut_t0_t1_link_and_a_cut_nic_link_and_forgets_them_when_they_heal(
+def test_the_map_suspects_t0_t1_and_nic_links_that_are_down_until_they_recover(
     controller: PathMapClient,
 ) -> None:
     controller.start_map(20)
@@ -71,7 +71,7 @@ def test_the_map_names_a_cut_t0_t1_link_and_a_cut_nic_link_and_forgets_them_when
     wait(controller, lambda state: blamed(state) == {})
 
 
-def test_a_lossy_link_is_denied_to_running_traffic_and_allowed_when_it_heals(
+def test_a_lossy_link_is_denied_to_running_traffic_until_it_recovers(
     world: EmulatedWorld, controller: PathMapClient
 ) -> None:
     with verbs.open(world.emulation.socket("h1")) as near, verbs.open(world.emulation.socket("h3")) as far:
@@ -92,7 +92,7 @@ def test_a_lossy_link_is_denied_to_running_traffic_and_allowed_when_it_heals(
         assert denied(world) == set()
 
 
-def test_what_the_map_of_a_killed_controller_denied_is_allowed_again(world: EmulatedWorld) -> None:
+def test_paths_denied_by_a_killed_controllers_map_are_allowed_again(world: EmulatedWorld) -> None:
     with verbs.open(world.emulation.socket("h1")) as near, verbs.open(world.emulation.socket("h3")) as far:
         transfer = Transfer(near, far)
         transfer.write(1 << 20)

@@ -67,7 +67,7 @@ def tools(world):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_collective_at_the_prompt(tools, case):
+def test_every_collective_runs_at_the_prompt(tools, case):
     hosts = "h1,h2,h3,h4" if case == "all_reduce" else "h1,h3"  # each is a process to start
     said, failed = tools.ask(f"{case}_perf -b 1K -e 64K -f 64 -n 3 -w 1 --hosts {hosts}")
     assert not failed
@@ -80,7 +80,7 @@ def test_every_collective_at_the_prompt(tools, case):
     assert footer(said, "Out of bounds values") == "0 OK"
 
 
-def test_bandwidth_and_latency_between_two_hosts_at_the_prompt(tools):
+def test_bandwidth_and_latency_tools_run_at_the_prompt(tools):
     said, failed = tools.ask("write_bw h1 h3 -s 65536 -n 20")
     assert not failed
     assert any(line.split()[:2] == ["65536", "20"] for line in said)
@@ -100,7 +100,7 @@ def test_bandwidth_and_latency_between_two_hosts_at_the_prompt(tools):
         ("write_bw 'h1", "Missing closing quote"),
     ],
 )
-def test_what_cannot_be_done_at_the_prompt_is_said(tools, line, why):
+def test_impossible_prompt_commands_are_reported(tools, line, why):
     said, failed = tools.ask(line)
     assert failed
     assert why in "\n".join(said)
@@ -120,7 +120,7 @@ def test_tools_are_found_by_name_inside_hosts(world, tools):
     assert [row["size"] for row in rows(line for line in output.splitlines() if "status" not in line)] == ["4096"]
 
 
-def test_a_cut_path_is_named_by_mrc_ping(world, tools):
+def test_mrc_ping_names_a_path_that_is_down(world, tools):
     link = "t0-0:t1-1@p1"
     quick = "-c 12 -i 0.1 -W 0.5 -q"  # a quarter of the other paths' answers come back over the cut link
     world.cut(link)
@@ -144,7 +144,7 @@ def test_a_cut_path_is_named_by_mrc_ping(world, tools):
 
 
 @pytest.mark.parametrize("transport", ["mrc", "rc"])
-def test_a_cut_link_costs_no_byte(world, tmp_path, transport):
+def test_a_link_down_loses_no_byte(world, tmp_path, transport):
     out = tmp_path / "out.json"
     command = [sys.executable, "-m", "mrc_lab.perf", "all_reduce_perf", "--fabric", NAME, "--transport", transport]
     command += ["-b", "512K", "-n", "12", "-w", "1", "-c", "2", "-J", str(out)]
@@ -164,7 +164,7 @@ def test_a_cut_link_costs_no_byte(world, tmp_path, transport):
     assert len(result["rows"]) == 1
 
 
-def test_nothing_is_left_of_a_run_that_is_interrupted(world):
+def test_an_interrupted_run_leaves_nothing(world):
     command = [sys.executable, "-m", "mrc_lab.perf", "alltoall_perf", "--fabric", NAME, "-b", "1M", "-n", "1000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         pids = []

@@ -73,7 +73,7 @@ def running(pipeline: Pipeline, cables: list[Wire]) -> Iterator[tuple[EmbeddedSw
             yield switch, driver
 
 
-def test_figures_of_both_sides_agree(running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]) -> None:
+def test_counters_of_both_sides_agree(running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]) -> None:
     switch, driver = running
     for number in range(10):
         cables[0].send(frame(60 + number))
@@ -88,9 +88,7 @@ def test_figures_of_both_sides_agree(running: tuple[EmbeddedSwitch, PortDriver],
     assert (ports[1].rx_packets, ports[2].tx_bytes) == (10, total)
 
 
-def test_delays_are_measured_while_somebody_asks(
-    running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]
-) -> None:
+def test_delays_are_measured_on_request(running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]) -> None:
     switch, driver = running
 
     def pass_frames(count: int) -> None:
@@ -120,7 +118,9 @@ def test_delays_are_measured_while_somebody_asks(
     assert sum(driver.delays(switch, 2).departures.histogram) == 200
 
 
-def test_what_the_driver_is_kept_from_is_delay(running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]) -> None:
+def test_time_the_driver_is_blocked_counts_as_delay(
+    running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]
+) -> None:
     switch, driver = running
     library, handle = load_engine().library, ctypes.c_void_p(switch.handle)
     driver.measure_delays(True)
@@ -166,7 +166,7 @@ def test_a_port_is_held_down_and_released(running: tuple[EmbeddedSwitch, PortDri
     until(lambda: switch.stats().ports[2].up, "the port to come up")
 
 
-def test_a_vanished_interface_is_counted_and_used_again(
+def test_a_removed_interface_is_counted_and_used_again(
     running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]
 ) -> None:
     switch, driver = running
@@ -183,7 +183,9 @@ def test_a_vanished_interface_is_counted_and_used_again(
     assert cables[1].receive() == frame(mark=3)
 
 
-def test_the_switchs_own_end_set_down_and_up(running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]) -> None:
+def test_setting_the_switchs_end_down_and_up_changes_carrier(
+    running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]
+) -> None:
     switch, driver = running
     for _ in range(3):
         ip(f"link set {cables[1].inside} down")
@@ -197,7 +199,7 @@ def test_the_switchs_own_end_set_down_and_up(running: tuple[EmbeddedSwitch, Port
     assert cables[1].receive() == frame(mark=4)
 
 
-def test_frames_that_are_too_long_are_counted_not_sent(pipeline: Pipeline, cables: list[Wire]) -> None:
+def test_oversized_frames_are_counted_and_not_sent(pipeline: Pipeline, cables: list[Wire]) -> None:
     with patched(pipeline, queues=QueueConfig(max_frame=1000)) as switch:
         driver = PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}}, max_frame=1000)
         with driving(driver):
@@ -208,7 +210,7 @@ def test_frames_that_are_too_long_are_counted_not_sent(pipeline: Pipeline, cable
             assert switch.stats().drops["frame_size"] == 1
 
 
-def test_a_frame_longer_than_the_mtu_is_refused_and_the_rest_pass(
+def test_a_frame_longer_than_the_mtu_is_dropped_and_others_pass(
     running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]
 ) -> None:
     switch, driver = running
@@ -244,7 +246,7 @@ def test_packets_from_the_control_plane_wake_the_driver(
         assert cables[1].receive() == frame(mark=number)
 
 
-def test_a_rate_is_kept_for_long_and_short_frames(pipeline: Pipeline, cables: list[Wire]) -> None:
+def test_a_port_rate_holds_for_long_and_short_frames(pipeline: Pipeline, cables: list[Wire]) -> None:
     with patched(pipeline, queues=QueueConfig(max_packets=1000)) as switch:
         switch.set_port_rate(2, 10_000_000, 300_000)
         driver = PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}})
@@ -260,7 +262,7 @@ def test_a_rate_is_kept_for_long_and_short_frames(pipeline: Pipeline, cables: li
 
 
 @pytest.mark.parametrize("qdisc", [True, False])
-def test_frames_wait_for_a_slow_queueing_discipline_or_go_past_it(
+def test_frames_wait_for_a_slow_queueing_discipline_or_bypass_it(
     pipeline: Pipeline, cables: list[Wire], qdisc: bool
 ) -> None:
     shaper = f"qdisc add dev {cables[1].inside} root tbf rate 20mbit burst 6000 limit 10000000"
@@ -283,7 +285,7 @@ def test_frames_wait_for_a_slow_queueing_discipline_or_go_past_it(
             assert took > 0.8 * 300 * 1000 * 8 / 20_000_000
 
 
-def test_a_flood_fills_no_other_switch(pipeline: Pipeline, cables: list[Wire]) -> None:
+def test_a_flood_does_not_fill_another_switchs_queues(pipeline: Pipeline, cables: list[Wire]) -> None:
     """Two switches in one driver: what one cannot carry is dropped in its own socket and counted there."""
     with wires_more(2) as more, patched(pipeline) as first, patched(pipeline) as second:
         driver = PortDriver(
@@ -345,6 +347,6 @@ def test_stop_before_run_counts(pipeline: Pipeline, cables: list[Wire]) -> None:
         ({600: "lo"}, "not a port number"),
     ],
 )
-def test_interfaces_that_cannot_be_used(pipeline: Pipeline, ports: dict[int, str], words: str) -> None:
+def test_unusable_interfaces_are_refused(pipeline: Pipeline, ports: dict[int, str], words: str) -> None:
     with patched(pipeline) as switch, pytest.raises(PortDriverError, match=words):
         PortDriver({switch: ports})

@@ -42,7 +42,7 @@ def write(a: End, b: End, length: int = 1 << 20) -> None:
     assert b.mr.buffer[:length] == data
 
 
-def test_a_running_agent_has_no_capability_and_makes_no_file(hosts: BackToBack, tmp_path: Path) -> None:
+def test_a_running_agent_has_no_capabilities_and_cannot_create_files(hosts: BackToBack, tmp_path: Path) -> None:
     a, b = connected(hosts)
     for number in range(2):
         left = current(agent_pid(hosts, number))
@@ -57,12 +57,12 @@ def test_a_running_agent_has_no_capability_and_makes_no_file(hosts: BackToBack, 
     assert not (tmp_path / "new").exists()
 
 
-def test_privileges_are_kept_when_asked_for(hosts: BackToBack) -> None:
+def test_privileges_are_kept_on_request(hosts: BackToBack) -> None:
     hosts.start(0, "--keep-privileges")
     assert current(agent_pid(hosts, 0)) == current()
 
 
-def test_sockets_are_roots_and_a_groups(hosts: BackToBack) -> None:
+def test_sockets_belong_to_root_and_a_group(hosts: BackToBack) -> None:
     path = hosts.start(0, "--group", "nogroup").socket
     control = Path(control_socket(path))
     assert stat.S_IMODE(path.stat().st_mode) == 0o660
@@ -72,7 +72,7 @@ def test_sockets_are_roots_and_a_groups(hosts: BackToBack) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_links_that_go_down_vanish_and_return_are_used_again(hosts: BackToBack) -> None:
+def test_links_that_go_down_or_disappear_are_used_again(hosts: BackToBack) -> None:
     """Renamed, deleted and made anew: each takes a port to be opened again, without a right to make raw sockets."""
     a, b = connected(hosts)
     observer = AgentConnection(hosts.agents[0].socket)
@@ -109,7 +109,7 @@ def test_links_that_go_down_vanish_and_return_are_used_again(hosts: BackToBack) 
     assert counters[0]["tx_frames"] > 500
 
 
-def test_denials_and_traces_go_on(hosts: BackToBack, tmp_path: Path) -> None:
+def test_denials_and_traces_work_without_privileges(hosts: BackToBack, tmp_path: Path) -> None:
     a, b = connected(hosts)
     folder = tmp_path / "users"
     folder.mkdir()
@@ -129,7 +129,7 @@ def test_denials_and_traces_go_on(hosts: BackToBack, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_an_agent_starts_again_where_one_ended(hosts: BackToBack, number: signal.Signals, tmp_path: Path) -> None:
+def test_an_agent_can_be_restarted(hosts: BackToBack, number: signal.Signals, tmp_path: Path) -> None:
     trace = tmp_path / "start.jsonl"
     for _ in range(2):
         agent = hosts.start(0, "--trace", str(trace))

@@ -118,7 +118,7 @@ def test_every_command_is_tried() -> None:
 
 
 @pytest.mark.parametrize("line", COMMANDS_AND_ANSWERS)
-def test_commands(terminal: Terminal, line: str) -> None:
+def test_prompt_commands_have_the_expected_output(terminal: Terminal, line: str) -> None:
     printed = terminal.run(line)
     assert COMMANDS_AND_ANSWERS[line] in printed
     assert "Traceback" not in printed
@@ -193,7 +193,7 @@ def _wait_for_data(terminal: Terminal) -> None:
     agent.close()
 
 
-def test_a_second_fabric_of_the_name_is_refused(
+def test_a_second_fabric_with_the_same_name_is_refused(
     terminal: Terminal, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert run(["shell", "--name", NAME, *SIZES, "-c", "nodes"]) == 2
@@ -208,7 +208,7 @@ def test_a_second_fabric_of_the_name_is_refused(
     assert "42" in terminal.run("py 6 * 7")
 
 
-def test_a_mistake_among_commands_is_the_status_and_the_others_are_run(
+def test_a_failed_command_sets_the_status_and_later_ones_run(
     terminal: Terminal,
 ) -> None:
     done = subprocess.run(
@@ -220,7 +220,7 @@ def test_a_mistake_among_commands_is_the_status_and_the_others_are_run(
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_what_dies_is_told_at_once_and_wherever_one_looks(
+def test_crashes_are_reported_at_once_and_in_every_status_command(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_directory = RunDirectory(NAME)

@@ -25,7 +25,7 @@ for line in sys.stdin:
 """
 
 
-def test_work_that_goes_from_thread_to_thread_is_awaited() -> None:
+def test_work_passed_between_threads_is_awaited() -> None:
     with subprocess.Popen([sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -40,7 +40,7 @@ def test_work_that_goes_from_thread_to_thread_is_awaited() -> None:
         process.stdin.close()
 
 
-def test_a_busy_process_is_not_at_rest() -> None:
+def test_a_busy_process_is_not_idle() -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
             with pytest.raises(AssertionError, match="did not come to rest"):
@@ -49,7 +49,7 @@ def test_a_busy_process_is_not_at_rest() -> None:
             process.kill()
 
 
-def test_a_process_that_has_ended_is_told_of() -> None:
+def test_an_exited_process_is_reported() -> None:
     with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.read() == b""  # until it has ended

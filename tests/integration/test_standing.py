@@ -73,7 +73,9 @@ def fabric() -> Iterator[Standing]:
     cleanup.clean(found.name, force=True)
 
 
-def test_it_stays_up_takes_a_prompt_and_goes_without_a_trace(fabric: Standing, capfd: pytest.CaptureFixture[str]):
+def test_a_fabric_in_the_background_accepts_a_prompt_and_leaves_nothing(
+    fabric: Standing, capfd: pytest.CaptureFixture[str]
+):
     fabric.up()
     assert "up and verified in" in capfd.readouterr().out
     printed = at_prompt(fabric.name, "write h1 h2 256K", "h1 ip -br link", "links")
@@ -83,7 +85,7 @@ def test_it_stays_up_takes_a_prompt_and_goes_without_a_trace(fabric: Standing, c
     fabric.down()
 
 
-def test_another_user_is_told_whose_it_is(fabric: Standing):
+def test_another_user_is_told_who_owns_the_fabric(fabric: Standing):
     fabric.up()
     examined = other_user.mrc("doctor").stdout
     assert f"up: {fabric.name} (another user's: use sudo)" in examined
@@ -112,7 +114,7 @@ def test_a_prompt_ends_when_its_fabric_is_taken_down(fabric: Standing):
             assert terminal.ended() == 3
 
 
-def test_a_new_fabric_of_that_name_is_not_served_by_an_old_prompt(fabric: Standing):
+def test_an_old_prompt_does_not_serve_a_new_fabric_of_the_same_name(fabric: Standing):
     fabric.up()
     with Terminal("shell", fabric.name) as terminal:
         terminal.until("mrc> ")
@@ -124,7 +126,7 @@ def test_a_new_fabric_of_that_name_is_not_served_by_an_old_prompt(fabric: Standi
     fabric.down()
 
 
-def test_a_shell_that_ends_is_said_and_replaced(fabric: Standing):
+def test_an_exited_node_shell_is_reported_and_replaced(fabric: Standing):
     fabric.up()
     with Terminal("shell", fabric.name) as terminal:
         terminal.until("mrc> ")
@@ -141,7 +143,7 @@ def test_a_shell_that_ends_is_said_and_replaced(fabric: Standing):
     fabric.down()
 
 
-def test_twice_up_and_twice_down_are_sentences(fabric: Standing, capfd: pytest.CaptureFixture[str]):
+def test_up_twice_and_down_twice_are_reported(fabric: Standing, capfd: pytest.CaptureFixture[str]):
     fabric.up()
     assert run(["up", "--name", fabric.name, *SIZES]) == 3
     assert f"Fabric {fabric.name} is up already (process {fabric.owner})" in capfd.readouterr().err
@@ -154,7 +156,7 @@ def test_twice_up_and_twice_down_are_sentences(fabric: Standing, capfd: pytest.C
     assert f"There is no fabric {fabric.name}" in printed or f"Fabric {fabric.name} is not up" in printed
 
 
-def test_its_controller_listens_on_the_network_to_who_has_the_token(
+def test_the_controller_accepts_network_clients_with_the_token(
     fabric: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     """As docs/faults.md does it, on a port that is free here."""
@@ -178,7 +180,7 @@ def test_its_controller_listens_on_the_network_to_who_has_the_token(
     assert run(["down", fabric.name]) == 0
 
 
-def test_two_at_once_by_name(fabric: Standing):
+def test_two_fabrics_are_selected_by_name(fabric: Standing):
     other = Standing("second")
     try:
         fabric.up()
@@ -191,7 +193,7 @@ def test_two_at_once_by_name(fabric: Standing):
 
 
 @pytest.mark.parametrize("victims", ["owner", "switches", "controller", "agents", "all"])
-def test_down_leaves_nothing_whatever_was_killed(fabric: Standing, victims: str):
+def test_down_leaves_nothing_after_any_crash(fabric: Standing, victims: str):
     fabric.up()
     pids = {record.name: record.pid for record in RunDirectory(fabric.name).records()} | {"owner": fabric.owner}
     chosen = {"agents": ["h1", "h2"], "all": [name for name in pids if name != "owner"] + ["owner"]}
@@ -200,7 +202,7 @@ def test_down_leaves_nothing_whatever_was_killed(fabric: Standing, victims: str)
     fabric.down()
 
 
-def test_what_died_while_nobody_looked_is_told_to_who_joins(fabric: Standing, capfd: pytest.CaptureFixture[str]):
+def test_earlier_crashes_are_reported_to_a_joining_prompt(fabric: Standing, capfd: pytest.CaptureFixture[str]):
     fabric.up()
     directory = RunDirectory(fabric.name)
     pids = {record.name: record.pid for record in directory.records()}
@@ -215,7 +217,7 @@ def test_what_died_while_nobody_looked_is_told_to_who_joins(fabric: Standing, ca
     fabric.down()
 
 
-def test_the_doctor_mends_what_a_kill_left(fabric: Standing):
+def test_the_doctor_cleans_up_after_a_kill(fabric: Standing):
     fabric.up()
     shell = next(record.pid for record in RunDirectory(fabric.name).records() if record.name == "shell-h1")
     with subprocess.Popen(["mnexec", "-a", str(shell), "sleep", "1000"]) as inside:
@@ -243,13 +245,13 @@ def test_a_fabric_of_a_running_prompt_is_left_alone(capsys: pytest.CaptureFixtur
         assert "--force" in printed
 
 
-def test_what_cannot_come_up_is_a_sentence_and_leaves_nothing(fabric: Standing, capfd: pytest.CaptureFixture[str]):
+def test_a_failed_bring_up_is_reported_and_leaves_nothing(fabric: Standing, capfd: pytest.CaptureFixture[str]):
     assert run(["up", "--name", fabric.name, "--hosts", "3"]) == 3
     assert "3 hosts cannot be spread evenly" in capfd.readouterr().err
     assert fabric.traces.left() == []
 
 
-def test_an_interrupt_while_it_comes_up_takes_it_down(fabric: Standing):
+def test_an_interrupt_during_bring_up_takes_the_fabric_down(fabric: Standing):
     """On a busy machine the fabric may be up before we are running again to interrupt it; then we try again."""
     statuses = [0]
     while statuses[-1] == 0 and len(statuses) < 5:
@@ -264,7 +266,7 @@ def test_an_interrupt_while_it_comes_up_takes_it_down(fabric: Standing):
     assert fabric.traces.left() == []
 
 
-def test_the_current_folder_does_not_matter(fabric: Standing, tmp_path: Path):
+def test_up_works_from_any_folder(fabric: Standing, tmp_path: Path):
     """Whatever modules and commands it holds, none is run by any process of the fabric, nor by the prompt's tools."""
     witness = tmp_path / "executed"
     folder = tmp_path / "folder"

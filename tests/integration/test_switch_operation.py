@@ -41,7 +41,7 @@ def captured(path: Path) -> list[bytes]:
         return [bytes(packet) for packet in reader]
 
 
-def test_captures_hold_every_frame_and_outlive_an_interface(cables: list[Wire], tmp_path: Path) -> None:
+def test_captures_contain_every_frame_and_survive_interface_removal(cables: list[Wire], tmp_path: Path) -> None:
     """At a rate that a test can send, with an interface that vanishes and returns in the middle."""
     sent = []
     with running(*arguments(cables, "--no-p4", "--pcap", str(tmp_path / "pcap"))) as process:
@@ -76,7 +76,7 @@ def _port(stub: pb_grpc.SwitchManagementStub, number: int) -> pb.Port:
     return next(port for port in switch.ports if port.port == number)
 
 
-def test_a_full_disk_is_told_and_frames_still_pass(cables: list[Wire], tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_frames_still_pass(cables: list[Wire], tmp_path: Path) -> None:
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(tmp_path)], check=False)
     if mounted.returncode:
         pytest.skip("no tmpfs can be mounted here")
@@ -103,7 +103,7 @@ def _capture(stub: pb_grpc.SwitchManagementStub) -> pb.Capture:
     return switch.capture
 
 
-def test_members_of_a_group_follow_the_carrier_of_ports() -> None:
+def test_group_members_follow_port_carrier() -> None:
     """Written by finsy, which spells ports its own way; seen in packets once the switch has told of the carrier."""
     program = PROGRAMS / "balance.json"
     udp = bytes.fromhex("020000000001 020000000002 0800 4500002400000000401100000a0000010a000002")
@@ -143,7 +143,7 @@ def _sent(stub: pb_grpc.SwitchManagementStub) -> tuple[int, int]:
     return _port(stub, 2).tx_packets, _port(stub, 3).tx_packets
 
 
-def test_a_trace_in_a_file_and_on_a_stream(cables: list[Wire], tmp_path: Path) -> None:
+def test_traces_go_to_a_file_and_a_stream(cables: list[Wire], tmp_path: Path) -> None:
     file = tmp_path / "trace.txt"
     with running(*arguments(cables, "--no-p4", f"--trace={file}")) as process:
         patch_all(process.address, (1, 2))
@@ -172,7 +172,7 @@ def test_a_trace_in_a_file_and_on_a_stream(cables: list[Wire], tmp_path: Path) -
         assert f" device 1: {text}\n" in written
 
 
-def test_settings_over_the_address_of_p4runtime(cables: list[Wire]) -> None:
+def test_settings_are_changed_over_the_p4runtime_address(cables: list[Wire]) -> None:
     with running(
         *arguments(cables, "--no-p4", "--rate", "2=5M", "--ports-down", "1", "--priority-queues", "3")
     ) as process:
@@ -195,7 +195,7 @@ def test_settings_over_the_address_of_p4runtime(cables: list[Wire]) -> None:
             assert _port(stub, 2).queues[0].peak_packets == 1
 
 
-def test_a_flood_for_the_controller_leaves_it_time_to_answer(cables: list[Wire]) -> None:
+def test_a_packet_in_flood_does_not_block_requests(cables: list[Wire]) -> None:
     rate = 200
 
     async def work(client: finsy.Switch) -> None:

@@ -86,7 +86,7 @@ def switch(cables: list[Wire]) -> Iterator[Process]:
         yield process
 
 
-def test_frames_of_every_size_go_where_the_table_says(switch: Process, cables: list[Wire]) -> None:
+def test_frames_of_every_size_follow_the_table(switch: Process, cables: list[Wire]) -> None:
     patch_all(switch.address, (1, 2), (2, 1))
     for length in (18, 60, 1514, 4514):
         sent = frame(length, length)
@@ -98,7 +98,7 @@ def test_frames_of_every_size_go_where_the_table_says(switch: Process, cables: l
     assert cables[3].receive(0.1) is None
 
 
-def test_a_vlan_tag_survives(switch: Process, cables: list[Wire]) -> None:
+def test_vlan_tags_survive(switch: Process, cables: list[Wire]) -> None:
     patch_all(switch.address, (1, 2))
     plain = frame()
     tagged = plain[:12] + bytes.fromhex("8100 6064") + plain[12:]
@@ -113,7 +113,7 @@ def test_a_vlan_tag_survives(switch: Process, cables: list[Wire]) -> None:
     assert (tci, tpid) == (0x6064, 0x8100)
 
 
-def test_the_fabric_program_shifts_a_usid_list(cables: list[Wire]) -> None:
+def test_the_fabric_program_shifts_the_usid_list(cables: list[Wire]) -> None:
     block = 0xFC00_0000
     own, following = 0x2001, 0x4001
 
@@ -146,7 +146,7 @@ def test_the_fabric_program_shifts_a_usid_list(cables: list[Wire]) -> None:
     assert got[54:] == inner
 
 
-def test_a_port_without_carrier_drops_and_comes_back(switch: Process, cables: list[Wire]) -> None:
+def test_a_port_without_carrier_drops_frames_until_it_returns(switch: Process, cables: list[Wire]) -> None:
     patch_all(switch.address, (1, 2))
     for _ in range(3):
         cables[1].far_end("down")
@@ -163,7 +163,7 @@ def _passes(source: Wire, sink: Wire) -> bool:
     return sink.receive(0.2) == frame(mark=7)
 
 
-def test_an_interface_that_vanishes_comes_back_by_name(switch: Process, cables: list[Wire]) -> None:
+def test_a_removed_interface_is_reopened_by_name(switch: Process, cables: list[Wire]) -> None:
     patch_all(switch.address, (1, 2), (3, 4))
     cables[1].delete()
     for number in range(50):
@@ -175,7 +175,7 @@ def test_an_interface_that_vanishes_comes_back_by_name(switch: Process, cables: 
     assert switch.process.poll() is None
 
 
-def test_a_flood_on_one_port_leaves_the_others_alone(switch: Process, cables: list[Wire]) -> None:
+def test_a_flood_on_one_port_does_not_affect_others(switch: Process, cables: list[Wire]) -> None:
     patch_all(switch.address, (1, 2), (3, 4))
     flood = subprocess.Popen([sys.executable, "-c", FLOOD, cables[0].outside])
     try:
@@ -205,7 +205,7 @@ def _sent(wire: Wire) -> int:
     return int(Path(f"/sys/class/net/{wire.outside}/statistics/tx_packets").read_text())
 
 
-def test_writes_while_frames_flow_lose_none(switch: Process, cables: list[Wire]) -> None:
+def test_table_writes_during_traffic_lose_no_frame(switch: Process, cables: list[Wire]) -> None:
     """A steady stream below capacity, with a thousand writes and reads beside it."""
     patch_all(switch.address, (1, 2))
     stop = threading.Event()
@@ -236,7 +236,7 @@ def test_writes_while_frames_flow_lose_none(switch: Process, cables: list[Wire])
     assert got == list(range(sent))
 
 
-def test_packets_in_and_out_digests_counters_and_multicast(switch: Process, cables: list[Wire]) -> None:
+def test_packet_io_digests_counters_and_multicast_work(switch: Process, cables: list[Wire]) -> None:
     async def work(client: finsy.Switch) -> None:
         packets = client.read_packets()
         await client.write(
@@ -292,7 +292,7 @@ def test_packets_in_and_out_digests_counters_and_multicast(switch: Process, cabl
     control(switch.address, work)
 
 
-def test_a_ports_rate_is_kept(cables: list[Wire]) -> None:
+def test_a_port_rate_is_enforced(cables: list[Wire]) -> None:
     rate, size, count = 20_000_000, 1000, 200  # fewer than the queue holds
     with running(*arguments(cables, "--no-p4", "--rate", "2=20M")) as process:
         patch_all(process.address, (1, 2))
@@ -310,7 +310,7 @@ def test_a_ports_rate_is_kept(cables: list[Wire]) -> None:
     assert took > 0.95 * expected, f"{count} frames took {took} s instead of {expected}"
 
 
-def test_many_switches_in_one_process(cables: list[Wire], tmp_path: Path) -> None:
+def test_many_switches_run_in_one_process(cables: list[Wire], tmp_path: Path) -> None:
     config = tmp_path / "switches.yaml"
     document = {
         "grpc": f"unix:{tmp_path}/p4rt.sock",
@@ -343,7 +343,7 @@ def test_many_switches_in_one_process(cables: list[Wire], tmp_path: Path) -> Non
     assert not (tmp_path / "p4rt.sock").exists()
 
 
-def test_it_stops_with_clients_connected_and_frames_flowing(switch: Process, cables: list[Wire]) -> None:
+def test_the_process_stops_with_clients_connected_and_traffic_flowing(switch: Process, cables: list[Wire]) -> None:
     async def work() -> None:
         async with finsy.Switch("sw", switch.address, options()) as client:
             await client.write([+patch(1, 2)])
@@ -371,19 +371,19 @@ def _fails(*words: str, user: bool = False) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_a_missing_interface() -> None:
+def test_a_missing_interface_is_reported() -> None:
     status, said = _fails("-i", "1@nosuchif0", "--no-p4", "--grpc-server-addr", "127.0.0.1:0")
     assert status == 1
     assert "no interface nosuchif0" in said
 
 
-def test_without_root(cables: list[Wire]) -> None:
+def test_missing_root_is_reported(cables: list[Wire]) -> None:
     status, said = _fails(*arguments(cables, "--no-p4"), user=True)
     assert status == 1
     assert "needs root" in said
 
 
-def test_a_program_that_is_no_program(tmp_path: Path) -> None:
+def test_an_invalid_program_is_reported(tmp_path: Path) -> None:
     for content, word in (("{", "not BMv2 JSON"), ("[]", "not BMv2 JSON"), ("{}", "json")):
         bad = tmp_path / "bad.json"
         bad.write_text(content)
@@ -395,7 +395,7 @@ def test_a_program_that_is_no_program(tmp_path: Path) -> None:
     assert "cannot read" in said
 
 
-def test_an_address_in_use(tmp_path: Path) -> None:
+def test_an_address_in_use_is_reported(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -414,7 +414,7 @@ def test_an_address_in_use(tmp_path: Path) -> None:
         pass
 
 
-def test_a_new_program_keeps_the_entries_when_asked_to(switch: Process, cables: list[Wire]) -> None:
+def test_a_new_program_keeps_the_entries_on_request(switch: Process, cables: list[Wire]) -> None:
     """RECONCILE_AND_COMMIT, and a batch that rolls back, on the engine, over a bare channel."""
     p4info = text_format.Parse(PATCH.with_suffix(".p4info.txtpb").read_text(), p4i.P4Info())
     (table,), (action, *_) = p4info.tables, p4info.actions
@@ -463,7 +463,7 @@ def test_a_new_program_keeps_the_entries_when_asked_to(switch: Process, cables: 
 # --- privileges and tc
 
 
-def test_it_keeps_what_ports_need_and_no_more(cables: list[Wire]) -> None:
+def test_the_process_keeps_only_the_privileges_its_ports_need(cables: list[Wire]) -> None:
     """A port whose interface is removed and made again comes back all the same, and programs are compiled."""
     with running(*arguments(cables, "--no-p4")) as process:
         left = current(process.process.pid)
@@ -489,7 +489,7 @@ def test_it_keeps_what_ports_need_and_no_more(cables: list[Wire]) -> None:
 
 
 @pytest.mark.parametrize("as_bmv2", [True, False], ids=["bmv2", "own-name"])
-def test_tcs_limit_holds_under_bmv2s_name(as_bmv2: bool, cables: list[Wire], tmp_path: Path) -> None:
+def test_as_simple_switch_grpc_a_tc_rate_limit_applies(as_bmv2: bool, cables: list[Wire], tmp_path: Path) -> None:
     """Mininet's `bw` is a token bucket on the switch's interface; the switch by its own name goes past it."""
     limit = f"qdisc add dev {cables[1].inside} root tbf rate 1mbit burst 5kb limit 5kb"
     subprocess.run(["tc", *limit.split()], check=True)
@@ -502,7 +502,7 @@ def test_tcs_limit_holds_under_bmv2s_name(as_bmv2: bool, cables: list[Wire], tmp
     assert (arrived < 40) if as_bmv2 else (arrived == 100), arrived
 
 
-def test_what_tc_holds_back_waits_in_the_switch_under_bmv2s_name(cables: list[Wire], tmp_path: Path) -> None:
+def test_as_simple_switch_grpc_frames_held_by_tc_wait_in_the_switch(cables: list[Wire], tmp_path: Path) -> None:
     """So that a program sees queues grow, as the tutorials' ECN and MRI do; tc itself has room for all of it here."""
     limit = f"qdisc add dev {cables[1].inside} root tbf rate 100kbit burst 5kb limit 10mb"
     subprocess.run(["tc", *limit.split()], check=True)

@@ -72,7 +72,7 @@ def test_a_leftover_is_not_selected_as_the_only_fabric(root: Path) -> None:
         assert error.value.hint == "Choose one with --fabric: new, two."
 
 
-def test_down_without_a_name_selects_the_only_fabric(root: Path) -> None:
+def test_down_without_a_name_prefers_the_only_running_fabric(root: Path) -> None:
     with pytest.raises(ExperimentError, match="No fabric is up"):
         to_take_down(None, root)
     left_over("old", root)

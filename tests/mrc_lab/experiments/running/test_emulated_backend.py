@@ -134,7 +134,7 @@ def test_a_run_that_would_last_too_long_is_refused(monkeypatch):
         emulated_backend.check(case_of(WRITE, duration="100ms"), 1e-4)
 
 
-def test_path_losses_at_different_times_are_checked_against_the_table_separately():
+def test_path_losses_that_fit_only_one_at_a_time_are_accepted():
     """Faults of a run that come one after the other."""
     fabric = multi_plane_clos(planes=1, t0=2, t1=2, hosts=64)
     assert emulated_backend.losing_switches(fabric, [PathLoss(0), PathLoss(1)]) == ("t0-0@p0", "t0-1@p0")

@@ -72,7 +72,7 @@ def test_nscc_times_scale_with_rtts():
     assert small.gamma is None
 
 
-def test_dcqcn_times_are_not_scaled():
+def test_dcqcn_times_scale_with_rates_and_not_with_rtts():
     given = "{type: rc, settings: {dcqcn: {additive_rate: 40M, increase_interval: 55us, increase_bytes: 32K}}}"
     dcqcn = settings_of(given, 1e-3).dcqcn
     assert (dcqcn.additive_rate, dcqcn.increase_interval, dcqcn.increase_bytes) == (40_000, 55 * MS, 32 * 1024)
