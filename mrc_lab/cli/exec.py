@@ -25,8 +25,8 @@ def exec_(words: Sequence[str], name: str | None) -> int:
     """Run a command inside a host of a fabric that is up; without one, a shell.
 
     Other hosts are known by name: h3 on the management network, h3-p0 in plane 0 of the fabric. MRC_FABRIC, MRC_HOST
-    and MRC_AGENT (the socket of the host's NIC) are in the command's environment. It needs root. The exit status is
-    that of the command.
+    and MRC_AGENT (the socket of the host's NIC) are in the command's environment, and programs for RDMA, such as
+    ib_write_bw, find the NIC. It needs root. The exit status is that of the command.
     """
     from mrc_lab.errors import ExperimentError
     from mrc_lab.fabric.find_fabric import find_fabric

@@ -23,6 +23,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from mrc_common import children
+from mrc_host.libibverbs import build as verbs_library
 from p4runtime_shim.object_cache import default_cache, exposed
 from topologies.emulation import cleanup, limits, namespaces, process_watch, requirements, run_directory
 from topologies.emulation.errors import EmulationError, RequirementError
@@ -72,6 +73,7 @@ def examine() -> Iterator[CheckResult]:
     yield _processors()
     yield _memory()
     yield _limits()
+    yield check_libibverbs()
     yield from _tools()
     yield check_leftovers()
     yield from check_fabrics()
@@ -236,6 +238,18 @@ def _limits() -> CheckResult:
         f"too low, and cannot be raised here: {low}{cost}" if low else "high enough, or can be raised",
         if_not="low",
     )
+
+
+def check_libibverbs() -> CheckResult:
+    """Whether other people's programs for RDMA find the NICs of hosts."""
+    path = verbs_library.library()
+    if path is not None and verbs_library.is_current():
+        return CheckResult("libibverbs", True, f"programs for RDMA, such as ib_write_bw, run in hosts: {path}")
+    cost = "programs for RDMA, such as ib_write_bw, find no NIC in hosts"
+    if path is not None:
+        cost = "its sources have changed since it was built"
+    missing = verbs_library.missing() or "All it takes is here."
+    return CheckResult("libibverbs", False, f"{cost}. {missing} Then: {sys.executable} -m mrc_host.libibverbs")
 
 
 def _tools() -> Iterator[CheckResult]:

@@ -45,6 +45,14 @@ ELSEWHERE = {
         ("sudo mrc exec lab h3 -- python3 -m http.server &", "sudo mrc exec lab h1 -- curl http://h3:8000"),
         "tests/integration/test_management.py",
     ),
+    **dict.fromkeys(
+        (
+            "sudo mrc up --name lab",
+            "sudo mrc exec lab h3 -- ib_write_bw &",
+            "sudo mrc exec lab h1 -- ib_write_bw h3",
+        ),
+        "tests/integration/test_perftest.py",
+    ),
     'sudo mrc shell --switch bmv2 -c "write h1 h3 1M"': "tests/integration/test_bmv2.py",
     "mrc run mrc_lab/paper/fig11.yaml --seed 7": "tests/mrc_lab/paper/test_published.py",
     "mrc run examples/two_clusters_run.yaml": "tests/examples/test_examples.py",

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from mrc_common.run_module import PACKAGES
+from mrc_host.libibverbs.build import SOURCES
 from tests.mrc_lab.paper.test_published import FILES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,6 +114,11 @@ def test_an_unwritable_folder_is_reported_before_the_run(installed: Installed):
     assert done.returncode == 3
     assert "results cannot be" in done.stderr
     assert "1 of 1" not in done.stderr, "the run had begun"
+
+
+def test_the_sources_of_libibverbs_are_installed(installed: Installed):
+    (folder,) = installed.folder.glob("venv/lib/python*/site-packages/mrc_host/libibverbs")
+    assert {file.name for file in folder.glob("*.[ch]")} == {file.name for file in SOURCES.glob("*.[ch]")}
 
 
 def test_the_digits_data_set_and_its_licence_are_installed(installed: Installed):

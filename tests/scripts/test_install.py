@@ -27,6 +27,7 @@ UNSUPPORTED = {
 
 
 COMPILE = "python -I mrc_common/run_module.py scripts.compile_transport"
+BUILD_VERBS = "python -I mrc_common/run_module.py mrc_host.libibverbs"
 
 
 class Machine:
@@ -73,15 +74,17 @@ class Machine:
     def installed(self) -> str:
         """The lock file that pip installed since the last call.
 
-        Nothing came from anywhere else, pip itself stayed as it was, and only the transport was compiled afterwards.
+        Nothing came from anywhere else, pip itself stayed as it was, and the transport was compiled afterwards; so was
+        libibverbs, unless that had been tried before.
         """
-        asked, locked, project, bytecode, compilation = self.did()
+        asked, locked, project, bytecode, compilation, *verbs = self.did()
         assert asked == "python -I -m pip --version"
         pip = "python -I -m pip install --disable-pip-version-check"
         assert locked.startswith(f"{pip} --no-compile --require-hashes -r requirements/")
         assert project == f"{pip} --no-deps --no-build-isolation --no-index -e ."
         assert bytecode.startswith("python -I -m compileall -q")
         assert compilation == COMPILE
+        assert verbs in ([], [BUILD_VERBS])
         return locked.rpartition("/")[2]
 
     def did(self) -> list[str]:
@@ -173,7 +176,7 @@ def test_lint_does_not_wait_for_the_compiler(machine: Machine) -> None:
     assert any(line.endswith("requirements/dev.txt") for line in installed)
     assert bytecode.startswith("python -I -m compileall")
     machine.install("dev")
-    assert machine.did() == [COMPILE]
+    assert machine.did() == [COMPILE, BUILD_VERBS]
 
 
 def test_a_failed_compilation_does_not_fail_the_installation(machine: Machine) -> None:
@@ -181,6 +184,18 @@ def test_a_failed_compilation_does_not_fail_the_installation(machine: Machine) -
     first = machine.install()
     assert (first.returncode, first.stderr) == (0, "no compiler\n")
     assert machine.install().stderr == ""
+
+
+def test_libibverbs_is_built_once_for_its_sources_and_its_absence_told_once(machine: Machine) -> None:
+    machine.python(
+        f'case "$*" in *libibverbs*) echo "python $*" >>{machine.log}; echo "no headers" >&2; exit 1 ;; esac'
+    )
+    assert [machine.install().stderr for _ in range(2)] == ["no headers\n", ""]
+    assert machine.did() == [BUILD_VERBS]
+    (machine.folder / "mrc_host/libibverbs").mkdir(parents=True)
+    (machine.folder / "mrc_host/libibverbs/agent.c").write_text("changed\n")
+    assert machine.install("dev").returncode == 0
+    assert BUILD_VERBS in machine.did()
 
 
 @pytest.mark.parametrize("system", UNSUPPORTED)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mrc_host.libibverbs import build as verbs_library
 from mrc_lab.fabric import doctor
 from mrc_lab.fabric.doctor import CheckResult, Fix, apply, examine
 from topologies.emulation import cleanup, limits, requirements, run_directory
@@ -43,6 +44,18 @@ def test_every_finding_has_a_one_line_message() -> None:
     for finding in found:
         assert finding.detail
         assert "\n" not in finding.detail
+
+
+def test_a_missing_libibverbs_is_told_with_what_it_takes_to_build_it(
+    commands: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verbs_library, "library", lambda: None)
+    assert "There is no cc here: apt-get install gcc. Then: " in findings()["libibverbs"].detail
+    commands("cc", "echo libibverbs.so")  # as compilers print what they do not find
+    found = findings()["libibverbs"]
+    assert (found.ok, found.fatal) == (False, False)
+    assert "apt-get install libibverbs-dev. Then: " in found.detail
+    assert found.detail.endswith(" -m mrc_host.libibverbs")
 
 
 def test_tool_versions_are_reported(commands: Script) -> None:

@@ -1,0 +1,172 @@
+"""Compile the library, into the virtual environment of this Python, when its sources have changed.
+
+    python -m mrc_host.libibverbs
+
+The installer runs it. It needs a C compiler and the headers of Debian's ``libibverbs-dev``; without them there is no
+library, and programs inside hosts find the system's, which sees no device.
+
+To be loaded in place of the system's library, ours must have every symbol that programs and their other libraries were
+linked with, under the version it has there. So the list is taken from the system's library: what our sources do not
+define is added as a function that refuses, which are those for drivers of hardware and what is newer than our sources.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mrc_common import children
+from mrc_host.errors import MrcError
+
+SOURCES = Path(__file__).parent
+SONAME = "libibverbs.so.1"
+COMPILER = "cc"
+_LANGUAGE = ("-std=gnu11", "-fPIC", "-pthread", "-Wall", "-Wextra")
+_BUILT_FROM = "built-from"  # hash of the sources
+_HEADER = "infiniband/verbs.h"
+
+
+class BuildError(MrcError):
+    """The library was not built; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A symbol of the system's library and the version that programs link it with."""
+
+    name: str
+    version: str
+    is_data: bool
+
+
+def folder() -> Path:
+    """Where this Python environment has the library; it never moves, as running hosts have it in their search path."""
+    return Path(sys.prefix) / "libibverbs"
+
+
+def library() -> Path | None:
+    """The library, if it has been built."""
+    path = folder() / SONAME
+    return path if path.exists() else None
+
+
+def is_current() -> bool:
+    """Whether the library has been built, and from these sources."""
+    built_from = folder() / _BUILT_FROM
+    return library() is not None and built_from.exists() and built_from.read_text() == _digest()
+
+
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for file in sorted(SOURCES.glob("*.[chp]*")):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def missing() -> str | None:
+    """What it takes to build the library and is not here; None if all is."""
+    try:
+        _system_library()
+    except BuildError as error:
+        return str(error)
+    return None
+
+
+def build() -> Path:
+    """The library, built unless these sources are; BuildError. Programs that run keep the one they started with."""
+    place = folder()
+    if is_current():
+        return place / SONAME
+    digest = _digest()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place, prefix="making-") as name:
+            built = compile_into(Path(name), ("-O2",))
+            (Path(name) / _BUILT_FROM).write_text(digest)
+            os.replace(built, place / SONAME)
+            os.replace(Path(name) / _BUILT_FROM, place / _BUILT_FROM)
+    except OSError as error:
+        raise BuildError(f"{place} cannot be written ({error.strerror}).") from None
+    return place / SONAME
+
+
+def compile_into(scratch: Path, flags: Sequence[str], *, sources: Path = SOURCES) -> Path:
+    """Compile and link in the empty folder `scratch`; returns the library there. BuildError."""
+    system = symbols(_system_library())
+    files = sorted(str(file) for file in sources.glob("*.c"))
+    _run([COMPILER, *_LANGUAGE, *flags, "-c", *files], scratch)
+    objects = sorted(str(file) for file in scratch.glob("*.o"))
+    ours = {symbol.name for symbol in symbols(*objects)}
+    (scratch / "refused.c").write_text(refusals([one for one in system if one.name not in ours]))
+    (scratch / "versions.map").write_text(version_map(system))
+    link = ["-shared", f"-Wl,-soname,{SONAME}", "-Wl,--version-script=versions.map", "-Wl,-Bsymbolic-functions"]
+    _run([COMPILER, *_LANGUAGE, *flags, *link, "-o", SONAME, "refused.c", *objects], scratch)
+    return scratch / SONAME
+
+
+def symbols(*files: str) -> list[Symbol]:
+    """What objects define; of a shared library with the version that new programs get."""
+    dynamic = ["-D", "--with-symbol-versions"] if len(files) == 1 and ".so" in files[0] else []
+    listing = _run(["nm", "--defined-only", *dynamic, *files], Path("/"))
+    found = re.findall(r"^[0-9a-f]+ ([TWiBDRV]) (\w+)(?:@@(\w[\w.]*))?$", listing, re.MULTILINE)
+    return [Symbol(name, version, kind in "BDRV") for kind, name, version in found if version or not dynamic]
+
+
+def refusals(absent: Sequence[Symbol]) -> str:
+    """C source of functions that refuse: those that make something return NULL, others the error. Data is zero."""
+    lines = ["#include <errno.h>", "#include <stddef.h>"]
+    for symbol in sorted(absent, key=lambda one: one.name):
+        if symbol.is_data:
+            lines.append(f"char {symbol.name}[64];")
+            continue
+        makes = re.match(r"ibv_(alloc|create|import|open|reg)_", symbol.name)
+        kind, value = ("void *", "NULL") if makes else ("int ", "EOPNOTSUPP")
+        lines += [f"{kind}{symbol.name}(void);", f"{kind}{symbol.name}(void) {{ errno = EOPNOTSUPP; return {value}; }}"]
+    return "\n".join(lines) + "\n"
+
+
+def version_map(system: Sequence[Symbol]) -> str:
+    """The linker's version script: the nodes of the system's library, each depending on the one before."""
+    nodes = sorted({one.version for one in system}, key=lambda node: [int(n) for n in re.findall(r"\d+", node)])
+    nodes.sort(key=lambda node: "PRIVATE" in node)
+    lines, before = [], ""
+    for node in nodes:
+        names = " ".join(sorted(f"{one.name};" for one in system if one.version == node))
+        local = " local: *;" if node == nodes[-1] else ""
+        lines.append(f"{node} {{ global: {names}{local} }}{before};")
+        before = f" {node}"
+    return "\n".join(lines) + "\n"
+
+
+def _system_library() -> str:
+    """Path of the system's library, whose headers are there as well; BuildError."""
+    try:
+        found = _run([COMPILER, "-print-file-name=libibverbs.so"], Path("/")).strip()
+        headers = children.run(
+            [COMPILER, "-E", "-x", "c", "-"],
+            input=f"#include <{_HEADER}>\n",
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise BuildError(f"There is no {error.filename} here: apt-get install gcc.") from None
+    if "/" not in found or headers.returncode:
+        raise BuildError("The headers of libibverbs are not installed: apt-get install libibverbs-dev.")
+    return found
+
+
+def _run(command: Sequence[str], where: Path) -> str:
+    done = children.run(list(command), cwd=where, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        lines = (done.stderr or done.stdout).splitlines()
+        first = next((line for line in lines if "error" in line), lines[0] if lines else "it failed")
+        raise BuildError(f"{command[0]} could not build it: {first.strip()}")
+    return str(done.stdout)

@@ -1,0 +1,280 @@
+/* The one device: the NIC of this host, whose agent's socket the environment variable MRC_AGENT names. The planes of the
+ * NIC are one port, since each queue pair sprays over all of them. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "context.h"
+
+#undef ibv_get_device_list
+#undef ibv_query_port
+
+/* All entries of the table are the NIC's address: programs for RoCE ask for index 0, 1 or 3. */
+enum { GIDS = 4, ROCE_V2 = 1 };
+
+static struct ibv_device device = {
+    .node_type = IBV_NODE_CA,
+    .transport_type = IBV_TRANSPORT_IB,
+    .name = "mrc0",
+    .dev_name = "uverbs0",
+    .dev_path = "/sys/class/infiniband_verbs/uverbs0",
+    .ibdev_path = "/sys/class/infiniband/mrc0",
+};
+
+static const char *agent_path(void) {
+    const char *path = getenv("MRC_AGENT");
+    return path && *path ? path : NULL;
+}
+
+struct ibv_device **ibv_get_device_list(int *count) {
+    int there = agent_path() != NULL;
+    struct ibv_device **list = calloc(2, sizeof *list);
+    if (list && there)
+        list[0] = &device;
+    if (count)
+        *count = list ? there : 0;
+    return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list) {
+    free(list);
+}
+
+const char *ibv_get_device_name(struct ibv_device *of) {
+    return of->name;
+}
+
+/* A number for the socket's path, which is this NIC's own on the machine: 'mrc' and 40 bits of FNV-1a. */
+__be64 ibv_get_device_guid(struct ibv_device *of) {
+    (void)of;
+    uint64_t hash = 0xcbf29ce484222325ULL;
+    for (const char *at = agent_path(); at && *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 0x100000001b3ULL;
+    return htobe64(0x6d72630000000000ULL | (hash & 0xFFFFFFFFFFULL));
+}
+
+int ibv_get_device_index(struct ibv_device *of) {
+    (void)of;
+    return 0;
+}
+
+static enum ibv_mtu mtu_of(int bytes) {
+    enum ibv_mtu mtu = IBV_MTU_256;
+    while (mtu < IBV_MTU_4096 && 256 << mtu <= bytes)
+        mtu++;
+    return mtu;
+}
+
+int mrc_query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_attr *attr, size_t size) {
+    struct mrc_context *context = context_of(ibv);
+    if (port != 1)
+        return EINVAL;
+    pthread_mutex_lock(&context->lock);
+    agent_receive(&context->agent);
+    struct ibv_port_attr known = {
+        .state = context->planes && !context->agent.lost ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
+        .max_mtu = mtu_of(context->mtu),
+        .active_mtu = mtu_of(context->mtu),
+        .gid_tbl_len = GIDS,
+        .max_msg_sz = 1u << 31,
+        .pkey_tbl_len = 1,
+        .active_width = 1, /* 1X and 2.5 Gb/s: the lowest that verbs can say; links here have any rate */
+        .active_speed = 1,
+        .phys_state = context->planes ? 5 : 3, /* LinkUp, Disabled */
+        .link_layer = IBV_LINK_LAYER_ETHERNET,
+    };
+    pthread_mutex_unlock(&context->lock);
+    memcpy(attr, &known, size < sizeof known ? size : sizeof known);
+    return 0;
+}
+
+int ibv_query_port(struct ibv_context *ibv, uint8_t port, struct _compat_ibv_port_attr *attr) {
+    return mrc_query_port(ibv, port, (struct ibv_port_attr *)attr, offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr) {
+    *attr = (struct ibv_device_attr){
+        .fw_ver = "MRC emulated",
+        .node_guid = ibv_get_device_guid(ibv->device),
+        .sys_image_guid = ibv_get_device_guid(ibv->device),
+        .max_mr_size = 1ULL << 40,
+        .page_size_cap = 4096,
+        .max_qp = 65536,
+        .max_qp_wr = SEND_DEPTH,
+        .max_sge = MAX_SGE,
+        .max_cq = 65536,
+        .max_cqe = MAX_CQE,
+        .max_mr = 65536,
+        .max_pd = 65536,
+        .max_pkeys = 1,
+        .phys_port_cnt = 1,
+        .atomic_cap = IBV_ATOMIC_NONE,
+    };
+    return 0;
+}
+
+static int query_device_ex(struct ibv_context *ibv, const struct ibv_query_device_ex_input *input,
+                           struct ibv_device_attr_ex *attr, size_t size) {
+    if (input && input->comp_mask)
+        return EINVAL;
+    memset(attr, 0, size);
+    return ibv_query_device(ibv, &attr->orig_attr);
+}
+
+int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index, union ibv_gid *gid) {
+    if (port != 1 || index < 0 || index >= GIDS) {
+        errno = EINVAL;
+        return -1;
+    }
+    *gid = context_of(ibv)->gid;
+    return 0;
+}
+
+int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
+                      uint32_t flags, size_t size) {
+    if (port != 1 || flags)
+        return EINVAL;
+    if (index >= GIDS)
+        return ENODATA;
+    struct ibv_gid_entry known = {
+        .gid = context_of(ibv)->gid, .gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_ROCE_V2};
+    memcpy(entry, &known, size < sizeof known ? size : sizeof known);
+    return 0;
+}
+
+ssize_t _ibv_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *entries, size_t room, uint32_t flags,
+                             size_t size) {
+    if (flags || room < GIDS)
+        return -EINVAL;
+    for (uint32_t i = 0; i < GIDS; i++)
+        _ibv_query_gid_ex(ibv, 1, i, (struct ibv_gid_entry *)((char *)entries + i * size), 0, size);
+    return GIDS;
+}
+
+/* ibv_devinfo asks with this, which no header of applications declares. */
+int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port, unsigned int index, unsigned int *type);
+int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port, unsigned int index, unsigned int *type) {
+    (void)ibv;
+    if (port != 1 || index >= GIDS) {
+        errno = EINVAL;
+        return -1;
+    }
+    *type = ROCE_V2;
+    return 0;
+}
+
+int ibv_query_pkey(struct ibv_context *ibv, uint8_t port, int index, __be16 *pkey) {
+    (void)ibv;
+    if (port != 1 || index) {
+        errno = EINVAL;
+        return -1;
+    }
+    *pkey = htobe16(0xFFFF);
+    return 0;
+}
+
+int ibv_get_pkey_index(struct ibv_context *ibv, uint8_t port, __be16 pkey) {
+    (void)ibv;
+    if (port == 1 && be16toh(pkey) == 0xFFFF)
+        return 0;
+    errno = EINVAL;
+    return -1;
+}
+
+/* What the NIC can do, and which of its ports have a link. */
+static int learn(struct mrc_context *context) {
+    struct agent *agent = &context->agent;
+    int error = agent_request(agent, -1, "{\"op\":\"subscribe\",\"scope\":\"own\"}");
+    if (!error)
+        error = agent_request(agent, -1, "{\"op\":\"query_device\"}");
+    if (!error) {
+        context->mtu = (int)json_number(agent->answer, "path_mtu", 256);
+        error = agent_request(agent, -1, "{\"op\":\"port_states\"}");
+    }
+    if (error)
+        return error;
+    for (const char *at = agent->answer; (at = json_next(at, "port"));) {
+        unsigned long port = strtoul(at, NULL, 10);
+        if (port < 32 && json_true(at, "up"))
+            context->planes |= 1u << port;
+    }
+    return 0;
+}
+
+static void prepare(struct mrc_context *context, struct ibv_device *of) {
+    context->last_event = &context->first_event;
+    context->verbs.sz = sizeof context->verbs;
+    context->verbs.query_port = mrc_query_port;
+    context->verbs.query_device_ex = query_device_ex;
+    context->verbs.create_qp_ex = mrc_create_qp_ex;
+    struct ibv_context *ibv = &context->verbs.context;
+    ibv->device = of;
+    ibv->cmd_fd = context->agent.fd;
+    ibv->num_comp_vectors = 1;
+    ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
+    ibv->ops.poll_cq = mrc_poll_cq;
+    ibv->ops.req_notify_cq = mrc_req_notify_cq;
+    ibv->ops.post_send = mrc_post_send;
+    ibv->ops.post_recv = mrc_post_recv;
+    pthread_mutex_init(&ibv->mutex, NULL);
+}
+
+/* Open what is left to open on a context with a connection; 0 or an errno. */
+static int open_on(struct mrc_context *context, struct ibv_device *of) {
+    char address[INET6_ADDRSTRLEN];
+    json_text(context->agent.answer, "address", address, sizeof address);
+    int error = inet_pton(AF_INET6, address, &context->gid) == 1 ? learn(context) : EPROTO;
+    if (error)
+        return error;
+    prepare(context, of);
+    int fd = context->verbs.context.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+    if (fd < 0)
+        return errno;
+    error = mrc_start_reader(context);
+    if (error)
+        close(fd);
+    return error;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *of) {
+    const char *path = agent_path();
+    struct mrc_context *context = path ? calloc(1, sizeof *context) : NULL;
+    if (!context) {
+        errno = path ? ENOMEM : ENODEV;
+        return NULL;
+    }
+    context->agent.owner = context;
+    context->agent.on_completion = mrc_on_completion;
+    context->agent.on_failure = mrc_on_failure;
+    context->agent.on_event = mrc_on_event;
+    context->agent.on_lost = mrc_on_lost;
+    pthread_mutex_init(&context->lock, NULL);
+    int error = agent_connect(&context->agent, path);
+    if (!error) {
+        error = open_on(context, of);
+        if (error)
+            agent_close(&context->agent);
+    }
+    if (failed(error)) {
+        fprintf(stderr, "libibverbs (MRC): cannot open the NIC whose agent is at %s: %s.\n", path, strerror(error));
+        free(context);
+        errno = error;
+        return NULL;
+    }
+    mrc_watch_forks(context);
+    return &context->verbs.context;
+}
+
+int ibv_close_device(struct ibv_context *ibv) {
+    struct mrc_context *context = context_of(ibv);
+    mrc_stop_reader(context);
+    mrc_unwatch_forks(context);
+    mrc_forget_events(context, NULL);
+    close(ibv->async_fd);
+    agent_close(&context->agent);
+    free(context);
+    return 0;
+}

@@ -1,0 +1,254 @@
+/* Queue pairs: created, taken through their states, queried, destroyed. Each step is the agent's verb of that name. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+
+/* MRC_QP_TYPE=rc: the single-path RoCE of the NIC, in comparison. */
+static const char *transport(void) {
+    const char *name = getenv("MRC_QP_TYPE");
+    return name && !strcmp(name, "rc") ? "rc" : "mrc";
+}
+
+static int check(const struct ibv_qp_init_attr *init) {
+    const struct ibv_qp_cap *cap = &init->cap;
+    if (init->qp_type != IBV_QPT_RC || init->srq)
+        return EOPNOTSUPP;
+    if (!init->send_cq || !init->recv_cq || cap->max_send_wr > SEND_DEPTH || cap->max_recv_wr > MAX_RECEIVES ||
+        cap->max_send_sge > MAX_SGE || cap->max_recv_sge > MAX_SGE || cap->max_inline_data > MAX_INLINE)
+        return EINVAL;
+    return 0;
+}
+
+static struct mrc_qp *allocate(struct ibv_pd *pd, const struct ibv_qp_init_attr *init) {
+    struct mrc_qp *pair = calloc(1, sizeof *pair);
+    if (!pair)
+        return NULL;
+    pair->init = *init;
+    pair->signaled_size = init->cap.max_send_wr ? init->cap.max_send_wr : 1;
+    pair->signaled = calloc(pair->signaled_size, sizeof *pair->signaled);
+    if (!pair->signaled) {
+        free(pair);
+        return NULL;
+    }
+    struct ibv_qp *qp = &pair->qp.qp_base;
+    qp->context = pd->context;
+    qp->qp_context = init->qp_context;
+    qp->pd = pd;
+    qp->send_cq = init->send_cq;
+    qp->recv_cq = init->recv_cq;
+    qp->state = IBV_QPS_RESET;
+    qp->qp_type = init->qp_type;
+    pthread_mutex_init(&qp->mutex, NULL);
+    pthread_cond_init(&qp->cond, NULL);
+    mrc_set_extended_operations(pair);
+    return pair;
+}
+
+static void release(struct mrc_qp *pair) {
+    if (pair)
+        free(pair->signaled);
+    free(pair);
+}
+
+static struct ibv_qp *create(struct ibv_pd *pd, const struct ibv_qp_init_attr *init) {
+    struct mrc_context *context = context_of(pd->context);
+    if (failed(check(init)))
+        return NULL;
+    struct mrc_qp *pair = allocate(pd, init);
+    int error = pair ? 0 : ENOMEM;
+    pthread_mutex_lock(&context->lock);
+    if (!error)
+        error = agent_request(&context->agent, -1,
+                              "{\"op\":\"create_qp\",\"pd\":%u,\"qp_type\":\"%s\",\"send_cq\":%u,\"recv_cq\":%u,"
+                              "\"attributes\":{}}",
+                              pd->handle, transport(), init->send_cq->handle, init->recv_cq->handle);
+    if (!error) {
+        pair->qp.qp_base.qp_num = pair->qp.qp_base.handle = (uint32_t)json_number(context->agent.answer, "result", 0);
+        pair->next = context->qps;
+        context->qps = pair;
+    }
+    pthread_mutex_unlock(&context->lock);
+    if (failed(error)) {
+        release(pair);
+        return NULL;
+    }
+    return &pair->qp.qp_base;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init) {
+    return create(pd, init);
+}
+
+struct ibv_qp *mrc_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *init) {
+    const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    const uint64_t carried = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    int others = init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && init->send_ops_flags & ~carried;
+    if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD) || init->comp_mask & ~known || others || init->pd->context != ibv) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    struct ibv_qp_init_attr plain = {
+        .qp_context = init->qp_context,
+        .send_cq = init->send_cq,
+        .recv_cq = init->recv_cq,
+        .srq = init->srq,
+        .cap = init->cap,
+        .qp_type = init->qp_type,
+        .sq_sig_all = init->sq_sig_all,
+    };
+    return create(init->pd, &plain);
+}
+
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp) {
+    return &((struct mrc_qp *)qp)->qp;
+}
+
+static void forget_posts(struct mrc_context *context, struct mrc_qp *pair) {
+    context->outstanding -= pair->posted - pair->completed;
+    pair->completed = pair->posted;
+    pair->signaled_head = pair->signaled_tail;
+    pair->receives = 0;
+}
+
+int ibv_destroy_qp(struct ibv_qp *qp) {
+    struct mrc_qp *pair = (struct mrc_qp *)qp;
+    struct mrc_context *context = context_of(qp->context);
+    pthread_mutex_lock(&context->lock);
+    int error = agent_request(&context->agent, -1, "{\"op\":\"destroy_qp\",\"qpn\":%u}", qp->qp_num);
+    if (context->agent.lost)
+        error = 0;
+    if (!error) {
+        forget_posts(context, pair);
+        mrc_forget_events(context, qp);
+        struct mrc_qp **place = &context->qps;
+        while (*place != pair)
+            place = &(*place)->next;
+        *place = pair->next;
+    }
+    pthread_mutex_unlock(&context->lock);
+    if (error)
+        return failed(error);
+    release(pair);
+    return 0;
+}
+
+static int to_rtr(struct agent *agent, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask) {
+    const int needed = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    if ((mask & needed) != needed || attr->path_mtu < IBV_MTU_256 || attr->path_mtu > IBV_MTU_4096)
+        return EINVAL;
+    if (!attr->ah_attr.is_global) {
+        fprintf(stderr, "libibverbs (MRC): a queue pair needs the peer's GID: give the program a GID index, as in -x 3.\n");
+        return EINVAL;
+    }
+    char address[INET6_ADDRSTRLEN];
+    inet_ntop(AF_INET6, attr->ah_attr.grh.dgid.raw, address, sizeof address);
+    return agent_request(agent, -1,
+                         "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"rtr\",\"changes\":{\"path_mtu\":%d,"
+                         "\"receive_psn\":%u},\"remote\":{\"address\":\"%s\",\"qpn\":%u}}",
+                         qp->qp_num, 128 << attr->path_mtu, attr->rq_psn & 0xFFFFFF, address, attr->dest_qp_num & 0xFFFFFF);
+}
+
+/* 7 retries are the most that verbs can ask for, and few for a NIC with hundreds of paths to try: the NIC's own number
+ * then. A timeout of 0 means none to verbs; 24 (17 s) is the longest here. */
+static int to_rts(struct agent *agent, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask) {
+    const int needed = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT;
+    if ((mask & needed) != needed)
+        return EINVAL;
+    unsigned int timeout = attr->timeout < 1 || attr->timeout > 24 ? 24 : attr->timeout;
+    char retries[32] = "";
+    if (attr->retry_cnt < 7)
+        snprintf(retries, sizeof retries, ",\"retry_count\":%u", attr->retry_cnt);
+    return agent_request(agent, -1,
+                         "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"rts\",\"changes\":{\"send_psn\":%u,"
+                         "\"timeout\":%u%s}}",
+                         qp->qp_num, attr->sq_psn & 0xFFFFFF, timeout, retries);
+}
+
+static int to_state(struct agent *agent, const struct ibv_qp *qp, const char *state) {
+    return agent_request(agent, -1, "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"%s\",\"changes\":{}}", qp->qp_num, state);
+}
+
+static int change_state(struct mrc_context *context, struct mrc_qp *pair, const struct ibv_qp_attr *attr, int mask) {
+    struct ibv_qp *qp = &pair->qp.qp_base;
+    struct agent *agent = &context->agent;
+    int error = EINVAL;
+    switch (attr->qp_state) {
+    case IBV_QPS_RESET:
+        error = to_state(agent, qp, "reset");
+        if (!error)
+            forget_posts(context, pair);
+        break;
+    case IBV_QPS_INIT: error = qp->state == IBV_QPS_INIT ? 0 : to_state(agent, qp, "init"); break;
+    case IBV_QPS_RTR: error = to_rtr(agent, qp, attr, mask); break;
+    case IBV_QPS_RTS: error = qp->state == IBV_QPS_RTS ? 0 : to_rts(agent, qp, attr, mask); break;
+    case IBV_QPS_ERR: error = to_state(agent, qp, "error"); break;
+    default: break;
+    }
+    if (!error)
+        qp->state = attr->qp_state;
+    return error;
+}
+
+/* What ibv_query_qp() answers later. */
+static void remember(struct ibv_qp_attr *known, const struct ibv_qp_attr *attr, int mask) {
+#define REMEMBER(bit, field)                                                                                           \
+    if (mask & (bit))                                                                                                  \
+    known->field = attr->field
+    REMEMBER(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+    REMEMBER(IBV_QP_PKEY_INDEX, pkey_index);
+    REMEMBER(IBV_QP_PORT, port_num);
+    REMEMBER(IBV_QP_AV, ah_attr);
+    REMEMBER(IBV_QP_PATH_MTU, path_mtu);
+    REMEMBER(IBV_QP_DEST_QPN, dest_qp_num);
+    REMEMBER(IBV_QP_RQ_PSN, rq_psn);
+    REMEMBER(IBV_QP_SQ_PSN, sq_psn);
+    REMEMBER(IBV_QP_TIMEOUT, timeout);
+    REMEMBER(IBV_QP_RETRY_CNT, retry_cnt);
+    REMEMBER(IBV_QP_RNR_RETRY, rnr_retry);
+    REMEMBER(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+    REMEMBER(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+    REMEMBER(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+#undef REMEMBER
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask) {
+    struct mrc_qp *pair = (struct mrc_qp *)qp;
+    struct mrc_context *context = context_of(qp->context);
+    if (mask & IBV_QP_ALT_PATH)
+        return failed(EOPNOTSUPP); /* no automatic path migration: the NIC has all paths in use */
+    if ((mask & IBV_QP_PKEY_INDEX && attr->pkey_index) || (mask & IBV_QP_PORT && attr->port_num != 1))
+        return failed(EINVAL);
+    pthread_mutex_lock(&context->lock);
+    int error = mask & IBV_QP_STATE ? change_state(context, pair, attr, mask) : 0;
+    if (!error)
+        remember(&pair->attr, attr, mask);
+    pthread_mutex_unlock(&context->lock);
+    return failed(error);
+}
+
+int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init) {
+    struct mrc_qp *pair = (struct mrc_qp *)qp;
+    struct mrc_context *context = context_of(qp->context);
+    (void)mask;
+    pthread_mutex_lock(&context->lock);
+    agent_receive(&context->agent); /* it may have failed */
+    if (context->agent.lost)
+        qp->state = IBV_QPS_ERR;
+    *attr = pair->attr;
+    attr->qp_state = attr->cur_qp_state = qp->state;
+    attr->cap = pair->init.cap;
+    if (init)
+        *init = pair->init;
+    pthread_mutex_unlock(&context->lock);
+    return 0;
+}
+
+struct mrc_qp *mrc_find_qp(struct mrc_context *context, uint32_t qpn) {
+    struct mrc_qp *pair = context->qps;
+    while (pair && pair->qp.qp_base.qp_num != qpn)
+        pair = pair->next;
+    return pair;
+}

@@ -1,0 +1,213 @@
+"""Debian's perftest, unmodified, between hosts of a fabric: all over MRC, through faults, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mininet")
+
+from mrc_host import verbs
+from mrc_host.libibverbs.build import is_current, missing
+from mrc_lab.fabric.emulation import EmulatedWorld, running
+from tests.integration.names import own
+from tests.waiting import until
+from topologies.clos import multi_plane_clos
+from topologies.emulation import host_environment, management, namespaces
+
+TOOLS = ("ib_write_bw", "ib_write_lat", "ibv_devices", "ibv_devinfo")
+ABSENT = [tool for tool in TOOLS if shutil.which(tool) is None]
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(bool(ABSENT), reason=f"apt-get install perftest ibverbs-utils: no {', '.join(ABSENT)}"),
+    pytest.mark.skipif(
+        not is_current(), reason=f"libibverbs is not built: {missing() or 'python -m mrc_host.libibverbs'}"
+    ),
+]
+
+NAME = own("perftest")
+MRC = Path(sys.executable).with_name("mrc")
+MTU = 4096
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[EmulatedWorld]:
+    with running(multi_plane_clos(NAME, planes=2, t0=2, t1=2, hosts=4, rate_bps=100_000_000)) as world:
+        yield world
+
+
+def start(world: EmulatedWorld, host: str, *command: str, **environment: str) -> subprocess.Popen[str]:
+    """Start a command in a host, as ``mrc exec`` does."""
+    pid = world.emulation.run.host_shells()[host].pid
+    known = {**os.environ, **host_environment.variables(world.emulation.run, host), **environment}
+    return subprocess.Popen(
+        [*namespaces.enter_host(pid), *command], env=known, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def listens(world: EmulatedWorld, host: str, port: int) -> bool:
+    table = world.emulation.host(host).cmd("cat", "/proc/net/tcp", "/proc/net/tcp6")
+    return any(
+        f":{port:04X}" in line.split()[1] and line.split()[3] == "0A"
+        for line in table.splitlines()
+        if line.strip()[:1].isdigit()
+    )
+
+
+@contextmanager
+def pair(
+    world: EmulatedWorld, command: str, source: str = "h1", destination: str = "h3", port: int = 18515, **more: str
+) -> Iterator[tuple[subprocess.Popen[str], subprocess.Popen[str]]]:
+    """Client and server of a tool of perftest, both killed in the end if they still run."""
+    words = [*command.split(), "-p", str(port)]
+    with start(world, destination, *words, **more) as server:
+        try:
+            until(lambda: listens(world, destination, port), "the server to listen")
+            with start(world, source, *words, destination, **more) as client:
+                try:
+                    yield client, server
+                finally:
+                    client.kill()
+        finally:
+            server.kill()
+
+
+def table_of(client: subprocess.Popen[str], server: subprocess.Popen[str]) -> list[list[str]]:
+    """Rows of numbers that the client printed; both have succeeded."""
+    printed, other = client.communicate(timeout=60)[0], server.communicate(timeout=60)[0]
+    assert (client.returncode, server.returncode) == (0, 0), printed + other
+    return [line.split() for line in printed.splitlines() if line.strip()[:1].isdigit()]
+
+
+def counters(world: EmulatedWorld, host: str) -> tuple[Mapping[str, int], tuple[Mapping[str, int], ...]]:
+    """Of a NIC and of its ports."""
+    with verbs.open(world.emulation.socket(host)) as context:
+        return context.hw_counters(), context.port_counters()
+
+
+def test_tools_of_ibverbs_find_the_nic_inside_hosts(world: EmulatedWorld) -> None:
+    done = subprocess.run(
+        [MRC, "exec", NAME, "h2", "--", "sh", "-c", "ibv_devices && ibv_devinfo -v"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "mrc0" in done.stdout
+    assert "PORT_ACTIVE" in done.stdout
+    with verbs.open(world.emulation.socket("h2")) as context:
+        address = ":".join(f"{part:x}" for part in memoryview(context.address).cast("H"))
+    assert address.count(":") == 7
+    assert "RoCE v2" in done.stdout
+    assert "mrc0" in world.emulation.host("h4").cmd("ibv_devices")  # as `h4 ibv_devices` at the prompt
+
+
+@pytest.mark.parametrize(
+    ("flags", "sizes"),
+    [
+        ("-s 65536 -n 100", [65536]),
+        ("-q 4 -b -n 20 -m 1024 -x 3 -c RC", [65536]),
+        ("-D 1 -s 4096 -q 2", [4096]),
+        ("-a -n 5", [2**i for i in range(1, 24)]),
+        ("-s 64 -I 64 -n 200 -Q 10 -t 64", [64]),
+        ("-s 4097 -n 50 -b -l 5", [4097]),
+    ],
+)
+def test_bandwidth_is_measured_with_perftests_flags(world: EmulatedWorld, flags: str, sizes: list[int]) -> None:
+    with pair(world, f"ib_write_bw {flags}") as (client, server):
+        rows = table_of(client, server)
+    assert [int(row[0]) for row in rows] == sizes
+    limit = 2 * 100e6 / 8 / 2**20 * (2 if "-b" in flags else 1)  # MiB/s that the planes carry
+    assert all(0 < float(row[3]) < 1.05 * limit for row in rows)
+
+
+@pytest.mark.parametrize(("flags", "size"), [("-s 8 -n 50", 8), ("-s 65536 -n 10 -x 1", 65536), ("-D 1 -s 2", 2)])
+def test_latency_is_measured_with_perftests_flags(world: EmulatedWorld, flags: str, size: int) -> None:
+    with pair(world, f"ib_write_lat {flags}") as (client, server):
+        (row,) = table_of(client, server)
+    assert int(row[0]) == size
+    assert 0 < float(row[2])
+
+
+def test_roce_is_measured_on_request(world: EmulatedWorld) -> None:
+    before = counters(world, "h3")[1]
+    with pair(world, "ib_write_bw -s 65536 -n 20", MRC_QP_TYPE="rc") as (client, server):
+        assert table_of(client, server)
+    used = [
+        new["rx_bytes"] - old["rx_bytes"] > 65536 for new, old in zip(counters(world, "h3")[1], before, strict=True)
+    ]
+    assert sorted(used) == [False, True]
+
+
+@pytest.mark.parametrize("flags", ["ib_read_bw", "ib_send_bw", "ib_write_bw -c UC"])
+def test_what_mrc_has_not_is_refused(world: EmulatedWorld, flags: str) -> None:
+    if shutil.which(flags.split()[0]) is None:
+        pytest.skip(f"no {flags.split()[0]} here")
+    with pair(world, f"{flags} -n 5") as (client, server):
+        client.communicate(timeout=30)
+        server.kill()
+    assert client.returncode not in (0, -signal.SIGKILL)
+
+
+def test_with_tcp_blocked_and_a_link_cut_all_bytes_go_over_the_planes(world: EmulatedWorld) -> None:
+    messages, size = 200, 65536
+    (before, ports), (_, sent_before) = counters(world, "h3"), counters(world, "h1")
+    packets = messages * size // MTU
+    link, management_link = "t0-0:t1-1@p1", ["ip", "link", "set", management.INTERFACE]
+    host = world.emulation.host("h1")
+
+    def arrived() -> int:
+        now = counters(world, "h3")[0]
+        return sum(
+            (now[name] - before[name]) * sign for name, sign in (("data_received", 1), ("duplicates_received", -1))
+        )
+
+    with pair(world, f"ib_write_bw -s {size} -n {messages} -q 1") as (client, server):
+        until(lambda: arrived() > 0, "the first bytes to arrive: the rendezvous is over")
+        host.cmd(*management_link, "down")
+        try:
+            world.cut(link)
+            mending = threading.Timer(0.3, lambda: world.mend(link))
+            mending.start()
+            until(lambda: arrived() >= packets, "all bytes to arrive with TCP blocked", 30)
+            mending.join()
+        finally:
+            host.cmd(*management_link, "up")
+        assert table_of(client, server)
+    assert arrived() == packets
+    (_, after), (_, sent_after) = counters(world, "h3"), counters(world, "h1")
+    received = [new["rx_bytes"] - old["rx_bytes"] for new, old in zip(after, ports, strict=True)]
+    sent = [new["tx_bytes"] - old["tx_bytes"] for new, old in zip(sent_after, sent_before, strict=True)]
+    assert sum(received) >= packets * MTU
+    assert all(share > 0.2 * packets * MTU for share in received)  # both planes carried it
+    assert all(0 <= out - into < 0.2 * packets * MTU for out, into in zip(sent, received, strict=True))  # lost: little
+
+
+@pytest.mark.parametrize("end", ["client", "server"])
+def test_an_end_that_is_killed_leaves_nothing_in_its_agent(world: EmulatedWorld, end: str) -> None:
+    def held(host: str) -> int:
+        return counters(world, host)[0]["queue_pairs"]
+
+    with pair(world, "ib_write_bw -D 30 -q 8 -s 65536", port=18520) as (client, server):
+        until(lambda: held("h1") == held("h3") == 8, "the queue pairs of both ends")
+        victim, host = (client, "h1") if end == "client" else (server, "h3")
+        victim.kill()
+        until(lambda: held(host) == 0, "the agent to release everything")
+    until(lambda: held("h1") == held("h3") == 0, "both agents to release everything")
+
+
+def test_two_programs_run_at_once_on_a_host(world: EmulatedWorld) -> None:
+    with (
+        pair(world, "ib_write_bw -D 2 -s 65536", port=18521) as one,
+        pair(world, "ib_write_lat -n 100 -s 64", source="h2", port=18522) as two,
+    ):
+        assert table_of(*two)
+        assert table_of(*one)

@@ -1,0 +1,127 @@
+"""How the library is built: from these sources, without a warning, with every symbol of the system's library."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mrc_common import children
+from mrc_host.agent import protocol
+from mrc_host.libibverbs import build
+from mrc_host.libibverbs.build import BuildError, Symbol
+from mrc_host.values import MAX_INLINE, MAX_RECEIVES, MAX_SGE
+
+needs_headers = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build.compile_into(tmp_path_factory.mktemp("verbs"), ("-O1", "-Werror"))
+
+
+def system_library() -> str:
+    return children.run(
+        ["cc", "-print-file-name=libibverbs.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+@needs_headers
+def test_it_has_every_symbol_of_the_system_under_its_version(built: Path) -> None:
+    ours, system = set(build.symbols(str(built))), set(build.symbols(system_library()))
+    assert ours == system
+    assert {"IBVERBS_1.0", "IBVERBS_1.1", "IBVERBS_1.13", "IBVERBS_1.14"} <= {one.version for one in ours}
+
+
+@needs_headers
+def test_what_it_does_not_have_is_refused(built: Path) -> None:
+    library = ctypes.CDLL(str(built), use_errno=True)
+    library.ibv_create_srq.restype = ctypes.c_void_p
+    assert library.ibv_create_srq(None, None) is None
+    assert ctypes.get_errno() == errno.EOPNOTSUPP
+    assert library.ibv_attach_mcast(None, None, 0) == errno.EOPNOTSUPP
+    assert library.ibv_cmd_create_flow() == errno.EOPNOTSUPP  # of drivers
+
+
+@needs_headers
+def test_programs_load_it_in_place_of_the_systems(built: Path) -> None:
+    devices = shutil.which("ibv_devices")
+    if devices is None:
+        pytest.skip("ibv_devices is not installed: apt-get install ibverbs-utils")
+    environment = {"LD_LIBRARY_PATH": str(built.parent), "LD_BIND_NOW": "1"}
+    listed = subprocess.run(
+        [devices], env={**environment, "MRC_AGENT": "/nowhere.sock"}, capture_output=True, text=True
+    )
+    assert "mrc0" in listed.stdout
+    assert "mrc0" not in subprocess.run([devices], env=environment, capture_output=True, text=True).stdout
+
+
+def test_numbers_of_the_protocol_are_the_agents() -> None:
+    source = "".join(file.read_text() for file in build.SOURCES.glob("*.h"))
+    numbers = dict(re.findall(r"\b([A-Z_]+) = (1 << \d+|\d+)", source))
+    known = {
+        "AGENT_VERSION": protocol.VERSION,
+        "AGENT_MAX_MESSAGE": protocol.MAX_MESSAGE,
+        "AGENT_HEADER": protocol.HEADER.size,
+        "AGENT_PENDING_LIMIT": protocol.PENDING_LIMIT,
+        "AGENT_CLIENT_PENDING_LIMIT": protocol.CLIENT_PENDING_LIMIT,
+        "AGENT_HELLO": protocol.MessageKind.HELLO,
+        "MAX_SGE": MAX_SGE,
+        "MAX_INLINE": MAX_INLINE,
+        "MAX_RECEIVES": MAX_RECEIVES,
+    }
+    for name, number in known.items():
+        base, _, shift = numbers[name].partition(" << ")
+        assert int(base) << int(shift or 0) == number, name
+
+
+def test_absent_symbols_are_refused_by_what_they_would_return() -> None:
+    absent = [Symbol(name, "IBVERBS_1.99", False) for name in ("ibv_alloc_new", "ibv_do_new")]
+    source = build.refusals([*absent, Symbol("some_flag", "IBVERBS_PRIVATE_34", True)])
+    assert "void *ibv_alloc_new(void) { errno = EOPNOTSUPP; return NULL; }" in source
+    assert "int ibv_do_new(void) { errno = EOPNOTSUPP; return EOPNOTSUPP; }" in source
+    assert "char some_flag[64];" in source
+
+
+def test_nodes_follow_each_other_by_number_and_drivers_come_last() -> None:
+    nodes = ["IBVERBS_PRIVATE_34", "IBVERBS_1.10", "IBVERBS_1.9"]
+    text = build.version_map([Symbol(f"f{i}", node, False) for i, node in enumerate(nodes)])
+    assert text == (
+        "IBVERBS_1.9 { global: f2; };\n"
+        "IBVERBS_1.10 { global: f1; } IBVERBS_1.9;\n"
+        "IBVERBS_PRIVATE_34 { global: f0; local: *; } IBVERBS_1.10;\n"
+    )
+
+
+@pytest.mark.parametrize(("compiler", "why"), [("cc", "libibverbs-dev"), (None, "apt-get install gcc")])
+def test_what_is_missing_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str | None, why: str
+) -> None:
+    if compiler is not None:
+        (tmp_path / compiler).write_text("#!/bin/sh\necho libibverbs.so\n")
+        (tmp_path / compiler).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
+    assert build.library() is None
+    with pytest.raises(BuildError, match=why):
+        build.build()
+
+
+@needs_headers
+def test_it_is_built_again_only_for_other_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert (build.library(), build.is_current()) == (None, False)
+    path = build.build()
+    assert (build.library(), build.is_current()) == (path, True)
+    first = path.stat().st_ino
+    assert build.build().stat().st_ino == first
+    assert sorted(file.name for file in path.parent.iterdir()) == ["built-from", build.SONAME]
+    (path.parent / "built-from").write_text("other sources")
+    assert not build.is_current()
+    assert build.build().stat().st_ino != first
