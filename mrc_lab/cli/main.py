@@ -41,6 +41,7 @@ COMMANDS = {
     "down": ("up", "down"),
     "shell": ("shell", "shell"),
     "exec": ("exec", "exec_"),
+    "train": ("train", "train"),
     "fault": ("fault", "fault"),
     "map": ("map", "path_map"),
     "run": ("run", "run"),

@@ -1,0 +1,27 @@
+"""Make a group for torch.distributed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mrc_lab.torch import nic
+from mrc_lab.torch.errors import backend_error
+from mrc_lab.torch.group_links import GroupLinks
+from mrc_lab.torch.options import Options
+from mrc_lab.torch.process_group import MrcProcessGroup
+from mrc_lab.torch.store_exchange import StoreExchange
+
+
+def create_group(given: Any, own: Any) -> MrcProcessGroup:
+    """`given` is torch's _DistributedBackendOptions, `own` what the user gave as pg_options.
+
+    The ranks connect in the background, so that several groups may be made in any order. Raises DistBackendError when
+    this process has no NIC.
+    """
+    if own is not None and not isinstance(own, Options):
+        raise backend_error(f"pg_options of the backend mrc are mrc_lab.torch.options.Options, not {own!r}.")
+    options = own or Options.from_environment()
+    shared = nic.acquire()
+    exchange = StoreExchange(given.store, given.group_rank, given.group_size)
+    links = GroupLinks(shared.device, exchange, options.streams, str(given.group_id))
+    return MrcProcessGroup(shared.thread, links, given.timeout, release=shared.release)

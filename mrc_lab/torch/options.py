@@ -1,0 +1,29 @@
+"""What a group can be made with: ``init_process_group("mrc", pg_options=Options(...))``, or by the environment."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from mrc_host.values import QpType
+from mrc_lab.torch.errors import backend_error
+from mrc_lab.workloads.collectives import StreamSettings
+
+TRANSPORT = "MRC_TRANSPORT"  # environment: mrc or rc
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`streams` is how data moves between two ranks (docs/collectives.md); all ranks of a group need the same."""
+
+    streams: StreamSettings = field(default_factory=StreamSettings)
+
+    @classmethod
+    def from_environment(cls) -> Options:
+        """MRC, or RoCE's RC where MRC_TRANSPORT says ``rc``. DistBackendError for any other word."""
+        given = os.environ.get(TRANSPORT, "mrc")
+        try:
+            return cls(StreamSettings(qp_type=QpType(given)))
+        except ValueError:
+            known = " or ".join(each.value for each in QpType)
+            raise backend_error(f"{TRANSPORT} is {given!r}: set it to {known}, or leave it out.") from None

@@ -1,0 +1,415 @@
+"""The process group that torch.distributed talks to: its calls become operations of our communicator.
+
+A call checks its arguments, posts the operation to the NIC's loop and returns its `MrcWork` at once. The class is a
+subclass of torch's ProcessGroup, which torch 2.13 uses as it is, from Python and from C++ (DistributedDataParallel).
+Tensors are read and written in place wherever they are contiguous (`tensors`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from mrc_lab.torch.errors import backend_error
+from mrc_lab.torch.group_links import Collective, GroupFailedError, GroupLinks, Message
+from mrc_lab.torch.loop_thread import LoopThread
+from mrc_lab.torch.tensors import Array, Staged, reduction, stage
+from mrc_lab.torch.work import MrcWork
+from mrc_lab.workloads.collectives import Communicator
+
+_EMPTY = np.empty(0, np.uint8)
+
+
+class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
+    """One rank of a group. `release` is called when it is destroyed."""
+
+    def __init__(
+        self,
+        thread: LoopThread,
+        links: GroupLinks,
+        timeout: timedelta,
+        *,
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(links.rank, links.world)
+        self._rank, self._world = links.rank, links.world
+        self._thread = thread
+        self._links = links
+        self._timeout = timeout
+        self._release = release
+        self._closed = False
+        self._name, self._description = links.name, "undefined"
+        thread.post(links.join)
+
+    # Reductions
+
+    def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
+        """Combine each tensor over all ranks, in place."""
+        op = _operator(opts)
+        prepared = [(one, *reduction(op, one_tensor.dtype)) for one, one_tensor in _paired(tensors)]
+
+        async def operation(ranks: Communicator) -> None:
+            for staged, how, factor in prepared:
+                if factor is not None:
+                    staged.scale(factor)
+                await ranks.all_reduce(staged.array, None, how)
+                staged.give_back()
+
+        return self._collective("all_reduce", operation, tensors, opts)
+
+    def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
+        """As :meth:`allreduce`."""
+        return self.allreduce(tensors, opts)
+
+    def reduce(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
+        """Combine each tensor over all ranks, in place on the root alone."""
+        op, root = _operator(opts), opts.rootRank
+        prepared = [(one, *reduction(op, one_tensor.dtype)) for one, one_tensor in _paired(tensors)]
+
+        async def operation(ranks: Communicator) -> None:
+            for staged, how, factor in prepared:
+                used = staged
+                if factor is not None:
+                    used = staged if self._rank == root else staged.apart()
+                    used.scale(factor)
+                await ranks.reduce(used.array, None, how, root)
+                if self._rank == root:
+                    staged.give_back()
+
+        return self._collective("reduce", operation, tensors, opts)
+
+    def reduce_scatter_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> MrcWork:
+        """Combine `given` over all ranks; `output` gets this rank's part of the result."""
+        return self.reduce_scatter_single_coalesced([output], [given], opts)
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
+    ) -> MrcWork:
+        """As :meth:`reduce_scatter_single`, of several."""
+        op = _operator(opts)
+        hows = [reduction(op, tensor.dtype) for tensor in inputs]
+        sent, received = stage(inputs), stage(outputs)
+
+        async def operation(ranks: Communicator) -> None:
+            for given, output, (how, factor) in zip(sent, received, hows, strict=True):
+                used = given
+                if factor is not None:
+                    used = given.apart()
+                    used.scale(factor)
+                await ranks.reduce_scatter(used.array, output.array, how)
+                output.give_back()
+
+        return self._collective("reduce_scatter", operation, outputs, opts)
+
+    def reduce_scatter(
+        self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any = None
+    ) -> MrcWork:
+        """Combine `inputs[0][r]` over all ranks into `outputs[0]` of rank r."""
+        ((output,), (parts,)) = outputs, inputs
+        _check_count("reduce_scatter", parts, self._world)
+        together = torch.cat([part.detach().reshape(-1) for part in parts])
+        return self.reduce_scatter_single(output, together, opts)
+
+    # Data that is moved as it is
+
+    def broadcast(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
+        """Copy the tensors of the root to all ranks."""
+        root, staged = opts.rootRank, stage(tensors)
+
+        async def operation(ranks: Communicator) -> None:
+            for one in staged:
+                await ranks.broadcast(one.raw, None, root)
+                one.give_back()
+
+        return self._collective("broadcast", operation, tensors, opts)
+
+    def all_gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> MrcWork:
+        """Collect every rank's `given` in `output`, in rank order."""
+        return self.all_gather_single_coalesced([output], [given], opts)
+
+    def all_gather_single_coalesced(
+        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
+    ) -> MrcWork:
+        """As :meth:`all_gather_single`, of several."""
+        _check_types("all_gather", zip(outputs, inputs, strict=True))
+        sent, received = stage(inputs), stage(outputs)
+
+        async def operation(ranks: Communicator) -> None:
+            for given, output in zip(sent, received, strict=True):
+                await ranks.all_gather(given.raw, output.raw)
+                output.give_back()
+
+        return self._collective("all_gather", operation, outputs, opts)
+
+    def allgather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None) -> MrcWork:
+        """Collect every rank's tensor in the list `outputs[0]`, one for each rank."""
+        return self.allgather_coalesced([list(each) for each in zip(*outputs, strict=True)], inputs, opts, outputs)
+
+    def allgather_coalesced(
+        self, by_rank: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None, result: Any = None
+    ) -> MrcWork:
+        """Collect every rank's list of tensors: `by_rank[r]` are those of rank r."""
+        _check_count("all_gather", by_rank, self._world)
+        for row in by_rank:
+            _check_types("all_gather", zip(row, inputs, strict=True))
+        sent = stage(inputs)
+        received = [stage(row) for row in by_rank]
+
+        async def operation(ranks: Communicator) -> None:
+            for number, given in enumerate(sent):
+                every = np.empty(given.raw.size * self._world, np.uint8)
+                await ranks.all_gather(given.raw, every)
+                for part, row in zip(np.split(every, self._world), received, strict=True):
+                    row[number].raw[:] = part
+                    row[number].give_back()
+
+        return self._collective("all_gather", operation, by_rank if result is None else result, opts)
+
+    def gather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None) -> MrcWork:
+        """Collect every rank's tensor in the list `outputs[0]` of the root."""
+        (given,) = stage(inputs)
+        places = outputs[0] if self._rank == opts.rootRank and outputs else []
+        if self._rank == opts.rootRank:
+            _check_count("gather", places, self._world)
+            _check_types("gather", ((place, inputs[0]) for place in places))
+        sent = [_EMPTY] * self._world
+        sent[opts.rootRank] = given.raw
+        return self._exchange("gather", sent, stage(places), outputs, opts)
+
+    def scatter(self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any = None) -> MrcWork:
+        """Send tensor r of the list `inputs[0]` of the root to `outputs[0]` of rank r."""
+        parts = inputs[0] if self._rank == opts.rootRank and inputs else []
+        if self._rank == opts.rootRank:
+            _check_count("scatter", parts, self._world)
+            _check_types("scatter", ((outputs[0], part) for part in parts))
+        sent = [one.raw for one in stage(parts)] or [_EMPTY] * self._world
+        (place,) = stage(outputs)
+        received: list[Staged | None] = [None] * self._world
+        received[opts.rootRank] = place
+        return self._exchange("scatter", sent, received, outputs, opts)
+
+    def alltoall(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None) -> MrcWork:
+        """Send `inputs[r]` to rank r; `outputs[r]` comes from there."""
+        _check_count("all_to_all", inputs, self._world)
+        _check_count("all_to_all", outputs, self._world)
+        return self._exchange("all_to_all", [one.raw for one in stage(inputs)], stage(outputs), outputs, opts)
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        given: torch.Tensor,
+        output_splits: Sequence[int] | None = None,
+        input_splits: Sequence[int] | None = None,
+        opts: Any = None,
+    ) -> MrcWork:
+        """Send a part of `given`, cut along its first dimension, to each rank; `output` gets theirs in rank order."""
+        _check_types("all_to_all", [(output, given)])
+        (sent,), (place,) = stage([given]), stage([output])
+        outgoing = _split("input", sent, given, input_splits, self._world)
+        incoming = _split("output", place, output, output_splits, self._world)
+
+        async def operation(ranks: Communicator) -> None:
+            await ranks.exchange(outgoing, incoming)
+            place.give_back()
+
+        return self._collective("all_to_all", operation, [output], opts)
+
+    # Messages
+
+    def send(self, tensors: list[torch.Tensor], to: int, tag: int = 0) -> MrcWork:
+        """Send one tensor to rank `to`."""
+        (staged,) = stage(tensors)
+        return self._message("send", lambda messages: messages.send(staged.raw, to, tag), tensors)
+
+    def recv(self, tensors: list[torch.Tensor], source: int, tag: int = 0) -> MrcWork:
+        """Receive one tensor from rank `source`."""
+        return self._receive("recv", tensors, source, tag)
+
+    def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> MrcWork:
+        """Receive one tensor from whichever rank sends first; the work's source_rank() is which."""
+        return self._receive("recv", tensors, None, tag)
+
+    # The group
+
+    def barrier(self, opts: Any = None) -> MrcWork:
+        """Ends when every rank has called it."""
+        return self._collective("barrier", lambda ranks: ranks.barrier(), [], opts)
+
+    def shutdown(self) -> None:
+        """Give everything back; called by destroy_process_group. Again does nothing."""
+        self._close(orderly=True)
+
+    def abort(self) -> None:
+        """As :meth:`shutdown` without waiting for what is under way, which fails."""
+        self._close(orderly=False)
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """How long operations posted from now on may take that have no timeout of their own."""
+        self._timeout = timeout
+
+    _set_default_timeout = set_timeout
+
+    # Names that torch had before 2.13, which it and others still call.
+    _allgather_base = all_gather_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+    alltoall_base = all_to_all_single
+
+    def rank(self) -> int:
+        """Number of this rank in the group."""
+        return self._rank
+
+    def size(self) -> int:
+        """Number of ranks."""
+        return self._world
+
+    def name(self) -> str:
+        """The backend's name."""
+        return "mrc"
+
+    getBackendName = name  # noqa: N815 (torch's name)
+
+    def _get_backend_name(self) -> str:
+        return "mrc"
+
+    def _get_backend(self, device: torch.device) -> MrcProcessGroup:
+        return self
+
+    @property
+    def group_name(self) -> str:
+        """What torch calls the group."""
+        return self._name
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    def getGroupName(self) -> str:  # noqa: N802 (torch's name)
+        """As `group_name`, for C++."""
+        return self._name
+
+    @property
+    def group_desc(self) -> str:
+        """What the user has called the group."""
+        return self._description
+
+    def _set_group_desc(self, description: str) -> None:
+        self._description = description
+
+    def getGroupDesc(self) -> str:  # noqa: N802 (torch's name)
+        """As `group_desc`, for C++."""
+        return self._description
+
+    def __repr__(self) -> str:
+        return f"MrcProcessGroup(rank {self._rank} of {self._world}, group {self._name!r})"
+
+    # Means
+
+    def _exchange(
+        self, what: str, sent: list[Array], received: Sequence[Staged | None], result: Any, opts: Any
+    ) -> MrcWork:
+        places = list(received) or [None] * self._world
+
+        async def operation(ranks: Communicator) -> None:
+            await ranks.exchange(sent, [_EMPTY if place is None else place.raw for place in places])
+            for place in places:
+                if place is not None:
+                    place.give_back()
+
+        return self._collective(what, operation, result, opts)
+
+    def _receive(self, what: str, tensors: list[torch.Tensor], source: int | None, tag: int) -> MrcWork:
+        (staged,) = stage(tensors)
+
+        async def operation(messages: Any) -> int:
+            sender: int = await messages.receive(staged.raw, source, tag)
+            staged.give_back()
+            return sender
+
+        return self._message(what, operation, tensors)
+
+    def _collective(self, what: str, operation: Collective, result: Any, opts: Any) -> MrcWork:
+        timeout = _timeout(opts) or self._timeout
+        return self._post(what, result, lambda: self._links.collective(operation, timeout.total_seconds()))
+
+    def _message(self, what: str, operation: Message, result: Any) -> MrcWork:
+        return self._post(what, result, lambda: self._links.message(operation, self._timeout.total_seconds()))
+
+    def _post(self, what: str, result: Any, start: Callable[[], Coroutine[Any, Any, Any]]) -> MrcWork:
+        where = f"{what} of rank {self._rank} in group {self._name!r}"
+        work = MrcWork(where, result)
+
+        async def run() -> None:
+            try:
+                outcome = await start()
+            except GroupFailedError as error:
+                work.finish(backend_error(f"{where} failed: {error}"))
+            except BaseException as error:  # a mistake of ours, or the end of the loop: nobody waits for ever
+                work.finish(backend_error(f"{where} was given up: {type(error).__name__} {error}"))
+                raise
+            else:
+                work.finish(None, outcome)
+
+        if self._closed:
+            raise backend_error(f"{where} failed: the group is destroyed")
+        try:
+            self._thread.post(run)
+        except RuntimeError as error:
+            raise backend_error(f"{where} failed: {error}") from None
+        return work
+
+    def _close(self, *, orderly: bool) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._thread.call(self._links.close(orderly=orderly))
+        except RuntimeError:  # of a process that was forked, or whose loop is over: nothing to give back
+            return
+        self._release()
+
+
+def _operator(opts: Any) -> Any:
+    return dist.ReduceOp.SUM if opts is None else opts.reduceOp
+
+
+def _timeout(opts: Any) -> timedelta | None:
+    """The operation's own, if it has one: torch says by a negative one that it has none."""
+    given: timedelta | None = getattr(opts, "timeout", None)
+    return given if given is not None and given > timedelta(0) else None
+
+
+def _paired(tensors: list[torch.Tensor]) -> list[tuple[Staged, torch.Tensor]]:
+    return list(zip(stage(tensors), tensors, strict=True))
+
+
+def _check_count(what: str, tensors: Sequence[Any], world: int) -> None:
+    if len(tensors) != world:
+        raise ValueError(f"{what} was given {len(tensors)} tensors for {world} ranks")
+
+
+def _check_types(what: str, pairs: Any) -> None:
+    for one, other in pairs:
+        if one.dtype != other.dtype:
+            raise ValueError(f"{what} cannot move {other.dtype} to {one.dtype}")
+
+
+def _split(which: str, staged: Staged, tensor: torch.Tensor, splits: Sequence[int] | None, world: int) -> list[Array]:
+    """The bytes of a tensor in parts along its first dimension, one for each rank."""
+    rows = tensor.shape[0] if tensor.dim() else 1
+    if not splits:
+        if rows % world:
+            raise ValueError(f"{rows} rows of {which} cannot be dealt out evenly to {world} ranks: give split sizes")
+        splits = [rows // world] * world
+    _check_count("all_to_all", splits, world)
+    if sum(splits) != rows:
+        raise ValueError(f"the {which} split sizes add up to {sum(splits)}, but the tensor has {rows} rows")
+    raw = staged.raw
+    row_bytes = raw.size // rows if rows else 0
+    ends = np.cumsum(splits) * row_bytes
+    return [raw[end - count * row_bytes : end] for end, count in zip(ends, splits, strict=True)]
