@@ -116,9 +116,10 @@ static int send_inline(struct mrc_qp *pair, const struct inline_message *message
     return agent_send(&context_of(pair->qp.qp_base.context)->agent, message, size, -1);
 }
 
-/* Add one request to the message, or send it as one; *unsent is the first request of the message. */
+/* Add one request to the message, or send it as one; *unsent is the first request of the message, *send_error why that
+ * could not be sent. */
 static int post_one(struct mrc_context *context, struct mrc_qp *pair, struct ibv_send_wr *request,
-                    struct ibv_send_wr **unsent) {
+                    struct ibv_send_wr **unsent, int *send_error) {
     int with_imm = request->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
     if (!with_imm && request->opcode != IBV_WR_RDMA_WRITE)
         return EOPNOTSUPP;
@@ -129,9 +130,9 @@ static int post_one(struct mrc_context *context, struct mrc_qp *pair, struct ibv
     int is_inline = (request->send_flags & IBV_SEND_INLINE) != 0, error = 0;
     size_t count = (size_t)request->num_sge;
     if (pair->batched + MAX_SGE > POSTS_PER_MESSAGE || is_inline) {
-        error = flush(pair);
-        if (error)
-            return error;
+        *send_error = flush(pair);
+        if (*send_error)
+            return *send_error;
         *unsent = request;
     }
     begin(pair, request->wr_id, request->send_flags, request->wr.rdma.rkey, request->wr.rdma.remote_addr, with_imm,
@@ -169,21 +170,22 @@ int mrc_post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_sen
     struct mrc_context *context = context_of(qp->context);
     struct ibv_send_wr *unsent = request;
     pthread_mutex_lock(&context->lock);
-    int error = context->agent.lost ? EIO : 0;
+    int error = context->agent.lost ? EIO : 0, send_error = 0;
     if (!error && request && pair->posted - pair->completed >= pair->signaled_size)
         agent_receive(&context->agent);
     while (request && !error) {
-        error = sendable(qp) ? post_one(context, pair, request, &unsent) : EINVAL;
+        error = sendable(qp) ? post_one(context, pair, request, &unsent, &send_error) : EINVAL;
         if (!error)
             request = request->next;
     }
-    int sent = flush(pair);
-    if (sent || context->agent.lost) {
+    if (!send_error)
+        send_error = flush(pair);
+    if (send_error) {
         count_unsent(context, pair, unsent, request);
         request = unsent;
+        error = send_error;
     }
     pthread_mutex_unlock(&context->lock);
-    error = sent ? sent : error;
     if (error && bad)
         *bad = request;
     return failed(error);

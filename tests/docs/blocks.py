@@ -51,7 +51,7 @@ ELSEWHERE = {
             "sudo mrc exec lab h3 -- ib_write_bw &",
             "sudo mrc exec lab h1 -- ib_write_bw h3",
         ),
-        "tests/integration/test_perftest.py",
+        "tests/integration/test_libibverbs.py",
     ),
     'sudo mrc shell --switch bmv2 -c "write h1 h3 1M"': "tests/integration/test_bmv2.py",
     "mrc run mrc_lab/paper/fig11.yaml --seed 7": "tests/mrc_lab/paper/test_published.py",

@@ -1,4 +1,7 @@
-"""Debian's perftest, unmodified, between hosts of a fabric: all over MRC, through faults, and nothing left behind."""
+"""Programs for RDMA between hosts of a fabric: all over MRC, through faults, and nothing left behind.
+
+Debian's perftest, unmodified, and a C program of our own for what perftest does not touch.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from mrc_host import verbs
 from mrc_host.libibverbs.build import is_current, missing
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from tests.integration.names import own
+from tests.mrc_host.libibverbs.build_program import build_program
 from tests.waiting import until
 from topologies.clos import multi_plane_clos
 from topologies.emulation import host_environment, management, namespaces
@@ -29,15 +33,22 @@ ABSENT = [tool for tool in TOOLS if shutil.which(tool) is None]
 pytestmark = [
     pytest.mark.root,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(bool(ABSENT), reason=f"apt-get install perftest ibverbs-utils: no {', '.join(ABSENT)}"),
     pytest.mark.skipif(
         not is_current(), reason=f"libibverbs is not built: {missing() or 'python -m mrc_host.libibverbs'}"
     ),
 ]
 
-NAME = own("perftest")
+needs_perftest = pytest.mark.skipif(
+    bool(ABSENT), reason=f"apt-get install perftest ibverbs-utils: no {', '.join(ABSENT)}"
+)
+
+NAME = own("verbs")
 MRC = Path(sys.executable).with_name("mrc")
 MTU = 4096
+CASES = (
+    "gather", "inline", "empty", "receives", "bad", "full", "refused", "channel", "errors", "extended", "memory",
+    "in_flight", "fork", "threads",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +106,7 @@ def counters(world: EmulatedWorld, host: str) -> tuple[Mapping[str, int], tuple[
         return context.hw_counters(), context.port_counters()
 
 
+@needs_perftest
 def test_tools_of_ibverbs_find_the_nic_inside_hosts(world: EmulatedWorld) -> None:
     done = subprocess.run(
         [MRC, "exec", NAME, "h2", "--", "sh", "-c", "ibv_devices && ibv_devinfo -v"],
@@ -110,6 +122,7 @@ def test_tools_of_ibverbs_find_the_nic_inside_hosts(world: EmulatedWorld) -> Non
     assert "mrc0" in world.emulation.host("h4").cmd("ibv_devices")  # as `h4 ibv_devices` at the prompt
 
 
+@needs_perftest
 @pytest.mark.parametrize(
     ("flags", "sizes"),
     [
@@ -125,10 +138,14 @@ def test_bandwidth_is_measured_with_perftests_flags(world: EmulatedWorld, flags:
     with pair(world, f"ib_write_bw {flags}") as (client, server):
         rows = table_of(client, server)
     assert [int(row[0]) for row in rows] == sizes
+    assert all(float(row[3]) > 0 for row in rows)
     limit = 2 * 100e6 / 8 / 2**20 * (2 if "-b" in flags else 1)  # MiB/s that the planes carry
-    assert all(0 < float(row[3]) < 1.05 * limit for row in rows)
+    for size, iterations, _, average in ([float(field) for field in row[:4]] for row in rows):
+        if size * iterations > 8 << 20:  # links begin with a burst
+            assert average < 1.05 * limit
 
 
+@needs_perftest
 @pytest.mark.parametrize(("flags", "size"), [("-s 8 -n 50", 8), ("-s 65536 -n 10 -x 1", 65536), ("-D 1 -s 2", 2)])
 def test_latency_is_measured_with_perftests_flags(world: EmulatedWorld, flags: str, size: int) -> None:
     with pair(world, f"ib_write_lat {flags}") as (client, server):
@@ -137,6 +154,7 @@ def test_latency_is_measured_with_perftests_flags(world: EmulatedWorld, flags: s
     assert float(row[2]) > 0
 
 
+@needs_perftest
 def test_roce_is_measured_on_request(world: EmulatedWorld) -> None:
     before = counters(world, "h3")[1]
     with pair(world, "ib_write_bw -s 65536 -n 20", MRC_QP_TYPE="rc") as (client, server):
@@ -147,6 +165,7 @@ def test_roce_is_measured_on_request(world: EmulatedWorld) -> None:
     assert sorted(used) == [False, True]
 
 
+@needs_perftest
 @pytest.mark.parametrize("flags", ["ib_read_bw", "ib_send_bw", "ib_write_bw -c UC"])
 def test_what_mrc_has_not_is_refused(world: EmulatedWorld, flags: str) -> None:
     if shutil.which(flags.split()[0]) is None:
@@ -157,6 +176,7 @@ def test_what_mrc_has_not_is_refused(world: EmulatedWorld, flags: str) -> None:
     assert client.returncode not in (0, -signal.SIGKILL)
 
 
+@needs_perftest
 def test_with_tcp_blocked_and_a_link_cut_all_bytes_go_over_the_planes(world: EmulatedWorld) -> None:
     messages, size = 200, 65536
     (before, ports), (_, sent_before) = counters(world, "h3"), counters(world, "h1")
@@ -189,6 +209,7 @@ def test_with_tcp_blocked_and_a_link_cut_all_bytes_go_over_the_planes(world: Emu
     assert all(0 <= out - into < 0.2 * packets * MTU for out, into in zip(sent, received, strict=True))  # lost: little
 
 
+@needs_perftest
 @pytest.mark.parametrize("end", ["client", "server"])
 def test_an_end_that_is_killed_leaves_nothing_in_its_agent(world: EmulatedWorld, end: str) -> None:
     def held(host: str) -> int:
@@ -202,6 +223,7 @@ def test_an_end_that_is_killed_leaves_nothing_in_its_agent(world: EmulatedWorld,
     until(lambda: held("h1") == held("h3") == 0, "both agents to release everything")
 
 
+@needs_perftest
 def test_two_programs_run_at_once_on_a_host(world: EmulatedWorld) -> None:
     with (
         pair(world, "ib_write_bw -D 2 -s 65536", port=18521) as one,
@@ -209,3 +231,16 @@ def test_two_programs_run_at_once_on_a_host(world: EmulatedWorld) -> None:
     ):
         assert table_of(*two)
         assert table_of(*one)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_program(tmp_path_factory.mktemp("verbs"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_verbs_behave_as_programs_in_c_expect(world: EmulatedWorld, program: Path, case: str) -> None:
+    words = [program, case, world.emulation.socket("h2"), world.emulation.socket("h4")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert counters(world, "h2")[0]["queue_pairs"] == counters(world, "h4")[0]["queue_pairs"] == 0

@@ -1,0 +1,194 @@
+"""The library against agents that are gone, stuck, or send nonsense: errors, and neither a crash nor a hang."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import struct
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mrc_host.agent import protocol
+from mrc_host.agent.protocol import MessageKind
+from mrc_host.libibverbs import build
+from tests.mrc_host.libibverbs.build_program import build_program
+
+pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
+
+# A client looks for keys, so one answer serves all requests.
+ANSWER = {"address": "fd00::1", "result": 7, "path_mtu": 4096, "lkey": 1, "rkey": 2, "port": 0, "up": True}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_program(tmp_path_factory.mktemp("verbs"))
+
+
+class FakeAgent:
+    """Answers every request; `on_post` is called with the socket at each message of posts, and ends it if False."""
+
+    def __init__(self, path: Path, on_post: Callable[[socket.socket], bool]) -> None:
+        self.path = path
+        self.posts = 0  # records received
+        self._on_post = on_post
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(str(path))
+        self._listener.listen()
+
+    def serve(self) -> None:
+        with self._listener:
+            while True:
+                try:
+                    sock, _ = self._listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=self._client, args=(sock,), daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+
+    def _client(self, sock: socket.socket) -> None:
+        with sock:
+            while message := sock.recv(protocol.MAX_MESSAGE):
+                kind, _, request = protocol.unpack_header(message)
+                if kind == MessageKind.POST:
+                    self.posts += (len(message) - protocol.HEADER.size) // protocol.POST_SIZE
+                    if not self._on_post(sock):
+                        return
+                elif kind in (MessageKind.HELLO, MessageKind.REQUEST):
+                    answer = MessageKind.HELLO if kind == MessageKind.HELLO else MessageKind.REPLY
+                    for part in protocol.pack_json(answer, request, ANSWER):
+                        sock.send(part)
+
+
+@contextmanager
+def agent(folder: Path, on_post: Callable[[socket.socket], bool]) -> Iterator[FakeAgent]:
+    fake = FakeAgent(folder / "a.sock", on_post)
+    thread = threading.Thread(target=fake.serve, daemon=True)
+    thread.start()
+    try:
+        yield fake
+    finally:
+        fake.close()
+        thread.join()
+
+
+def run(program: Path, case: str, fake: FakeAgent) -> str:
+    """What the program says on its standard error; it must succeed."""
+    words = [program, case, fake.path, fake.path]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def message(kind: int, body: bytes = b"", flags: int = 0, request: int = 0) -> bytes:
+    return protocol.HEADER.pack(kind, flags, 0, request) + body
+
+
+def failure(**fields: object) -> bytes:
+    return message(MessageKind.COMPLETION, json.dumps(fields, separators=(",", ":")).encode())
+
+
+def test_an_agent_that_goes_away_is_an_error_everywhere(program: Path, tmp_path: Path) -> None:
+    with agent(tmp_path, lambda sock: False) as fake:
+        said = run(program, "lost", fake)
+    assert f"the agent at {fake.path} is gone" in said
+
+
+@pytest.mark.parametrize(
+    ("messages", "why"),
+    [
+        ([b"\x06"], "without a header"),
+        ([message(99)], "unknown kind"),
+        ([message(MessageKind.POST, bytes(48))], "unknown kind"),
+        ([message(MessageKind.COMPLETIONS, bytes(27))], "malformed completions"),
+        ([message(MessageKind.REPLY, bytes(protocol.MAX_MESSAGE))], "too long"),
+        (
+            [
+                message(MessageKind.COMPLETIONS, b"\xff" * 28 * 2000),  # of queues that do not exist
+                message(MessageKind.COMPLETIONS, struct.pack("=IQIBBxxII", 7, 1, 7, 0, 0, 0, 0) * 2000),  # too many
+                *[message(MessageKind.COMPLETIONS, struct.pack("=IQIBBxxII", 7, 1, 9, 1, 7, 0, 0) * 2000)] * 20,
+                message(MessageKind.COMPLETION, b'{"cq":7,"completion":{"status":"' + b"x" * 60000),
+                failure(cq=7, completion={"qpn": 7, "status": 5, "opcode": [], "signaled": True}),
+                failure(cq=2**70, completion=None),
+                message(MessageKind.EVENT, b'{"type":"port","event":{"port":31,"up":true,"local":true'),
+                message(MessageKind.EVENT, b'{"type":"port","event":{"port":4000000000,"local":true'),
+                message(MessageKind.EVENT, b'{"type":"qp","event":{"qpn":123'),
+                message(MessageKind.REPLY, b"\xff\x00\xfe" * 20000, request=3),
+                message(MessageKind.ERROR, b'{"message":"\\u0000'),
+            ],
+            "is gone",
+        ),
+    ],
+)
+def test_nonsense_from_the_agent_ends_the_connection_or_is_ignored(
+    program: Path, tmp_path: Path, messages: list[bytes], why: str
+) -> None:
+    def nonsense(sock: socket.socket) -> bool:
+        for one in messages:
+            sock.send(one)
+        return False
+
+    if why == "too long":  # no message of the socket is so long: its header alone tells
+        messages = [message(MessageKind.REPLY, bytes(protocol.MAX_MESSAGE - protocol.HEADER.size + 1))]
+    with agent(tmp_path, nonsense) as fake:
+        assert why in run(program, "lost", fake)
+
+
+def test_random_messages_do_no_harm(program: Path, tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    words = [
+        b'"cq":7',
+        b'"qpn":7',
+        b'"wr_id":',
+        b'"status":"',
+        b'"type":"qp"',
+        b'"port":1',
+        b"{",
+        b'"',
+        b"\\",
+        b"9" * 30,
+        b"\0",
+    ]
+
+    def nonsense(sock: socket.socket) -> bool:
+        for _ in range(300):
+            kind = chance.choice([*MessageKind, MessageKind.COMPLETION, MessageKind.EVENT, MessageKind.COMPLETIONS])
+            body = b"".join(chance.choices(words, k=chance.randrange(40)))
+            if kind == MessageKind.COMPLETIONS:
+                body = chance.randbytes(28 * chance.randrange(4))
+            if kind not in (MessageKind.HELLO, MessageKind.REPLY, MessageKind.ERROR):
+                try:
+                    sock.send(message(kind, body, chance.choice([0, 0, 1]), chance.randrange(10)))
+                except OSError:  # it has had enough
+                    return False
+        return False
+
+    with agent(tmp_path, nonsense) as fake:
+        for _ in range(5):
+            run(program, "lost", fake)
+
+
+def test_posts_that_an_agent_does_not_take_are_told_exactly(program: Path, tmp_path: Path) -> None:
+    reads_again = threading.Event()
+    with agent(tmp_path, lambda sock: reads_again.wait(60)) as fake:
+        words = [program, "stuck", fake.path, fake.path]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
+            try:
+                assert running.stdout.readline() == "stuck\n"
+                reads_again.set()
+                _, said = running.communicate(timeout=60)
+            finally:
+                reads_again.set()
+                running.kill()
+        assert running.returncode == 0, said
+    assert fake.posts == 4000 * 16
