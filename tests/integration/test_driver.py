@@ -244,7 +244,7 @@ def test_lost_netlink_messages_trigger_a_resync(namespace: Namespace) -> None:
     namespace.inside(inside)
 
 
-def test_the_agent_runs_without_its_own_namespace() -> None:
+def test_the_interpreter_can_run_the_agent() -> None:
     """The interpreter in use can run the agent at all: its help, without touching anything."""
     done = subprocess.run(
         (sys.executable, "-m", "mrc_host.agent", "--help"), capture_output=True, text=True, check=True

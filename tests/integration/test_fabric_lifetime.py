@@ -290,7 +290,7 @@ def elsewhere(*words: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_a_fabric_of_another_namespace_is_left_alone(traces: Traces, owner: subprocess.Popen[str]) -> None:
+def test_a_fabric_of_another_container_is_left_alone(traces: Traces, owner: subprocess.Popen[str]) -> None:
     """As of a container that shares the network namespace: its files are others, its interfaces the same."""
     before = interfaces_of(NAME)
     assert len(before) == 24, "eight links between switches, eight to hosts"
@@ -307,14 +307,14 @@ def test_a_fabric_of_another_namespace_is_left_alone(traces: Traces, owner: subp
     assert owner.wait(20) == 128 + signal.SIGTERM, "it was up all the time"
 
 
-def test_a_fabric_of_another_namespace_is_ended_by_force(traces: Traces, owner: subprocess.Popen[str]) -> None:
+def test_a_fabric_of_another_container_is_ended_by_force(traces: Traces, owner: subprocess.Popen[str]) -> None:
     done = elsewhere("clean", "--name", NAME, "--force")
     assert done.returncode == 0, done.stderr
     assert owner.wait(20) == 128 + signal.SIGTERM
     assert traces.left() == []
 
 
-def test_leftovers_of_another_namespace_are_cleaned_up(traces: Traces, owner: subprocess.Popen[str]) -> None:
+def test_leftovers_of_another_container_are_cleaned_up(traces: Traces, owner: subprocess.Popen[str]) -> None:
     owner.kill()
     owner.wait()
     done = elsewhere("clean")

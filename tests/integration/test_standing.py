@@ -266,7 +266,7 @@ def test_an_interrupt_during_bring_up_takes_the_fabric_down(fabric: Standing):
     assert fabric.traces.left() == []
 
 
-def test_up_works_from_any_folder(fabric: Standing, tmp_path: Path):
+def test_a_fabric_loads_nothing_from_the_current_folder(fabric: Standing, tmp_path: Path):
     """Whatever modules and commands it holds, none is run by any process of the fabric, nor by the prompt's tools."""
     witness = tmp_path / "executed"
     folder = tmp_path / "folder"
