@@ -267,17 +267,17 @@ class ProtocolSettings:
     The others are described with their types.
     """
 
-    udp_port: int = 4791
-    ev_order: EvOrder = EvOrder.LOW_IN_SOURCE_PORT
-    dscp: Dscp = field(default_factory=Dscp)
-    hop_limit: int = 64
+    udp_port: int = 4791  # destination port of MRC and RoCEv2
+    ev_order: EvOrder = EvOrder.LOW_IN_SOURCE_PORT  # where the halves of an EV are
+    dscp: Dscp = field(default_factory=Dscp)  # of the traffic roles
+    hop_limit: int = 64  # of outer and inner headers
     endpoint_op_shift: int = 2
     service_time: bool = True
-    ev_format: EvFormat = EvFormat.SRV6
-    bth_order: BthOrder = BthOrder.M_FIRST
-    out_of_window: OutOfWindow = OutOfWindow.ANSWER
-    probe_mark: ProbeMark = ProbeMark.SKIP
-    timestamp_tick: TimestampTick = TimestampTick.US
+    ev_format: EvFormat = EvFormat.SRV6  # SRv6, or plain IPv6 or UDP
+    bth_order: BthOrder = BthOrder.M_FIRST  # of the bits M and SE
+    out_of_window: OutOfWindow = OutOfWindow.ANSWER  # packets beyond the range of PSNs
+    probe_mark: ProbeMark = ProbeMark.SKIP  # an answered reliability probe with an ECN mark
+    timestamp_tick: TimestampTick = TimestampTick.US  # unit of TSETH
     transport: TransportSettings = field(default_factory=TransportSettings)
 
 
@@ -351,14 +351,14 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class PortConfig:
-    """One NIC port: index = plane, its MAC and its T0's MAC (6 bytes), its own uSID, line rate in b/s, interface."""
+    """One port of a NIC."""
 
-    plane: int
-    mac: bytes
-    gateway_mac: bytes
-    usid: int
-    rate_bps: int
-    interface: str
+    plane: int  # its index in NicConfig.ports too
+    mac: bytes  # 6 bytes
+    gateway_mac: bytes  # that of the T0's port, 6 bytes
+    usid: int  # of this port, 16 bits
+    rate_bps: int  # line rate, b/s
+    interface: str  # the network interface in emulation
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,11 +381,11 @@ class NicConfig:
     not IP.
     """
 
-    name: str
+    name: str  # the host's
     address: bytes
     block: int
     ports: tuple[PortConfig, ...]
-    destinations: tuple[Destination, ...]
-    mtu: int = 4500
+    destinations: tuple[Destination, ...]  # every NIC that there are paths to
+    mtu: int = 4500  # longest IP packet on the links, bytes
     settings: ProtocolSettings = field(default_factory=ProtocolSettings)
     pause: PausePriorities | None = None

@@ -221,11 +221,12 @@ class Completion:
 class QpAttributes:
     """Attributes of a queue pair, set before it may send (docs/protocol.md §2).
 
-    `mpr` is the advertised range of PSNs in units of 128 (1..255), `max_wimm` the number of WRITE_WITH_IMM the peer may
-    have in flight here. `timeout` is the exponent of the ACK timeout 1.024 us * 2**timeout (1..24; MRC waits longer
-    where measured round-trip times require it), `retry_count` the consecutive timeouts before the queue pair fails
-    (255: never). `congestion_window` is the fixed window in bytes, None for the profile's default. `active_paths`
-    limits the active set (None: every path but the backups).
+    `mpr` is the advertised range of PSNs in units of 128 (1..255), `max_wimm` the number of WRITE_WITH_IMM the peer
+    may have in flight here. `timeout` is the exponent of the ACK timeout 1.024 us * 2**timeout (1..24; MRC waits
+    longer where measured round-trip times require it), `retry_count` the consecutive timeouts before the queue pair
+    fails (255: never). `mpr_dest` and `max_wimm_dest` are `mpr` and `max_wimm` of the peer. `congestion_window` is
+    the fixed window in bytes, None for the profile's default. `active_paths` limits the active set (None: every path
+    but the backups).
 
     `ev_profile` is the number of an EV profile (0: the NIC's default, AUTO), `cc_profile` the name of a congestion
     control ("": the NIC's default). `dynamic_mpr`, in units of 128 PSNs, lets the range accepted here follow the
@@ -434,48 +435,45 @@ class QpCounters:
 class NsccProfile:
     """NSCC constants that a deployment may set; None derives them (docs/congestion.md). Times in ns, sizes in bytes.
 
-    Names are those of the control API. `base_rtt` replaces the link's. `base_rtt_floor` is the shortest round-trip time
-    accepted (published: none), `clear_delay` the delay that counts as zero, and `reference_rtt` the round-trip time of
-    the network that the constants belong to.
+    Names are those of the control API.
     """
 
-    disable_qa: bool = False
-    adjust_bytes_threshold: int | None = None
-    adjust_period_threshold: int | None = None
-    base_rtt: int | None = None
-    base_rtt_floor: int | None = None
-    reference_rtt: int | None = None
-    clear_delay: int | None = None
-    alpha: float | None = None
-    eta: float | None = None
-    fi: float | None = None
-    fi_scale: float | None = None
-    gamma: float | None = None
-    max_md_jump: float | None = None
-    max_cwnd: int | None = None
-    qa_gate: int | None = None
-    qa_threshold: int | None = None
-    target_delay: int | None = None
+    disable_qa: bool = False  # no quick adaptation
+    adjust_bytes_threshold: int | None = None  # the collected increase is added after this many bytes ...
+    adjust_period_threshold: int | None = None  # ... or this time
+    base_rtt: int | None = None  # instead of the links': longest path, one full packet, no queue
+    base_rtt_floor: int | None = None  # shortest round-trip time that a sample may have
+    reference_rtt: int | None = None  # round-trip time of the network that the constants belong to
+    clear_delay: int | None = None  # queueing delay that counts as none
+    alpha: float | None = None  # proportional increase, bytes per ns below the target
+    eta: float | None = None  # bytes added in each period, whatever the delay
+    fi: float | None = None  # fair increase, bytes per round trip
+    fi_scale: float | None = None  # fast increase, bytes per byte received
+    gamma: float | None = None  # 0..1: weight of the excess delay in a decrease
+    max_md_jump: float | None = None  # 0..1: smallest factor of one decrease
+    max_cwnd: int | None = None  # largest window, and the first
+    qa_gate: int | None = None  # quick adaptation needs fewer than window >> qa_gate bytes to arrive ...
+    qa_threshold: int | None = None  # ... and a trim, a loss or this delay
+    target_delay: int | None = None  # queueing delay aimed at
 
 
 @dataclass(frozen=True, slots=True)
 class DcqcnProfile:
     """DCQCN constants that a deployment may set; None derives them from the line rate (docs/congestion.md).
 
-    Rates are in bit/s, times in ns, sizes in bytes. Names are those of ``mrc_host.transport.dcqcn.DcqcnParameters``,
-    which explains each. Both ends need the same `cnp_interval`, since the receiver applies it.
+    Rates are in bit/s, times in ns, sizes in bytes. Both ends need the same `cnp_interval`: the receiver applies it.
     """
 
-    min_rate: int | None = None
-    additive_rate: int | None = None
-    hyper_rate: int | None = None
-    increase_bytes: int | None = None
-    increase_interval: int | None = None
-    alpha_interval: int | None = None
-    cnp_interval: int | None = None
-    gain: float | None = None
-    fast_steps: int | None = None
-    keep_target: bool | None = None
+    min_rate: int | None = None  # the rate is never below
+    additive_rate: int | None = None  # what a step adds after fast recovery
+    hyper_rate: int | None = None  # the same, times their number, once timer and bytes both have
+    increase_bytes: int | None = None  # a step for this many bytes sent
+    increase_interval: int | None = None  # a step for this time
+    alpha_interval: int | None = None  # alpha decays in this time without a CNP
+    cnp_interval: int | None = None  # shortest time between a receiver's CNPs
+    gain: float | None = None  # 0..1: weight of a new sample in alpha
+    fast_steps: int | None = None  # steps of fast recovery
+    keep_target: bool | None = None  # only a CNP after a grown rate sets the target
 
 
 @dataclass(frozen=True, slots=True)

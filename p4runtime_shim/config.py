@@ -52,19 +52,19 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SwitchSettings:
-    """One switch: device id, interfaces by port number, rates in b/s by port number (absent or 0: no limit)."""
+    """One switch."""
 
-    device_id: int = 0
-    name: str = ""
-    ports: Mapping[int, str] = field(default_factory=dict)
-    rates: Mapping[int, int] = field(default_factory=dict)
-    ports_down: frozenset[int] = frozenset()
-    cpu_port: int | None = None
+    device_id: int = 0  # of P4Runtime
+    name: str = ""  # in messages; the device id if empty
+    ports: Mapping[int, str] = field(default_factory=dict)  # interface by port number
+    rates: Mapping[int, int] = field(default_factory=dict)  # b/s by port number; absent or 0: no limit
+    ports_down: frozenset[int] = frozenset()  # held down at first
+    cpu_port: int | None = None  # for packet-in and packet-out; None: neither
     packet_in_rate: int | None = None  # packets per second to controllers; None: default, 0: no limit
-    program: Path | None = None
-    seed: int = 0
-    queues: QueueConfig = field(default_factory=QueueConfig)
-    pauses: Mapping[int, PauseConfig] = field(default_factory=dict)
+    program: Path | None = None  # BMv2 JSON that it begins with; None: one is pushed
+    seed: int = 0  # of the program's random numbers
+    queues: QueueConfig = field(default_factory=QueueConfig)  # limits of the queues
+    pauses: Mapping[int, PauseConfig] = field(default_factory=dict)  # priority flow control by port number
 
     @property
     def label(self) -> str:

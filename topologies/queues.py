@@ -33,12 +33,12 @@ class QueueProfile:
     no sense.
     """
 
-    base_rtt_ns: int = 12_000
-    least_frames: int = 32
-    ecn: bool = True
+    base_rtt_ns: int = 12_000  # ns; times the rate of a link it is the bandwidth-delay product ...
+    least_frames: int = 32  # ... which is never less than this many full frames
+    ecn: bool = True  # mark data
     ecn_low: int = 20
     ecn_high: int = 80
-    trimming: bool = True
+    trimming: bool = True  # cut data
     trim: int = 100
     trim_lasthop: int = 150
     limit: int = 500

@@ -54,10 +54,10 @@ class MapSettings:
     grace: int = SECOND // 5
     report_timeout: int = 2 * SECOND
     agent_timeout: int = 3 * SECOND
-    settle: int = 3 * SECOND
+    settle: int = 3 * SECOND  # a fault of less than certain confidence is suspected once it was found for so long
     measurable: float = 3.0
     noise: float = 3e-4
-    most_noise: float = 0.05
+    most_noise: float = 0.05  # noise is taken for twice the loss of the best routes, up to this
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,20 +34,20 @@ class DemoSettings:
     step may complete before a run counts as stalled to the end.
     """
 
-    hosts: int = 4
-    planes: int = 2
-    t0: int = 2
-    t1: int = 4
+    hosts: int = 4  # one worker each
+    planes: int = 2  # of the fabric
+    t0: int = 2  # T0s of a plane
+    t1: int = 4  # T1s of a plane
     rate_bps: int = 25_000_000
-    steps: int = 140
-    batch: int = 64
-    hidden: tuple[int, ...] = (256, 256)
+    steps: int = 140  # of training, in each run
+    batch: int = 64  # samples a step, over all hosts
+    hidden: tuple[int, ...] = (256, 256)  # widths of the hidden layers
     seed: int = 1
     fault_s: float = 5.0
     timeout_s: float = 30.0
-    switch: str = switch_kind.DEFAULT
-    name: str = "demo"
-    results: Path = Path("results")
+    switch: str = switch_kind.DEFAULT  # kind of switch, as for --switch
+    name: str = "demo"  # of the fabric
+    results: Path = Path("results")  # folder for results
 
     def __post_init__(self) -> None:
         few = f"{self.steps} steps are too few for two faults"
