@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,14 @@ def test_the_architecture_names_every_package_of_a_room(room: str) -> None:
     text = (DOCS / "architecture.md").read_text()
     folders = {file.relative_to(ROOT / room).parts[0] for file in (ROOT / room).glob("*/**/*.py")} - {"build"}
     assert not [name for name in sorted(folders) if f"`{name}`" not in text and f"{room}/{name}/" not in text]
+
+
+def test_a_class_name_stands_for_one_thing() -> None:
+    """As CONTRIBUTING.md says. What a fault does has the same name in both backends, on purpose."""
+    files = [file for room in ROOMS for file in (ROOT / room).rglob("*.py") if "proto" not in file.parts]
+    names = Counter(name for file in files for name in re.findall(r"^class ([A-Z]\w*)", file.read_text(), re.MULTILINE))
+    assert names["EmbeddedSwitch"] == 1
+    assert {name for name, count in names.items() if count > 1} == {"FaultImpairments"}
 
 
 def test_code_blocks_repeated_in_examples_are_identical() -> None:
