@@ -52,4 +52,4 @@ def train(
     ranks = [Rank(host, shells[host].pid) for host in hosts[:nproc] if host in shells]
     if len(ranks) < (nproc or len(hosts)):
         raise ExperimentError(f"a host of fabric {run.name} is gone", "Take the fabric down.")
-    return launch(run, ranks, [sys.executable, script, *arguments], more={"MRC_TRANSPORT": transport}, port=port)
+    return launch(run, ranks, [sys.executable, script, *arguments], more={"MRC_QP_TYPE": transport}, port=port)

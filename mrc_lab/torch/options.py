@@ -9,7 +9,7 @@ from mrc_host.values import QpType
 from mrc_lab.torch.errors import backend_error
 from mrc_lab.workloads.collectives import StreamSettings
 
-TRANSPORT = "MRC_TRANSPORT"  # environment: mrc or rc
+QP_TYPE = "MRC_QP_TYPE"  # environment: mrc or rc, as for programs that use libibverbs
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,10 @@ class Options:
 
     @classmethod
     def from_environment(cls) -> Options:
-        """MRC, or RoCE's RC where MRC_TRANSPORT says ``rc``. DistBackendError for any other word."""
-        given = os.environ.get(TRANSPORT, "mrc")
+        """MRC, or RoCE's RC where MRC_QP_TYPE says ``rc``. DistBackendError for any other word."""
+        given = os.environ.get(QP_TYPE, "mrc")
         try:
             return cls(StreamSettings(qp_type=QpType(given)))
         except ValueError:
             known = " or ".join(each.value for each in QpType)
-            raise backend_error(f"{TRANSPORT} is {given!r}: set it to {known}, or leave it out.") from None
+            raise backend_error(f"{QP_TYPE} is {given!r}: set it to {known}, or leave it out.") from None

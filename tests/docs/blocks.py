@@ -53,6 +53,20 @@ ELSEWHERE = {
         ),
         "tests/integration/test_libibverbs.py",
     ),
+    **dict.fromkeys(
+        (
+            "sudo mrc train --fabric lab examples/gpt.py --steps 20",
+            "sudo mrc train --fabric lab --transport rc examples/gpt.py --steps 20",
+        ),
+        "tests/integration/test_torch.py",
+    ),
+    **dict.fromkeys(
+        (
+            ".venv/bin/pip install 'torch>=2.13,<2.14' --index-url https://download.pytorch.org/whl/cpu",
+            ".venv/bin/pip install --no-deps -e .",
+        ),
+        "it changes the environment that runs the tests",
+    ),
     'sudo mrc shell --switch bmv2 -c "write h1 h3 1M"': "tests/integration/test_bmv2.py",
     "mrc run mrc_lab/paper/fig11.yaml --seed 7": "tests/mrc_lab/paper/test_published.py",
     "mrc run examples/two_clusters_run.yaml": "tests/examples/test_examples.py",

@@ -77,6 +77,7 @@ def test_commands_run_elsewhere_parse(command: str, tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     for name in ("token", "cert.pem", "key.pem", "trial.yaml"):
         (tmp_path / name).touch()
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     parsed = group
     context = parsed.make_context("mrc", words)
     while isinstance(parsed, click.Group):

@@ -101,7 +101,13 @@ def commands(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ..
         yield from commands(inner, *path, name)
 
 
-NEEDED = {"exec": ["h1"], "fault add": ["h1@p0", "down"], "fault clear": ["all"], "run": ["x.yaml"]}
+NEEDED = {
+    "exec": ["h1"],
+    "fault add": ["h1@p0", "down"],
+    "fault clear": ["all"],
+    "run": ["x.yaml"],
+    "train": [__file__],
+}
 OF_A_FABRIC = {
     " ".join(path): command
     for path, command in [*commands(group), (("soak",), soak)]

@@ -123,8 +123,8 @@ def test_without_a_nic_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("MRC_AGENT", "/nowhere/h1.sock")
     with pytest.raises(dist.DistBackendError, match=r"cannot open the NIC at /nowhere/h1\.sock"):
         nic.acquire()
-    monkeypatch.setenv("MRC_TRANSPORT", "tcp")
-    with pytest.raises(dist.DistBackendError, match="MRC_TRANSPORT is 'tcp': set it to mrc or rc"):
+    monkeypatch.setenv("MRC_QP_TYPE", "tcp")
+    with pytest.raises(dist.DistBackendError, match="MRC_QP_TYPE is 'tcp': set it to mrc or rc"):
         Options.from_environment()
 
 
