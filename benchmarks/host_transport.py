@@ -3,7 +3,7 @@
 ``host_transport_cpu_*`` is the CPU time of both ends together, divided by the data packets that arrived (4096 bytes
 each, every byte verified at the end), with acknowledgements and completions included: the best of many short rounds,
 since only other work on the machine makes a round slower. MRC runs under NSCC, ``mrc_fixed`` with a fixed window.
-``host_transport_recovery`` is the time from sending a packet on a path that has just died to its retransmission, the
+``host_transport_recovery`` is the time from sending a packet on a path that has just failed to its retransmission, the
 longest of all such packets, in round trips, in simulation.
 
 Measurements are those of the compiled transport (``mrc_host.compiled``), and ``host_transport_plain_*`` those of the

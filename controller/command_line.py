@@ -1,4 +1,4 @@
-"""How to start the controller: the command line that ``python -m controller`` takes, for whoever brings a fabric up.
+"""How to start the controller: the command line that ``python -m controller`` takes, built when a fabric comes up.
 
 :func:`companion` is what ``topologies.emulation.build.emulated`` wants among its companions; it needs no gRPC.
 """

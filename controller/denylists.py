@@ -45,7 +45,7 @@ class Denylists:
                 chosen = [path for path in _denied(name, nic) if fnmatchcase(path.peer, peers or "*")]
             known = {destination.name: destination.address for destination in nic.destinations()}
             for path in chosen:
-                address = known[path.peer] if path.peer in known else bytes.fromhex(path.peer)  # as _denied tells it
+                address = known[path.peer] if path.peer in known else bytes.fromhex(path.peer)  # as _denied returns it
                 (nic.deny if denied else nic.allow)(address, path.ev)
                 yield path
 

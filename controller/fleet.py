@@ -417,7 +417,7 @@ class _ProblemCollector(logging.Handler):
 
 
 def _with_p4info(options: finsy.SwitchOptions) -> finsy.SwitchOptions:
-    """The same with the P4Info instead of its file, which finsy would parse anew for every switch."""
+    """The same with the P4Info instead of its file, which finsy would parse again for every switch."""
     assert options.p4info is not None
     p4info: Any = _parse_p4info(options.p4info.read_text(encoding="utf-8"))
     return options(p4info=p4info)

@@ -1,7 +1,7 @@
 """Giving up privileges that a process needs only while it starts.
 
 A daemon of ours is started by root and opens what takes root to open: raw sockets, files, UNIX sockets. After that it
-calls `drop`, and from then on a defect in what it does with packets and clients is worth little to whoever finds it:
+calls `drop`, and from then on a defect in what it does with packets and clients is worth little to an attacker:
 
 - **Capabilities.** Every set (permitted, effective, inheritable, ambient, bounding) keeps those in `keep` and no more.
   A process of user 0 without capabilities still owns root's files, so

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ExperimentError(Exception):
-    """Base of every error of this package that is the user's or the environment's to mend.
+    """Base of every error of this package that the user can fix, here or in the environment.
 
     `hint` says what to do, and is empty if the message already does.
     """

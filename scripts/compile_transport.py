@@ -64,7 +64,7 @@ def compile_transport(place: Path) -> None:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """While this is held nobody else compiles into `folder`. The kernel gives it back when its holder dies."""
+    """While this is held nobody else compiles into `folder`. The kernel releases it when its holder exits."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / LOCK, "w") as file:
         try:

@@ -41,7 +41,7 @@ DataPlaneFault = LinkFault | Blackhole | PathLoss
 
 
 def ppb(probability: float) -> int:
-    """A probability from 0 to 1 as parts per billion; FabricError if it is not one, or too small to be told from 0."""
+    """A probability from 0 to 1 as parts per billion; FabricError if it is not one, or too small to be represented."""
     if not 0 <= probability <= 1:
         raise FabricError(f"a probability is between 0 and 1, not {probability}")
     found = round(probability * ALWAYS)

@@ -7,7 +7,7 @@ In every plane, each host probes
   are fewer, and every host about as many;
 - T2s and back (``block | T0 | T1 | T2 | T1 | T0 | self``): every T1-T2 link by `agents` hosts of the pod, likewise;
 - some other hosts, up to `peers` of them, one way on the paths that data takes. The receiver counts these, so they
-  tell the directions of a link apart, which what goes out and back cannot.
+  distinguish the directions of a link, which probes that return cannot.
 
 All paths of the fabric are probed equally often, once a round; the round is as long as it may be for the least covered
 link to see `rate` probes a second in each direction.

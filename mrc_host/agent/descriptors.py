@@ -1,6 +1,6 @@
 """Limits on the agent's file descriptors, of which each client and each memory region takes one.
 
-The kernel hands out the lowest free number, so the number of a new descriptor tells how full the table is. A region
+The kernel hands out the lowest free number, so the number of a new descriptor shows how full the table is. A region
 keeps not the descriptor that came with the request but the next one: mapping memory duplicates it.
 
 The last ``RESERVED`` are kept for the controller and for what the agent itself opens: applications that open too many

@@ -2,7 +2,7 @@
 
 A queue can be read in three ways, which may be mixed: `poll` takes what is there, `wait` blocks until there is an
 entry, `await next()` lets other coroutines run meanwhile. One completion queue may serve many queue pairs; then
-`Completion.qpn` tells them apart.
+`Completion.qpn` distinguishes them.
 
 To avoid being woken for every entry, arm the queue with `req_notify` and wait for one notification, as with a
 completion channel:
@@ -54,7 +54,7 @@ class CompletionQueue:
     def wait(self, timeout_s: float | None = None) -> Completion:
         """Block until there is a completion and take it.
 
-        Raises WaitTimeoutError after `timeout_s` seconds (None: never), and AgentLostError at once if the agent dies.
+        Raises WaitTimeoutError after `timeout_s` seconds (None: never), and AgentLostError at once if the agent exits.
         With a simulated NIC the time is that of its world.
         """
         deadline = deadline_after(self._provider, timeout_s)
@@ -68,7 +68,7 @@ class CompletionQueue:
         """Take the next completion, letting other coroutines run until there is one.
 
         Several coroutines may wait on one queue: each gets a different completion. Raises AgentLostError at once if the
-        agent dies, ClosedError if the queue is closed meanwhile.
+        agent exits, ClosedError if the queue is closed meanwhile.
         """
         while True:
             entries = self.poll(1)

@@ -12,7 +12,7 @@ from topologies.fabric import Fabric, Link, LinkKind
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """Cut a link of `kind` once `at_step` is complete and mend it `duration_s` seconds later.
+    """Cut a link of `kind` once `at_step` is complete and bring it up again `duration_s` seconds later.
 
     Without `link` the busiest one of its kind is taken.
     """

@@ -3,9 +3,9 @@
 A step takes as long as on its slowest rank. A stall is the time between two step completions (a step is complete when
 the last rank has it), so it covers verification between steps too, and time after the last completion when the job
 never got further. A path is out of use when its NIC says it is ASSUMED_BAD (or DENIED); how long that took counts
-from the moment its earliest packet now known lost was sent or, where a port told before any packet was lost, from the
-cut. It is back when its NIC says GOOD (or SKIP) and does not take it back before the next fault; that counts from the
-mending.
+from the moment its earliest packet now known lost was sent or, where a port status update arrived before any packet was
+lost, from link down. It has recovered when its NIC says GOOD (or SKIP) and does not revoke that before the next fault;
+that counts from link up.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One run of the job over one transport: start a worker per host, make the faults, gather the reports, end it.
 
 Everything happens in one asyncio loop; commands to the fabric, which block, go to a thread. A run ends when all workers
-have, when one fails, when a process of the fabric dies, or when no step completes for `timeout_s`. A link that is
+have, when one fails, when a process of the fabric crashes, or when no step completes for `timeout_s`. A link that is
 still down is brought up again, unless the fabric is broken.
 """
 
@@ -127,7 +127,7 @@ class DemoRun:
             await asyncio.sleep(_POLL_S)
 
     async def _blame(self) -> None:
-        """Name the rank that failed first: the others follow when they hear of it."""
+        """Name the rank that failed first: the others fail because of it."""
         failed = next(iter(self._lost), next(r for r, w in self._workers.items() if w.poll() not in (None, 0)))
         deadline = time.monotonic() + _GRACE_S
         while (status := self._workers[failed].poll()) is None and time.monotonic() < deadline:

@@ -156,7 +156,7 @@ def _watch(world: EmulatedWorld, restart: bool) -> None:
     assert world.emulation.watch is not None, "a fabric that is up has one"
     crashes: SimpleQueue[Crash] = SimpleQueue()
     world.emulation.watch.listen(crashes.put)
-    restarts = Restarts(partial(world.restart, wait=False), _echo)  # another may have died that it needs
+    restarts = Restarts(partial(world.restart, wait=False), _echo)  # another that it needs may have crashed
     while True:
         crash = crashes.get()
         _echo(f"{crash}. {crash.consequence}")

@@ -66,7 +66,7 @@ class EmulatedWorld:
     def cpu_seconds(self) -> float:
         """Processor time used so far by this process, by the fabric's processes, and by those that have ended."""
         own = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-        # Not poll(): it collects one that has died before the fabric's watch has seen how.
+        # Not poll(): it collects an exited process before the fabric's watch has seen how it exited.
         others = (c.process.pid for c in self.emulation.children.values() if c.process.returncode is None)
         return sum(usage.ru_utime + usage.ru_stime for usage in own) + sum(map(process_seconds, others))
 

@@ -56,7 +56,7 @@ Expected = Callable[["list[Array]", int, ReduceOp, int], Array]
 class PerfCase:
     """An operation.
 
-    `run` does it once, given reduction and root. `expected` tells what a rank must end with when the ranks send the
+    `run` does it once, given reduction and root. `expected` gives what a rank must end with when the ranks send the
     arrays of a list. `send_parts` and `receive_parts`: that array has one part for each rank. `passes`: how often each
     part but one must leave a rank, as a share of the size, in the bus bandwidth (None: the two bandwidths are the
     same). `in_place`: it can be done with arrays that overlap.

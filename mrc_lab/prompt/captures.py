@@ -108,7 +108,7 @@ class Captures:
 
 
 def own_path(text: str) -> Path:
-    """A path as the user means it: ``~`` is the home of whoever ran sudo."""
+    """A path as the user means it: ``~`` is the home of the user who ran sudo."""
     user = os.environ.get("SUDO_USER")
     if user and (text == "~" or text.startswith("~/")):
         with contextlib.suppress(KeyError):

@@ -1,10 +1,9 @@
 """The Mininet prompt with commands for what Mininet does not know: NICs, paths, faults, switches, captures.
 
 Every command opens the controller's or a switch's service for itself and closes it again, so that no gRPC channel is
-open when the prompt forks a host's command. An error is one sentence and perhaps a hint, whosever command it was; the
-prompt goes on. Ctrl-C ends the command that runs, Ctrl-D the prompt. When a process of the fabric dies, a line says so
-at once, in the middle of what is being typed if need be. When the fabric that it has joined is taken down, the prompt
-ends.
+open when the prompt forks a host's command. An error is a message and perhaps a hint, in whichever command it
+occurs; the prompt continues. Ctrl-C ends the running command, Ctrl-D the prompt. When a process of the fabric crashes,
+a message says so at once, even while a command is being typed. When the fabric is taken down, the prompt ends.
 """
 
 from __future__ import annotations

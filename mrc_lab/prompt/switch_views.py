@@ -111,7 +111,7 @@ def queues(fabric: Fabric, switch: Switch, state: pb.Switch | None, counted: Sig
         yield f"dropped by the switch: {', '.join(theirs) or 'nothing'}"
 
 
-_PROGRAMS = ("ingress", "egress")  # drops that the program asked for: told by its own reasons
+_PROGRAMS = ("ingress", "egress")  # drops by the program, which has reasons of its own
 
 
 def _used(state: pb.Switch, port: int) -> list[pb.Queue]:

@@ -46,7 +46,7 @@ class SweepRun:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """All runs of a sweep, and what tells it from another: its files, by name with a digest, and the keys it sets.
+    """All runs of a sweep, and what identifies it: its files, by name with a digest, and the keys it sets.
 
     `notes` are messages for the author of the files and settings.
     """

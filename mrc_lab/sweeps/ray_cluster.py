@@ -1,4 +1,4 @@
-"""Runs over a Ray cluster: Ray schedules them, repeats those whose worker or node dies, and stores what they return.
+"""Runs over a Ray cluster: Ray schedules them, repeats those whose worker or node fails, and stores what they return.
 
 Nothing of this project goes over the wire but one function (see ``ray_worker``), which checks on every node
 that the same version is installed there as here. Ray is an optional extra: ``pip install '.[ray]'``.

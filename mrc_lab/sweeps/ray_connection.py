@@ -41,7 +41,7 @@ def connect(ray: Any, address: str) -> None:
 
 
 def load_ray(address: str) -> Any:
-    """Ray's module, told before it is imported to stay on loopback when it is to start a cluster here.
+    """Ray's module, set before it is imported to stay on loopback when it is to start a cluster here.
 
     Raises ExperimentError when it is not installed.
     """

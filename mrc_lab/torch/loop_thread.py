@@ -44,7 +44,7 @@ class LoopThread:
 
     def _check(self) -> None:
         if self._process != os.getpid():
-            raise RuntimeError("This process was forked from one that uses the NIC: make its process group anew in it.")
+            raise RuntimeError("This process was forked from one that uses the NIC: make a new process group in it.")
         if not self._thread.is_alive():
             raise RuntimeError("The process group is destroyed.")
 

@@ -1,4 +1,4 @@
-"""One operation under way, as torch.distributed hands it to whoever posted it."""
+"""One operation under way, as torch.distributed hands it to its caller."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ class Manner(enum.Enum):
     """How the two ends of a queue pair come to a new life."""
 
     TOGETHER = "together"  # both are reset, then both connect to each other, all at one moment
-    BY_TURNS = "by turns"  # one is reset and tells the other, which is reset, connects and tells the first
-    ALONE = "alone"  # one is reset and connects to the other, which hears nothing of it until `end`, if ever
+    BY_TURNS = "by turns"  # one is reset and notifies the other, which is reset, connects and notifies the first
+    ALONE = "alone"  # one is reset and connects to the other, which is not notified until `end`, if ever
 
 
 @dataclass(frozen=True, slots=True)

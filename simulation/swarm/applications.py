@@ -24,17 +24,17 @@ _SECOND = 1_000_000_000
 
 
 class Applications:
-    """All ends of a run. `heard` is called with every completion, `happened` with every asynchronous event."""
+    """All ends of a run. `completed` is called with every completion, `happened` with every asynchronous event."""
 
     def __init__(
         self,
         scenario: Scenario,
         world: SimulatedWorld,
-        heard: Callable[[str, Completion], None],
+        completed: Callable[[str, Completion], None],
         happened: Callable[[str, AsyncEvent], None],
     ) -> None:
         self._scenario, self._world = scenario, world
-        self._heard, self._happened = heard, happened
+        self._completed, self._happened = completed, happened
         faults = [(planned.fault, planned) for planned in scenario.faults]
         self._capacity = {fault.nic: fault.capacity for fault, _ in faults if isinstance(fault, SharedQueue)}
         self._slow = [(fault, planned) for fault, planned in faults if isinstance(fault, SlowPoller)]
@@ -96,7 +96,7 @@ class Applications:
         self._polled[nic].set()  # who waits for room there waits for nothing
 
     def all_settled(self) -> bool:
-        """Whether nothing more is to be heard of any write."""
+        """Whether no more completions are due."""
         return all(posted.settled() for end, _ in self.ends for posted in end.writes)
 
     def tasks(self) -> Iterable[asyncio.Task[None]]:
@@ -148,7 +148,7 @@ class Applications:
                 await asyncio.sleep(pause / _SECOND)
             completion = await queue.next()
             self._polled[nic].set()
-            self._heard(nic, completion)
+            self._completed(nic, completion)
 
     def _pause(self, nic: str) -> int:
         now = self._world.now
@@ -160,7 +160,7 @@ class Applications:
 
 
 def give_up(end: QueuePairEnd) -> None:
-    """Its NIC has forgotten what it had posted: nothing will be heard of that."""
+    """Its NIC has forgotten what it had posted: it will never complete."""
     for posted in end.writes:
         if posted.life is not None and not posted.completions:
             posted.given_up = True

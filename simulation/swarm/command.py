@@ -29,7 +29,7 @@ from simulation.swarm.shrink import shrink
 from simulation.swarm.wall_time_limit import LONGEST_S, limited
 from topologies.faults import Fault
 
-_DIED = "the process crashed during this run or another one; only a replay can tell which"
+_DIED = "the process crashed during this run or another one; only a replay shows which"
 Result = tuple[int, "SwarmOutcome | None", str]  # the seed, its outcome, or what went wrong with running it
 
 
@@ -145,7 +145,7 @@ def _soak(first: int, seconds: float, runs: int | None, jobs: int, shrinking: bo
 
 
 def _results(first: int, deadline: float, runs: int | None, jobs: int) -> Iterator[Result]:
-    """Results as they come, until the deadline or `runs` of them. A process that dies costs the runs under way."""
+    """Results as they come, until the deadline or `runs` of them. A process that crashes loses the runs under way."""
     seeds = iter(range(first, first + runs) if runs is not None else range(first, sys.maxsize))
     under_way: dict[Future[SwarmOutcome], int] = {}
     more = True

@@ -51,7 +51,7 @@ class Life:
 
 @dataclass(slots=True, eq=False)
 class Posted:
-    """A write: where it lies in both memories, and what was heard of it. `number` counts those of its end."""
+    """A write: where it lies in both memories, and its completions. `number` counts those of its end."""
 
     number: int
     plan: PlannedWrite
@@ -81,7 +81,7 @@ class Posted:
         return self.life.peer.buffer[self.offset : self.offset + self.plan.length]
 
     def settled(self) -> bool:
-        """Whether everything that must be heard of it was heard."""
+        """Whether all its completions have arrived."""
         if self.given_up:
             return True
         if not self.completions:

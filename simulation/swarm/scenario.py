@@ -17,7 +17,7 @@ from topologies.fabric import Fabric
 from topologies.faults import Fault
 
 HORIZON: Final = 2_000_000  # ns in which writes are posted and faults begin
-FOREVER: Final = 1 << 60  # end of a fault that nobody mends
+FOREVER: Final = 1 << 60  # end of a fault that is never cleared
 
 
 @dataclass(frozen=True, slots=True)

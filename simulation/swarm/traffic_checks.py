@@ -94,9 +94,9 @@ class Shares:
         for end, other in applications.ends:
             once = 1024 << end.pair.attributes.timeout
             round_ = 8 + 2 * fabric.planes
-            heard = {stretch.start: stretch.data for stretch in self._counts.still.get((other.nic, end.qp.qpn), [])}
+            received = {stretch.start: stretch.data for stretch in self._counts.still.get((other.nic, end.qp.qpn), [])}
             for start, length, data, control in self._counts.still.get((end.nic, other.qp.qpn), []):
-                frames = data + max(0, control - _ANSWERS * heard.get(start, 0))
+                frames = data + max(0, control - _ANSWERS * received.get(start, 0))
                 rounds = settings.linear_retries + settings.max_backoff + 1 + length / (once << settings.max_backoff)
                 bound = _BURST + round_ * rounds + _PER_TIMEOUT * length / once
                 if faulty:

@@ -201,7 +201,7 @@ def _check_interface_names(run: RunDirectory) -> None:
 
 
 def kernel_ports(fabric: Fabric, nic: FabricNic) -> list[KernelPort]:
-    """What the kernel of a host is told of each of its ports that has a link, by plane."""
+    """Settings of the kernel of a host for each of its ports that has a link, by plane."""
     ports = []
     for link in fabric.links_of(nic.name):
         end, gateway, plane = link.lower, link.upper, link.plane

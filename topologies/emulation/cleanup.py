@@ -105,8 +105,8 @@ def remove_leftovers(run: RunDirectory) -> CleanupReport:
 def kill(doomed: Mapping[int, Callable[[], bool]]) -> None:
     """Kill processes at once and wait until they are gone (or are nobody's but init's to collect).
 
-    Each comes with a function that tells whether its process id is still that of the process that is meant: it is asked
-    once the process is held, so that no other that has got the id since is killed.
+    Each comes with a function that checks whether its process id is still that of the process that is meant. It is
+    called once the process is held, so that a process that has reused the id is not killed.
     """
     waiting = {}
     try:
@@ -136,7 +136,7 @@ def _ended(descriptor: int, seconds: float) -> bool:
 
 
 def _end_owner(owner: int, still: Callable[[], bool]) -> None:
-    """Ask whoever holds a fabric to take it down; kill it when it does not. `still` tells that it is that process."""
+    """Ask the owner of a fabric to take it down; kill it when it does not. `still` checks that it is that process."""
     with contextlib.suppress(ProcessLookupError):
         descriptor = os.pidfd_open(owner)
         try:

@@ -75,7 +75,7 @@ class Child:
 
 
 def pdeathsig(argv: Iterable[str], number: str = "KILL") -> list[str]:
-    """The same command, to be killed when its parent dies."""
+    """The same command, to be killed when its parent exits."""
     return ["setpriv", "--pdeathsig", number, *argv]
 
 
@@ -101,7 +101,7 @@ def start(run: RunDirectory, command: Command) -> Child:
     finally:
         if ready_write is not None:
             os.close(ready_write)
-    with contextlib.suppress(OSError):  # it may have ended already; waiting for it will tell
+    with contextlib.suppress(OSError):  # it may have exited already; waiting for it will show
         run.record(command.name, process.pid, argv)
     return Child(command, process, ready_read, str(log))
 

@@ -3,8 +3,8 @@
 Mode 0700, or 0710 for the group `mrc` where there is one: its members may then reach sockets that are theirs to use
 (docs/privileges.md), and list nothing.
 
-Whoever brings the fabric up holds an exclusive lock on the file ``lock`` until all is down again; the kernel drops it
-when that process dies, however it dies, so a directory whose lock is free is a leftover. Each process started is
+The process that brings the fabric up holds an exclusive lock on the file ``lock`` until all is down again. The kernel
+releases it when that process exits or crashes, so a directory whose lock is free is a leftover. Each process started is
 recorded in ``processes/<name>.json`` with its start time and command line: a process id alone may have been reused
 since.
 
@@ -35,7 +35,7 @@ _SHELL = "shell-"  # begins the name of a host's record
 
 
 class FabricState(enum.Enum):
-    """Of a fabric with a run directory, as far as this user can tell."""
+    """Of a fabric with a run directory, as far as this user can see."""
 
     UP = "up"
     DOWN = "down"  # the run directory is a leftover
@@ -221,8 +221,8 @@ class RunDirectory:
     def state(self) -> FabricState:
         """Whether the fabric is up; never raises.
 
-        Its lock tells. To whom the directory is closed (all but root), its listening sockets do: the kernel lists their
-        paths for everybody.
+        The lock shows it. For users who cannot enter the directory (all but root), its listening sockets do: the kernel
+        lists their paths for everybody.
         """
         try:
             (self.path / "lock").open().close()
@@ -240,7 +240,7 @@ class RunDirectory:
             try:
                 descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             except FileNotFoundError:
-                continue  # removed by whoever had it before us
+                continue  # removed by its previous owner
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

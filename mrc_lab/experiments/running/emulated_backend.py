@@ -2,7 +2,7 @@
 
 Rates and times are the file's divided and multiplied by a factor (`scaling`), which reports show. Faults go through the
 controller. Whether the run can be trusted is watched meanwhile (`fidelity`), and it ends at once when a process of the
-fabric dies.
+fabric crashes.
 """
 
 from __future__ import annotations
