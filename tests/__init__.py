@@ -27,5 +27,5 @@ Switches and the controller:
 
 Real interfaces (root): ``integration.wires`` are veth pairs for a switch process, ``mrc_host.back_to_back`` of the
 product two hosts without a switch, and ``integration.terminal`` a prompt on a terminal. ``waiting`` waits for what no
-event tells of; ``budget`` prints what the tests of each room cost.
+event announces; ``budget`` prints what the tests of each room cost.
 """

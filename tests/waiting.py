@@ -1,4 +1,4 @@
-"""Wait for what no event tells of: a condition is looked at again and again, with a deadline that only a hang reaches.
+"""Wait for what no event announces: a condition is looked at again and again, with a deadline that only a hang reaches.
 
 Tests sleep nowhere else, but where it is the passing of time that they test; there a comment says so.
 """

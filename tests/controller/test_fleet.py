@@ -363,6 +363,7 @@ def slow_fleet(fabric: Fabric, takes_s: float) -> tuple[Fleet, list[SlowClient]]
     fleet = make(fabric, "unix:none")
     clients = [SlowClient(takes_s) for _ in fleet.switches]
     for switch, client in zip(fleet.switches.values(), clients, strict=True):
+        # A session makes its own client of finsy, which cannot run in virtual time: it is put in place of it.
         switch._client = client  # type: ignore[assignment]
         switch._set(SwitchState.VERIFIED)
     return fleet, clients

@@ -68,7 +68,7 @@ def channel(one: Running, path: Path) -> Iterator[grpc.Channel]:
 
 
 def raw(channel: grpc.Channel, method: str, request: bytes) -> tuple[grpc.StatusCode, str]:
-    """Send bytes as a request; status and sentence."""
+    """Send bytes as a request; status and message."""
     try:
         channel.unary_unary(f"/mrc.controller.v1.Controller/{method}")(request, timeout=20)
     except grpc.RpcError as error:

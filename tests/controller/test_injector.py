@@ -95,7 +95,7 @@ def test_a_fault_cleared_before_its_end_does_not_end_twice(world: Engine) -> Non
     assert world.run(world.injector.clear([record])).links == (H1,)
     again = make(world, LinkDown(H1))
     world.seconds(5)
-    assert world.links.down == {H1}, "the end of the first one mended the second"
+    assert world.links.down == {H1}, "the end of the first fault cleared the second"
     assert world.run(world.injector.clear([record])).faults == ()
     assert list(world.registry) == [again]
 

@@ -1,4 +1,4 @@
-"""Tables and counters as they are told: of switches that only remember, and of one that cannot be reached."""
+"""Tables and counters as they are reported: by switches that only remember, and by one that cannot be reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases: an owner's faults are cleared when it goes away, however it goes."""
+"""Leases: an owner's faults are cleared when its client closes or crashes."""
 
 from __future__ import annotations
 

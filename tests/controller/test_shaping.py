@@ -1,4 +1,4 @@
-"""Disciplines of real interfaces: put there, changed, taken away, or refused in a sentence."""
+"""Queueing disciplines of real interfaces: added, changed, removed, or refused with a message."""
 
 from __future__ import annotations
 

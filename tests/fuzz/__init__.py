@@ -1,1 +1,1 @@
-"""Fuzzers that run for as long as they are told to: ``python -m tests.fuzz NAME --seconds 60 --seed 7``."""
+"""Fuzzers that run for a given time: ``python -m tests.fuzz NAME --seconds 60 --seed 7``."""

@@ -51,7 +51,7 @@ def _accepted(text: str) -> Pipeline | None:
     except BuildError:
         raise  # what is not refused compiles
     except SwitchError:
-        return None  # refused, in one sentence
+        return None  # refused, with a message
 
 
 class Case:
@@ -83,7 +83,7 @@ class Case:
                 self.now += self.chance.choice([0, 1, 1000, 10**6, 10**10])
                 action = self.chance.choices(*zip(*self._actions(), strict=True))[0]
                 start = time.thread_time()
-                with contextlib.suppress(SwitchError):  # refused, in one sentence
+                with contextlib.suppress(SwitchError):  # refused, with a message
                     action()
                 took = 0 if action == self._swap else time.thread_time() - start  # which compiles
                 assert took < MAX_CALL, f"{action} took {took:.1f} s"

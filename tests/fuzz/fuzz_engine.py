@@ -28,7 +28,7 @@ def runtime(name: str) -> str | None:
 
 
 class Fuzzer:
-    """A process that runs cases; made anew after each crash."""
+    """A process that runs cases; started again after each crash."""
 
     def __init__(self) -> None:
         asan = runtime("libasan.so")

@@ -1,6 +1,6 @@
 """Frames into a NIC: captured ones changed behind a valid ICRC, cut, trimmed, replayed late, and plain noise.
 
-A pair of NICs exchanges writes; a neighbour who hears everything sends its own versions. Whatever it sends, nothing
+A pair of NICs exchanges writes; a neighbour that receives everything sends its own versions. Whatever it sends, nothing
 escapes the device, no memory changes that the frame has no right to, and one frame is not answered by many: a neighbour
 must not be able to use a NIC as an amplifier.
 """

@@ -1,6 +1,6 @@
 """Experiment files into the loader: the published ones with lines, words, brackets and anchors changed, and noise.
 
-Whatever the text, the loader returns an experiment or raises FileError with one sentence, soon and in little memory.
+Whatever the text, the loader returns an experiment or raises FileError with a message, soon and in little memory.
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ _PAUSE_S = 0.0003
 def wait_until_at_rest(pid: int, timeout: float = 60.0) -> None:
     """Wait until every thread of a process sleeps with nothing to do.
 
-    Raises AssertionError when the process has not come to rest in time, and OSError when it is gone.
+    Raises AssertionError when the process is not idle in time, and OSError when it has exited.
     """
     deadline = time.monotonic() + timeout
     before: dict[str, int] | None = None
     while (now := _asleep(pid)) is None or now != before:
-        assert time.monotonic() < deadline, f"process {pid} did not come to rest within {timeout} s"
+        assert time.monotonic() < deadline, f"process {pid} did not become idle within {timeout} s"
         before = now
         if now is None:
             time.sleep(_PAUSE_S)

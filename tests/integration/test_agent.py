@@ -275,7 +275,7 @@ def test_an_agent_crash_is_reported_and_its_peer_recovers(hosts: BackToBack) -> 
     a.qp.write(a.mr, b.mr.remote)
 
     async def main() -> None:
-        waiting = asyncio.ensure_future(b.cq.next())  # which has no timeout of its own: it is told by the closed socket
+        waiting = asyncio.ensure_future(b.cq.next())  # which has no timeout of its own: the closed socket ends it
         await asyncio.sleep(0)
         hosts.agents[1].kill()
         with pytest.raises(AgentLostError):
@@ -340,7 +340,7 @@ def test_random_kills_never_leave_wrong_data(hosts: BackToBack) -> None:
             assert victim == 0
         assert succeeded == list(range(len(succeeded)))
         end = len(succeeded) * size
-        assert written[:end] == data[:end], "what was said to be there is there, whatever died"
+        assert written[:end] == data[:end], "what was reported as written is there, whatever crashed"
         a.context.close()
         b.context.close()
     a, b = connected(hosts)

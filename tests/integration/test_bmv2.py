@@ -128,7 +128,7 @@ def test_bmv2_and_the_embedded_switch_forward_and_count_alike(real: Bmv2) -> Non
         port, frame = rng.choice((1, 1, 1, 2, 3, 4)), some_packet(rng)
         # One at a time: BMv2 must not queue packets that the hand-driven switch does not.
         if not passes_both(device, real, port, frame, f"packet {number} on port {port}"):
-            # Nothing tells when it has dropped a packet, but when the next one comes out it has.
+            # Nothing shows when it has dropped a packet, but when the next one comes out it has.
             assert passes_both(device, real, 1, marker, "marker") == [2]
     assert real.collect() == {}, "nothing else came out"
     assert real.drops() == device.drops()

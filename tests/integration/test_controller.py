@@ -56,7 +56,7 @@ def fabric(what: str, switch: str = "embedded", hosts: int = 2) -> Iterator[Emul
 
 
 class SharedFabric:
-    """A fabric for the tests of this file, made anew only after a test that did not leave it as it was."""
+    """A fabric for the tests of this file, built again only after a test that did not leave it as it was."""
 
     def __init__(self) -> None:
         self._open = contextlib.ExitStack()
@@ -395,7 +395,7 @@ def number(fault: FaultRecord) -> int:
 
 
 def state(world: EmulatedWorld) -> tuple[str, ...]:
-    """Links of switches that are down, and disciplines of a NIC, as the kernel tells them."""
+    """Links of switches that are down, and disciplines of a NIC, as the kernel lists them."""
     downs = subprocess.run(["ip", "-o", "link", "show", "type", "veth"], capture_output=True, text=True, check=True)
     tag = interface_name(world.fabric, world.fabric.links[0].switch_end)[:4]
     down = sorted(line.split()[1] for line in downs.stdout.splitlines() if tag in line and "state DOWN" in line)

@@ -149,7 +149,7 @@ def test_sends_without_carrier_count_as_lost_frames(namespace: Namespace) -> Non
         assert receive(far) == frame
         assert lost(bytes(5000)), "longer than the MTU"
         namespace.ip("link", "set", "db", "down")
-        lost(frame)  # no carrier: the kernel drops it and need not tell
+        lost(frame)  # no carrier: the kernel drops it without an error
         namespace.ip("link", "set", "da", "down")
         assert lost(frame), "down"
         assert port.take_error()
@@ -226,6 +226,7 @@ def test_lost_netlink_messages_trigger_a_resync(namespace: Namespace) -> None:
     def inside() -> None:
         watcher = Watcher(receive_buffer=40_000)
         dumps = []
+        # Only the request shows a resync: the changes that it brings look like any others.
         start_dump = watcher.monitor._start_dump
         watcher.monitor._start_dump = lambda: dumps.append(start_dump())  # type: ignore[method-assign,func-returns-value]
         script = "".join(

@@ -39,7 +39,7 @@ def test_a_simulation_file_runs_in_emulation(tmp_path, capsys):
     file.write_text(FILE)
     status = run(["run", str(file), "--backend", "emulation", "--name", NAME, "--results", str(tmp_path)])
     summary = json.loads((tmp_path / "trial" / "latest" / "summary.json").read_text())
-    assert status == (0 if summary["verdict"] == "pass" else 1)  # on a busy machine the verdict is "untrusted"
+    assert status == (0 if summary["verdict"] == "pass" else 1)  # on a busy machine the result is "untrusted"
     case = summary["cases"]["only"]
     assert case["wrong_bytes"] == 0
     assert case["errors"] == []
@@ -60,7 +60,7 @@ def test_a_simulation_file_runs_in_emulation(tmp_path, capsys):
     with (tmp_path / "trial" / "latest" / "only" / "links.csv").open() as table:
         lost = {row["link"] for row in csv.DictReader(table) if int(row["lost"])}
     assert lost == {"t0-0:t1-0@p1"}
-    assert not any("loss" in reason for reason in case["drops"])  # told by link, and only there
+    assert not any("loss" in reason for reason in case["drops"])  # reported for its link, and only there
     report = (tmp_path / "trial" / "latest" / "report.html").read_text()
     assert "rates are" in report
     assert "lost on t0-0:t1-0@p1 up" in report
@@ -72,7 +72,7 @@ def test_a_collective_runs_in_emulation(tmp_path):
     file.write_text(RING)
     status = run(["run", str(file), "--backend", "emulation", "--name", NAME, "--results", str(tmp_path)])
     summary = json.loads((tmp_path / "ring" / "latest" / "summary.json").read_text())
-    assert status == (0 if summary["verdict"] == "pass" else 1)  # on a busy machine the verdict is "untrusted"
+    assert status == (0 if summary["verdict"] == "pass" else 1)  # on a busy machine the result is "untrusted"
     case = summary["cases"]["only"]
     assert (case["wrong_bytes"], case["errors"]) == (0, [])
     assert case["checked_bytes"] > 0
@@ -111,7 +111,7 @@ def test_tenants_and_queues_work_in_emulation(tmp_path):
     file.write_text(TENANTS)
     status = run(["run", str(file), "--backend", "emulation", "--name", NAME, "--results", str(tmp_path)])
     summary = json.loads((tmp_path / "tenants" / "latest" / "summary.json").read_text())
-    assert status == (0 if summary["verdict"] == "pass" else 1)  # on a busy machine the verdict is "untrusted"
+    assert status == (0 if summary["verdict"] == "pass" else 1)  # on a busy machine the result is "untrusted"
     case = summary["cases"]["only"]
     tenants = case["tenants"]
     assert (case["wrong_bytes"], case["errors"]) == (0, [])

@@ -1,4 +1,4 @@
-"""How a fabric comes up and goes away: in order, interrupted, with an error, killed; nothing is ever left behind."""
+"""How a fabric comes up and is taken down: in order, interrupted, with an error, killed; nothing is left behind."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_fabrics_with_the_same_interface_tag_cannot_run_together(traces: Traces)
 def test_an_interrupted_bring_up_leaves_nothing(
     traces: Traces, monkeypatch: pytest.MonkeyPatch, phase: str, number: signal.Signals
 ) -> None:
-    real = build._Builder._phase
+    real = build._Builder._phase  # private: the one place where each phase of a bring-up begins
 
     def interrupted(self: Any, name: str) -> None:
         if name == phase:

@@ -1,4 +1,4 @@
-"""The path map of a fabric that is really up: cuts get their names, heal, and feed the denylists under traffic."""
+"""The path map of a running fabric: links that are down are suspected and denied until they recover, under traffic."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_impossible_prompt_commands_are_reported(tools, line, why):
 
 
 def test_tools_are_found_by_name_inside_hosts(world, tools):
-    assert tools is not None  # it has told the hosts where the tools are
+    assert tools is not None  # it has put the tools on the hosts' path
     h1, h3 = world.emulation.host("h1"), world.emulation.host("h3")
     h3.cmd("write_bw > /dev/null 2>&1 &")
     meeting = str(world.emulation.run.path / "h3.write_bw")

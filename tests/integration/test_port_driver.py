@@ -223,7 +223,7 @@ def test_a_frame_longer_than_the_mtu_is_dropped_and_others_pass(
 
 
 def test_a_frame_without_checksum_is_counted(running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire]) -> None:
-    """A vnet header tells the kernel that the checksum is still to be made, as offloading stacks do."""
+    """A vnet header leaves the checksum to the kernel, as offloading stacks do."""
     switch, driver = running
     packet = bytes.fromhex("020000000001 020000000002 0800") + bytes.fromhex(
         "4500001c000000004011000001010101 02020202 0001000200080000"

@@ -73,7 +73,7 @@ def test_sockets_belong_to_root_and_a_group(hosts: BackToBack) -> None:
 
 
 def test_links_that_go_down_or_disappear_are_used_again(hosts: BackToBack) -> None:
-    """Renamed, deleted and made anew: each takes a port to be opened again, without a right to make raw sockets."""
+    """Renamed, deleted and created again: each takes a port to be opened again, without a right to make raw sockets."""
     a, b = connected(hosts)
     observer = AgentConnection(hosts.agents[0].socket)
 
@@ -101,7 +101,7 @@ def test_links_that_go_down_or_disappear_are_used_again(hosts: BackToBack) -> No
     hosts.execute(hosts.namespaces[0], "ip", "link", "set", "elsewhere", "name", name)
     hosts.set_link(0, 0, "up")
     until(lambda: all(up()))
-    hosts.delete_link(1)  # now everything goes over the port that was opened anew
+    hosts.delete_link(1)  # now everything goes over the port that was reopened
     until(lambda: up() == [True, False])
     write(a, b, 4 << 20)
     counters = observer.request("ports")

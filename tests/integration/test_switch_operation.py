@@ -104,7 +104,7 @@ def _capture(stub: pb_grpc.SwitchManagementStub) -> pb.Capture:
 
 
 def test_group_members_follow_port_carrier() -> None:
-    """Written by finsy, which spells ports its own way; seen in packets once the switch has told of the carrier."""
+    """Written by finsy, which spells ports its own way; seen in packets once the switch has reported the carrier."""
     program = PROGRAMS / "balance.json"
     udp = bytes.fromhex("020000000001 020000000002 0800 4500002400000000401100000a0000010a000002")
     frames = [udp + bytes([4, number, 0, 80, 0, 16, 0, 0]) + bytes(8) for number in range(40)]

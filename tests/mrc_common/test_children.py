@@ -72,6 +72,7 @@ def test_asynchronous_children_load_nothing_from_a_hostile_folder(trap: Path):
 def test_sweep_and_paper_workers_load_nothing_from_a_hostile_folder(trap: Path, tmp_path: Path):
     """A worker looks a function up where its parent does, which is not in the current folder."""
     assert [outcome.lost for outcome in over_processes(runs(1, 2), 2, record)] == ["", ""]
+    # private: `reproduce` starts workers only for files that it has read, which these are not
     outcomes = list(reproduction._run_all([(Path("no.yaml"), 1), (Path("none.yaml"), 1)], tmp_path, "sim", 2))
     assert all("no.yaml" in one.problem or "none.yaml" in one.problem for one in outcomes), outcomes
     assert not trap.exists(), trap.read_text()

@@ -84,7 +84,7 @@ class Wire:
 
 
 class FakeControl:
-    """The controller's side: notes what it is told; every probe is answered at once, in 1000 ns.
+    """The controller's side: records its calls; every probe is answered at once, in 1000 ns.
 
     `rtts` says otherwise: by entropy value, what comes of the next probes (ns, None: no answer); the last holds on.
     """

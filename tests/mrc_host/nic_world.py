@@ -120,7 +120,7 @@ class World:
         self.sent: list[tuple[int, int, int, bytes]] = []  # time, nic, port, frame when `record` is set
         self.record = False
         self.tap: Tap | None = None  # (nic, port, to, frame, now) -> frame to carry, or None to lose it
-        self.arrival: Callable[[int, int, bytes], None] | None = None  # told (nic, port, frame) of what a NIC gets
+        self.arrival: Callable[[int, int, bytes], None] | None = None  # (nic, port, frame) of what a NIC gets
         self.frames = 0
         self._free = [[0] * planes for _ in range(nics)]
         self._events: list[tuple[int, int, Callable[[], None]]] = []

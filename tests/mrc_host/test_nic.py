@@ -363,7 +363,7 @@ def test_queue_pairs_waiting_for_their_turn_do_not_probe() -> None:
     one_packet = QpAttributes(congestion_window=1)
     a, b = connect(world, size=32768, attributes=one_packet)
     ends = [a]
-    for _ in range(99):  # a turn each takes 500 us, five times the shortest patience
+    for _ in range(99):  # a turn each takes 500 us, five times the shortest probe timeout
         near = a.nic.create_qp(0, QpType.MRC, a.cq, a.cq, one_packet)
         far = b.nic.create_qp(0, QpType.MRC, b.cq, b.cq, one_packet)
         a.nic.connect_qp(near, b.nic.qp_address(far), world.now)
@@ -378,7 +378,7 @@ def test_queue_pairs_waiting_for_their_turn_do_not_probe() -> None:
 
 
 def test_queue_pairs_with_packets_in_flight_do_not_probe_while_data_is_queued() -> None:
-    """A SACK comes after eight packets, for which each of them needs eight turns: sixteen times its patience."""
+    """A SACK comes after eight packets, for which each of them needs eight turns: sixteen times its probe timeout."""
     world = World(planes=2, uplinks=4, frame_time=10 * US)
     a, b = connect(world, size=131072)
     ends = [a]

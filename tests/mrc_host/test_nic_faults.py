@@ -369,7 +369,7 @@ def test_an_unresponsive_peer_causes_no_timer_storm() -> None:
 
 
 def test_a_peer_that_connects_late_retires_no_path() -> None:
-    """Before the peer was ever heard, silence says nothing about paths."""
+    """Before the first packet of the peer, its silence says nothing about paths."""
     world = World()
     a, b = connect(world, size=CHUNK)
     world.tap = lambda nic, port, to, frame, now: frame if now > 50 * MS else None

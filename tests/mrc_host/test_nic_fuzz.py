@@ -149,7 +149,7 @@ def test_frames_for_other_destinations_are_not_answered(what: str, which: int, b
     NOT_FOR_US[what](changed, by)
     nic.receive(port, seal(changed), WORLD.now)
     answers = [frame for port in range(WORLD.planes) if (frame := nic.transmit(port, WORLD.now)) is not None]
-    if what == "another queue pair":  # its sender may be told that there is none, in a packet that is no longer
+    if what == "another queue pair":  # its sender may get an answer that there is none, in a packet that is no longer
         assert all(a[SRV6_PREFIX] == opcodes.ENDPOINT_REQUEST and len(a) <= len(changed) for a in answers[:1])
         del answers[:1]
     assert not answers

@@ -200,6 +200,7 @@ def test_a_queue_pair_fails_when_its_peer_forgot_acknowledged_packets() -> None:
     cq = new.create_cq(10)
     qpn = new.create_qp(0, QpType.MRC, cq, cq, QpAttributes())
     while qpn != b.qpn:  # the same number, by force
+        # numbers are drawn at random, so that no public way gives the same one again
         new._rng = random.Random(0)
         new._qpn_shift = b.qpn - 16 - random.Random(0).randrange((1 << 24) - 16)
         qpn = new.create_qp(0, QpType.MRC, cq, cq, QpAttributes())

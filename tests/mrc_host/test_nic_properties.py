@@ -217,10 +217,11 @@ def is_late(slow: dict[tuple[int, int], int], path: tuple[int, int]) -> bool:
 
 
 def sent_unheard(world: World, slow: dict[tuple[int, int], int], since: int = 0) -> int:
-    """How many packets sent from `since` on went on late paths whose delay no answers had told (protocol.md 10.1).
+    """How many packets sent from `since` on went on late paths whose delay no answers had shown (protocol.md 10.1).
 
-    Where a round trip is at most two of the plane, the first packet tells. SACKs of packets that come at once, on paths
-    of equal delay, leave their port one after the other. Elsewhere it takes two SACKs that answer packets of the path.
+    Where a round trip is at most two of the plane, the first packet shows it. SACKs of packets that come at once, on
+    paths of equal delay, leave their port one after the other. Elsewhere it takes two SACKs that answer packets of the
+    path.
     """
     together = max(uplink for _, uplink in slow) + 1
     least = [min(delay for (p, _), delay in slow.items() if p == plane) for plane in range(world.planes)]

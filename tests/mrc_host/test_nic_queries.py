@@ -1,4 +1,4 @@
-"""What a NIC tells of its limits, each of which holds, and of a queue pair."""
+"""What a NIC reports of its limits, each of which holds, and of a queue pair."""
 
 from dataclasses import replace
 

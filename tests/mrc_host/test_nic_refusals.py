@@ -90,7 +90,7 @@ def test_a_region_without_remote_write_is_refused(kind: QpType) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_packets_for_an_unknown_queue_pair_are_dropped_and_counted(kind: QpType) -> None:
-    """An RC requester waits for its retries; one of MRC is told, but not in a packet to its QPN."""
+    """An RC requester waits for its retries; one of MRC gets an answer, but not in a packet to its QPN."""
     world = World()
     a, b = connect(world, size=8192, kind=kind, attributes=QpAttributes(timeout=8, retry_count=3))
     b.nic.destroy_qp(b.qpn, world.now)
@@ -228,7 +228,7 @@ def test_packets_of_another_partition_are_dropped_and_counted() -> None:
 
 
 def test_a_truncated_frame_of_a_known_flow_is_dropped() -> None:
-    """The prefix is known, so only the length tells."""
+    """The prefix is known, so only the length shows it."""
     world = World()
     a, b = connect(world, size=8192)
     port, frame = data_frame(world, a, b)

@@ -1,4 +1,4 @@
-"""Peers that send to a queue pair which takes nothing any more learn it at once, and nobody else can tell them so."""
+"""Peers that send to a queue pair that has ended detect it at once, and nobody else can make them believe so."""
 
 from __future__ import annotations
 

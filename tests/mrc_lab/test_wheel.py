@@ -25,7 +25,7 @@ _PARTS = tuple(sorted(PACKAGES - {"benchmarks", "scripts", "tests"}))
 
 
 class Installed:
-    """A folder that anybody may read, with an environment in it and a home for whoever runs it."""
+    """A folder that anybody may read, with an environment in it and a home for its user."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

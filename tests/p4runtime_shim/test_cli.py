@@ -59,6 +59,7 @@ def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_bmv2_option_is_accepted() -> None:
     """Done, taken without effect, or refused with a reason. The list is that of `simple_switch_grpc --help`."""
+    # argparse has no public list of the options that it takes; its help leaves out those without effect
     known = {option for action in cli.argument_parser()._actions for option in action.option_strings}
     assert set(BMV2) <= known
 

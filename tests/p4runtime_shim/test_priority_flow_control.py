@@ -253,13 +253,13 @@ def test_the_neighbour_sends_nothing_between_pause_and_resume(switch: EmbeddedSw
     assert said(switch, now=30) == {3: 1000}
     assert silenced(switch, 130) == (100, 1)
     take(switch, 3, now=200)
-    assert silenced(switch, 230) == (200, 1), "until it is told"
+    assert silenced(switch, 230) == (200, 1), "until it is resumed"
     assert said(switch, now=240) == {3: 0}
     assert silenced(switch, 1000) == (210, 1)
     put(switch, 3, now=2000)
     assert said(switch, now=2000) == {3: 1000}
     switch.tick(2000 + LASTS // 2)
     assert said(switch, now=2000 + LASTS // 2) == {3: 1000}
-    assert silenced(switch, 2000 + LASTS) == (210 + LASTS, 2), "to be told again is no new pause"
+    assert silenced(switch, 2000 + LASTS) == (210 + LASTS, 2), "a repeated announcement is no new pause"
     switch.port_changed(0, False, 2000 + LASTS)
     assert silenced(switch, 10 * LASTS) == (210 + LASTS, 2), "without a link nobody is kept waiting"

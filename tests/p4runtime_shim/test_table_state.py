@@ -439,7 +439,7 @@ def test_packets_match_while_trees_are_rebuilt(switch: EmbeddedSwitch) -> None:
 
 
 def test_among_equal_priorities_the_oldest_entry_wins(switch: EmbeddedSwitch) -> None:
-    for number in range(200):  # enough that trees are built anew meanwhile
+    for number in range(200):  # enough that trees are rebuilt meanwhile
         match = (Exact(3), Ternary(0, number % 2), Ternary(0, number >> 1))
         switch.control_plane.table(P + "ternary_t").insert(Entry(match, ActionCall(P + "put", (number,)), 7))
         assert look(switch, 2, {"a": 3, "b": 0, "c": 0, "d": 0}) == 0

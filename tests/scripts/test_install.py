@@ -104,7 +104,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def refusal(machine: Machine, kind: str = "runtime") -> str:
-    """The one sentence that the installer ends with."""
+    """The message that the installer ends with."""
     result = machine.install(kind)
     assert result.returncode == 1
     assert result.stderr.count("\n") == 1

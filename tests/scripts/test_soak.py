@@ -1,4 +1,4 @@
-"""The soak runs the swarm, the fuzzers and the property tests, tells of all, and fails when one of them does."""
+"""The soak runs the swarm, the fuzzers and the property tests, reports on all, and fails when one of them does."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_goodput_recovers_when_a_quarter_of_the_uplinks_flaps(seed: int) -> None
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_plane_that_fails_is_left_without_a_timeout(seed: int) -> None:
-    """All of one plane's uplinks: nothing on that plane tells that others came, so it takes longer, but no timeout."""
+    """All of one plane's uplinks: nothing on that plane shows that others came, so it takes longer, but no timeout."""
     result = run(seed, 64, [(0, uplink) for uplink in range(UPLINKS)], 16)
     check(result, 12)
     assert sum(result.goodput[3:12]) / 9 > 0.6 * result.limit

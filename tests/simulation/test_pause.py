@@ -71,7 +71,7 @@ def test_pauses_slow_down_uninvolved_flows() -> None:
     with world_of(True) as world:
         beside = move(world, (*PAIRS, *shared))[-1].took
         assert pauses(world, "t0-0@p0")[0] > 0
-        assert pauses(world, "t1-0@p0")[0] > 0  # which was told, and told on
+        assert pauses(world, "t1-0@p0")[0] > 0  # which was paused, and paused others
         assert pauses(world, "t0-1@p0")[1] > 0
         assert drops(world) == 0
     assert beside > 1.5 * alone

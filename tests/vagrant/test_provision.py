@@ -99,7 +99,7 @@ def test_the_bmv2_repository_is_configurable(machine: Machine) -> None:
 
 
 def without_bmv2(machine: Machine, **environment: str) -> str:
-    """The sentence that says why there is no BMv2; provisioning went on and left nothing of it."""
+    """The message that says why there is no BMv2; provisioning went on and left nothing of it."""
     result = machine.provision(**environment)
     assert result.returncode == 0, result.stderr
     assert "signed-by" not in result.stdout

@@ -202,7 +202,7 @@ def test_denials_end_when_the_collector_stops_or_is_killed(hosts: Hosts) -> None
         # As when its process is killed: the connections are gone, and nobody says goodbye.
         for server in hosts.servers.values():
             hosts.call(lambda server=server: [session.close("") for session in server.sessions], 10)  # type: ignore[misc]
-        await until(lambda: hosts.denied() == expected(BROKEN))  # it lives, and has come again
+        await until(lambda: hosts.denied() == expected(BROKEN))  # it lives, and has connected again
 
     play(hosts, scene)
     asyncio.run(until(lambda: not hosts.denied() and not hosts.probing()))

@@ -1,4 +1,4 @@
-"""EVs that a map's suspected faults deny, and their release when it heals."""
+"""EVs that a map's suspected faults deny, and their release when the fault clears."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_healthy_switch_is_not_suspected_when_several_neighbours_are_faulty(pr
         one(ElementKind.T0_T1, "t0-0:t1-0@p1"): 0.5,
     }  # fmt: skip
     found = set(explain(faults, probes))
-    assert found <= set(faults), "nothing healthy"
+    assert found <= set(faults), "no healthy element"
     assert one(ElementKind.SWITCH, "t1-1@p1") in found
 
 

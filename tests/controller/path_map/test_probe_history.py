@@ -65,7 +65,7 @@ def test_probes_to_a_silent_receiver_do_not_count_as_lost() -> None:
 
 
 def test_probes_sent_while_their_receiver_was_away_are_discarded() -> None:
-    for away in (ProbeReport(False), ProbeReport(True)):  # it began anew, or it was silent for long
+    for away in (ProbeReport(False), ProbeReport(True)):  # it restarted, or it was silent for long
         h = history(report_timeout=1000)
         h.absorb("h2", ProbeReport(True), 0)
         h.absorb("h1", sent(1 << ONE_WAY), 10)

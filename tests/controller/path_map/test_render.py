@@ -1,4 +1,4 @@
-"""The map as a person sees it."""
+"""The map as it is printed."""
 
 from __future__ import annotations
 

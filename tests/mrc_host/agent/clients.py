@@ -51,7 +51,7 @@ def ended(sock: socket.socket) -> str:
     while True:
         try:
             data = sock.recv(1 << 16)
-        except ConnectionResetError:  # told once, before what the agent said last
+        except ConnectionResetError:  # reported once, before the agent's last message
             continue
         if not data:
             return message

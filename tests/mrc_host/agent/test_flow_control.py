@@ -96,7 +96,7 @@ def waiting(agents: Agents) -> dict[int, int]:
 
 
 def unsignaled(a: End, b: End) -> WorkRequest:
-    """A write that tells only of its failure."""
+    """A write that is only completed if it fails: unsignaled."""
     return WorkRequest(1, WrOpcode.WRITE, a.mr.address, a.mr.info.lkey, 8, b.mr.address, b.mr.rkey, signaled=False)
 
 

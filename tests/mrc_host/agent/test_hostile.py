@@ -169,6 +169,7 @@ def test_a_client_killed_amid_many_registrations_leaves_nothing(agents: Agents) 
     for number in range(300):
         client.request("register_memory", fd=fd, pd=pd, length=4096, access=3, offset=number * 7, address=number)
     assert agents.call(lambda: len(agents.nics[0].regions), 10) == 300
+    # a message that the client would not send, on its own connection
     sock = socket.socket(fileno=os.dup(client._socket.fileno()))
     request = {"op": "register_memory", "pd": pd, "length": 10, "access": 3}
     socket.send_fds(sock, protocol.pack_json(MessageKind.REQUEST, 99, request), [fd])

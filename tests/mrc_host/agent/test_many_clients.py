@@ -94,6 +94,7 @@ def test_a_descriptor_the_agent_cannot_receive_is_refused_and_the_client_continu
         with contextlib.suppress(OSError):
             while True:
                 held.append(os.dup(0))
+        # a request beside the client, which would need a descriptor of its own
         sock = a.provider.connection._socket  # type: ignore[attr-defined]
         (request,) = protocol.pack_json(protocol.MessageKind.REQUEST, 1 << 31, {"op": "info"})
         socket.send_fds(sock, [request], [file])

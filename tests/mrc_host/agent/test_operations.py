@@ -1,4 +1,4 @@
-"""Verbs asked of an agent: what is not as declared is refused in one sentence, and costs nobody anything."""
+"""Verbs asked of an agent: what is not as declared is refused with a message, and affects nobody else."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Asker:
         self.arguments = good_arguments(self.end)
 
     def says(self, op: Any, arguments: dict[str, Any]) -> str:
-        """The sentence that refuses a request; nothing where it was carried out."""
+        """The message that refuses a request; nothing where it was carried out."""
         try:
             self.connection.request(op, **arguments)
         except MrcError as error:
@@ -252,7 +252,7 @@ def test_two_clients_get_their_own_responses(agents: Agents) -> None:
 
 @pytest.fixture
 def liar(tmp_path: Path) -> Iterator[Callable[[Callable[[int], list[bytes]]], AgentConnection]]:
-    """Makes connections to agents that greet, answer the first request as told, and stay unless they say half."""
+    """Makes connections to agents that greet, answer the first request as given, and stay unless they send half."""
     ends: list[Any] = []
 
     def connect(answer: Callable[[int], list[bytes]]) -> AgentConnection:

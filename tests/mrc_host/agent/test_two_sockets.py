@@ -58,7 +58,7 @@ def test_controller_operations_are_refused_to_applications(split: Agents) -> Non
 
 
 def test_controller_operations_are_those_affecting_other_clients(split: Agents) -> None:
-    """Each operation is decided on: whoever adds one says here whose it is."""
+    """Each operation is decided on: a new one is listed here."""
     own = {"alloc_pd", "dealloc_pd", "register_memory", "deregister_memory", "create_cq", "destroy_cq", "create_qp"}
     own |= {
         "connect_qp",

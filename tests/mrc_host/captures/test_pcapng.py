@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from scapy.utils import PcapNgReader
+from scapy.utils import RawPcapNgReader
 
 from mrc_host.captures.pcapng import PcapngWriter
 
@@ -20,8 +20,7 @@ def test_written_captures_are_read_by_scapy() -> None:
     for interface, when, frame in packets:
         writer.packet(interface, when, frame, len(frame))
     stream.seek(0)
-    reader = PcapNgReader(stream)
-    read = [reader._read_packet() for _ in packets]
+    read = list(RawPcapNgReader(stream))
     assert [frame for frame, _ in read] == [frame for _, _, frame in packets]
     for (_, meta), (interface, when, frame) in zip(read, packets, strict=True):
         assert (meta.tshigh << 32 | meta.tslow) == when
@@ -35,5 +34,5 @@ def test_truncated_packets_keep_their_original_length() -> None:
     stream = io.BytesIO()
     PcapngWriter(stream, (("eth0", ""),)).packet(0, 1, b"abc", 1500)
     stream.seek(0)
-    frame, meta = PcapNgReader(stream)._read_packet()
+    ((frame, meta),) = RawPcapNgReader(stream)
     assert (frame, meta.wirelen) == (b"abc", 1500)

@@ -135,7 +135,7 @@ def test_nonsense_from_the_agent_ends_the_connection_or_is_ignored(
             sock.send(one)
         return False
 
-    if why == "too long":  # no message of the socket is so long: its header alone tells
+    if why == "too long":  # no message of the socket is so long: its header alone shows it
         messages = [message(MessageKind.REPLY, bytes(protocol.MAX_MESSAGE - protocol.HEADER.size + 1))]
     with agent(tmp_path, nonsense) as fake:
         assert why in run(program, "lost", fake)

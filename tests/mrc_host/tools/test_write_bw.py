@@ -351,5 +351,5 @@ def test_malformed_endpoints_are_refused(agents: Agents, said: bytes) -> None:
 
 
 def send_and_close(sock: socket.socket, data: bytes) -> None:
-    with contextlib.suppress(OSError), sock:  # it may have heard enough
+    with contextlib.suppress(OSError), sock:  # it may have received enough
         sock.sendall(data)

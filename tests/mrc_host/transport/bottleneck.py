@@ -1,7 +1,7 @@
 """A packet-level model of one bottleneck that several greedy senders share, to close the loop around a controller.
 
 Each sender has its own line and sends full packets while its window and its controller's pacing allow. All meet in one
-queue, which marks by random early detection on the way out (as switches do), and, when full, trims (the sender hears of
+queue, which marks by random early detection on the way out (as switches do), and, when full, trims (the sender sees
 it after a base round trip) or drops (inferred lost a little after that). Every packet that passes is acknowledged on
 its own after the rest of the base round trip. Marked packets also raise CNPs, one generator a flow, where asked for.
 Time is integer nanoseconds; the only randomness is the marking, from the given seed.

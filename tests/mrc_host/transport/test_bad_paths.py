@@ -69,7 +69,7 @@ def test_a_lost_probe_costs_one_probe_timeout() -> None:
 
 def test_probes_lost_at_port_down_do_not_delay_path_recovery() -> None:
     """A path goes bad long before its plane is lost, and its probes are lost with it: when the plane is back, probes
-    begin at once and with the first patience."""
+    begin at once and with the first probe timeout."""
     end = bad(1, replace(SETTINGS, flap_window=0), planes=2)
     end.wait(700 * MS)
     end.nic.port_changed(0, False, end.now)

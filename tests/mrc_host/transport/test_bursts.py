@@ -1,4 +1,4 @@
-"""What a burst of losses asks of both ends, packet by packet: how holes are shown, and what tells of a loss.
+"""What a burst of losses asks of both ends, packet by packet: how holes are reported, and what shows a loss.
 
 That a queue pair is soon back at line rate is for `tests/simulation/test_burst_loss.py`.
 """
@@ -51,7 +51,7 @@ def test_a_sack_sweep_also_uses_unconfirmed_reverse_paths() -> None:
 
 
 def test_a_persistent_hole_makes_reverse_paths_suspected() -> None:
-    """Its sender repeats a packet within a round trip, so it seems not to hear of it: look for reverse paths."""
+    """Its sender repeats a packet within a round trip, so its SACKs seem to be lost: look for reverse paths."""
     end, _known = receiver()
     looked: list[int] = []
     for psn in range(201, 320):
@@ -112,7 +112,7 @@ def test_a_lost_retransmission_is_detected_by_later_first_transmissions_on_its_p
 
 
 class Counting(CongestionControl):
-    """Never changes its window, and counts what it is told of losses."""
+    """Never changes its window, and counts the losses reported to it."""
 
     def __init__(self) -> None:
         super().__init__(1 << 30)

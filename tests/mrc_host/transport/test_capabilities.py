@@ -1,4 +1,4 @@
-"""What a sender makes of what it is told of its peer and of the network: trims, hints, the unit of timestamps."""
+"""How a sender uses what it knows of its peer and of the network: trims, hints, the unit of timestamps."""
 
 import pytest
 
@@ -34,6 +34,7 @@ def test_without_trims_nscc_targets_one_base_rtt_of_delay() -> None:
     targets = []
     for able in (True, False):
         end = FarEnd(attributes=QpAttributes(trim_nack_dest=able), transport=NSCC)
+        # private: the target shows only in how a window moves, which tests/.../test_nscc.py checks
         targets.append(end.qp.requester.window.cc._p.target_delay)
     assert targets == [90_000, 120_000]
 
@@ -78,7 +79,7 @@ def test_hints_set_the_active_set_size_unless_given() -> None:
 
 
 def test_an_announced_incast_starts_with_few_trims() -> None:
-    """Eight NICs write to a ninth at once; told so, they do not begin at line rate."""
+    """Eight NICs write to a ninth at once; with that hint, they do not begin at line rate."""
 
     def trims(hint: int) -> int:
         world = CongestedWorld(9, TransportSettings(base_rtt=BASE_RTT), seed=2)

@@ -1,4 +1,4 @@
-"""What congestion control is told by SACKs: every mark with its round trip, once.
+"""What congestion control learns from SACKs: every mark with its round trip, once.
 
 The round trip of a mark that the choice of paths answers is kept from it (`test_path_weights`).
 """
@@ -27,7 +27,7 @@ class Recorder(CongestionControl):
 
 
 def listening(packets: int) -> tuple[FarEnd, Recorder, list[Any]]:
-    """A NIC that has sent `packets`, 1 us apart, and the controller that hears of them."""
+    """A NIC that has sent `packets`, 1 us apart, and the congestion controller that sees them."""
     end = FarEnd(attributes=WIDE, size=1 << 20)
     end.qp.requester.window.cc = recorder = Recorder()
     end.write(packets * 4096)

@@ -170,7 +170,7 @@ def test_one_allowed_reverse_path_is_enough_to_avoid_timeouts(planes: int, uplin
 
 @pytest.mark.parametrize("posted", ["before", "after"])
 def test_a_request_fails_when_all_paths_stay_denied(posted: str) -> None:
-    """With nothing on the way there is still a timer: a retry budget later the application is told."""
+    """With nothing on the way there is still a timer: a retry budget later the request fails."""
     world = World(planes=2, uplinks=2)
     a, b = connect(world, size=1 << 16, attributes=QpAttributes(retry_count=7, congestion_window=4096))
     world.run(5 * MS)

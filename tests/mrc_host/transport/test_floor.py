@@ -113,7 +113,7 @@ def test_the_minimum_keeps_no_dead_plane_and_no_dead_path(floor: int) -> None:
 
 @pytest.mark.parametrize("loss", [0.01, 0.05, 0.2])
 def test_the_minimum_keeps_no_dead_path_among_lossy_ones(loss: float) -> None:
-    """More losses in a row tell a dead path from one that loses some, but not more than 16.
+    """More losses in a row distinguish a dead path from one that loses some, but not more than 16.
 
     A plane has 14 active paths and two backups, and the floor keeps 14 in use.
     """

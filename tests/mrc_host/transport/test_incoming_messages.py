@@ -1,4 +1,4 @@
-"""Where messages begin, as their packets and their neighbours tell."""
+"""Where messages begin, as their packets and their neighbours show."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Loss detection by itself: what it calls lost of what it is told to have been sent and to have arrived."""
+"""Loss detection by itself: what it calls lost, given what was sent and what arrived."""
 
 import random
 
@@ -159,7 +159,7 @@ def test_a_delivering_plane_is_not_silent() -> None:
     late = end.send(4, 200 + 3 * RTT)
     end.arrive(late, 200 + 4 * RTT)
     end.detect_silent_plane(200 + 4 * RTT, 5 * RTT)
-    assert one.state == OUT, "its own order tells"
+    assert one.state == OUT, "its own order shows it"
 
 
 def test_only_packets_missing_in_the_sack_are_lost() -> None:
@@ -170,7 +170,7 @@ def test_only_packets_missing_in_the_sack_are_lost() -> None:
     end.loss.detect(1, FIRST + 50, FIRST + 51, 5 * RTT)
     assert one.state == OUT, "the SACK says nothing of it"
     end.detect(5 * RTT, lanes=0)
-    assert one.state == LOST, "its lane is looked at again with the next one"
+    assert one.state == LOST, "its transmissions are checked again with the next one"
 
 
 def test_losses_with_a_plane_down_suspect_no_path() -> None:

@@ -481,7 +481,7 @@ def test_window_bounds_hold_for_arbitrary_signals(
 
 @given(st.lists(_signal, max_size=40))
 def test_an_idle_network_always_restores_the_window(signals: list[tuple[object, ...]]) -> None:
-    """Whatever was heard, some hundred round trips without queue and loss fill the line again."""
+    """Whatever the signals were, some hundred round trips without queue and loss fill the link again."""
     cc = Nscc(parameters())
     now = 10**9
     for signal in signals:

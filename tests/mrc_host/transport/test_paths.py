@@ -107,7 +107,7 @@ def test_a_backup_takes_over_when_all_active_paths_are_skipped() -> None:
     assert paths.next(0, -1) == first
     assert paths.active(0) == (first,)
     assert paths.active(1)[0] in (2, 3), "of the same plane only"
-    assert listener.seen == [], "nothing that a controller is told"
+    assert listener.seen == [], "nothing that a controller is notified of"
 
 
 def test_a_bad_backup_does_not_replace_skipped_paths() -> None:

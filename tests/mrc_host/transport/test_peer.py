@@ -351,7 +351,7 @@ def test_a_failed_reverse_path_is_replaced_within_a_few_probes() -> None:
     end.segment(1, msn=1, flags=headers.ACK_REQUEST | headers.RTX)
     working = next(probe for probe in requests(end.wait(4 * MS), control.OP_EV_PROBE) if probe.ev not in known)
     answer(end, working)
-    end.segment(2, msn=2, flags=headers.ACK_REQUEST | headers.RTX)  # sent before the peer can have heard of it
+    end.segment(2, msn=2, flags=headers.ACK_REQUEST | headers.RTX)  # sent before the peer can have received it
     assert {p.ev for p in receiving(end, 3, gap=0) if p.opcode == opcodes.SACK} == {working.ev}
     assert len(requests(end.wait(100 * MS), control.OP_EV_PROBE)) <= 1, "one that works is enough"
 
@@ -383,4 +383,4 @@ def test_cached_header_prefixes_are_bounded() -> None:
     for body in range(20, 416):
         for index in range(0, 128, 4):
             peer.prefix(index, 0, body)
-    assert len(peer._prefixes) <= 4096
+    assert len(peer._prefixes) <= 4096  # a cache, which shows nowhere else

@@ -22,6 +22,7 @@ def test_port_status_of_a_restarted_peer_is_accepted_within_two_packet_lifetimes
     world.set_port(1, 1, False)
     world.run(20 * MS)
     assert not a.nic.control.port_states(address(1))[1].up
+    # The number is random in a new NIC: it is set to every distance from the last one, which no verb can do.
     last = b.nic._peers[address(0)]._status._id
     again = world.nics[1] = Nic(make_config(1, 2, 2, 4), seed=77)
     world.up[1] = [True, True]

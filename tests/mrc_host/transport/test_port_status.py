@@ -28,7 +28,7 @@ def acknowledge(end: FarEnd, update: Packet) -> None:
 
 
 def settled(planes: int, uplinks: int = 4, told: int = -1, transport: TransportSettings = SETTINGS) -> FarEnd:
-    """A NIC whose updates are answered; its peer has said that the ports in mask `told` are up."""
+    """A NIC whose updates are answered; its peer has reported the ports in mask `told` as up."""
     end = FarEnd(planes=planes, uplinks=uplinks, transport=transport)
     acknowledge(end, updates(end.wait(30 * MS))[-1])
     if told >= 0:
@@ -74,7 +74,7 @@ def test_a_plane_both_ends_believe_down_recovers_with_all_others_dead(silence: i
 
 @pytest.mark.parametrize("seed", range(1, 21))
 def test_recovery_time_of_such_a_plane_depends_only_on_its_outage(seed: int) -> None:
-    """The word of the port may come one turn late, since waits double; then data waits for no timeout of its own.
+    """The port status update may come one turn late, since intervals double; then data waits for no timeout of its own.
 
     Turns of one plane are as far apart as the time that has passed and one wait a plane. What the word brings may still
     lose its answer to a dead plane: then the next question is due, within the ACK timeout of that moment.

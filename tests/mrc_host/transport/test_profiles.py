@@ -16,7 +16,7 @@ from tests.mrc_host.nic_world import World, address, connect
 
 
 class FakePaths:
-    """Paths whose plane is in bits 12..10; `free` tells whether new ones may be added."""
+    """Paths whose plane is in bits 12..10; `free`: whether new ones may be added."""
 
     def __init__(self, evs: tuple[int, ...], planes: int = 2, *, free: bool = False) -> None:
         self.evs = evs

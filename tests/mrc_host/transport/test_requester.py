@@ -1,6 +1,6 @@
 """The requester, packet by packet: what it sends, in which order and class, and what it makes of answers.
 
-Windows, loss, silence and needless retransmissions have files of their own.
+Windows, loss, timeouts and spurious retransmissions have files of their own.
 """
 
 import pytest

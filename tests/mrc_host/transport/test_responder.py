@@ -63,7 +63,7 @@ def test_a_write_with_imm_waits_for_everything_before_it(order: tuple[int, ...])
 
 
 def test_a_middle_packet_is_placed_before_its_message_is_known() -> None:
-    """Message 0 is a mystery, so where message 1 begins is too; each packet still tells its own place."""
+    """Message 0 is a mystery, so where message 1 begins is too; each packet still gives its own place."""
     end = FarEnd()
     end.segment(6, MIDDLE, msn=1, offset=3 * 4096, length=20000, size=4096, fill=6)
     end.segment(5, MIDDLE, msn=1, offset=2 * 4096, length=20000, size=4096, fill=5)
@@ -82,7 +82,7 @@ def test_a_middle_packet_is_placed_before_its_message_is_known() -> None:
 
 
 def test_messages_known_by_middle_packets_alone_are_resolved_in_turn() -> None:
-    """The beginning of the first one tells where the second begins, and that where the third does."""
+    """The beginning of the first one shows where the second begins, and that where the third does."""
     end = FarEnd()
     for msn in (2, 1, 0):
         end.segment(3 * msn + 1, MIDDLE, msn=msn, offset=16384 * msn + 4096, length=3 * 4096, size=4096)
@@ -355,14 +355,14 @@ def test_retransmitted_packets_make_acks_change_path() -> None:
 
 
 def test_a_probe_for_acknowledged_packets_makes_acks_change_path() -> None:
-    """With a single plane nothing else tells that the one known reverse path is dead."""
+    """With a single plane nothing else shows that the one known reverse path is dead."""
     end = FarEnd(planes=1, uplinks=64)
     end.peer.works(5, end.now)
     end.segment(0, flags=A)
     assert {p.ev for p in end.drain()} == {5}
     end.segment(1, msn=1)
     end.probe(1)
-    assert {p.ev for p in end.drain()} == {5}, "asked before it was told"
+    assert {p.ev for p in end.drain()} == {5}, "probed before it was answered"
     end.pass_time(10 * MS)  # what was found just now would not be doubted
     ways = set()
     for n in range(20):
@@ -383,7 +383,7 @@ def test_recent_acks_do_not_make_their_reverse_path_suspected() -> None:
         assert {p.ev for p in end.drain() if p.opcode == opcodes.SACK} == {5}
     end.pass_time(4 * MS)
     end.probe(8)
-    assert {p.ev for p in end.drain() if p.opcode == opcodes.SACK} != {5}, "those it should have heard of by now"
+    assert {p.ev for p in end.drain() if p.opcode == opcodes.SACK} != {5}, "their SACKs should have arrived by now"
 
 
 # ---- trimmed packets ---------------------------------------------------------------------------------------------
@@ -470,7 +470,7 @@ def test_state_stays_bounded_under_a_peer_that_never_finishes_a_message() -> Non
     end = FarEnd(attributes=QpAttributes(mpr=255))
     for psn in range(1, 32_000, 7):
         end.segment(psn, FIRST, msn=psn & 0xFFFF, length=9000, size=4096)
-    responder = end.qp.responder
+    responder = end.qp.responder  # what it keeps in memory shows nowhere else
     assert len(responder.messages.open) <= 1 << 14
     assert len(responder.acks._nacks) <= 256
     assert len(responder.acks._sacks) <= 64
@@ -496,7 +496,7 @@ def test_a_retransmission_far_behind_the_newest_psn_causes_few_sacks() -> None:
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_trimmed_duplicate_is_acknowledged_like_a_complete_one(ahead: bool) -> None:
-    """Its sender has not heard of the SACK: silence would cost it a timeout, or a backup path."""
+    """Its sender has not received the SACK: without another it would time out, or use up a backup path."""
     end = FarEnd()
     end.segment(int(ahead), msn=int(ahead))
     end.drain()

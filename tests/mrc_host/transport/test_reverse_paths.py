@@ -7,7 +7,7 @@ from tests.mrc_host.nic_world import MS, US
 
 INTERVAL = 10 * MS
 NOTHING: dict[int, None] = {}
-LATER = 5 * MS  # than what is used was confirmed, and than the peer can have heard of it
+LATER = 5 * MS  # than what is used was confirmed, and than the peer can have received it
 
 
 def reverse_paths(planes: int = 1, paths: int = 8) -> ReversePaths:
@@ -102,7 +102,7 @@ def test_a_failed_path_is_detected_by_interval_probes_and_dropped() -> None:
             back.probe_answered(number, now + 20 * US)
             back.confirm(index, 0, now + 20 * US)
         number += 1
-    assert number <= 8, "each of four in its turn, and the patience"
+    assert number <= 8, "each of four in its turn, and the probe timeout"
     for _ in range(20):
         index = back.next_probe(1, NOTHING, NOTHING)
         if index != dead:

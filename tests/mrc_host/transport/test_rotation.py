@@ -109,4 +109,4 @@ def test_retransmissions_prefer_the_plane_of_an_answered_probe(alive: int) -> No
     assert world.run(20_000 * MS, until=lambda: bool(a.poll()))
     assert [done.status for done in a.done] == [CompletionStatus.SUCCESS]
     tried = planes(world, opcodes.WRITE_ONLY)
-    assert len(tried) <= 3, "once anywhere, once before anything is heard, and then where something is"
+    assert len(tried) <= 3, "once anywhere, once before any answer, and then where there is one"

@@ -72,7 +72,7 @@ def states(plane: Plane) -> list[tuple[int, PathState]]:
 
 @pytest.mark.parametrize("paths", [4, 48])
 def test_a_slow_path_is_allowed_its_last_measured_rtt(paths: int) -> None:
-    """Two packets in a row are late; or one by itself, where the path has no later one to tell."""
+    """Two packets in a row are late; or one by itself, where the path has no later one to show it."""
     plane = measured(38 * US, paths)
     assert not plane.stream(100, lambda packet: 38 * US if packet.ev == SLOW else TRIP)
     assert counters(plane.end) == (0, 0, 0)
@@ -97,7 +97,7 @@ def measured_in_turn(*trips: int) -> Plane:
 
 @pytest.mark.parametrize("trip", [60 * US, 150 * US, 300 * US])
 def test_a_path_measured_slow_twice_is_allowed_more_than_two_rtts(trip: int) -> None:
-    """Nothing on the plane was overtaken before, so nothing else tells that the path is many round trips slower."""
+    """Nothing on the plane was overtaken before, so nothing else shows that the path is many round trips slower."""
     plane = measured_in_turn(trip, trip)
     assert not plane.stream(100, lambda packet: trip if packet.ev == SLOW else TRIP, every=5 * US)
     assert counters(plane.end) == (0, 0, 0)

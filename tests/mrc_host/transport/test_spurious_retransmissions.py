@@ -27,7 +27,7 @@ def lose_one(end: FarEnd, first: int, gap: int = 10 * US) -> tuple[Packet, Packe
 
 
 def test_a_spurious_retransmission_after_the_last_count_is_added() -> None:
-    """The peer's count told of one; the next is proved by its timestamp before another count can be compared."""
+    """The peer's count showed one; the next is proved by its timestamp before another count can be compared."""
     end = warmed()
     _first, again = lose_one(end, 4)
     end.pass_time(200 * US)
@@ -131,7 +131,7 @@ def test_an_ack_of_the_first_transmission_widens_the_reorder_window() -> None:
         packets = flight(end, 40, gap=5 * US)
         one_by_one(end, arrived, packets[1:], extra=5 * US)
         again = end.data()
-        one_by_one(end, arrived, packets[:1])  # its timestamp tells that the first copy arrived
+        one_by_one(end, arrived, packets[:1])  # its timestamp shows that the first copy arrived
         return packets[0], again
 
     first, again = slow_first()
@@ -148,7 +148,7 @@ def test_an_ack_of_the_first_transmission_widens_the_reorder_window() -> None:
 
 
 def test_duplicates_in_the_peers_count_are_spurious_retransmissions() -> None:
-    """The answers were lost, the packets were not: no path is blamed, and the retransmission counts as needless."""
+    """The answers were lost, the packets were not: no path is suspected, and the retransmission counts as spurious."""
     end = FarEnd(planes=1, uplinks=4, attributes=QpAttributes(timeout=8))
     warm(end)
     end.write(4096)
@@ -175,7 +175,7 @@ def test_an_ack_arriving_too_soon_clears_no_path() -> None:
     end.pass_time(20 * US)
     end.sack(11, units=12 * UNITS)
     assert states(end) == []
-    assert spurious(end) == 1, "it is still taken for a needless one"
+    assert spurious(end) == 1, "it still counts as spurious"
     end.sack(11, of=first, units=12 * UNITS)
     assert states(end) == [(first.ev, PathState.GOOD)], "its timestamp proves it"
     assert spurious(end) == 1

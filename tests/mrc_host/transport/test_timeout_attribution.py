@@ -1,4 +1,4 @@
-"""Which paths are to blame for timeouts, as answers tell."""
+"""Which paths caused timeouts, as later answers show."""
 
 from mrc_host.transport.timeout_attribution import TimeoutAttribution
 
@@ -14,7 +14,7 @@ def suspected(*packets: tuple[int, int, int]) -> TimeoutAttribution:
 def test_a_much_later_sack_showing_a_packet_missing_confirms_its_path() -> None:
     attribution = suspected((10, 3, 100), (11, 4, 100), (12, 5, 900))
     confirmed = attribution.shown(10, 11, 0b01, 500)
-    assert [(s.path, s.sent) for s in confirmed] == [(3, 100)], "PSN 11 arrived, and 12 was sent too late to tell"
+    assert [(s.path, s.sent) for s in confirmed] == [(3, 100)], "PSN 11 arrived, and 12 was sent too late to show it"
     assert attribution.shown(10, 11, 0b01, 500) == []
     assert [s.path for s in attribution.shown(10, 11, 0, 5000)] == [4, 5]
     assert not attribution.waiting()

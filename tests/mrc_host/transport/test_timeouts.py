@@ -1,4 +1,4 @@
-"""When nothing is heard: how retries are counted, and how a queue pair finds paths that work."""
+"""When nothing is received: how retries are counted, and how a queue pair finds paths that work."""
 
 import pytest
 
@@ -234,7 +234,7 @@ def test_nacks_between_acknowledgements_use_no_retries() -> None:
 
 
 def test_a_retransmission_has_the_timeout_of_any_other_packet() -> None:
-    """From its own sending on, and without what was added while nothing was heard."""
+    """From its own sending on, and without what was added while nothing was received."""
     settings = TransportSettings(linear_retries=0)
     end = FarEnd(planes=1, attributes=QpAttributes(timeout=8), transport=settings)
     end.write(2 * 4096)
@@ -350,7 +350,7 @@ def test_a_path_restored_after_the_loss_is_not_suspected() -> None:
 
 
 def timed_out(count: int = 8) -> tuple[FarEnd, list[Packet], list[Packet]]:
-    """After four packets that the peer had, some of which nothing was heard until four were sent again."""
+    """After four packets that the peer had, some of which were not acknowledged until four were sent again."""
     end = FarEnd(planes=1, uplinks=16, attributes=QpAttributes(timeout=8, congestion_window=1 << 20))
     warm(end)
     end.sack(3, units=4 * UNITS)

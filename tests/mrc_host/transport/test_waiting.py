@@ -1,4 +1,4 @@
-"""Waiting for a peer whose completion queue is full: no storm, no end, and no patience with lost data."""
+"""Waiting for a peer whose completion queue is full: no storm, no end, and no waiting for lost data."""
 
 from __future__ import annotations
 

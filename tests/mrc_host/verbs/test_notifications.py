@@ -1,4 +1,4 @@
-"""A completion queue that tells of solicited completions only, over real NIC devices; blocking and in coroutines."""
+"""A completion queue that notifies of solicited completions only, over real NIC devices; blocking and in coroutines."""
 
 from __future__ import annotations
 

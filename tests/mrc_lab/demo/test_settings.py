@@ -32,7 +32,7 @@ def test_the_number_of_steps_covers_the_faults_at_any_rate():
         settings = DemoSettings.with_enough_steps(rate_bps=rate, fault_s=5.0)
         first, second = settings.fault_steps
         step = settings.fastest_step_s
-        assert first * step + 5.0 < second * step  # mended before the next cut
+        assert first * step + 5.0 < second * step  # up before the next link down
         assert second * step + 5.0 + 1.5 < settings.steps * step  # and the last one before the end
     assert DemoSettings.with_enough_steps(steps=77).steps == 77
 

@@ -63,7 +63,7 @@ class FakeWorld:
                 log.write_text("first line\nthe dog ate the gradients\n")
                 raise RuntimeError("the dog ate the gradients")
             worker = Worker(job, device, rendezvous)
-            plain_step = worker._step
+            plain_step = worker._step  # private: a worker has no hook between its steps, nor should it
 
             async def slow_step(ring, step):
                 await plain_step(ring, step)

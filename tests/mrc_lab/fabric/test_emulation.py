@@ -1,4 +1,4 @@
-"""What a fabric's processes cost, asked for while one of them dies."""
+"""What a fabric's processes cost, read while one of them exits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fabric a command means, and what users other than root are told."""
+"""Which fabric a command means, and what users other than root are shown."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_a_corrupted_byte_in_a_timed_operation_counts_as_one_chunk():
 
 def test_a_corrupted_byte_in_a_check_counts_as_one_element(monkeypatch):
     network = FakeNetwork(3)
-    check = RankMeasurement._wrong
+    check = RankMeasurement._wrong  # private: nothing public runs between a timed operation and its check
 
     async def with_a_spoiled_byte(self, *arguments):
         network.corrupt_next = 1 if self._ranks.rank == 0 else 0

@@ -118,6 +118,7 @@ class Session:
             emulation=emulation, fabric=FABRIC, controller=lambda: contextlib.nullcontext(Controller())
         )
         self.prompt = Prompt(self.world, Console(file=self.printed, width=80), io.StringIO())  # type: ignore[arg-type]
+        # in place of connections to agents that do not run
         self.prompt._ask = Agents()  # type: ignore[method-assign]
 
     def says(self, line: str) -> str:
@@ -336,7 +337,7 @@ def test_a_crash_is_reported_at_once_and_fails_the_session(at: Session) -> None:
     at.prompt.close()
     before = at.printed.getvalue()
     at.watch.notify(Crash("h1", 13, time.time(), "ended", ""))
-    assert at.printed.getvalue() == before, "once it is left nobody is told"
+    assert at.printed.getvalue() == before, "once it is left nobody is notified"
 
 
 def test_wait_returns_when_all_switches_are_ready(at: Session) -> None:

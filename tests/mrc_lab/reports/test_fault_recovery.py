@@ -1,4 +1,4 @@
-"""What a report tells of the time after a fault, from recordings made by hand: bins of 10 us, 1 packet is 0.8 Gb/s."""
+"""What a report says of the time after a fault, from recordings made by hand: bins of 10 us, 1 packet is 0.8 Gb/s."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_hostile_summaries_are_escaped_in_the_comparison(result: Path, tmp_path:
     for pair in ((evil, evil), (result, evil), (evil, result)):
         try:
             page = compare(*pair)
-        except ExperimentError:  # refused in a sentence is as good
+        except ExperimentError:  # refused with a message is as good
             continue
         assert not {"script", "img", "onerror"} & Tags(page).seen
 

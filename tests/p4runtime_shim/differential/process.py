@@ -141,14 +141,14 @@ class Process:
         wait_until_at_rest(self._process.pid, HUNG_S)
 
     def packet_out(self, packet: p4r.PacketOut) -> list[p4r.StreamMessageResponse]:
-        """Send a packet, wait until BMv2 has done with it; all that it has told the controller meanwhile."""
+        """Send a packet, wait until BMv2 has done with it; all that it has sent to the controller meanwhile."""
         self._requests.put(p4r.StreamMessageRequest(packet=packet))
         told = self.told()
         wait_until_at_rest(self._process.pid, HUNG_S)
         return told
 
     def told(self) -> list[p4r.StreamMessageResponse]:
-        """Everything that BMv2 has told the controller since the last call."""
+        """Everything that BMv2 has sent to the controller since the last call."""
         self._election.low += 1
         update = p4r.MasterArbitrationUpdate(device_id=1, election_id=self._election)
         self._requests.put(p4r.StreamMessageRequest(arbitration=update))

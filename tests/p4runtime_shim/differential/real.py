@@ -1,10 +1,10 @@
 """A vector on BMv2: simple_switch_grpc on veth pairs, in a network namespace (its Thrift port is open to all).
 
 The switch stays; every vector pushes its pipeline config, which empties tables and state. Frames go in one at a time,
-each when BMv2 has done with the one before, so that a slow machine changes nothing. A BMv2 that dies or hangs is told
-of with the last lines of its log, and the next vector gets a new one.
+each when BMv2 has done with the one before, so that a slow machine changes nothing. A BMv2 that crashes or hangs is
+reported with the last lines of its log, and the next vector gets a new one.
 
-BMv2 1.15.5 dies (SIGSEGV) of a pipeline config that arrives while a digest of the program before is on its way: its
+BMv2 1.15.5 crashes (SIGSEGV) on a pipeline config that arrives while a digest of the program before is on its way: its
 P4Runtime server acknowledges the digest (PI, digest_mgr.cpp, TaskNewDigest) by looking its name up in the new P4Info,
 which has none. No config is pushed here before BMv2 is at rest.
 """
@@ -38,7 +38,7 @@ MISSING = (
 
 
 class Bmv2Error(AssertionError):
-    """BMv2 died, hung, or refused what the embedded switch takes."""
+    """BMv2 crashed, hung, or refused what the embedded switch takes."""
 
 
 class Bmv2:

@@ -144,7 +144,7 @@ class FakeProfile:
 
 
 class _Snapshot(Sequence[Any]):
-    """The cells of an array at one time; its size is not limited."""
+    """The cells of an array at one time, of the stand-in above; its size is not limited."""
 
     def __init__(self, externs: FakeExterns, kind: str, name: str, empty: Any) -> None:
         self._cells, self._fill = dict(externs._cells), externs._fills.get((kind, name), empty)

@@ -101,7 +101,7 @@ def test_unread_small_messages_are_bounded_in_number() -> None:
 def test_queued_pipeline_configs_are_bounded() -> None:
     async def work(client: Client, made: World) -> None:
         device = made.devices[1]
-        async with device._configuring:
+        async with device._configuring:  # private: as while a config compiles, for as long as this test needs
             waiting = [asyncio.ensure_future(client.set_config(p4i.P4Info(), b"{}")) for _ in range(limits.MAX_CONFIGS)]
             while device._waiting_configs < limits.MAX_CONFIGS:
                 await asyncio.sleep(0)
@@ -123,7 +123,7 @@ def test_unacknowledged_digests_are_bounded_in_number_and_time() -> None:
     for number in range(2 * limits.MAX_DIGESTS_SENT):
         digests.offer([Digest(name, (number, 1), number)], number)
     assert time.thread_time() - began < 20
-    (stream,) = digests._streams.values()
+    (stream,) = digests._streams.values()  # what it keeps in memory shows nowhere else
     assert len(stream.unacknowledged) == len(stream.sent) <= limits.MAX_DIGESTS_SENT + 1
     digests.write(
         p4r.Update.MODIFY, p4r.DigestEntry(digest_id=sample.DIGEST, config={**config, "max_timeout_ns": 2**62}), None

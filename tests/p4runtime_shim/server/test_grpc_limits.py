@@ -1,4 +1,4 @@
-"""What gRPC bounds before the service hears of it: messages, calls under way, and connections.
+"""What gRPC bounds before the service sees it: messages, calls under way, and connections.
 
 Where the true limit is too many to open here, the test sets a smaller one; that it is asked for is what is tested.
 """
@@ -37,7 +37,7 @@ def config_request(size: int) -> p4r.SetForwardingPipelineConfigRequest:
 def test_requests_up_to_the_size_limit_are_accepted() -> None:
     async def work(client: Client, made: World) -> None:
         fits = await failing(client.stub.SetForwardingPipelineConfig(config_request(limits.MAX_MESSAGE_BYTES)))
-        assert fits.code() is INVALID, "the service heard it, and found the program too large"
+        assert fits.code() is INVALID, "the service got it, and found the program too large"
         error = await failing(client.stub.SetForwardingPipelineConfig(config_request(limits.MAX_MESSAGE_BYTES + 1)))
         assert error.code() is EXHAUSTED
         assert str(limits.MAX_MESSAGE_BYTES) in (error.details() or "")

@@ -30,7 +30,7 @@ def test_concurrent_pushes_compile_once_and_share() -> None:
         programs = PipelineConfigLoader(load)
         pushes = [asyncio.create_task(programs.realize(config(sample.device_config()))) for _ in range(5)]
         await until_async(lambda: loaded, "the compilation to begin")
-        pushes[0].cancel()  # a client that goes away does not take the compilation with it
+        pushes[0].cancel()  # a client that disconnects does not end the compilation
         release.set()
         done = await asyncio.gather(*pushes[1:])
         assert {item.pipeline for item in done} == {"pipeline 1"}

@@ -1,4 +1,4 @@
-"""Programs and P4Infos that are too large are refused with a status and one sentence."""
+"""Programs and P4Infos that are too large are refused with a status and a message."""
 
 from __future__ import annotations
 

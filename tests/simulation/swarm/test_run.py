@@ -102,7 +102,7 @@ def test_a_denied_path_in_use_is_found(monkeypatch):
 
 @pytest.mark.parametrize("seed", [140, 174])
 def test_a_second_loss_on_a_plane_with_all_paths_denied_is_survived(seed):
-    """A queue pair looked for a silent path to blame, and there was none at all."""
+    """A queue pair looked for a silent path to suspect, and there was none at all."""
     assert run(plain(seed)).violations == ()
 
 
@@ -127,7 +127,7 @@ def test_a_one_packet_window_sends_one_packet_per_round_trip():
 
 
 def test_a_failure_without_a_reason_is_found(monkeypatch):
-    """Everything is cut, but the oracle is told that nothing was."""
+    """Every link is down, but the oracle believes that none is."""
     monkeypatch.setattr(excused_failures, "longest_separation", lambda fabric, faults, a, b, gap: 0)
     broken = replace(busy_seed(), faults=(ScenarioFault(LinkDown("h*", towards="t0-*"), 0, 3_600_000_000_000),))
     assert any("failed" in text for text in run(broken).violations)

@@ -1,4 +1,4 @@
-"""The Thrift client against a server that answers as told; against BMv2 itself in tests/integration/test_bmv2.py."""
+"""The Thrift client against a server that answers as given; against BMv2 itself in tests/integration/test_bmv2.py."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_a_crash_is_reported_once_with_the_signal_and_the_last_line(
         assert str(crash).endswith(f"(its id was {sleeper.pid}); the last line of its log {log}: out of memory")
         assert found.crashes == (crash,)
         late = told(found)
-        assert late.get(timeout=TIMEOUT_S) == crash, "who comes later is told too"
+        assert late.get(timeout=TIMEOUT_S) == crash, "a later listener is notified too"
         assert process_watch.recorded(run) == (crash,)
         assert sleeper.wait() == -signal.SIGKILL, "its status is still there for its parent"
         assert crashes.empty()

@@ -1,4 +1,4 @@
-"""What hosts are told of the fabric they are in: base RTT, congestion control, trimming."""
+"""What hosts are configured with of the fabric they are in: base RTT, congestion control, trimming."""
 
 from dataclasses import replace
 

@@ -33,7 +33,7 @@ class Noting(CongestionControl):
 
 
 class AckRig(Rig):
-    """Four packets of two requests on the way, after a timeout at which nothing was heard."""
+    """Four packets of two requests on the way, after a timeout at which nothing was received."""
 
     def __init__(self) -> None:
         super().__init__(2 * MTU, 2 * MTU)

@@ -132,7 +132,7 @@ def test_a_duplicate_ack_changes_nothing() -> None:
 
 
 def test_an_ack_of_packets_about_to_be_resent_cancels_their_retransmission() -> None:
-    """The NAK asked for 102 on, but 102 to 104 were only slow, as a later ACK tells."""
+    """The NAK asked for 102 on, but 102 to 104 were only slow, as a later ACK shows."""
     end = sender()
     end.write(8 * MTU)
     end.drain()

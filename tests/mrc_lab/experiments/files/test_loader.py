@@ -195,7 +195,7 @@ def test_paper_files_are_valid_and_state_what_is_scaled(path):
     assert experiment.figure
     assert experiment.about
     assert experiment.scaled
-    if path.stem.startswith("ablation"):  # nothing was published: figures side by side, and verdicts only on claims
+    if path.stem.startswith("ablation"):  # nothing was published: metrics side by side, and verdicts only on claims
         assert experiment.report
         assert len(experiment.cases) > 1
     else:

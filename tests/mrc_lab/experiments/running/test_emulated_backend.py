@@ -45,6 +45,7 @@ class Controller:
 
 
 def stage_with(controller):
+    """A backend without its fabric, which needs root: so its attributes are set from outside."""
     backend = object.__new__(emulated_backend.EmulatedBackend)
     backend._controller, backend._ordered, backend.time_scale, backend.rate_scale = controller, {}, 10.0, 0.1
     return backend
@@ -141,6 +142,7 @@ def test_path_losses_that_fit_only_one_at_a_time_are_accepted():
 
 
 def stage_of(fabric):
+    """As :func:`stage_with`, with a fabric that is not up."""
     backend = object.__new__(emulated_backend.EmulatedBackend)
     backend._world = SimpleNamespace(fabric=fabric)
     return backend

@@ -201,7 +201,7 @@ def test_metrics_impossible_in_a_short_run_are_omitted_with_a_note():
         "20 ms of traffic is too short to measure how idle the processors were, late wake-ups or"
         " the delay of one frame in a hundred",
     )
-    # Without switches that measure, only idle processors tell.
+    # Without switches that measure, only idle processors show it.
     (reason,) = judged([], [0.001], 0.5, {}, 0.02).reasons
     assert reason == "20 ms of traffic is too short to tell whether the processors had capacity to spare"
 

@@ -1,4 +1,4 @@
-"""Delays by the machine: the arithmetic of histograms, and reading them from whoever answers."""
+"""Delays by the machine: the arithmetic of histograms, and reading them from all that answer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_restarted_counters_count_in_full() -> None:
 
 def test_each_link_direction_is_a_separate_difference() -> None:
     before, after = Hop(link_idle_ns=(5, 0, 9)), Hop(link_idle_ns=(7, 3, 2, 4))
-    assert after.since(before).link_idle_ns == (2, 3, 2, 4)  # the third began anew, the fourth is new
+    assert after.since(before).link_idle_ns == (2, 3, 2, 4)  # the third restarted, the fourth is new
 
 
 def test_only_locations_with_measurements_are_reported() -> None:

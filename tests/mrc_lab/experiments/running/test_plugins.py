@@ -1,4 +1,4 @@
-"""Plugins in experiment files: used by name, refused in a sentence, and named when they fail."""
+"""Plugins in experiment files: used by name, refused with a message, and named when they fail."""
 
 from __future__ import annotations
 
