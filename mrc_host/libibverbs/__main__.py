@@ -2,9 +2,9 @@
 
 import sys
 
-from mrc_host.libibverbs.build import BuildError, build
+from mrc_host.libibverbs.build import VerbsBuildError, build
 
 try:
     print(build())
-except BuildError as error:
+except VerbsBuildError as error:
     sys.exit(f"Programs for RDMA, such as ib_write_bw, will find no NIC in hosts, as libibverbs was not built. {error}")

@@ -33,7 +33,7 @@ _BUILT_FROM = "built-from"  # hash of the sources
 _HEADER = "infiniband/verbs.h"
 
 
-class BuildError(MrcError):
+class VerbsBuildError(MrcError):
     """The library was not built; the message says why and what to do."""
 
 
@@ -74,13 +74,13 @@ def missing() -> str | None:
     """What it takes to build the library and is not here; None if all is."""
     try:
         _system_library()
-    except BuildError as error:
+    except VerbsBuildError as error:
         return str(error)
     return None
 
 
 def build() -> Path:
-    """The library, built unless these sources are; BuildError. Programs that run keep the one they started with."""
+    """The library, built unless these sources are; VerbsBuildError. Programs that run keep theirs."""
     place = folder()
     if is_current():
         return place / SONAME
@@ -93,12 +93,12 @@ def build() -> Path:
             os.replace(built, place / SONAME)
             os.replace(Path(name) / _BUILT_FROM, place / _BUILT_FROM)
     except OSError as error:
-        raise BuildError(f"{place} cannot be written ({error.strerror}).") from None
+        raise VerbsBuildError(f"{place} cannot be written ({error.strerror}).") from None
     return place / SONAME
 
 
 def compile_into(scratch: Path, flags: Sequence[str], *, sources: Path = SOURCES) -> Path:
-    """Compile and link in the empty folder `scratch`; returns the library there. BuildError."""
+    """Compile and link in the empty folder `scratch`; returns the library there. VerbsBuildError."""
     system = symbols(_system_library())
     files = sorted(str(file) for file in sources.glob("*.c"))
     _run([COMPILER, *_LANGUAGE, *flags, "-c", *files], scratch)
@@ -146,7 +146,7 @@ def version_map(system: Sequence[Symbol]) -> str:
 
 
 def _system_library() -> str:
-    """Path of the system's library, whose headers are there as well; BuildError."""
+    """Path of the system's library, whose headers are there as well; VerbsBuildError."""
     try:
         found = _run([COMPILER, "-print-file-name=libibverbs.so"], Path("/")).strip()
         headers = children.run(
@@ -157,9 +157,9 @@ def _system_library() -> str:
             check=False,
         )
     except FileNotFoundError as error:
-        raise BuildError(f"There is no {error.filename} here: apt-get install gcc.") from None
+        raise VerbsBuildError(f"There is no {error.filename} here: apt-get install gcc.") from None
     if "/" not in found or headers.returncode:
-        raise BuildError("The headers of libibverbs are not installed: apt-get install libibverbs-dev.")
+        raise VerbsBuildError("The headers of libibverbs are not installed: apt-get install libibverbs-dev.")
     return found
 
 
@@ -168,5 +168,5 @@ def _run(command: Sequence[str], where: Path) -> str:
     if done.returncode:
         lines = (done.stderr or done.stdout).splitlines()
         first = next((line for line in lines if "error" in line), lines[0] if lines else "it failed")
-        raise BuildError(f"{command[0]} could not build it: {first.strip()}")
+        raise VerbsBuildError(f"{command[0]} could not build it: {first.strip()}")
     return str(done.stdout)

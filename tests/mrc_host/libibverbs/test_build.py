@@ -15,7 +15,7 @@ import pytest
 from mrc_common import children
 from mrc_host.agent import protocol
 from mrc_host.libibverbs import build
-from mrc_host.libibverbs.build import BuildError, Symbol
+from mrc_host.libibverbs.build import Symbol, VerbsBuildError
 from mrc_host.values import MAX_INLINE, MAX_RECEIVES, MAX_SGE
 
 needs_headers = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
@@ -109,7 +109,7 @@ def test_what_is_missing_is_one_sentence(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
     assert build.library() is None
-    with pytest.raises(BuildError, match=why):
+    with pytest.raises(VerbsBuildError, match=why):
         build.build()
 
 
