@@ -12,7 +12,7 @@ to send gains nothing. Rate 0 means unpaced.
 
 **Back-pressure.** If somebody has put a queue in front of the interface that is slower than the port, the socket
 accepts no more frames when it is full. The frame is then held, and the port sends nothing until the socket is writable
-again: nothing is lost, so no path is blamed.
+again: nothing is lost, so no path is suspected.
 
 **Coalescing.** Waking a sleeping process costs the sender of a frame several times what creating and sending the frame
 does, above all in a virtual machine. So, like NICs with adaptive interrupt coalescing, while frames arrive closely

@@ -55,10 +55,10 @@ class World(Protocol):
         """Crashed processes of the fabric, oldest first; any of them ends the run."""
         ...
 
-    def cut(self, link: str) -> int:
+    def link_down(self, link: str) -> int:
         """Take a link down. Blocks until done; returns the monotonic time (ns) when it was begun."""
         ...
 
-    def mend(self, link: str) -> int:
+    def link_up(self, link: str) -> int:
         """Bring a link up again. Blocks until done; returns the monotonic time (ns) when it was begun."""
         ...

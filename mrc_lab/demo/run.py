@@ -67,7 +67,7 @@ class DemoRun:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._workers: dict[int, WorkerProcess] = {}
         self._lost: list[int] = []  # ranks that left without a word, first one first
-        self._cut: str | None = None
+        self._down_link: str | None = None
 
     async def run(self) -> RunRecord:
         """Run, and record the results. Cancelling ends the run early and marks it interrupted."""
@@ -92,8 +92,8 @@ class DemoRun:
             await asyncio.gather(*side_tasks, return_exceptions=True)
             await self._end_workers()
             await server.close()
-            if self._cut is not None and not self._world.crashes():
-                await asyncio.to_thread(self._world.mend, self._cut)
+            if self._down_link is not None and not self._world.crashes():
+                await asyncio.to_thread(self._world.link_up, self._down_link)
         return self.record
 
     def _launch(self, rendezvous: Path) -> None:
@@ -189,15 +189,15 @@ class DemoRun:
         for fault, link in zip(self._faults, links, strict=True):
             await self._reached(fault.at_step)
             step = self._completed
-            self._cut = link
-            link_down_ns = await asyncio.to_thread(self._world.cut, link)
+            self._down_link = link
+            link_down_ns = await asyncio.to_thread(self._world.link_down, link)
             record = LinkCut(fault.kind, link, step, link_down_ns)
             self.record.faults.append(record)
-            self._audience.mark(self.record, f"{link} cut after step {record.step}")
+            self._audience.mark(self.record, f"{link} down after step {record.step}")
             await asyncio.sleep(fault.duration_s)
-            record.link_up_ns = await asyncio.to_thread(self._world.mend, link)
-            self._cut = None
-            self._audience.mark(self.record, f"{link} restored")
+            record.link_up_ns = await asyncio.to_thread(self._world.link_up, link)
+            self._down_link = None
+            self._audience.mark(self.record, f"{link} up")
 
     async def _choose_links(self) -> list[str]:
         """The links to cut: those given, and for the rest the busiest of the first steps."""

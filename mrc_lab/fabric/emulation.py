@@ -70,12 +70,12 @@ class EmulatedWorld:
         others = (c.process.pid for c in self.emulation.children.values() if c.process.returncode is None)
         return sum(usage.ru_utime + usage.ru_stime for usage in own) + sum(map(process_seconds, others))
 
-    def cut(self, link: str) -> int:
+    def link_down(self, link: str) -> int:
         """Take a link down; returns when (ns) its first end was."""
         with self.controller() as client:
             return client.link_down(link).began_at_ns
 
-    def mend(self, link: str) -> int:
+    def link_up(self, link: str) -> int:
         """Bring a link up; returns when (ns) its first end was."""
         with self.controller() as client:
             return client.link_up(link).began_at_ns

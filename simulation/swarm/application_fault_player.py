@@ -71,7 +71,7 @@ class Lives:
                 self._renew(first, fault.recreate)
                 try:
                     first.connect(second)
-                except MrcError:  # a NIC may refuse it: the application waits for the other, in vain if nothing heals
+                except MrcError:  # a NIC may refuse it: the application waits, in vain if nothing recovers
                     give_up_posting(first, end_time)
         if fault.manner is Manner.ALONE and end_time < FOREVER:
             await self._until(end_time)

@@ -24,7 +24,7 @@ class Reconnect(Fault):
     """Pair number `pair` gets a new life, begun by its first end or (`back`) its second.
 
     With `recreate` queue pairs are destroyed and created instead of being reset. A message from one application to the
-    other takes `word` ns. An end that was left `alone` is healed, by turns, when the fault ends.
+    other takes `word` ns. An end that was left `alone` is reconnected, by turns, when the fault ends.
     """
 
     pair: int

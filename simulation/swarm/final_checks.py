@@ -1,6 +1,6 @@
 """What must hold when all is done and every fault is over, after some seconds of peace.
 
-* The world is at rest: no event is left, no frame in a switch, no device met an error of its own.
+* The simulation is idle: no event is left, no frame in a switch, no device met an error of its own.
 * Paths that work are in use again, and NICs believe the peers' ports to be what they are.
 * Counters agree with each other and with what completed.
 
@@ -47,7 +47,7 @@ class Afterwards:
         world = self._world
         if world.clock.heap:
             left = sorted(world.clock.heap)[0]
-            self._report(f"the world is not at rest: {len(world.clock.heap)} events are left, first {left[2]!r}")
+            self._report(f"the simulation is not idle: {len(world.clock.heap)} events are left, first {left[2]!r}")
         for switch in self._scenario.fabric.switches:
             queued = sum(port.queued_packets for port in world.switch(switch.name).stats().ports.values())
             if queued:

@@ -151,7 +151,7 @@ def wait_for_port(end: End, port: int, up: bool) -> None:
 
 
 def test_a_queueing_discipline_slower_than_the_port_loses_no_frame(ends: tuple[End, End], hosts: BackToBack) -> None:
-    """A token bucket holds frames until the socket takes no more: they wait, and no path is blamed for it."""
+    """A token bucket holds frames until the socket takes no more: they wait, and no path is suspected for it."""
     a, b = ends
     for port in hosts.configs[0].ports:
         shaper = ("root", "tbf", "rate", "40mbit", "burst", "20000", "limit", "10000000")

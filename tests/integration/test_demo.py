@@ -98,7 +98,7 @@ def test_the_demo_survives_its_faults(tmp_path):
 def test_an_interrupted_demo_leaves_only_its_results(tmp_path, number, expected):
     process = mrc("demo", *SMALL, "--results", str(tmp_path))
     seen = ""
-    while " cut after step" not in seen:
+    while " down after step" not in seen:
         line = process.stdout.readline()
         assert line, f"ended early:\n{seen}"
         seen += line

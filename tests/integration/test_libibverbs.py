@@ -191,11 +191,11 @@ def test_with_tcp_blocked_and_a_link_cut_all_bytes_go_over_the_planes(world: Emu
         until(lambda: arrived() > 0, "the first bytes to arrive: the rendezvous is over")
         host.cmd(*management_link, "down")
         try:
-            world.cut(link)
-            mending = threading.Timer(0.3, lambda: world.mend(link))
-            mending.start()
+            world.link_down(link)
+            repair = threading.Timer(0.3, lambda: world.link_up(link))
+            repair.start()
             until(lambda: arrived() >= packets, "all bytes to arrive with TCP blocked", 30)
-            mending.join()
+            repair.join()
         finally:
             host.cmd(*management_link, "up")
         assert table_of(client, server)

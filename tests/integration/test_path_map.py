@@ -41,7 +41,7 @@ def controller(world: EmulatedWorld) -> Iterator[PathMapClient]:
         client.stop_map()
 
 
-def blamed(state: MapState) -> dict[str, ElementKind]:
+def suspected(state: MapState) -> dict[str, ElementKind]:
     return {fault.name: fault.part for fault in state.suspected}
 
 
@@ -62,13 +62,13 @@ def test_the_map_suspects_t0_t1_and_nic_links_that_are_down_until_they_recover(
     controller.start_map(20)
     wait(controller, probed)
     up = controller.link_down(UPLINK)
-    wait(controller, lambda state: blamed(state) == {UPLINK: ElementKind.T0_T1})
+    wait(controller, lambda state: suspected(state) == {UPLINK: ElementKind.T0_T1})
     controller.link_down(NIC)
-    wait(controller, lambda state: blamed(state) == {UPLINK: ElementKind.T0_T1, NIC: ElementKind.NIC_T0})
+    wait(controller, lambda state: suspected(state) == {UPLINK: ElementKind.T0_T1, NIC: ElementKind.NIC_T0})
     controller.clear(up.id)
-    wait(controller, lambda state: blamed(state) == {NIC: ElementKind.NIC_T0})
+    wait(controller, lambda state: suspected(state) == {NIC: ElementKind.NIC_T0})
     controller.clear_all()
-    wait(controller, lambda state: blamed(state) == {})
+    wait(controller, lambda state: suspected(state) == {})
 
 
 def test_a_lossy_link_is_denied_to_running_traffic_until_it_recovers(
@@ -80,8 +80,8 @@ def test_a_lossy_link_is_denied_to_running_traffic_until_it_recovers(
         controller.start_map(20, feed=True)
         wait(controller, probed)
         controller.inject(Loss(UPLINK, 0.5))
-        state = wait(controller, lambda state: UPLINK in blamed(state) and state.denied > 0)
-        assert set(blamed(state)) == {UPLINK}
+        state = wait(controller, lambda state: UPLINK in suspected(state) and state.denied > 0)
+        assert set(suspected(state)) == {UPLINK}
         report = transfer.write(1 << 20)
         assert report.wrong_bytes == 0
         assert denied(world) == {1}
@@ -99,7 +99,7 @@ def test_paths_denied_by_a_killed_controllers_map_are_allowed_again(world: Emula
         with world.controller() as controller:
             controller.start_map(20, feed=True)
             controller.inject(Loss(UPLINK, 1.0))
-            wait(controller, lambda state: UPLINK in blamed(state) and state.denied > 0)
+            wait(controller, lambda state: UPLINK in suspected(state) and state.denied > 0)
         until(lambda: denied(world) == {1}, "the denylist to reach the agents")
         world.emulation.children["controller"].process.kill()
         until(lambda: not denied(world), "denied paths to be given back")

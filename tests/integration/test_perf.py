@@ -123,11 +123,11 @@ def test_tools_are_found_by_name_inside_hosts(world, tools):
 def test_mrc_ping_names_a_path_that_is_down(world, tools):
     link = "t0-0:t1-1@p1"
     quick = "-c 12 -i 0.1 -W 0.5 -q"  # a quarter of the other paths' answers come back over the cut link
-    world.cut(link)
+    world.link_down(link)
     try:
         said, failed = tools.ask(f"mrc_ping h1 h3 {quick}")
     finally:
-        world.mend(link)
+        world.link_up(link)
     assert failed
     assert [line for line in said if line.startswith("never")] == [
         "never answered: plane 1 t0-0 > t1-1 > t0-1 ev=0x00000401"
@@ -153,11 +153,11 @@ def test_a_link_down_loses_no_byte(world, tmp_path, transport):
         for line in process.stdout:
             if "out-of-place" in line:
                 break
-        mending = threading.Timer(1.0, lambda: world.mend(link))
-        world.cut(link)
-        mending.start()
+        repair = threading.Timer(1.0, lambda: world.link_up(link))
+        world.link_down(link)
+        repair.start()
         rest = process.stdout.read()
-    mending.join()
+    repair.join()
     assert process.returncode == 0, rest
     result = json.loads(out.read_text())
     assert result["wrong"] == 0

@@ -1,4 +1,4 @@
-"""A process is at rest when all its threads sleep."""
+"""A process is idle when all its threads sleep."""
 
 from __future__ import annotations
 

@@ -70,10 +70,10 @@ def test_gpt_trains_through_two_cut_links_with_tcp_blocked(world: EmulatedWorld)
                     world.emulation.host(host).cmd("ip link set mgmt down")
                 assert "bytes from" not in world.emulation.host("h1").cmd("ping -c 1 -W 1 h2")
             if "step 4 loss" in line:
-                world.cut("t0-0:t1-0@p0")
-                world.cut("h2@p1")
+                world.link_down("t0-0:t1-0@p0")
+                world.link_down("h2@p1")
     for link in ("t0-0:t1-0@p0", "h2@p1"):
-        world.mend(link)
+        world.link_up(link)
     for host in ("h1", "h2"):
         world.emulation.host(host).cmd("ip link set mgmt up")
     printed = "".join(output)

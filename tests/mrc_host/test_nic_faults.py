@@ -183,12 +183,12 @@ def test_a_retired_path_returns_after_successful_probes() -> None:
     world.run(500 * MS)
     assert not path_events(a.nic), "it stays out of use while it is dead"
     world.faults.dead_paths.clear()
-    mended = world.now
+    repaired_at = world.now
     world.run(1000 * MS)
     (event,) = path_events(a.nic)
     assert (event.old, event.new, event.reason) == (PathState.ASSUMED_BAD, PathState.GOOD, PathReason.PROBE)
     wait = 4 * settings.probe_timeout + (settings.probe_successes - 1) * settings.probe_interval + MS
-    assert settings.probe_interval < event.time - mended < wait
+    assert settings.probe_interval < event.time - repaired_at < wait
     assert all(p.active for p in a.nic.qp_paths(a.qpn) if p.ev == event.ev)
 
 

@@ -65,9 +65,9 @@ def test_above_the_threshold_packets_are_trimmed_and_overtake_data(trimming: Dev
     # the trimmed packet is the beginning of the whole one but for the DSCP and what says how long it is
     for frame in out[:2]:
         assert lengths(frame) == (68, 28, 28, 0)
-        mended = bytearray(whole[:122])
-        mended[18:20], mended[58:60], mended[98:100] = (n.to_bytes(2, "big") for n in (68, 28, 28))
-        assert frame == bytes(mended)
+        expected = bytearray(whole[:122])
+        expected[18:20], expected[58:60], expected[98:100] = (n.to_bytes(2, "big") for n in (68, 28, 28))
+        assert frame == bytes(expected)
     assert trimming.queued(2) == 0
     assert trimming.counter("trimmed_packets", 2).packets == 2
 

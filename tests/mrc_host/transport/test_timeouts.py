@@ -303,15 +303,15 @@ def test_silent_active_paths_are_replaced_by_backups(planes: int, active: int) -
     sent = data(end.drain() + end.wait((4 * active * planes + 2) * TIMEOUT))
     paths = [p.ev for p in sent]
     assert len(set(paths)) > active * planes, "more than are active have been tried"
-    blamed = retired(end)
-    assert blamed
-    assert {reason for _ev, reason in blamed} == {PathReason.TIMEOUT}
-    assert {ev for ev, _reason in blamed} < set(paths)
+    retired_paths = retired(end)
+    assert retired_paths
+    assert {reason for _ev, reason in retired_paths} == {PathReason.TIMEOUT}
+    assert {ev for ev, _reason in retired_paths} < set(paths)
     for plane in range(planes):
         states = [p.state for p in end.nic.qp_paths(end.qpn) if p.plane == plane and p.active]
         assert len(states) == active, "planes stay equal"
     last = sent[-1]
-    assert last.ev not in {ev for ev, _reason in blamed}
+    assert last.ev not in {ev for ev, _reason in retired_paths}
 
 
 def test_the_first_timeout_of_a_packet_suspects_no_path() -> None:
@@ -336,8 +336,8 @@ def test_a_path_restored_after_the_loss_is_not_suspected() -> None:
     end = FarEnd(planes=1, uplinks=16, attributes=QpAttributes(timeout=8, active_paths=1, retry_count=20))
     end.write(4096)
     sent = data(end.drain() + end.wait(5 * TIMEOUT))
-    blamed = [ev for ev, _ in retired(end)]
-    assert blamed[0] == sent[0].ev
+    retired_paths = [ev for ev, _ in retired(end)]
+    assert retired_paths[0] == sent[0].ev
     end.pass_time(20 * US)
     end.sack(0, of=sent[0])
     assert end.nic.qp_counters(end.qpn).spurious_retransmitted == len(sent) - 1
@@ -397,9 +397,9 @@ def test_when_only_retransmissions_arrive_their_first_paths_are_confirmed() -> N
         again += [p for p in data(end.drain() + end.wait(50 * US)) if p.rtx]
         end.pass_time(30 * US)
     end.sack(11, of=again[-1], units=(4 + 8) * UNITS)
-    blamed = [ev for ev, reason in retired(end) if reason is PathReason.TIMEOUT]
-    assert blamed
-    assert set(blamed) <= {p.ev for p in packets}
+    retired_paths = [ev for ev, reason in retired(end) if reason is PathReason.TIMEOUT]
+    assert retired_paths
+    assert set(retired_paths) <= {p.ev for p in packets}
     assert not spurious(end)
 
 

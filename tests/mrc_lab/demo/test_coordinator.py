@@ -75,14 +75,14 @@ def test_an_interrupted_demo_writes_partial_results(tmp_path):
     def interrupt():
         os.kill(os.getpid(), signal.SIGINT)
 
-    plain = FakeWorld.cut
+    plain = FakeWorld.link_down
 
-    def cut(world, link):
+    def link_down(world, link):
         threading.Timer(0.1, interrupt).start()
         return plain(world, link)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FakeWorld, "cut", cut)
+        patch.setattr(FakeWorld, "link_down", link_down)
         assert demo.run() == 130
     summary = json.loads((tmp_path / "results" / "demo" / "latest" / "summary.json").read_text())
     assert summary["interrupted"] is True
@@ -112,7 +112,7 @@ def test_wrong_bytes_fail_the_demo(tmp_path):
 def test_a_job_that_never_recovers_fails_the_demo(tmp_path):
     demo, _, _ = make(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FakeWorld, "mend", lambda world, link: time.monotonic_ns())
+        patch.setattr(FakeWorld, "link_up", lambda world, link: time.monotonic_ns())
         assert demo.run() == 1
     summary = json.loads((tmp_path / "results" / "demo" / "latest" / "summary.json").read_text())
     assert summary["roce"]["completed"] is False

@@ -68,7 +68,7 @@ def test_faults_follow_their_steps_on_the_busiest_links_and_are_repaired(tmp_pat
     faults = (FaultPlan(LinkKind.T0_T1, 14, 0.3), FaultPlan(LinkKind.NIC_T0, 22, 0.2))
     record = execute(DemoRun("roce", world, job, faults, Watcher(), logs=tmp_path))
     first, second = (("t0-0:t1-1@p0"), ("h2@p1"))
-    assert world.commands == [("cut", first), ("mend", first), ("cut", second), ("mend", second)]
+    assert world.commands == [("link_down", first), ("link_up", first), ("link_down", second), ("link_up", second)]
     assert [f.link for f in record.faults] == [first, second]
     assert record.faults[0].step >= 14
     assert record.faults[1].step >= 22
@@ -95,16 +95,16 @@ def test_a_failing_rank_ends_the_run_with_its_message(tmp_path, job):
 def test_a_fabric_crash_ends_the_run_at_once_without_repairing_links(tmp_path, job):
     world = FakeWorld(FABRIC, tmp_path, step_seconds=0.02)
     crash = Crash("switches", 42, 0.0, "was killed by SIGKILL", "")
-    real_cut = world.cut
+    real_link_down = world.link_down
 
-    def cut(link):
+    def link_down(link):
         world.dead = (crash,)
-        return real_cut(link)
+        return real_link_down(link)
 
-    world.cut = cut
+    world.link_down = link_down
     record = execute(DemoRun("mrc", world, job, (FaultPlan(LinkKind.T0_T1, 10, 60),), Watcher(), logs=tmp_path))
     assert record.failures == [str(crash)], "not a timeout"
-    assert [what for what, _ in world.commands] == ["cut"]
+    assert [what for what, _ in world.commands] == ["link_down"]
 
 
 def test_a_run_without_progress_is_aborted(tmp_path, job):
@@ -128,7 +128,7 @@ def test_cancelling_brings_the_link_up_and_keeps_the_record(tmp_path, job):
         return run.record
 
     record = asyncio.run(asyncio.wait_for(main(), 60))
-    assert [c[0] for c in world.commands] == ["cut", "mend"]
+    assert [c[0] for c in world.commands] == ["link_down", "link_up"]
     assert record.interrupted
     assert record.completed_steps >= 12
 
@@ -140,7 +140,7 @@ def test_a_fault_that_cannot_be_injected_ends_the_run(tmp_path, job):
     def refuse(link):
         raise RuntimeError("the controller is gone")
 
-    world.cut = refuse
+    world.link_down = refuse
     record = execute(
         DemoRun("mrc", world, job, (FaultPlan(LinkKind.T0_T1, 2, 1.0, "t0-0:t1-0@p0"),), Watcher(), logs=tmp_path)
     )

@@ -85,14 +85,14 @@ class FakeWorld:
     def crashes(self):
         return self.dead
 
-    def cut(self, link):
-        self.commands.append(("cut", link))
+    def link_down(self, link):
+        self.commands.append(("link_down", link))
         self.loop.call_soon_threadsafe(self._set, True, link)
         return time.monotonic_ns()
 
-    def mend(self, link):
+    def link_up(self, link):
         """The link comes up; to RoCE only after the time of some steps, however busy the machine is."""
-        self.commands.append(("mend", link))
+        self.commands.append(("link_up", link))
         if self.network.stalled:
             asyncio.run_coroutine_threadsafe(self._let_steps_pass(), self.loop).result()
         with contextlib.suppress(RuntimeError):

@@ -6,7 +6,7 @@ reported with the last lines of its log, and the next vector gets a new one.
 
 BMv2 1.15.5 crashes (SIGSEGV) on a pipeline config that arrives while a digest of the program before is on its way: its
 P4Runtime server acknowledges the digest (PI, digest_mgr.cpp, TaskNewDigest) by looking its name up in the new P4Info,
-which has none. No config is pushed here before BMv2 is at rest.
+which has none. No config is pushed here before BMv2 is idle.
 """
 
 from __future__ import annotations
