@@ -22,7 +22,7 @@ from pathlib import Path
 from p4runtime_shim import build
 build.ENGINE_SOURCES = Path(sys.argv[2])
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.switch import Switch
+from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.entities import CloneSession, Replica
 from p4runtime_shim.traffic_manager import QueueConfig
 from tests.fuzz.engine_child import OPTIONS
@@ -33,7 +33,7 @@ builder.data["field_lists"] = [{"id": 1, "name": "kept", "elements": []}]
 grows(builder, times=50)
 pipeline = Pipeline.load(builder.text(), cache=Path(sys.argv[1]), options=OPTIONS)
 queues = QueueConfig(max_frame=2048, buffer_packets=8)
-with Switch(pipeline, ports=(1, 2), seed=1, queues=queues) as switch:
+with EmbeddedSwitch(pipeline, ports=(1, 2), seed=1, queues=queues) as switch:
     switch.control_plane.replication.session_set(5, CloneSession((Replica(2, 1),)))
     for now in range(20):
         switch.receive(1, bytes(2000), now)
