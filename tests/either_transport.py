@@ -7,6 +7,7 @@ it. That both transports behave alike is tested in ``tests/simulation/test_trace
 What has a timeout of its own takes long and goes first: begun last, it would keep the other cores waiting.
 """
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,14 @@ ROOMS = [Path(__file__).parent / room for room in ("mrc_lab", "simulation")]
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.get_closest_marker("plain_transport") is None and any(room in item.path.parents for room in ROOMS):
+        if item.get_closest_marker("plain_transport") is None and _in_rooms(item.path):
             item.add_marker(pytest.mark.either_transport)
     items.sort(key=_long, reverse=True)
+
+
+@functools.cache  # files have many tests
+def _in_rooms(file: Path) -> bool:
+    return any(room in file.parents for room in ROOMS)
 
 
 def _long(item: pytest.Item) -> bool:
