@@ -7,7 +7,7 @@ from typing import Any
 from mrc_lab.torch import nic
 from mrc_lab.torch.errors import backend_error
 from mrc_lab.torch.group_links import GroupLinks
-from mrc_lab.torch.options import Options
+from mrc_lab.torch.options import GroupOptions
 from mrc_lab.torch.process_group import MrcProcessGroup
 from mrc_lab.torch.store_exchange import StoreExchange
 
@@ -18,9 +18,9 @@ def create_group(given: Any, own: Any) -> MrcProcessGroup:
     The ranks connect in the background, so that several groups may be made in any order. Raises DistBackendError when
     this process has no NIC.
     """
-    if own is not None and not isinstance(own, Options):
-        raise backend_error(f"pg_options of the backend mrc are mrc_lab.torch.options.Options, not {own!r}.")
-    options = own or Options.from_environment()
+    if own is not None and not isinstance(own, GroupOptions):
+        raise backend_error(f"pg_options of the backend mrc are mrc_lab.torch.options.GroupOptions, not {own!r}.")
+    options = own or GroupOptions.from_environment()
     shared = nic.acquire()
     exchange = StoreExchange(given.store, given.group_rank, given.group_size)
     links = GroupLinks(shared.device, exchange, options.streams, str(given.group_id))

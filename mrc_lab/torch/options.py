@@ -1,4 +1,4 @@
-"""What a group can be made with: ``init_process_group("mrc", pg_options=Options(...))``, or by the environment."""
+"""What a group can be made with: ``init_process_group("mrc", pg_options=GroupOptions(...))``, or by the environment."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ QP_TYPE = "MRC_QP_TYPE"  # environment: mrc or rc, as for programs that use libi
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class GroupOptions:
     """`streams` is how data moves between two ranks (docs/collectives.md); all ranks of a group need the same."""
 
     streams: StreamSettings = field(default_factory=StreamSettings)
 
     @classmethod
-    def from_environment(cls) -> Options:
+    def from_environment(cls) -> GroupOptions:
         """MRC, or RoCE's RC where MRC_QP_TYPE says ``rc``. DistBackendError for any other word."""
         given = os.environ.get(QP_TYPE, "mrc")
         try:

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from mrc_common import children
 from mrc_lab.torch import nic
-from mrc_lab.torch.options import Options
+from mrc_lab.torch.options import GroupOptions
 from mrc_lab.torch.store_exchange import StoreExchange
 from tests.mrc_lab.torch.ranks import Ranks, options
 
@@ -125,7 +125,7 @@ def test_without_a_nic_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch
         nic.acquire()
     monkeypatch.setenv("MRC_QP_TYPE", "tcp")
     with pytest.raises(dist.DistBackendError, match="MRC_QP_TYPE is 'tcp': set it to mrc or rc"):
-        Options.from_environment()
+        GroupOptions.from_environment()
 
 
 def test_torch_knows_the_backend_without_an_import_and_imports_nothing_of_ours_for_it() -> None:
