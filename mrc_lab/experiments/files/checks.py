@@ -238,12 +238,23 @@ def _check_ranks(workload: Collective | Training, fabric: Fabric) -> None:
     hosts = _several(workload.hosts, fabric)
     if workload.clusters > 1:
         _check_clusters(workload, len(hosts))
+    if workload.channels > 1:
+        _check_channels(workload, len(hosts))
     for straggler in workload.stragglers:
         for host in select_hosts(straggler.hosts, fabric):
             if host not in hosts:
                 raise ValueError(f"{host} is a straggler, but takes no part: see hosts")
     if (workload.jitter or workload.stragglers) and not workload.compute:
         raise ValueError("jitter and stragglers apply to computing, which takes no time here: give compute")
+
+
+def _check_channels(workload: Collective | Training, hosts: int) -> None:
+    smallest = min(workload.gradients) if isinstance(workload, Training) else workload.bytes
+    if smallest < (least := 4 * hosts * workload.channels):
+        raise ValueError(
+            f"{workload.channels} channels among {hosts} hosts need operations of at least {least} bytes, "
+            f"not {smallest}: fewer channels or more bytes"
+        )
 
 
 def _check_replay(workload: Replayed, fabric: Fabric) -> None:

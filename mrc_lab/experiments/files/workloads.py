@@ -136,6 +136,11 @@ class Ranks:
         default=1,
     )
     spread: str = key(Text(SPREADS), _SPREAD, default="parts")
+    channels: int = key(
+        Integer(1, MAX_QPS),
+        "equal parts of the operation done at the same time, each with queue pairs of its own, as many as qps says",
+        default=1,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """A collective operation as a load: one rank a host, all in this process, every result compared with the right one.
 
-With several queue pairs (`transport.qps`) there are either as many channels: communicators that each do an equal part
-of the operation at the same time; or one, whose streams give their chunks to the queue pairs in turn. Collective
-libraries have both (docs/collectives.md).
+An operation is done by one or more channels: communicators that each do an equal part of it at the same time
+(`channels`). With several queue pairs (`transport.qps`) each channel is either divided into as many again, or its
+streams give their chunks to the queue pairs in turn. Collective libraries have all of this (docs/collectives.md).
 
 A training job is the same with several operations a step, one a bucket of gradients, and time to compute between.
 """
@@ -93,7 +93,7 @@ class CollectiveLoad:
             pacing=backend.pacing(),
         )
         self._evs = tenant.transport.evs
-        self._channels = 1 if load.spread == "chunks" else tenant.transport.qps
+        self._channels = channels(load, tenant.transport.qps)
         self._seed = seed
         part = load.compute * backend.time_scale / len(self._sizes) / 1e9
         self._computing = ComputingTimes(load, self._hosts, backend.fabric, seed, part)
@@ -261,6 +261,11 @@ def collective_load(
     """The load of a collective or a training job."""
     make = TrainingLoad if isinstance(tenant.workload, Training) else CollectiveLoad
     return make(tenant, backend, seed, open_context)
+
+
+def channels(load: Collective | Training, qps: int) -> int:
+    """Communicators that each do an equal part of every operation."""
+    return load.channels * (1 if load.spread == "chunks" else qps)
 
 
 def ordered_hosts(load: Collective | Training, fabric: Fabric) -> list[str]:

@@ -5,7 +5,7 @@ import pytest
 
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.workloads import OPERATIONS
-from mrc_lab.experiments.running.collective_load import BUS_FACTOR, arrays, ordered_hosts
+from mrc_lab.experiments.running.collective_load import BUS_FACTOR, arrays, channels, ordered_hosts
 from tests.mrc_lab.experiments.running.cases import case_of, run
 from topologies.clos import multi_plane_clos
 
@@ -40,6 +40,43 @@ def test_chunks_alternate_over_queue_pairs_with_a_correct_result():
         assert recording.flows[0].qps == 3
         assert recording.wrong_bytes == 0
         assert recording.checked_bytes == 4 * (256 << 10)  # hosts
+
+
+@pytest.mark.parametrize(("spread", "rings"), [("chunks", 4), ("parts", 12)])
+def test_channels_are_rings_with_queue_pairs_of_their_own(spread, rings):
+    text = f"{{kind: collective, operation: all_reduce, bytes: 192K, chunk: 8K, channels: 4, spread: {spread}}}"
+    case = case_of(text, "5ms", transport="{qps: 3}")
+    assert channels(case.workload, 3) == rings
+    recording = run(case)
+    assert recording.errors == ()
+    assert recording.flows[0].qps == 4 * 3
+    assert (recording.wrong_bytes, recording.checked_bytes) == (0, 4 * (192 << 10))
+
+
+def test_losses_on_different_channels_are_waited_for_at_the_same_time():
+    loss = '[{kind: loss, at: 0us, link: "h*", towards: "h*", probability: 1%}]'
+    took = {}
+    for number in (1, 8):
+        text = f"kind: collective, operation: all_reduce, bytes: 512K, chunk: 16K, channels: {number}, spread: chunks"
+        recording = run(case_of(f"{{{text}}}", "100ms", transport="{type: rc, attributes: {timeout: 8}}", faults=loss))
+        assert recording.errors == ()
+        assert recording.wrong_bytes == 0
+        took[number] = recording.operations[0].ended - recording.operations[0].began
+    assert took[8] < took[1]
+
+
+@pytest.mark.parametrize(
+    ("load", "problem"),
+    [
+        ("kind: collective, operation: all_reduce, bytes: 64, channels: 5",
+         "5 channels among 4 hosts need operations of at least 80 bytes, not 64"),
+        ("kind: training, steps: 1, gradients: [64K, 64], channels: 5", "at least 80 bytes, not 64"),
+        ("kind: collective, operation: all_reduce, bytes: 64, channels: 0", "channels"),
+    ],
+)  # fmt: skip
+def test_channels_without_anything_to_do_are_refused(load, problem):
+    with pytest.raises(FileError, match=problem):
+        case_of(f"{{{load}}}", "1ms")
 
 
 def test_a_collective_that_takes_too_long_is_an_error():
