@@ -51,7 +51,7 @@ class GroupLinks:
         try:
             await asyncio.wait_for(self._in_turn(operation), timeout_s)
         except asyncio.TimeoutError:
-            await self._fail(f"it did not end within {timeout_s:g} s{self._missing()}")
+            await self._fail(f"Timed out after {timeout_s:g} s{self._missing()}")
         except (TransferError, MrcError, ValueError) as error:
             await self._fail(str(error))
 
@@ -60,7 +60,7 @@ class GroupLinks:
         try:
             return await asyncio.wait_for(self._with_messages(operation), timeout_s)
         except asyncio.TimeoutError:
-            raise GroupFailedError(f"it did not end within {timeout_s:g} s{self._missing()}") from None
+            raise GroupFailedError(f"Timed out after {timeout_s:g} s{self._missing()}") from None
         except (TransferError, MrcError, ValueError) as error:
             raise GroupFailedError(str(error)) from None
 
