@@ -29,7 +29,9 @@ def test_an_operation_that_a_peer_never_calls_fails_after_its_timeout_and_so_doe
         alone = ranks.groups[0]
         work = alone.allreduce([torch.ones(3)], options(dist.AllreduceOptions, timeout=SHORT))
         future = work.get_future()
-        with pytest.raises(dist.DistBackendError, match=r"all_reduce of rank 0 in group 'g' failed: Timed out after 0\.2 s"):
+        with pytest.raises(
+            dist.DistBackendError, match=r"all_reduce of rank 0 in group 'g' failed: Timed out after 0\.2 s"
+        ):
             work.wait()
         with pytest.raises(RuntimeError, match="DistBackendError"):
             future.wait()
