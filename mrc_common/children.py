@@ -43,6 +43,11 @@ def python_code(code: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-c", code, *arguments)
 
 
+def user_script(script: str, *arguments: str) -> tuple[str, ...]:
+    """Command line of a user's own Python program: as ``python SCRIPT``, which looks beside the script for modules."""
+    return (sys.executable, script, *arguments)
+
+
 def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
     """`variables` (None: this process's) without what would let a child take code from elsewhere."""
     variables = os.environ if variables is None else variables

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
+from pathlib import Path
 
 import click
 
+from mrc_common import children
 from mrc_lab.cli.fabric_argument import ONLY_ONE, fabric_name
 
 
@@ -42,7 +43,7 @@ def train(
     if importlib.util.find_spec("torch") is None:
         raise ExperimentError(
             "PyTorch is not installed here",
-            f"{sys.executable} -m pip install 'torch>=2.13,<2.14' --index-url https://download.pytorch.org/whl/cpu",
+            "Install its CPU build into the same environment (docs/pytorch.md): pip install 'torch>=2.13,<2.14'",
         )
     run = find_fabric(name)
     hosts = [nic.name for nic in load_file(run.fabric_file).nics]
@@ -52,4 +53,5 @@ def train(
     ranks = [Rank(host, shells[host].pid) for host in hosts[:nproc] if host in shells]
     if len(ranks) < (nproc or len(hosts)):
         raise ExperimentError(f"a host of fabric {run.name} is gone", "Take the fabric down.")
-    return launch(run, ranks, [sys.executable, script, *arguments], more={"MRC_QP_TYPE": transport}, port=port)
+    command = children.user_script(str(Path(script).resolve()), *arguments)
+    return launch(run, ranks, command, more={"MRC_QP_TYPE": transport}, port=port)

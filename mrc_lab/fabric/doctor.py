@@ -249,7 +249,7 @@ def check_libibverbs() -> CheckResult:
     if path is not None:
         cost = "its sources have changed since it was built"
     missing = verbs_library.missing() or "All it takes is here."
-    return CheckResult("libibverbs", False, f"{cost}. {missing} Then: {sys.executable} -m mrc_host.libibverbs")
+    return CheckResult("libibverbs", False, f"{cost}. {missing} Then: python -m mrc_host.libibverbs")
 
 
 def _tools() -> Iterator[CheckResult]:

@@ -1,10 +1,31 @@
-"""Names of fabrics for the tests of one process, so that two test runs on one machine leave each other in peace."""
+"""Names of fabrics for the tests of one process, so that two test runs on one machine leave each other in peace.
+
+Fabrics whose tags are the same cannot be up together, and there are only 936 tags. So the processes that pytest-xdist
+runs side by side share out their first letters, and no two names of one process have the same tag.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
+
+from topologies import addressing
+
+_SHARES = 4  # of the letters
+_names: dict[str, str] = {}  # by what they are for
+_tags: set[str] = set()
 
 
 def own(what: str) -> str:
-    """A fabric's name for `what` that no other test process uses."""
-    return f"it-{what}-{os.getpid():x}"
+    """A fabric's name for `what` that no other test process uses; always the same in this one."""
+    if what not in _names:
+        share = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _SHARES
+        tried = (f"it-{what}-{os.getpid():x}{suffix}" for suffix in itertools.chain([""], map(str, itertools.count())))
+        name = next(name for name in tried if _fits(addressing.tag(name), share))
+        _names[what] = name
+        _tags.add(addressing.tag(name))
+    return _names[what]
+
+
+def _fits(tag: str, share: int) -> bool:
+    return ord(tag[0]) % _SHARES == share and tag not in _tags

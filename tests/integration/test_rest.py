@@ -43,7 +43,7 @@ def test_work_passed_between_threads_is_awaited() -> None:
 def test_a_busy_process_is_not_idle() -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
-            with pytest.raises(AssertionError, match="did not come to rest"):
+            with pytest.raises(AssertionError, match="did not become idle"):
                 wait_until_at_rest(process.pid, timeout=0.5)
         finally:
             process.kill()
