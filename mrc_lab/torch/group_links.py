@@ -47,13 +47,18 @@ class GroupLinks:
         self._joining = asyncio.ensure_future(self._join())
 
     async def collective(self, operation: Collective, timeout_s: float) -> None:
-        """Carry out one in its turn. GroupFailedError when it fails or takes too long; then all later ones do."""
+        """Carry out one in its turn. GroupFailedError when it fails or takes too long; then all later ones do.
+
+        Whatever the reason is: a rank that went on would take the others' data of this one for that of its next.
+        """
         try:
             await asyncio.wait_for(self._in_turn(operation), timeout_s)
         except asyncio.TimeoutError:
             await self._fail(f"Timed out after {timeout_s:g} s{self._missing()}")
         except (TransferError, MrcError, ValueError) as error:
             await self._fail(str(error))
+        except Exception as error:  # of torch or numpy: such as tensors that cannot be written
+            await self._fail(f"{type(error).__name__}: {error}")
 
     async def message(self, operation: Message, timeout_s: float) -> Any:
         """Send or receive one. GroupFailedError when that fails; a wrong length costs that message alone."""

@@ -41,6 +41,18 @@ def test_an_operation_that_a_peer_never_calls_fails_after_its_timeout_and_so_doe
             alone.barrier().wait()
 
 
+def test_a_rank_whose_tensor_cannot_be_written_does_not_go_on_as_if_nothing_had_been() -> None:
+    with Ranks(2, timeout_s=0.5) as ranks:
+        overlapping = torch.ones(1).expand(3)
+        works = [
+            group.allreduce([each]) for group, each in zip(ranks.groups, (overlapping, torch.ones(3)), strict=True)
+        ]
+        with pytest.raises(dist.DistBackendError, match=r"RuntimeError: .* single memory location"):
+            works[0].wait()
+        with pytest.raises(dist.DistBackendError, match="single memory location"):
+            ranks.groups[0].barrier().wait()
+
+
 def test_ranks_that_do_not_come_are_named() -> None:
     with Ranks(1) as ranks:
         ranks.world = 3
