@@ -68,7 +68,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def reduce(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Combine each tensor over all ranks, in place on the root alone."""
-        op, root = _operator(opts), opts.rootRank
+        op, root = _operator(opts), self._root(opts)
         prepared = [(one, *reduction(op, one_tensor.dtype)) for one, one_tensor in _paired(tensors)]
 
         async def operation(ranks: Communicator) -> None:
@@ -92,6 +92,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> MrcWork:
         """As :meth:`reduce_scatter_single`, of several."""
         op = _operator(opts)
+        _check_fit("reduce_scatter", zip(outputs, inputs, strict=True), received=self._world)
         hows = [reduction(op, tensor.dtype) for tensor in inputs]
         sent, received = stage(inputs), stage(outputs)
 
@@ -119,7 +120,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Copy the tensors of the root to all ranks."""
-        root, staged = opts.rootRank, stage(tensors)
+        root, staged = self._root(opts), stage(tensors)
 
         async def operation(ranks: Communicator) -> None:
             for one in staged:
@@ -136,7 +137,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
     ) -> MrcWork:
         """As :meth:`all_gather_single`, of several."""
-        _check_types("all_gather", zip(outputs, inputs, strict=True))
+        _check_fit("all_gather", zip(outputs, inputs, strict=True), sent=self._world)
         sent, received = stage(inputs), stage(outputs)
 
         async def operation(ranks: Communicator) -> None:
@@ -156,7 +157,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """Collect every rank's list of tensors: `by_rank[r]` are those of rank r."""
         _check_count("all_gather", by_rank, self._world)
         for row in by_rank:
-            _check_types("all_gather", zip(row, inputs, strict=True))
+            _check_fit("all_gather", zip(row, inputs, strict=True))
         sent = stage(inputs)
         received = [stage(row) for row in by_rank]
 
@@ -172,25 +173,26 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def gather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None) -> MrcWork:
         """Collect every rank's tensor in the list `outputs[0]` of the root."""
-        (given,) = stage(inputs)
-        places = outputs[0] if self._rank == opts.rootRank and outputs else []
-        if self._rank == opts.rootRank:
+        (given,), root = stage(inputs), self._root(opts)
+        places = outputs[0] if self._rank == root and outputs else []
+        if self._rank == root:
             _check_count("gather", places, self._world)
-            _check_types("gather", ((place, inputs[0]) for place in places))
+            _check_fit("gather", ((place, inputs[0]) for place in places))
         sent = [_EMPTY] * self._world
-        sent[opts.rootRank] = given.raw
+        sent[root] = given.raw
         return self._exchange("gather", sent, stage(places), outputs, opts)
 
     def scatter(self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any = None) -> MrcWork:
         """Send tensor r of the list `inputs[0]` of the root to `outputs[0]` of rank r."""
-        parts = inputs[0] if self._rank == opts.rootRank and inputs else []
-        if self._rank == opts.rootRank:
+        root = self._root(opts)
+        parts = inputs[0] if self._rank == root and inputs else []
+        if self._rank == root:
             _check_count("scatter", parts, self._world)
-            _check_types("scatter", ((outputs[0], part) for part in parts))
+            _check_fit("scatter", ((outputs[0], part) for part in parts))
         sent = [one.raw for one in stage(parts)] or [_EMPTY] * self._world
         (place,) = stage(outputs)
         received: list[Staged | None] = [None] * self._world
-        received[opts.rootRank] = place
+        received[root] = place
         return self._exchange("scatter", sent, received, outputs, opts)
 
     def alltoall(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None) -> MrcWork:
@@ -310,6 +312,12 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     # Means
 
+    def _root(self, opts: Any) -> int:
+        root: int = opts.rootRank
+        if not 0 <= root < self._world:
+            raise ValueError(f"there is no rank {root} in a group of {self._world} to be the root")
+        return root
+
     def _exchange(
         self, what: str, sent: list[Array], received: Sequence[Staged | None], result: Any, opts: Any
     ) -> MrcWork:
@@ -399,6 +407,17 @@ def _check_types(what: str, pairs: Any) -> None:
             raise ValueError(f"{what} cannot move {other.dtype} to {one.dtype}")
 
 
+def _check_fit(what: str, pairs: Any, *, sent: int = 1, received: int = 1) -> None:
+    """Of each pair (output, input): equal types, and the input `sent` times as long as the output `received` times."""
+    for output, given in pairs:
+        _check_types(what, [(output, given)])
+        if sent * given.numel() != received * output.numel():
+            raise ValueError(
+                f"{what} cannot put {sent * given.numel()} elements into {received * output.numel()}: the input has"
+                f" {given.numel()}, the output {output.numel()}"
+            )
+
+
 def _split(which: str, staged: Staged, tensor: torch.Tensor, splits: Sequence[int] | None, world: int) -> list[Array]:
     """The bytes of a tensor in parts along its first dimension, one for each rank."""
     rows = tensor.shape[0] if tensor.dim() else 1
@@ -407,6 +426,8 @@ def _split(which: str, staged: Staged, tensor: torch.Tensor, splits: Sequence[in
             raise ValueError(f"{rows} rows of {which} cannot be dealt out evenly to {world} ranks: give split sizes")
         splits = [rows // world] * world
     _check_count("all_to_all", splits, world)
+    if min(splits) < 0:
+        raise ValueError(f"the {which} split sizes {list(splits)} include a negative one")
     if sum(splits) != rows:
         raise ValueError(f"the {which} split sizes add up to {sum(splits)}, but the tensor has {rows} rows")
     raw = staged.raw

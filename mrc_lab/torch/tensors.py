@@ -105,12 +105,15 @@ def reduction(op: Any, dtype: torch.dtype) -> tuple[Reduction, float | torch.Ten
     found: Reduction | None = _REDUCTIONS.get(int(kind))
     if found is None:
         raise ValueError(f"the backend mrc has no reduction {kind}")
+    if factor is not None and not torch.can_cast(torch.result_type(torch.ones(1, dtype=dtype), factor), dtype):
+        raise ValueError(f"{dtype} cannot be multiplied by {factor}")
     if dtype is torch.bfloat16:
         if not isinstance(found, ReduceOp):
             raise ValueError(f"{kind} takes integers and bool, not {dtype}")
         return Bfloat16(found), factor
     if dtype.is_complex and found in (ReduceOp.MIN, ReduceOp.MAX):
         raise ValueError(f"complex numbers have no {kind}")
+    found.check(Staged(torch.empty(0, dtype=dtype)).array.dtype)
     return found, factor
 
 

@@ -258,6 +258,26 @@ def test_a_future_has_the_tensors_for_hooks_of_distributed_data_parallel(ranks: 
         (lambda group: group.all_gather_single(torch.zeros(3), torch.zeros(1).int()), "cannot move torch.int32"),
         (lambda group: group.all_to_all_single(torch.zeros(4), torch.zeros(4), [], []), "dealt out evenly to 3 ranks"),
         (lambda group: group.all_to_all_single(torch.zeros(4), torch.zeros(4), [1, 1, 1], [4, 0, 0]), "add up to 3"),
+        (lambda group: group.all_to_all_single(torch.zeros(4), torch.zeros(4), [5, -1, 0], [4, 0, 0]), "negative"),
+        (lambda group: group.all_gather_single(torch.zeros(5), torch.zeros(1)), "put 3 elements into 5"),
+        (lambda group: group.allgather([[torch.zeros(n) for n in (1, 2, 1)]], [torch.zeros(1)]), "1 elements into 2"),
+        (lambda group: group.reduce_scatter_single(torch.zeros(2), torch.zeros(3)), "put 3 elements into 6"),
+        (lambda group: group.broadcast([torch.zeros(1)], options(dist.BroadcastOptions, rootRank=3)), "no rank 3"),
+        (lambda group: group.gather([], [torch.zeros(1)], options(dist.GatherOptions, rootRank=-1)), "no rank -1"),
+        (lambda group: group.allreduce([torch.zeros(1).to(torch.float8_e4m3fn)]), "does not reduce torch.float8"),
+        (
+            lambda group: group.allreduce(
+                [torch.zeros(1)], options(dist.AllreduceOptions, reduceOp=dist.ReduceOp.BAND)
+            ),
+            "takes integers and bool",
+        ),
+        (
+            lambda group: group.allreduce(
+                [torch.zeros(1).int()],
+                options(dist.AllreduceOptions, reduceOp=dist._make_nccl_premul_sum(0.5)),
+            ),
+            "cannot be multiplied by 0.5",
+        ),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_at_once_and_cost_nothing(ranks: Ranks, post: Any, why: str) -> None:
