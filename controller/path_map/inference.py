@@ -206,10 +206,10 @@ def _wholes(model: PlaneModel) -> dict[int, list[tuple[int, frozenset[int]]]]:
         numbers.setdefault(suspect.name, []).append(number)
     links = {name: numbers[name] for name in model.ends}
     both = {s.name: number for number, s in enumerate(model.elements) if s.direction is Direction.BOTH}
-    groups = [(both[name], frozenset(suspects) - {both[name]}) for name, suspects in links.items()]
+    groups = [(both[name], frozenset(suspected) - {both[name]}) for name, suspected in links.items()]
     switches = {switch for ends in model.ends.values() for switch in ends}
     for switch in sorted(switches):
-        parts = frozenset(one for name, suspects in links.items() if switch in model.ends[name] for one in suspects)
+        parts = frozenset(one for name, suspected in links.items() if switch in model.ends[name] for one in suspected)
         groups.append((both[switch], parts))
     found: dict[int, list[tuple[int, frozenset[int]]]] = {}
     for whole, parts in groups:

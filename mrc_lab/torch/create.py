@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch.distributed as dist
+
 from mrc_lab.torch import nic
-from mrc_lab.torch.errors import backend_error
 from mrc_lab.torch.group_links import GroupLinks
 from mrc_lab.torch.options import GroupOptions
 from mrc_lab.torch.process_group import MrcProcessGroup
@@ -19,7 +20,9 @@ def create_group(given: Any, own: Any) -> MrcProcessGroup:
     this process has no NIC.
     """
     if own is not None and not isinstance(own, GroupOptions):
-        raise backend_error(f"pg_options of the backend mrc are mrc_lab.torch.options.GroupOptions, not {own!r}.")
+        raise dist.DistBackendError(
+            f"pg_options of the backend mrc are an mrc_lab.torch.options.GroupOptions: {own!r}."
+        )
     options = own or GroupOptions.from_environment()
     shared = nic.acquire()
     exchange = StoreExchange(given.store, given.group_rank, given.group_size)

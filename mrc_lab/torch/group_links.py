@@ -55,10 +55,8 @@ class GroupLinks:
             await asyncio.wait_for(self._in_turn(operation), timeout_s)
         except asyncio.TimeoutError:
             await self._fail(f"Timed out after {timeout_s:g} s{self._missing()}")
-        except (TransferError, MrcError, ValueError) as error:
-            await self._fail(str(error))
-        except Exception as error:  # of torch or numpy: such as tensors that cannot be written
-            await self._fail(f"{type(error).__name__}: {error}")
+        except Exception as error:
+            await self._fail(_reason(error))
 
     async def message(self, operation: Message, timeout_s: float) -> Any:
         """Send or receive one. GroupFailedError when that fails; a wrong length costs that message alone."""
@@ -66,8 +64,8 @@ class GroupLinks:
             return await asyncio.wait_for(self._with_messages(operation), timeout_s)
         except asyncio.TimeoutError:
             raise GroupFailedError(f"Timed out after {timeout_s:g} s{self._missing()}") from None
-        except (TransferError, MrcError, ValueError) as error:
-            raise GroupFailedError(str(error)) from None
+        except Exception as error:
+            raise GroupFailedError(_reason(error)) from None
 
     async def close(self, *, orderly: bool) -> None:
         """Give everything back to the NIC; with `orderly` wait a little until our last writes are acknowledged."""
@@ -129,3 +127,9 @@ class GroupLinks:
         except RuntimeError:  # the store is gone
             return "; the store of the rendezvous is gone"
         return f": no word from rank {', '.join(map(str, missing))}" if missing else ""
+
+
+def _reason(error: Exception) -> str:
+    """What our own errors say; of torch's and numpy's, such as of tensors that cannot be written, also which it is."""
+    own = isinstance(error, (TransferError, MrcError, ValueError))
+    return str(error) if own else f"{type(error).__name__}: {error}"

@@ -7,6 +7,7 @@ behind the name of their host. The first that fails ends the others.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -86,29 +87,66 @@ def launch(
 
 
 def _follow(hosts: Sequence[str], started: Sequence[subprocess.Popen[bytes]], write: Callable[[str], object]) -> int:
-    """Print what the ranks say until all have ended, or one has failed."""
-    rest = dict.fromkeys(range(len(started)), b"")
-    with selectors.DefaultSelector() as selector:
-        for number, process in enumerate(started):
-            assert process.stdout is not None
-            selector.register(process.stdout, selectors.EVENT_READ, number)
-        while selector.get_map():
+    """Print what the ranks say until all have ended, or one has failed.
+
+    A rank has ended when its process has, even if a process that it has left behind keeps its output open.
+    """
+    outputs = [_Output(host, process, write) for host, process in zip(hosts, started, strict=True)]
+    with contextlib.ExitStack() as opened, selectors.DefaultSelector() as selector:
+        for output in outputs:
+            exited = os.pidfd_open(output.process.pid)
+            opened.callback(os.close, exited)
+            selector.register(exited, selectors.EVENT_READ, output)
+            selector.register(output.descriptor, selectors.EVENT_READ, output)
+        running = len(outputs)
+        while running:
             for key, _ in selector.select():
-                number = key.data
-                data = os.read(key.fd, _LONGEST_LINE)
-                *lines, rest[number] = (rest[number] + data).split(b"\n")
-                if (not data and rest[number]) or len(rest[number]) >= _LONGEST_LINE:
-                    lines.append(rest[number])
-                    rest[number] = b""
-                for line in lines:
-                    write(f"[{hosts[number]}] {line.decode(errors='replace')}\n")
-                if not data:
-                    selector.unregister(key.fileobj)
-                    status: int = started[number].wait()
-                    if status:
-                        write(f"[{hosts[number]}] {_ended(status)}; the other ranks are ended.\n")
-                        return status if status > 0 else 128 - status
+                output = key.data
+                if key.fd == output.descriptor:
+                    if not output.read():
+                        selector.unregister(key.fd)
+                    continue
+                selector.unregister(key.fd)
+                running -= 1
+                output.read_rest()
+                status: int = output.process.wait()
+                if status:
+                    write(f"[{output.host}] {_ended(status)}; the other ranks are ended.\n")
+                    return status if status > 0 else 128 - status
     return 0
+
+
+class _Output:
+    """What one rank prints, line by line."""
+
+    def __init__(self, host: str, process: subprocess.Popen[bytes], write: Callable[[str], object]) -> None:
+        assert process.stdout is not None
+        self.host, self.process = host, process
+        self.descriptor = process.stdout.fileno()
+        os.set_blocking(self.descriptor, False)
+        self._write = write
+        self._line = b""
+
+    def read(self) -> bool:
+        """Pass on what is there; False when there is nothing, now or any more."""
+        try:
+            data = os.read(self.descriptor, _LONGEST_LINE)
+        except BlockingIOError:
+            return False
+        *lines, self._line = (self._line + data).split(b"\n")
+        if (not data and self._line) or len(self._line) >= _LONGEST_LINE:
+            lines.append(self._line)
+            self._line = b""
+        for line in lines:
+            self._write(f"[{self.host}] {line.decode(errors='replace')}\n")
+        return bool(data)
+
+    def read_rest(self) -> None:
+        """Pass on what the rank has left behind."""
+        while self.read():
+            pass
+        if self._line:
+            self._write(f"[{self.host}] {self._line.decode(errors='replace')}\n")
 
 
 def _ended(status: int) -> str:

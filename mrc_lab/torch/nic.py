@@ -10,9 +10,10 @@ import contextlib
 import os
 import threading
 
+import torch.distributed as dist
+
 from mrc_host import verbs
 from mrc_host.errors import MrcError
-from mrc_lab.torch.errors import backend_error
 from mrc_lab.torch.loop_thread import LoopThread
 from topologies.emulation.host_environment import AGENT
 
@@ -52,7 +53,7 @@ def acquire() -> SharedNic:
     """The process's NIC for one more user. DistBackendError when there is none."""
     path = os.environ.get(AGENT)
     if not path:
-        raise backend_error(
+        raise dist.DistBackendError(
             f"The backend mrc needs the NIC of an emulated host, and {AGENT} does not name one: start the program"
             " inside the host, as in 'mrc exec lab h1 -- torchrun ...' or with 'mrc train' (docs/pytorch.md)."
         )
@@ -62,7 +63,7 @@ def acquire() -> SharedNic:
             try:
                 nic = _open[path] = SharedNic(path)
             except MrcError as error:
-                raise backend_error(f"The backend mrc cannot open the NIC at {path}: {error}") from error
+                raise dist.DistBackendError(f"The backend mrc cannot open the NIC at {path}: {error}") from error
         nic.users += 1
         return nic
 

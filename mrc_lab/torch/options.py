@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+import torch.distributed as dist
+
 from mrc_host.values import QpType
-from mrc_lab.torch.errors import backend_error
 from mrc_lab.workloads.collectives import StreamSettings
 
 QP_TYPE = "MRC_QP_TYPE"  # environment: mrc or rc, as for programs that use libibverbs
@@ -26,4 +27,4 @@ class GroupOptions:
             return cls(StreamSettings(qp_type=QpType(given)))
         except ValueError:
             known = " or ".join(each.value for each in QpType)
-            raise backend_error(f"{QP_TYPE} is {given!r}: set it to {known}, or leave it out.") from None
+            raise dist.DistBackendError(f"{QP_TYPE} is {given!r}: set it to {known}, or leave it out.") from None

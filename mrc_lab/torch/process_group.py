@@ -15,7 +15,6 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from mrc_lab.torch.errors import backend_error
 from mrc_lab.torch.group_links import Collective, GroupFailedError, GroupLinks, Message
 from mrc_lab.torch.loop_thread import LoopThread
 from mrc_lab.torch.tensors import Array, Staged, reduction, stage
@@ -356,19 +355,19 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             try:
                 outcome = await start()
             except GroupFailedError as error:
-                work.finish(backend_error(f"{where} failed: {error}"))
+                work.finish(dist.DistBackendError(f"{where} failed: {error}"))
             except BaseException as error:  # a mistake of ours, or the end of the loop: nobody waits for ever
-                work.finish(backend_error(f"{where} was given up: {type(error).__name__} {error}"))
+                work.finish(dist.DistBackendError(f"{where} was given up: {type(error).__name__} {error}"))
                 raise
             else:
                 work.finish(None, outcome)
 
         if self._closed:
-            raise backend_error(f"{where} failed: the group is destroyed")
+            raise dist.DistBackendError(f"{where} failed: the group is destroyed")
         try:
             self._thread.post(run)
         except RuntimeError as error:
-            raise backend_error(f"{where} failed: {error}") from None
+            raise dist.DistBackendError(f"{where} failed: {error}") from None
         return work
 
     def _close(self, *, orderly: bool) -> None:

@@ -10,8 +10,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from mrc_lab.torch.errors import backend_error
-
 
 class MrcWork(dist.Work):  # type: ignore[misc]
     """Completed by :meth:`finish` from the loop's thread; any other thread may wait for it.
@@ -46,7 +44,7 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         """Return True when it has ended well; raise its DistBackendError if not, or one after `timeout` (0: none)."""
         seconds = timeout.total_seconds() if timeout is not None and timeout > timedelta(0) else None
         if not self._ended.wait(seconds):
-            raise backend_error(f"{self._what} did not end within {seconds:g} s; it goes on.")
+            raise dist.DistBackendError(f"{self._what} did not end within {seconds:g} s; it goes on.")
         if self._error is not None:
             raise self._error
         return True

@@ -126,7 +126,7 @@ def test_time_the_driver_is_blocked_counts_as_delay(
     driver.measure_delays(True)
     cables[0].send(frame(mark=1))  # by the first one the clocks are compared
     assert cables[1].receive() == frame(mark=1)
-    before = _delayed(driver, switch)
+    before, began = _delayed(driver, switch), time.monotonic_ns()
     library.sw_lock(handle)
     try:
         cables[0].send(frame(mark=2))
@@ -135,7 +135,9 @@ def test_time_the_driver_is_blocked_counts_as_delay(
         library.sw_unlock(handle)
     assert cables[1].receive() == frame(mark=2)
     until(lambda: sum(driver.delays(switch, 2).departures.histogram) == 2, "the frame to be noted")
-    assert _delayed(driver, switch) - before >= 50_000_000  # at arrival, at departure, or partly at both
+    delayed = _delayed(driver, switch) - before
+    assert delayed >= 50_000_000  # at arrival, at departure, or partly at both
+    assert delayed <= time.monotonic_ns() - began  # of one frame no time is counted twice
 
 
 def _delayed(driver: PortDriver, switch: EmbeddedSwitch) -> int:

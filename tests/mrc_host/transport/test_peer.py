@@ -233,18 +233,20 @@ def test_a_probe_response_gives_the_rtt(tells: bool) -> None:
     assert response == EndpointResponse(control.OP_EV_PROBE, 0x77, 3 * MS if tells else 0)
 
 
-@pytest.mark.parametrize(("told", "rtt"), [(0, 9 * MS), (2 * MS, 7 * MS), (9 * MS, 0), (9 * MS + 1, 9 * MS)])
-def test_the_rtt_excludes_the_responders_processing_time(told: int, rtt: int) -> None:
+@pytest.mark.parametrize(("reported", "rtt"), [(0, 9 * MS), (2 * MS, 7 * MS), (9 * MS, 0), (9 * MS + 1, 9 * MS)])
+def test_the_rtt_excludes_the_responders_processing_time(reported: int, rtt: int) -> None:
     end = FarEnd()
     quiet(end)
     peer = end.peer
     end.nic.control.probe(peer.address, peer.evs[0], end.now)
     (probe,) = requests(end.wait(0), control.OP_EV_PROBE)
     end.now += 9 * MS
-    end.send(control.pack_endpoint_response(probe.psn, EndpointResponse(control.OP_EV_PROBE, 0, told)), dscp=46, ecn=0)
+    end.send(
+        control.pack_endpoint_response(probe.psn, EndpointResponse(control.OP_EV_PROBE, 0, reported)), dscp=46, ecn=0
+    )
     (event,) = [event for event in end.nic.async_events() if isinstance(event, ProbeEvent)]
     assert event.rtt == rtt
-    assert event.service_time_subtracted == (0 < told <= 9 * MS), "a time longer than the whole is nonsense"
+    assert event.service_time_subtracted == (0 < reported <= 9 * MS), "a time longer than the whole is nonsense"
 
 
 def test_probes_of_many_bad_paths_are_spread_out() -> None:

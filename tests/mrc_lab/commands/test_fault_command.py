@@ -42,7 +42,7 @@ class Controller:
 
 
 @pytest.mark.parametrize(
-    ("words", "asked", "told"),
+    ("words", "asked", "printed"),
     [
         (f"{LINK} up", ("link_up", LINK), f"up: {LINK}"),
         (f"clear link {LINK}", ("link_up", LINK), f"up: {LINK}; cleared: f1"),
@@ -59,9 +59,9 @@ class Controller:
         ),
     ],
 )
-def test_words_are_parsed_as_requests(words: str, asked: tuple[Any, ...], told: str) -> None:
+def test_words_are_parsed_as_requests(words: str, asked: tuple[Any, ...], printed: str) -> None:
     controller = Controller()
-    assert execute(controller, words.split()).startswith(told)  # type: ignore[arg-type]
+    assert execute(controller, words.split()).startswith(printed)  # type: ignore[arg-type]
     assert controller.asked == [asked]
 
 
@@ -172,10 +172,10 @@ def test_begin_and_end_of_a_fault_are_printed() -> None:
 
 def test_events_are_printed_on_one_line() -> None:
     assert describe_event(Event(3, 1_500_000_000, EventKind.LINK_DOWN, LINK)) == f"1.500000 link down {LINK}"
-    told = describe_event(Event(4, 0, EventKind.FAULT_ADDED, "f1", "", CUT, dropped=7))
-    assert told == f"0.000000 fault added fault f1: {LINK} down (7 events lost so far)"
-    told = describe_event(Event(5, 0, EventKind.ENTRIES_REPAIRED, "t0-0@p0", "20 entries"))
-    assert told == "0.000000 entries repaired t0-0@p0: 20 entries"
+    printed = describe_event(Event(4, 0, EventKind.FAULT_ADDED, "f1", "", CUT, dropped=7))
+    assert printed == f"0.000000 fault added fault f1: {LINK} down (7 events lost so far)"
+    printed = describe_event(Event(5, 0, EventKind.ENTRIES_REPAIRED, "t0-0@p0", "20 entries"))
+    assert printed == "0.000000 entries repaired t0-0@p0: 20 entries"
 
 
 def test_repairing_one_link_of_a_pattern_keeps_the_rest_of_the_fault() -> None:
@@ -185,8 +185,8 @@ def test_repairing_one_link_of_a_pattern_keeps_the_rest_of_the_fault() -> None:
         def link_up(self, pattern: str) -> Cleared:
             return Cleared((CUT,), (pattern,), 3, 4, (rest,))
 
-    told = execute(Repairs(), ["h1@p1", "up"])  # type: ignore[arg-type]
-    assert told == "up: h1@p1; cleared: f1; f3 stays on h1@p0, h1@p2"
+    printed = execute(Repairs(), ["h1@p1", "up"])  # type: ignore[arg-type]
+    assert printed == "up: h1@p1; cleared: f1; f3 stays on h1@p0, h1@p2"
 
 
 @pytest.mark.parametrize("words", ["h1@p0 loss 0", "h1@p0 loss 0.0%", "h1@p0 corrupt 0%"])

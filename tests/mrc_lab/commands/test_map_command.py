@@ -36,7 +36,7 @@ class Controller:
 
 
 @pytest.mark.parametrize(
-    ("words", "running", "asked", "told"),
+    ("words", "running", "asked", "printed"),
     [
         ("", False, (0.0, False), "no probes are judged yet"),
         ("", True, (5.0, True), "path map of demo: 5 probes/s"),
@@ -48,11 +48,11 @@ class Controller:
         ("stop", False, "stop", "no path map was running"),
     ],
 )
-def test_words_are_parsed_as_commands(words: str, running: bool, asked: Any, told: str) -> None:
+def test_words_are_parsed_as_commands(words: str, running: bool, asked: Any, printed: str) -> None:
     controller, said = Controller(running, feeding=running), []
     execute(controller, FABRIC, words.split(), said.append)  # type: ignore[arg-type]
     assert controller.asked == [asked]
-    assert told in "\n".join(said)
+    assert printed in "\n".join(said)
 
 
 @pytest.mark.parametrize("words", ["nonsense", "rate", "rate fast", "deny h1", "-3", "3 4"])
