@@ -126,7 +126,7 @@ class PathMap:
     def unreachable_hosts(self, now: int) -> tuple[str, ...]:
         """Hosts whose agents do not report."""
         limit = now - self.settings.agent_timeout
-        return tuple(host for host in self.plan.routes if (self.history.heard(host) or 0) < limit)
+        return tuple(host for host in self.plan.routes if (self.history.last_report(host) or 0) < limit)
 
     def link_counts(self, since: int) -> dict[str, RouteCount]:
         """Probes over each link, of those judged at `since` or later."""

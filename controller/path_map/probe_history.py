@@ -72,21 +72,21 @@ class ProbeHistory:
         self._waiting: deque[_Sent] = deque()
         self._arrived: dict[tuple[str, int], int] = {}  # by sender and round
         self._lost: dict[tuple[str, int], dict[int, _Slice]] = {}  # judged so: by path, where it was counted
-        self._heard: dict[str, int] = {}
+        self._last_reports: dict[str, int] = {}
         self._slices: deque[_Slice] = deque()
         self.late = 0  # probes that arrived after they had been judged lost
 
-    def heard(self, host: str) -> int | None:
+    def last_report(self, host: str) -> int | None:
         """When a host last reported."""
-        return self._heard.get(host)
+        return self._last_reports.get(host)
 
     def absorb(self, host: str, report: ProbeReport, now: int, asked: int | None = None) -> None:
         """A host's agent has reported; it was asked for it at `asked` (`now`, if that took no time)."""
-        heard = now if asked is None else asked
-        if not report.probing or heard > self._heard.get(host, heard) + self._report_timeout // 2:
+        last_report = now if asked is None else asked
+        if not report.probing or last_report > self._last_reports.get(host, last_report) + self._report_timeout // 2:
             # It was away: what came meanwhile may have been seen by nobody.
             self._waiting = deque(sent for sent in self._waiting if sent.receiver != host)
-        self._heard[host] = heard
+        self._last_reports[host] = last_report
         known = (1 << len(self._plan.routes[host])) - 1
         for sent in report.sent:
             for receiver, paths in self._receivers[host].items():
@@ -104,7 +104,7 @@ class ProbeHistory:
         current = _Slice(now, self.routes)
         still: deque[_Sent] = deque()
         for sent in self._waiting:
-            if self._heard.get(sent.receiver, -1) >= sent.learned + self._grace:
+            if self._last_reports.get(sent.receiver, -1) >= sent.learned + self._grace:
                 self._count(sent, current)
             elif now < sent.learned + self._report_timeout:
                 still.append(sent)

@@ -43,7 +43,7 @@ class FaultMetrics:
     `failover` and `recovery` are over the paths that cross the link and went out of use; `never_recovered` of them did
     not return; `collateral_paths` went out of use in the same time although they do not cross the link. For a NIC's
     link `port_down` and `port_up` are over the NICs concerned: from the cut until each avoided the plane towards that
-    NIC (its own carrier or its peer's message said so), and from its return until each used it again.
+    NIC (by its own carrier or its peer's message), and from its return until each used it again.
     """
 
     kind: str

@@ -35,9 +35,9 @@ def run_pair(
 ) -> int:
     """Measure from host `source` to host `destination`; the client's exit status.
 
-    `run_client` runs a command and returns its status; `echo` takes what the server has to say. The two ends meet at a
-    socket of their own, whoever else measures. Raises ExperimentError if the hosts are one, or the server does not
-    start.
+    `run_client` runs a command and returns its status; `echo` takes what the server prints. The two ends meet at a
+    socket of their own, so several measurements can run at once. Raises ExperimentError if the hosts are one, or the
+    server does not start.
     """
     if source == destination:
         raise ExperimentError(f"{tool} measures between two different hosts, not from {source} to itself.")

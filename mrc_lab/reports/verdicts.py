@@ -63,7 +63,7 @@ def passed(judged: list[Judged]) -> bool:
 
 
 def overall(judged: list[Judged], trusted: bool) -> Verdict:
-    """The verdict on a whole run: what failed tells whatever the timing, what passed only when that can be trusted."""
+    """The verdict on a whole run: a failure counts whatever the timing, a pass only when the timing can be trusted."""
     if any(one.verdict is Verdict.FAIL for one in judged):
         return Verdict.FAIL
     return Verdict.PASS if trusted and passed(judged) else Verdict.UNTRUSTED

@@ -1,6 +1,6 @@
 """What hosts and applications do to a plan's queue pairs, as faults of the plan: see :mod:`simulation.swarm.scenario`.
 
-Reconnecting and restarting happen at their `start`; what is said of a completion queue holds as long as the fault.
+Reconnecting and restarting happen at their `start`; a completion queue's setting holds as long as the fault.
 """
 
 from __future__ import annotations

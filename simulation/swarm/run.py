@@ -144,7 +144,7 @@ class SwarmRun:
                 task.cancel()
 
     def _heard(self, nic: str, completion: Completion) -> None:
-        self._ledger.heard(self.applications, nic, completion)
+        self._ledger.completed(self.applications, nic, completion)
         self._compare()
         self._settle()
 

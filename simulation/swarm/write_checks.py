@@ -23,7 +23,7 @@ class Ledger:
         self._report, self._now, self._progress = report, now, progress
         self.succeeded_bytes: dict[tuple[str, int], int] = {}  # by NIC and QPN
 
-    def heard(self, applications: Applications, nic: str, completion: Completion) -> None:
+    def completed(self, applications: Applications, nic: str, completion: Completion) -> None:
         """A completion was taken from a queue of `nic`."""
         self._progress()
         end = applications.owners.get((nic, completion.qpn))

@@ -127,7 +127,7 @@ class Engine:
             fabric, self.switches, self.links, self.events, clock=lambda: clock.now, changed=self._save
         )
         self.registry = self.injector.registry
-        self.heard = self.events.subscribe()
+        self.subscription = self.events.subscribe()
 
     def _save(self) -> None:
         self.saved += 1
@@ -141,14 +141,14 @@ class Engine:
         """Let time pass."""
         self.run(asyncio.sleep(seconds))
 
-    def told(self) -> list[Event]:
+    def new_events(self) -> list[Event]:
         """Events since this was asked last."""
 
         async def take() -> list[Event]:
             found: list[Event] = []
             with contextlib.suppress(asyncio.TimeoutError):
                 while True:
-                    found.append(await asyncio.wait_for(self.heard.next(), 0.000001))
+                    found.append(await asyncio.wait_for(self.subscription.next(), 0.000001))
             return found
 
         return self.run(take())

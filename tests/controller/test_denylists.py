@@ -92,7 +92,7 @@ def test_a_denied_path_to_an_unknown_peer_is_listed(lists: Denylists, nics: dict
 
 
 @pytest.mark.parametrize(
-    ("host", "peer", "evs", "sentence"),
+    ("host", "peer", "evs", "message"),
     [
         ("h9", "", [1], "h9"),
         ("h1", "h9", [1], "no path from 'h1' to 'h9' has the entropy value 0x1"),
@@ -101,9 +101,9 @@ def test_a_denied_path_to_an_unknown_peer_is_listed(lists: Denylists, nics: dict
     ],
 )
 def test_unknown_hosts_peers_and_paths_are_reported(
-    lists: Denylists, nics: dict[str, Nic], host: str, peer: str, evs: list[int], sentence: str
+    lists: Denylists, nics: dict[str, Nic], host: str, peer: str, evs: list[int], message: str
 ) -> None:
-    with pytest.raises(FabricError, match=sentence):
+    with pytest.raises(FabricError, match=message):
         asyncio.run(lists.set(host, peer, evs, denied=True))
 
 

@@ -48,9 +48,9 @@ def test_every_switch_is_programmed_and_verified(
     serving()
     status = asyncio.run(run(make(fabric, address)))
     assert status.ready, status.problems
-    for switch, told in zip(fabric.switches, status.switches, strict=True):
+    for switch, reported in zip(fabric.switches, status.switches, strict=True):
         device = stand_in.devices[switch.device_id]
-        assert told.entries == told.repaired == len(device.entities) == count(switch_entries(fabric, switch))
+        assert reported.entries == reported.repaired == len(device.entities) == count(switch_entries(fabric, switch))
         assert device.pipelines == 1
         assert device.config.p4_device_config == (BUILD / "fabric.json").read_bytes()
 

@@ -68,7 +68,7 @@ def test_a_scheduled_fault_begins_and_ends_when_its_time_has_come(world: Engine)
     world.seconds(0.002)
     assert world.links.changes == [(2 * SECOND, H1, False), (5 * SECOND, H1, True)]
     assert states(world) == [("f1", FaultState.CLEARED)]
-    assert [(event.kind, event.name) for event in world.told()] == [
+    assert [(event.kind, event.name) for event in world.new_events()] == [
         (EventKind.SUBSCRIBED, ""),
         (EventKind.FAULT_ADDED, "f1"),
         (EventKind.FAULT_ACTIVE, "f1"),
@@ -145,7 +145,7 @@ def test_every_fault_kind_is_applied_and_undone(
 
 
 @pytest.mark.parametrize(
-    ("fault", "sentence"),
+    ("fault", "message"),
     [
         (LinkDown("h9@p0"), "no link that matches 'h9@p0'"),
         (LinkDown("[", None), "no link that matches"),
@@ -166,8 +166,8 @@ def test_every_fault_kind_is_applied_and_undone(
         (ControllerDown(), "use simulation"),
     ],
 )
-def test_impossible_faults_are_refused_and_leave_nothing(world: Engine, fault: Fault, sentence: str) -> None:
-    with pytest.raises(FabricError, match=sentence) as caught:
+def test_impossible_faults_are_refused_and_leave_nothing(world: Engine, fault: Fault, message: str) -> None:
+    with pytest.raises(FabricError, match=message) as caught:
         make(world, fault)
     assert "\n" not in str(caught.value)
     assert (states(world), world.links.changes) == ([], [])
@@ -200,7 +200,7 @@ def test_a_fault_that_fails_half_way_is_undone_and_reported(world: Engine) -> No
     world.links.broken = ""
     make(world, Loss(H1, 0.5))
     assert world.links.down == set(), "a half-made fault was left"
-    assert [event.kind for event in world.told()][1:4] == [
+    assert [event.kind for event in world.new_events()][1:4] == [
         EventKind.FAULT_ADDED,
         EventKind.FAULT_CLEARED,
         EventKind.FAULT_ADDED,
@@ -212,7 +212,7 @@ def test_a_scheduled_fault_that_fails_is_listed_as_cleared_with_its_reason(world
     world.seconds(2)
     (record,) = world.registry.past
     assert record.problem == "This kernel has no netem."
-    assert world.told()[-1].detail == "This kernel has no netem."
+    assert world.new_events()[-1].detail == "This kernel has no netem."
     assert list(world.registry) == []
 
 
@@ -477,7 +477,7 @@ def test_a_fault_due_while_its_switch_is_unreachable_is_applied_on_its_return(wo
         assert record.problem == (
             "Not made yet at t0-0@p0, which cannot be reached: it is made there when that changes."
         )
-    assert [event.fault.problem != "" for event in world.told() if event.fault and event.fault.id == "f1"][-1]
+    assert [event.fault.problem != "" for event in world.new_events() if event.fault and event.fault.id == "f1"][-1]
     with pytest.raises(ControllerError, match="t0-0@p0 is not reachable, so it can make no fault"):
         make(world, Loss(H2, 0.5))
     world.seconds(2)
@@ -487,7 +487,7 @@ def test_a_fault_due_while_its_switch_is_unreachable_is_applied_on_its_return(wo
     (made,) = world.registry
     assert made.problem == ""
     assert 4 * SECOND <= made.applied_at_ns < 4 * SECOND + MS
-    assert [event.kind for event in world.told()][-1] is EventKind.FAULT_ACTIVE
+    assert [event.kind for event in world.new_events()][-1] is EventKind.FAULT_ACTIVE
     assert set(world.switches.entries) == {"t0-0@p0"}
 
 
@@ -558,7 +558,7 @@ def test_a_fault_that_overflows_a_switch_table_is_refused_before_anything_change
         with pytest.raises(ControllerError, match=r"combined with the current ones: losses on paths take \d+ entries"):
             make(world, PathLoss(1))
         world.seconds(2)
-        cleared = [event for event in world.told() if event.kind is EventKind.FAULT_CLEARED]
+        cleared = [event for event in world.new_events() if event.kind is EventKind.FAULT_CLEARED]
         assert [event.name for event in cleared] == ["f3", late.id]
         assert all("name fewer source and destination hosts" in event.detail for event in cleared)
         assert list(world.registry) == [first]

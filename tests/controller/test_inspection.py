@@ -92,5 +92,5 @@ def test_drop_reason_names_match_the_p4_program() -> None:
     body = text[text.index("enum bit<8> DropReason") :].partition("{")[2].partition("}")[0]
     members = [line.partition("=")[0].strip(" ,").lower() for line in body.splitlines() if "=" in line]
     assert len(members) == len(inspection.DROP_REASONS)
-    for member, told in zip(members, inspection.DROP_REASONS, strict=True):
-        assert member.replace("_", "") == told.replace(" ", "").lower(), (member, told)
+    for member, reason in zip(members, inspection.DROP_REASONS, strict=True):
+        assert member.replace("_", "") == reason.replace(" ", "").lower(), (member, reason)

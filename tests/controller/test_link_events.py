@@ -27,37 +27,37 @@ def state(name: str, up: bool, index: int = 7) -> LinkState:
 
 
 @pytest.fixture
-def heard() -> list[tuple[str, bool]]:
+def changes() -> list[tuple[str, bool]]:
     return []
 
 
 @pytest.fixture
-def watch(heard: list[tuple[str, bool]]) -> LinkEvents:
-    return LinkEvents(FABRIC, lambda link, up: heard.append((link, up)))
+def watch(changes: list[tuple[str, bool]]) -> LinkEvents:
+    return LinkEvents(FABRIC, lambda link, up: changes.append((link, up)))
 
 
-def test_a_link_change_is_reported_once(watch: LinkEvents, heard: list[tuple[str, bool]]) -> None:
+def test_a_link_change_is_reported_once(watch: LinkEvents, changes: list[tuple[str, bool]]) -> None:
     name = interface(LINK)
     watch.changed(state(name, True))
-    assert heard == [], "links count as up"
+    assert changes == [], "links count as up"
     for _ in range(3):
         watch.changed(state(name, False))
-    assert heard == [(LINK.name, False)]
+    assert changes == [(LINK.name, False)]
     watch.changed(state(name, True))
     watch.changed(state("eth7", False))
-    assert heard == [(LINK.name, False), (LINK.name, True)]
+    assert changes == [(LINK.name, False), (LINK.name, True)]
 
 
-def test_a_removed_interface_counts_as_down(watch: LinkEvents, heard: list[tuple[str, bool]]) -> None:
+def test_a_removed_interface_counts_as_down(watch: LinkEvents, changes: list[tuple[str, bool]]) -> None:
     watch.changed(state(interface(LINK), False, index=0))
-    assert heard == [(LINK.name, False)]
+    assert changes == [(LINK.name, False)]
 
 
 @pytest.mark.root
 def test_carrier_changes_are_read_from_the_kernel() -> None:
     fabric = multi_plane_clos(f"cw{os.getpid() % 10000}", planes=1, t0=1, t1=0, hosts=1)
     name = interface(fabric.links[0], fabric)
-    heard: list[tuple[str, bool]] = []
+    changes: list[tuple[str, bool]] = []
 
     def ip(*words: str) -> None:
         subprocess.run(["ip", "link", *words], check=True)
@@ -65,11 +65,11 @@ def test_carrier_changes_are_read_from_the_kernel() -> None:
     async def listen() -> None:
         changed = asyncio.Event()
 
-        def told(link: str, up: bool) -> None:
-            heard.append((link, up))
+        def on_change(link: str, up: bool) -> None:
+            changes.append((link, up))
             changed.set()
 
-        watch = LinkEvents(fabric, told)
+        watch = LinkEvents(fabric, on_change)
         watch.start()
         try:
             for state in ("down", "up"):
@@ -86,17 +86,17 @@ def test_carrier_changes_are_read_from_the_kernel() -> None:
         asyncio.run(listen())
     finally:
         ip("del", name)
-    assert heard == [(fabric.links[0].name, False), (fabric.links[0].name, True)]
+    assert changes == [(fabric.links[0].name, False), (fabric.links[0].name, True)]
 
 
 @pytest.mark.root
 def test_a_link_that_is_down_at_the_start_is_reported() -> None:
     fabric = multi_plane_clos(f"cd{os.getpid() % 10000}", planes=1, t0=1, t1=0, hosts=1)
     name = interface(fabric.links[0], fabric)
-    heard: list[tuple[str, bool]] = []
+    changes: list[tuple[str, bool]] = []
 
     async def listen() -> None:
-        watch = LinkEvents(fabric, lambda link, up: heard.append((link, up)))
+        watch = LinkEvents(fabric, lambda link, up: changes.append((link, up)))
         watch.start()
         watch.stop()
 
@@ -105,4 +105,4 @@ def test_a_link_that_is_down_at_the_start_is_reported() -> None:
         asyncio.run(listen())
     finally:
         subprocess.run(["ip", "link", "del", name], check=True)
-    assert heard == [(fabric.links[0].name, False)]
+    assert changes == [(fabric.links[0].name, False)]

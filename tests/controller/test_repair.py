@@ -76,11 +76,11 @@ def test_a_repaired_pattern_equals_a_fault_on_the_remaining_link(world: Engine, 
 
 def test_a_repair_reports_the_remaining_links_and_emits_an_event(world: Engine) -> None:
     make(world, LinkDown("h1@p*"))
-    world.told()
+    world.new_events()
     saved = world.saved
     cleared = world.run(world.injector.repair([P0]))
     assert (cleared.faults, cleared.links) == ((), (P0,))
-    (event,) = world.told()
+    (event,) = world.new_events()
     assert (event.kind, event.fault) == (EventKind.FAULT_CHANGED, cleared.remaining[0])
     assert world.saved > saved, "the file of faults was not written again"
 

@@ -108,8 +108,8 @@ def test_data_plane_faults_are_listed_and_cleared_like_others(client: Controller
     assert (path.fault, path.switches) == (PathLoss(0x401, source="h1"), ("t0-0@p1",))
     assert client.faults() == [loss, damage, silent, path]
     assert set(one.switches.entries) == {"t1-1@p0", "t0-0@p0", "t0-0@p1", "t1-0@p1", "t1-1@p1"}
-    (told,) = client.links("h1@p0")
-    assert (told.up, told.fault_ids) == (True, (damage.id,))
+    (reported,) = client.links("h1@p0")
+    assert (reported.up, reported.fault_ids) == (True, (damage.id,))
     assert client.clear_owner("me").faults == gone(loss, silent)
     assert set(one.switches.entries) == {"t0-0@p0", "t0-0@p1"}
     client.clear(path.id)
@@ -137,7 +137,7 @@ def test_a_fault_refused_by_a_switch_is_not_registered(client: ControllerClient,
 
 
 @pytest.mark.parametrize(
-    ("inject", "sentence"),
+    ("inject", "message"),
     [
         (lambda c: c.inject(Loss("h1@p0", 1.5)), "above 0 % and at most 100 %, not 150 %"),
         (
@@ -150,8 +150,8 @@ def test_a_fault_refused_by_a_switch_is_not_registered(client: ControllerClient,
         (lambda c: c.inject(PathLoss(1, source="h77")), "no NIC that matches 'h77'"),
     ],
 )
-def test_impossible_faults_are_refused(client: ControllerClient, inject: Any, sentence: str) -> None:
-    with pytest.raises(ControllerError, match=sentence):
+def test_impossible_faults_are_refused(client: ControllerClient, inject: Any, message: str) -> None:
+    with pytest.raises(ControllerError, match=message):
         inject(client)
     assert client.faults() == []
 

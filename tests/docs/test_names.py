@@ -51,11 +51,11 @@ def imports_of(room: str) -> set[str]:
 
 def test_packages_import_only_what_the_architecture_page_allows() -> None:
     rows = _ROW.findall((DOCS / "architecture.md").read_text())
-    said = {room: set(re.findall(r"`(\w+)`", cell)) for room, cell in rows}
-    assert set(said) == set(ROOMS)
+    documented = {room: set(re.findall(r"`(\w+)`", cell)) for room, cell in rows}
+    assert set(documented) == set(ROOMS)
     for position, (room, _) in enumerate(rows):
-        assert said[room] == imports_of(room), room
-        assert said[room] <= {above for above, _ in rows[:position]}, room
+        assert documented[room] == imports_of(room), room
+        assert documented[room] <= {above for above, _ in rows[:position]}, room
 
 
 @pytest.mark.parametrize("room", ROOMS)

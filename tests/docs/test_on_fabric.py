@@ -33,11 +33,11 @@ def test_prompt_commands_on_the_pages_work_on_a_fabric() -> None:
     command = [str(Path(sys.executable).with_name("mrc")), "shell", "--name", NAME, "--planes", "2"]
     places = []
     for block in blocks("mrc", "sh fabric", "python fabric"):
-        for said, line in directions_of(block):
-            places.append(f"{block} {said.splitlines()[0]}")
+        for command_line, line in directions_of(block):
+            places.append(f"{block} {command_line.splitlines()[0]}")
             command += ["-c", f"sh echo {shlex.quote(_MARK + places[-1])}", "-c", line]
-    for said in ("write h1 h3 16M", "evs h1", "links"):  # of the examples that bring up a fabric of their own
-        command += ["-c", said]
+    for command_line in ("write h1 h3 16M", "evs h1", "links"):  # of the examples that bring up a fabric of their own
+        command += ["-c", command_line]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     result = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},

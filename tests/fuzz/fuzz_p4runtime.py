@@ -190,7 +190,7 @@ def answering(*, patient: bool = False) -> Iterator[None]:
         return
     except grpc.RpcError as error:
         batch = error.code() == grpc.StatusCode.UNKNOWN and "failed; the first, number" in (error.details() or "")
-        oversized = "metadata size" in (error.details() or "")  # what it said was more than a client takes
+        oversized = "metadata size" in (error.details() or "")  # its message was larger than a client accepts
         if oversized or (error.code() in FORBIDDEN and not batch):
             raise AssertionError(f"{error.code()}: {error.details()}") from None
         if error.code() == grpc.StatusCode.UNAVAILABLE or (

@@ -155,8 +155,8 @@ def test_packet_ins_and_packet_outs_are_the_same(real: Bmv2) -> None:
     device.write(*forwarding())
     real.write(*forwarding())
     packet = mrc(OWN, 0x4001, size=500).with_outer(hops=1).pack()
-    ((_, (told,)),) = device.pass_through(3, packet).items()
-    port_and_reason = int.from_bytes(told[:2], "big")
+    ((_, (packet_in,)),) = device.pass_through(3, packet).items()
+    port_and_reason = int.from_bytes(packet_in[:2], "big")
     received = []
 
     async def work(switch: finsy.Switch) -> None:
@@ -167,7 +167,7 @@ def test_packet_ins_and_packet_outs_are_the_same(real: Bmv2) -> None:
         await switch.write(finsy.P4PacketOut(packet, egress_port=4, padding=0))
 
     real.control(work)
-    assert received == [(port_and_reason >> 7, port_and_reason & 0x7F, told[2:])] == [(3, HOP_LIMIT, packet)]
+    assert received == [(port_and_reason >> 7, port_and_reason & 0x7F, packet_in[2:])] == [(3, HOP_LIMIT, packet)]
     assert real.collect() == device.pass_through(CPU_PORT, (4 << 7).to_bytes(2, "big") + packet) == {4: [packet]}
     assert real.drops() == device.drops() == {HOP_LIMIT: 1}
 

@@ -44,8 +44,8 @@ def captured(host, interfaces, file):
             yield
         finally:
             dumpcap.send_signal(signal.SIGINT)
-            said = dumpcap.stderr.read()
-    assert "dropped" in said, said  # its last words say how many: "0 dropped" would need a quiet machine
+            output = dumpcap.stderr.read()
+    assert "dropped" in output, output  # its last words say how many: "0 dropped" would need a quiet machine
 
 
 @pytest.fixture(scope="module")

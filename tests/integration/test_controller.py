@@ -260,8 +260,8 @@ def test_flapping_links_recover_and_subscribers_are_notified(
     with transfer(world) as pair, Traffic(pair) as traffic, Watch(world) as watch:
         name = world.fabric.name
         assert run(["fault", "add", link, "flap", "200ms", "50%", "for", "2s", "--fabric", name]) == 0
-        told = watch.up_to("fault added", f"link down {link}", f"link up {link}", "fault cleared")
-        assert told.count(f"link down {link}") >= 2
+        lines = watch.up_to("fault added", f"link down {link}", f"link up {link}", "fault cleared")
+        assert lines.count(f"link down {link}") >= 2
         traffic.more()
         assert run(["fault", "list", "--fabric", name]) == 0
         assert "no faults" in capsys.readouterr().out

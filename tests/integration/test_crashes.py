@@ -48,13 +48,13 @@ def test_a_crash_ends_a_run_at_once_and_is_named(tmp_path: Path, victim: str) ->
             until(lambda: process.poll() is not None or _has_queue_pairs(directory, "h1"))
             assert process.poll() is None, process.communicate()[0]
             os.kill(pids(directory)[victim], signal.SIGKILL)
-            said, _ = process.communicate(timeout=TIMEOUT_S)
+            output, _ = process.communicate(timeout=TIMEOUT_S)
         finally:
             process.kill()
-    assert process.returncode == 3, said
-    assert f"mrc: process {victim} was killed by SIGKILL at " in said
-    assert f"/{victim}.log" in said
-    assert "Traceback" not in said
+    assert process.returncode == 3, output
+    assert f"mrc: process {victim} was killed by SIGKILL at " in output
+    assert f"/{victim}.log" in output
+    assert "Traceback" not in output
     assert not directory.path.exists()
 
 
@@ -111,9 +111,9 @@ def test_fault_watch_reports_crashed_processes(fabric: Standing) -> None:
             while not select.select([seen.stdout], [], [], 0.1)[0]:  # until it listens
                 assert run(["fault", "add", "h1@p0", "loss", "1%", "--fabric", fabric.name]) == 0
             os.kill(pids(RunDirectory(fabric.name))["h2"], signal.SIGKILL)
-            told = next(line for line in iter(seen.stdout.readline, "") if "process" in line)
+            notice = next(line for line in iter(seen.stdout.readline, "") if "process" in line)
         finally:
             seen.terminate()
-    assert "process h2 was killed" in told or "process h2 ended" in told
-    assert "The queue pairs of h2 are lost" in told
+    assert "process h2 was killed" in notice or "process h2 ended" in notice
+    assert "The queue pairs of h2 are lost" in notice
     fabric.down()

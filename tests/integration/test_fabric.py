@@ -302,8 +302,8 @@ class _Collector(logging.Handler):
 def test_the_prompt_runs_mininet_commands(up: Emulation, tmp_path: Path) -> None:
     script = tmp_path / "commands"
     script.write_text("h1 ping -c 1 -W 2 h3\nlink h1 t0-0@p0 down\nh1 ping -c 1 -W 1 h3\nlink h1 t0-0@p0 up\npingall\n")
-    said, level = _Collector(), lg.getEffectiveLevel()
-    lg.addHandler(said)
+    printed, level = _Collector(), lg.getEffectiveLevel()
+    lg.addHandler(printed)
     lg.setLevel(logging.INFO)
     quiet, keyboard = os.pipe()
     try:
@@ -312,7 +312,7 @@ def test_the_prompt_runs_mininet_commands(up: Emulation, tmp_path: Path) -> None
     finally:
         os.close(keyboard)
         lg.setLevel(level)
-        lg.removeHandler(said)
-    assert f"PING {up.host('h3').IP()}" in said.text
-    assert said.text.index(" 0% packet loss") < said.text.index("nreachable")
-    assert "0% dropped (12/12 received)" in said.text
+        lg.removeHandler(printed)
+    assert f"PING {up.host('h3').IP()}" in printed.text
+    assert printed.text.index(" 0% packet loss") < printed.text.index("nreachable")
+    assert "0% dropped (12/12 received)" in printed.text

@@ -167,7 +167,7 @@ def test_roce_is_measured_on_request(world: EmulatedWorld) -> None:
 
 @needs_perftest
 @pytest.mark.parametrize("flags", ["ib_read_bw", "ib_send_bw", "ib_write_bw -c UC"])
-def test_what_mrc_has_not_is_refused(world: EmulatedWorld, flags: str) -> None:
+def test_perftest_modes_without_mrc_support_are_refused(world: EmulatedWorld, flags: str) -> None:
     if shutil.which(flags.split()[0]) is None:
         pytest.skip(f"no {flags.split()[0]} here")
     with pair(world, f"{flags} -n 5") as (client, server):
@@ -211,7 +211,7 @@ def test_with_tcp_blocked_and_a_link_cut_all_bytes_go_over_the_planes(world: Emu
 
 @needs_perftest
 @pytest.mark.parametrize("end", ["client", "server"])
-def test_an_end_that_is_killed_leaves_nothing_in_its_agent(world: EmulatedWorld, end: str) -> None:
+def test_a_killed_program_leaves_nothing_in_its_agent(world: EmulatedWorld, end: str) -> None:
     def held(host: str) -> int:
         return counters(world, host)[0]["queue_pairs"]
 

@@ -80,8 +80,8 @@ def test_planes_have_host_names(lab: Lab) -> None:
 
 
 def test_commands_find_their_host_in_the_environment(lab: Lab) -> None:
-    said = lab.inside("h2", "sh", "-c", 'echo "$MRC_FABRIC $MRC_HOST"; test -S "$MRC_AGENT"')
-    assert said.split() == [lab.name, "h2"]
+    output = lab.inside("h2", "sh", "-c", 'echo "$MRC_FABRIC $MRC_HOST"; test -S "$MRC_AGENT"')
+    assert output.split() == [lab.name, "h2"]
 
 
 def test_the_exit_status_of_a_command_is_returned(lab: Lab) -> None:

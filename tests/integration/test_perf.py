@@ -37,7 +37,7 @@ class Tools(PerfCommands, CLI):
     def __init__(self, world):
         self._world = world
         self.failed = False
-        self.said = []
+        self.printed = []
         with Path(os.devnull).open() as nothing:
             super().__init__(world.emulation.net, stdin=nothing)
 
@@ -45,14 +45,14 @@ class Tools(PerfCommands, CLI):
         pass
 
     def _echo(self, text):
-        self.said.append(text)
+        self.printed.append(text)
 
     def ask(self, line):
         """What a command says, and whether it failed."""
-        self.said, self.failed = [], False
+        self.printed, self.failed = [], False
         self.onecmd(line)
-        print(*self.said, sep="\n")
-        return self.said, self.failed
+        print(*self.printed, sep="\n")
+        return self.printed, self.failed
 
 
 @pytest.fixture(scope="module")
@@ -69,24 +69,24 @@ def tools(world):
 @pytest.mark.parametrize("case", CASES)
 def test_every_collective_runs_at_the_prompt(tools, case):
     hosts = "h1,h2,h3,h4" if case == "all_reduce" else "h1,h3"  # each is a process to start
-    said, failed = tools.ask(f"{case}_perf -b 1K -e 64K -f 64 -n 3 -w 1 --hosts {hosts}")
+    printed, failed = tools.ask(f"{case}_perf -b 1K -e 64K -f 64 -n 3 -w 1 --hosts {hosts}")
     assert not failed
-    table = rows(said)
+    table = rows(printed)
     assert [row["size"] for row in table] == ["1024", "65536"]
     for row in table:
         for place in ("out", "in") if CASES[case].in_place else ("out",):
             assert row[place, "wrong"] == 0
             assert 0 < row[place, "busbw"] < 2 * RATE / 8e9  # no rank can send faster than its ports
-    assert footer(said, "Out of bounds values") == "0 OK"
+    assert footer(printed, "Out of bounds values") == "0 OK"
 
 
 def test_bandwidth_and_latency_tools_run_at_the_prompt(tools):
-    said, failed = tools.ask("write_bw h1 h3 -s 65536 -n 20")
+    printed, failed = tools.ask("write_bw h1 h3 -s 65536 -n 20")
     assert not failed
-    assert any(line.split()[:2] == ["65536", "20"] for line in said)
-    said, failed = tools.ask("write_lat h2 h4 -s 8 -n 20")
+    assert any(line.split()[:2] == ["65536", "20"] for line in printed)
+    printed, failed = tools.ask("write_lat h2 h4 -s 8 -n 20")
     assert not failed
-    assert any(line.split()[:2] == ["8", "20"] for line in said)
+    assert any(line.split()[:2] == ["8", "20"] for line in printed)
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_bandwidth_and_latency_tools_run_at_the_prompt(tools):
     ],
 )
 def test_impossible_prompt_commands_are_reported(tools, line, why):
-    said, failed = tools.ask(line)
+    printed, failed = tools.ask(line)
     assert failed
-    assert why in "\n".join(said)
+    assert why in "\n".join(printed)
 
 
 def test_tools_are_found_by_name_inside_hosts(world, tools):
@@ -125,14 +125,14 @@ def test_mrc_ping_names_a_path_that_is_down(world, tools):
     quick = "-c 12 -i 0.1 -W 0.5 -q"  # a quarter of the other paths' answers come back over the cut link
     world.link_down(link)
     try:
-        said, failed = tools.ask(f"mrc_ping h1 h3 {quick}")
+        printed, failed = tools.ask(f"mrc_ping h1 h3 {quick}")
     finally:
         world.link_up(link)
     assert failed
-    assert [line for line in said if line.startswith("never")] == [
+    assert [line for line in printed if line.startswith("never")] == [
         "never answered: plane 1 t0-0 > t1-1 > t0-1 ev=0x00000401"
     ]
-    assert any("48 probes sent" in line for line in said)
+    assert any("48 probes sent" in line for line in printed)
     output = world.emulation.host("h1").cmd(f"mrc_ping {quick} h3; echo status $?")
     assert "48 probes sent, 48 answered, 0.0% loss" in output
     assert "processing at h3 excluded" in output

@@ -286,7 +286,9 @@ def test_a_fabric_loads_nothing_from_the_current_folder(fabric: Standing, tmp_pa
         ).stdout  # fmt: skip
 
     mrc("up", "--name", fabric.name, *SIZES)
-    said = mrc("shell", fabric.name, "-c", "write h1 h2 64K", "-c", "write_bw h1 h2 -n 5", "-c", "mrc_ping h1 h2 -c 1")
+    output = mrc(
+        "shell", fabric.name, "-c", "write h1 h2 64K", "-c", "write_bw h1 h2 -n 5", "-c", "mrc_ping h1 h2 -c 1"
+    )
     mrc("down", fabric.name)
-    assert "BW average" in said, said
+    assert "BW average" in output, output
     assert not witness.exists(), witness.read_text()

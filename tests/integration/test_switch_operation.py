@@ -151,12 +151,12 @@ def test_traces_go_to_a_file_and_a_stream(cables: list[Wire], tmp_path: Path) ->
             lines = stub.Trace(pb.TraceRequest(device_id=1))
             first = waiting.submit(next, lines)
 
-            def told() -> bool:
+            def streaming() -> bool:
                 cables[0].send(frame())
                 assert cables[1].receive() == frame()
                 return first.done()
 
-            until(told, "the stream to begin: the switch traces into its file anyway")
+            until(streaming, "the stream to begin: the switch traces into its file anyway")
             seen = [first.result().text]
             while "leaves" not in seen[-1] or "arrived" not in seen[0]:
                 seen.append(next(lines).text)

@@ -372,41 +372,41 @@ def _fails(*words: str, user: bool = False) -> tuple[int, str]:
 
 
 def test_a_missing_interface_is_reported() -> None:
-    status, said = _fails("-i", "1@nosuchif0", "--no-p4", "--grpc-server-addr", "127.0.0.1:0")
+    status, output = _fails("-i", "1@nosuchif0", "--no-p4", "--grpc-server-addr", "127.0.0.1:0")
     assert status == 1
-    assert "no interface nosuchif0" in said
+    assert "no interface nosuchif0" in output
 
 
 def test_missing_root_is_reported(cables: list[Wire]) -> None:
-    status, said = _fails(*arguments(cables, "--no-p4"), user=True)
+    status, output = _fails(*arguments(cables, "--no-p4"), user=True)
     assert status == 1
-    assert "needs root" in said
+    assert "needs root" in output
 
 
 def test_an_invalid_program_is_reported(tmp_path: Path) -> None:
     for content, word in (("{", "not BMv2 JSON"), ("[]", "not BMv2 JSON"), ("{}", "json")):
         bad = tmp_path / "bad.json"
         bad.write_text(content)
-        status, said = _fails(str(bad), "--grpc-server-addr", "127.0.0.1:0")
+        status, output = _fails(str(bad), "--grpc-server-addr", "127.0.0.1:0")
         assert status == 1
-        assert word in said
-    status, said = _fails(str(tmp_path / "none.json"))
+        assert word in output
+    status, output = _fails(str(tmp_path / "none.json"))
     assert status == 1
-    assert "cannot read" in said
+    assert "cannot read" in output
 
 
 def test_an_address_in_use_is_reported(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        status, said = _fails("--no-p4", "--grpc-server-addr", f"127.0.0.1:{taken.getsockname()[1]}")
+        status, output = _fails("--no-p4", "--grpc-server-addr", f"127.0.0.1:{taken.getsockname()[1]}")
         assert status == 1
-        assert "in use" in said
+        assert "in use" in output
     path = tmp_path / "sock"
     with running("--no-p4", "--grpc-server-addr", f"unix:{path}") as process:
-        status, said = _fails("--no-p4", "--grpc-server-addr", f"unix:{path}")
+        status, output = _fails("--no-p4", "--grpc-server-addr", f"unix:{path}")
         assert status == 1
-        assert f"Another process listens at {path}" in said
+        assert f"Another process listens at {path}" in output
         process.process.kill()
         process.process.wait()
     assert path.exists()  # a stale socket is no obstacle

@@ -35,7 +35,7 @@ def test_each_unit_is_parsed(parse, text, value):
 
 
 @pytest.mark.parametrize(
-    ("parse", "text", "sentence"),
+    ("parse", "text", "message"),
     [
         (units.parse_time, "10", "10 has no unit|'10' has no unit: write 10us"),
         (units.parse_time, "10 hours", "has the unit 'hours'"),
@@ -45,8 +45,8 @@ def test_each_unit_is_parsed(parse, text, value):
         (units.parse_share, "a fifth", "a share such as 20%"),
     ],
 )
-def test_values_with_a_wrong_unit_are_refused_with_an_example(parse, text, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_values_with_a_wrong_unit_are_refused_with_an_example(parse, text, message):
+    with pytest.raises(ValueError, match=message):
         parse(text)
 
 

@@ -82,31 +82,33 @@ def test_all_modules_on_the_packet_path_are_compiled() -> None:
     assert not any(name.endswith("__init__.py") for name in names)
 
 
-@pytest.mark.parametrize(("before", "said"), [("another", True), (None, False)])
-def test_outdated_compiled_modules_are_reported(tmp_path: Path, monkeypatch, before: str | None, said: bool):
+@pytest.mark.parametrize(("before", "warned"), [("another", True), (None, False)])
+def test_outdated_compiled_modules_are_reported(tmp_path: Path, monkeypatch, before: str | None, warned: bool):
     """After an edit; not where nothing was ever compiled, nor where these sources are."""
     monkeypatch.setattr(compiled.sys, "prefix", str(tmp_path))
     if before:
         (tmp_path / "compiled" / before).mkdir(parents=True)
         compiled.seal(tmp_path / "compiled" / before)
-    assert (compiled.outdated() is not None) == said
+    assert (compiled.outdated() is not None) == warned
     compiled.folder().mkdir(parents=True)
     compiled.seal(compiled.folder())
     assert compiled.outdated() is None
 
 
 @pytest.mark.parametrize(
-    ("start", "words", "said"),
+    ("start", "words", "warned"),
     [
         ("from mrc_lab.__main__ import main; main()", ("mrc", "up", "--help"), True),
         ("from mrc_lab.__main__ import main; main()", ("mrc", "--version"), False),
         ("import runpy; runpy.run_module('simulation.swarm', run_name='__main__')", ("swarm", "--help"), True),
     ],
 )
-def test_commands_warn_about_outdated_compiled_modules(tmp_path: Path, start: str, words: tuple[str, ...], said: bool):
+def test_commands_warn_about_outdated_compiled_modules(
+    tmp_path: Path, start: str, words: tuple[str, ...], warned: bool
+):
     (tmp_path / "compiled" / "another").mkdir(parents=True)
     compiled.seal(tmp_path / "compiled" / "another")
     code = f"import sys; sys.prefix = {str(tmp_path)!r}; sys.argv = {list(words)!r}\n{start}"
     done = subprocess.run((sys.executable, "-c", code), cwd=ROOT, capture_output=True, text=True, check=True)
-    assert ("has changed since it was compiled" in done.stderr) == said
-    assert done.stderr.count("\n") == said
+    assert ("has changed since it was compiled" in done.stderr) == warned
+    assert done.stderr.count("\n") == warned

@@ -276,7 +276,7 @@ def test_a_destroyed_qpn_is_not_reused_for_a_packet_lifetime() -> None:
     nic.destroy_qp(qpn, 1 * MS)
     other = again()
     assert other != qpn
-    nic.destroy_qp(other, 20 * MS)  # time is told with other commands
+    nic.destroy_qp(other, 20 * MS)  # other commands set the time too
     assert again() == qpn
 
 

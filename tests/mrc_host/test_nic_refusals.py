@@ -98,8 +98,8 @@ def test_packets_for_an_unknown_queue_pair_are_dropped_and_counted(kind: QpType)
     world.record = True
     wr_id = a.write(b, 8192)
     assert world.run(60_000 * MS, until=lambda: bool(a.poll()))
-    told = CompletionStatus.RETRY_EXCEEDED if kind is QpType.RC else CompletionStatus.REMOTE_OPERATION_ERROR
-    assert [(c.wr_id, c.status) for c in a.done] == [(wr_id, told)]
+    status = CompletionStatus.RETRY_EXCEEDED if kind is QpType.RC else CompletionStatus.REMOTE_OPERATION_ERROR
+    assert [(c.wr_id, c.status) for c in a.done] == [(wr_id, status)]
     assert bytes(b.buffer) == bytes(8192)
     assert b.nic.nic_counters()["drop_unknown_qp"] > 0
     mine = a.qpn.to_bytes(3, "big")

@@ -116,10 +116,10 @@ def test_a_nack_for_a_packet_never_sent_is_ignored(wrong: str) -> None:
     end.write(1000)
     (packet,) = end.data()
     for times in (1, 0):
-        said = {"qpn": FAR_QPN, "number": packet.psn & 0xFFFF, "stamp": packet.stamp}
-        said[wrong] += times
-        request = control.EndpointRequest(control.OP_NO_QP, said["qpn"], said["stamp"])
-        end.send(control.pack_endpoint_request(said["number"], request), dscp=46, ecn=0)
+        claimed = {"qpn": FAR_QPN, "number": packet.psn & 0xFFFF, "stamp": packet.stamp}
+        claimed[wrong] += times
+        request = control.EndpointRequest(control.OP_NO_QP, claimed["qpn"], claimed["stamp"])
+        end.send(control.pack_endpoint_request(claimed["number"], request), dscp=46, ecn=0)
         assert (end.nic.qp_state(end.qpn) is QpState.ERROR) == (not times)
 
 

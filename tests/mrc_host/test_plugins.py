@@ -1,4 +1,4 @@
-"""Plugins: what a file may register, and what is said of one that is wrong."""
+"""Plugins: what a file may register, and how an invalid one is refused."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def test_plane_and_uplink_give_the_entropy_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "expected_message"),
     [
         ("{kind: zzz, at: 1us}", f"'zzz' is unknown; known are {', '.join(KINDS)}"),
         ("{kind: los, at: 1us}", "'los' is unknown; did you mean loss"),
@@ -196,6 +196,6 @@ def test_plane_and_uplink_give_the_entropy_value() -> None:
         ("{kind: flap, at: 1us, link: h1@p0, period: 1ms, duty: 100%}", "less than 100 % of the time"),
     ],
 )
-def test_invalid_faults_in_a_file_are_reported(text: str, sentence: str) -> None:
-    with pytest.raises(FileError, match=sentence):
+def test_invalid_faults_in_a_file_are_reported(text: str, expected_message: str) -> None:
+    with pytest.raises(FileError, match=expected_message):
         FaultKinds().read(parse_yaml(text, "x"))

@@ -44,10 +44,10 @@ def test_mistakes_print_one_message_and_exit_with_status_2(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
-    said = capsys.readouterr()
-    assert words in said.err
-    assert said.err.count("\n") == 1
-    assert said.out == ""
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
 
 
 def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +67,7 @@ def test_every_bmv2_option_is_accepted() -> None:
 def test_options_without_effect_are_noted_once(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--no-p4", "--thrift-port", "9090", "--nanolog", "ipc:///tmp/x", "--log-flush", "--drop-port", "511"]
     options = cli.argument_parser().parse_args(arguments)
-    assert [sentence.partition(":")[0] for sentence in options.without_effect] == [
+    assert [message.partition(":")[0] for message in options.without_effect] == [
         "--thrift-port",
         "--nanolog",
         "--log-flush",

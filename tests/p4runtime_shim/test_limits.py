@@ -207,7 +207,7 @@ def test_an_endless_loop_is_cut_off_counted_and_logged_once(name: str) -> None:
         switch.set_pipeline(switch.pipeline)
         switch.receive(1, bytes(9000), 9)
         switch.transmit(1, 9)
-        assert switch.take_log() or name == "copies_of_copies_towards_nowhere", "said again of another program"
+        assert switch.take_log() or name == "copies_of_copies_towards_nowhere", "logged again for another program"
 
 
 def test_an_endless_parser_loop_gives_a_parser_error() -> None:

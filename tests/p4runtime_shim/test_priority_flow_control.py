@@ -47,7 +47,7 @@ def take(switch: EmbeddedSwitch, count: int = 1, now: int = 0) -> int:
     return sum(switch.transmit(2, now) is not None for _ in range(count))
 
 
-def said(switch: EmbeddedSwitch, port: int = 0, now: int = 0) -> dict[int, int] | None:
+def pause_sent(switch: EmbeddedSwitch, port: int = 0, now: int = 0) -> dict[int, int] | None:
     """The quanta in the next frame of the port, which must be a PAUSE; None for no frame."""
     frame = switch.transmit(port, now)
     if frame is None:
@@ -58,16 +58,16 @@ def said(switch: EmbeddedSwitch, port: int = 0, now: int = 0) -> dict[int, int] 
 
 def test_a_port_above_the_threshold_pauses_its_neighbour_and_resumes_it_later(switch: EmbeddedSwitch) -> None:
     put(switch, 4)
-    assert said(switch) is None
+    assert pause_sent(switch) is None
     switch.ready()
     put(switch)
     assert switch.ready() == [0]
-    assert said(switch) == {3: 1000}
-    assert said(switch) is None
+    assert pause_sent(switch) == {3: 1000}
+    assert pause_sent(switch) is None
     assert take(switch, 2) == 2
-    assert said(switch) is None  # 3 wait: below xoff, above xon
+    assert pause_sent(switch) is None  # 3 wait: below xoff, above xon
     assert take(switch) == 1
-    assert said(switch) == {3: 0}
+    assert pause_sent(switch) == {3: 0}
     stats = switch.stats().ports[0]
     assert (stats.pauses_sent, stats.headroom_drops) == (2, 0)
 
@@ -76,8 +76,8 @@ def test_thresholds_count_each_port_and_priority_separately(switch: EmbeddedSwit
     put(switch, 20, priority=2)
     put(switch, 20, port=1)
     put(switch, 4)
-    assert said(switch) is None
-    assert said(switch, port=1) is None
+    assert pause_sent(switch) is None
+    assert pause_sent(switch, port=1) is None
 
 
 def test_packets_beyond_the_headroom_are_dropped_and_counted(switch: EmbeddedSwitch) -> None:
@@ -89,17 +89,17 @@ def test_packets_beyond_the_headroom_are_dropped_and_counted(switch: EmbeddedSwi
 
 def test_a_pause_is_refreshed_after_half_its_time(switch: EmbeddedSwitch) -> None:
     put(switch, 5, now=100)
-    assert said(switch, now=200) == {3: 1000}
+    assert pause_sent(switch, now=200) == {3: 1000}
     due = 200 + LASTS // 2
     assert switch.wakeup() == due
     switch.tick(due - 1)
-    assert said(switch, now=due - 1) is None
+    assert pause_sent(switch, now=due - 1) is None
     switch.tick(due)
     assert 0 in switch.ready()
-    assert said(switch, now=due) == {3: 1000}
+    assert pause_sent(switch, now=due) == {3: 1000}
     assert switch.wakeup() == due + LASTS // 2
     take(switch, 5, now=due)
-    assert said(switch, now=due) == {3: 0}
+    assert pause_sent(switch, now=due) == {3: 0}
     assert switch.wakeup() is None
 
 
@@ -144,7 +144,7 @@ def test_pauses_propagate_to_the_feeding_port(switch: EmbeddedSwitch) -> None:
     switch.receive(2, pause_frame.build(PEER, {3: 65535}), 0)
     put(switch, 5)
     assert take(switch, 5) == 0
-    assert said(switch) == {3: 1000}
+    assert pause_sent(switch) == {3: 1000}
 
 
 def test_without_flow_control_pause_frames_are_ordinary_frames(switch: EmbeddedSwitch) -> None:
@@ -173,25 +173,25 @@ def test_link_down_clears_pauses_in_both_directions(switch: EmbeddedSwitch) -> N
     for port in (0, 2):
         switch.port_changed(port, False, 0)
         switch.port_changed(port, True, 0)
-    assert said(switch) is None
+    assert pause_sent(switch) is None
     put(switch)
     assert take(switch) == 1
 
 
 def test_turning_flow_control_off_resumes_the_neighbour(switch: EmbeddedSwitch) -> None:
     put(switch, 6)
-    assert said(switch) == {3: 1000}
+    assert pause_sent(switch) == {3: 1000}
     switch.set_pause(0, None)
-    assert said(switch) == {3: 0}
+    assert pause_sent(switch) == {3: 0}
     put(switch, 20)
-    assert said(switch) is None
+    assert pause_sent(switch) is None
     assert take(switch, 30) == 26
 
 
 def test_loading_a_program_resets_the_flow_control_counts(switch: EmbeddedSwitch) -> None:
     put(switch, 5)
     switch.set_pipeline(switch.pipeline)
-    assert said(switch) == {3: 0}
+    assert pause_sent(switch) == {3: 0}
     assert switch.wakeup() is None
 
 
@@ -202,7 +202,7 @@ def test_random_traffic_loses_nothing_and_leaves_no_count(switch: EmbeddedSwitch
     rng = random.Random(seed)
     paused, late, sent, got = False, 0, 0, 0
     for step in range(3000):
-        frame = said(switch, now=step)
+        frame = pause_sent(switch, now=step)
         if frame is not None:
             paused, late = bool(frame[3]), 2  # with the one that was too much, the headroom of 3
         if not paused or late > 0:
@@ -215,8 +215,8 @@ def test_random_traffic_loses_nothing_and_leaves_no_count(switch: EmbeddedSwitch
     assert sent == got
     assert switch.stats().ports[0].headroom_drops == 0
     put(switch, 4, now=3000)
-    said(switch, now=3000)
-    assert said(switch, now=3000) is None
+    pause_sent(switch, now=3000)
+    assert pause_sent(switch, now=3000) is None
 
 
 @pytest.mark.parametrize(
@@ -250,16 +250,16 @@ def silenced(switch: EmbeddedSwitch, now: int) -> tuple[int, int]:
 def test_the_neighbour_sends_nothing_between_pause_and_resume(switch: EmbeddedSwitch) -> None:
     put(switch, 5, now=10)
     assert silenced(switch, 20) == (0, 0), "the frame has not left yet"
-    assert said(switch, now=30) == {3: 1000}
+    assert pause_sent(switch, now=30) == {3: 1000}
     assert silenced(switch, 130) == (100, 1)
     take(switch, 3, now=200)
     assert silenced(switch, 230) == (200, 1), "until it is resumed"
-    assert said(switch, now=240) == {3: 0}
+    assert pause_sent(switch, now=240) == {3: 0}
     assert silenced(switch, 1000) == (210, 1)
     put(switch, 3, now=2000)
-    assert said(switch, now=2000) == {3: 1000}
+    assert pause_sent(switch, now=2000) == {3: 1000}
     switch.tick(2000 + LASTS // 2)
-    assert said(switch, now=2000 + LASTS // 2) == {3: 1000}
+    assert pause_sent(switch, now=2000 + LASTS // 2) == {3: 1000}
     assert silenced(switch, 2000 + LASTS) == (210 + LASTS, 2), "a repeated announcement is no new pause"
     switch.port_changed(0, False, 2000 + LASTS)
     assert silenced(switch, 10 * LASTS) == (210 + LASTS, 2), "without a link nobody is kept waiting"

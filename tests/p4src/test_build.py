@@ -52,10 +52,10 @@ def test_an_up_to_date_program_has_no_problem() -> None:
 def test_an_uncompiled_edit_is_reported_before_a_run_and_a_fabric(edited: Path, tmp_path: Path, capsys) -> None:
     file = tmp_path / "small.yaml"
     file.write_text(SMALL)
-    sentence = "p4src/ has changed since it was compiled (usid.p4): run 'make p4', which needs p4c, or undo that"
+    message = "p4src/ has changed since it was compiled (usid.p4): run 'make p4', which needs p4c, or undo that"
     world.load_program.cache_clear()
     assert run(["run", str(file), "--results", str(tmp_path / "results")]) == 3
-    assert sentence in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("results/*/*/summary.json"))
     with pytest.raises(RequirementError, match="has changed since it was compiled"):
         dict(requirements.needs())["P4 program"]()
@@ -78,10 +78,10 @@ def test_added_and_removed_files_are_detected(edited: Path, name: str) -> None:
 def test_without_p4c_the_message_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     assert compiling.main() == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "get the package p4lang-p4c" in said
-    assert "vagrant/" in said
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    assert "get the package p4lang-p4c" in errors
+    assert "vagrant/" in errors
 
 
 def test_every_table_has_a_direct_counter() -> None:

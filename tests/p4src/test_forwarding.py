@@ -234,10 +234,10 @@ def test_a_traceroute_names_every_switch_of_a_path(small: Fabrics) -> None:
         expected = [f"t0-0@p{plane}", f"t1-{uplink}@p{plane}", f"t0-1@p{plane}"]
         for hops in (1, 2, 3):
             start, frame = from_nic(fabric, source.name, plane, route_to.template.address(ev), hops)
-            passed, end, told = small.carry(start, frame)
+            passed, end, packet_in = small.carry(start, frame)
             assert (passed, end) == (expected[:hops], None)
-            assert told[:2][1] & 0x7F == HOP_LIMIT
-            assert Seen.of(told[2:]).hops == 1
+            assert packet_in[:2][1] & 0x7F == HOP_LIMIT
+            assert Seen.of(packet_in[2:]).hops == 1
 
 
 def test_all_neighbours_of_the_test_switch_are_reachable(device: Device) -> None:

@@ -186,7 +186,7 @@ def test_a_failed_compilation_does_not_fail_the_installation(machine: Machine) -
     assert machine.install().stderr == ""
 
 
-def test_libibverbs_is_built_once_for_its_sources_and_its_absence_told_once(machine: Machine) -> None:
+def test_libibverbs_is_built_once_and_its_absence_reported_once(machine: Machine) -> None:
     machine.python(
         f'case "$*" in *libibverbs*) echo "python $*" >>{machine.log}; echo "no headers" >&2; exit 1 ;; esac'
     )

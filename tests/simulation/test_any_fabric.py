@@ -41,9 +41,9 @@ def test_a_hosts_missing_port_has_no_carrier_and_the_others_carry_on() -> None:
 def test_nics_know_the_base_rtt_of_each_destination_where_distances_differ() -> None:
     fabric = three_tiers()
     with SimulatedWorld(fabric, seed=1, rate=10**11, delay=500) as world:
-        told = {d.name: d.base_rtt for d in world.nic("h1").config.destinations}
+        base_rtts = {d.name: d.base_rtt for d in world.nic("h1").config.destinations}
     link = serialization(FRAME, 10**11) + serialization(ACK, 10**11) + 1000
-    assert (told["h2"], told["h3"], told["h5"]) == (2 * link, 4 * link, 6 * link)
+    assert (base_rtts["h2"], base_rtts["h3"], base_rtts["h5"]) == (2 * link, 4 * link, 6 * link)
     with SimulatedWorld(multi_plane_clos(), seed=1) as world:
         assert {d.base_rtt for d in world.nic("h1").config.destinations} == {0}
 

@@ -218,8 +218,8 @@ def test_traffic_continues_without_the_controller(world):
 
 
 def test_faults_are_listed_while_active_and_reported_to_watchers(world):
-    told = []
-    world.faults.watch(lambda now, record: told.append((now, record.id, record.state)))
+    changes = []
+    world.faults.watch(lambda now, record: changes.append((now, record.id, record.state)))
     a = world.faults.link_down("h1@p0", at=10 * US, until=20 * US)
     b = world.faults.loss("h*@p1", 0.5)
     assert [(r.id, r.fault, r.state) for r in world.faults.list()] == [
@@ -233,7 +233,7 @@ def test_faults_are_listed_while_active_and_reported_to_watchers(world):
     world.faults.clear_all()
     assert world.faults.list() == ()
     scheduled, active, cleared = FaultState
-    assert told == [
+    assert changes == [
         (0, a, scheduled), (0, b, scheduled), (0, b, active), (10 * US, a, active), (20 * US, a, cleared),
         (25 * US, b, cleared),
     ]  # fmt: skip

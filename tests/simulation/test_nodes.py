@@ -64,7 +64,7 @@ def test_copies_made_while_sending_leave_their_own_ports():
 
 
 class FakeNic:
-    """Sends one frame on port 0; that makes one ready on port 1, which had said "nothing" before."""
+    """Sends one frame on port 0; that makes one ready on port 1, which had reported nothing before."""
 
     def __init__(self):
         self.left = {0: 1, 1: 0}

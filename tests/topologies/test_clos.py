@@ -41,7 +41,7 @@ def test_rates_per_tier() -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "sentence"),
+    ("numbers", "message"),
     [
         ({"planes": 0}, "planes is 0, but must be between 1 and 8"),
         ({"planes": 9}, "planes is 9, but must be between 1 and 8"),
@@ -58,10 +58,10 @@ def test_rates_per_tier() -> None:
         ({"address_prefix": -1}, "address_prefix is"),
     ],
 )
-def test_impossible_sizes_are_refused(numbers: dict[str, Any], sentence: str) -> None:
+def test_impossible_sizes_are_refused(numbers: dict[str, Any], message: str) -> None:
     with pytest.raises(FabricError) as raised:
         multi_plane_clos(**numbers)
-    assert sentence in str(raised.value)
+    assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 

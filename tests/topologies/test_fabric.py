@@ -53,7 +53,7 @@ def test_patterns_match_switches(fabric: Fabric) -> None:
 
 
 @pytest.mark.parametrize(
-    ("look_up", "sentence"),
+    ("look_up", "message"),
     [
         (lambda f: f.find_links("t0-1:t1-7@p0"), "no link that matches 't0-1:t1-7@p0': did you mean t0-1:t1-"),
         (lambda f: f.link("h9@p0"), "no link that matches 'h9@p0': did you mean h"),
@@ -64,11 +64,11 @@ def test_patterns_match_switches(fabric: Fabric) -> None:
     ],
 )
 def test_unknown_names_are_reported_with_a_hint(
-    fabric: Fabric, look_up: Callable[[Fabric], object], sentence: str
+    fabric: Fabric, look_up: Callable[[Fabric], object], message: str
 ) -> None:
     with pytest.raises(FabricError) as raised:
         look_up(fabric)
-    assert sentence in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_links_of_a_node_are_listed(fabric: Fabric) -> None:

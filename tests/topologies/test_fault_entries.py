@@ -103,7 +103,7 @@ def test_loss_of_one_sender_is_combined_with_loss_of_all_senders() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "sentence"),
+    ("fault", "message"),
     [
         (LinkFault("h9@p0"), "no link that matches"),
         (LinkFault("h1@p0", towards="t1-*"), "leads to a node that matches"),
@@ -112,8 +112,8 @@ def test_loss_of_one_sender_is_combined_with_loss_of_all_senders() -> None:
         (PathLoss(0, source="h5"), "no NIC that matches 'h5'"),
     ],
 )
-def test_unknown_names_are_refused(fault: LinkFault, sentence: str) -> None:
-    with pytest.raises(FabricError, match=sentence):
+def test_unknown_names_are_refused(fault: LinkFault, message: str) -> None:
+    with pytest.raises(FabricError, match=message):
         fault_entries(FABRIC, [fault])
 
 

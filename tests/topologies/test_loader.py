@@ -65,7 +65,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "expected_message"),
     [
         ("", "a fabric file must be a mapping with keys such as 'name', not nothing"),
         ("- 1", "not a list"),
@@ -131,12 +131,12 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         (SMALL + "links:\n  t0-0:t1-*: missing", "my.yaml:6: h1 and h3 have no path in any plane"),
     ],
 )
-def test_mistakes_are_reported_with_help(text: str, sentence: str) -> None:
+def test_mistakes_are_reported_with_help(text: str, expected_message: str) -> None:
     with pytest.raises(FabricError) as raised:
         load_text(text, source="my.yaml")
     message = str(raised.value)
     assert re.match(r"my\.yaml:([0-9]+:)? ", message)
-    assert sentence in message
+    assert expected_message in message
     assert "\n" not in message
     assert len(message) < 300
 
@@ -224,8 +224,8 @@ def made(text: str) -> tuple[Fabric | None, str | None]:
 @given(VALUES | NEARLY)
 def test_any_document_gives_a_fabric_or_a_clear_error(document: object) -> None:
     text = yaml.safe_dump(document)
-    fabric, sentence = made(text)
-    assert sentence is None or re.fullmatch(r"my\.yaml:([0-9]+:)? .*", sentence)
+    fabric, expected_message = made(text)
+    assert expected_message is None or re.fullmatch(r"my\.yaml:([0-9]+:)? .*", expected_message)
     assert fabric is None or load_text(dump_text(fabric)) == fabric
 
 

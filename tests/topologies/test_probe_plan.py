@@ -73,10 +73,10 @@ def test_every_host_is_probed_by_as_many_others() -> None:
 
 def test_a_plan_is_split_into_one_plan_per_nic() -> None:
     plan = probe_plan(multi_plane_clos())
-    told = plan.of("h2", 9)
-    assert told.first_round == 9
-    assert told.round_ns == plan.round_ns
-    assert told.paths == tuple(route.path for route in plan.routes["h2"])
+    host_plan = plan.of("h2", 9)
+    assert host_plan.first_round == 9
+    assert host_plan.round_ns == plan.round_ns
+    assert host_plan.paths == tuple(route.path for route in plan.routes["h2"])
 
 
 def test_impossible_plans_are_refused() -> None:

@@ -103,7 +103,7 @@ def test_each_switch_has_its_own_hash_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "sentence"),
+    ("wrong", "message"),
     [
         ({"ecn_low": 80}, "ecn_low .80. must be below ecn_high .80."),
         ({"ecn_low": 0}, "ecn_low is 0, but must be 1 to 10000 percent"),
@@ -113,8 +113,8 @@ def test_each_switch_has_its_own_hash_seed() -> None:
         ({"base_rtt_ns": -1}, "base_rtt_ns is -1"),
     ],
 )
-def test_invalid_profiles_are_refused(wrong: dict[str, int], sentence: str) -> None:
-    with pytest.raises(FabricError, match=sentence):
+def test_invalid_profiles_are_refused(wrong: dict[str, int], message: str) -> None:
+    with pytest.raises(FabricError, match=message):
         QueueProfile(**wrong)  # type: ignore[arg-type]
 
 
@@ -126,7 +126,7 @@ def test_a_fabric_file_can_set_profiles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "sentence"),
+    ("value", "message"),
     [
         ("{trimmin: no}", "did you mean trimming"),
         ("{trimming: 1}", "trimming must be yes or no, not 1"),
@@ -134,6 +134,6 @@ def test_a_fabric_file_can_set_profiles() -> None:
         ("7", "queues must be a mapping"),
     ],
 )
-def test_invalid_settings_in_a_file_are_reported(value: str, sentence: str) -> None:
-    with pytest.raises(FabricError, match=sentence):
+def test_invalid_settings_in_a_file_are_reported(value: str, message: str) -> None:
+    with pytest.raises(FabricError, match=message):
         loader.load_text(f"name: q\nplanes: 1\nt0: 1\nt1: 0\nhosts: 2\nqueues: {value}\n")

@@ -166,7 +166,7 @@ def test_t0s_of_a_pod_without_a_common_t1_use_a_t2() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "sentence"),
+    ("rules", "message"),
     [
         ([LinkRule("h1@p*", missing=True)], "h1 has no link in any plane"),
         ([LinkRule("h1@p0", missing=True), LinkRule("h2@p1", missing=True)], "h1 and h2 have no path in any plane"),
@@ -177,14 +177,14 @@ def test_t0s_of_a_pod_without_a_common_t1_use_a_t2() -> None:
         ([LinkRule("h1@p0", delay_ns=-1)], "delay of link h1@p0 is -1 ns"),
     ],
 )
-def test_invalid_link_rules_are_refused(rules: list[LinkRule], sentence: str) -> None:
+def test_invalid_link_rules_are_refused(rules: list[LinkRule], message: str) -> None:
     with pytest.raises(FabricError) as raised:
         multi_plane_clos(planes=2, t0=2, t1=2, hosts=4, links=rules)
-    assert sentence in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "sentence"),
+    ("sizes", "message"),
     [
         ({"pods": 2}, "2 pods need at least one T1 each and one T2 per plane"),
         ({"t2": 1, "t1": 0, "t0": 1}, "T2s need T1s below them"),
@@ -195,10 +195,10 @@ def test_invalid_link_rules_are_refused(rules: list[LinkRule], sentence: str) ->
         ({"pods": 510, "t1": 1, "t2": 1, "t0": 1, "hosts": 510}, "switch t2-0@p0 has 510 ports"),
     ],
 )
-def test_impossible_tiers_are_refused(sizes: dict[str, object], sentence: str) -> None:
+def test_impossible_tiers_are_refused(sizes: dict[str, object], message: str) -> None:
     with pytest.raises(FabricError) as raised:
         multi_plane_clos(**sizes)  # type: ignore[arg-type]
-    assert sentence in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_more_ecmp_groups_than_the_tables_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,9 +105,9 @@ def without_bmv2(machine: Machine, **environment: str) -> str:
     assert "signed-by" not in result.stdout
     assert "the key\n" not in result.stdout
     assert "doctor" in result.stdout
-    (sentence,) = [line for line in result.stdout.splitlines() if "BMv2" in line]
-    assert sentence.endswith("the embedded switch runs the same compiled P4 program.")
-    return sentence
+    (expected_message,) = [line for line in result.stdout.splitlines() if "BMv2" in line]
+    assert expected_message.endswith("the embedded switch runs the same compiled P4 program.")
+    return expected_message
 
 
 def test_a_distribution_without_bmv2_packages_is_reported(machine: Machine) -> None:

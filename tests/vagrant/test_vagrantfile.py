@@ -52,19 +52,19 @@ def test_both_providers_get_the_same_machine() -> None:
 
 
 def test_provisioning_runs_our_script_with_the_project_folder() -> None:
-    said = evaluated().stdout
-    (script,) = re.findall(r"path: (\S+)", said)
+    output = evaluated().stdout
+    (script,) = re.findall(r"path: (\S+)", output)
     assert os.access(VAGRANTFILE.parent / script, os.X_OK)
-    (project,) = re.findall(r"synced_folder \.\. (\S+)", said)
-    assert f'args: ["{project}"]' in said
+    (project,) = re.findall(r"synced_folder \.\. (\S+)", output)
+    assert f'args: ["{project}"]' in output
 
 
 def test_box_size_and_repository_are_configurable() -> None:
     chosen = {"MRC_BOX": "ubuntu2204", "MRC_CPUS": "4", "MRC_MEMORY": "8192", "MRC_P4_REPOSITORY": "http://x/%s"}
-    said = evaluated(**chosen).stdout
-    assert "config.vm box= generic/ubuntu2204" in said
-    assert said.count("cpus= 4") == said.count("memory= 8192") == 2
-    assert re.search('P4_REPOSITORY" ?=> ?"http://x/%s"', said)
+    output = evaluated(**chosen).stdout
+    assert "config.vm box= generic/ubuntu2204" in output
+    assert output.count("cpus= 4") == output.count("memory= 8192") == 2
+    assert re.search('P4_REPOSITORY" ?=> ?"http://x/%s"', output)
     assert "config.vm box= owner/arm64-box" in evaluated(MRC_BOX="owner/arm64-box").stdout
 
 

@@ -181,7 +181,7 @@ class Selection:
     )
     over_links: str | None = key(
         Text(("sum", "min", "max", "mean")),
-        "how ports are taken together: the deepest queue and the sum of pauses, unless it is said",
+        "how ports are taken together; by default the deepest queue and the sum of pauses",
         default=None,
     )
     start: int | None = key(a_time(), "beginning of the window (default: the end of the warm-up)", default=None)
@@ -391,7 +391,7 @@ def joined(*words: str) -> str:
 
 
 def case_prefix(name: str) -> str:
-    """``<name>: `` before what is said of a case, or nothing."""
+    """``<name>: `` before a message about a case, or nothing."""
     return f"{name}: " if case_label(name) else ""
 
 

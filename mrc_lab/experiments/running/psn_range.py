@@ -2,7 +2,7 @@
 
 A queue pair has at most MPR packets in flight. Where that is less than the NIC's ports carry in a round trip, what is
 measured is the range and not the fabric. A file that names no `mpr` gets one that suffices, as far as the protocol
-allows it: 255 x 128 packets. What is short nevertheless is said before the run and in the report.
+allows it: 255 x 128 packets. A window that is short nevertheless is reported before the run and in the report.
 """
 
 from __future__ import annotations

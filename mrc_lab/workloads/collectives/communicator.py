@@ -13,8 +13,8 @@ CUDA stream. Several communicators may use one NIC at once; each has queue pairs
 
 An operation that fails or is cancelled half-way takes its communicator with it, since nobody knows what the other
 ranks have of it: operations called later, or waiting for their turn, raise the same reason. A rank that only receives
-does not notice that its peer is gone; whoever needs an end in bounded time puts a timeout round the operation, in the
-way of asyncio, and closes the communicator: ``asyncio.wait_for(ranks.all_reduce(array), 30)``.
+does not notice that its peer is gone; a caller that needs an end in bounded time puts a timeout round the operation,
+in the way of asyncio, and closes the communicator: ``asyncio.wait_for(ranks.all_reduce(array), 30)``.
 """
 
 from __future__ import annotations

@@ -76,10 +76,10 @@ class ScriptedMap(PathMap):
     """A map that finds what a test wants, and remembers who has reported."""
 
     found: tuple[SuspectedFault, ...] = ()
-    heard: dict[str, int]
+    polls: dict[str, int]
 
     def absorb(self, host: str, report: ProbeReport, now: int, asked: int | None = None) -> None:
-        ScriptedMap.heard[host] = ScriptedMap.heard.get(host, 0) + 1
+        ScriptedMap.polls[host] = ScriptedMap.polls.get(host, 0) + 1
         super().absorb(host, report, now, asked)
 
     def update(self, now: int) -> tuple[SuspectedFault, ...]:
@@ -92,7 +92,7 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
     monkeypatch.setattr(collector, "PathMap", ScriptedMap)
     monkeypatch.setattr(collector, "POLL_S", 0.005)
     monkeypatch.setattr(ScriptedMap, "found", ())
-    monkeypatch.setattr(ScriptedMap, "heard", {}, raising=False)
+    monkeypatch.setattr(ScriptedMap, "polls", {}, raising=False)
     found = Hosts(tmp_path)
     yield found
     found.stop()
@@ -127,7 +127,7 @@ def test_hosts_probe_only_while_the_map_runs(hosts: Hosts) -> None:
     async def scene(one: Collector) -> None:
         assert one.state() == MapState(running=False)
         await one.start()
-        await until(lambda: set(ScriptedMap.heard) == set(FABRIC.nic_names))
+        await until(lambda: set(ScriptedMap.polls) == set(FABRIC.nic_names))
         assert hosts.probing() == set(FABRIC.nic_names)
         state = one.state()
         assert (state.running, state.feeding, state.unreachable) == (True, False, ())
@@ -164,8 +164,8 @@ def test_suspected_faults_are_denied_only_with_feed_and_allowed_again_once_clear
     async def scene(one: Collector) -> None:
         find(BROKEN)
         await one.start(feed=False)
-        ScriptedMap.heard.clear()
-        await until(lambda: min(ScriptedMap.heard.get(name, 0) for name in FABRIC.nic_names) > 3)
+        ScriptedMap.polls.clear()
+        await until(lambda: min(ScriptedMap.polls.get(name, 0) for name in FABRIC.nic_names) > 3)
         assert hosts.denied() == set()
         await one.start(feed=True)
         await until(lambda: hosts.denied() == wanted)
@@ -215,8 +215,8 @@ def test_a_restarted_agent_probes_and_denies_again_and_delays_no_other_agent(hos
         await until(lambda: hosts.denied() == expected(BROKEN))
         await asyncio.to_thread(hosts.kill, "h1")
         assert not any(host == "h1" for host, _ in hosts.denied())
-        before = ScriptedMap.heard["h2"]
-        await until(lambda: ScriptedMap.heard["h2"] > before + 3)
+        before = ScriptedMap.polls["h2"]
+        await until(lambda: ScriptedMap.polls["h2"] > before + 3)
         await asyncio.to_thread(hosts.start_again, "h1")
         await until(lambda: hosts.denied() == expected(BROKEN) and hosts.probing() == {"h1", "h2"})
 

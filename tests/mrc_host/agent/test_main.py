@@ -29,7 +29,7 @@ def test_options_replace_single_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         (
             ["--congestion", "quantum"],
@@ -40,9 +40,9 @@ def test_options_replace_single_settings() -> None:
     ],
 )
 def test_impossible_options_are_refused(
-    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "nic.json"
     path.write_text(dump_config(nic_config(0)))
     assert main(["--config", str(path), "--socket", str(tmp_path / "nic.sock"), *arguments]) == 1
-    assert sentence in capsys.readouterr().err
+    assert message in capsys.readouterr().err

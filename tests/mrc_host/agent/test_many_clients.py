@@ -153,19 +153,19 @@ def test_a_forked_child_does_not_share_its_parents_connections(agents: Agents) -
     read, write = os.pipe()
     child = os.fork()
     if not child:  # pragma: no cover - in the child
-        said = "nothing"
+        outcome = "nothing"
         try:
             a.qp.write(a.mr, b.mr.remote)
         except MrcError as error:
-            said = f"{type(error).__name__}: {error}"
+            outcome = f"{type(error).__name__}: {error}"
         a.context.close()
-        os.write(write, said.encode())
+        os.write(write, outcome.encode())
         signal.pause()
     try:
         os.close(write)
-        said = os.read(read, 1000).decode()
-        assert said.startswith(ClosedError.__name__)
-        assert "open another after fork()" in said
+        outcome = os.read(read, 1000).decode()
+        assert outcome.startswith(ClosedError.__name__)
+        assert "open another after fork()" in outcome
         a.qp.write(a.mr, b.mr.remote)
         verbs.check(a.cq.wait(10))
         a.context.close()

@@ -98,9 +98,9 @@ def test_any_argument_value_is_accepted_or_refused(agents: Agents, name: str, ca
     assert good.keys() == set(takes), "add the verb's arguments to good_arguments"
     for wrong in takes:
         for value in WRONG:
-            said = asker.says(name, {**good, wrong: value})
-            assert "failed to carry out this request" not in said
-            assert len(said) < 400
+            error = asker.says(name, {**good, wrong: value})
+            assert "failed to carry out this request" not in error
+            assert len(error) < 400
     assert caplog.records == [] or not any(record.exc_info for record in caplog.records)
     assert asker.connection.info().name == "h1"
 
@@ -120,8 +120,8 @@ def test_undeclared_arguments_are_refused(agents: Agents, name: str) -> None:
     fds = [memfd(10)] if name == "register_memory" else []
     given = {"fd": fds[0]} if fds else {}
     before = agents.call(lambda: list(agents.nics[0].modified))
-    said = asker.says(name, {**asker.arguments.get(name, {}), **given, "port": 1})
-    assert said == f"{name} takes no 'port'."
+    error = asker.says(name, {**asker.arguments.get(name, {}), **given, "port": 1})
+    assert error == f"{name} takes no 'port'."
     assert agents.call(lambda: agents.nics[0].modified) == before
     assert asker.end.qp.state is QpState.RESET
     for fd in fds:
@@ -133,9 +133,9 @@ def test_undeclared_arguments_are_refused(agents: Agents, name: str) -> None:
     ["", "x" * 60_000, "call", "holds", "check_controller", "__init__", "_nic", "post_send", "op", None, 5, [], {}],
 )
 def test_unknown_verbs_are_refused_briefly(agents: Agents, op: Any) -> None:
-    said = Asker(agents).says(op, {})
-    assert said.startswith("The agent knows no operation ")
-    assert len(said) < 100
+    error = Asker(agents).says(op, {})
+    assert error.startswith("The agent knows no operation ")
+    assert len(error) < 100
 
 
 def test_a_descriptor_number_in_json_is_refused(agents: Agents) -> None:
@@ -210,7 +210,7 @@ def test_an_exception_in_a_verb_is_answered_and_logged_and_the_agent_continues(
         monkeypatch.setattr(agents.nics[0], "qp_state", broken)
         with pytest.raises(RejectedError, match="The agent failed to carry out this request; see its log"):
             _ = a.qp.state
-        monkeypatch.setattr(agents.nics[0], "qp_state", lambda qpn: object())  # cannot be said in JSON
+        monkeypatch.setattr(agents.nics[0], "qp_state", lambda qpn: object())  # JSON has no form for it
         with pytest.raises(RejectedError, match="The agent failed"):
             _ = a.qp.state
     assert "ZeroDivisionError: a defect" in caplog.text

@@ -33,14 +33,14 @@ def system_library() -> str:
 
 
 @needs_headers
-def test_it_has_every_symbol_of_the_system_under_its_version(built: Path) -> None:
+def test_every_symbol_of_the_systems_library_exists_in_its_version(built: Path) -> None:
     ours, system = set(build.symbols(str(built))), set(build.symbols(system_library()))
     assert ours == system
     assert {"IBVERBS_1.0", "IBVERBS_1.1", "IBVERBS_1.13", "IBVERBS_1.14"} <= {one.version for one in ours}
 
 
 @needs_headers
-def test_what_it_does_not_have_is_refused(built: Path) -> None:
+def test_unsupported_functions_are_refused(built: Path) -> None:
     library = ctypes.CDLL(str(built), use_errno=True)
     library.ibv_create_srq.restype = ctypes.c_void_p
     assert library.ibv_create_srq(None, None) is None
@@ -50,7 +50,7 @@ def test_what_it_does_not_have_is_refused(built: Path) -> None:
 
 
 @needs_headers
-def test_programs_load_it_in_place_of_the_systems(built: Path) -> None:
+def test_programs_load_our_libibverbs(built: Path) -> None:
     devices = shutil.which("ibv_devices")
     if devices is None:
         pytest.skip("ibv_devices is not installed: apt-get install ibverbs-utils")
@@ -62,7 +62,7 @@ def test_programs_load_it_in_place_of_the_systems(built: Path) -> None:
     assert "mrc0" not in subprocess.run([devices], env=environment, capture_output=True, text=True).stdout
 
 
-def test_numbers_of_the_protocol_are_the_agents() -> None:
+def test_protocol_constants_match_the_agents() -> None:
     source = "".join(file.read_text() for file in build.SOURCES.glob("*.h"))
     numbers = dict(re.findall(r"\b([A-Z_]+) = (1 << \d+|\d+)", source))
     known = {
@@ -81,7 +81,7 @@ def test_numbers_of_the_protocol_are_the_agents() -> None:
         assert int(base) << int(shift or 0) == number, name
 
 
-def test_absent_symbols_are_refused_by_what_they_would_return() -> None:
+def test_missing_functions_return_an_error_of_their_type() -> None:
     absent = [Symbol(name, "IBVERBS_1.99", False) for name in ("ibv_alloc_new", "ibv_do_new")]
     source = build.refusals([*absent, Symbol("some_flag", "IBVERBS_PRIVATE_34", True)])
     assert "void *ibv_alloc_new(void) { errno = EOPNOTSUPP; return NULL; }" in source
@@ -89,7 +89,7 @@ def test_absent_symbols_are_refused_by_what_they_would_return() -> None:
     assert "char some_flag[64];" in source
 
 
-def test_nodes_follow_each_other_by_number_and_drivers_come_last() -> None:
+def test_version_nodes_are_in_order_with_private_ones_last() -> None:
     nodes = ["IBVERBS_PRIVATE_34", "IBVERBS_1.10", "IBVERBS_1.9"]
     text = build.version_map([Symbol(f"f{i}", node, False) for i, node in enumerate(nodes)])
     assert text == (
@@ -100,7 +100,7 @@ def test_nodes_follow_each_other_by_number_and_drivers_come_last() -> None:
 
 
 @pytest.mark.parametrize(("compiler", "why"), [("cc", "libibverbs-dev"), (None, "apt-get install gcc")])
-def test_what_is_missing_is_one_sentence(
+def test_each_missing_build_requirement_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str | None, why: str
 ) -> None:
     if compiler is not None:
@@ -114,7 +114,7 @@ def test_what_is_missing_is_one_sentence(
 
 
 @needs_headers
-def test_it_is_built_again_only_for_other_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libibverbs_is_rebuilt_only_when_its_sources_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert (build.library(), build.is_current()) == (None, False)
     path = build.build()

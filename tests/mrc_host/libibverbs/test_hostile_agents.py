@@ -95,10 +95,10 @@ def failure(**fields: object) -> bytes:
     return message(MessageKind.COMPLETION, json.dumps(fields, separators=(",", ":")).encode())
 
 
-def test_an_agent_that_goes_away_is_an_error_everywhere(program: Path, tmp_path: Path) -> None:
+def test_every_call_fails_once_the_agent_is_gone(program: Path, tmp_path: Path) -> None:
     with agent(tmp_path, lambda sock: False) as fake:
-        said = run(program, "lost", fake)
-    assert f"the agent at {fake.path} is gone" in said
+        output = run(program, "lost", fake)
+    assert f"the agent at {fake.path} is gone" in output
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_an_agent_that_goes_away_is_an_error_everywhere(program: Path, tmp_path:
         ),
     ],
 )
-def test_nonsense_from_the_agent_ends_the_connection_or_is_ignored(
+def test_malformed_messages_from_the_agent_close_the_connection_or_are_ignored(
     program: Path, tmp_path: Path, messages: list[bytes], why: str
 ) -> None:
     def nonsense(sock: socket.socket) -> bool:
@@ -141,7 +141,7 @@ def test_nonsense_from_the_agent_ends_the_connection_or_is_ignored(
         assert why in run(program, "lost", fake)
 
 
-def test_random_messages_do_no_harm(program: Path, tmp_path: Path) -> None:
+def test_random_messages_from_the_agent_do_not_crash_programs(program: Path, tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
     chance = random.Random(seed)
@@ -177,7 +177,7 @@ def test_random_messages_do_no_harm(program: Path, tmp_path: Path) -> None:
             run(program, "lost", fake)
 
 
-def test_posts_that_an_agent_does_not_take_are_told_exactly(program: Path, tmp_path: Path) -> None:
+def test_bad_wr_is_the_first_post_that_the_agent_refuses(program: Path, tmp_path: Path) -> None:
     reads_again = threading.Event()
     with agent(tmp_path, lambda sock: reads_again.wait(60)) as fake:
         words = [program, "stuck", fake.path, fake.path]
@@ -186,9 +186,9 @@ def test_posts_that_an_agent_does_not_take_are_told_exactly(program: Path, tmp_p
             try:
                 assert running.stdout.readline() == "stuck\n"
                 reads_again.set()
-                _, said = running.communicate(timeout=60)
+                _, output = running.communicate(timeout=60)
             finally:
                 reads_again.set()
                 running.kill()
-        assert running.returncode == 0, said
+        assert running.returncode == 0, output
     assert fake.posts == 4000 * 16

@@ -210,7 +210,7 @@ def test_an_unreachable_server_is_reported(
 def test_a_missing_device_is_reported_and_leaves_the_server_waiting(
     tool: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for device, sentence in (((), "Name the NIC to use: -d"), (("-d", f"{tmp_path}/none.sock"), "No agent answers")):
+    for device, message in (((), "Name the NIC to use: -d"), (("-d", f"{tmp_path}/none.sock"), "No agent answers")):
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(f"{tmp_path}/meet{len(device)}")
             server.listen()
@@ -219,7 +219,7 @@ def test_a_missing_device_is_reported_and_leaves_the_server_waiting(
             with pytest.raises(BlockingIOError):
                 server.accept()
         errors = capsys.readouterr().err
-        assert sentence in errors
+        assert message in errors
         assert errors.count("\n") == 1
 
 
@@ -316,10 +316,10 @@ NONSENSE = [
 ]
 
 
-@pytest.mark.parametrize("said", NONSENSE, ids=lambda said: said[:12])
-def test_a_server_refuses_malformed_plans(agents: Agents, said: bytes) -> None:
+@pytest.mark.parametrize("sent", NONSENSE, ids=lambda sent: sent[:12])
+def test_a_server_refuses_malformed_plans(agents: Agents, sent: bytes) -> None:
     ours, theirs = socket.socketpair()
-    sending = threading.Thread(target=lambda: send_and_close(theirs, said))
+    sending = threading.Thread(target=lambda: send_and_close(theirs, sent))
     sending.start()
     with pytest.raises(ToolError, match=r"does not speak|another version"):
         write_bw.serve(str(agents.paths[0]), PeerConnection(ours))
@@ -337,10 +337,10 @@ def test_a_server_refuses_plans_that_are_too_large(change: dict[str, object]) ->
         from_wire({**to_wire(plan), **change})
 
 
-@pytest.mark.parametrize("said", [b"{}\n", b"[1]\n", b'{"memory": 1, "qps": []}\n', b'{"memory": "x", "qps": "x"}\n'])
-def test_malformed_endpoints_are_refused(agents: Agents, said: bytes) -> None:
+@pytest.mark.parametrize("sent", [b"{}\n", b"[1]\n", b'{"memory": 1, "qps": []}\n', b'{"memory": "x", "qps": "x"}\n'])
+def test_malformed_endpoints_are_refused(agents: Agents, sent: bytes) -> None:
     ours, theirs = socket.socketpair()
-    theirs.sendall(said)
+    theirs.sendall(sent)
     plan = TransferPlan((64,), 1, None, 1, 1, False, QpType.MRC, QpAttributes())
     with (
         pytest.raises(MrcError, match=r"does not speak|is not"),

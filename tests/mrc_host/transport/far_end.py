@@ -122,7 +122,7 @@ class FarEnd:
         )
         self.qpn = self.nic.create_qp(0, QpType.MRC, self.cq, self.cq, self.attributes)
         self.nic.connect_qp(self.qpn, QpAddress(address(1), FAR_QPN), self.now)
-        self.units = 0  # that the last SACK said had been received
+        self.units = 0  # received, by the last SACK
         self._newest = -1  # PSN of the newest data packet, counted from FIRST_OUT
         self.drain()
 

@@ -113,11 +113,11 @@ def test_a_full_receive_queue_requests_a_penalty_and_then_restores() -> None:
     end.arrive(0, flags=A)
     assert [(sack.cwnd_penalty > 0, sack.restore_cwnd) for sack in end.sacks()] == [(True, False)]
     end.acks.receive_queue_has_room()
-    said = []
+    flags = []
     for number in range(1, 8):
         end.arrive(number, flags=A)
-        said += [(sack.cwnd_penalty > 0, sack.restore_cwnd) for sack in end.sacks()]
-    assert said == [(False, True)] * 4 + [(False, False)] * 3
+        flags += [(sack.cwnd_penalty > 0, sack.restore_cwnd) for sack in end.sacks()]
+    assert flags == [(False, True)] * 4 + [(False, False)] * 3
 
 
 def test_the_offered_range_shrinks_while_the_receive_queue_is_full_and_grows_slowly() -> None:

@@ -35,7 +35,7 @@ def test_congestion_control_is_chosen_by_queue_pair_then_window_then_nic(attribu
 
 
 @pytest.mark.parametrize(
-    ("attributes", "settings", "mrc", "sentence"),
+    ("attributes", "settings", "mrc", "message"),
     [
         ({"cc_profile": "quantum"}, {}, True, "Unknown congestion control 'quantum': use 'nscc', 'fixed' or 'none'"),
         ({"cc_profile": "nscc"}, {"base_rtt": 1}, False, "not for an RC queue pair: use 'dcqcn', 'fixed' or 'none'"),
@@ -46,8 +46,8 @@ def test_congestion_control_is_chosen_by_queue_pair_then_window_then_nic(attribu
         ({}, {"base_rtt": 12_000, "nscc": NsccProfile(gamma=2.0)}, True, "gamma must be in 0..1"),
     ],
 )
-def test_unavailable_algorithms_are_refused(attributes, settings, mrc, sentence):
-    with pytest.raises(InvalidArgumentError, match=sentence):
+def test_unavailable_algorithms_are_refused(attributes, settings, mrc, message):
+    with pytest.raises(InvalidArgumentError, match=message):
         check(ALGORITHMS, QpAttributes(**attributes), TransportSettings(**settings), mrc)
 
 

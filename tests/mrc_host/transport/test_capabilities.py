@@ -90,9 +90,9 @@ def test_an_announced_incast_starts_with_few_trims() -> None:
         assert world.run(100 * MS, until=lambda: all(near.done or near.poll() for near, _far in pairs))
         return world.trims
 
-    without, told = trims(0), trims(8)
+    without, informed = trims(0), trims(8)
     assert without > 100
-    assert told * 5 < without
+    assert informed * 5 < without
 
 
 # ---- timestamps --------------------------------------------------------------------------------------------------

@@ -14,16 +14,16 @@ from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, bits
 class Recorder(CongestionControl):
     """Remembers (acked, received, rtt, marked, penalty) of every SACK."""
 
-    __slots__ = ("heard",)
+    __slots__ = ("signals",)
 
     def __init__(self) -> None:
         super().__init__(1 << 30)
-        self.heard: list[tuple[int, int, int, bool, int]] = []
+        self.signals: list[tuple[int, int, int, bool, int]] = []
 
     def on_ack(
         self, acked: int, received: int, rtt: int, marked: bool, now: int, penalty: int = 0, restore: bool = False
     ) -> None:
-        self.heard.append((acked, received, rtt, marked, penalty))
+        self.signals.append((acked, received, rtt, marked, penalty))
 
 
 def listening(packets: int) -> tuple[FarEnd, Recorder, list[Any]]:
@@ -42,7 +42,7 @@ def test_both_kinds_of_ecn_mark_count() -> None:
     end, recorder, sent = listening(4)
     for number, mark in enumerate((control.MARK_NONE, control.MARK_SKIP_ONCE, control.MARK_ALWAYS_SKIP)):
         end.sack(number, of=sent[number], mark=mark)
-    assert [marked for _, _, _, marked, _ in recorder.heard] == [False, True, True]
+    assert [marked for _, _, _, marked, _ in recorder.signals] == [False, True, True]
 
 
 def test_each_sack_of_a_batch_gives_an_rtt_even_when_the_first_acknowledged_all() -> None:
@@ -50,9 +50,9 @@ def test_each_sack_of_a_batch_gives_an_rtt_even_when_the_first_acknowledged_all(
     end.pass_time(20 * US)
     for packet in sent:
         end.sack(7, of=packet, mark=control.MARK_SKIP_ONCE, units=8 * 17)
-    assert [rtt for _, _, rtt, _, _ in recorder.heard] == [end.now - packet.time for packet in sent]
-    assert all(marked for _, _, _, marked, _ in recorder.heard)
-    assert [received > 0 for _, received, _, _, _ in recorder.heard] == [True] + 7 * [False]
+    assert [rtt for _, _, rtt, _, _ in recorder.signals] == [end.now - packet.time for packet in sent]
+    assert all(marked for _, _, _, marked, _ in recorder.signals)
+    assert [received > 0 for _, received, _, _, _ in recorder.signals] == [True] + 7 * [False]
 
 
 def test_a_transmission_gives_one_rtt_sample() -> None:
@@ -61,14 +61,14 @@ def test_a_transmission_gives_one_rtt_sample() -> None:
     end.sack(0, of=sent[0])
     end.pass_time(500 * US)
     end.sack(0, of=sent[0], units=40)
-    assert [rtt > 0 for _, _, rtt, _, _ in recorder.heard] == [True, False]
+    assert [rtt > 0 for _, _, rtt, _, _ in recorder.signals] == [True, False]
 
 
 def test_an_overtaken_sack_gives_rtt_and_mark_but_no_bytes_or_penalty() -> None:
     end, recorder, sent = listening(4)
     end.sack(1, of=sent[1], units=200)
     end.sack(0, of=sent[0], units=100, mark=control.MARK_SKIP_ONCE, penalty=64)
-    (_, _, _, _, _), (acked, received, rtt, marked, penalty) = recorder.heard
+    (_, _, _, _, _), (acked, received, rtt, marked, penalty) = recorder.signals
     assert (acked, received, marked, penalty) == (0, 0, True, 0)
     assert rtt == end.now - sent[0].time
 
@@ -82,7 +82,7 @@ def test_a_packet_wrongly_marked_lost_still_gives_an_rtt() -> None:
     assert end.nic.qp_counters(end.qpn).lost == 1
     end.pass_time(5 * US)
     end.sack(23, of=late)
-    assert recorder.heard[-1][2:4] == (end.now - late.time, False)
+    assert recorder.signals[-1][2:4] == (end.now - late.time, False)
 
 
 def test_a_sack_of_another_transmission_gives_no_rtt() -> None:
@@ -92,6 +92,6 @@ def test_a_sack_of_another_transmission_gives_no_rtt() -> None:
     (again,) = end.data()
     end.pass_time(10 * US)
     end.sack(0, of=sent[0])
-    assert recorder.heard[-1][2] == 0
+    assert recorder.signals[-1][2] == 0
     end.sack(1, of=again)
-    assert recorder.heard[-1][2] == 10 * US
+    assert recorder.signals[-1][2] == 10 * US

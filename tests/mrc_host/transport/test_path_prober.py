@@ -140,7 +140,7 @@ def test_uncollected_counts_are_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: plan(), "1 to 4096 paths"),
         (lambda: ProbePlan((path(1),), 10), "1000000 ns or more"),
@@ -148,8 +148,8 @@ def test_uncollected_counts_are_bounded() -> None:
         (lambda: plan(replace(path(1), outer=b"short")), "16 bytes"),
     ],
 )
-def test_invalid_plans_are_refused(make: object, said: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=said):
+def test_invalid_plans_are_refused(make: object, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
         make()  # type: ignore[operator]
 
 

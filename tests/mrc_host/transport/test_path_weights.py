@@ -189,13 +189,13 @@ def test_congestion_control_sees_every_mark_not_handled_by_path_weights() -> Non
     end.pass_time(LEAST)
     for packets in ways.values():
         end.sack(-1, of=packets[0])
-    assert [rtt for _, _, rtt, _, _ in recorder.heard] == [LEAST] * 4
+    assert [rtt for _, _, rtt, _, _ in recorder.signals] == [LEAST] * 4
     end.pass_time(4 * LEAST)
     slow, late, other, _ = ways
     end.sack(-1, of=ways[slow][1], mark=control.MARK_SKIP_ONCE)
-    assert recorder.heard[-1][2] == 0, "it stands out: used less, it is not for the window to shrink"
+    assert recorder.signals[-1][2] == 0, "it stands out: used less, it is not for the window to shrink"
     end.sack(-1, of=ways[late][1])
     end.sack(-1, of=ways[other][1], mark=control.MARK_SKIP_ONCE)
-    assert recorder.heard[-1][2:4] == (5 * LEAST, True), "another is as late"
+    assert recorder.signals[-1][2:4] == (5 * LEAST, True), "another is as late"
     end.sack(-1, of=ways[slow][2], mark=control.MARK_SKIP_ONCE)
-    assert recorder.heard[-1][2:4] == (5 * LEAST, True), "used less it does not stand out any more"
+    assert recorder.signals[-1][2:4] == (5 * LEAST, True), "used less it does not stand out any more"

@@ -217,10 +217,10 @@ def test_queue_pairs_share_the_probes_of_a_bad_path() -> None:
     assert [port["paths_assumed_bad"] for port in end.nic.port_counters()] == [0, 0]
 
 
-@pytest.mark.parametrize("tells", [True, False])
-def test_a_probe_response_gives_the_rtt(tells: bool) -> None:
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_probe_response_gives_the_rtt(timed: bool) -> None:
     end = FarEnd()
-    if not tells:
+    if not timed:
         config = end.nic.config
         end.nic = Nic(replace(config, settings=replace(config.settings, service_time=False)), seed=3)
     else:
@@ -230,7 +230,7 @@ def test_a_probe_response_gives_the_rtt(tells: bool) -> None:
     end.now += 3 * MS  # our ports were busy
     (packet,) = (p for p in end.wait(0) if p.opcode == opcodes.ENDPOINT_RESPONSE)
     response = control.parse_endpoint_response(packet.body, 12)
-    assert response == EndpointResponse(control.OP_EV_PROBE, 0x77, 3 * MS if tells else 0)
+    assert response == EndpointResponse(control.OP_EV_PROBE, 0x77, 3 * MS if timed else 0)
 
 
 @pytest.mark.parametrize(("reported", "rtt"), [(0, 9 * MS), (2 * MS, 7 * MS), (9 * MS, 0), (9 * MS + 1, 9 * MS)])

@@ -27,12 +27,12 @@ def acknowledge(end: FarEnd, update: Packet) -> None:
     end.send(control.pack_endpoint_response(update.psn, response), dscp=46, ecn=0)
 
 
-def settled(planes: int, uplinks: int = 4, told: int = -1, transport: TransportSettings = SETTINGS) -> FarEnd:
-    """A NIC whose updates are answered; its peer has reported the ports in mask `told` as up."""
+def settled(planes: int, uplinks: int = 4, reported: int = -1, transport: TransportSettings = SETTINGS) -> FarEnd:
+    """A NIC whose updates are answered; its peer has reported the ports in mask `reported` as up."""
     end = FarEnd(planes=planes, uplinks=uplinks, transport=transport)
     acknowledge(end, updates(end.wait(30 * MS))[-1])
-    if told >= 0:
-        request = EndpointRequest(control.OP_PORT_STATUS_UPDATE, told, 0)
+    if reported >= 0:
+        request = EndpointRequest(control.OP_PORT_STATUS_UPDATE, reported, 0)
         end.send(control.pack_endpoint_request(3, request), dscp=46, ecn=0)
     assert not updates(end.wait(5000 * MS))
     return end
@@ -50,8 +50,8 @@ def test_a_plane_both_ends_believe_down_recovers_with_all_others_dead(silence: i
         world.set_port(number, 0, False)
     world.run(100 * MS)
     for one in (a, b):
-        told = [e for e in one.nic.async_events() if isinstance(e, PortEvent) and not e.local]
-        assert [(e.port, e.up) for e in told] == [(0, False)], "each holds the other's word"
+        reported = [e for e in one.nic.async_events() if isinstance(e, PortEvent) and not e.local]
+        assert [(e.port, e.up) for e in reported] == [(0, False)], "each holds the other's word"
     world.faults.dead_planes |= {0, 1} if deny else {0, 1, 2}
     if deny:
         for one, other in ((a, b), (b, a)):
@@ -68,8 +68,8 @@ def test_a_plane_both_ends_believe_down_recovers_with_all_others_dead(silence: i
     assert a.buffer[:4096] == b.buffer[:4096]
     world.run(1000 * MS)
     for one in (a, b):
-        told = [e for e in one.nic.async_events() if isinstance(e, PortEvent) and not e.local]
-        assert [(e.port, e.up) for e in told] == [(0, True)]
+        reported = [e for e in one.nic.async_events() if isinstance(e, PortEvent) and not e.local]
+        assert [(e.port, e.up) for e in reported] == [(0, True)]
 
 
 @pytest.mark.parametrize("seed", range(1, 21))
@@ -98,7 +98,7 @@ def test_recovery_time_of_such_a_plane_depends_only_on_its_outage(seed: int) -> 
 
 
 def test_repetitions_rotate_over_planes_with_a_port_and_back_off_per_round() -> None:
-    end = settled(planes=5, told=0b00010)
+    end = settled(planes=5, reported=0b00010)
     start = end.now
     end.nic.port_changed(4, False, end.now)
     sent = updates(end.wait(310 * MS))

@@ -419,7 +419,7 @@ def test_a_refused_message_is_reported_after_earlier_messages() -> None:
     assert [p.aeth for p in naks] == [(headers.NAK_REMOTE_ACCESS, 1)]
     assert end.nic.qp_state(end.qpn) is QpState.ERROR
     end.segment(2, msn=2)
-    assert [p.aeth for p in end.only(opcodes.TRANSPORT_ACK)] == [(headers.NAK_REMOTE_ACCESS, 1)], "told again"
+    assert [p.aeth for p in end.only(opcodes.TRANSPORT_ACK)] == [(headers.NAK_REMOTE_ACCESS, 1)], "refused again"
 
 
 @pytest.mark.parametrize("kind", [FIRST, LAST])
@@ -538,8 +538,8 @@ def test_one_probe_reveals_every_hole(question: str) -> None:
     else:
         end.segment(0, msn=0, flags=RTX)
     got = sacks(end)
-    told = set().union(*(numbers(sack) for sack in got))
-    assert told >= set(range(4, 640)) - arrived
+    acknowledged = set().union(*(numbers(sack) for sack in got))
+    assert acknowledged >= set(range(4, 640)) - arrived
     assert set().union(*(shown(sack) for sack in got)) <= arrived | {0}
     assert len(got) <= 12
 

@@ -59,13 +59,13 @@ def test_a_queue_pair_that_waits_again_is_not_admitted_endlessly():
 
 def test_silent_queue_pairs_are_made_to_probe_once_until_acknowledged() -> None:
     window = SharedWindow(CongestionControl(4096))
-    silent, heard = Waiter(window, again=True), Waiter(window)
-    window.timed_out = {silent: None, heard: None}
+    silent, woken = Waiter(window, again=True), Waiter(window)
+    window.timed_out = {silent: None, woken: None}
     for _ in range(3):
         assert window.probe_timed_out(10 * US, 50 * US)
-    assert (silent.called, heard.called) == (1, 1)
+    assert (silent.called, woken.called) == (1, 1)
     assert window.probe_timed_out(10 * US, 60 * US)
-    assert (silent.called, heard.called) == (2, 1)
+    assert (silent.called, woken.called) == (2, 1)
     silent.again = False
     assert not window.probe_timed_out(10 * US, 70 * US)
 

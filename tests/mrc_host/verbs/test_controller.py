@@ -248,9 +248,9 @@ def test_controllers_get_all_path_events_and_applications_their_own(agents: Agen
         for each in (controller, inner):
             seen = [each.poll_ev_event(), each.poll_ev_event()]
             assert [e.qpn for e in seen if e is not None] == [own.qpn, 99_999]
-        heard = context.poll_event()
-        assert isinstance(heard, PathEvent)
-        assert heard.qpn == own.qpn
+        event = context.poll_event()
+        assert isinstance(event, PathEvent)
+        assert event.qpn == own.qpn
         assert context.poll_event() is None
 
 
@@ -312,7 +312,7 @@ def test_nscc_constants_reach_the_shared_controller() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "profile", "sentence"),
+    ("name", "profile", "message"),
     [
         ("nscc", verbs.CcProfile("fixed"), "already"),
         ("", verbs.CcProfile("fixed"), "1 to 64 characters"),
@@ -321,8 +321,8 @@ def test_nscc_constants_reach_the_shared_controller() -> None:
         ("mine", verbs.CcProfile("nscc"), "set base_rtt"),
     ],
 )
-def test_invalid_cc_profiles_are_refused(local: Local, name: str, profile: verbs.CcProfile, sentence: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=sentence):
+def test_invalid_cc_profiles_are_refused(local: Local, name: str, profile: verbs.CcProfile, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
         local.controller.create_cc_profile(name, profile)
     with pytest.raises(NotFoundError):
         local.controller.destroy_cc_profile("fixed")

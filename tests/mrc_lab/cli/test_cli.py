@@ -37,7 +37,7 @@ def test_an_unknown_option_prints_a_message_and_exits_with_status_2(command, cap
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "sentence"),
+    ("arguments", "status", "message"),
     [
         (["demo", "--hosts", "3"], 3, "3 hosts cannot be spread evenly over 2 T0 groups"),
         (["demo", "--steps", "3"], 3, "3 steps are too few"),
@@ -78,11 +78,11 @@ def test_an_unknown_option_prints_a_message_and_exits_with_status_2(command, cap
         (["demo", "--hosts"], 2, "requires an argument"),
     ],
 )
-def test_an_error_prints_a_message_and_sets_the_status(arguments, status, sentence, capsys, tmp_path, monkeypatch):
+def test_an_error_prints_a_message_and_sets_the_status(arguments, status, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(arguments) == status
     printed = capsys.readouterr().err
-    assert sentence in printed
+    assert message in printed
     assert "Traceback" not in printed
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""The fabric that a command is about, and what is said of one that came up."""
+"""The fabric that a command is about, and what is printed about one that came up."""
 
 from __future__ import annotations
 

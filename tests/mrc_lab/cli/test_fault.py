@@ -65,7 +65,7 @@ def test_faults_are_added_listed_and_cleared(fault: Fault, one: Running) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "sentence"),
+    ("words", "status", "message"),
     [
         (["add"], 2, "Missing argument"),
         (["add", "h1@p0"], 2, "use it like this"),
@@ -80,10 +80,10 @@ def test_faults_are_added_listed_and_cleared(fault: Fault, one: Running) -> None
         (["list", "--token-file", "/nowhere"], 3, "The token cannot be read from /nowhere"),
     ],
 )
-def test_exit_statuses_distinguish_errors(fault: Fault, words: list[str], status: int, sentence: str) -> None:
+def test_exit_statuses_distinguish_errors(fault: Fault, words: list[str], status: int, message: str) -> None:
     found, printed, errors = fault(*words)
     assert (found, printed) == (status, "")
-    assert sentence in errors
+    assert message in errors
     assert "Traceback" not in errors
 
 
@@ -134,8 +134,8 @@ def test_a_held_fault_ends_with_its_command(one: Running, path: Path, end: signa
             assert one.links.down == {"h1@p0"}
             os.kill(holder.pid, end)
             assert holder.wait(20) == (130 if end is signal.SIGINT else -end)
-        told = [watch.stdout.readline().split()[1:4] for _ in range(3)]
-        assert told == [["fault", "added", "fault"], ["fault", "active", "fault"], ["fault", "cleared", "fault"]]
+        events = [watch.stdout.readline().split()[1:4] for _ in range(3)]
+        assert events == [["fault", "added", "fault"], ["fault", "active", "fault"], ["fault", "cleared", "fault"]]
         assert client.faults() == []
         watch.send_signal(signal.SIGINT)
         assert watch.wait(20) == 130

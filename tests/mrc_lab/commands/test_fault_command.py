@@ -89,7 +89,7 @@ def test_words_are_parsed_as_faults(words: str, fault: Fault) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "message"),
     [
         (LINK, "use it like this"),
         (f"{LINK} sideways", "'sideways' is no kind of fault"),
@@ -124,9 +124,9 @@ def test_words_are_parsed_as_faults(words: str, fault: Fault) -> None:
         ("clear all f2", "fault clear owner NAME"),
     ],
 )
-def test_invalid_words_are_refused_without_a_request(words: str, sentence: str) -> None:
+def test_invalid_words_are_refused_without_a_request(words: str, message: str) -> None:
     controller = Controller()
-    with pytest.raises(ExperimentError, match=sentence):
+    with pytest.raises(ExperimentError, match=message):
         execute(controller, words.split())  # type: ignore[arg-type]
     assert controller.asked == []
 

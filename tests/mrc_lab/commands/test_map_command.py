@@ -49,10 +49,10 @@ class Controller:
     ],
 )
 def test_words_are_parsed_as_commands(words: str, running: bool, asked: Any, printed: str) -> None:
-    controller, said = Controller(running, feeding=running), []
-    execute(controller, FABRIC, words.split(), said.append)  # type: ignore[arg-type]
+    controller, printed_lines = Controller(running, feeding=running), []
+    execute(controller, FABRIC, words.split(), printed_lines.append)  # type: ignore[arg-type]
     assert controller.asked == [asked]
-    assert printed in "\n".join(said)
+    assert printed in "\n".join(printed_lines)
 
 
 @pytest.mark.parametrize("words", ["nonsense", "rate", "rate fast", "deny h1", "-3", "3 4"])

@@ -17,9 +17,9 @@ class Fabric:
     def __init__(self, problem: str = "") -> None:
         self.problem = problem
         self.started: list[str] = []
-        self.said: list[str] = []
+        self.notices: list[str] = []
         self.now = 0.0
-        self.restarts = Restarts(self.restart, self.said.append, lambda: self.now)
+        self.restarts = Restarts(self.restart, self.notices.append, lambda: self.now)
 
     def restart(self, name: str) -> None:
         self.now += 1
@@ -32,13 +32,13 @@ def test_crashed_processes_are_restarted() -> None:
     fabric = Fabric()
     fabric.restarts.crashed(CRASH)
     assert fabric.started == ["switches"]
-    assert fabric.said == ["process switches was restarted"]
+    assert fabric.notices == ["process switches was restarted"]
 
 
 def test_a_failed_restart_is_reported() -> None:
     fabric = Fabric("No memory.")
     fabric.restarts.crashed(CRASH)
-    assert fabric.said == ["process switches could not be restarted: No memory."]
+    assert fabric.notices == ["process switches could not be restarted: No memory."]
 
 
 def test_a_repeatedly_crashing_process_is_not_restarted_until_stable() -> None:
@@ -46,7 +46,7 @@ def test_a_repeatedly_crashing_process_is_not_restarted_until_stable() -> None:
     for _ in range(MAX_RESTARTS + 1):
         fabric.restarts.crashed(CRASH)
     assert fabric.started == ["switches"] * MAX_RESTARTS
-    assert fabric.said[-1] == "process switches was restarted 5 times within 60 s and will not be restarted again"
+    assert fabric.notices[-1] == "process switches was restarted 5 times within 60 s and will not be restarted again"
     fabric.restarts.crashed(Crash("h1", 43, 0.0, "ended", ""))
     assert fabric.started[-1] == "h1", "others are none the worse for it"
     fabric.now += WITHIN_S
@@ -57,9 +57,9 @@ def test_a_repeatedly_crashing_process_is_not_restarted_until_stable() -> None:
 def test_a_failed_run_names_the_signal_and_the_end_of_the_log(tmp_path: Path) -> None:
     log = tmp_path / "switches.log"
     log.write_text("".join(f"line {number}\n" for number in range(30)))
-    sentence, hint = crash_message([Crash("switches", 42, 0.0, "was killed by SIGKILL", "line 29", str(log))])
-    assert sentence.startswith("process switches was killed by SIGKILL at ")
-    assert str(log) in sentence
+    message, hint = crash_message([Crash("switches", 42, 0.0, "was killed by SIGKILL", "line 29", str(log))])
+    assert message.startswith("process switches was killed by SIGKILL at ")
+    assert str(log) in message
     assert "run it again" in hint
     assert [line.strip() for line in hint.splitlines()[1:]] == [f"switches.log: line {n}" for n in range(20, 30)]
     assert len(crash_message([CRASH])[1].splitlines()) == 1

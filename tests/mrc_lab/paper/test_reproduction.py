@@ -32,8 +32,8 @@ def test_one_page_covers_several_files(small, tmp_path, jobs):
     wrong.write_text(
         SMALL.replace("value: 383G, tolerance: 5%", "value: 999G, tolerance: 5%").replace("small one", "bad one")
     )
-    told = []
-    folder, summary = reproduce([small, wrong], tmp_path / "r", jobs=jobs, notify=told.append)
+    notices = []
+    folder, summary = reproduce([small, wrong], tmp_path / "r", jobs=jobs, notify=notices.append)
     assert (summary["verdict"], summary["experiments"], summary["passed"]) == ("fail", 2, 1)
     assert [row["verdict"] for row in summary["figures"]] == ["pass", "pass", "pass", "fail", "pass", "pass"]
     assert {"figure", "published", "ours", "ratio", "verdict"} <= set(summary["figures"][0])
@@ -42,7 +42,7 @@ def test_one_page_covers_several_files(small, tmp_path, jobs):
     page = Page((folder / "index.html").read_text())
     assert len(page.fetched) == 2
     assert all((folder / link).is_file() for link in page.fetched)
-    assert len(told) == 2
+    assert len(notices) == 2
 
 
 def test_the_score_counts_published_values_and_deviations_are_amber_with_their_cause(tmp_path):
@@ -105,10 +105,10 @@ def test_several_seeds_have_a_mean_and_an_interval(tmp_path):
         + "published:\n  numbers: [{metric: retransmitted, value: '3', title: again, of: {start: 0us}}]\n"
         + "  curves: [{metric: throughput, points: [[0s, 383G], [60us, 287G]], title: rate}]\n"
     )
-    told = []
-    folder, summary = reproduce([file], tmp_path / "r", seeds=(1, 3), jobs=2, notify=told.append)
+    notices = []
+    folder, summary = reproduce([file], tmp_path / "r", seeds=(1, 3), jobs=2, notify=notices.append)
     assert summary["seeds"] == [1, 3]
-    assert len(told) == 2
+    assert len(notices) == 2
     single = [json.loads(path.read_text()) for path in folder.glob("fig/2*/summary.json")]
     values = [one["published"]["numbers"][0]["ours"] for one in single]
     (row,) = [row for row in summary["numbers"] if row["what"] == "again"]
@@ -141,11 +141,11 @@ def test_files_too_large_for_emulation_are_excluded_from_the_verdict(small, tmp_
     monkeypatch.setattr(
         reproduction, "run_and_report", lambda experiment, world, *rest: simulated(experiment, "sim", *rest)
     )
-    told = []
-    folder, summary = reproduce([long, small], tmp_path / "r", backend="emulation", notify=told.append)
+    notices = []
+    folder, summary = reproduce([long, small], tmp_path / "r", backend="emulation", notify=notices.append)
     assert (summary["verdict"], summary["experiments"], summary["passed"]) == ("pass", 1, 1)
     assert "would last" in summary["left_out"]["long"]
-    assert told[0].startswith("left out: long: at the rates that this machine carries")
+    assert notices[0].startswith("left out: long: at the rates that this machine carries")
     assert "left out: " in (folder / "index.html").read_text()
     with pytest.raises(ExperimentError, match=r"long: at the rates .* would last"):
         reproduce([long], tmp_path / "other", backend="emulation")
@@ -174,9 +174,9 @@ def test_paper_lists_its_figures(capsys):
 
 def test_a_figure_is_selected_by_argument_or_the_old_option(tmp_path, capsys):
     assert run(["paper", "--only", "fig14", "--seed", "3", "--results", str(tmp_path)]) == 0
-    said = capsys.readouterr()
-    assert "--seed is now --seeds" in said.err
-    assert "2 of 2 published numbers within 10 %" in said.out
+    printed = capsys.readouterr()
+    assert "--seed is now --seeds" in printed.err
+    assert "2 of 2 published numbers within 10 %" in printed.out
     summary = json.loads((tmp_path / "paper" / "latest" / "summary.json").read_text())
     assert summary["seeds"] == [3]
     assert [row["id"] for row in summary["numbers"]] == ["fig14.flow1", "fig14.flow2"]

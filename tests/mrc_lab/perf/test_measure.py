@@ -129,10 +129,10 @@ def test_a_root_that_does_not_exist_is_refused():
 
 
 def test_rows_are_reported_as_measured_and_survive_json():
-    told = []
-    report = on_fakes(2, plan("alltoall"), on_row=told.append)
-    assert tuple(told) == report.rows
-    assert [ResultRow.from_json(row.to_json()) for row in told] == told
+    rows_seen = []
+    report = on_fakes(2, plan("alltoall"), on_row=rows_seen.append)
+    assert tuple(rows_seen) == report.rows
+    assert [ResultRow.from_json(row.to_json()) for row in rows_seen] == rows_seen
     inplace = on_fakes(2, plan("all_reduce")).rows
     assert tuple(ResultRow.from_json(row.to_json()) for row in inplace) == inplace
 

@@ -129,12 +129,12 @@ def server(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [(f"write_bw: {GONE}", []), ("write_bw: no memory", ["write_bw: no memory"])],
 )
-def test_server_errors_are_shown_unless_caused_by_the_client(up, server, words, said):
+def test_server_errors_are_shown_unless_caused_by_the_client(up, server, words, expected):
     server(words)
-    heard = []
+    printed = []
 
     def client(command):
         with socket.socket(socket.AF_UNIX) as sock:
@@ -142,8 +142,8 @@ def test_server_errors_are_shown_unless_caused_by_the_client(up, server, words, 
             sock.recv(1)
         return 1
 
-    assert client_and_server.run_pair("write_bw", up("one"), "h1", "h3", [], client, heard.append) == 1
-    assert heard == said
+    assert client_and_server.run_pair("write_bw", up("one"), "h1", "h3", [], client, printed.append) == 1
+    assert printed == expected
 
 
 def test_a_pair_uses_its_own_rendezvous_point(up, server):

@@ -138,7 +138,7 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize(
-    ("line", "sentence"),
+    ("line", "message"),
     [
         ("write", "use it like this: write h1 h3 64M\n'help write' says more."),
         ("write h1 h9 1M", "has no NIC that matches 'h9': did you mean h"),
@@ -184,13 +184,13 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     ],
 )
 def test_a_mistake_prints_a_message_and_the_prompt_continues(
-    at: Session, monkeypatch: pytest.MonkeyPatch, line: str, sentence: str
+    at: Session, monkeypatch: pytest.MonkeyPatch, line: str, message: str
 ) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
     if line.startswith("map"):
         monkeypatch.setattr(Controller, "path_map", lambda _: SimpleNamespace(running=False, rate=0), raising=False)
     printed = at.says(line)
-    assert sentence in printed
+    assert message in printed
     assert "Traceback" not in printed
     assert len(printed.splitlines()) <= 2
     assert at.prompt.failed
@@ -244,11 +244,11 @@ def test_counters_shows_nic_ports_and_queue_pair_with_units(at: Session) -> None
 
 
 def test_counters_as_json_include_zeros_and_all_queue_pairs(at: Session) -> None:
-    told = json.loads(at.says("counters h1 --json"))
-    assert told["host"] == "h1"
-    assert told["counters"]["tx_lost_packets"] == 0
-    assert [port["link_up"] for port in told["ports"]] == [1, 0]
-    assert [(qp["qpn"], qp["counters"]["tx_data_packets"]) for qp in told["queue_pairs"]] == [(7, 4), (8, 4), (9, 4)]
+    printed = json.loads(at.says("counters h1 --json"))
+    assert printed["host"] == "h1"
+    assert printed["counters"]["tx_lost_packets"] == 0
+    assert [port["link_up"] for port in printed["ports"]] == [1, 0]
+    assert [(qp["qpn"], qp["counters"]["tx_data_packets"]) for qp in printed["queue_pairs"]] == [(7, 4), (8, 4), (9, 4)]
     assert json.loads(at.says("counters h1 8 --json"))["qpn"] == 8
     assert "'qps h1' lists them" in at.says("counters h1 first")
     assert at.prompt.failed

@@ -37,7 +37,9 @@ LATENCY = "      - {id: sec521.latency_t0, what: latency of 2 bytes below one T0
         pytest.param("value: 6.54", "value: 6.6", id="another value"),
         pytest.param(LATENCY, "", id="gone without a word"),
         pytest.param("bound: at_most, unit: count", "unit: count", id="a bound made a value"),
-        pytest.param("left: []", "left: [{id: fig11.worst, value: 1, reason: other}]", id="said to be gone, and there"),
+        pytest.param(
+            "left: []", "left: [{id: fig11.worst, value: 1, reason: other}]", id="listed as removed, yet present"
+        ),
     ],
 )
 def test_a_change_without_a_reason_is_detected(before: str, after: str):

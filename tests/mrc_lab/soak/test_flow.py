@@ -27,7 +27,7 @@ class Told:
 
 
 @pytest.fixture
-def told(agents):
+def soak(agents):
     return Told(agents)
 
 
@@ -42,39 +42,39 @@ def meddle(monkeypatch, change):
     monkeypatch.setattr(FakeNic, "find", found)
 
 
-def test_writes_continue_until_stopped(told):
-    told.run(lambda told: told.flow.writes >= 20)
-    assert told.wrong == []
-    assert told.flow.failures == []
-    assert 20 <= told.flow.nbytes <= told.flow.writes * SLOT
+def test_writes_continue_until_stopped(soak):
+    soak.run(lambda soak: soak.flow.writes >= 20)
+    assert soak.wrong == []
+    assert soak.flow.failures == []
+    assert 20 <= soak.flow.nbytes <= soak.flow.writes * SLOT
 
 
-def test_missing_bytes_are_errors(told, monkeypatch):
+def test_missing_bytes_are_errors(soak, monkeypatch):
     meddle(monkeypatch, lambda view: memoryview(bytearray(len(view))))
-    told.run(lambda told: told.wrong)
-    assert "bytes wrong" in told.wrong[0]
+    soak.run(lambda soak: soak.wrong)
+    assert "bytes wrong" in soak.wrong[0]
 
 
-def test_unexpected_bytes_are_errors(told, monkeypatch):
+def test_unexpected_bytes_are_errors(soak, monkeypatch):
     def stray(view):
         view.obj[SLOTS * SLOT - 1] ^= 1
         return view
 
     meddle(monkeypatch, stray)
-    told.run(lambda told: told.wrong)
-    assert any("nobody has written" in line for line in told.wrong)
+    soak.run(lambda soak: soak.wrong)
+    assert any("nobody has written" in line for line in soak.wrong)
 
 
-def test_a_flow_restarts_after_an_agent_crash(told, agents):
+def test_a_flow_restarts_after_an_agent_crash(soak, agents):
     from mrc_host.agent.server import AgentServer
 
-    def killed(told):
-        if told.flow.writes >= 5 and not told.flow.failures and agents.servers[0] is not None:
+    def killed(soak):
+        if soak.flow.writes >= 5 and not soak.flow.failures and agents.servers[0] is not None:
             agents.call(agents.servers[0].close, 10)
             agents.servers[0] = AgentServer(agents.nics[0], agents.loop, agents.paths[0])
             agents.call(agents.servers[0].start, 10)
-        return told.flow.failures and told.flow.writes >= 20
+        return soak.flow.failures and soak.flow.writes >= 20
 
-    told.run(killed)
-    assert told.wrong == []
-    assert "is gone" in told.flow.failures[0].reason
+    soak.run(killed)
+    assert soak.wrong == []
+    assert "is gone" in soak.flow.failures[0].reason

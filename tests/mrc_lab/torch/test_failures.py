@@ -41,7 +41,7 @@ def test_an_operation_that_a_peer_never_calls_fails_after_its_timeout_and_so_doe
             alone.barrier().wait()
 
 
-def test_a_rank_whose_tensor_cannot_be_written_does_not_go_on_as_if_nothing_had_been() -> None:
+def test_a_failed_copy_into_a_tensor_fails_the_operation() -> None:
     with Ranks(2, timeout_s=0.5) as ranks:
         overlapping = torch.ones(1).expand(3)
         works = [
@@ -53,7 +53,7 @@ def test_a_rank_whose_tensor_cannot_be_written_does_not_go_on_as_if_nothing_had_
             ranks.groups[0].barrier().wait()
 
 
-def test_ranks_that_do_not_come_are_named() -> None:
+def test_missing_ranks_are_named() -> None:
     with Ranks(1) as ranks:
         ranks.world = 3
         waiting = ranks.group(1, 0.2, "other")
@@ -73,7 +73,7 @@ def test_a_wait_with_a_timeout_gives_up_waiting_and_not_the_operation() -> None:
         assert value.tolist() == [2.0, 2.0]
 
 
-def test_a_group_that_is_destroyed_fails_what_waits_and_gives_everything_back() -> None:
+def test_destroying_a_group_fails_pending_operations_and_releases_its_resources() -> None:
     with Ranks(2) as ranks:
         work = ranks.groups[0].recv([torch.zeros(1)], 1, 0)
         barrier = ranks.groups[0].barrier()
@@ -87,7 +87,7 @@ def test_a_group_that_is_destroyed_fails_what_waits_and_gives_everything_back() 
         assert ranks.released == [0], "once"
 
 
-def test_a_message_of_another_length_costs_that_message_alone() -> None:
+def test_a_length_mismatch_fails_only_that_message() -> None:
     with Ranks(2) as ranks:
         wrong = ranks.groups[0].recv([torch.zeros(5)], 1, 1)
         ranks.groups[1].send([torch.zeros(4)], 0, 1).wait()
@@ -100,7 +100,7 @@ def test_a_message_of_another_length_costs_that_message_alone() -> None:
         ranks.each(lambda group, rank: group.barrier())
 
 
-def test_a_group_made_again_in_the_same_store_does_not_meet_the_old_one() -> None:
+def test_a_new_group_in_the_same_store_ignores_the_old_groups_keys() -> None:
     store = dist.HashStore()
     for _ in range(3):
         with Ranks(3, store=store) as ranks:

@@ -97,7 +97,7 @@ def test_bool_and_complex_numbers_are_summed(ranks: Ranks) -> None:
     assert numbers[0].tolist() == [3 + 3j]
 
 
-def test_tensors_that_are_not_contiguous_are_moved_as_what_they_show(ranks: Ranks) -> None:
+def test_non_contiguous_tensors_are_transferred_by_their_elements(ranks: Ranks) -> None:
     whole = [torch.arange(24.0).reshape(4, 6) + rank for rank in range(WORLD)]
     before = [one.clone() for one in whole]
     expected = combined(dist.ReduceOp.SUM, [one.t()[::2] for one in before]).float()
@@ -133,7 +133,7 @@ def test_broadcast_copies_any_type(ranks: Ranks, root: int, dtype: Any) -> None:
     assert same([part.view(torch.uint8) for part in parts], [expected] * WORLD)
 
 
-def test_all_gather_in_its_forms(ranks: Ranks) -> None:
+def test_all_gather_accepts_lists_and_tensors(ranks: Ranks) -> None:
     parts = tensors(torch.int64, 5, 2)
     lists = [[torch.zeros(5, 2, dtype=torch.int64) for _ in range(WORLD)] for _ in range(WORLD)]
     ranks.each(lambda group, rank: group.allgather([lists[rank]], [parts[rank]]))
@@ -158,7 +158,7 @@ def test_all_gather_in_its_forms(ranks: Ranks) -> None:
     assert [row[0].item() for row in by_rank[1]] == [1.0, 2.0, 3.0]
 
 
-def test_reduce_scatter_in_its_forms(ranks: Ranks) -> None:
+def test_reduce_scatter_accepts_lists_and_tensors(ranks: Ranks) -> None:
     parts = tensors(torch.float32, WORLD * 4)
     total = combined(dist.ReduceOp.SUM, parts).float()
     outs = [torch.zeros(4) for _ in range(WORLD)]
@@ -280,7 +280,7 @@ def test_a_future_has_the_tensors_for_hooks_of_distributed_data_parallel(ranks: 
         ),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused_at_once_and_cost_nothing(ranks: Ranks, post: Any, why: str) -> None:
+def test_invalid_arguments_are_refused_when_posted(ranks: Ranks, post: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         post(ranks.groups[0])
     ranks.each(lambda group, rank: group.barrier())

@@ -26,8 +26,8 @@ class Pairing:
             self.spoil = False
             (region,) = self.nics[1].regions.values()
             region[2][17] ^= 1
-        told = [provider.dispatch() for provider in self.providers]
-        return any(told)
+        dispatched = [provider.dispatch() for provider in self.providers]
+        return any(dispatched)
 
 
 def verified_write(near, far, nbytes, **options):

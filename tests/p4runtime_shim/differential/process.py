@@ -1,7 +1,7 @@
 """One simple_switch_grpc process: started, spoken to over P4Runtime and Thrift, and known to be done.
 
 Nothing here waits for a time to pass. BMv2 has taken a frame when the frame is in the file to which it dumps what it
-receives; it has done with it when its threads are at rest (tests/integration/rest.py); and what it has told the
+receives; it has done with it when its threads are at rest (tests/integration/rest.py); and what it has sent to the
 controller has arrived when the answer to an arbitration message has, which travels behind it in the same stream. Each
 of these has a higher election id, since BMv2 does not answer when nothing changes.
 """
@@ -75,7 +75,7 @@ class Process:
             assert time.monotonic() < deadline, "BMv2 does not listen"
         self._stream = self._stub.StreamChannel(iter(self._requests.get, None))
         threading.Thread(target=self._listen, daemon=True).start()
-        self.told()
+        self.stream_messages()
 
     def stop(self) -> None:
         """End the process."""
@@ -143,11 +143,11 @@ class Process:
     def packet_out(self, packet: p4r.PacketOut) -> list[p4r.StreamMessageResponse]:
         """Send a packet, wait until BMv2 has done with it; all that it has sent to the controller meanwhile."""
         self._requests.put(p4r.StreamMessageRequest(packet=packet))
-        told = self.told()
+        stream_messages = self.stream_messages()
         wait_until_at_rest(self._process.pid, HUNG_S)
-        return told
+        return stream_messages
 
-    def told(self) -> list[p4r.StreamMessageResponse]:
+    def stream_messages(self) -> list[p4r.StreamMessageResponse]:
         """Everything that BMv2 has sent to the controller since the last call."""
         self._election.low += 1
         update = p4r.MasterArbitrationUpdate(device_id=1, election_id=self._election)

@@ -84,7 +84,7 @@ class Bmv2:
             process.write(p4r.Update.FromString(update))
         for port, frame in vector.frames:
             self._pass(process, vector.program, port, frame, outcome)
-        _note(process.told(), outcome)
+        _note(process.stream_messages(), outcome)
         self._collect(vector.program, outcome, expected - len(outcome.packet_ins))
         collect_counters(process.read(wanted(vector.program)), vector.program, outcome)
         outcome.registers = process.registers(vector.program)

@@ -101,8 +101,8 @@ def telemetry(rng: random.Random) -> Made:
             return f.over_ipv4(rng)
         count = rng.randrange(6)
         traces = b"".join(struct.pack("!II", rng.getrandbits(32), rng.randrange(9)) for _ in range(count))
-        said = count if rng.randrange(6) else rng.randrange(8)
-        options = struct.pack("!BBH", rng.choice((31, 31, 31, 30)), 4 + 8 * count, said) + traces
+        claimed = count if rng.randrange(6) else rng.randrange(8)
+        options = struct.pack("!BBH", rng.choice((31, 31, 31, 30)), 4 + 8 * count, claimed) + traces
         return f.ethernet(rng, 0x0800) + f.ipv4(rng, f.body(rng), options=options)
 
     return entries, frame

@@ -9,15 +9,15 @@ from p4runtime_shim.server.rpc_errors import RpcError
 
 @dataclass(eq=False)
 class Client:
-    told: list[p4r.MasterArbitrationUpdate] = field(default_factory=list)
+    updates: list[p4r.MasterArbitrationUpdate] = field(default_factory=list)
 
     def send(self, message: p4r.StreamMessageResponse) -> None:
-        self.told.append(message.arbitration)
+        self.updates.append(message.arbitration)
 
     def news(self) -> list[tuple[int, int]]:
         """(status code, election id) of what came since last asked."""
-        news = [(item.status.code, item.election_id.low) for item in self.told]
-        self.told.clear()
+        news = [(item.status.code, item.election_id.low) for item in self.updates]
+        self.updates.clear()
         return news
 
 
@@ -86,8 +86,8 @@ def test_a_primary_that_lowers_its_id_or_unsets_it_is_a_backup() -> None:
 def test_without_an_election_id_a_client_never_becomes_primary() -> None:
     arbitration, a = Arbitration(7), Client()
     arbitration.update(a, ask(None))
-    assert a.told[0].status.code == NONE
-    assert not a.told[0].HasField("election_id")
+    assert a.updates[0].status.code == NONE
+    assert not a.updates[0].HasField("election_id")
     assert not may_write(arbitration, None)
     assert not may_write(arbitration, 0)
 
@@ -111,7 +111,7 @@ def test_each_role_has_its_own_primary() -> None:
     arbitration, a, b = Arbitration(7), Client(), Client()
     arbitration.update(a, ask(5))
     arbitration.update(b, ask(5, role="probe"))
-    assert b.told[0].role.name == "probe"
+    assert b.updates[0].role.name == "probe"
     assert may_write(arbitration, 5, "probe")
     assert set(arbitration.primaries()) == {a, b}
     with pytest.raises(RpcError) as caught:

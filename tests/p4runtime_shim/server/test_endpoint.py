@@ -41,7 +41,7 @@ def token(tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def started(folder: Path, *arguments: str, name: str = "p4runtime_shim") -> Iterator[tuple[str, str]]:
-    """A running switch under a name; its address and what it said on standard error."""
+    """A running switch under a name; its address and its standard error."""
     script = folder / name
     script.write_text(f"#!{sys.executable}\nimport sys\nfrom p4runtime_shim.cli import main\nsys.exit(main())\n")
     script.chmod(0o755)
@@ -116,9 +116,9 @@ def test_as_simple_switch_grpc_it_listens_on_loopback_without_a_token(tmp_path: 
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     words = [word.format(port=port) for word in given] or ["--grpc-server-addr", f"127.0.0.1:{port}"]
-    with started(tmp_path, *words, name="simple_switch_grpc") as (address, said):
+    with started(tmp_path, *words, name="simple_switch_grpc") as (address, errors):
         assert address == f"127.0.0.1:{port}"
-        assert ("--tls-cert" in said) == bool(given)
+        assert ("--tls-cert" in errors) == bool(given)
         with grpc.insecure_channel(address) as channel:
             assert ask(channel)
         listening = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()

@@ -1,6 +1,6 @@
 """The server over gRPC, with finsy and with a bare client, on fake switches: devices, writes and reads.
 
-What is said on a client's stream, and how a pipeline config is set, have files of their own.
+A client's stream and the pipeline config have files of their own.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_two_finsy_controllers_take_turns_as_primary() -> None:
         high = finsy_switch(made.address, initial_election_id=20)
         async with low as first, high as second:
             assert second.is_primary
-            await until_async(lambda: not first.is_primary, "the first to be told")
+            await until_async(lambda: not first.is_primary, "the first client to learn that it is no longer primary")
             with pytest.raises(finsy.P4ClientError) as caught:
                 await first.write([+local_entry()])
             assert caught.value.code == finsy.GRPCStatusCode.PERMISSION_DENIED
@@ -214,11 +214,11 @@ def test_running_out_of_descriptors_is_reported(number: int, monkeypatch: pytest
 
 
 def test_a_client_disconnecting_while_refused_logs_nothing() -> None:
-    said: list[dict[str, Any]] = []
+    contexts: list[dict[str, Any]] = []
 
     async def work() -> None:
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: said.append(context))
+        loop.set_exception_handler(lambda _, context: contexts.append(context))
 
         async def messages() -> AsyncIterator[p4r.StreamMessageRequest]:
             calls[0].cancel()  # and then comes what is refused
@@ -231,4 +231,4 @@ def test_a_client_disconnecting_while_refused_logs_nothing() -> None:
         gc.collect()
 
     asyncio.run(work())
-    assert said == []
+    assert contexts == []

@@ -1,4 +1,4 @@
-"""The stream of a client: arbitration on it, packets and digests both ways, what is said of mistakes, how it ends."""
+"""The stream of a client: arbitration on it, packets and digests both ways, errors, how it ends."""
 
 from __future__ import annotations
 

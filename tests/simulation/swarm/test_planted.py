@@ -200,7 +200,7 @@ def test_finds_a_port_wrongly_believed_down(monkeypatch):
 
 
 def test_finds_a_dead_path_reported_good(monkeypatch):
-    """Whenever a path goes bad, it is said to be good again a while later."""
+    """Whenever a path goes bad, it is reported as good again a while later."""
     honest = Nic.async_events
 
     def hasty(self):

@@ -59,8 +59,8 @@ def test_a_new_file_belongs_to_the_user_and_an_existing_one_keeps_its_owner(tmp_
 def test_refusals_have_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     assert main(Job(str(tmp_path / "link"), ()).to_json()) == 1
-    said = capsys.readouterr().out
-    assert said == f"{tmp_path}/link cannot be written: it is a symbolic link, which root does not follow.\n"
+    output = capsys.readouterr().out
+    assert output == f"{tmp_path}/link cannot be written: it is a symbolic link, which root does not follow.\n"
 
 
 def test_a_capture_job_survives_encoding() -> None:

@@ -34,7 +34,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def told(found: ProcessWatch) -> queue.Queue[Crash]:
+def crashes_of(found: ProcessWatch) -> queue.Queue[Crash]:
     crashes: queue.Queue[Crash] = queue.Queue()
     found.listen(crashes.put)
     return crashes
@@ -46,7 +46,7 @@ def test_a_crash_is_reported_once_with_the_signal_and_the_last_line(
     run.log_file("switches").write_text("ready\nout of memory\n\n")
     found = ProcessWatch(run, {"switches": sleeper.pid}, keep=True)
     try:
-        crashes = told(found)
+        crashes = crashes_of(found)
         sleeper.kill()
         crash = crashes.get(timeout=TIMEOUT_S)
         assert (crash.name, crash.pid, crash.how, crash.last_line) == (
@@ -56,7 +56,7 @@ def test_a_crash_is_reported_once_with_the_signal_and_the_last_line(
         log = run.log_file("switches")
         assert str(crash).endswith(f"(its id was {sleeper.pid}); the last line of its log {log}: out of memory")
         assert found.crashes == (crash,)
-        late = told(found)
+        late = crashes_of(found)
         assert late.get(timeout=TIMEOUT_S) == crash, "a later listener is notified too"
         assert process_watch.recorded(run) == (crash,)
         assert sleeper.wait() == -signal.SIGKILL, "its status is still there for its parent"
@@ -68,7 +68,7 @@ def test_a_crash_is_reported_once_with_the_signal_and_the_last_line(
 def test_an_exit_status_is_reported(run: RunDirectory) -> None:
     with subprocess.Popen(["sh", "-c", "read x; exit 7"], stdin=subprocess.PIPE) as process:
         found = ProcessWatch(run, {"h1": process.pid}, keep=False)
-        crashes = told(found)
+        crashes = crashes_of(found)
         assert process.stdin is not None
         process.stdin.close()
         assert crashes.get(timeout=TIMEOUT_S).how == "ended with status 7"
@@ -81,7 +81,7 @@ def test_processes_of_other_parents_are_watched(run: RunDirectory) -> None:
         assert parent.stdout is not None
         grandchild = int(parent.stdout.readline())
         found = ProcessWatch(run, {"h1": grandchild}, keep=False)
-        crashes = told(found)
+        crashes = crashes_of(found)
         os.kill(grandchild, signal.SIGKILL)
         assert crashes.get(timeout=TIMEOUT_S).how == "ended"
         found.stop()
@@ -108,7 +108,7 @@ def test_look_returns_at_once_and_a_listener_gets_nothing_after_leaving(
 
 def test_an_observer_finds_processes_restarted_by_others(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:
     found = ProcessWatch(run, {"h1": sleeper.pid}, keep=False)
-    crashes = told(found)
+    crashes = crashes_of(found)
     sleeper.kill()
     assert crashes.get(timeout=TIMEOUT_S).pid == sleeper.pid
     with subprocess.Popen(["sleep", "1000"]) as again:
@@ -138,7 +138,7 @@ def test_how_a_process_of_another_parent_exited_is_read_from_the_crashes_file(ru
         crash = {"name": "h1", "pid": grandchild, "at": 0.0, "how": "was killed by SIGKILL", "last_line": "", "log": ""}
         run.crashes_file.write_text(json.dumps(crash) + "\n")
         found = ProcessWatch(run, {"h1": grandchild}, keep=False)
-        crashes = told(found)
+        crashes = crashes_of(found)
         os.kill(grandchild, signal.SIGKILL)
         assert crashes.get(timeout=TIMEOUT_S).how == "was killed by SIGKILL"
         found.stop()
@@ -146,7 +146,7 @@ def test_how_a_process_of_another_parent_exited_is_read_from_the_crashes_file(ru
 
 def test_nothing_is_reported_after_the_watch_has_stopped(run: RunDirectory, sleeper: subprocess.Popen[bytes]) -> None:
     found = ProcessWatch(run, {"h1": sleeper.pid}, keep=True)
-    crashes = told(found)
+    crashes = crashes_of(found)
     found.stop()
     found.stop()
     sleeper.kill()
@@ -183,7 +183,7 @@ def test_a_forgotten_process_is_not_reported_but_its_successor_is(
 ) -> None:
     with subprocess.Popen(["sleep", "1000"]) as after:
         found = ProcessWatch(run, {"controller": sleeper.pid}, keep=True)
-        crashes = told(found)
+        crashes = crashes_of(found)
         found.forget("controller")
         sleeper.kill()
         sleeper.wait()

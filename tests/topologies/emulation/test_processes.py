@@ -145,8 +145,8 @@ def test_running_out_of_descriptors_is_reported(run: RunDirectory, children: lis
     children.append(processes.start(run, python("switches", code, READY_FD)))
     with pytest.raises(ProcessError) as failed:
         processes.wait_ready(children, timeout_s=20, check=no_signal)
-    said = str(failed.value)
-    assert said.startswith("Process switches ended with status 1: too many open files: ")
-    assert "ulimit -n" in said
-    assert "Traceback" not in said
-    assert "|" not in said
+    error = str(failed.value)
+    assert error.startswith("Process switches ended with status 1: too many open files: ")
+    assert "ulimit -n" in error
+    assert "Traceback" not in error
+    assert "|" not in error

@@ -76,18 +76,18 @@ def test_missing_mininet_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "sentence"),
+    ("error", "message"),
     [
         (PermissionError(errno.EPERM, "Operation not permitted"), "start it with --privileged"),
         (RequirementError("This kernel cannot make veth links: run 'modprobe veth', or use another."), "veth"),
     ],
 )
-def test_a_kernel_without_namespaces_is_reported(root: pytest.MonkeyPatch, error: Exception, sentence: str) -> None:
+def test_a_kernel_without_namespaces_is_reported(root: pytest.MonkeyPatch, error: Exception, message: str) -> None:
     def refuse(_function: object) -> None:
         raise error
 
     root.setattr(namespaces, "run_in_new", refuse)
-    assert sentence in refusal()
+    assert message in refusal()
 
 
 def test_an_old_kernel_is_reported(root: pytest.MonkeyPatch) -> None:

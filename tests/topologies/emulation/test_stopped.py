@@ -74,8 +74,8 @@ def test_the_doctor_and_fault_commands_report_stopped_processes(
     monkeypatch.setattr(fault, "find_controller", lambda _: run)
     stop(agent)
     (finding,) = doctor.check_fabrics()
-    sentence = f"process h1 is stopped: let it go on with 'sudo kill -CONT {agent.pid}'"
-    assert (finding.ok, finding.fatal, finding.detail) == (False, False, f"lab: {sentence}")
+    message = f"process h1 is stopped: let it go on with 'sudo kill -CONT {agent.pid}'"
+    assert (finding.ok, finding.fatal, finding.detail) == (False, False, f"lab: {message}")
     # private: the part of every fault command that finds the controller, which does not run here
     fault._controller("lab", "", None, None).close()
-    assert capsys.readouterr().err == f"note: {sentence}\n"
+    assert capsys.readouterr().err == f"note: {message}\n"

@@ -311,7 +311,7 @@ static void memory(struct end *a, struct end *b) {
     CHECK(from && to);
     send_and_compare(a, b, from, local, to, other, sizeof local);
     CHECK(!ibv_dereg_mr(from) && !ibv_dereg_mr(to));
-    /* unmapped, and mapped anew at the same place before the region ends */
+    /* unmapped, and mapped again at the same place before the region ends */
     unsigned char *place = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct ibv_mr *first = ibv_reg_mr(b->pd, place, 4 * PAGE, ALL);
     CHECK(first);

@@ -192,12 +192,12 @@ def test_rnr_naks_never_exhaust_the_retries() -> None:
     end.write(100, imm=1)
     end.drain()
     for _ in range(50):
-        told = end.now
+        refused_at = end.now
         end.ack(FIRST, RNR | 12)
         while not (again := end.psns()):
             end.expire()
         assert again == [FIRST]
-        assert end.now == told + 640 * US
+        assert end.now == refused_at + 640 * US
     assert not end.qp.errors
     assert end.connection.stats.rnr_received == 50
     assert end.connection.stats.timeouts == 0

@@ -20,7 +20,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "message"),
     [
         ("", "is empty"),
         ("a: [1", "line 1|line 2"),
@@ -31,8 +31,8 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("a: &a {b: *a}", "has more than 100000 values, aliases written out"),
     ],
 )
-def test_invalid_yaml_is_refused(text, sentence):
-    with pytest.raises(FileError, match=sentence):
+def test_invalid_yaml_is_refused(text, message):
+    with pytest.raises(FileError, match=message):
         parse(text, "file.yaml")
 
 

@@ -46,7 +46,7 @@ def test_variants_override_the_file():
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "sentence"),
+    ("old", "new", "expected_message"),
     [
         ("planes: 2,", "plains: 2,", r"f, line 2: fabric.plains: unknown key; did you mean planes\?"),
         ("mpr: 9", "mpp: 9", r"line 3: transport.attributes.mpp: unknown key; did you mean mpr\?"),
@@ -128,9 +128,9 @@ def test_variants_override_the_file():
         ("title: a small one", 'title: "\\e[31m"', "line 1: holds '.*x1b', which cannot be shown"),
     ],
 )
-def test_mistakes_are_reported_with_line_key_and_suggestion(old, new, sentence):
+def test_mistakes_are_reported_with_line_key_and_suggestion(old, new, expected_message):
     assert old in SMALL
-    with pytest.raises(FileError, match=sentence) as caught:
+    with pytest.raises(FileError, match=expected_message) as caught:
         load_text(SMALL.replace(old, new, 1), source="f")
     assert "\n" not in str(caught.value)
 
@@ -152,7 +152,7 @@ def test_experiments_too_large_for_memory_are_refused(workload):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "sentence"),
+    ("old", "new", "expected_message"),
     [
         ("name: two", "name: one", "there are two variants one"),
         ("  - name: two\n    transport: {type: rc, qps: 4}", "  - transport: {type: rc, qps: 4}", "name is missing"),
@@ -163,9 +163,9 @@ def test_experiments_too_large_for_memory_are_refused(workload):
         ("sources: [h3, h4]", "sources: [h9]", "'h9'"),
     ],
 )
-def test_every_variant_is_checked(old, new, sentence):
+def test_every_variant_is_checked(old, new, expected_message):
     assert old in VARIANTS
-    with pytest.raises(FileError, match=sentence):
+    with pytest.raises(FileError, match=expected_message):
         load_text(VARIANTS.replace(old, new, 1))
 
 

@@ -50,8 +50,8 @@ def test_delays_before_the_run_do_not_count() -> None:
 
 
 def test_restarted_counters_count_in_full() -> None:
-    anew = delayed((100, 1), (3000, 1))
-    assert anew.since(delayed((100, 3))) == anew
+    measured = delayed((100, 1), (3000, 1))
+    assert measured.since(delayed((100, 3))) == measured
 
 
 def test_each_link_direction_is_a_separate_difference() -> None:

@@ -73,7 +73,7 @@ def test_the_warning_is_printed_and_is_in_summary_and_report(tmp_path, mpr):
     lines: list[str] = []
     result = run_and_report(load_text(text), "sim", 1, tmp_path, notify=lines.append)
     (case,) = result.summary["cases"].values()
-    said = "reaches at most 33 %"
-    assert any(said in line for line in lines) == (mpr == 8)
-    assert any(said in warning for warning in case["warnings"]) == (mpr == 8)
-    assert (said in (result.folder / "report.html").read_text()) == (mpr == 8)
+    warning_text = "reaches at most 33 %"
+    assert any(warning_text in line for line in lines) == (mpr == 8)
+    assert any(warning_text in warning for warning in case["warnings"]) == (mpr == 8)
+    assert (warning_text in (result.folder / "report.html").read_text()) == (mpr == 8)
