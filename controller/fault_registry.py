@@ -59,10 +59,10 @@ class FaultRegistry:
         """Those cleared last."""
         return tuple(self._past)
 
-    @property
-    def room(self) -> int:
-        """How many more faults may be added."""
-        return MAX_FAULTS - len(self._records)
+    def check_room(self) -> None:
+        """BusyError if there are as many faults as there may be."""
+        if len(self._records) >= MAX_FAULTS:
+            raise BusyError(f"There are {MAX_FAULTS} faults already: clear some first.")
 
     def next_id(self) -> str:
         """An id that has not been used: f1, f2, ..."""
@@ -70,8 +70,7 @@ class FaultRegistry:
 
     def add(self, record: FaultRecord, impairments: FaultImpairments) -> None:
         """Enter a fault; BusyError if there are too many. Ids of later ones are higher than this one's."""
-        if self.room <= 0:
-            raise BusyError(f"There are {MAX_FAULTS} faults already: clear some first.")
+        self.check_room()
         self._records[record.id] = record
         self._impairments[record.id] = impairments
         self._together = None

@@ -119,8 +119,9 @@ class FaultInjector:
         )
         return await _to_its_end(self._enter(record, done))
 
-    def _check_flaps(self, record: FaultRecord) -> None:
-        """BusyError if links would flap more often, or more of them, than can be kept up."""
+    def _check_limits(self, record: FaultRecord) -> None:
+        """BusyError if there are too many faults, or links would flap more often, or more of them, than is possible."""
+        self.registry.check_room()
         if not isinstance(record.fault, Flap):
             return
         all_of_them = [one for one in (*self.registry, record) if isinstance(one.fault, Flap)]
@@ -134,7 +135,7 @@ class FaultInjector:
 
         It is written first: if this controller is killed in between, the next one knows what may be half made.
         """
-        self._check_flaps(record)
+        self._check_limits(record)
         self.registry.add(record, done)
         self._changed()
         self._publish(EventKind.FAULT_ADDED, record)
@@ -150,16 +151,23 @@ class FaultInjector:
     async def resume(self, records: Iterable[FaultRecord]) -> None:
         """Go on with the faults of a controller before this one. The caller gives switches theirs.
 
-        What is more than a controller holds is taken back, since nobody could clear it afterwards.
+        What is more than a controller carries out is taken back, since nobody could clear it afterwards.
         """
         records = tuple(records)
-        kept, beyond = records[: self.registry.room], records[self.registry.room :]
-        if beyond:
-            _LOG.warning("%d faults were left, and only the first %d go on.", len(records), len(kept))
-            await self.undo(beyond)
-        for record in kept:
+        refused = []
+        for record in records:
+            try:
+                self._check_limits(record)
+            except BusyError:
+                refused.append(record)
+                continue
             with contextlib.suppress(FabricError):  # of a fabric that was changed meanwhile
                 self.registry.add(replace(record, problem=""), self._all_impairments_of(record))
+        if refused:
+            _LOG.warning(
+                "Of %d faults of the last controller, %d exceed the limits: undone.", len(records), len(refused)
+            )
+            await self.undo(refused)
         wanted = self.registry.wanted()
         async with self._lock:
             self._applied = Wanted(entries=wanted.entries)

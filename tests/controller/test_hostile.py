@@ -94,9 +94,9 @@ def test_random_bytes_on_the_sockets_do_no_harm(client: ControllerClient, path: 
 
 def test_an_oversized_request_is_refused(client: ControllerClient, channel: grpc.Channel) -> None:
     request = pb.SetDeniedRequest(evs=range(1, LARGEST_REQUEST), denied=True).SerializeToString()
-    code, expected_message = raw(channel, "SetDenied", request)
+    code, details = raw(channel, "SetDenied", request)
     assert code is Code.RESOURCE_EXHAUSTED
-    assert str(LARGEST_REQUEST) in expected_message
+    assert str(LARGEST_REQUEST) in details
     assert raw(channel, "SetDenied", pb.SetDeniedRequest(evs=range(5000)).SerializeToString()) == (
         Code.INVALID_ARGUMENT,
         "the request names 5000 entropy values: 4096 are the most",
@@ -109,8 +109,8 @@ def test_unknown_fields_are_ignored(client: ControllerClient, channel: grpc.Chan
 
 @pytest.mark.parametrize("method", ["InjectFault", "ClearFaults", "SetDenied", "GetTopology", "HoldLease"])
 def test_malformed_messages_are_invalid_arguments(client: ControllerClient, channel: grpc.Channel, method: str) -> None:
-    code, expected_message = raw(channel, method, b"\x0a\xff\xff\xff\xff\xff")
-    assert (code, "does not parse" in expected_message) == (Code.INVALID_ARGUMENT, True)
+    code, details = raw(channel, method, b"\x0a\xff\xff\xff\xff\xff")
+    assert (code, "does not parse" in details) == (Code.INVALID_ARGUMENT, True)
     assert raw(channel, "NoSuchMethod", b"")[0] is Code.UNIMPLEMENTED
 
 
@@ -125,10 +125,10 @@ class Context:
     """Stands for gRPC's."""
 
     def __init__(self) -> None:
-        self.code, self.expected_message = Code.OK, ""
+        self.code, self.details = Code.OK, ""
 
-    async def abort(self, code: grpc.StatusCode, expected_message: str) -> None:
-        self.code, self.expected_message = code, expected_message
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        self.code, self.details = code, details
         raise Refused
 
 
@@ -198,9 +198,9 @@ async def ask(method: Any, request: Any) -> Context:
     with contextlib.suppress(Refused):
         await method(request, context)
     if context.code is not Code.OK:
-        assert context.code in REFUSALS, (context.code, context.expected_message)
-        assert context.expected_message
-        assert context.expected_message.isprintable(), repr(context.expected_message)
+        assert context.code in REFUSALS, (context.code, context.details)
+        assert context.details
+        assert context.details.isprintable(), repr(context.details)
     return context
 
 
@@ -233,16 +233,16 @@ def test_a_path_map_with_an_impossible_rate_is_refused(channel: grpc.Channel, ra
 
 @pytest.mark.parametrize(("method", "says"), [("ClearFaults", "which faults"), ("InjectFault", "names no fault")])
 def test_empty_requests_are_refused(channel: grpc.Channel, method: str, says: str) -> None:
-    code, expected_message = raw(channel, method, b"")
+    code, details = raw(channel, method, b"")
     assert code is Code.INVALID_ARGUMENT
-    assert says in expected_message
+    assert says in details
 
 
 # ---- too much of something
 
 
 @pytest.mark.parametrize(
-    ("kind", "parameters", "expected_message"),
+    ("kind", "parameters", "details"),
     [
         ("loss", {"link": "x" * 1_000_000}, "link has 1000000 characters: 256 are the most"),
         ("loss", {"link": "*", "towards": "*a" * 400_000}, "towards has 800000 characters: 256 are the most"),
@@ -251,11 +251,11 @@ def test_empty_requests_are_refused(channel: grpc.Channel, method: str, says: st
     ],
 )
 def test_texts_in_a_fault_are_bounded(
-    client: ControllerClient, channel: grpc.Channel, kind: str, parameters: dict[str, str], expected_message: str
+    client: ControllerClient, channel: grpc.Channel, kind: str, parameters: dict[str, str], details: str
 ) -> None:
     fault = pb.FaultKind(kind=kind, parameters={k: pb.FaultParameter(text=v) for k, v in parameters.items()})
     request = pb.InjectFaultRequest(fault=fault).SerializeToString()
-    assert raw(channel, "InjectFault", request) == (Code.INVALID_ARGUMENT, expected_message)
+    assert raw(channel, "InjectFault", request) == (Code.INVALID_ARGUMENT, details)
 
 
 def test_concurrent_requests_keep_to_the_limit_on_link_changes() -> None:
@@ -281,7 +281,7 @@ def test_link_changes_per_second_are_bounded() -> None:
             allowed += 1
         assert allowed == MAX_CHANGES_PER_S // 100
         assert context.code is Code.RESOURCE_EXHAUSTED
-        assert "more often than" in context.expected_message
+        assert "more often than" in context.details
         slow = flap("*", down=3600 * 1000 * MS, up=3600 * 1000 * MS, random=True)
         assert (await ask(service.InjectFault, slow)).code is Code.RESOURCE_EXHAUSTED
         await ask(service.ClearFaults, pb.ClearFaultsRequest(all=True))
@@ -324,9 +324,7 @@ def test_thousands_of_subscribers_and_leases_are_bounded(
                     next(stream)
                 seen.add((caught.value.code(), caught.value.details()))
         assert {code for code, _ in seen} == {Code.RESOURCE_EXHAUSTED}
-        assert {"There are 64 subscribers of events already: end one of them."} < {
-            expected_message for _, expected_message in seen
-        }
+        assert {"There are 64 subscribers of events already: end one of them."} < {details for _, details in seen}
         assert client.faults() == []
     until(lambda: one.leases() == 0)
     with client.lease("again"), client.events() as events:

@@ -13,6 +13,7 @@ import pytest
 from controller import fault_registry
 from controller.errors import BusyError, ControllerError
 from controller.fault_impairments import PortShaping, impairments_of
+from controller.injector import MAX_CHANGES_PER_S
 from controller.values import EventKind, FaultRecord
 from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos
@@ -460,7 +461,21 @@ def test_of_ten_thousand_inherited_faults_as_many_resume_as_fit_and_the_rest_are
     world.run(world.injector.resume(left))
     assert [record.id for record in world.registry] == [record.id for record in left[:most]]
     assert world.links.down == {H1}
-    assert f"10000 faults were left, and only the first {most} go on." in caplog.text
+    assert f"Of 10000 faults of the last controller, {10_000 - most} exceed the limits: undone." in caplog.text
+
+
+def test_inherited_flaps_above_the_rate_limit_are_undone(world: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    """Such a file is another controller's with higher limits, or was edited: nobody checked it when the faults began."""
+    each = 2 * SECOND // (10 * MS + 10 * MS)  # changes a second of one link
+    fits = MAX_CHANGES_PER_S // each
+    flaps = [FaultRecord(f"f{n}", Flap(H1, 10 * MS, 10 * MS), (H1,)) for n in range(1, fits + 1)]
+    excess = FaultRecord("f90", Flap(H2, 10 * MS, 10 * MS), (H2,))
+    last = FaultRecord("f91", LinkDown("t0-0:t1-0@p0"), ("t0-0:t1-0@p0",))
+    world.links.down = {H2}
+    world.run(world.injector.resume([*flaps, excess, last]))
+    assert [record.id for record in world.registry] == [*(record.id for record in flaps), "f91"]
+    assert H2 not in world.links.down
+    assert "1 exceed the limits" in caplog.text
 
 
 def test_a_fault_due_while_its_switch_is_unreachable_is_applied_on_its_return(world: Engine) -> None:
