@@ -465,7 +465,7 @@ def test_of_ten_thousand_inherited_faults_as_many_resume_as_fit_and_the_rest_are
 
 
 def test_inherited_flaps_above_the_rate_limit_are_undone(world: Engine, caplog: pytest.LogCaptureFixture) -> None:
-    """Such a file is another controller's with higher limits, or was edited: nobody checked it when the faults began."""
+    """Such a file was edited, or is of a controller with higher limits."""
     each = 2 * SECOND // (10 * MS + 10 * MS)  # changes a second of one link
     fits = MAX_CHANGES_PER_S // each
     flaps = [FaultRecord(f"f{n}", Flap(H1, 10 * MS, 10 * MS), (H1,)) for n in range(1, fits + 1)]
