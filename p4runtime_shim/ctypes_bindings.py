@@ -193,7 +193,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_ctl_stats": (None, (_P, c.POINTER(_U64))),
     "sw_ctl_port_stats": (c.c_int, (_P, _U, c.POINTER(SwPortStats))),
     "sw_ctl_port_rate": (c.c_int, (_P, _U, _U64, _I64)),
-    "sw_ctl_sample_ports": (None, (_P, c.c_int64, c.POINTER(SwPortSample))),
+    "sw_ctl_sample_ports": (None, (_P, c.c_int64, c.c_int, c.POINTER(SwPortSample))),
     "sw_ctl_pause": (c.c_int, (_P, _U, c.POINTER(SwPauseConfig))),
     "sw_ctl_event": (None, (_P, c.c_int)),
     "sw_ctl_port_event": (None, (_P, _U, c.c_int)),

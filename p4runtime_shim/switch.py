@@ -303,9 +303,9 @@ class EmbeddedSwitch:
         """Records lost because 16384 were queued."""
         return int(self._native.library.sw_ctl_log_records_lost(self._handle))
 
-    def sample_ports(self, now: int) -> dict[int, PortSample]:
-        """A sample of every port at `now`, from which the next one's peaks count."""
-        self._native.library.sw_ctl_sample_ports(self._handle, now, self._samples)
+    def sample_ports(self, now: int, *, keep_peaks: bool = False) -> dict[int, PortSample]:
+        """A sample of every port at `now`, from which the next one's peaks count, unless it is to `keep_peaks`."""
+        self._native.library.sw_ctl_sample_ports(self._handle, now, int(keep_peaks), self._samples)
         return {
             port: PortSample(one.bytes, one.peak_bytes, one.byte_ns, one.silenced_ns, one.silenced_times)
             for port, one in zip(self.ports, self._samples, strict=True)

@@ -297,9 +297,9 @@ int sw_ctl_port_stats(struct sw *sw, unsigned port, struct sw_port_stats *out) {
     return status;
 }
 
-void sw_ctl_sample_ports(struct sw *sw, int64_t now, struct sw_port_sample *out) {
+void sw_ctl_sample_ports(struct sw *sw, int64_t now, int keep_peaks, struct sw_port_sample *out) {
     sw_lock(sw);
-    sw_sample_ports(sw, now, out);
+    sw_sample_ports(sw, now, keep_peaks, out);
     sw_unlock(sw);
 }
 

@@ -80,7 +80,7 @@ int sw_ctl_log_record(struct sw *sw, int64_t *time, char *text, uint32_t cap);
 uint64_t sw_ctl_log_records_lost(struct sw *sw);
 void sw_ctl_stats(struct sw *sw, uint64_t *drops);
 int sw_ctl_port_stats(struct sw *sw, unsigned port, struct sw_port_stats *out);
-void sw_ctl_sample_ports(struct sw *sw, int64_t now, struct sw_port_sample *out);
+void sw_ctl_sample_ports(struct sw *sw, int64_t now, int keep_peaks, struct sw_port_sample *out);
 int sw_ctl_port_rate(struct sw *sw, unsigned port, uint64_t rate, int64_t slack);
 int sw_ctl_pause(struct sw *sw, unsigned port, const struct sw_pause_config *config);
 void sw_ctl_event(struct sw *sw, int fd);

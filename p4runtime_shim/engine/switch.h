@@ -136,7 +136,7 @@ struct sw_port_sample {
     uint64_t silenced_ns, silenced_times;
 };
 /* A sample of every port at `now`, in the order in which they were given. */
-void sw_sample_ports(struct sw *sw, int64_t now, struct sw_port_sample *out);
+void sw_sample_ports(struct sw *sw, int64_t now, int keep_peaks, struct sw_port_sample *out);
 
 #define SW_DROP_REASONS(X)                                                                                              \
     X(ingress, "the program dropped it in ingress")                                                                     \

@@ -221,13 +221,14 @@ int64_t sw_next_wakeup(struct sw *sw) {
     return best;
 }
 
-void sw_sample_ports(struct sw *sw, int64_t now, struct sw_port_sample *out) {
+void sw_sample_ports(struct sw *sw, int64_t now, int keep_peaks, struct sw_port_sample *out) {
     for (uint32_t i = 0; i < sw->port_count; i++) {
         struct sw_port *port = &sw->port_list[i];
         depth_changes(&port->depth, port->depth.bytes, now);
         out[i] = (struct sw_port_sample){port->depth.bytes, port->depth.peak, port->depth.byte_ns,
                                          sw_pause_silenced_ns(&port->pause, now), port->pause.silenced_times};
-        port->depth.peak = port->depth.bytes;
+        if (!keep_peaks)
+            port->depth.peak = port->depth.bytes;
     }
 }
 

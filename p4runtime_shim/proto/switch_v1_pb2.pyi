@@ -164,7 +164,7 @@ class PortDelays(_message.Message):
     PORT_FIELD_NUMBER: _ClassVar[int]
     ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     DEPARTURES_FIELD_NUMBER: _ClassVar[int]
-    LINE_IDLE_NS_FIELD_NUMBER: _ClassVar[int]
+    LINK_IDLE_NS_FIELD_NUMBER: _ClassVar[int]
     port: int
     arrivals: Delays
     departures: Delays
@@ -180,10 +180,12 @@ class Delays(_message.Message):
     def __init__(self, total_ns: _Optional[int] = ..., histogram: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SamplePortsRequest(_message.Message):
-    __slots__ = ("device_ids",)
+    __slots__ = ("device_ids", "keep_peaks")
     DEVICE_IDS_FIELD_NUMBER: _ClassVar[int]
+    KEEP_PEAKS_FIELD_NUMBER: _ClassVar[int]
     device_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, device_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    keep_peaks: bool
+    def __init__(self, device_ids: _Optional[_Iterable[int]] = ..., keep_peaks: _Optional[bool] = ...) -> None: ...
 
 class SamplePortsResponse(_message.Message):
     __slots__ = ("switches",)

@@ -175,10 +175,10 @@ class ManagedSwitch:
             pauses_received=stats.pauses_received,
         )
 
-    def sample(self) -> pb.SwitchSample:
+    def sample(self, *, keep_peaks: bool = False) -> pb.SwitchSample:
         """What waits at each port now, and what flow control does there."""
         now = time.monotonic_ns()
-        ports = self._switch.sample_ports(now).items()
+        ports = self._switch.sample_ports(now, keep_peaks=keep_peaks).items()
         return pb.SwitchSample(
             device_id=self.device.device_id,
             time_ns=now,

@@ -49,7 +49,8 @@ class ManagementService(pb_grpc.SwitchManagementServicer):
         return await reporting(context, self._samples, request)  # type: ignore[no-any-return]
 
     def _samples(self, request: pb.SamplePortsRequest) -> pb.SamplePortsResponse:
-        return pb.SamplePortsResponse(switches=[item.sample() for item in self._chosen(request.device_ids)])
+        chosen = self._chosen(request.device_ids)
+        return pb.SamplePortsResponse(switches=[item.sample(keep_peaks=request.keep_peaks) for item in chosen])
 
     async def SetPort(self, request: pb.SetPortRequest, context: Any) -> pb.Port:  # noqa: N802, D102
         return await reporting(context, lambda: self._switch(request.device_id).set_port(request))  # type: ignore[no-any-return]

@@ -318,3 +318,17 @@ def test_samples_cover_all_ports_of_a_switch() -> None:
             await world.stub.SamplePorts(pb.SamplePortsRequest(device_ids=[6]))
 
     run(work)
+
+
+def test_onlookers_leave_peaks_of_queues_to_the_next_sample() -> None:
+    async def work(world: World) -> None:
+        def peak(reply: pb.SamplePortsResponse) -> int:
+            return next(port.peak_bytes for port in reply.switches[0].ports if port.port == 2)
+
+        world.put(size=300)
+        world.switch.transmit(2, 0)
+        assert peak(await world.stub.SamplePorts(pb.SamplePortsRequest(keep_peaks=True))) == 300
+        assert peak(await world.stub.SamplePorts(pb.SamplePortsRequest())) == 300
+        assert peak(await world.stub.SamplePorts(pb.SamplePortsRequest())) == 0
+
+    run(work)
