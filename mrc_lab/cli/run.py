@@ -41,6 +41,8 @@ def run(file: Path, backend: str, switch: str, name: str, seed: int, results: Pa
         click.echo(f"note: {note}", err=True)
     if check:
         run_experiment.check(experiment, backend)
+        for warning in run_experiment.warnings_of(experiment, backend):
+            click.echo(f"Warning: {warning}.", err=True)
         click.echo(f"{file}: {len(experiment.cases)} cases, {len(experiment.expect)} expectations, all in order")
         return 0
     result = run_and_report(

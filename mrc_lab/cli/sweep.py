@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mrc_lab.sweeps.run_sweep import Spread, Tally
 
 MISSING = 3
+SHOWN_WARNINGS = 10
 
 
 @click.command(
@@ -53,6 +54,10 @@ def sweep(
     grid = make_grid(files, settings, seeds)
     for note in grid.notes:
         click.echo(f"note: {note}", err=True)
+    for warning in grid.warnings[:SHOWN_WARNINGS]:
+        click.echo(f"Warning: {warning}.", err=True)
+    if len(grid.warnings) > SHOWN_WARNINGS:
+        click.echo(f"Warning: {len(grid.warnings) - SHOWN_WARNINGS} more like these.", err=True)
     if check:
         click.echo(f"{len(grid.runs)} runs, all in order")
         return 0

@@ -18,6 +18,7 @@ from mrc_lab.experiments.files.document import Value, parse
 from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.loader import EITHER, load_document, read_text
 from mrc_lab.experiments.files.model import CasePart
+from mrc_lab.experiments.running.run_experiment import warnings_of
 
 _SIZES = frozenset(f"workload.{key}" for key in sizes.KEYS.values())
 MAX_RUNS = 100_000
@@ -48,13 +49,24 @@ class SweepRun:
 class Grid:
     """All runs of a sweep, and what identifies it: its files, by name with a digest, and the keys it sets.
 
-    `notes` are messages for the author of the files and settings.
+    `notes` are messages for the author of the files and settings, `warnings` what runs would warn about, each once.
     """
 
     runs: tuple[SweepRun, ...]
     files: tuple[tuple[str, str], ...]
     keys: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Combination:
+    """A file with settings laid in: its experiment's name, the settings as written, the text, and warnings."""
+
+    experiment: str
+    settings: tuple[tuple[str, str], ...]
+    text: str
+    warnings: tuple[str, ...]
 
 
 def make_grid(files: Sequence[Path], settings: Sequence[str], seeds: Sequence[int]) -> Grid:
@@ -73,16 +85,20 @@ def make_grid(files: Sequence[Path], settings: Sequence[str], seeds: Sequence[in
         raise ExperimentError(f"these are {count:,} runs, and a sweep has {MAX_RUNS:,} at most", "Split it.")
     runs: list[SweepRun] = []
     digests: dict[str, str] = {}
+    warnings: list[str] = []
     for file in files:
         text = read_text(file)
         document = parse(text, str(file))
         notes += document.notes
-        name, points = _points(file, document, text, assignments)
+        combinations = _combinations(file, document, text, assignments)
+        name = combinations[0].experiment
         if name in digests:
             raise ExperimentError(f"there are two experiments {name}", "Give each file a name of its own.")
         digests[name] = hashlib.sha256(text.encode()).hexdigest()
-        runs += [SweepRun(name, str(file), laid, chosen, seed) for chosen, laid in points for seed in seeds]
-    return Grid(tuple(runs), tuple(digests.items()), tuple(keys), tuple(dict.fromkeys(filter(None, notes))))
+        runs += [SweepRun(name, str(file), one.text, one.settings, seed) for one in combinations for seed in seeds]
+        warnings += itertools.chain.from_iterable(one.warnings for one in combinations)
+    once = tuple(dict.fromkeys(filter(None, notes)))
+    return Grid(tuple(runs), tuple(digests.items()), tuple(keys), once, tuple(dict.fromkeys(warnings)))
 
 
 def _sweepable(assignment: Assignment) -> Assignment:
@@ -93,30 +109,29 @@ def _sweepable(assignment: Assignment) -> Assignment:
     return assignment
 
 
-def _points(
-    file: Path, document: Value, text: str, assignments: Sequence[Assignment]
-) -> tuple[str, list[tuple[tuple[tuple[str, str], ...], str]]]:
-    """Name of the file's experiment and, for every combination, the settings and the text with them laid in."""
+def _combinations(file: Path, document: Value, text: str, assignments: Sequence[Assignment]) -> list[_Combination]:
+    """Every combination of the settings, laid into the file and checked."""
     _check_variants(document, assignments)
     places: dict[str, str] = {}
     for assignment in assignments:
         other = places.setdefault(numbered_key(document.node, assignment.key), assignment.key)
         if other != assignment.key:
             raise FileError(f"--set {other} and --set {assignment.key} are one key: give all its values in one --set")
-    points = []
-    name = ""
+    combinations = []
     for choice in itertools.product(*(range(len(assignment.values)) for assignment in assignments)):
         laid = document
         for assignment, number in zip(assignments, choice, strict=True):
             laid = assign(laid, assignment.key, assignment.values[number])
         chosen = tuple((one.key, one.texts[number]) for one, number in zip(assignments, choice, strict=True))
+        with_them = f" (with {', '.join(f'{key}={value}' for key, value in chosen)})" if chosen else ""
         try:
-            name = load_document(laid, text, file.stem).name
+            experiment = load_document(laid, text, file.stem)
         except FileError as error:
-            with_them = f" (with {', '.join(f'{key}={value}' for key, value in chosen)})" if chosen else ""
             raise FileError(f"{error}{with_them}") from None
-        points.append((chosen, yaml.serialize(laid.node, Dumper=yaml.SafeDumper) if chosen else text))
-    return name, points
+        warnings = tuple(f"{experiment.name}{with_them}: {warning}" for warning in warnings_of(experiment, "sim"))
+        laid_in = yaml.serialize(laid.node, Dumper=yaml.SafeDumper) if chosen else text
+        combinations.append(_Combination(experiment.name, chosen, laid_in, warnings))
+    return combinations
 
 
 def _check_variants(document: Value, assignments: Sequence[Assignment]) -> None:

@@ -15,7 +15,6 @@ from mrc_common.units import show_time
 from mrc_host.config import TransportSettings
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case
-from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.psn_range import psn_range_warnings
 from simulation.fault_impairments import impairments_of
 from topologies.fabric import Fabric, LinkKind
@@ -26,13 +25,16 @@ _MOST_TIMEOUTS = 4  # between two probes that are lost
 _HEAVY_LOSS = 0.5  # from which on every path of a link is soon out of use
 
 
-def case_warnings(case: Case, backend: Backend) -> Iterator[str]:
-    """The sentences for a case, without a full stop; times are those of the file."""
-    settings = backend.fabric.settings.transport
-    yield from _short_runs(case, settings.base_rtt / backend.time_scale)
+def case_warnings(case: Case, fabric: Fabric, time_scale: float) -> Iterator[str]:
+    """The sentences for a case, without a full stop; times are those of the file.
+
+    `fabric` has the transport settings that NICs get, and its times are `time_scale` times those of the file.
+    """
+    settings = fabric.settings.transport
+    yield from _short_runs(case, settings.base_rtt / time_scale)
     if any(tenant.transport.type == "mrc" for tenant in case.tenants):
-        yield from _short_faults(case, backend.fabric, settings, backend.time_scale)
-    yield from psn_range_warnings(case, backend)
+        yield from _short_faults(case, fabric, settings, time_scale)
+    yield from psn_range_warnings(case, fabric)
 
 
 def _short_runs(case: Case, round_trip: float) -> Iterator[str]:

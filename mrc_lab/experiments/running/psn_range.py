@@ -16,7 +16,6 @@ from mrc_host.values import QpAttributes
 from mrc_lab.experiments.files.model import Case, Tenant
 from mrc_lab.experiments.files.transport import attributes_given
 from mrc_lab.experiments.files.workloads import Ranks, Replayed
-from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.flows import plan
 from topologies.fabric import Fabric
 from topologies.round_trip import bandwidth_delay_product
@@ -32,13 +31,13 @@ def with_psn_range(given: Mapping[str, Any], fabric: Fabric) -> dict[str, Any]:
     return {"mpr": mpr, "mpr_dest": mpr, **given}
 
 
-def psn_range_warnings(case: Case, backend: Backend) -> Iterator[str]:
+def psn_range_warnings(case: Case, fabric: Fabric) -> Iterator[str]:
     """One sentence for each tenant of MRC whose queue pairs together cannot fill a NIC's ports."""
-    bdp = _bdp(backend.fabric)
+    bdp = _bdp(fabric)
     for tenant in case.tenants:
         if tenant.transport.type == "mrc":
-            attributes = backend.attributes(attributes_given(tenant))
-            yield from _warning(tenant, _fewest_qps(tenant, backend.fabric), attributes, bdp)
+            attributes = QpAttributes(**with_psn_range(attributes_given(tenant), fabric))
+            yield from _warning(tenant, _fewest_qps(tenant, fabric), attributes, bdp)
 
 
 def _fewest_qps(tenant: Tenant, fabric: Fabric) -> int:

@@ -290,7 +290,7 @@ class _CaseRun:
             rate_scale=backend.rate_scale,
             time_scale=backend.time_scale,
             fidelity=backend.fidelity(),
-            warnings=tuple(case_warnings(self._case, backend)),
+            warnings=tuple(case_warnings(self._case, backend.fabric, backend.time_scale)),
             tenants=tenants,
             queue_samples=np.array(self._queue_rows, dtype=np.int64) if self._queue_rows else None,
             tasks=tuple(tasks),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from mrc_lab.errors import ExperimentError
@@ -37,7 +37,7 @@ def run_experiment(
         notify(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
         try:
             with opener(case, seed) as running:
-                for warning in case_warnings(case, running):
+                for warning in case_warnings(case, running.fabric, running.time_scale):
                     notify(f"Warning: {case_prefix(case.name)}{warning}.")
                 recordings[case.name] = run_case(case, running, seed)
         except SimulationError as error:
@@ -54,6 +54,22 @@ def check(experiment: Experiment, backend: str) -> None:
         scale = scale_of(experiment.cases)
         for case in experiment.cases:
             check_case(case, scale)
+
+
+def warnings_of(experiment: Experiment, backend: str) -> Iterator[str]:
+    """What a run of the experiment would warn about, without running it: sentences without a full stop."""
+    if backend == "sim":
+        from mrc_lab.experiments.running.simulated_backend import fitted_fabric
+
+        fabrics = ((case, fitted_fabric(case), 1.0) for case in experiment.cases)
+    else:
+        from mrc_lab.experiments.running.scaling import scale_of, scaled_fabric
+
+        scale = scale_of(experiment.cases)
+        fabrics = ((case, scaled_fabric(case, scale), 1 / scale) for case in experiment.cases)
+    for case, fabric, time_scale in fabrics:
+        for warning in case_warnings(case, fabric, time_scale):
+            yield f"{case_prefix(case.name)}{warning}"
 
 
 def _opener(experiment: Experiment, backend: str, switch: str, name: str) -> Opener:

@@ -115,11 +115,17 @@ class SimulatedBackend:
 @contextmanager
 def simulated_backend(case: Case, seed: int) -> Iterator[SimulatedBackend]:
     """Build the case's world, and free it on leaving. Raises SimulationError or MrcError."""
-    fabric = build_fabric(case.fabric)
-    delay = case.fabric.delay
-    transport = fitted_settings(case.transport, fabric, delay, case.timing)
-    with SimulatedWorld(fabric, seed=seed, delay=delay, transport=transport, hardware=case.timing) as world:
+    fabric = fitted_fabric(case)
+    settings, timing = fabric.settings.transport, case.timing
+    with SimulatedWorld(fabric, seed=seed, delay=case.fabric.delay, transport=settings, hardware=timing) as world:
         yield SimulatedBackend(world)
+
+
+def fitted_fabric(case: Case) -> Fabric:
+    """The file's fabric with the transport settings of its NICs. Raises InvalidArgumentError."""
+    fabric = build_fabric(case.fabric)
+    settings = fitted_settings(case.transport, fabric, case.fabric.delay, case.timing)
+    return replace(fabric, settings=replace(fabric.settings, transport=settings))
 
 
 def _program_counters(world: SimulatedWorld) -> Iterator[SwitchCounters]:

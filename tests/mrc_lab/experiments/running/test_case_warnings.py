@@ -20,7 +20,7 @@ BAD = PathState.ASSUMED_BAD.value
 
 def warnings_of(case):
     with simulated_backend(case, 1) as backend:
-        return list(case_warnings(case, backend))
+        return list(case_warnings(case, backend.fabric, backend.time_scale))
 
 
 def restored(recording):
@@ -104,14 +104,49 @@ def test_a_run_or_tenant_of_a_few_rtts_causes_a_warning():
     assert warnings_of(late)[0].startswith("the workload begins 20 us before the end of the run, ")
 
 
-def test_warnings_are_printed_and_in_the_report(tmp_path: Path, capsys):
+@pytest.fixture
+def short(tmp_path):
     file = tmp_path / "short.yaml"
     file.write_text(
         "fabric: {planes: 2, t0: 2, t1: 2, hosts: 4}\nduration: 1ms\n"
         f"workload: {{kind: permutation}}\ntransport: {PROBES}\nfaults:\n  - {CUT}\n"
     )
-    mrc(["run", str(file), "--results", str(tmp_path)])
+    return file
+
+
+def test_warnings_are_printed_and_in_the_report(short: Path, tmp_path: Path, capsys):
+    mrc(["run", str(short), "--results", str(tmp_path)])
     warning = "line 6: the fault lasts 200 us, but a path that it takes out of use stays out for 300 us at least"
     assert f"Warning: {warning}" in capsys.readouterr().err
     assert warning in (tmp_path / "short" / "latest" / "report.html").read_text("utf-8")
     assert warning in (tmp_path / "short" / "latest" / "summary.json").read_text("utf-8")
+
+
+def test_a_check_prints_the_warnings_of_a_run(short: Path, capsys):
+    assert mrc(["run", str(short), "--check"]) == 0
+    in_simulation = capsys.readouterr().err
+    mrc(["run", str(short), "--results", str(short.parent)])
+    printed = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Warning: ")]
+    assert in_simulation.splitlines() == printed
+
+
+def test_a_check_for_emulation_warns_of_its_times(short: Path, capsys):
+    """There timers are stretched less than rates are divided, so it takes a shorter fault."""
+    short.write_text(short.read_text().replace("until: 400us", "until: 201us"))
+    assert mrc(["run", str(short), "--check", "--backend", "emulation"]) == 0
+    assert "Warning: line 6: the fault lasts 1 us, but a path that it takes out of use" in capsys.readouterr().err
+
+
+def test_a_sweep_prints_each_warning_once_and_ten_at_most(short: Path, capsys):
+    def warnings(*words):
+        assert mrc(["sweep", str(short), *words, "--check"]) == 0
+        return [line for line in capsys.readouterr().err.splitlines() if line.startswith("Warning: ")]
+
+    (warning,) = warnings("--seeds", "1-3")
+    assert warning.startswith("Warning: short: line 6: the fault lasts 200 us, ")
+    first, second = warnings("--set", "fabric.planes=1,2")
+    assert first.startswith("Warning: short (with fabric.planes=1): line 6: ")
+    assert second.startswith("Warning: short (with fabric.planes=2): line 6: ")
+    many = warnings("--set", f"duration={','.join(f'{1000 + n}us' for n in range(12))}")
+    assert len(many) == 11
+    assert many[-1] == "Warning: 2 more like these."

@@ -19,7 +19,7 @@ def attributes(transport, fabric=LONG, load=LOAD):
     case = case_of(load, fabric=fabric, transport=transport, duration="4ms", measure="{bin: 1ms, warmup: 0us}")
     with simulated_backend(case, 1) as backend:
         chosen = backend.attributes(dict(case.transport.attributes))
-        return chosen.mpr, chosen.mpr_dest, tuple(psn_range_warnings(case, backend))
+        return chosen.mpr, chosen.mpr_dest, tuple(psn_range_warnings(case, backend.fabric))
 
 
 def test_the_default_psn_range_is_sufficient():
