@@ -241,7 +241,8 @@ class QpAttributes:
 
     `send_psn` and `receive_psn` are the first PSNs of the two directions, for one life: a RESET after they were used
     clears them. With None the NIC chooses the first and takes the second from the peer's `QpAddress`. `path_mtu` is
-    256, 512, 1024, 2048, 4096 or any multiple of 4 that fits the NIC's MTU.
+    256, 512, 1024, 2048, 4096 or any multiple of 4 that fits the NIC's MTU. `udp_sport` is the UDP source port of an RC
+    queue pair, by which ECMP chooses its path (0: from a hash of both ends); MRC's is part of its entropy values.
     """
 
     path_mtu: int = 4096
@@ -263,6 +264,7 @@ class QpAttributes:
     num_qps_per_peer: int = 0
     num_send_peers: int = 0
     num_remote_recv_peers: int = 0
+    udp_sport: int = 0
 
 
 @dataclass(frozen=True, slots=True)

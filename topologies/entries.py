@@ -167,9 +167,14 @@ def _traffic_classes(fabric: Fabric) -> Iterator[TableEntry]:
         yield TableEntry("traffic_class", (Exact(value),), TableAction("set_priority", (("priority", priority),)))
 
 
+def ecmp_seed(fabric: Fabric, switch: Switch) -> int:
+    """What a switch multiplies its hash of a flow by, so that switches choose independently."""
+    return zlib.crc32(f"{fabric.name}/{switch.name}".encode())
+
+
 def _ecmp_seed(fabric: Fabric, switch: Switch) -> TableEntry:
-    seed = zlib.crc32(f"{fabric.name}/{switch.name}".encode())
-    return TableEntry("ecmp_seed", (Lpm(0, 0),), TableAction("set_seed", (("seed", seed),)))
+    action = TableAction("set_seed", (("seed", ecmp_seed(fabric, switch)),))
+    return TableEntry("ecmp_seed", (Lpm(0, 0),), action)
 
 
 def _trimmable(fabric: Fabric) -> Iterator[TableEntry]:

@@ -66,6 +66,7 @@ def check_attributes(attributes: QpAttributes, mtu: int) -> None:
         ("num_qps_per_peer", attributes.num_qps_per_peer, 0, 65535),
         ("num_send_peers", attributes.num_send_peers, 0, 65535),
         ("num_remote_recv_peers", attributes.num_remote_recv_peers, 0, 65535),
+        ("udp_sport", attributes.udp_sport, 0, 65535),
     )
     for name, value, least, most in ranges:
         if value is not None and not least <= value <= most:

@@ -16,7 +16,7 @@ from mrc_host.values import QpAttributes, QpState
 NEXT: Final = {QpState.RESET: QpState.INIT, QpState.INIT: QpState.RTR, QpState.RTR: QpState.RTS}
 TAKES: Final[Mapping[QpState, tuple[str, ...]]] = {
     QpState.INIT: ("ev_profile", "cc_profile", "num_qps_per_peer", "num_send_peers", "num_remote_recv_peers"),
-    QpState.RTR: ("path_mtu", "mpr", "max_wimm", "receive_psn", "dynamic_mpr", "trim_nack"),
+    QpState.RTR: ("path_mtu", "mpr", "max_wimm", "receive_psn", "dynamic_mpr", "trim_nack", "udp_sport"),
     QpState.RTS: (
         "mpr_dest", "max_wimm_dest", "timeout", "retry_count", "congestion_window", "active_paths", "send_psn",
         "trim_nack_dest",

@@ -114,7 +114,7 @@ class QueuePair:
 
         `remote` is given exactly for RTR. `changes` are attributes of :class:`QpAttributes` that belong to the step:
         `ev_profile`, `cc_profile`, `num_qps_per_peer`, `num_send_peers` and `num_remote_recv_peers` for INIT;
-        `path_mtu`, `mpr`, `max_wimm`, `receive_psn`, `dynamic_mpr` and `trim_nack` for RTR; `mpr_dest`,
+        `path_mtu`, `mpr`, `max_wimm`, `receive_psn`, `dynamic_mpr`, `trim_nack` and `udp_sport` for RTR; `mpr_dest`,
         `max_wimm_dest`, `timeout`, `retry_count`, `congestion_window`, `active_paths`, `send_psn` and `trim_nack_dest`
         for RTS. An error (StateError, InvalidArgumentError, UnknownDestinationError) changes nothing. See
         docs/protocol.md §11.1; :meth:`connect` does all three steps at once.

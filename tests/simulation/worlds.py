@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass
 from random import Random
 
-from mrc_host.values import CompletionStatus, QpCounters, QpType
+from mrc_host.values import CompletionStatus, QpAttributes, QpCounters, QpType
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric
@@ -38,13 +38,14 @@ class Pair:
         *,
         length: int = 1 << 20,
         kind: QpType = QpType.MRC,
+        attributes: QpAttributes | None = None,
     ) -> None:
         self.contexts = near, far = world.open(source), world.open(target)
         pd, pd_far = near.alloc_pd(), far.alloc_pd()
         self.length = length
         self.region, self.region_far = pd.alloc_mr(length), pd_far.alloc_mr(length)
         self.cq, self.cq_far = near.create_cq(4096), far.create_cq()
-        self.qp = pd.create_qp(self.cq, self.cq, kind, world.attributes())
+        self.qp = pd.create_qp(self.cq, self.cq, kind, attributes or world.attributes())
         self.qp_far = pd_far.create_qp(self.cq_far, self.cq_far, kind, world.attributes())
         self.qp.connect(self.qp_far.address)
         self.qp_far.connect(self.qp.address)

@@ -1,8 +1,8 @@
 """The one path of an RC queue pair: a NIC port and a UDP source port, both fixed when it connects.
 
 Both come from a hash of the two addresses and QPNs, sorted so that both ends choose alike: ECMP switches choose a path
-by the source port, and the connection stays in one plane. When that NIC port loses its link the queue pair does not
-move; it waits and retries, as single-path RDMA does.
+by the source port, and the connection stays in one plane. A queue pair may be given a source port of its own. When its
+NIC port loses its link the queue pair does not move; it waits and retries, as single-path RDMA does.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ class RcPath:
 
     __slots__ = ("_data_dscp", "_nic", "_peer", "_prefixes", "_sport", "port")
 
-    def __init__(self, nic: NicContext, peer: Peer, qpn: int, remote_qpn: int) -> None:
+    def __init__(self, nic: NicContext, peer: Peer, qpn: int, remote_qpn: int, sport: int = 0) -> None:
+        """`sport`: the source port of what this end sends, 0 for that of the hash."""
         chosen = path_hash(nic.config.address, qpn, peer.address, remote_qpn)
         planes = [p for p in range(len(peer.members)) if peer.planes >> p & 1]
         self.port = planes[chosen % len(planes)]
-        self._sport = _FIRST_SPORT | chosen >> 16 & 0x3FFF
+        self._sport = sport or _FIRST_SPORT | chosen >> 16 & 0x3FFF
         self._nic = nic
         self._peer = peer
         self._data_dscp = nic.settings.dscp.no_trim

@@ -50,7 +50,7 @@ class RcQueuePair(NicQueuePair):
 
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""
-        self._path = RcPath(self.nic, self.connected_peer(), self.qpn, self.remote_qpn)
+        self._path = RcPath(self.nic, self.connected_peer(), self.qpn, self.remote_qpn, self.attributes.udp_sport)
         self._responder = RcResponder(self, self.connection(), self._path, first_psn)
         name = algorithms.choose(self.attributes, self.nic.transport, False)
         if algorithms.find(self.nic.algorithms, name, False).cnp:

@@ -41,6 +41,7 @@ from mrc_lab.experiments.files.workloads import (
 from mrc_lab.workloads.schedules.messages import MAX_QUEUE_PAIRS, channel_sizes, memory_bytes
 from simulation.errors import FaultError
 from simulation.fault_impairments import impairments_of
+from topologies.ecmp_choice import source_ports
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 
@@ -109,6 +110,8 @@ def _check_tenant(case: Case, tenant: Tenant, fabric: Fabric, place: Value, tran
         raise _at(transport, "evs").error("applies to mrc only: rc has one path, and no entropy values")
     if part.ev_choice == "coordinated":
         _check_coordination(case, tenant, transport)
+    if isinstance(tenant.workload, Writes) and tenant.workload.uplinks:
+        _check_uplinks(tenant, tenant.workload, fabric, place)
     if part.congestion is not None:
         _check_congestion(part, transport)
     try:
@@ -133,6 +136,39 @@ def _check_coordination(case: Case, tenant: Tenant, place: Value) -> None:
         raise where.error("coordinated needs paths: a multiple of the planes, as many as there are at most")
     if part.evs is not None:
         raise where.error("coordinated says which entropy values there are: leave evs out")
+
+
+def _check_uplinks(tenant: Tenant, load: Writes, fabric: Fabric, place: Value) -> None:
+    where = _at(place, "uplinks")
+    if tenant.transport.type != "rc":
+        raise where.error("applies to rc only: mrc chooses its paths itself")
+    if fabric.planes > 1:
+        raise where.error("needs a fabric of one plane: which plane a queue pair is in is drawn when it connects")
+    if isinstance(load, Permutation) and load.shift is None:
+        raise where.error("needs to know the flows: give the permutation a shift")
+    flows = listed_flows(load, fabric)
+    if len(load.uplinks) > len(flows):
+        raise where.error(f"lists {len(load.uplinks)} flows of {len(flows)}")
+    try:
+        for flow, uplinks in zip(flows, load.uplinks, strict=False):
+            source, target = (fabric.nic(name) for name in split_pair(flow.pair, fabric))
+            for uplink in set(uplinks):
+                next(source_ports(fabric, source, target, 0, uplink))
+    except FabricError as error:
+        raise where.error(str(error)) from None
+
+
+def listed_flows(load: Writes, fabric: Fabric) -> list[FlowPart]:
+    """The flows of a workload that leaves none to chance, in the order of `starts` and `uplinks`."""
+    if isinstance(load, WriteBw):
+        return list(load.pairs)
+    if isinstance(load, Incast):
+        return [*(FlowPart(f"{source}>{load.target}") for source in select_hosts(load.sources, fabric)), *load.victim]
+    assert isinstance(load, Permutation)
+    assert load.shift is not None
+    hosts = select_hosts(load.hosts, fabric)
+    shift = load.shift % len(hosts)
+    return [FlowPart(f"{a}>{b}") for a, b in zip(hosts, hosts[shift:] + hosts[:shift], strict=True)]
 
 
 def _check_congestion(part: TransportPart, place: Value) -> None:

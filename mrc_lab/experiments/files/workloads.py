@@ -70,6 +70,12 @@ class Writes:
         "when each flow begins, after start, in the order of the flows; those not listed, at once",
         default=(),
     )
+    uplinks: tuple[tuple[int, ...], ...] = key(
+        ListOf(ListOf(Integer(0), 1, alone=True)),
+        "rc: numbers of the T1s that ECMP gives the queue pairs of each flow in turn, in the order of the flows, by "
+        "UDP source ports chosen for it; those not listed, by chance",
+        default=(),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.memory import MemoryRegion
 from mrc_host.verbs.queue_pair import QueuePair
-from mrc_lab.experiments.files.checks import select_hosts, split_pair
+from mrc_lab.experiments.files.checks import listed_flows, select_hosts, split_pair
 from mrc_lab.experiments.files.model import Tenant
 from mrc_lab.experiments.files.transport import attributes_given
 from mrc_lab.experiments.files.workloads import FlowPart, Incast, Permutation, WriteBw
@@ -26,6 +26,7 @@ from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.coordinated_paths import Coordination
 from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord, flow_counters
 from simulation.seeds import generator
+from topologies.ecmp_choice import source_ports
 from topologies.fabric import Fabric
 
 
@@ -34,7 +35,8 @@ class FlowPlan:
     """A flow to be: hosts, writes of how many bytes, how many under way and on how many queue pairs.
 
     `both_ways`: the second host writes back. `start` counts from that of the workload (ns of the file); `total` is how
-    many bytes there are in all (None: as many as the run has time for).
+    many bytes there are in all (None: as many as the run has time for). `uplinks`: the T1s that its queue pairs shall
+    take in turn (rc; empty: by chance).
     """
 
     source: str
@@ -45,6 +47,7 @@ class FlowPlan:
     total: int | None = None
     start: int = 0
     both_ways: bool = False
+    uplinks: tuple[int, ...] = ()
 
 
 def plan(tenant: Tenant, fabric: Fabric, seed: int) -> list[FlowPlan]:
@@ -63,31 +66,36 @@ def plan(tenant: Tenant, fabric: Fabric, seed: int) -> list[FlowPlan]:
         )
         for flow in _flows(load, fabric, seed)
     ]
-    starts = dict(enumerate(load.starts))
-    return [replace(flow, start=starts.get(number, flow.start)) for number, flow in enumerate(flows)]
+    starts, uplinks = dict(enumerate(load.starts)), dict(enumerate(load.uplinks))
+    return [
+        replace(flow, start=starts.get(number, flow.start), uplinks=uplinks.get(number, ()))
+        for number, flow in enumerate(flows)
+    ]
 
 
 def _flows(load: WriteBw | Permutation | Incast, fabric: Fabric, seed: int) -> list[FlowPart]:
     """The flows, in the order of `starts`."""
-    if isinstance(load, WriteBw):
-        return list(load.pairs)
-    if isinstance(load, Incast):
-        return [FlowPart(f"{source}>{load.target}") for source in select_hosts(load.sources, fabric)] + list(
-            load.victim
-        )
+    if not isinstance(load, Permutation) or load.shift is not None:
+        return listed_flows(load, fabric)
     hosts = select_hosts(load.hosts, fabric)
-    return [FlowPart(f"{a}>{b}") for a, b in zip(hosts, _permuted(hosts, load.shift, seed), strict=True)]
+    return [FlowPart(f"{a}>{b}") for a, b in zip(hosts, _permuted(hosts, seed), strict=True)]
 
 
-def _permuted(hosts: Sequence[str], shift: int | None, seed: int) -> list[str]:
-    if shift is not None:
-        shift %= len(hosts)
-        return [*hosts[shift:], *hosts[:shift]]
+def _permuted(hosts: Sequence[str], seed: int) -> list[str]:
     chance = generator(seed, "permutation")
     while True:  # a third of all permutations move everybody
         others = chance.sample(hosts, len(hosts))
         if all(a != b for a, b in zip(hosts, others, strict=True)):
             return others
+
+
+def _source_ports(planned: FlowPlan, fabric: Fabric) -> list[int]:
+    """A UDP source port for each queue pair of a flow, all different, that leads it to its uplink; 0: by chance."""
+    if not planned.uplinks:
+        return [0] * planned.qps
+    source, target = fabric.nic(planned.source), fabric.nic(planned.destination)
+    known = {uplink: source_ports(fabric, source, target, 0, uplink) for uplink in planned.uplinks}
+    return [next(known[planned.uplinks[number % len(planned.uplinks)]]) for number in range(planned.qps)]
 
 
 class TrafficFlow:
@@ -158,11 +166,18 @@ class FlowLoad:
             flow = TrafficFlow(number, info, planned, *regions)
             self.flows.append(flow)
             flows.append(flow)
-        for _ in range(planned.qps):
+        sports = _source_ports(planned, self._backend.fabric)
+        for sport in sports:
             queues = [context.create_cq(2 * planned.outstanding + 8) for context, *_ in ends]
             pairs = [
                 domain.create_qp(
-                    queue, queue, self._kind, self._end_attributes(attributes, *end, sends=way <= planned.both_ways)
+                    queue,
+                    queue,
+                    self._kind,
+                    replace(
+                        self._end_attributes(attributes, *end, sends=way <= planned.both_ways),
+                        udp_sport=0 if way else sport,  # what the far end sends is not placed
+                    ),
                 )
                 for way, (end, domain, queue) in enumerate(zip(ends, domains, queues, strict=True))
             ]

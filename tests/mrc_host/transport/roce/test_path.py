@@ -26,6 +26,15 @@ def test_only_planes_reaching_the_peer_are_chosen() -> None:
     assert {make_path(qpn).port for qpn in range(50)} == {0, 1}
 
 
+def test_a_given_source_port_is_in_every_frame_and_leaves_the_plane_as_it_was() -> None:
+    given = connection()
+    peer = Peer(given.nic, given.nic.config.destinations[0])
+    path = RcPath(given.nic, peer, QPN, REMOTE_QPN, 50_001)
+    assert path.port == make_path().port
+    frames = [path.control_frame(bytes(16)), path.prefix(1000, False)[0]]
+    assert {int.from_bytes(frame[SPORT], "big") for frame in frames} == {50_001}
+
+
 def test_a_queue_pair_stays_on_its_port_without_link() -> None:
     given = connection()
     path = path_of(given)

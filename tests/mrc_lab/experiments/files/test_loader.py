@@ -107,6 +107,8 @@ def test_variants_override_the_file():
         ("{qps: 2,", "{ev_choice: coordinated, paths: 16,", "as many as there are at most"),
         ("{qps: 2, attributes: {mpr: 9}}", "{type: rc, ev_choice: coordinated, paths: 2}", "for flows of mrc only"),
         ("message: 64K", "starts: 120us", "a pair begins when the run is over"),
+        ("message: 64K", "uplinks: [[0]]", "line 4: workload.uplinks: applies to rc only"),
+        ("{qps: 2, attributes: {mpr: 9}}", "{type: rc, attributes: {udp_sport: 50000}}", "udp_sport: unknown key"),
         ("expect:", "report: [{metric: algbw}]\nexpect:", r"report\[0\].*algbw is a metric of collectives"),
         ("expect:", "report: [{metric: lost, of: {variant: one}}]\nexpect:", r"report\[0\].*leave out variant"),
         ("expect:", "report: [{metric: los}]\nexpect:", r"report\[0\].metric: .*did you mean lost\?"),
@@ -209,3 +211,28 @@ def test_paper_files_exist():
 def test_an_endless_device_file_is_refused() -> None:
     with pytest.raises(FileError, match="/dev/zero: an experiment file has at most"):
         read_text(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize(
+    ("uplinks", "message"),
+    [
+        ("[[4]]", r"workload.uplinks: h1 has no uplink 4 towards h3 in plane 0: there are 0, 1"),
+        ("[[0], [1]]", "workload.uplinks: lists 2 flows of 1"),
+        ("[[]]", "uplinks"),
+    ],
+)
+def test_uplinks_must_be_of_flows_and_exist(uplinks: str, message: str) -> None:
+    text = (
+        "fabric: {planes: 1, t0: 2, t1: 2, hosts: 4}\ntransport: {type: rc}\n"
+        f"workload: {{kind: write_bw, pairs: [h1>h3], uplinks: {uplinks}}}\nduration: 1ms\n"
+    )
+    with pytest.raises(FileError, match=message):
+        load_text(text)
+
+
+def test_uplinks_need_a_single_plane_and_known_flows() -> None:
+    whole = "transport: {type: rc}\nduration: 1ms\nfabric: {planes: %d, t0: 2, t1: 2, hosts: 4}\nworkload: {%s}\n"
+    with pytest.raises(FileError, match="needs a fabric of one plane"):
+        load_text(whole % (2, "kind: write_bw, pairs: [h1>h3], uplinks: [[0]]"))
+    with pytest.raises(FileError, match="give the permutation a shift"):
+        load_text(whole % (1, "kind: permutation, uplinks: [[0]]"))

@@ -141,3 +141,14 @@ def test_evs_apply_to_collectives_on_every_nic():
     assert recording.errors == ()
     assert tuple(map(len, planes_and_uplinks(recording))) == (1, 1)
     assert tuple(map(len, planes_and_uplinks(run(case_of(load, "5ms", **fabric))))) == (4, 16)
+
+
+def test_flows_of_rc_take_the_uplinks_that_the_file_gives_them():
+    case = case_of(
+        "{kind: write_bw, pairs: [h1>h3, h2>h4], uplinks: [[0, 1], [1]], message: 64K}",
+        "200us",
+        fabric="{planes: 1, t0: 2, t1: 2, hosts: 4, rate: 100G, pfc: yes}",
+        transport="{type: rc, qps: 2}",
+    )
+    alone, shared = (run(case).rates()[5:, number].mean() for number in range(2))
+    assert alone > 1.5 * shared > 0  # half of h1>h3's queue pairs share an uplink with both of h2>h4's
