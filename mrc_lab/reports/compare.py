@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,14 @@ _ROWS = (
     ("paths_bad_at_end", "paths out of use at the end", "count"),
     ("wrong_bytes", "wrong bytes", "count"),
 )
+_TENANT_ROWS = (
+    ("throughput_bps", "mean throughput", "rate"),
+    ("ended_ns", "done", "time"),
+    ("bytes", "moved", "size"),
+    ("paths_bad_at_end", "paths out of use at the end", "count"),
+    ("wrong_bytes", "wrong bytes", "count"),
+)
+Pair = Sequence[Mapping[str, Any]]
 
 
 def compare(first: Path, second: Path) -> str:
@@ -113,6 +121,16 @@ def _different_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[
             values = a[part].get(name, ""), b[part].get(name, "")
             if values[0] != values[1]:
                 yield f"{part}: {name}", *(str(value) for value in values)
+    tenants = [case.get("tenants", {}) for case in (a, b)]
+    if list(tenants[0]) != list(tenants[1]):
+        yield "tenants", *(", ".join(map(str, names)) for names in tenants)
+    for name, left, right in _of_both(a, b):
+        for what, values in (
+            ("workload", (left["workload"], right["workload"])),
+            *((part, (left["transport"][part], right["transport"][part])) for part in left["transport"]),
+        ):
+            if values[0] != values[1]:
+                yield f"{name}: {what}", *map(str, values)
     if _scales(a) != _scales(b):
         yield "rates, times", *(f"x {rate:.3g}, x {time:.3g}" for rate, time in map(_scales, (a, b)))
 
@@ -152,12 +170,34 @@ def _metrics(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, 
         for key, name, unit in _ROWS:
             values = [_as_in_file(case[key], unit, case) for case in cases]
             yield prefix + name, *(show(value, unit) for value in values), _ratio(*values)
-        for name in cases[0]["packets"]:
-            values = [case["packets"][name] for case in cases]
-            yield f"{prefix}packets {name}", *map(str, values), _ratio(*values)
-        for name in cases[0]["completion_time_ns"]:
-            values = [_as_in_file(case["completion_time_ns"][name], "time", case) for case in cases]
-            yield f"{prefix}completion time, {name}", *(show(v, "time") for v in values), _ratio(*values)
+        yield from _shared_metrics(prefix, cases, cases)
+        for name, *of_tenant in _of_both(*cases):
+            yield from _tenant_metrics(f"{prefix}{name}: ", of_tenant, cases)
+
+
+def _tenant_metrics(prefix: str, tenants: Pair, cases: Pair) -> Iterator[tuple[str, ...]]:
+    for key, name, unit in _TENANT_ROWS:
+        values = [_as_in_file(tenant[key], unit, case) for tenant, case in zip(tenants, cases, strict=True)]
+        yield prefix + name, *(show(value, unit) for value in values), _ratio(*values)
+    yield from _shared_metrics(prefix, tenants, cases)
+
+
+def _shared_metrics(prefix: str, parts: Pair, cases: Pair) -> Iterator[tuple[str, ...]]:
+    """What cases and tenants both have: `parts` are the cases themselves, or a tenant of each."""
+    for name in parts[0]["packets"]:
+        values = [part["packets"][name] for part in parts]
+        yield f"{prefix}packets {name}", *map(str, values), _ratio(*values)
+    for name in parts[0]["completion_time_ns"]:
+        times = [
+            _as_in_file(part["completion_time_ns"][name], "time", case) for part, case in zip(parts, cases, strict=True)
+        ]
+        yield f"{prefix}completion time, {name}", *(show(value, "time") for value in times), _ratio(*times)
+
+
+def _of_both(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """Name and summaries of each tenant that both cases have."""
+    others = b.get("tenants", {})
+    return ((name, one, others[name]) for name, one in a.get("tenants", {}).items() if name in others)
 
 
 def _ratio(a: float | None, b: float | None) -> str:

@@ -62,6 +62,10 @@ def hostile_copy(result: Path, place: Path, at: str) -> Path:
         case["packets"] = {EVIL: 3, **case["packets"]}
     elif at == "packet count":
         case["packets"] = dict.fromkeys(case["packets"], EVIL)
+    elif at == "tenants":
+        figures = {key: case[key] for key in ("throughput_bps", "paths_bad_at_end", "wrong_bytes", "packets")}
+        times = {"ended_ns": 1, "bytes": 1, "completion_time_ns": {EVIL: 1.0}}
+        case["tenants"] = {EVIL: {"workload": EVIL, "transport": {EVIL: EVIL}, **figures, **times}}
     else:
         case["completion_time_ns"] = {EVIL: 1.0, **case["completion_time_ns"]}
     (place / "summary.json").write_text(json.dumps(summary))
@@ -71,7 +75,7 @@ def hostile_copy(result: Path, place: Path, at: str) -> Path:
 PLACES = ("name", "backend", "seed", "verdict", "scaled", "title", "expectation verdict", "unit", "fabric", "transport")
 
 
-@pytest.mark.parametrize("at", [*PLACES, "packets", "packet count", "times"])
+@pytest.mark.parametrize("at", [*PLACES, "packets", "packet count", "times", "tenants"])
 def test_hostile_summaries_are_escaped_in_the_comparison(result: Path, tmp_path: Path, at: str):
     evil = hostile_copy(result, tmp_path / "evil", at)
     for pair in ((evil, evil), (result, evil), (evil, result)):
