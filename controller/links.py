@@ -5,7 +5,7 @@ then loses its carrier: a NIC sees its port fail, and the port of a switch above
 every end that is in the root namespace, in case somebody else took the other end down.
 
 Netlink calls take a fraction of a millisecond, but block; they run in one thread of their own, which owns the
-socket.
+socket. pyroute2 is imported there with the first call: it would be a third of what starting a controller costs.
 """
 
 from __future__ import annotations
@@ -14,12 +14,8 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
-
-from controller import shaping
 from controller.errors import ControllerError
 from controller.fault_impairments import PortShaping
 from controller.values import LinkEndInfo, LinkStatus
@@ -27,6 +23,9 @@ from topologies import addressing
 from topologies.emulation import link_counters
 from topologies.emulation.link_counters import LinkTraffic
 from topologies.fabric import Fabric, Link, LinkEnd, LinkKind
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute
 
 T = TypeVar("T")
 _IFF_UP_AND_CARRIER = 0x1 | 0x10000  # IFF_UP and IFF_LOWER_UP, netdevice(7)
@@ -57,7 +56,13 @@ class FabricLinks:
     async def shape(self, shapes: Mapping[LinkEnd, PortShaping | None]) -> None:
         """Shape what leaves ports, None: as it was made; ControllerError where the kernel or machine cannot."""
         wanted = dict(shapes)
-        await self._call(lambda netlink: shaping.shape(netlink, self._fabric, wanted))
+
+        def work(netlink: IPRoute) -> None:
+            from controller import shaping
+
+            shaping.shape(netlink, self._fabric, wanted)
+
+        await self._call(work)
 
     async def close(self) -> None:
         """End the thread and its socket."""
@@ -68,6 +73,9 @@ class FabricLinks:
 
     async def _call(self, function: Callable[[IPRoute], T]) -> T:
         def work() -> T:
+            from pyroute2 import IPRoute
+            from pyroute2.netlink.exceptions import NetlinkError
+
             if self._netlink is None:
                 self._netlink = IPRoute()
             try:
@@ -124,6 +132,8 @@ def _set_up(netlink: IPRoute, names: list[str], up: bool, absent_ok: bool) -> No
 
 
 def _set_one(netlink: IPRoute, name: str, index: int, up: bool) -> None:
+    from pyroute2.netlink.exceptions import NetlinkError
+
     try:
         netlink.link("set", index=index, state="up" if up else "down")
     except NetlinkError as error:

@@ -17,7 +17,6 @@ import hashlib
 import sys
 import sysconfig
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
@@ -86,8 +85,8 @@ def use() -> bool:
     return True
 
 
-class _Finder(MetaPathFinder):
-    """Finds extension modules in a folder, where they lie as their sources do in the package."""
+class _Finder:
+    """A meta path finder of extension modules in a folder, where they lie as their sources do in the package."""
 
     def __init__(self, place: Path) -> None:
         suffix = EXTENSION_SUFFIXES[0]

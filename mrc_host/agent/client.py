@@ -6,13 +6,12 @@ taken, so the agent never sends more than the queue's capacity.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mrc_host.agent import protocol
 from mrc_host.agent.agent_verbs import EventScope
@@ -35,6 +34,9 @@ from mrc_host.values import (
 from mrc_host.verbs import memfds
 from mrc_host.verbs.declaration import Verb
 from mrc_host.verbs.provider import EventSink, Provider
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class AgentProvider(Provider):

@@ -11,7 +11,6 @@ either would keep the other's objects alive. In the child every call raises Clos
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import select
@@ -20,7 +19,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from time import monotonic_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mrc_host import errors
 from mrc_host.agent import protocol
@@ -33,6 +32,9 @@ from mrc_host.values import AsyncEvent, Completion, PathEvent, PortEvent, ProbeE
 from mrc_host.verbs.declaration import Verb
 from mrc_host.verbs.errors import AgentLostError, ClosedError, ProtocolError, RejectedError
 from mrc_host.verbs.provider import EventSink
+
+if TYPE_CHECKING:
+    import asyncio
 
 ANSWER_TIMEOUT_S = 30.0  # how long applications wait for an agent's answer
 POST_TIMEOUT_S = 1.0  # how long a post waits for room in the socket

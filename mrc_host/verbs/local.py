@@ -9,7 +9,6 @@ world calls :meth:`LocalProvider.dispatch`, which announces completions and even
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,8 @@ from mrc_host.verbs.errors import RejectedError
 from mrc_host.verbs.provider import EventSink, Provider
 
 if TYPE_CHECKING:
+    import asyncio
+
     from mrc_host.nic import Nic  # not at the top, so that the caller chooses the compiled or the plain one
 
 Advance = Callable[["int | None"], bool]

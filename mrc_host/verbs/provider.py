@@ -10,12 +10,15 @@ only says that the queue may have entries, which are then taken with :meth:`Prov
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from mrc_host.values import Access, AsyncEvent, Completion, MemoryRegionInfo, WorkRequest
 from mrc_host.verbs.nic_verbs import NicVerbs
+
+if TYPE_CHECKING:
+    import asyncio
 
 EventSink = Callable[["AsyncEvent | None"], None]
 """Takes one asynchronous event; None means that the provider has failed, as every further call will report."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING
 
 from mrc_host.verbs.errors import WaitTimeoutError
 from mrc_host.verbs.provider import Provider
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 def deadline_after(provider: Provider, timeout_s: float | None) -> int | None:
@@ -28,6 +31,8 @@ class Waiters:
 
     async def wait(self, provider: Provider) -> None:
         """Wait until woken. The caller must have found nothing to take since it last ran."""
+        import asyncio  # not at the top: agents, which import this too, do without, and it takes long
+
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._futures[future] = None

@@ -26,6 +26,7 @@ from topologies.faults.blackhole import Blackhole
 from topologies.faults.loss import Loss
 from topologies.loader import dump_text
 
+ROOT = Path(__file__).resolve().parents[2]
 FABRIC = multi_plane_clos("ctltest", planes=2, t0=2, t1=2, hosts=4)
 
 
@@ -55,6 +56,11 @@ def test_it_prints_readiness_serves_and_exits_on_sigterm(
     assert process.communicate(timeout=10) == (None, "")
     assert process.returncode == 0
     assert not (tmp_path / "c.sock").exists()
+
+
+def test_netlink_is_imported_only_for_commands_on_links() -> None:
+    code = "import sys, controller.__main__; raise SystemExit('pyroute2' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)  # it would be a third of a controller's start
 
 
 def test_an_unverified_switch_exits_with_status_1_and_a_message(

@@ -1,5 +1,7 @@
 """What the agent's command line says instead of its configuration."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,8 @@ from mrc_host.agent.config_file import dump_config
 from mrc_host.agent.main import _configured, _parser, main
 from mrc_host.back_to_back import nic_config
 from mrc_host.config import NicConfig, ProtocolSettings, TransportSettings
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def configured(config: NicConfig, options: str = "") -> TransportSettings:
@@ -46,3 +50,8 @@ def test_impossible_options_are_refused(
     path.write_text(dump_config(nic_config(0)))
     assert main(["--config", str(path), "--socket", str(tmp_path / "nic.sock"), *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_an_agent_starts_without_asyncio() -> None:
+    code = "import sys, mrc_host.agent.main; raise SystemExit('asyncio' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)  # it would be a quarter of an agent's start
