@@ -63,7 +63,7 @@ class GrpcEndpoint:
                 raise EndpointError(
                     "A token and TLS are for HOST:PORT: access to a UNIX socket is up to its file's permissions."
                 )
-        elif not _is_loopback(_split(address)[0]) and not (settings.token_file and settings.tls_cert):
+        elif not is_loopback(split_address(address)[0]) and not (settings.token_file and settings.tls_cert):
             raise EndpointError(
                 f"{address} is reachable from the network, which requires a token and TLS: give --token-file,"
                 " --tls-cert and --tls-key, or an address on loopback like 127.0.0.1:9559."
@@ -128,14 +128,16 @@ def _is_unix(address: str) -> bool:
     return address.startswith(("unix:", "unix-abstract:"))
 
 
-def _split(address: str) -> tuple[str, int]:
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT`` or ``[HOST]:PORT``; EndpointError otherwise."""
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
+    if not host or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
         raise EndpointError(f"{address!r} is no address to listen on: write it as localhost:9559 or [::1]:9559.")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address, given as such or as ``localhost``."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -156,7 +158,7 @@ def _credentials(settings: EndpointSettings) -> Any:
 
 
 def _try_port(address: str) -> None:
-    host, port = _split(address)
+    host, port = split_address(address)
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:

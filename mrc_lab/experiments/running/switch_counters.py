@@ -23,8 +23,9 @@ _BY_QUEUES = {"queue_full": "queue full", "port_down": "port down", "no_headroom
 _ARRIVING = ("no_headroom", "rx_dropped")  # belong to the channel that ends at the port
 _BY_KERNEL = {"rx_dropped": "kernel's receive buffer full", "tx_errors": "refused by the kernel",
               "tx_lost": "interface gone"}  # fmt: skip
-_LEAVING = ("queue full", "departure loss", "departure_corrupted")  # belong to the channel that begins at the port
-_ARRIVED = (*(reason for reason in DROP_REASONS[1:] if reason not in _LEAVING), "arrival_corrupted")  # that ends there
+LEAVING = ("queue full", "departure loss", "departure_corrupted")
+"""Counters of the P4 program that belong to the channel that begins at the port; others to the one that ends there."""
+_ARRIVED = (*(reason for reason in DROP_REASONS[1:] if reason not in LEAVING), "arrival_corrupted")  # that ends there
 _LOST = ("arrival loss", "departure loss")
 _IN_WORDS = {
     "queue full": "queue full (by the program)",
@@ -105,8 +106,8 @@ def _by_channel(fabric: Fabric, switch: SwitchCounters) -> Iterator[tuple[str, C
     """The counters that say what became of packets, with the channel they belong to."""
     for port in switch.ports:
         for count in port.counts:
-            if count.name in _ARRIVED or count.name in _LEAVING:
-                channel = (channel_from if count.name in _LEAVING else channel_to)(fabric, switch.switch, port.port)
+            if count.name in _ARRIVED or count.name in LEAVING:
+                channel = (channel_from if count.name in LEAVING else channel_to)(fabric, switch.switch, port.port)
                 if channel is not None:
                     yield channel, count
 

@@ -16,6 +16,7 @@ from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from topologies.fabric import Fabric
 
 TIMEOUT_S = 10.0
+_OPTIONS = (("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", 64 << 20))
 _T = TypeVar("_T")
 
 
@@ -24,12 +25,17 @@ def ask(fabric: Fabric, address: str, request: Callable[[Any], Iterable[_T]]) ->
 
     Ctrl-C may come at any time (`controller.grpc_signals`).
     """
-    targets = dict.fromkeys(address.format(name=switch.name) for switch in fabric.switches)
-    return run_in_thread(lambda: [answer for target in targets for answer in _ask(target, request)])
+    return run_in_thread(lambda: [answer for one in targets(fabric, address) for answer in ask_process(one, request)])
 
 
-def _ask(target: str, request: Callable[[Any], Iterable[_T]]) -> list[_T]:
-    with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
+def targets(fabric: Fabric, address: str) -> list[str]:
+    """The gRPC address of each process at `address`."""
+    return [*dict.fromkeys(address.format(name=switch.name) for switch in fabric.switches)]
+
+
+def ask_process(target: str, request: Callable[[Any], Iterable[_T]]) -> list[_T]:
+    """What `request` returns for the stub of the process at `target`; nothing if it does not answer."""
+    with grpc.insecure_channel(target, options=_OPTIONS) as channel:
         stub = pb_grpc.SwitchManagementStub(channel)  # type: ignore[no-untyped-call]
         try:
             return list(request(stub))
