@@ -20,6 +20,7 @@ agent, the prompt and the controller share. A counter that RDMA devices have too
 | the agent's protocol | operations `hw_counters` (of `qpn`, or of the NIC) and `port_counters` |
 | the prompt | `counters h1`, `counters h1 --json`; the table leaves out counters that are 0 |
 | the controller's gRPC | `GetNicCounters` |
+| Prometheus | `mrc metrics` ([telemetry](telemetry.md)) |
 
 The NIC also has the sum of each counter over all queue pairs that ever existed: resetting or destroying a queue pair,
 or its failure, subtracts nothing, so the NIC's counters never decrease while its agent runs. A *gauge* is a current

@@ -44,6 +44,7 @@ COMMANDS = {
     "train": ("train", "train"),
     "fault": ("fault", "fault"),
     "map": ("map", "path_map"),
+    "metrics": ("metrics", "metrics"),
     "run": ("run", "run"),
     "sweep": ("sweep", "sweep"),
     "compare": ("compare", "compare"),

@@ -99,6 +99,11 @@ ELSEWHERE = {
     ),
     "mrc fault list --address testbed:9559 --token-file token --tls-ca cert.pem": "tests/integration/test_standing.py",
     "sudo mrc down lab": "tests/integration/test_standing.py",
+    **dict.fromkeys(
+        ("sudo mrc metrics lab", "prometheus --config.file prometheus.yml --web.listen-address 127.0.0.1:9090"),
+        "tests/integration/test_telemetry.py",
+    ),
+    "sudo apt-get install --no-install-recommends prometheus": "it changes the machine that runs the tests",
     "pip install .": "tests/mrc_lab/test_wheel.py",
     "mrc run trial.yaml --backend sim": "tests/mrc_lab/test_wheel.py",
     "mrc completion bash >~/.local/share/bash-completion/completions/mrc": "tests/mrc_lab/cli/test_cli.py",
