@@ -22,6 +22,7 @@ from mrc_host import plugins
 from mrc_host.config import TransportSettings
 from mrc_host.nic import Nic
 from mrc_host.transport.algorithms import Algorithm
+from mrc_host.transport.trace import TraceSink
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.local import LocalProvider
@@ -104,6 +105,7 @@ class SimulatedWorld:
         self._providers: dict[str, LocalProvider] = {}
         self._channels: dict[LinkEnd, Channel] = {}  # by the end they leave
         self._nics: dict[str, NicNode] = {}
+        self._trace_sinks: Mapping[str, TraceSink] = {}
         self._restarts: Counter[str] = Counter()
         self._switches: dict[str, SwitchNode] = {}
         self._nic_names = frozenset(nic.name for nic in fabric.nics)
@@ -258,10 +260,17 @@ class SimulatedWorld:
         self._restarts[name] += 1
         seed = derive(self.seed, "nic", name, self._restarts[name])
         node.replace(self._make_nic(name, seed))
+        node.nic.set_trace(self._trace_sinks.get(name))
         self._providers.pop(name, None)
         for link in self.fabric.links_of(name):
             if not self.faults.has_carrier(link.name):
                 node.port_changed(link.lower.port, False)
+
+    def trace_nics(self, sinks: Mapping[str, TraceSink]) -> None:
+        """Send the event traces of NICs (docs/trace.md) to `sinks`, by host, from now on; those of others end."""
+        self._trace_sinks = sinks
+        for name, node in self._nics.items():
+            node.nic.set_trace(sinks.get(name))
 
     def poke(self, name: str) -> None:
         """Look at a NIC again after a command given to the device itself."""

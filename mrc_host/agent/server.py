@@ -18,7 +18,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from time import monotonic_ns
+from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
 from mrc_common import unix_sockets
@@ -118,6 +118,9 @@ class AgentServer:
         Raises TraceError when the file cannot be created; the trace then goes on as before.
         """
         new = TraceFile(path, fd) if str(path) else None
+        if new is not None:
+            clock = {"t": monotonic_ns(), "event": "clock", "host": self.nic.config.name, "realtime": time_ns()}
+            new(clock)
         self.nic.set_trace(new)
         if self._trace is not None:
             self._trace.close()

@@ -43,6 +43,7 @@ COMMANDS = {
     "exec": ("exec", "exec_"),
     "train": ("train", "train"),
     "fault": ("fault", "fault"),
+    "trace": ("trace", "trace"),
     "map": ("map", "path_map"),
     "metrics": ("metrics", "metrics"),
     "run": ("run", "run"),

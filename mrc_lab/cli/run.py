@@ -23,8 +23,9 @@ from topologies.emulation import switch_kind
 @click.option(
     "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Folder for results."
 )
+@click.option("--trace", is_flag=True, help="Keep the event traces of all NICs, for 'mrc trace convert'.")
 @click.option("--check", is_flag=True, help="Only check the file.")
-def run(file: Path, backend: str, switch: str, name: str, seed: int, results: Path, check: bool) -> int:
+def run(file: Path, backend: str, switch: str, name: str, seed: int, results: Path, trace: bool, check: bool) -> int:
     """Run an experiment FILE and check its expectations.
 
     Writes a folder with the file as run, raw series, summary.json, plots and an HTML report. Simulation needs no root.
@@ -46,7 +47,14 @@ def run(file: Path, backend: str, switch: str, name: str, seed: int, results: Pa
         click.echo(f"{file}: {len(experiment.cases)} cases, {len(experiment.expect)} expectations, all in order")
         return 0
     result = run_and_report(
-        experiment, backend, seed, results, switch=switch, name=name, notify=lambda text: click.echo(text, err=True)
+        experiment,
+        backend,
+        seed,
+        results,
+        switch=switch,
+        name=name,
+        trace=trace,
+        notify=lambda text: click.echo(text, err=True),
     )
     for line in result.lines():
         click.echo(line)

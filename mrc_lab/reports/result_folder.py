@@ -6,6 +6,7 @@
     report.html       all of it for people, in one file
     <case>/*.csv      raw series
     <case>/*.svg      plots
+    <case>/trace/     event traces of the NICs, of a run with --trace
 
 `latest` beside the folders of an experiment points to the newest.
 """
@@ -15,7 +16,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,8 @@ from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.tables import write_tables
 from mrc_lab.reports.write_file import write_text
 from topologies.loader import dump_text
+
+TRACE_FOLDER = "trace"
 
 
 def make_folder(results: Path, name: str, moment: datetime | None = None) -> Path:
@@ -79,6 +83,20 @@ def write_result(
     write_json(folder / "run.json", run)
     for name, recording in recordings.items():
         write_tables(recording, folder / name)
+
+
+@contextlib.contextmanager
+def place_of_traces(results: Path) -> Iterator[Path]:
+    """A folder for event traces until there is a result for them; what is still in it in the end is removed."""
+    results.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=results, prefix=".trace-", ignore_cleanup_errors=True) as place:
+        yield Path(place)
+
+
+def keep_traces(place: Path, folder: Path) -> None:
+    """Move the event traces of every case to its folder in the result."""
+    for case in place.iterdir():
+        case.replace(folder / case.name / TRACE_FOLDER)
 
 
 def point_latest(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,19 +58,26 @@ def run_and_report(
     *,
     switch: str = switch_kind.DEFAULT,
     name: str = "experiment",
+    trace: bool = False,
     notify: Callable[[str], None] = lambda text: None,
 ) -> FinishedRun:
-    """Run, judge, write everything; returns what came of it. Raises ExperimentError and the worlds' errors."""
+    """Run, judge, write everything; returns what came of it. Raises ExperimentError and the worlds' errors.
+
+    With `trace` the result has the event traces of all NICs too.
+    """
     folders.check_place(results)
     began = time.monotonic()
-    recordings = run_experiment(experiment, backend, seed, switch=switch, name=name, notify=notify)
-    wall = time.monotonic() - began
-    judged = judge(experiment, recordings, backend)
-    summary = summarize(experiment, recordings, judged, backend, seed)
-    packets = sum(int(recording.flow_samples[-1, :, 0].sum()) for recording in recordings.values())
-    run = circumstances(wall, packets)
-    folder = folders.make_folder(results, experiment.name)
-    folders.write_result(folder, experiment, recordings, summary, run)
+    with folders.place_of_traces(results) if trace else nullcontext() as traces:
+        recordings = run_experiment(experiment, backend, seed, switch=switch, name=name, trace=traces, notify=notify)
+        wall = time.monotonic() - began
+        judged = judge(experiment, recordings, backend)
+        summary = summarize(experiment, recordings, judged, backend, seed)
+        packets = sum(int(recording.flow_samples[-1, :, 0].sum()) for recording in recordings.values())
+        run = circumstances(wall, packets)
+        folder = folders.make_folder(results, experiment.name)
+        folders.write_result(folder, experiment, recordings, summary, run)
+        if traces is not None:
+            folders.keep_traces(traces, folder)
     result = FinishedRun(experiment, recordings, judged, summary, folder, wall)
     _write_report(result, run)
     folders.point_latest(folder)

@@ -13,6 +13,7 @@ import pytest
 
 from mrc_lab.cli.main import run
 from mrc_lab.fabric import doctor
+from mrc_lab.reports.perfetto.convert import convert
 from tests.controller.serving import certificate, free_port, token_file
 from tests.integration import other_user
 from tests.integration.names import own
@@ -82,6 +83,26 @@ def test_a_fabric_in_the_background_accepts_a_prompt_and_leaves_nothing(
     assert "every byte right" in printed
     assert "h1-eth1" in printed
     assert RunDirectory(fabric.name).owner() == fabric.owner, "the prompt took it down"
+    fabric.down()
+
+
+def test_the_event_traces_of_all_hosts_are_recorded_until_interrupted(fabric: Standing, tmp_path: Path):
+    fabric.up()
+    recorder = subprocess.Popen(
+        [MRC, "trace", "record", fabric.name, "--folder", str(tmp_path / "traces")], stdout=subprocess.PIPE, text=True
+    )
+    assert recorder.stdout is not None
+    assert "recording 2 hosts" in recorder.stdout.readline()
+    at_prompt(fabric.name, "write h1 h2 256K")
+    recorder.send_signal(signal.SIGINT)
+    assert "mrc trace convert" in recorder.communicate(timeout=60)[0]
+    assert recorder.returncode == 0
+    sizes = [path.stat().st_size for path in sorted((tmp_path / "traces").iterdir())]
+    at_prompt(fabric.name, "write h1 h2 64K")
+    assert [path.stat().st_size for path in sorted((tmp_path / "traces").iterdir())] == sizes, "recording goes on"
+    done = convert([tmp_path / "traces"], tmp_path / "out.pftrace")
+    assert done.hosts == ("h1", "h2")
+    assert done.events > 2 * 256 // 4
     fabric.down()
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from mrc_host.values import QpAttributes
@@ -67,6 +68,9 @@ class Backend(Protocol):
 
     def traffic(self) -> AbstractAsyncContextManager[None]:
         """Inside of it is the traffic whose timing `fidelity` judges."""
+
+    def traced(self, folder: Path) -> AbstractContextManager[None]:
+        """Meanwhile the event trace of every NIC is written to a file of `folder` (docs/trace.md)."""
 
     def fidelity(self) -> Fidelity:
         """Whether the timing of the traffic can be trusted."""

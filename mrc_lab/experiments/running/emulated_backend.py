@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 from time import monotonic_ns
 from typing import Any, TypeVar
 
@@ -30,7 +31,7 @@ from mrc_lab.experiments.running.machine_delays import Hop
 from mrc_lab.experiments.running.queue_samples import QueueSampler
 from mrc_lab.experiments.running.recording import Fidelity, Samples
 from mrc_lab.experiments.running.scaling import NAME, scaled_attributes, scaled_fabric, scaled_fault, stretch_of
-from mrc_lab.fabric import doctor
+from mrc_lab.fabric import doctor, event_traces
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.fabric.supervision import crash_message
 from mrc_lab.workloads.collectives import PacingSettings
@@ -156,6 +157,11 @@ class EmulatedBackend:
     def fidelity(self) -> Fidelity:
         """What the watch has seen."""
         return self._watch.judge()
+
+    def traced(self, folder: Path) -> AbstractContextManager[None]:
+        """Event traces of all NICs meanwhile, written by their agents."""
+        sockets = {nic.name: self._world.emulation.socket(nic.name) for nic in self.fabric.nics}
+        return event_traces.recorded(sockets, folder)
 
     def _delays(self, measure: bool) -> Mapping[str, Hop]:
         emulation = self._world.emulation

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,6 +42,7 @@ from mrc_lab.experiments.running.recording import (
     TenantRecord,
 )
 from mrc_lab.experiments.running.replay_load import ReplayLoad
+from mrc_lab.fabric import event_traces
 from simulation.fault_impairments import impairments_of
 from simulation.seeds import derive
 from topologies.fabric import Fabric
@@ -99,13 +101,18 @@ class _Running:
         self.errors.append(f"{self.tenant.name}: {text}" if self.tenant.name else text)
 
 
-def run_case(case: Case, backend: Backend, seed: int) -> Recording:
-    """Run `case` and return what was recorded.
+def run_case(case: Case, backend: Backend, seed: int, trace: Path | None = None) -> Recording:
+    """Run `case` and return what was recorded; event traces of all NICs go to the folder `trace`, if one is given.
 
     Raises ExperimentError, also with the traceback where a plugin raises, MrcError or SimulationError.
     """
     try:
-        return backend.run(_CaseRun(case, backend, seed).job())
+        run = _CaseRun(case, backend, seed)
+        with contextlib.nullcontext() if trace is None else backend.traced(trace):
+            recording = backend.run(run.job())
+        if trace is not None:
+            event_traces.note_run(trace, run.begin)
+        return recording
     except Exception as error:
         failed = None if isinstance(error, ExperimentError) else plugins.failure(error)
         if failed is None:
@@ -118,7 +125,7 @@ class _CaseRun:
         self._case, self._backend, self._seed = case, backend, seed
         self._contexts: dict[str, Context] = {}
         self._owner: dict[tuple[str, int], int] = {}  # host, QPN -> flow
-        self._begin = 0
+        self.begin = 0  # of the run, by the backend's clock
         self._over = False  # the time that is recorded
         self._running: list[_Running] = []
         self._paths: list[PathRecord] = []
@@ -142,12 +149,12 @@ class _CaseRun:
         self._owner = {(host, pair.qpn): flow for flow, host, pair in pairs}
         scale = backend.time_scale
         duration = round(case.duration * scale)
-        self._begin = await backend.order_faults(case.faults)
+        self.begin = await backend.order_faults(case.faults)
         helpers = [asyncio.ensure_future(self._listen(name, context)) for name, context in self._contexts.items()]
         helpers.append(asyncio.ensure_future(backend.faults_made()))
         for helper in helpers:
             helper.add_done_callback(_retrieve)  # if this job is ended, nobody else does
-        await asyncio.sleep(max(0, self._begin - backend.now()) / _SECOND)
+        await asyncio.sleep(max(0, self.begin - backend.now()) / _SECOND)
         async with backend.traffic():
             await self._record(duration, round(case.measure.bin * scale))
         await asyncio.gather(*(running.load.end(duration / _SECOND) for running in self._running))
@@ -187,7 +194,7 @@ class _CaseRun:
         except (MrcError, ExperimentError) as error:
             running.error(str(error))
         if not self._over:
-            running.ended = self._backend.now() - self._begin
+            running.ended = self._backend.now() - self.begin
 
     async def _record(self, duration: int, width: int) -> None:
         """Sample at every edge until all loads are done or the duration is over."""
@@ -197,7 +204,7 @@ class _CaseRun:
         number = 0
         while not work.done() and self._times[-1] < duration:
             number += 1
-            edge = self._begin + min(number * width, duration)
+            edge = self.begin + min(number * width, duration)
             with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
                 await _until(work, (edge - self._backend.now()) / _SECOND)
             await self._sample()
@@ -212,7 +219,7 @@ class _CaseRun:
         await asyncio.gather(*(self._work(running) for running in self._running))
 
     async def _sample(self) -> None:
-        self._times.append(self._backend.now() - self._begin)
+        self._times.append(self._backend.now() - self.begin)
         try:
             self._flow_rows.append([row for running in self._running for row in running.load.sample()])
         except MrcError as error:
@@ -226,11 +233,11 @@ class _CaseRun:
     async def _listen(self, host: str, context: Context) -> None:
         while True:
             event = await context.next_event()
-            time = max(0, event.time - self._begin)  # of faults that were there before
+            time = max(0, event.time - self.begin)  # of faults that were there before
             if isinstance(event, PathEvent):
                 flow = self._owner.get((host, event.qpn))
                 if flow is not None:
-                    first = None if event.first_loss_time is None else event.first_loss_time - self._begin
+                    first = None if event.first_loss_time is None else event.first_loss_time - self.begin
                     states = event.old.value, event.new.value, event.reason.value
                     self._paths.append(PathRecord(time, flow, host, event.qpn, event.ev, event.plane, *states, first))
             elif isinstance(event, PortEvent):
@@ -247,7 +254,7 @@ class _CaseRun:
             next(running for running in reversed(self._running) if running.first <= flow).error(text)
 
     def _recording(self) -> Recording:
-        backend, begin = self._backend, self._begin
+        backend, begin = self._backend, self.begin
         messages: list[MessageRecord] = []
         operations: list[OperationRecord] = []
         flows: list[FlowInfo] = []

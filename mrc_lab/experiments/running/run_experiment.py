@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
 
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_prefix, joined
@@ -13,6 +15,7 @@ from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_case import run_case
 from simulation.errors import SimulationError
 from topologies.emulation import switch_kind
+from topologies.emulation.switch_kind import SwitchKind
 
 Opener = Callable[[Case, int], AbstractContextManager[Backend]]
 
@@ -24,11 +27,13 @@ def run_experiment(
     *,
     switch: str = switch_kind.DEFAULT,
     name: str = "experiment",
+    trace: Path | None = None,
     notify: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Recording]:
     """Run every case and return the recordings by case. `notify` is called with one line as each begins.
 
-    `switch` and `name` (of the fabric) are for emulation.
+    `switch` and `name` (of the fabric) are for emulation. In the folder `trace`, if one is given, every case gets a
+    folder with the event traces of its NICs; links and queues are then measured whatever the file says.
     """
     check(experiment, backend)
     opener = _opener(experiment, backend, switch, name)
@@ -36,13 +41,22 @@ def run_experiment(
     for number, case in enumerate(experiment.cases, 1):
         notify(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
         try:
+            if trace is not None:
+                case = _measured(case, switch)
             with opener(case, seed) as running:
                 for warning in case_warnings(case, running.fabric, running.time_scale):
                     notify(f"Warning: {case_prefix(case.name)}{warning}.")
-                recordings[case.name] = run_case(case, running, seed)
+                traces = None if trace is None else trace / case.name
+                recordings[case.name] = run_case(case, running, seed, traces)
         except SimulationError as error:
             raise ExperimentError(f"{experiment.name}: {case_prefix(case.name)}{error}") from error
     return recordings
+
+
+def _measured(case: Case, switch: str) -> Case:
+    """The case with all that a trace shows of it."""
+    queues = case.measure.queues or SwitchKind(switch) is not SwitchKind.BMV2
+    return replace(case, measure=replace(case.measure, links=True, queues=queues))
 
 
 def check(experiment: Experiment, backend: str) -> None:

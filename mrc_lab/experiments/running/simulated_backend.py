@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from controller.inspection import DROP_REASONS, PORT_COUNTERS, port_drop
 from controller.values import Count, PortCounters, SwitchCounters
+from mrc_host.agent.trace_file import TraceFile
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
 from mrc_lab.experiments.files.checks import build_fabric
@@ -102,6 +104,21 @@ class SimulatedBackend:
     def traffic(self) -> AbstractAsyncContextManager[None]:
         """Virtual time needs no watching."""
         return nullcontext()
+
+    @contextmanager
+    def traced(self, folder: Path) -> Iterator[None]:
+        """Event traces of all NICs meanwhile."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as files:
+            traces = {
+                nic.name: files.enter_context(closing(TraceFile(folder / f"{nic.name}.jsonl")))
+                for nic in self.fabric.nics
+            }
+            self._world.trace_nics(traces)
+            try:
+                yield
+            finally:
+                self._world.trace_nics({})
 
     def fidelity(self) -> Fidelity:
         """Virtual time is exact."""

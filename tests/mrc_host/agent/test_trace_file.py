@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ from mrc_host.errors import MrcError
 from tests.mrc_host.agent.conftest import Agents
 
 
-def lines(path: Path) -> list[object]:
+def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -99,10 +101,13 @@ def test_tracing_is_switched_at_run_time(agents: Agents, tmp_path: Path) -> None
         client.request("trace", path=7)
     assert client.request("trace", path="") == ""
     assert nic.trace is None
-    assert lines(path) == [{"t": 1, "event": "send"}]
+    clock, *events = lines(path)
+    assert (clock["event"], clock["host"]) == ("clock", nic.config.name)
+    assert abs(clock["realtime"] - time.time_ns()) < 3600 * 10**9
+    assert events == [{"t": 1, "event": "send"}]
     with path.open("w") as file:
         client.request("trace", fd=file.fileno(), path=str(path))
     agents.call(lambda: nic.trace({"t": 2, "event": "send"}))  # type: ignore[misc]
     agents.call(server.close)
-    assert lines(path) == [{"t": 2, "event": "send"}], "the agent's end writes the rest"
+    assert lines(path)[1:] == [{"t": 2, "event": "send"}], "the agent's end writes the rest"
     client.close()
