@@ -2,7 +2,8 @@
 
 `make test` runs them on the compiled one, which is what users have, in half the time. So they are marked
 ``either_transport``, except those that are marked ``plain_transport``: they patch the transport or plant defects in
-it. That both transports behave alike is tested in ``tests/simulation/test_trace.py`` and in ``tests/mrc_host``.
+it. In other rooms, long tests that only use whole NICs bear the mark themselves. That both transports behave alike is
+tested in ``tests/simulation/test_trace.py`` and in ``tests/mrc_host``.
 
 What has a timeout of its own takes long and goes first: begun last, it would keep the other cores waiting.
 """

@@ -9,6 +9,7 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from mrc_host.wire import opcodes
 from mrc_host.wire.control import parse_sack
 from mrc_host.wire.headers import BTH_LENGTH
 from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect, path_events, peers
+
+pytestmark = pytest.mark.either_transport
 
 SIZE = 1 << 18
 BTH = 102  # where it begins in a frame of MRC

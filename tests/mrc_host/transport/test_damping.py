@@ -105,6 +105,7 @@ def test_background_probes_use_the_data_class_and_are_not_trimmable() -> None:
     assert {probe.dscp for probe in probes} == {end.nic.config.settings.dscp.no_trim}
 
 
+@pytest.mark.either_transport
 @pytest.mark.parametrize("loss", [0.2, 1.0])
 def test_paths_losing_only_data_do_not_flap(loss: float) -> None:
     """Two of eight paths of a plane lose data and nothing in the control class, for a second of writes."""

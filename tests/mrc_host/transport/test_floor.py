@@ -75,6 +75,7 @@ def wide(loss: float, floor: int) -> tuple[World, End, End]:
     return world, a, b
 
 
+@pytest.mark.either_transport
 @pytest.mark.parametrize("loss", [0.001, 0.01, 0.05, 0.2])
 def test_uniform_loss_leaves_the_minimum_of_paths_in_even_use(loss: float) -> None:
     """Every frame has the same chance to be lost: 32 of 64 paths must stay, and no few of them carry it all."""
@@ -91,6 +92,7 @@ def test_uniform_loss_leaves_the_minimum_of_paths_in_even_use(loss: float) -> No
     assert a.nic.qp_counters(a.qpn).timeouts == 0
 
 
+@pytest.mark.either_transport
 @pytest.mark.parametrize("floor", [1, 32, 64])
 def test_the_minimum_keeps_no_dead_plane_and_no_dead_path(floor: int) -> None:
     world, a, b = wide(0.0, floor)
@@ -111,6 +113,7 @@ def test_the_minimum_keeps_no_dead_plane_and_no_dead_path(floor: int) -> None:
     world.run(10 * US)
 
 
+@pytest.mark.either_transport
 @pytest.mark.parametrize("loss", [0.01, 0.05, 0.2])
 def test_the_minimum_keeps_no_dead_path_among_lossy_ones(loss: float) -> None:
     """More losses in a row distinguish a dead path from one that loses some, but not more than 16.
