@@ -221,12 +221,12 @@ class Completion:
 class QpAttributes:
     """Attributes of a queue pair, set before it may send (docs/protocol.md §2).
 
-    `mpr` is the advertised range of PSNs in units of 128 (1..255), `max_wimm` the number of WRITE_WITH_IMM the peer
-    may have in flight here. `timeout` is the exponent of the ACK timeout 1.024 us * 2**timeout (1..24; MRC waits
-    longer where measured round-trip times require it), `retry_count` the consecutive timeouts before the queue pair
-    fails (255: never). `mpr_dest` and `max_wimm_dest` are `mpr` and `max_wimm` of the peer. `congestion_window` is
-    the fixed window in bytes, None for the profile's default. `active_paths` limits the active set (None: every path
-    but the backups).
+    `mpr` is the advertised range of PSNs in units of 128 (1..255), `max_wimm` the number of WRITE_WITH_IMM the peer may
+    have in flight here. `timeout` is the exponent of the ACK timeout 1.024 us * 2**timeout (1..24; MRC waits longer
+    where measured round-trip times require it), `retry_count` the consecutive timeouts before the queue pair fails
+    (255: never), of which the first `linear_retries` (None: the NIC's number) do not double the timeout. `mpr_dest` and
+    `max_wimm_dest` are `mpr` and `max_wimm` of the peer. `congestion_window` is the fixed window in bytes, None for the
+    profile's default. `active_paths` limits the active set (None: every path but the backups).
 
     `ev_profile` is the number of an EV profile (0: the NIC's default, AUTO), `cc_profile` the name of a congestion
     control ("": the NIC's default). `dynamic_mpr`, in units of 128 PSNs, lets the range accepted here follow the
@@ -252,6 +252,7 @@ class QpAttributes:
     max_wimm_dest: int = 128
     timeout: int = 14
     retry_count: int = 32
+    linear_retries: int | None = None
     congestion_window: int | None = None
     active_paths: int | None = None
     send_psn: int | None = None

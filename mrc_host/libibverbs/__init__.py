@@ -3,7 +3,7 @@
 It speaks the agent's protocol (:mod:`mrc_host.agent.protocol`) and finds the agent's socket in the environment variable
 ``MRC_AGENT``. :mod:`mrc_host.libibverbs.build` compiles it; docs/applications.md says what it can do.
 
-    agent.c             the connection to the agent
+    agent.c             the connection to the agent; json.c reads its answers
     device.c            the device, its port and its addresses
     memory_region.c     registration; shared_pages.c moves pages onto the memory shared with the NIC
     completion_queue.c  completions; completion_channel.c those that poll() waits for
@@ -12,4 +12,5 @@ It speaks the agent's protocol (:mod:`mrc_host.agent.protocol`) and finds the ag
     fork.c              what a child process keeps
     names.c             texts of enumerations
     absent.c            what MRC has not
+    for_libmrc.c        what mrc_host/libmrc/ takes from here besides verbs
 """

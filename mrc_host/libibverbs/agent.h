@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "json.h"
+
 enum {
     AGENT_VERSION = 3,
     AGENT_MAX_MESSAGE = 1 << 16,
@@ -101,14 +103,5 @@ void agent_receive(struct agent *agent);
 
 /* Wait up to `timeout_ms` until there is a message. */
 void agent_wait(const struct agent *agent, int timeout_ms);
-
-/* The number behind the first such key of a JSON object, or `otherwise` if there is none. */
-uint64_t json_number(const char *json, const char *key, uint64_t otherwise);
-/* Whether the first such key has the value true. */
-int json_true(const char *json, const char *key);
-/* The text behind the first such key of a JSON object, without escapes; "" if there is none or it does not fit. */
-const char *json_text(const char *json, const char *key, char *text, size_t size);
-/* What follows the next such key, or NULL. */
-const char *json_next(const char *json, const char *key);
 
 #endif

@@ -1,4 +1,4 @@
-"""Compile the library, into the virtual environment of this Python, when its sources have changed.
+"""Compile the library, and libmrc.so beside it, into the virtual environment of this Python, when sources have changed.
 
     python -m mrc_host.libibverbs
 
@@ -26,7 +26,10 @@ from mrc_common import children
 from mrc_host.errors import MrcError
 
 SOURCES = Path(__file__).parent
+MRC_SOURCES = SOURCES.with_name("libmrc")
 SONAME = "libibverbs.so.1"
+MRC_SONAME = "libmrc.so"
+MRC_ALIAS = "lib_mrc.so"  # as the examples of the OCP's API name it when they are linked
 COMPILER = "cc"
 _LANGUAGE = ("-std=gnu11", "-fPIC", "-pthread", "-Wall", "-Wextra")
 _BUILT_FROM = "built-from"  # hash of the sources
@@ -44,6 +47,9 @@ class Symbol:
     name: str
     version: str
     is_data: bool
+
+
+FOR_LIBMRC = Symbol("mrc_verbs_for_libmrc", "MRC_PRIVATE", True)  # what libibverbs has for libmrc alone
 
 
 def folder() -> Path:
@@ -65,7 +71,7 @@ def is_current() -> bool:
 
 def _digest() -> str:
     digest = hashlib.sha256()
-    for file in sorted(SOURCES.glob("*.[chp]*")):
+    for file in sorted((*SOURCES.glob("*.[chp]*"), *MRC_SOURCES.glob("*.[ch]"))):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -88,27 +94,36 @@ def build() -> Path:
     try:
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place, prefix="making-") as name:
-            built = compile_into(Path(name), ("-O2",))
+            compile_into(Path(name), ("-O2",))
             (Path(name) / _BUILT_FROM).write_text(digest)
-            os.replace(built, place / SONAME)
-            os.replace(Path(name) / _BUILT_FROM, place / _BUILT_FROM)
+            for product in (SONAME, MRC_SONAME, MRC_ALIAS, _BUILT_FROM):
+                os.replace(Path(name) / product, place / product)
     except OSError as error:
         raise VerbsBuildError(f"{place} cannot be written ({error.strerror}).") from None
     return place / SONAME
 
 
-def compile_into(scratch: Path, flags: Sequence[str], *, sources: Path = SOURCES) -> Path:
-    """Compile and link in the empty folder `scratch`; returns the library there. VerbsBuildError."""
+def compile_into(scratch: Path, flags: Sequence[str]) -> Path:
+    """Compile and link both libraries in the empty folder `scratch`; returns libibverbs there. VerbsBuildError."""
     system = symbols(_system_library())
-    files = sorted(str(file) for file in sources.glob("*.c"))
+    files = sorted(str(file) for file in SOURCES.glob("*.c"))
     _run([COMPILER, *_LANGUAGE, *flags, "-c", *files], scratch)
     objects = sorted(str(file) for file in scratch.glob("*.o"))
     ours = {symbol.name for symbol in symbols(*objects)}
     (scratch / "refused.c").write_text(refusals([one for one in system if one.name not in ours]))
-    (scratch / "versions.map").write_text(version_map(system))
+    (scratch / "versions.map").write_text(version_map([*system, FOR_LIBMRC]))
     link = ["-shared", f"-Wl,-soname,{SONAME}", "-Wl,--version-script=versions.map", "-Wl,-Bsymbolic-functions"]
     _run([COMPILER, *_LANGUAGE, *flags, *link, "-o", SONAME, "refused.c", *objects], scratch)
+    _link_libmrc(scratch, flags)
     return scratch / SONAME
+
+
+def _link_libmrc(scratch: Path, flags: Sequence[str]) -> None:
+    """Only the functions that are declared for applications are visible; they need the libibverbs beside it."""
+    files = [*sorted(str(file) for file in MRC_SOURCES.glob("*.c")), str(SOURCES / "json.c")]
+    link = ["-shared", "-fvisibility=hidden", f"-Wl,-soname,{MRC_SONAME}", "-Wl,-rpath,$ORIGIN"]
+    _run([COMPILER, *_LANGUAGE, *flags, *link, "-o", MRC_SONAME, *files, SONAME], scratch)
+    (scratch / MRC_ALIAS).symlink_to(MRC_SONAME)
 
 
 def symbols(*files: str) -> list[Symbol]:

@@ -69,6 +69,7 @@ struct mrc_context {
     struct mrc_cq *cqs;
     struct mrc_qp *qps;
     uint32_t outstanding;       /* requests of all queue pairs */
+    uint32_t users;             /* objects of libmrc.so: for_libmrc.h */
     struct mrc_event *first_event, **last_event;
     /* the thread that reads what arrives while the application does not: events.c */
     pthread_t reader;
@@ -114,6 +115,8 @@ void mrc_unwatch_forks(struct mrc_context *context);
 
 /* queue_pair.c and posting.c */
 struct ibv_qp *mrc_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init);
+struct ibv_qp *mrc_create_qp_of_mrc(struct ibv_pd *pd, struct ibv_qp_init_attr *init);
+int mrc_modify_qp_with(struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask, const char *changes);
 struct mrc_qp *mrc_find_qp(struct mrc_context *context, uint32_t qpn);
 void mrc_send_completed(struct mrc_context *context, struct mrc_qp *pair, int signaled);
 int mrc_post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_send_wr **bad);

@@ -270,6 +270,11 @@ struct ibv_context *ibv_open_device(struct ibv_device *of) {
 
 int ibv_close_device(struct ibv_context *ibv) {
     struct mrc_context *context = context_of(ibv);
+    pthread_mutex_lock(&context->lock);
+    uint32_t users = context->users;
+    pthread_mutex_unlock(&context->lock);
+    if (users)
+        return failed(EBUSY);
     mrc_stop_reader(context);
     mrc_unwatch_forks(context);
     mrc_forget_events(context, NULL);

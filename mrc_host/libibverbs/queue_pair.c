@@ -53,7 +53,7 @@ static void release(struct mrc_qp *pair) {
     free(pair);
 }
 
-static struct ibv_qp *create(struct ibv_pd *pd, const struct ibv_qp_init_attr *init) {
+static struct ibv_qp *create(struct ibv_pd *pd, const struct ibv_qp_init_attr *init, const char *type) {
     struct mrc_context *context = context_of(pd->context);
     if (failed(check(init)))
         return NULL;
@@ -64,7 +64,7 @@ static struct ibv_qp *create(struct ibv_pd *pd, const struct ibv_qp_init_attr *i
         error = agent_request(&context->agent, -1,
                               "{\"op\":\"create_qp\",\"pd\":%u,\"qp_type\":\"%s\",\"send_cq\":%u,\"recv_cq\":%u,"
                               "\"attributes\":{}}",
-                              pd->handle, transport(), init->send_cq->handle, init->recv_cq->handle);
+                              pd->handle, type, init->send_cq->handle, init->recv_cq->handle);
     if (!error) {
         pair->qp.qp_base.qp_num = pair->qp.qp_base.handle = (uint32_t)json_number(context->agent.answer, "result", 0);
         pair->next = context->qps;
@@ -79,7 +79,11 @@ static struct ibv_qp *create(struct ibv_pd *pd, const struct ibv_qp_init_attr *i
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init) {
-    return create(pd, init);
+    return create(pd, init, transport());
+}
+
+struct ibv_qp *mrc_create_qp_of_mrc(struct ibv_pd *pd, struct ibv_qp_init_attr *init) {
+    return create(pd, init, "mrc");
 }
 
 struct ibv_qp *mrc_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *init) {
@@ -99,7 +103,7 @@ struct ibv_qp *mrc_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr
         .qp_type = init->qp_type,
         .sq_sig_all = init->sq_sig_all,
     };
-    return create(init->pd, &plain);
+    return create(init->pd, &plain, transport());
 }
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp) {
@@ -135,7 +139,8 @@ int ibv_destroy_qp(struct ibv_qp *qp) {
     return 0;
 }
 
-static int to_rtr(struct agent *agent, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask) {
+static int to_rtr(struct agent *agent, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask,
+                  const char *changes) {
     const int needed = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
     if ((mask & needed) != needed || attr->path_mtu < IBV_MTU_256 || attr->path_mtu > IBV_MTU_4096)
         return EINVAL;
@@ -147,16 +152,22 @@ static int to_rtr(struct agent *agent, const struct ibv_qp *qp, const struct ibv
     inet_ntop(AF_INET6, attr->ah_attr.grh.dgid.raw, address, sizeof address);
     return agent_request(agent, -1,
                          "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"rtr\",\"changes\":{\"path_mtu\":%d,"
-                         "\"receive_psn\":%u},\"remote\":{\"address\":\"%s\",\"qpn\":%u}}",
-                         qp->qp_num, 128 << attr->path_mtu, attr->rq_psn & 0xFFFFFF, address, attr->dest_qp_num & 0xFFFFFF);
+                         "\"receive_psn\":%u%s},\"remote\":{\"address\":\"%s\",\"qpn\":%u}}",
+                         qp->qp_num, 128 << attr->path_mtu, attr->rq_psn & 0xFFFFFF, changes ? changes : "", address,
+                         attr->dest_qp_num & 0xFFFFFF);
 }
 
 /* 7 retries are the most that verbs can ask for, and few for a NIC with hundreds of paths to try: the NIC's own number
  * then. A timeout of 0 means none to verbs; 24 (17 s) is the longest here. */
-static int to_rts(struct agent *agent, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask) {
-    const int needed = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT;
+static int to_rts(struct agent *agent, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask,
+                  const char *changes) {
+    const int needed = IBV_QP_SQ_PSN | (changes ? 0 : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT);
     if ((mask & needed) != needed)
         return EINVAL;
+    if (changes)
+        return agent_request(agent, -1,
+                             "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"rts\",\"changes\":{\"send_psn\":%u%s}}",
+                             qp->qp_num, attr->sq_psn & 0xFFFFFF, changes);
     unsigned int timeout = attr->timeout < 1 || attr->timeout > 24 ? 24 : attr->timeout;
     char retries[32] = "";
     if (attr->retry_cnt < 7)
@@ -171,7 +182,14 @@ static int to_state(struct agent *agent, const struct ibv_qp *qp, const char *st
     return agent_request(agent, -1, "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"%s\",\"changes\":{}}", qp->qp_num, state);
 }
 
-static int change_state(struct mrc_context *context, struct mrc_qp *pair, const struct ibv_qp_attr *attr, int mask) {
+/* Members of an object begin without a comma. */
+static int to_init(struct agent *agent, const struct ibv_qp *qp, const char *changes) {
+    return agent_request(agent, -1, "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"init\",\"changes\":{%s}}", qp->qp_num,
+                         changes && *changes ? changes + 1 : "");
+}
+
+static int change_state(struct mrc_context *context, struct mrc_qp *pair, const struct ibv_qp_attr *attr, int mask,
+                        const char *changes) {
     struct ibv_qp *qp = &pair->qp.qp_base;
     struct agent *agent = &context->agent;
     int error = EINVAL;
@@ -181,9 +199,9 @@ static int change_state(struct mrc_context *context, struct mrc_qp *pair, const 
         if (!error)
             forget_posts(context, pair);
         break;
-    case IBV_QPS_INIT: error = qp->state == IBV_QPS_INIT ? 0 : to_state(agent, qp, "init"); break;
-    case IBV_QPS_RTR: error = to_rtr(agent, qp, attr, mask); break;
-    case IBV_QPS_RTS: error = qp->state == IBV_QPS_RTS ? 0 : to_rts(agent, qp, attr, mask); break;
+    case IBV_QPS_INIT: error = qp->state == IBV_QPS_INIT ? 0 : to_init(agent, qp, changes); break;
+    case IBV_QPS_RTR: error = to_rtr(agent, qp, attr, mask, changes); break;
+    case IBV_QPS_RTS: error = qp->state == IBV_QPS_RTS ? 0 : to_rts(agent, qp, attr, mask, changes); break;
     case IBV_QPS_ERR: error = to_state(agent, qp, "error"); break;
     default: break;
     }
@@ -214,7 +232,7 @@ static void remember(struct ibv_qp_attr *known, const struct ibv_qp_attr *attr, 
 #undef REMEMBER
 }
 
-int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask) {
+int mrc_modify_qp_with(struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask, const char *changes) {
     struct mrc_qp *pair = (struct mrc_qp *)qp;
     struct mrc_context *context = context_of(qp->context);
     if (mask & IBV_QP_ALT_PATH)
@@ -222,11 +240,15 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask) {
     if ((mask & IBV_QP_PKEY_INDEX && attr->pkey_index) || (mask & IBV_QP_PORT && attr->port_num != 1))
         return failed(EINVAL);
     pthread_mutex_lock(&context->lock);
-    int error = mask & IBV_QP_STATE ? change_state(context, pair, attr, mask) : 0;
+    int error = mask & IBV_QP_STATE ? change_state(context, pair, attr, mask, changes) : 0;
     if (!error)
         remember(&pair->attr, attr, mask);
     pthread_mutex_unlock(&context->lock);
     return failed(error);
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask) {
+    return mrc_modify_qp_with(qp, attr, mask, NULL);
 }
 
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init) {

@@ -57,6 +57,7 @@ def check_attributes(attributes: QpAttributes, mtu: int) -> None:
         ("max_wimm_dest", attributes.max_wimm_dest, 1, MAX_WIMM),
         ("timeout", attributes.timeout, 1, 24),
         ("retry_count", attributes.retry_count, 0, 255),
+        ("linear_retries", attributes.linear_retries, 0, 255),
         ("congestion_window", attributes.congestion_window, 1, 1 << 40),
         ("active_paths", attributes.active_paths, 1, 1 << 20),
         ("send_psn", attributes.send_psn, 0, 0xFFFFFF),

@@ -33,7 +33,8 @@ class RetryPolicy:
     def of(connection: Connection) -> RetryPolicy:
         """The policy of a queue pair."""
         attributes, settings = connection.attributes, connection.nic.transport
-        return RetryPolicy(attributes.timeout, attributes.retry_count, settings.linear_retries, settings.max_backoff)
+        linear = settings.linear_retries if attributes.linear_retries is None else attributes.linear_retries
+        return RetryPolicy(attributes.timeout, attributes.retry_count, linear, settings.max_backoff)
 
     def doublings(self, retries: int) -> int:
         """How often the timeout is doubled after this many retries without progress."""

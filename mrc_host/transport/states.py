@@ -18,8 +18,8 @@ TAKES: Final[Mapping[QpState, tuple[str, ...]]] = {
     QpState.INIT: ("ev_profile", "cc_profile", "num_qps_per_peer", "num_send_peers", "num_remote_recv_peers"),
     QpState.RTR: ("path_mtu", "mpr", "max_wimm", "receive_psn", "dynamic_mpr", "trim_nack", "udp_sport"),
     QpState.RTS: (
-        "mpr_dest", "max_wimm_dest", "timeout", "retry_count", "congestion_window", "active_paths", "send_psn",
-        "trim_nack_dest",
+        "mpr_dest", "max_wimm_dest", "timeout", "retry_count", "linear_retries", "congestion_window", "active_paths",
+        "send_psn", "trim_nack_dest",
     ),
     QpState.RESET: (),
     QpState.ERROR: (),

@@ -55,6 +55,16 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(
         (
+            "git clone https://github.com/opencomputeproject/OCP-Multipath-Reliable-Connection mrc-api",
+            "make -C mrc-api/examples/benchmark mrc_example MRC_LIB_DIR=$PWD/.venv/libibverbs",
+            "sudo mrc exec lab h3 -- mrc-api/examples/benchmark/mrc_example -d mrc0 -s 65536 &",
+            "sudo mrc exec lab h1 -- sh -c 'mrc-api/examples/benchmark/mrc_example -d mrc0 -s 65536 "
+            '$(getent hosts h3 | cut -d" " -f1)\'',
+        ),
+        "tests/integration/test_libmrc.py",
+    ),
+    **dict.fromkeys(
+        (
             "sudo mrc train --fabric lab examples/gpt.py --steps 20",
             "sudo mrc train --fabric lab --transport rc examples/gpt.py --steps 20",
         ),

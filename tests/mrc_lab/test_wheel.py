@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mrc_common.run_module import PACKAGES
-from mrc_host.libibverbs.build import SOURCES
+from mrc_host.libibverbs.build import MRC_SOURCES, SOURCES
 from tests.mrc_lab.paper.test_published import FILES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,9 +116,10 @@ def test_an_unwritable_folder_is_reported_before_the_run(installed: Installed):
     assert "1 of 1" not in done.stderr, "the run had begun"
 
 
-def test_the_sources_of_libibverbs_are_installed(installed: Installed):
-    (folder,) = installed.folder.glob("venv/lib/python*/site-packages/mrc_host/libibverbs")
-    assert {file.name for file in folder.glob("*.[ch]")} == {file.name for file in SOURCES.glob("*.[ch]")}
+@pytest.mark.parametrize("sources", [SOURCES, MRC_SOURCES], ids=lambda folder: folder.name)
+def test_the_sources_of_c_libraries_are_installed(installed: Installed, sources: Path):
+    (folder,) = installed.folder.glob(f"venv/lib/python*/site-packages/mrc_host/{sources.name}")
+    assert {file.name for file in folder.glob("*.[ch]")} == {file.name for file in sources.glob("*.[ch]")}
 
 
 def test_the_digits_data_set_and_its_licence_are_installed(installed: Installed):

@@ -1,4 +1,4 @@
-"""The C program that tests the library, both with AddressSanitizer and UndefinedBehaviorSanitizer."""
+"""C programs that test the libraries, all with AddressSanitizer and UndefinedBehaviorSanitizer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,23 @@ PROGRAM = Path(__file__).parent / "program"
 _FLAGS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Wall", "-Wextra", "-Werror")
 
 
-def build_program(folder: Path) -> Path:
-    """Build library and program in an empty folder; returns the program, which finds that library."""
+def build_program(folder: Path, program: Path = PROGRAM) -> Path:
+    """Build libraries and program in an empty folder; returns the program, which finds these libraries."""
     build.compile_into(folder, _FLAGS)
-    sources = sorted(str(file) for file in PROGRAM.glob("*.c"))
-    link = [f"-L{folder}", f"-l:{build.SONAME}", f"-Wl,-rpath,{folder}"]
+    sources = sorted(str(file) for file in program.glob("*.c"))
+    link = [f"-L{folder}", f"-l:{build.MRC_SONAME}", f"-l:{build.SONAME}", f"-Wl,-rpath,{folder}"]
     subprocess.run(
-        ["cc", "-std=gnu11", *_FLAGS, "-pthread", "-o", str(folder / "verbs_test"), *sources, *link], check=True
+        [
+            "cc",
+            "-std=gnu11",
+            *_FLAGS,
+            f"-I{build.MRC_SOURCES}",
+            "-pthread",
+            "-o",
+            str(folder / "test_program"),
+            *sources,
+            *link,
+        ],
+        check=True,
     )
-    return folder / "verbs_test"
+    return folder / "test_program"

@@ -8,8 +8,6 @@ import socket
 import struct
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,73 +16,14 @@ from mrc_host.agent import protocol
 from mrc_host.agent.protocol import MessageKind
 from mrc_host.libibverbs import build
 from tests.mrc_host.libibverbs.build_program import build_program
+from tests.mrc_host.libibverbs.fake_agent import agent, run
 
 pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
-
-# A client looks for keys, so one answer serves all requests.
-ANSWER = {"address": "fd00::1", "result": 7, "path_mtu": 4096, "lkey": 1, "rkey": 2, "port": 0, "up": True}
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_program(tmp_path_factory.mktemp("verbs"))
-
-
-class FakeAgent:
-    """Answers every request; `on_post` is called with the socket at each message of posts, and ends it if False."""
-
-    def __init__(self, path: Path, on_post: Callable[[socket.socket], bool]) -> None:
-        self.path = path
-        self.posts = 0  # records received
-        self._on_post = on_post
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._listener.bind(str(path))
-        self._listener.listen()
-
-    def serve(self) -> None:
-        with self._listener:
-            while True:
-                try:
-                    sock, _ = self._listener.accept()
-                except OSError:
-                    return
-                threading.Thread(target=self._client, args=(sock,), daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-
-    def _client(self, sock: socket.socket) -> None:
-        with sock:
-            while message := sock.recv(protocol.MAX_MESSAGE):
-                kind, _, request = protocol.unpack_header(message)
-                if kind == MessageKind.POST:
-                    self.posts += (len(message) - protocol.HEADER.size) // protocol.POST_SIZE
-                    if not self._on_post(sock):
-                        return
-                elif kind in (MessageKind.HELLO, MessageKind.REQUEST):
-                    answer = MessageKind.HELLO if kind == MessageKind.HELLO else MessageKind.REPLY
-                    for part in protocol.pack_json(answer, request, ANSWER):
-                        sock.send(part)
-
-
-@contextmanager
-def agent(folder: Path, on_post: Callable[[socket.socket], bool]) -> Iterator[FakeAgent]:
-    fake = FakeAgent(folder / "a.sock", on_post)
-    thread = threading.Thread(target=fake.serve, daemon=True)
-    thread.start()
-    try:
-        yield fake
-    finally:
-        fake.close()
-        thread.join()
-
-
-def run(program: Path, case: str, fake: FakeAgent) -> str:
-    """What the program says on its standard error; it must succeed."""
-    words = [program, case, fake.path, fake.path]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stderr
 
 
 def message(kind: int, body: bytes = b"", flags: int = 0, request: int = 0) -> bytes:

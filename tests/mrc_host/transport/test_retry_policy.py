@@ -30,3 +30,9 @@ def test_the_policy_follows_queue_pair_attributes_and_nic_settings() -> None:
     assert policy.ack_timeout == 65_536
     assert [policy.doublings(retries) for retries in range(5)] == [0, 0, 1, 2, 2]
     assert (policy.allows(3), policy.allows(4)) == (True, False)
+
+
+@pytest.mark.parametrize(("own", "doublings"), [(None, [0, 0, 0, 1]), (0, [0, 1, 2, 2]), (3, [0, 0, 0, 0])])
+def test_a_queue_pairs_own_number_of_linear_retries_goes_before_the_nics(own: int | None, doublings: list[int]) -> None:
+    policy = RetryPolicy.of(connection({"linear_retries": own}, linear_retries=2, max_backoff=2))
+    assert [policy.doublings(retries) for retries in range(4)] == doublings

@@ -1,0 +1,26 @@
+"""libmrc against an agent that goes away: an errno from every function, and neither a crash nor a hang."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mrc_host.libibverbs import build
+from tests.mrc_host.libibverbs.build_program import build_program
+from tests.mrc_host.libibverbs.fake_agent import agent, run
+
+pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
+
+PROGRAM = Path(__file__).parent / "program"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_program(tmp_path_factory.mktemp("mrc"), PROGRAM)
+
+
+def test_an_agent_that_goes_away_is_an_error_everywhere(program: Path, tmp_path: Path) -> None:
+    with agent(tmp_path, lambda sock: False) as fake:
+        said = run(program, "lost", fake)
+    assert f"the agent at {fake.path} is gone" in said
