@@ -1,0 +1,96 @@
+"""MRC NICs joined in the memory of one process, in real time, each behind an agent's socket: hosts without a fabric.
+
+Programs with a process for each rank, such as PyTorch's own tests, run on them without root: rank r takes
+``FOLDER/h<r+1>.sock``. The child, ``nics_in_memory FOLDER COUNT``, serves them until its input is closed. What a port
+sends is at once at the NIC that its outer address names, as if switches had passed it on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from mrc_common import children
+from mrc_host.agent.server import AgentServer
+from mrc_host.back_to_back import nic_config
+from mrc_host.driver.loop import Loop
+from mrc_host.nic import Nic
+
+PLANES = 2
+_MAC, _OUTER_USID = 6, 14 + 24 + 4  # of a frame: its receiver's address ends; the uSID behind the block begins
+_BATCH = 16  # frames of one port before the next one's
+
+
+class NicsInMemory:
+    """`count` NICs and their agents, in `loop`."""
+
+    def __init__(self, folder: Path, count: int, loop: Loop) -> None:
+        configs = [nic_config(number, nics=count, planes=PLANES) for number in range(count)]
+        self._nics = [Nic(config, seed=number) for number, config in enumerate(configs)]
+        self._port_of = {
+            port.usid.to_bytes(2, "big"): (number, port.mac)
+            for number, config in enumerate(configs)
+            for port in config.ports
+        }
+        self.servers = [AgentServer(nic, loop, folder / f"{nic.config.name}.sock") for nic in self._nics]
+        for server in self.servers:
+            server.start()
+        loop.add_turn(self._turn)
+
+    def _turn(self, now: int) -> int | None:
+        for nic in self._nics:
+            due = nic.wakeup()
+            if due is not None and due <= now:
+                nic.tick(now)
+        carried = sum(self._carry(nic, port, now) for nic in self._nics for port in range(PLANES))
+        if carried:
+            return now
+        return min((due for nic in self._nics if (due := nic.wakeup()) is not None), default=None)
+
+    def _carry(self, nic: Nic, port: int, now: int) -> int:
+        for number in range(_BATCH):
+            frame = nic.transmit(port, now)
+            if frame is None:
+                return number
+            to, mac = self._port_of[bytes(frame[_OUTER_USID : _OUTER_USID + 2])]
+            self._nics[to].receive(port, memoryview(mac + frame[_MAC:]), now)
+        return _BATCH
+
+
+@contextlib.contextmanager
+def nics_in_memory(folder: Path, count: int) -> Iterator[None]:
+    """NICs of a process of their own, at sockets in `folder`."""
+    command = children.python(__name__, str(folder), str(count))
+    with children.popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "ready\n"
+            yield
+        finally:
+            process.stdin.close()
+            process.wait(20)
+
+
+def main() -> None:
+    """The child."""
+    loop = Loop()
+    nics = NicsInMemory(Path(sys.argv[1]), int(sys.argv[2]), loop)
+
+    def until_closed() -> None:
+        sys.stdin.read()
+        loop.stop()
+
+    threading.Thread(target=until_closed, daemon=True).start()
+    print("ready", flush=True)
+    loop.run()
+    for server in nics.servers:
+        server.close()
+
+
+if __name__ == "__main__":
+    main()

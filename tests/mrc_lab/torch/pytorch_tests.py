@@ -1,0 +1,155 @@
+"""Run PyTorch's own tests of process groups on the backend mrc, each with three ranks on NICs in memory.
+
+They are in PyTorch's wheel (`torch.testing._internal.distributed.distributed_test`). ``pytorch_tests FOLDER NAME...``,
+a child, runs those named and prints a line of JSON for each: name, outcome and reason; without names it lists all.
+Ranks are forked from it, which takes a tenth of the time that PyTorch's own way of starting them does: it imports torch
+for each of them. The table ``pytorch_tests.yaml`` says what is expected of each.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+import re
+import socket
+import subprocess
+import sys
+import unittest
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mrc_common import children
+from tests.mrc_lab.torch.nics_in_memory import nics_in_memory
+
+WORLD = 3
+BY_NAME = re.compile(
+    "to be one of|only.*(mpi|gloo)|gloo.*cpu", re.IGNORECASE
+)  # skipped since the backend has another name
+TABLE = Path(__file__).with_suffix(".yaml")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a test ended: `passed`, `skipped` or `failed`, and why it was no pass."""
+
+    test: str
+    outcome: str
+    reason: str = ""
+
+
+def expected() -> dict[str, Outcome]:
+    """What the table says, by the test's whole name."""
+    table = yaml.safe_load(TABLE.read_text())
+    outcomes = [Outcome(f"test_{test}", "passed") for test in table["passed"]]
+    for kind in ("skipped", "failed"):
+        for reason, tests in table[kind].items():
+            outcomes += [Outcome(f"test_{test}", kind, reason) for test in tests]
+    by_name = {outcome.test: outcome for outcome in outcomes}
+    assert len(by_name) == len(outcomes), "the table names a test twice"
+    return by_name
+
+
+def run(folder: Path, tests: Sequence[str]) -> Iterator[Outcome]:
+    """Outcomes of `tests` as they come; NICs and files are in `folder`."""
+    with nics_in_memory(folder, WORLD):
+        for line in _lines(folder, tests):
+            yield Outcome(**json.loads(line))
+
+
+def cases_of_wheel(folder: Path) -> list[str]:
+    """Names of all tests there are."""
+    return [line.strip() for line in _lines(folder, ())]
+
+
+def _lines(folder: Path, tests: Sequence[str]) -> Iterator[str]:
+    command = children.python(__name__, str(folder), *tests)
+    variables = {**os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
+    with (
+        open(folder / "log", "w") as log,
+        children.popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=variables) as process,
+    ):
+        yield from process.stdout
+    assert process.returncode == 0, (folder / "log").read_text()[-2000:]
+
+
+class Report(unittest.TestResult):
+    """Prints each outcome when it is known, to `output`."""
+
+    def __init__(self, output: Any) -> None:
+        super().__init__()
+        self._output = output
+
+    def _print(self, test: Any, outcome: str, reason: str = "") -> None:
+        row = {"test": test._testMethodName, "outcome": outcome, "reason": reason}
+        print(json.dumps(row), file=self._output, flush=True)
+
+    def addSuccess(self, test: Any) -> None:  # noqa: N802 (unittest's name)
+        self._print(test, "passed")
+
+    def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
+        self._print(test, "skipped", reason)
+
+    def addError(self, test: Any, err: Any) -> None:  # noqa: N802
+        self._print(test, "failed", str(err[1]))
+
+    addFailure = addError  # noqa: N815
+
+
+def cases(folder: Path) -> Any:
+    """The test case class: PyTorch's, whose ranks find their NICs.
+
+    PyTorch skips tests by the names of the backends that it knows; what it skips for that reason alone is run.
+    """
+    from torch.testing._internal import common_distributed
+
+    for feature in ("cuda", "ddp", "gpu", "plugin", "subgroup"):
+        common_distributed.DistTestCases.backend_feature[feature].add("mrc")
+    common_distributed.skip_if_small_worldsize = lambda test: test  # groups of two out of three will do
+    from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
+
+    for test in vars(DistributedTest._DistTestBase).values():
+        if BY_NAME.search(getattr(test, "__unittest_skip_why__", "")):
+            test.__unittest_skip__ = False
+
+    class OnMrc(TestDistBackend, DistributedTest._DistTestBase):  # type: ignore[misc]
+        def setUp(self) -> None:
+            super().setUp()
+            self._start_processes(multiprocessing.get_context("fork").Process)
+
+        @classmethod
+        def _run(cls, rank: int, *arguments: Any, **options: Any) -> None:
+            os.environ["MRC_AGENT"] = str(folder / f"h{rank + 1}.sock")
+            super()._run(rank, *arguments, **options)
+
+    return OnMrc
+
+
+def free_port() -> int:
+    """A TCP port that nobody uses now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def main() -> None:
+    """The child."""
+    folder, *names = sys.argv[1:]
+    os.environ.update(BACKEND="mrc", WORLD_SIZE=str(WORLD), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what tests print goes to the log
+    logging.basicConfig(stream=sys.stderr)
+    made = cases(Path(folder))
+    if not names:
+        print("\n".join(unittest.TestLoader().getTestCaseNames(made)), file=output, flush=True)
+    for name in names:
+        made(name).run(Report(output))
+
+
+if __name__ == "__main__":
+    main()
