@@ -3,21 +3,23 @@
 One process opens both NICs: it fills registered memory on the source with pseudo-random bytes, writes it to the
 destination in pieces of a megabyte (the last one of a round with immediate data, so that the destination notices when
 all are there), and compares. Amounts larger than the memory are sent in rounds, each with bytes of its own. Only the
-transfer is timed.
+transfer is timed. The steps of a write are a generator that yields the completion queue it waits for next, so that the
+caller may block or, to have several transfers under way at once, await.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
-from mrc_host.values import CompletionOpcode, PathState, QpAttributes, QpCounters, QpType
+from mrc_host.values import Completion, CompletionOpcode, PathInfo, PathState, QpAttributes, QpCounters, QpType
 from mrc_host.verbs import CompletionQueue, Context, MemoryRegion, QueuePair, check
 from mrc_lab.errors import TransferError
 
@@ -25,6 +27,8 @@ PIECE = 1 << 20  # bytes of one write
 MEMORY = 1 << 24  # bytes registered at each end
 WINDOW = 8  # writes under way at once
 TIMEOUT_S = 30.0  # without any completion
+
+_Steps = Generator[CompletionQueue, Completion, "WriteReport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,33 @@ class Transfer:
 
         Raises MrcError or `TransferError` when it fails or makes no progress for 30 s; then the transfer is unusable.
         """
+        steps = self._steps(nbytes)
+        try:
+            queue = next(steps)
+            while True:
+                queue = steps.send(check(queue.wait(TIMEOUT_S)))
+        except StopIteration as done:
+            return _report_of(done)
+
+    async def write_async(self, nbytes: int) -> WriteReport:
+        """As :meth:`write`, letting other coroutines run meanwhile."""
+        steps = self._steps(nbytes)
+        try:
+            queue = next(steps)
+            while True:
+                try:
+                    completion = await asyncio.wait_for(queue.next(), TIMEOUT_S)
+                except asyncio.TimeoutError:
+                    raise TransferError(f"no completion arrived within {TIMEOUT_S:g} s") from None
+                queue = steps.send(check(completion))
+        except StopIteration as done:
+            return _report_of(done)
+
+    def paths(self) -> tuple[PathInfo, ...]:
+        """Every path of the sending queue pair with its state."""
+        return self._near.pair.paths()
+
+    def _steps(self, nbytes: int) -> _Steps:
         if nbytes < 1:
             raise TransferError(f"a write has at least one byte, not {nbytes}")
         near, far = self._near, self._far
@@ -95,18 +126,13 @@ class Transfer:
             content = np.random.default_rng(self._round).integers(0, 256, length, dtype=np.uint8)
             near.memory.buffer[:length] = content.data
             began = self._clock()
-            _one_round(near, far, length)
+            yield from _one_round(near, far, length)
             seconds += self._clock() - began
             arrived = np.frombuffer(far.memory.buffer, dtype=np.uint8, count=length)
             wrong += int(np.count_nonzero(arrived != content))
         after = dataclasses.asdict(near.pair.counters())
         counters = QpCounters(**{name: value - before[name] for name, value in after.items()})
-        return WriteReport(nbytes, seconds, wrong, self._paths(), counters)
-
-    def _paths(self) -> dict[int, int]:
-        """Usable active paths by plane."""
-        paths = (p for p in self._near.pair.paths() if p.active and p.state in (PathState.GOOD, PathState.SKIP))
-        return dict(sorted(Counter(path.plane for path in paths).items()))
+        return WriteReport(nbytes, seconds, wrong, usable_paths(self.paths()), counters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,23 +152,35 @@ class _End:
                 yield cls(queue, memory, pair)
 
 
-def _one_round(near: _End, far: _End, length: int) -> None:
+def _one_round(near: _End, far: _End, length: int) -> Generator[CompletionQueue, Completion, None]:
     """Write the first `length` bytes of the near memory to the far one, and wait until both ends know."""
     pieces = [(at, min(PIECE, length - at)) for at in range(0, length, PIECE)]
     under_way = 0
     for number, (at, size) in enumerate(pieces):
         if under_way == WINDOW:
-            check(near.queue.wait(TIMEOUT_S))
+            yield near.queue
             under_way -= 1
         last = number == len(pieces) - 1
         remote = far.memory.remote
         near.pair.write(near.memory, remote, offset=at, remote_offset=at, length=size, imm=1 if last else None)
         under_way += 1
     for _ in range(under_way):
-        check(near.queue.wait(TIMEOUT_S))
-    arrival = check(far.queue.wait(TIMEOUT_S))
+        yield near.queue
+    arrival = yield far.queue
     if arrival.opcode is not CompletionOpcode.RECV_WRITE_WITH_IMM:
         raise TransferError(f"the destination completed {arrival.opcode.value} instead of a write with immediate data")
+
+
+def _report_of(done: StopIteration) -> WriteReport:
+    """What the steps of a write have returned."""
+    report: WriteReport = done.value
+    return report
+
+
+def usable_paths(paths: Iterable[PathInfo]) -> dict[int, int]:
+    """How many active paths may be used, by plane."""
+    usable = (p for p in paths if p.active and p.state in (PathState.GOOD, PathState.SKIP))
+    return dict(sorted(Counter(path.plane for path in usable).items()))
 
 
 def planes_text(paths: dict[int, int]) -> str:

@@ -79,6 +79,14 @@ ELSEWHERE = {
     ),
     'sudo mrc shell --switch bmv2 -c "write h1 h3 1M"': "tests/integration/test_bmv2.py",
     "mrc run mrc_lab/paper/fig11.yaml --seed 7": "tests/mrc_lab/paper/test_published.py",
+    **dict.fromkeys(
+        (
+            "pytest examples/test_aimd.py --mrc-results results/before",
+            "pytest examples/test_aimd.py --mrc-results results/after",
+            "mrc compare results/before/incast/latest results/after/incast/latest",
+        ),
+        "tests/mrc_lab/pytest_plugin/test_fixtures.py",
+    ),
     "mrc run examples/two_clusters_run.yaml": "tests/examples/test_examples.py",
     "sudo mrc run trial.yaml --backend emulation": "tests/integration/test_experiment_file.py",
     "mrc compare results/fig11/latest results/fig11/20261121-101500": "tests/mrc_lab/paper/test_published.py",

@@ -41,6 +41,7 @@ def test_every_example_has_a_test() -> None:
         "gpt.py",  # tests/integration/test_torch.py
         "plugins.py",
         "sweep.py",
+        "test_aimd.py",  # tests/mrc_lab/pytest_plugin/test_fixtures.py
         "write.py",
     }
 

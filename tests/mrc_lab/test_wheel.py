@@ -116,6 +116,15 @@ def test_an_unwritable_folder_is_reported_before_the_run(installed: Installed):
     assert "1 of 1" not in done.stderr, "the run had begun"
 
 
+def test_pytest_finds_the_fixtures(installed: Installed):
+    file = installed.folder / "test_own.py"
+    file.write_text("def test_own(mrc_fabric): mrc_fabric.write('h1', 'h3', '64K')\n")
+    options = ("-c", "/dev/null", "-p", "no:cacheprovider", "--rootdir", str(installed.home))
+    done = installed.run(installed.python, "-m", "pytest", *options, str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+
+
 @pytest.mark.parametrize("sources", [SOURCES, MRC_SOURCES], ids=lambda folder: folder.name)
 def test_the_sources_of_c_libraries_are_installed(installed: Installed, sources: Path):
     (folder,) = installed.folder.glob(f"venv/lib/python*/site-packages/mrc_host/{sources.name}")

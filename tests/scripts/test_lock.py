@@ -31,8 +31,8 @@ WANTED = {
         *EXTRAS["dev"],
     ],
 }
-# Of the system (scripts/install), or for those who bring it: a cluster, layers for users of scapy, PyTorch.
-ELSEWHERE = {"mininet", "ray", "scapy", "torch"}
+# Of the system (scripts/install), or for those who bring it: a cluster, fixtures for pytest, layers for scapy, PyTorch.
+ELSEWHERE = {"mininet", "pytest", "ray", "scapy", "torch"}
 
 
 def locked(kind: str) -> list[tuple[Requirement, int]]:
