@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-pytest_plugins = ["tests.budget", "tests.either_transport", "tests.hypothesis_profiles"]
+pytest_plugins = ["tests.budget", "tests.either_transport", "tests.garbage", "tests.hypothesis_profiles"]
 
 
 def pytest_configure() -> None:
