@@ -12,13 +12,10 @@ from controller import reconcile, translate
 from controller.errors import ControllerError
 from controller.fleet import Fleet, FleetSwitch
 from controller.values import Count, EntryState, PortCounters, SwitchCounters, SwitchTables, TableStatus
+from p4src import DROP_REASONS as DROP_REASONS
 from topologies.entries import Member, SwitchEntries, TableEntry
 from topologies.fabric import Fabric, LinkEnd, Switch
 
-DROP_REASONS = (  # p4src/headers.p4, DropReason; the place is the index in the counter
-    "none", "malformed", "hop limit", "no uSID", "no route", "queue full",
-    "arrival loss", "departure loss", "path loss", "blackhole",
-)  # fmt: skip
 _REASONS = range(1, len(DROP_REASONS))
 _REASON_BITS = 4  # p4src/drops.p4: a cell of port_drops is port << 4 | reason
 PORT_COUNTERS = ("marked_packets", "trimmed_packets", "arrival_corrupted", "departure_corrupted")

@@ -17,6 +17,10 @@ SOURCES = Path(str(files(__name__)))
 BUILD = SOURCES / "build"
 PROGRAM = BUILD / "fabric.json"
 P4INFO = BUILD / "fabric.p4info.txtpb"
+DROP_REASONS = (  # headers.p4, DropReason; the place is the index in the counter drop_reasons
+    "none", "malformed", "hop limit", "no uSID", "no route", "queue full",
+    "arrival loss", "departure loss", "path loss", "blackhole",
+)  # fmt: skip
 NO_COMPILER = (
     "p4c is not installed: get the package p4lang-p4c (docs/p4-and-bmv2.md says where from), or use the virtual machine"
     " in vagrant/, which has it."

@@ -15,7 +15,7 @@ arrive.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappush
 from typing import Final, Protocol
@@ -44,6 +44,19 @@ class ChannelNode(FrameReceiver, Protocol):
 
     def pull(self, channel: Channel, _: object) -> None:
         """`channel`, which leaves this node, is free."""
+
+
+class ChannelWatcher(Protocol):
+    """Who learns what becomes of frames."""
+
+    def lost(self, frame: bytes, why: str) -> None:
+        """A frame does not arrive."""
+
+    def corrupted(self, before: bytes, after: bytes) -> None:
+        """A frame goes on changed."""
+
+    def arrived(self, frame: bytes, deliver: Callable[[int, bytes], None]) -> None:
+        """A frame arrives; the watcher delivers it to the port it is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +141,7 @@ class Channel:
         "_to_number",
         "_to_port",
         "_trace",
+        "_watcher",
         "bytes",
         "corrupted",
         "frames",
@@ -163,6 +177,7 @@ class Channel:
         self._to_port = target.port
         self._to_number = 0
         self._trace: Trace | None = None
+        self._watcher: ChannelWatcher | None = None
         self._arrive = self.arrive
 
     def join(self, sender: ChannelNode, receiver: FrameReceiver, receiver_number: int, trace: Trace | None) -> None:
@@ -171,6 +186,10 @@ class Channel:
         self._receive = receiver.receive
         self._to_number = receiver_number
         self._trace = trace
+
+    def watch(self, watcher: ChannelWatcher) -> None:
+        """Report to `watcher`, of which there is one at most, what becomes of every frame from now on."""
+        self._watcher = watcher
 
     def stats(self) -> ChannelStats:
         """Counters so far."""
@@ -197,16 +216,15 @@ class Channel:
 
     def _send_impaired(self, frame: bytes, arrival: int) -> None:
         wrong = self._impairment
-        if (
-            wrong.down
-            or (wrong.loss and self._chance("loss").random() < wrong.loss)
-            or (wrong.path_loss and self._path_lost(wrong.path_loss.get(frame[_DESTINATION], 0.0)))
-            or (wrong.class_loss and self._class_lost(wrong.class_loss, frame))
-        ):
-            self.lost += 1
+        why = self._why_lost(wrong, frame)
+        if why:
+            self._lose(frame, why)
             return
         if wrong.corruption and self._chance("corruption").random() < wrong.corruption:
-            frame = self._flip(frame, self._chance("bit"))
+            flipped = self._flip(frame, self._chance("bit"))
+            if self._watcher is not None:
+                self._watcher.corrupted(frame, flipped)
+            frame = flipped
         if arrival < self._not_before:
             arrival = self._not_before
         self._last_arrival = arrival
@@ -214,6 +232,23 @@ class Channel:
             self.reordered += 1
             arrival += self._chance("hold").randint(1, max(1, wrong.hold))
         heappush(self._heap, (arrival, self._serial(), self._arrive, frame, self._epoch))
+
+    def _why_lost(self, wrong: Impairment, frame: bytes) -> str:
+        """Why a frame does not arrive; empty if it does."""
+        if wrong.down:
+            return "nothing passes: link down, power off or blackhole"
+        if wrong.loss and self._chance("loss").random() < wrong.loss:
+            return f"random loss of {wrong.loss:.3g} of all frames"
+        if wrong.path_loss and self._path_lost(wrong.path_loss.get(frame[_DESTINATION], 0.0)):
+            return "random loss on its path"
+        if wrong.class_loss and self._class_lost(wrong.class_loss, frame):
+            return "random loss in its traffic class"
+        return ""
+
+    def _lose(self, frame: bytes, why: str) -> None:
+        self.lost += 1
+        if self._watcher is not None:
+            self._watcher.lost(frame, why)
 
     def _path_lost(self, chance: float) -> bool:
         return bool(chance) and self._chance("path").random() < chance
@@ -238,11 +273,14 @@ class Channel:
     def arrive(self, frame: bytes, epoch: int) -> None:
         """The last bit has come; event handler."""
         if epoch != self._epoch:
-            self.lost += 1
+            self._lose(frame, "on its way when the link went down")
             return
         if self._trace is not None:
             self._trace.frame(self._clock.now, self._to_number, self._to_port, frame)
-        self._receive(self._to_port, frame)
+        if self._watcher is not None:
+            self._watcher.arrived(frame, self._receive)
+        else:
+            self._receive(self._to_port, frame)
 
     # ---- faults -------------------------------------------------------------------------------------------------
 

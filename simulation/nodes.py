@@ -60,12 +60,21 @@ class SwitchNode:
         self.switch = switch
         self._clock = clock
         self._channels = channels
-        self._receive = switch.receive
-        self._transmit = switch.transmit
+        self._receive: Callable[[int, bytes, int], None] = switch.receive
+        self._transmit: Callable[[int, int], bytes | None] = switch.transmit
         self._ready = switch.ready
         self._pauses = pauses
         self._wake_at = _NEVER  # of the earliest wake-up in the event queue
         self._copies = pauses or _copies_in_egress(switch)  # sending from one port may make others ready
+
+    def wrap(
+        self,
+        receive: Callable[[Callable[[int, bytes, int], None]], Callable[[int, bytes, int], None]],
+        transmit: Callable[[Callable[[int, int], bytes | None]], Callable[[int, int], bytes | None]],
+    ) -> None:
+        """From now on use what these make of the switch's own verbs, so that they observe it."""
+        self._receive = receive(self._receive)
+        self._transmit = transmit(self._transmit)
 
     def receive(self, port: int, frame: bytes) -> None:
         """A frame arrived: it, or what the program makes of it, is queued; idle channels start at once."""

@@ -15,6 +15,7 @@ _SHB, _IDB, _EPB = 0x0A0D0D0A, 1, 6
 _BYTE_ORDER = 0x1A2B3C4D
 _ETHERNET = 1
 _OPT_COMMENT, _IF_NAME, _IF_DESCRIPTION, _IF_TSRESOL = 1, 2, 3, 9
+_COMMENT_LIMIT = 16383  # characters; an option has 65535 bytes at most
 _NANOSECONDS = bytes([9])
 _packet = struct.Struct(
     "=IIIIIII"
@@ -34,13 +35,14 @@ class PcapngWriter:
             )
             self._write(_block(_IDB, struct.pack("=HHI", _ETHERNET, 0, 0) + options))
 
-    def packet(self, interface: int, time_ns: int, frame: bytes | memoryview, length: int) -> None:
+    def packet(self, interface: int, time_ns: int, frame: bytes | memoryview, length: int, comment: str = "") -> None:
         """A packet of `length` bytes on the wire, of which `frame` was kept, at `time_ns` since the epoch."""
         kept = len(frame)
         padding = -kept % 4
-        total = 32 + kept + padding
+        options = _options((_OPT_COMMENT, comment[:_COMMENT_LIMIT].encode())) if comment else b""
+        total = 32 + kept + padding + len(options)
         head = _packet(_EPB, total, interface, time_ns >> 32, time_ns & 0xFFFFFFFF, kept, length)
-        self._write(b"".join((head, frame, bytes(padding), struct.pack("=I", total))))
+        self._write(b"".join((head, frame, bytes(padding), options, struct.pack("=I", total))))
 
 
 def _block(kind: int, body: bytes) -> bytes:

@@ -24,8 +24,21 @@ from topologies.emulation import switch_kind
     "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Folder for results."
 )
 @click.option("--trace", is_flag=True, help="Keep the event traces of all NICs, for 'mrc trace convert'.")
+@click.option(
+    "--capture", "captures", multiple=True, metavar="LINK", help="Capture a link too, as in t0-0:t1-0@p0 (sim only)."
+)
 @click.option("--check", is_flag=True, help="Only check the file.")
-def run(file: Path, backend: str, switch: str, name: str, seed: int, results: Path, trace: bool, check: bool) -> int:
+def run(
+    file: Path,
+    backend: str,
+    switch: str,
+    name: str,
+    seed: int,
+    results: Path,
+    trace: bool,
+    captures: tuple[str, ...],
+    check: bool,
+) -> int:
     """Run an experiment FILE and check its expectations.
 
     Writes a folder with the file as run, raw series, summary.json, plots and an HTML report. Simulation needs no root.
@@ -54,6 +67,7 @@ def run(file: Path, backend: str, switch: str, name: str, seed: int, results: Pa
         switch=switch,
         name=name,
         trace=trace,
+        captures=captures,
         notify=lambda text: click.echo(text, err=True),
     )
     for line in result.lines():

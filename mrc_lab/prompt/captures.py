@@ -48,7 +48,9 @@ class Captures:
         file = own_path(path)
         self._check(link, file)
         comment = f"link {link.name} of fabric {self._emulation.fabric.name}"
-        job = Job(str(file), tuple(self._end(end) for end in (link.lower, link.upper)), comment, invoking_user())
+        ends = self._end(link.lower, link.upper), self._end(link.upper, link.lower)
+        dscp = self._emulation.fabric.settings.dscp
+        job = Job(str(file), ends, comment, invoking_user(), (dscp.trimmed, dscp.trimmed_lasthop))
         process = children.popen(
             pdeathsig(children.python("topologies.emulation.link_capture", job.to_json())),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True,
@@ -101,10 +103,11 @@ class Captures:
             why = "is a folder" if file.is_dir() else "is in a folder that does not exist"
             raise ExperimentError(f"{file} {why}: give a file, as in 'capture {link.name} /tmp/link.pcapng'")
 
-    def _end(self, end: LinkEnd) -> CaptureEnd:
+    def _end(self, end: LinkEnd, other: LinkEnd) -> CaptureEnd:
         fabric = self._emulation.fabric
         pid = self._emulation.host(end.node).pid if end.node in fabric.nic_names else None
-        return CaptureEnd(end.node, addressing.interface_name(fabric, end), pid)
+        sender = "" if other.node in fabric.nic_names else other.node
+        return CaptureEnd(end.node, addressing.interface_name(fabric, end), pid, sender)
 
 
 def own_path(text: str) -> Path:

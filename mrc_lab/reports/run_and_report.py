@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,16 +59,19 @@ def run_and_report(
     switch: str = switch_kind.DEFAULT,
     name: str = "experiment",
     trace: bool = False,
+    captures: Sequence[str] = (),
     notify: Callable[[str], None] = lambda text: None,
 ) -> FinishedRun:
     """Run, judge, write everything; returns what came of it. Raises ExperimentError and the worlds' errors.
 
-    With `trace` the result has the event traces of all NICs too.
+    With `trace` or `captures` the result has the event traces of all NICs too, and those links' captures.
     """
     folders.check_place(results)
     began = time.monotonic()
-    with folders.place_of_traces(results) if trace else nullcontext() as traces:
-        recordings = run_experiment(experiment, backend, seed, switch=switch, name=name, trace=traces, notify=notify)
+    with folders.place_of_traces(results) if trace or captures else nullcontext() as traces:
+        recordings = run_experiment(
+            experiment, backend, seed, switch=switch, name=name, trace=traces, captures=captures, notify=notify
+        )
         wall = time.monotonic() - began
         judged = judge(experiment, recordings, backend)
         summary = summarize(experiment, recordings, judged, backend, seed)

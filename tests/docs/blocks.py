@@ -90,6 +90,9 @@ ELSEWHERE = {
     "mrc run examples/two_clusters_run.yaml": "tests/examples/test_examples.py",
     "sudo mrc run trial.yaml --backend emulation": "tests/integration/test_experiment_file.py",
     "mrc compare results/fig11/latest results/fig11/20261121-101500": "tests/mrc_lab/paper/test_published.py",
+    "mrc run trial.yaml --capture t0-0:t1-0@p0": "tests/mrc_lab/reports/test_run_and_report.py",
+    "tshark -r results/trial/latest/only/trace/t0-0:t1-0@p0.pcapng -Y frame.comment -T fields"
+    " -e frame.time_relative -e frame.comment": "tests/simulation/test_link_capture.py",
     "mrc run trial.yaml --trace": "tests/mrc_lab/reports/perfetto/test_convert.py",
     "mrc trace convert results/trial/latest --output trial.pftrace": "tests/mrc_lab/reports/perfetto/test_convert.py",
     "sudo mrc trace record lab --folder traces --seconds 5": "tests/integration/test_standing.py",

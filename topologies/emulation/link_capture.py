@@ -35,6 +35,7 @@ _BUFFER = 64 << 20  # bytes that may wait in the kernel at each end
 _LONGEST = 1 << 17
 _BURST = 512  # packets taken from one end before the other has its turn
 _FLUSH_S = 0.2
+_IPV6, _IPV6_BYTES, _MARKED = bytes.fromhex("86dd"), 54, 3
 _timespec = struct.Struct("@qq").unpack_from
 
 
@@ -45,6 +46,7 @@ class CaptureEnd:
     node: str
     interface: str
     pid: int | None = None
+    sender: str = ""  # the node at the other end, if it is a switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Job:
     ends: tuple[CaptureEnd, ...]
     comment: str = ""
     owner: tuple[int, int] | None = None
+    trimmed: tuple[int, int] = (-1, -1)  # DSCP of packets trimmed on their way, and of those trimmed on the last hop
 
     def to_json(self) -> str:
         """As the command line takes it."""
@@ -65,7 +68,13 @@ class Job:
         """The reverse of :meth:`to_json`."""
         values = json.loads(text)
         owner = None if values["owner"] is None else (values["owner"][0], values["owner"][1])
-        return cls(values["file"], tuple(CaptureEnd(**end) for end in values["ends"]), values["comment"], owner)
+        return cls(
+            values["file"],
+            tuple(CaptureEnd(**end) for end in values["ends"]),
+            values["comment"],
+            owner,
+            tuple(values["trimmed"]),
+        )
 
 
 class LinkCapture:
@@ -78,6 +87,7 @@ class LinkCapture:
         self._stopping = False
         self._sockets = [_open(end) for end in job.ends]
         self._stream = os.fdopen(open_new(job.file, job.owner), "wb", buffering=1 << 20)
+        self._job = job
         ends = [(end.interface, f"arrived at {end.node}") for end in job.ends]
         self._writer = PcapngWriter(self._stream, ends, job.comment)
         self._stream.flush()
@@ -114,7 +124,9 @@ class LinkCapture:
         burst = [packet for number in range(len(self._sockets)) for packet in self._take(number)]
         burst.sort(key=lambda packet: packet[0])
         for when, number, frame in burst:
-            self._writer.packet(number, when, frame, len(frame))
+            sender = self._job.ends[number].sender
+            comment = describe(frame, sender, self._job.trimmed) if sender else ""
+            self._writer.packet(number, when, frame, len(frame), comment)
         self.packets += len(burst)
         return len(burst)
 
@@ -129,6 +141,21 @@ class LinkCapture:
                 continue
             seconds, nanoseconds = _timespec(ancillary[0][2]) if ancillary else divmod(time.time_ns(), 10**9)
             yield seconds * 10**9 + nanoseconds, number, frame
+
+
+def describe(frame: bytes, sender: str, trimmed: tuple[int, int]) -> str:
+    """What a frame that arrives from switch `sender` shows of its way: whether it was trimmed or marked, and where."""
+    if len(frame) < _IPV6_BYTES or frame[12:14] != _IPV6:
+        return ""
+    dscp, ecn = (frame[14] & 15) << 2 | frame[15] >> 6, frame[15] >> 4 & 3
+    found = []
+    if dscp == trimmed[1]:
+        found.append(f"trimmed by {sender}: its queue towards this link was too long")
+    elif dscp == trimmed[0]:
+        found.append(f"trimmed: a queue was too long at {sender} or at a switch before it")
+    if ecn == _MARKED:
+        found.append(f"marked: congestion at {sender} or at a switch before it")
+    return "; ".join(found)
 
 
 def open_new(file: str, owner: tuple[int, int] | None = None) -> int:

@@ -69,8 +69,8 @@ class Backend(Protocol):
     def traffic(self) -> AbstractAsyncContextManager[None]:
         """Inside of it is the traffic whose timing `fidelity` judges."""
 
-    def traced(self, folder: Path) -> AbstractContextManager[None]:
-        """Meanwhile the event trace of every NIC is written to a file of `folder` (docs/trace.md)."""
+    def traced(self, folder: Path, captures: Sequence[str]) -> AbstractContextManager[None]:
+        """Meanwhile event traces of all NICs (docs/trace.md) and captures of links are written to files of `folder`."""
 
     def fidelity(self) -> Fidelity:
         """Whether the timing of the traffic can be trusted."""

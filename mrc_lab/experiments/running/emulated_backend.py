@@ -158,8 +158,8 @@ class EmulatedBackend:
         """What the watch has seen."""
         return self._watch.judge()
 
-    def traced(self, folder: Path) -> AbstractContextManager[None]:
-        """Event traces of all NICs meanwhile, written by their agents."""
+    def traced(self, folder: Path, captures: Sequence[str]) -> AbstractContextManager[None]:
+        """Event traces of all NICs meanwhile, written by their agents. Links are not captured here."""
         sockets = {nic.name: self._world.emulation.socket(nic.name) for nic in self.fabric.nics}
         return event_traces.recorded(sockets, folder)
 

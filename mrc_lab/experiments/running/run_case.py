@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -101,14 +101,18 @@ class _Running:
         self.errors.append(f"{self.tenant.name}: {text}" if self.tenant.name else text)
 
 
-def run_case(case: Case, backend: Backend, seed: int, trace: Path | None = None) -> Recording:
-    """Run `case` and return what was recorded; event traces of all NICs go to the folder `trace`, if one is given.
+def run_case(
+    case: Case, backend: Backend, seed: int, trace: Path | None = None, captures: Sequence[str] = ()
+) -> Recording:
+    """Run `case` and return what was recorded.
+
+    Event traces of all NICs and captures of the links `captures` go to the folder `trace`, if one is given.
 
     Raises ExperimentError, also with the traceback where a plugin raises, MrcError or SimulationError.
     """
     try:
         run = _CaseRun(case, backend, seed)
-        with contextlib.nullcontext() if trace is None else backend.traced(trace):
+        with contextlib.nullcontext() if trace is None else backend.traced(trace, captures):
             recording = backend.run(run.job())
         if trace is not None:
             event_traces.note_run(trace, run.begin)

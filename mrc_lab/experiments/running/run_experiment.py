@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -28,14 +28,20 @@ def run_experiment(
     switch: str = switch_kind.DEFAULT,
     name: str = "experiment",
     trace: Path | None = None,
+    captures: Sequence[str] = (),
     notify: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Recording]:
     """Run every case and return the recordings by case. `notify` is called with one line as each begins.
 
     `switch` and `name` (of the fabric) are for emulation. In the folder `trace`, if one is given, every case gets a
-    folder with the event traces of its NICs; links and queues are then measured whatever the file says.
+    folder with the event traces of its NICs and the captures of the links `captures` (simulation only); links and
+    queues are then measured whatever the file says.
     """
     check(experiment, backend)
+    if captures and backend == "emulation":
+        raise ExperimentError(
+            "links of an emulated experiment are not captured", "Use --backend sim, or 'capture' at the prompt."
+        )
     opener = _opener(experiment, backend, switch, name)
     recordings: dict[str, Recording] = {}
     for number, case in enumerate(experiment.cases, 1):
@@ -47,7 +53,7 @@ def run_experiment(
                 for warning in case_warnings(case, running.fabric, running.time_scale):
                     notify(f"Warning: {case_prefix(case.name)}{warning}.")
                 traces = None if trace is None else trace / case.name
-                recordings[case.name] = run_case(case, running, seed, traces)
+                recordings[case.name] = run_case(case, running, seed, traces, captures)
         except SimulationError as error:
             raise ExperimentError(f"{experiment.name}: {case_prefix(case.name)}{error}") from error
     return recordings

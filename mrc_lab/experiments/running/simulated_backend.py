@@ -27,6 +27,7 @@ from mrc_lab.workloads.collectives import PacingSettings
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PortStats
+from simulation.link_capture import SimulatedCapture
 from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric
 
@@ -106,8 +107,8 @@ class SimulatedBackend:
         return nullcontext()
 
     @contextmanager
-    def traced(self, folder: Path) -> Iterator[None]:
-        """Event traces of all NICs meanwhile."""
+    def traced(self, folder: Path, captures: Sequence[str]) -> Iterator[None]:
+        """Event traces of all NICs and captures of links meanwhile."""
         folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as files:
             traces = {
@@ -115,6 +116,9 @@ class SimulatedBackend:
                 for nic in self.fabric.nics
             }
             self._world.trace_nics(traces)
+            for link in captures:
+                name = self.fabric.link(link).name
+                SimulatedCapture(self._world, name, files.enter_context((folder / f"{name}.pcapng").open("wb")))
             try:
                 yield
             finally:

@@ -30,6 +30,18 @@ def test_written_captures_are_read_by_scapy() -> None:
     assert len(stream.getvalue()) % 4 == 0
 
 
+def test_comments_are_of_their_packets() -> None:
+    stream = io.BytesIO()
+    writer = PcapngWriter(stream, (("eth0", ""),))
+    comments = ["dropped: no route", "", "Größe 5", "x" * 70_000]
+    for number, comment in enumerate(comments):
+        writer.packet(0, number, bytes(60 + number), 60 + number, comment)
+    stream.seek(0)
+    read = list(RawPcapNgReader(stream))
+    assert [len(frame) for frame, _ in read] == [60, 61, 62, 63]
+    assert [(meta.comments or [b""])[0] for _, meta in read] == [comment[:16383].encode() for comment in comments]
+
+
 def test_truncated_packets_keep_their_original_length() -> None:
     stream = io.BytesIO()
     PcapngWriter(stream, (("eth0", ""),)).packet(0, 1, b"abc", 1500)

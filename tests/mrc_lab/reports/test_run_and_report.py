@@ -47,6 +47,22 @@ def small(tmp_path):
     return path
 
 
+def test_a_run_captures_links_beside_its_traces(small, tmp_path):
+    assert run(["run", str(small), "--results", str(tmp_path / "r"), "--capture", "h1@p0"]) == 0
+    folder = tmp_path / "r" / "small" / "latest" / "only" / "trace"
+    assert {"h1.jsonl", "h1@p0.pcapng", "run.jsonl"} <= {path.name for path in folder.iterdir()}
+    assert (folder / "h1@p0.pcapng").stat().st_size > 10_000
+
+
+def test_a_capture_that_cannot_be_made_is_refused_and_leaves_nothing(small, tmp_path, capsys):
+    results = ["--results", str(tmp_path / "r")]
+    assert run(["run", str(small), *results, "--capture", "h1@p9"]) == 3
+    assert "h1@p9" in capsys.readouterr().err
+    assert run(["run", str(small), *results, "--capture", "h1@p0", "--backend", "emulation"]) == 3
+    assert "--backend sim" in capsys.readouterr().err
+    assert list((tmp_path / "r").rglob("*")) == []
+
+
 def test_a_run_writes_all_files_to_its_folder(small, tmp_path, capsys):
     assert run(["run", str(small), "--results", str(tmp_path / "r"), "--seed", "5"]) == 0
     folder = tmp_path / "r" / "small" / "latest"

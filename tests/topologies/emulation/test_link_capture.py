@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from topologies.emulation.link_capture import CaptureEnd, Job, main, open_new
+from topologies.emulation.link_capture import CaptureEnd, Job, describe, main, open_new
 
 ROOT = os.geteuid() == 0
 NOBODY = (65534, 65534)
@@ -63,7 +63,33 @@ def test_refusals_have_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert output == f"{tmp_path}/link cannot be written: it is a symbolic link, which root does not follow.\n"
 
 
+@pytest.mark.parametrize(
+    ("dscp", "ecn", "comment"),
+    [
+        (4, 2, ""),
+        (4, 3, "marked: congestion at t0-0@p0 or at a switch before it"),
+        (12, 2, "trimmed: a queue was too long at t0-0@p0 or at a switch before it"),
+        (16, 2, "trimmed by t0-0@p0: its queue towards this link was too long"),
+        (
+            12,
+            3,
+            "trimmed: a queue was too long at t0-0@p0 or at a switch before it; "
+            "marked: congestion at t0-0@p0 or at a switch before it",
+        ),
+    ],
+)
+def test_a_frame_s_traffic_class_shows_what_was_done_to_it(dscp: int, ecn: int, comment: str) -> None:
+    header = (6 << 28 | dscp << 22 | ecn << 20).to_bytes(4, "big")
+    frame = bytes(12) + bytes.fromhex("86dd") + header + bytes(60)
+    assert describe(frame, "t0-0@p0", (12, 16)) == comment
+
+
+def test_a_frame_that_is_not_ipv6_shows_nothing() -> None:
+    for frame in (b"", bytes(13), bytes(12) + bytes.fromhex("86dd"), b"\xff" * 100):
+        assert describe(frame, "t0-0@p0", (12, 63)) == ""
+
+
 def test_a_capture_job_survives_encoding() -> None:
-    job = Job("/tmp/x", (CaptureEnd("h1", "h1-eth0", 7),), "words", NOBODY)
+    job = Job("/tmp/x", (CaptureEnd("h1", "h1-eth0", 7),), "words", NOBODY, (12, 16))
     assert Job.from_json(job.to_json()) == job
     assert Job.from_json(Job("/tmp/x", ()).to_json()).owner is None
