@@ -35,6 +35,7 @@ from controller.values import (
     FleetStatus,
     HostDeniedPath,
     LinkStatus,
+    MachineClock,
     NicCounters,
     SwitchCounters,
     SwitchTables,
@@ -262,6 +263,10 @@ class ControllerClient:
 
         with contextlib.closing(ThreadedStream(begin)) as stream:
             yield read()
+
+    def clock(self) -> MachineClock:
+        """The clocks of the controller's machine now: what times of faults and events mean."""
+        return messages.unpack(self._call(self._stub.GetClock, pb.GetClockRequest()), MachineClock)
 
     def _set_denied(self, host: str, peer: str, evs: Iterable[int], *, denied: bool) -> list[HostDeniedPath]:
         try:

@@ -33,6 +33,7 @@ from controller.values import (
     HostDeniedPath,
     LinkEndInfo,
     LinkInfo,
+    MachineClock,
     NicInfo,
     SwitchInfo,
     Topology,
@@ -289,6 +290,11 @@ class ControllerService(pb_grpc.ControllerServicer):
         for host, count in Counter(path.host for path in found).items():
             self._events.publish(EventKind.DENYLIST_CHANGED, host, f"{count} paths {verb}")
         return pb.SetDeniedResponse(paths=_paths(found))
+
+    @_answers
+    async def GetClock(self, _request: pb.GetClockRequest) -> pb.Clock:  # noqa: N802
+        """Clocks of this machine."""
+        return messages.pack(MachineClock.here(), pb.Clock)
 
     @_streams
     async def WatchEvents(self, _request: pb.WatchEventsRequest) -> AsyncGenerator[pb.Event, None]:  # noqa: N802

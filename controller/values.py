@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -254,6 +255,23 @@ class NicCounters:
     ports: tuple[Mapping[str, int], ...]
     queue_pairs: Mapping[int, Mapping[str, int]]
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineClock:
+    """The clocks of a machine at the same moment: CLOCK_MONOTONIC, and ns since 1970."""
+
+    monotonic_ns: int
+    epoch_ns: int
+
+    @classmethod
+    def here(cls) -> MachineClock:
+        """Those of this machine, now."""
+        return cls(time.monotonic_ns(), time.time_ns())
+
+    def epoch_of(self, monotonic_ns: int) -> int:
+        """A time of this machine's CLOCK_MONOTONIC as ns since 1970."""
+        return self.epoch_ns + monotonic_ns - self.monotonic_ns
 
 
 class EventKind(enum.Enum):

@@ -562,3 +562,15 @@ class Event(_message.Message):
     fault: Fault
     dropped: int
     def __init__(self, number: _Optional[int] = ..., at_ns: _Optional[int] = ..., kind: _Optional[_Union[Event.Kind, str]] = ..., name: _Optional[str] = ..., detail: _Optional[str] = ..., fault: _Optional[_Union[Fault, _Mapping]] = ..., dropped: _Optional[int] = ...) -> None: ...
+
+class GetClockRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Clock(_message.Message):
+    __slots__ = ("monotonic_ns", "epoch_ns")
+    MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_NS_FIELD_NUMBER: _ClassVar[int]
+    monotonic_ns: int
+    epoch_ns: int
+    def __init__(self, monotonic_ns: _Optional[int] = ..., epoch_ns: _Optional[int] = ...) -> None: ...

@@ -104,6 +104,11 @@ class ControllerStub:
                 request_serializer=controller_dot_proto_dot_controller__v1__pb2.WatchEventsRequest.SerializeToString,
                 response_deserializer=controller_dot_proto_dot_controller__v1__pb2.Event.FromString,
                 _registered_method=True)
+        self.GetClock = channel.unary_unary(
+                '/mrc.controller.v1.Controller/GetClock',
+                request_serializer=controller_dot_proto_dot_controller__v1__pb2.GetClockRequest.SerializeToString,
+                response_deserializer=controller_dot_proto_dot_controller__v1__pb2.Clock.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer:
@@ -207,6 +212,13 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetClock(self, request, context):
+        """The clocks of the controller's machine, which translate the times above.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -279,6 +291,11 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.WatchEvents,
                     request_deserializer=controller_dot_proto_dot_controller__v1__pb2.WatchEventsRequest.FromString,
                     response_serializer=controller_dot_proto_dot_controller__v1__pb2.Event.SerializeToString,
+            ),
+            'GetClock': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetClock,
+                    request_deserializer=controller_dot_proto_dot_controller__v1__pb2.GetClockRequest.FromString,
+                    response_serializer=controller_dot_proto_dot_controller__v1__pb2.Clock.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -659,6 +676,33 @@ class Controller:
             '/mrc.controller.v1.Controller/WatchEvents',
             controller_dot_proto_dot_controller__v1__pb2.WatchEventsRequest.SerializeToString,
             controller_dot_proto_dot_controller__v1__pb2.Event.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetClock(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mrc.controller.v1.Controller/GetClock',
+            controller_dot_proto_dot_controller__v1__pb2.GetClockRequest.SerializeToString,
+            controller_dot_proto_dot_controller__v1__pb2.Clock.FromString,
             options,
             channel_credentials,
             insecure,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,15 @@ def test_status_arrives_unchanged(client: ControllerClient, one: Running) -> Non
     assert client.status().problems == ("t0-0@p0: entry x is missing",)
     assert client.reconcile() == status
     assert one.switches.reconciled == 1
+
+
+def test_the_clock_translates_times_of_faults_to_those_of_the_day(client: ControllerClient) -> None:
+    before = time.time_ns()
+    fault = client.link_down("t0-0:t1-1@p0")
+    clock = client.clock()
+    step = 1_000_000  # the clocks of a machine are read one after the other
+    assert before - step <= clock.epoch_of(fault.began_at_ns) <= clock.epoch_of(fault.applied_at_ns)
+    assert clock.epoch_of(fault.applied_at_ns) <= time.time_ns() + step
 
 
 def test_links_are_listed_by_pattern(client: ControllerClient, fabric: Fabric) -> None:
