@@ -18,7 +18,7 @@ agent, the prompt and the controller share. A counter that RDMA devices have too
 |---|---|
 | verbs | `QueuePair.hw_counters()`, `Context.hw_counters()`, `Context.port_counters()` |
 | the agent's protocol | operations `hw_counters` (of `qpn`, or of the NIC) and `port_counters` |
-| the prompt | `counters h1`, `counters h1 --json`; the table leaves out counters that are 0 |
+| the prompt | `counters h1`, `counters h1 --json`; the table leaves out counters that are 0 ([listings](listings.md)) |
 | the controller's gRPC | `GetNicCounters` |
 | Prometheus | `mrc metrics` ([telemetry](telemetry.md)) |
 

@@ -101,11 +101,14 @@ def add(words: Sequence[str], hold: bool, **where: Any) -> None:
         click.echo(f"note: {request.note}", err=True)
     if not hold:
         with _controller(**where) as controller:
-            click.echo(fault_command.describe(fault_command.add(controller, request)))
+            clock = controller.clock()
+            click.echo(fault_command.describe(fault_command.add(controller, request), clock))
         return
     owner = request.owner or f"mrc-fault-{os.getpid()}"
     with _controller(**where) as controller, controller.lease(owner):
-        click.echo(fault_command.describe(fault_command.add(controller, fault_command.with_owner(request, owner))))
+        clock = controller.clock()
+        added = fault_command.add(controller, fault_command.with_owner(request, owner))
+        click.echo(fault_command.describe(added, clock))
         click.echo("held; Ctrl-C clears it", err=True)
         while True:
             time.sleep(3600)
@@ -122,12 +125,13 @@ def kinds() -> None:
 
 @fault.command(name="list", epilog="Example: sudo mrc fault list --all --fabric lab")
 @click.option("--all", "cleared", is_flag=True, help="Include the most recently cleared faults.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @fabric_name(ONLY_ONE)
 @_of_a_fabric
-def list_faults(cleared: bool, **where: Any) -> None:
+def list_faults(cleared: bool, as_json: bool, **where: Any) -> None:
     """List faults, including scheduled ones."""
     with _controller(**where) as controller:
-        click.echo(fault_command.show_list(controller, ["all"] if cleared else []))
+        click.echo(fault_command.show_list(controller, ["all"] if cleared else [], as_json=as_json))
 
 
 @fault.command(epilog="Example: sudo mrc fault clear f1 f2, or mrc fault clear all, or mrc fault clear link h1@p0")
@@ -162,8 +166,9 @@ def watch(duration: str, **where: Any) -> None:
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
     with _controller(**where) as controller, _crashes(**where), controller.events(timeout_s=seconds) as events:
+        clock = controller.clock()
         for event in events:
-            click.echo(fault_command.describe_event(event))
+            click.echo(fault_command.describe_event(event, clock))
 
 
 def _controller(name: str | None, address: str, token_file: Path | None, tls_ca: Path | None) -> Any:

@@ -18,8 +18,9 @@ from topologies import loader
 )
 @click.option("--rate", type=float, help="Probes per second on every link in each direction.  [default: 10]")
 @click.option("--deny/--allow", "feed", default=None, help="Whether hosts stop using paths over suspected faults.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, once, when --watch is over.")
 @click.option("--stop", is_flag=True, help="Stop probing.")
-def path_map(name: str | None, seconds: float, rate: float | None, feed: bool | None, stop: bool) -> int:
+def path_map(name: str | None, seconds: float, rate: float | None, feed: bool | None, as_json: bool, stop: bool) -> int:
     """Probe the fabric and show which links and switches lose packets.
 
     The exit status is 1 when a fault is suspected. The map keeps running until it is stopped or the fabric is taken
@@ -34,4 +35,4 @@ def path_map(name: str | None, seconds: float, rate: float | None, feed: bool | 
         before = controller.path_map()
         wanted = before.rate if rate is None and before.running else rate or 0.0
         controller.start_map(wanted, feed=before.feeding if feed is None else feed)
-        return 1 if watch(controller, fabric, seconds, click.echo).suspected else 0
+        return 1 if watch(controller, fabric, seconds, click.echo, as_json=as_json).suspected else 0

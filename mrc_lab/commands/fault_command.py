@@ -3,7 +3,7 @@
     fault [add] LINK|SWITCH WORD ... [at +TIME] [for TIME] [owner NAME]    fault h1@p0 down at +2s for 500ms
     fault LINK up
     fault kinds
-    fault list [all]
+    fault list [all] [--json]
     fault clear ID...|all|owner NAME|link NAME
 
 WORD is the keyword of a kind (`topologies.faults`), followed by its parameters; the command for a kind that has no link
@@ -16,13 +16,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from time import monotonic_ns
 
 from controller.client import ControllerClient
-from controller.values import Event, FaultRecord
+from controller.values import Event, FaultRecord, MachineClock
 from mrc_common.suggestions import did_you_mean
 from mrc_common.units import parse_time
+from mrc_lab.commands import fault_listing
 from mrc_lab.commands.fault_completion import OPTIONS, kind_of_word
+from mrc_lab.commands.listing import clock_text, wanted_as_json
 from mrc_lab.errors import ExperimentError
 from topologies.errors import FabricError
 from topologies.faults import KINDS, BackendKind, Fault, FaultKind, FaultState, renamed
@@ -53,13 +54,16 @@ def execute(controller: ControllerClient, words: Sequence[str]) -> str:
     if first == "kinds" and not more:
         return kinds()
     if first == "list":
-        return show_list(controller, more)
+        more, as_json = wanted_as_json(more)
+        return show_list(controller, more, as_json=as_json)
     if first == "clear":
         return clear(controller, more)
     if len(more) == 1 and more[0] == "up":
         return bring_up(controller, first)
     request = parse(words[1:] if first == "add" else words)
-    return "\n".join(filter(None, [describe(add(controller, request)), request.note and f"note: {request.note}"]))
+    clock = controller.clock()
+    added = describe(add(controller, request), clock)
+    return "\n".join(filter(None, [added, request.note and f"note: {request.note}"]))
 
 
 def add(controller: ControllerClient, request: FaultRequest) -> FaultRecord:
@@ -69,11 +73,14 @@ def add(controller: ControllerClient, request: FaultRequest) -> FaultRecord:
     )
 
 
-def show_list(controller: ControllerClient, more: Sequence[str]) -> str:
-    """Faults, one per line; with `all` including those that have been cleared."""
+def show_list(controller: ControllerClient, more: Sequence[str], *, as_json: bool = False) -> str:
+    """Faults, one per line or as JSON; with `all` including those that have been cleared."""
     if list(more) not in ([], ["all"]):
         raise ExperimentError("use it like this: fault list, or fault list all")
-    return "\n".join(map(describe, controller.faults(cleared=bool(more)))) or "no faults"
+    found, clock = controller.faults(cleared=bool(more)), controller.clock()
+    if as_json:
+        return fault_listing.FAULTS.json(fault_listing.faults(found, clock))
+    return "\n".join(describe(fault, clock, since=True) for fault in found) or "no faults"
 
 
 def bring_up(controller: ControllerClient, link: str) -> str:
@@ -204,16 +211,20 @@ def _time(text: str) -> int:
 # Output
 
 
-def describe(record: FaultRecord) -> str:
-    """One line about a fault."""
-    now = monotonic_ns()
+def describe(record: FaultRecord, clock: MachineClock | None = None, *, since: bool = False) -> str:
+    """One line about a fault, with `since` when it began; times are those of `clock`, by default this machine's."""
+    clock = clock or MachineClock.here()
     parts = [f"fault {record.id}:", ", ".join(record.links or record.switches), _what(record)]
     if record.state is FaultState.PENDING:
-        parts.append(f"(pending, in {_seconds(record.starts_at_ns - now)})")
+        begins = clock_text(clock.epoch_of(record.starts_at_ns))
+        parts.append(f"(pending, begins {begins}, in {_seconds(record.starts_at_ns - clock.monotonic_ns)})")
     elif record.state is FaultState.CLEARED:
         parts.append("(cleared)")
-    elif record.ends_at_ns is not None:
-        parts.append(f"(for another {_seconds(record.ends_at_ns - now)})")
+    else:
+        began, ends = record.began_at_ns, record.ends_at_ns
+        times = [f"since {clock_text(clock.epoch_of(began))}"] if since and began else []
+        times += [f"for another {_seconds(ends - clock.monotonic_ns)}"] if ends is not None else []
+        parts += [f"({', '.join(times)})"] if times else []
     if record.owner:
         parts.append(f"[{record.owner}]")
     if record.problem:
@@ -221,12 +232,14 @@ def describe(record: FaultRecord) -> str:
     return " ".join(parts)
 
 
-def describe_event(event: Event) -> str:
-    """One line about an event: seconds of CLOCK_MONOTONIC, kind, subject, details."""
-    what = describe(event.fault) if event.fault is not None else event.name
+def describe_event(event: Event, clock: MachineClock | None = None) -> str:
+    """One line about an event: the time of day by `clock` (default: this machine's), kind, subject, details."""
+    clock = clock or MachineClock.here()
+    what = describe(event.fault, clock) if event.fault is not None else event.name
     lost = f" ({event.dropped} events lost so far)" if event.dropped else ""
     detail = f": {event.detail}" if event.detail and event.fault is None else ""
-    return f"{event.at_ns / 1e9:.6f} {event.kind.value} {what}{detail}{lost}".replace("  ", " ")
+    at = clock_text(clock.epoch_of(event.at_ns), microseconds=True)
+    return f"{at} {event.kind.value} {what}{detail}{lost}".replace("  ", " ")
 
 
 def _what(record: FaultRecord) -> str:

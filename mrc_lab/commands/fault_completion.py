@@ -29,7 +29,7 @@ def next_words(fabric: Fabric, before: Sequence[str], ids: Sequence[str] = ()) -
         return [*places, *free, *(() if before else ("add", "kinds", "list", "clear"))]
     first, *more = words
     if first == "list":
-        return [] if more else ["all"]
+        return [word for word in ("all", "--json") if word not in more]
     if first == "clear":
         return _to_clear(fabric, more, ids)
     if first == "kinds" or more == ["up"]:

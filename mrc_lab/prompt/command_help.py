@@ -54,6 +54,7 @@ class Help:
 
 
 _UP_DOWN = ("up", "down")
+_JSON = ("--json",)
 _COLLECTIVE = "Runs over all hosts and verifies the result; flags as in nccl-tests (-h)."
 _PAIR = "Flags as in perftest (-h)."
 _HOSTS: Words = (Word.HOST, Word.HOST, Word.ANY)
@@ -84,31 +85,32 @@ _OURS = (
           "latency of RDMA WRITE between two hosts", _PAIR_WORDS, _PAIR),
     Help("mrc_ping", Topic.TRAFFIC, "mrc_ping SOURCE DESTINATION [FLAGS]", "mrc_ping h1 h3 -c 2",
           "ping every path between two hosts' NICs", _PAIR_WORDS, "Flags as in ping (-h)."),
-    Help("qps", Topic.PATHS, "qps [HOST]", "qps h1",
-          "queue pairs of all hosts or of one, with their counters", (Word.HOST,)),
-    Help("evs", Topic.PATHS, "evs HOST", "evs h1",
-          "state of every entropy value of a host's queue pairs", (Word.HOST,)),
+    Help("qps", Topic.PATHS, "qps [HOST] [--json]", "qps h1",
+          "queue pairs of all hosts or of one, with their counters", (Word.HOST, _JSON)),
+    Help("evs", Topic.PATHS, "evs HOST [--json]", "evs h1",
+          "state of every entropy value of a host's queue pairs", (Word.HOST, _JSON)),
     Help("counters", Topic.PATHS, "counters HOST [QP] [--json]", "counters h1",
-          "counters of a host's NIC and ports, or of one queue pair", (Word.HOST, ("--json",), ("--json",)),
-          "Names are those of RDMA tools; counters that are 0 are left out. --json shows all, with those of all queue\n"
+          "counters of a host's NIC and ports, or of one queue pair", (Word.HOST, _JSON, _JSON),
+          "Names are those of RDMA tools; counters that are 0 are left out. --json lists all, with those of all queue\n"
           "pairs. QP is a number as qps shows it. The NIC's counters include those of closed queue pairs."),
-    Help("paths", Topic.PATHS, "paths SOURCE DESTINATION", "paths h1 h3",
-          "every path between two hosts: EV, plane, T1, state, packets, losses", (Word.HOST, Word.HOST),
+    Help("paths", Topic.PATHS, "paths SOURCE DESTINATION [--json]", "paths h1 h3",
+          "every path between two hosts: EV, plane, T1, state, packets, losses", (Word.HOST, Word.HOST, _JSON),
           "Sums over the queue pairs from SOURCE to DESTINATION. 'in use' means that the path is in an active set;\n"
           "RTT is that of the last packet on it that caused a SACK."),
-    Help("map", Topic.PATHS, "map [SECONDS] | rate NUMBER | deny | allow | stop", "map 10",
-          "find links and switches that lose packets, by probes between hosts", (("rate", "deny", "allow", "stop"),)),
+    Help("map", Topic.PATHS, "map [SECONDS] [--json] | rate NUMBER | deny | allow | stop", "map 10",
+          "find links and switches that lose packets, by probes between hosts",
+          (("rate", "deny", "allow", "stop", *_JSON),)),
     Help("fault", Topic.FAULTS, "fault LINK|SWITCH WHAT ... | kinds | list | clear ID|all", "fault t0-0:t1-2@p1 down",
           "inject, list and clear faults; names may be patterns", (Word.FAULT,),
           f"{fault_command.kinds()}\n{fault_command.WHEN}\n"
-          "LINK up; kinds; list [all]; clear ID... | all | owner NAME | link NAME"),
-    Help("links", Topic.SWITCHES, "links [PATTERN]", "links t0-0:t1-*@p1",
-          "state, interfaces, traffic and faults of links", (Word.LINK,)),
-    Help("tables", Topic.SWITCHES, "tables SWITCH [TABLE]", "tables t0-0@p0 usid_next",
-          "tables of a switch, or the entries of one, with their counters", (Word.SWITCH, Word.TABLE),
+          "LINK up; kinds; list [all] [--json]; clear ID... | all | owner NAME | link NAME"),
+    Help("links", Topic.SWITCHES, "links [PATTERN] [--json]", "links t0-0:t1-*@p1",
+          "state, interfaces, traffic and faults of links", (Word.LINK, _JSON)),
+    Help("tables", Topic.SWITCHES, "tables SWITCH [TABLE] [--json]", "tables t0-0@p0 usid_next",
+          "tables of a switch, or the entries of one, with their counters", (Word.SWITCH, Word.TABLE, _JSON),
           "Reads the current entries from the switch over P4Runtime."),
-    Help("queues", Topic.SWITCHES, "queues SWITCH [reset]", "queues t0-0@p0",
-          "queues of a switch: depth, peak, drops, ECN marks, trims", (Word.SWITCH, ("reset",)),
+    Help("queues", Topic.SWITCHES, "queues SWITCH [reset] [--json]", "queues t0-0@p0",
+          "queues of a switch: depth, peak, drops, ECN marks, trims", (Word.SWITCH, ("reset", *_JSON), _JSON),
           "'reset' resets the peaks after showing them. BMv2 reports marks, trims and drops, but no depths."),
     Help("capture", Topic.SWITCHES, "capture LINK FILE | capture | capture stop [LINK]",
           "capture t0-0:t1-0@p1 /tmp/trunk.pcapng",
@@ -158,7 +160,8 @@ _HIDDEN = ("EOF", "quit", "iperf", "iperfudp", "dpctl")
 _ON_HOSTS = (
     "A host's name before a command runs it there, and hosts know each other by name:  h1 ping -c 1 h3, h3-p0\n"
     "'help COMMAND' shows usage and an example; Tab completes commands, nodes, links, tables, flags and files.\n"
-    "Links are t0-0:t1-3@p1 and h4@p1; where several are allowed, use patterns: t0-0:t1-*@p1."
+    "Links are t0-0:t1-3@p1 and h4@p1; where several are allowed, use patterns: t0-0:t1-*@p1.\n"
+    "--json prints what a command lists for programs: pandas.read_json takes it as it is (docs/listings.md)."
 )
 
 

@@ -1,22 +1,19 @@
-"""What `qps`, `evs`, `paths` and `counters` show of NICs.
+"""What `qps`, `evs`, `paths` and `counters` list of NICs.
 
 `ask` puts an operation to a host's agent and returns its answer.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from rich.table import Table
-
 from mrc_host.counters import Level, at_level
 from mrc_host.errors import NotFoundError
+from mrc_lab.commands.listing import Column, Listing, Row
 from mrc_lab.errors import ExperimentError
-from mrc_lab.prompt.text_table import columns
 from topologies import addressing
 from topologies.addressing import EV_PLANE_SHIFT
 from topologies.fabric import Fabric
@@ -28,64 +25,166 @@ Ask = Callable[..., Any]
 _UPLINK = (1 << EV_PLANE_SHIFT) - 1
 
 
-def queue_pairs(hosts: Iterable[str], ask: Ask) -> Table:
-    """A line each queue pair."""
-    table = columns("host", "QP", "type", "remote", "state", "sent", "resent", "lost", "received", "client")
-    for name in hosts:
-        for qp in ask(name, "qps"):
-            counters = qp["counters"]
-            client = qp["client"].partition("(")[2].rstrip(")") or qp["client"]  # program and process id
-            numbers = (counters[key] for key in ("data_sent", "retransmitted", "lost", "data_received"))
-            table.add_row(name, _qpn(qp["qpn"]), qp["type"], _remote(qp), qp["state"], *map(str, numbers), client)
-    return table
+def qpn_text(number: int) -> str:
+    """A QPN as Wireshark and perftest show it."""
+    return f"{number:#08x}"
 
 
-def counters(host: str, qpn: int | None, ask: Ask) -> Table:
-    """A line each counter that is not 0: of queue pair `qpn`, or of the NIC and its ports (docs/counters.md)."""
-    table = columns("of", "counter", "value", "unit", "kind")
+def duration(ns: int | None) -> str:
+    """A round trip in words; a dash where none is known."""
+    if not ns:
+        return "-"
+    return f"{ns / 1e3:.0f} us" if ns < 1_000_000 else f"{ns / 1e6:.1f} ms"
 
-    def add(of: str, level: Level, values: Mapping[str, int]) -> None:
-        for info in at_level(level):
-            if values.get(info.name):
-                table.add_row(of, info.name, str(values[info.name]), info.unit, "gauge" if info.gauge else "counter")
 
+def _remote(row: Row) -> str:
+    return "-" if row["remote_host"] is None else f"{row['remote_host']}:{qpn_text(row['remote_qpn'])}"
+
+
+_QPN = Column("qpn", "number of the queue pair", "QP", lambda row: qpn_text(row["qpn"]))
+_REMOTE = (
+    Column("remote_host", "host at the other end; null unless connected", "remote", _remote),
+    Column("remote_qpn", "its queue pair"),
+)
+_EV = Column("ev", "entropy value", "EV", lambda row: f"0x{row['ev']:08x}")
+_PLANE = Column("plane", "plane of the path", "plane")
+_RTT = Column("rtt_ns", "last round trip; null if there was none", "RTT", lambda row: duration(row["rtt_ns"]))
+_TOTALS = {
+    "sent_packets": "sent", "lost_packets": "lost", "ecn_marked_packets": "marked", "trimmed_packets": "trimmed",
+}  # fmt: skip
+_ACTIVE = "whether it is in an active set"
+
+
+def _yes(field: str) -> Callable[[Row], str]:
+    return lambda row: "yes" if row[field] else "no"
+
+
+QUEUE_PAIRS = Listing(
+    "qps [HOST]",
+    "queue pairs",
+    (
+        Column("host", "the host", "host"),
+        _QPN,
+        Column("type", "`mrc` or `rc`", "type"),
+        *_REMOTE,
+        Column("state", "state as in verbs", "state"),
+        Column("sent_packets", "data packets sent for the first time", "sent"),
+        Column("retransmitted_packets", "data packets sent again", "resent"),
+        Column("lost_packets", "data packets declared lost", "lost"),
+        Column("received_packets", "data packets received", "received"),
+        Column(
+            "client",
+            "program that owns it, with its process id",
+            "client",
+            lambda row: row["client"].partition("(")[2].rstrip(")") or row["client"],
+        ),
+    ),
+)
+ENTROPY_VALUES = Listing(
+    "evs HOST",
+    "paths of each queue pair",
+    (
+        _QPN,
+        *_REMOTE,
+        _EV,
+        _PLANE,
+        Column("uplink", "number of the uplink in the entropy value", "uplink"),
+        Column("state", "`good`, `skip`, `assumed_bad` or `denied`", "state"),
+        Column("active", _ACTIVE, "active", _yes("active")),
+        Column("sent_packets", "packets sent on it", "sent"),
+        Column("lost_packets", "packets lost on it", "lost"),
+        Column("ecn_marked_packets", "packets reported with an ECN mark"),
+        Column("trimmed_packets", "packets reported as trimmed"),
+        _RTT,
+    ),
+)
+PATHS = Listing(
+    "paths SOURCE DESTINATION",
+    "paths from one host to another, summed over the queue pairs between them",
+    (
+        _EV,
+        _PLANE,
+        Column("over", "switches that identify the path; empty if the path is hashed", "over", lambda row: _over(row)),
+        Column("states", "how many queue pairs see it in which state", "state", lambda row: _state(row)),
+        Column("denied", "whether the controller denies it"),
+        Column("active", _ACTIVE, "in use", _yes("active")),
+        Column("sent_packets", "packets sent on it", "sent"),
+        Column("lost_packets", "packets lost on it", "lost"),
+        Column("ecn_marked_packets", "packets reported with an ECN mark", "ECN marks"),
+        Column("trimmed_packets", "packets reported as trimmed", "trims"),
+        _RTT,
+    ),
+)
+COUNTERS = Listing(
+    "counters HOST [QP]",
+    "[counters](counters.md) of the NIC, its ports and queue pairs, those that are 0 too",
+    (
+        Column("host", "the host", "of", lambda row: _owner(row)),
+        Column("port", "number of the port; null for what is no port's"),
+        Column("qpn", "number of the queue pair; null for what is no queue pair's"),
+        Column("counter", "its name", "counter"),
+        Column("value", "its value", "value"),
+        Column("unit", "unit of the value", "unit"),
+        Column("kind", "`counter` or `gauge`", "kind"),
+    ),
+)
+
+
+def queue_pairs(hosts: Iterable[str], ask: Ask) -> list[Row]:
+    """Every queue pair."""
+    return [
+        {
+            "host": name,
+            **_identity(qp),
+            "type": qp["type"],
+            "state": qp["state"],
+            "sent_packets": qp["counters"]["data_sent"],
+            "retransmitted_packets": qp["counters"]["retransmitted"],
+            "lost_packets": qp["counters"]["lost"],
+            "received_packets": qp["counters"]["data_received"],
+            "client": qp["client"],
+        }
+        for name in hosts
+        for qp in ask(name, "qps")
+    ]
+
+
+def counters(host: str, qpn: int | None, ask: Ask, *, queue_pairs: bool) -> list[Row]:
+    """Counters of queue pair `qpn`, or of the NIC and its ports, with those of its `queue_pairs`."""
     if qpn is not None:
-        add(_qpn(qpn), Level.QP, ask(host, "hw_counters", qpn=qpn))
-        return table
-    add(host, Level.NIC, ask(host, "hw_counters"))
-    for port, values in enumerate(ask(host, "port_counters")):
-        add(f"{host}@p{port}", Level.PORT, values)
-    return table
-
-
-def counters_json(host: str, qpn: int | None, ask: Ask) -> str:
-    """The same with what is 0, as one JSON object; of a NIC with all its queue pairs."""
-    if qpn is not None:
-        return json.dumps({"host": host, "qpn": qpn, "counters": ask(host, "hw_counters", qpn=qpn)}, indent=2)
-    pairs = []
-    for qp in ask(host, "qps"):
+        return [*_counters(host, Level.QP, ask(host, "hw_counters", qpn=qpn), qpn=qpn)]
+    rows: list[Row] = []
+    for qp in ask(host, "qps") if queue_pairs else ():
         with suppress(NotFoundError):  # destroyed since: the NIC's counters have what it counted
-            pairs.append({"qpn": qp["qpn"], "counters": ask(host, "hw_counters", qpn=qp["qpn"])})
-    nic, ports = ask(host, "hw_counters"), ask(host, "port_counters")
-    return json.dumps({"host": host, "counters": nic, "ports": ports, "queue_pairs": pairs}, indent=2)
+            rows += _counters(host, Level.QP, ask(host, "hw_counters", qpn=qp["qpn"]), qpn=qp["qpn"])
+    ports = [
+        row
+        for port, values in enumerate(ask(host, "port_counters"))
+        for row in _counters(host, Level.PORT, values, port=port)
+    ]
+    return [*_counters(host, Level.NIC, ask(host, "hw_counters")), *ports, *rows]
 
 
-def entropy_values(host: str, ask: Ask) -> Table:
-    """A line each path of each queue pair of a host."""
-    table = columns("QP", "remote", "EV", "plane", "uplink", "state", "active", "sent", "lost", "RTT")
-    for qp in ask(host, "qps"):
-        for path in ask(host, "qp_paths", qpn=qp["qpn"]):
-            active = "yes" if path["active"] else "no"
-            table.add_row(
-                _qpn(qp["qpn"]), _remote(qp), f"0x{path['ev']:08x}", str(path["plane"]),
-                str(path["ev"] & _UPLINK), path["state"], active, str(path["sent"]), str(path["lost"]),
-                duration(path["rtt"]),
-            )  # fmt: skip
-    return table
+def entropy_values(host: str, ask: Ask) -> list[Row]:
+    """Every path of each queue pair of a host."""
+    return [
+        {
+            **_identity(qp),
+            "ev": path["ev"],
+            "plane": path["plane"],
+            "uplink": path["ev"] & _UPLINK,
+            "state": path["state"],
+            "active": path["active"],
+            **_totals([path]),
+            "rtt_ns": path["rtt"] or None,
+        }
+        for qp in ask(host, "qps")
+        for path in ask(host, "qp_paths", qpn=qp["qpn"])
+    ]
 
 
-def paths(fabric: Fabric, source: str, destination: str, ask: Ask) -> Table:
-    """A line each path from one host to another: over which T1s and T2, in which state, what was sent and lost there.
+def paths(fabric: Fabric, source: str, destination: str, ask: Ask) -> list[Row]:
+    """Every path from one host to another: over which T1s and T2, in which state, what was sent and lost there.
 
     Figures are sums over the queue pairs that lead from `source` to `destination`; the round trip is that of the one
     made last. Without one, only what the controller denies is known of the states.
@@ -96,34 +195,74 @@ def paths(fabric: Fabric, source: str, destination: str, ask: Ask) -> Table:
     there = str(addressing.nic_address(fabric, peer))
     denied = {path["ev"] for path in ask(source, "denied_paths") if path["peer"] == there}
     by_ev = _by_ev(source, destination, ask)
-    table = columns("EV", "plane", "over", "state", "in use", "sent", "lost", "ECN marks", "trims", "RTT")
     known = {addressing.path_ev(path): path for path in fabric.paths(nic, peer)}
+    rows: list[Row] = []
     for ev in (*dict.fromkeys((*known, *by_ev)),):
-        plane = addressing.plane_of(ev)
-        over = _over(nodes(fabric, nic, peer, known[ev])) if ev in known else "hashed"
         found = by_ev.get(ev, ())
-        totals = (str(sum(path[key] for path in found)) for key in ("sent", "lost", "marked", "trimmed"))
-        active = "yes" if any(path["active"] for path in found) else "no"
-        rtt = next((path["rtt"] for path in reversed(found) if path["rtt"]), 0)
-        table.add_row(f"0x{ev:08x}", str(plane), over, _state(found, ev in denied), active, *totals, duration(rtt))
-    return table
+        over = nodes(fabric, nic, peer, known[ev]) if ev in known else ()
+        rows.append(
+            {
+                "ev": ev,
+                "plane": addressing.plane_of(ev),
+                "over": list(over[1:-1] or over),  # all but the T0s at its ends, unless there is only one
+                "states": dict(Counter(path["state"] for path in found).most_common()),
+                "denied": ev in denied,
+                "active": any(path["active"] for path in found),
+                **_totals(found),
+                "rtt_ns": next((path["rtt"] for path in reversed(found) if path["rtt"]), None),
+            }
+        )
+    return rows
 
 
-def _over(switches: Sequence[str]) -> str:
-    """The switches that identify a path: all but the T0s at its ends, unless there is only one."""
-    between = switches[1:-1] or switches
-    plane = between[0].partition("@")[2]
-    return " ".join(name.partition("@")[0] for name in between) + f"@{plane}"
-
-
-def _qpn(number: int) -> str:
-    """A QPN as Wireshark and perftest show it."""
-    return f"{number:#08x}"
-
-
-def _remote(qp: dict[str, Any]) -> str:
+def _identity(qp: Mapping[str, Any]) -> dict[str, Any]:
+    """A queue pair and its other end."""
     host, _, qpn = qp["remote"].rpartition(":")
-    return f"{host}:{_qpn(int(qpn))}" if host else "-"
+    return {"qpn": qp["qpn"], "remote_host": host or None, "remote_qpn": int(qpn) if host else None}
+
+
+def _totals(found: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    return {field: sum(path[key] for path in found) for field, key in _TOTALS.items()}
+
+
+def _counters(
+    host: str, level: Level, values: Mapping[str, int], *, port: int | None = None, qpn: int | None = None
+) -> Iterator[Row]:
+    for info in at_level(level):
+        if info.name in values:
+            kind = "gauge" if info.gauge else "counter"
+            yield {
+                "host": host,
+                "port": port,
+                "qpn": qpn,
+                "counter": info.name,
+                "value": values[info.name],
+                "unit": info.unit,
+                "kind": kind,
+            }
+
+
+def _owner(row: Row) -> str:
+    """Whose counter it is."""
+    if row["qpn"] is not None:
+        return qpn_text(row["qpn"])
+    return str(row["host"]) if row["port"] is None else f"{row['host']}@p{row['port']}"
+
+
+def _over(row: Row) -> str:
+    """The switches of a path, with their plane once."""
+    names = [name.partition("@")[0] for name in row["over"]]
+    return f"{' '.join(names)}@p{row['plane']}" if names else "hashed"
+
+
+def _state(row: Row) -> str:
+    """The state of a path, with how many queue pairs see it so where they differ."""
+    states = {state.upper(): count for state, count in row["states"].items()}
+    if not states:
+        return "DENIED" if row["denied"] else "not used"
+    if len(states) == 1:
+        return str(next(iter(states)))
+    return ", ".join(f"{state} {count}" for state, count in states.items())
 
 
 def _by_ev(source: str, destination: str, ask: Ask) -> dict[int, list[dict[str, Any]]]:
@@ -133,20 +272,3 @@ def _by_ev(source: str, destination: str, ask: Ask) -> dict[int, list[dict[str, 
             for path in ask(source, "qp_paths", qpn=qp["qpn"]):
                 found.setdefault(path["ev"], []).append(path)
     return found
-
-
-def _state(found: Sequence[dict[str, Any]], denied: bool) -> str:
-    """The state of a path, with how many queue pairs see it so where they differ."""
-    states = Counter(path["state"].upper() for path in found)
-    if not states:
-        return "DENIED" if denied else "not used"
-    if len(states) == 1:
-        return str(next(iter(states)))
-    return ", ".join(f"{state} {count}" for state, count in states.most_common())
-
-
-def duration(ns: int) -> str:
-    """A round trip in words; a dash where none is known."""
-    if not ns:
-        return "-"
-    return f"{ns / 1e3:.0f} us" if ns < 1_000_000 else f"{ns / 1e6:.1f} ms"

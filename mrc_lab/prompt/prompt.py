@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from shutil import which
 from typing import IO, Any
@@ -25,34 +25,29 @@ from mininet.cli import CLI
 from mininet.log import output
 from mininet.util import quietRun
 from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
 
 from controller.errors import ControllerError
-from controller.switch_reader import SwitchReader, table_names
+from controller.switch_reader import table_names
 from mrc_common import units
 from mrc_common.suggestions import did_you_mean
-from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError
 from mrc_lab.commands import fault_command, map_command
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.emulation import EmulatedWorld
-from mrc_lab.prompt import completion, nic_views, switch_views
+from mrc_lab.prompt import completion
 from mrc_lab.prompt.captures import Captures
 from mrc_lab.prompt.command_help import COMMANDS, Help, describe, overview
+from mrc_lab.prompt.listing_commands import ListingCommands
 from mrc_lab.prompt.mininet_output import mininet_output
 from mrc_lab.prompt.perf_commands import PerfCommands, split_words
-from mrc_lab.prompt.text_table import columns
 from mrc_lab.prompt.transfers import Transfers
 from mrc_lab.workloads.verified_write import planes_text
 from topologies.emulation import process_watch
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.stopped import stopped
 from topologies.errors import FabricError
-from topologies.fabric import Switch
 
 _ERRORS = (ControllerError, EmulationError, ExperimentError, FabricError, MrcError, OSError, ValueError)
-_WIDEST, _ROWS = 1000, 25  # columns of a table; rows, which matter to nobody
 _WAIT_S, _WAIT_STEP_S = 60.0, 0.1
 _INTERRUPT_INTERVAL_S = 0.2
 _KERNELS = (
@@ -61,7 +56,7 @@ _KERNELS = (
 )
 
 
-class Prompt(PerfCommands, CLI):  # type: ignore[misc]
+class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
     """The prompt on a fabric that is up. `failed` is whether any command has failed, or a process has crashed."""
 
     prompt = "mrc> "
@@ -142,91 +137,19 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
         units.SIZE.word(size)
         self.do_all_reduce_perf(shlex.join(["-b", size, "-e", size, *flags]))
 
-    # Queue pairs and paths
-
-    def do_qps(self, line: str) -> None:
-        """See helping."""
-        words = self._words("qps", line, 0, 1)
-        hosts = [self._world.fabric.nic(word).name for word in words] or list(self._world.fabric.nic_names)
-        self._show(nic_views.queue_pairs(hosts, self._ask), "no queue pairs: a write makes them")
-
-    def do_evs(self, line: str) -> None:
-        """See helping."""
-        (host,) = self._words("evs", line, 1, 1)
-        self._show(
-            nic_views.entropy_values(host, self._ask), f"{host} has no queue pairs: 'write {host} ...' makes one"
-        )
-
-    def do_counters(self, line: str) -> None:
-        """See helping."""
-        words = self._words("counters", line, 1, 3)
-        as_json = "--json" in words
-        host, *rest = [word for word in words if word != "--json"] or [""]
-        host = self._world.fabric.nic(host).name
-        qpn = None
-        if rest:
-            try:
-                qpn = int(rest[0], 0)
-            except ValueError:
-                raise ExperimentError(f"{rest[0]!r} is not a QP number", f"'qps {host}' lists them.") from None
-        if as_json:
-            self._echo(nic_views.counters_json(host, qpn, self._ask))
-        else:
-            self._show(nic_views.counters(host, qpn, self._ask), "every counter is 0")
-
-    def do_paths(self, line: str) -> None:
-        """See helping."""
-        source, destination = self._words("paths", line, 2, 2)
-        self._show(nic_views.paths(self._world.fabric, source, destination, self._ask), "there is no path")
+    # Faults, captures
 
     def do_map(self, line: str) -> None:
         """See helping."""
-        words = self._words("map", line, 0, 2)
+        words = self._words("map", line, 0, 3)
         with self._world.controller() as controller:
             map_command.execute(controller, self._world.fabric, words, self._echo)
-
-    # Faults, links, switches
 
     def do_fault(self, line: str) -> None:
         """See helping."""
         words = self._words("fault", line, 1, 100)
         with self._world.controller() as controller:
             self._echo(fault_command.execute(controller, words))
-
-    def do_links(self, line: str) -> None:
-        """See helping."""
-        words = self._words("links", line, 0, 1)
-        table = columns("link", "state", "lower end", "upper end", "bytes up", "bytes down", "faults")
-        with self._world.controller() as controller:
-            for link in controller.links(*words):
-                state = "up" if link.up else "DOWN"
-                ends = link.lower.interface, link.upper.interface
-                traffic = str(link.upward.bytes), str(link.downward.bytes)
-                table.add_row(link.name, state, *ends, *traffic, " ".join(link.fault_ids))
-        self._show(table, "no links")
-        for crash in process_watch.recorded(self._world.emulation.run):
-            self._echo(f"*** {crash}")
-
-    def do_tables(self, line: str) -> None:
-        """See helping."""
-        name, *table = self._words("tables", line, 1, 2)
-        switch = self._world.fabric.switch(name)
-        with SwitchReader(switch.name, self._address(switch), switch.device_id) as reader:
-            found = switch_views.one_table(reader, table[0]) if table else switch_views.all_tables(reader)
-        self._show(found, "no entries")
-
-    def do_queues(self, line: str) -> None:
-        """See helping."""
-        name, *reset = self._words("queues", line, 1, 2)
-        if reset not in ([], ["reset"]):
-            raise ExperimentError(f"use it like this: queues {name}, or queues {name} reset")
-        switch = self._world.fabric.switch(name)
-        address = self._address(switch)
-        with SwitchReader(switch.name, address, switch.device_id) as reader:
-            counted = switch_views.signals(reader)
-        state = switch_views.managed(switch, address, reset_peaks=bool(reset))
-        for part in switch_views.queues(self._world.fabric, switch, state, counted):
-            self._echo(part) if isinstance(part, str) else self._show(part, "no ports")
 
     def do_capture(self, line: str) -> None:
         """See helping."""
@@ -477,13 +400,6 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
             if self._at_rest:  # it came just before readline began to wait, which it does not end then
                 signal.pthread_kill(main, signal.SIGINT)
 
-    def _ask(self, host: str, operation: str, **arguments: Any) -> Any:
-        with closing(AgentConnection(self._world.emulation.socket(host))) as agent:
-            return agent.request(operation, **arguments)
-
-    def _address(self, switch: Switch) -> str:
-        return self._world.emulation.switches_address.format(name=switch.name)
-
     def _check_nodes(self, *names: str) -> None:
         known = list(self.mn.keys())
         for name in names:
@@ -504,12 +420,4 @@ class Prompt(PerfCommands, CLI):  # type: ignore[misc]
                 raise ExperimentError(f"{name} needs the program {program}, which is not installed")
 
     def _echo(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-    def _show(self, table: Table, if_empty: str) -> None:
-        if table.row_count:
-            whole = Measurement.get(self._console, self._console.options.update(max_width=_WIDEST), table).maximum
-            # A console as wide as the table: nothing is cut, whatever the terminal's width is.
-            Console(file=self._console.file, width=whole, height=_ROWS).print(table)
-        else:
-            self._echo(if_empty)
+        self._console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -1,21 +1,20 @@
-"""What `tables` and `queues` show of a switch."""
+"""What `tables` and `queues` list of a switch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from rich.table import Table
 
 from controller.errors import ControllerError
 from controller.grpc_signals import run_in_thread
 from controller.inspection import DROP_REASONS
 from controller.switch_reader import SwitchReader, table_names
 from mrc_common.suggestions import did_you_mean
+from mrc_lab.commands.listing import Column, Listing, Row
 from mrc_lab.errors import ExperimentError
-from mrc_lab.prompt.text_table import columns
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from topologies.fabric import Fabric, LinkEnd, Switch
@@ -23,29 +22,104 @@ from topologies.fabric import Fabric, LinkEnd, Switch
 _TIMEOUT_S = 10.0
 
 
-def all_tables(reader: SwitchReader) -> Table:
-    """A line each table."""
-    table = columns("table", "entries", "room", "packets", "default")
+def _first(field: str) -> Callable[[Row], str]:
+    """Of a port's rows only the first shows what is the port's."""
+    return lambda row: str(row[field]) if row["first_of_port"] else ""
+
+
+TABLES = Listing(
+    "tables SWITCH",
+    "tables of a switch",
+    (
+        Column("switch", "the switch"),
+        Column("table", "name of the table in the P4 program", "table"),
+        Column("entries", "how many entries it has, the default not counted", "entries"),
+        Column("room", "how many it can have", "room"),
+        Column("matched_packets", "packets that matched; null if the table does not count", "packets"),
+        Column("default", "action of the default entry; null if there is none", "default"),
+    ),
+)
+ENTRIES = Listing(
+    "tables SWITCH TABLE",
+    "entries of a table",
+    (
+        Column("switch", "the switch"),
+        Column("table", "the table"),
+        Column("priority", "the entry's priority; 0 if the table has none", "priority"),
+        Column("match", "what it matches, as text", "match"),
+        Column("action", "what it does, as text", "action"),
+        Column("matched_packets", "packets that matched; null if the table does not count", "packets"),
+        Column("matched_bytes", "their bytes", "bytes"),
+    ),
+)
+QUEUES = Listing(
+    "queues SWITCH [reset]",
+    "all queues of a switch; of BMv2, which reports none, its ports",
+    (
+        Column("switch", "the switch"),
+        Column("port", "number of the port", "port", _first("port")),
+        Column("link", "link of the port; null if there is none", "link", lambda row: _first("link")(row) or "-"),
+        Column("priority", "number of the queue, the highest served first; null for BMv2", "queue"),
+        Column("waiting_packets", "packets that wait now", "waiting"),
+        Column("waiting_bytes", "their bytes", "bytes"),
+        Column("peak_packets", "the most that waited since the start or the last reset", "peak"),
+        Column("peak_bytes", "the same in bytes", "peak bytes"),
+        Column("limit_packets", "limit; 0 for none", "limit"),
+        Column("dropped_packets", "packets that found the queue at its limit", "dropped"),
+        Column("port_ecn_marked_packets", "packets marked, in all queues of the port", "ECN marks",
+               _first("port_ecn_marked_packets")),
+        Column("port_trimmed_packets", "packets trimmed, in all queues of the port", "trims",
+               _first("port_trimmed_packets")),
+    ),
+)  # fmt: skip
+DEPTHS = ("priority", "waiting_packets", "waiting_bytes", "peak_packets", "peak_bytes", "limit_packets",
+          "dropped_packets")  # fmt: skip
+"""Fields that BMv2 does not know."""
+
+
+def all_tables(switch: str, reader: SwitchReader) -> list[Row]:
+    """Every table."""
+    rows: list[Row] = []
     for name in table_names():
         found = reader.table(name)
-        packets = str(sum(row.packets for row in found.rows)) if found.counted else "-"
-        default = next((row.action for row in found.rows if row.default), "-")
-        table.add_row(name, str(found.entries), str(found.size), packets, default)
-    return table
+        rows.append(
+            {
+                "switch": switch,
+                "table": name,
+                "entries": found.entries,
+                "room": found.size,
+                "matched_packets": sum(row.packets for row in found.rows) if found.counted else None,
+                "default": next((row.action for row in found.rows if row.default), None),
+            }
+        )
+    return rows
 
 
-def one_table(reader: SwitchReader, name: str) -> Table:
-    """A line each entry."""
+def one_table(switch: str, reader: SwitchReader, name: str) -> list[Row]:
+    """Every entry of a table, the default last."""
     if name not in table_names():
         hint = did_you_mean(name, table_names()) or f"there are {', '.join(table_names())}"
         raise ExperimentError(f"the switches' program has no table {name!r}", hint)
     found = reader.table(name)
-    prioritized = any(row.priority for row in found.rows)
-    table = columns(*["priority"] * prioritized, "match", "action", *["packets", "bytes"] * found.counted)
-    for row in found.rows:
-        counts = [str(row.packets), str(row.bytes)] if found.counted else []
-        table.add_row(*[str(row.priority)] * prioritized, row.match, row.action, *counts)
-    return table
+    return [
+        {
+            "switch": switch,
+            "table": name,
+            "priority": row.priority,
+            "match": row.match,
+            "action": row.action,
+            "matched_packets": row.packets if found.counted else None,
+            "matched_bytes": row.bytes if found.counted else None,
+        }
+        for row in found.rows
+    ]
+
+
+def without(rows: Collection[Row]) -> tuple[str, ...]:
+    """Columns of entries that would say nothing: priorities that are all 0, and what is not counted."""
+    unused = [] if any(row["priority"] for row in rows) else ["priority"]
+    uncounted = any(row["matched_packets"] is None for row in rows)
+    return (*unused, *(("matched_packets", "matched_bytes") if uncounted else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +160,43 @@ def _managed(switch: Switch, address: str, reset_peaks: bool) -> pb.Switch | Non
     return found
 
 
-def queues(fabric: Fabric, switch: Switch, state: pb.Switch | None, counted: Signals) -> Iterator[Table | str]:
-    """A line each queue that has been used and each port that has marked, trimmed or dropped; then drops by reason."""
-    depths = ("waiting", "bytes", "peak", "peak bytes", "limit", "dropped") if state is not None else ()
-    table = columns("port", "link", *(["queue"] if state is not None else []), *depths, "ECN marks", "trims")
+def queues(fabric: Fabric, switch: Switch, state: pb.Switch | None, counted: Signals) -> list[Row]:
+    """Every queue of every port; of BMv2 (no `state`) every port."""
+    rows: list[Row] = []
     for port in switch.ports:
         link = fabric.link_at(LinkEnd(switch.name, port))
-        head = [str(port), link.name if link else "-"]
-        tail = [str(counted.marked.get(port, 0)), str(counted.trimmed.get(port, 0))]
+        head = {
+            "switch": switch.name,
+            "port": port,
+            "link": link.name if link else None,
+            "port_ecn_marked_packets": counted.marked.get(port, 0),
+            "port_trimmed_packets": counted.trimmed.get(port, 0),
+        }
         if state is None:
-            table.add_row(*head, *tail)
-            continue
-        for queue in _used(state, port):
-            values = (queue.packets, queue.bytes, queue.peak_packets, queue.peak_bytes, queue.max_packets, queue.drops)
-            table.add_row(*head, str(queue.priority), *map(str, values), *tail)
-            head, tail = ["", ""], ["", ""]
-    yield table
+            rows.append({**head, **dict.fromkeys(DEPTHS)})
+        else:
+            rows += [{**head, **_queue(queue)} for one in state.ports if one.port == port for queue in one.queues]
+    return rows
+
+
+def _queue(queue: pb.Queue) -> dict[str, int]:
+    values = (queue.priority, queue.packets, queue.bytes, queue.peak_packets, queue.peak_bytes, queue.max_packets,
+              queue.drops)  # fmt: skip
+    return dict(zip(DEPTHS, values, strict=True))
+
+
+def for_people(rows: Collection[Row]) -> list[Row]:
+    """Queues in which something has waited or been dropped, the first of ports where there is none."""
+    shown: list[Row] = []
+    for port in dict.fromkeys(row["port"] for row in rows):
+        here = [row for row in rows if row["port"] == port]
+        used = [row for row in here if row["peak_packets"] or row["dropped_packets"]] or here[:1]
+        shown += [{**row, "first_of_port": number == 0} for number, row in enumerate(used)]
+    return shown
+
+
+def drops(state: pb.Switch | None, counted: Signals) -> Iterator[str]:
+    """What a switch has dropped, by reason, in words."""
     if state is None:
         yield "BMv2 does not report the depth of its queues."
     ours = [f"{reason} {count}" for reason, count in counted.drops.items()]
@@ -112,11 +207,3 @@ def queues(fabric: Fabric, switch: Switch, state: pb.Switch | None, counted: Sig
 
 
 _PROGRAMS = ("ingress", "egress")  # drops by the program, which has reasons of its own
-
-
-def _used(state: pb.Switch, port: int) -> list[pb.Queue]:
-    """Queues of a port in which something has waited or been dropped; the first where there is none."""
-    found = next((some for some in state.ports if some.port == port), None)
-    if found is None:
-        return []
-    return [queue for queue in found.queues if queue.peak_packets or queue.drops] or list(found.queues[:1])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -48,7 +51,9 @@ def test_faults_are_added_listed_and_cleared(fault: Fault, one: Running) -> None
     assert fault("add", "h1@p0", "down") == (0, "fault f1: h1@p0 down\n", "")
     status, printed, _ = fault("add", "h2@p0", "flap", "2s", "25%", "random", "7", "at", "+3600s", "owner", "me")
     assert status == 0
-    assert "fault f2: h2@p0 flap down 500 ms up 1.5 s random seed 7 (pending, in 3" in printed
+    assert re.search(
+        r"fault f2: h2@p0 flap down 500 ms up 1.5 s random seed 7 \(pending, begins [\d:]{8}, in 3", printed
+    )
     assert one.links.down == {"h1@p0"}
     assert fault("list")[1].count("\n") == 2
     assert fault("clear", "f1") == (0, "cleared: f1\n", "")
@@ -59,7 +64,10 @@ def test_faults_are_added_listed_and_cleared(fault: Fault, one: Running) -> None
     fault("add", "h1@p*", "down")
     assert fault("clear", "link", "h1@p1")[1] == "up: h1@p1; f3 stays on h1@p0\n"
     assert one.links.down == {"h1@p0"}
-    assert fault("list") == (0, "fault f3: h1@p0 down\n", "")
+    assert re.fullmatch(r"fault f3: h1@p0 down \(since \d\d:\d\d:\d\d\)\n", fault("list")[1])
+    (row,) = json.loads(fault("list", "--json")[1])
+    assert (row["fault"], row["state"], row["links"]) == ("f3", "active", ["h1@p0"])
+    assert datetime.fromisoformat(row["start_time"]) <= datetime.now().astimezone()
     assert fault("clear", "link", "h1@p0")[1] == "up: h1@p0; cleared: f3\n"
     assert fault("clear", "all") == (0, "there was no fault\n", "")
 

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import json
 import re
 import time
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from controller.values import Cleared, Event, EventKind, FaultRecord
+from controller.values import Cleared, Event, EventKind, FaultRecord, MachineClock
 from mrc_lab.commands.fault_command import FaultRequest, describe, describe_event, execute, parse
+from mrc_lab.commands.fault_listing import FAULTS, faults
 from mrc_lab.errors import ExperimentError
 from topologies.faults import Fault, FaultState
 from topologies.faults.blackhole import Blackhole
@@ -30,6 +33,10 @@ class Controller:
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
+
+    def clock(self) -> MachineClock:
+        """Those of this machine."""
+        return MachineClock.here()
 
     def __getattr__(self, name: str) -> Any:
         def method(*args: Any, **options: Any) -> Any:
@@ -166,16 +173,50 @@ def test_faults_are_printed_on_one_line(record: FaultRecord, line: str) -> None:
 def test_begin_and_end_of_a_fault_are_printed() -> None:
     soon = time.monotonic_ns() + 3600 * 10**9
     pending = FaultRecord("f1", LinkDown(LINK), (LINK,), state=FaultState.PENDING, starts_at_ns=soon)
-    assert re.search(r"\(pending, in 3\d{3}\.\d s\)", describe(pending))
+    assert re.search(r"\(pending, begins \d\d:\d\d:\d\d, in 3\d{3}\.\d s\)", describe(pending))
     assert re.search(r"\(for another 3\d{3}\.\d s\)", describe(FaultRecord("f1", LinkDown(LINK), ends_at_ns=soon)))
 
 
+NOON = MachineClock(1_000_000_000, int(datetime(2026, 11, 24, 12, 0, 1).timestamp()) * 10**9)
+
+
+def test_times_are_those_of_the_clock_on_the_controllers_machine() -> None:
+    active = FaultRecord("f1", LinkDown(LINK), (LINK,), began_at_ns=2_500_000_000, ends_at_ns=4_000_000_000)
+    assert describe(active, NOON) == f"fault f1: {LINK} down (for another 3.0 s)"
+    assert describe(active, NOON, since=True) == f"fault f1: {LINK} down (since 12:00:02, for another 3.0 s)"
+    pending = FaultRecord("f2", LinkDown(LINK), (LINK,), state=FaultState.PENDING, starts_at_ns=61_000_000_000)
+    assert describe(pending, NOON) == f"fault f2: {LINK} down (pending, begins 12:01:01, in 60.0 s)"
+
+
 def test_events_are_printed_on_one_line() -> None:
-    assert describe_event(Event(3, 1_500_000_000, EventKind.LINK_DOWN, LINK)) == f"1.500000 link down {LINK}"
-    printed = describe_event(Event(4, 0, EventKind.FAULT_ADDED, "f1", "", CUT, dropped=7))
-    assert printed == f"0.000000 fault added fault f1: {LINK} down (7 events lost so far)"
-    printed = describe_event(Event(5, 0, EventKind.ENTRIES_REPAIRED, "t0-0@p0", "20 entries"))
-    assert printed == "0.000000 entries repaired t0-0@p0: 20 entries"
+    printed = describe_event(Event(3, 1_500_000_000, EventKind.LINK_DOWN, LINK), NOON)
+    assert printed == f"12:00:01.500000 link down {LINK}"
+    printed = describe_event(Event(4, 0, EventKind.FAULT_ADDED, "f1", "", CUT, dropped=7), NOON)
+    assert printed == f"12:00:00.000000 fault added fault f1: {LINK} down (7 events lost so far)"
+    printed = describe_event(Event(5, 0, EventKind.ENTRIES_REPAIRED, "t0-0@p0", "20 entries"), NOON)
+    assert printed == "12:00:00.000000 entries repaired t0-0@p0: 20 entries"
+
+
+def test_faults_as_json_have_their_parameters_and_times() -> None:
+    record = FaultRecord(
+        "f3", Loss(LINK, 0.01), (LINK,), ("t1-1@p0",), owner="me", starts_at_ns=1, began_at_ns=2_000_000_000,
+        applied_at_ns=2_000_001_000, ends_at_ns=3_000_000_000,
+    )  # fmt: skip
+    (row,) = json.loads(FAULTS.json(faults([record], NOON)))
+    assert (row["fault"], row["kind"], row["state"], row["links"], row["owner"]) == (
+        "f3",
+        "loss",
+        "active",
+        [LINK],
+        "me",
+    )
+    assert row["parameters"]["probability"] == 0.01
+    times = [datetime.fromisoformat(row[f"{which}_time"]) for which in ("start", "applied", "end")]
+    assert [str(time.replace(tzinfo=None)) for time in times] == [
+        "2026-11-24 12:00:02", "2026-11-24 12:00:02.000001", "2026-11-24 12:00:03",
+    ]  # fmt: skip
+    (row,) = faults([FaultRecord("f4", LinkDown(LINK), state=FaultState.PENDING, starts_at_ns=10**9)], NOON)
+    assert (row["applied_time"], row["end_time"], row["owner"], row["problem"]) == (None, None, None, None)
 
 
 def test_repairing_one_link_of_a_pattern_keeps_the_rest_of_the_fault() -> None:

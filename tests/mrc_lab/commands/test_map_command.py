@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from controller.path_map.values import MapState
+from controller.path_map.values import LinkHealth, MapState
 from mrc_lab.cli.main import run
 from mrc_lab.commands.map_command import execute
 from mrc_lab.errors import ExperimentError
@@ -55,12 +57,21 @@ def test_words_are_parsed_as_commands(words: str, running: bool, asked: Any, pri
     assert printed in "\n".join(printed_lines)
 
 
-@pytest.mark.parametrize("words", ["nonsense", "rate", "rate fast", "deny h1", "-3", "3 4"])
+@pytest.mark.parametrize("words", ["nonsense", "rate", "rate fast", "deny h1", "-3", "3 4", "stop --json"])
 def test_invalid_words_are_refused_with_an_example(words: str) -> None:
     controller = Controller(True)
     with pytest.raises(ExperimentError, match="use it like this: map"):
         execute(controller, FABRIC, words.split(), print)  # type: ignore[arg-type]
     assert controller.asked == []
+
+
+def test_the_map_as_json_is_printed_once() -> None:
+    controller, printed = Controller(True), []
+    controller.state = replace(controller.state, links=(LinkHealth("h1@p0", 50, 1),))
+    controller.start_map = lambda *_, **__: controller.state  # type: ignore[method-assign]
+    execute(controller, FABRIC, ["0.01", "--json"], printed.append)  # type: ignore[arg-type]
+    ((row,),) = map(json.loads, printed)
+    assert (row["element"], row["probes_sent"], row["probes_lost"], row["suspected"]) == ("h1@p0", 50, 1, False)
 
 
 def test_a_fabric_that_is_not_running_is_reported(capsys: pytest.CaptureFixture[str]) -> None:

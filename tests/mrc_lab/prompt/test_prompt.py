@@ -21,8 +21,8 @@ from controller.switch_reader import EntryRow, TableReading
 from controller.values import FleetStatus
 from mrc_host.verbs.errors import AgentLostError
 from mrc_lab.cli.shell import _converse
+from mrc_lab.prompt import listing_commands, switch_views
 from mrc_lab.prompt import prompt as module
-from mrc_lab.prompt import switch_views
 from mrc_lab.prompt.prompt import Prompt
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from topologies.clos import multi_plane_clos
@@ -245,11 +245,14 @@ def test_counters_shows_nic_ports_and_queue_pair_with_units(at: Session) -> None
 
 def test_counters_as_json_include_zeros_and_all_queue_pairs(at: Session) -> None:
     printed = json.loads(at.says("counters h1 --json"))
-    assert printed["host"] == "h1"
-    assert printed["counters"]["tx_lost_packets"] == 0
-    assert [port["link_up"] for port in printed["ports"]] == [1, 0]
-    assert [(qp["qpn"], qp["counters"]["tx_data_packets"]) for qp in printed["queue_pairs"]] == [(7, 4), (8, 4), (9, 4)]
-    assert json.loads(at.says("counters h1 8 --json"))["qpn"] == 8
+    assert {row["host"] for row in printed} == {"h1"}
+    found = {(row["port"], row["qpn"], row["counter"]): row["value"] for row in printed}
+    assert len(found) == len(printed)
+    assert found[None, None, "tx_lost_packets"] == 0
+    assert [found[port, None, "link_up"] for port in (0, 1)] == [1, 0]
+    assert [found[None, qpn, "tx_data_packets"] for qpn in (7, 8, 9)] == [4, 4, 4]
+    of_one = json.loads(at.says("counters h1 8 --json"))
+    assert {row["qpn"] for row in of_one} == {8}
     assert "'qps h1' lists them" in at.says("counters h1 first")
     assert at.prompt.failed
 
@@ -279,7 +282,7 @@ class Reader:
 
 @pytest.fixture
 def switch(monkeypatch: pytest.MonkeyPatch) -> pb.Switch:
-    monkeypatch.setattr(module, "SwitchReader", Reader)
+    monkeypatch.setattr(listing_commands, "SwitchReader", Reader)
     queue = pb.Queue(priority=7, packets=1, bytes=100, peak_packets=9, peak_bytes=900, max_packets=64, drops=2)
     port = pb.Port(port=1, queues=[pb.Queue(priority=0, max_packets=64), queue])
     return pb.Switch(device_id=1, ports=[port], drops={"queue_full": 2, "ingress": 8})
@@ -320,6 +323,57 @@ def test_queues_of_bmv2_show_counts_without_depths(
     assert lines[2].split() == ["1", "h1@p0", "5", "0"]
     assert lines[3].split() == ["2", "h2@p0", "0", "6"]
     assert "BMv2 does not report the depth of its queues." in lines
+
+
+def rows_of(at: Session, line: str) -> list[dict[str, Any]]:
+    """What a command lists as JSON, which is all that it prints."""
+    rows: list[dict[str, Any]] = json.loads(at.says(line))
+    assert not at.prompt.failed
+    return rows
+
+
+def test_queue_pairs_and_paths_as_json_have_numbers_and_both_ends(at: Session) -> None:
+    first = rows_of(at, "qps --json h1")[0]
+    assert (first["qpn"], first["remote_host"], first["remote_qpn"], first["lost_packets"]) == (7, "h3", 5, 2)
+    assert rows_of(at, "qps h2 --json") == []
+    assert [row["rtt_ns"] for row in rows_of(at, "evs h1 --json")[:3]] == [12_345_678, None, 98_765]
+    paths = rows_of(at, "paths h1 h3 --json")
+    assert [(row["over"], row["denied"]) for row in paths] == [
+        (["t1-0@p0"], False), (["t1-1@p0"], False), (["t1-0@p1"], False), (["t1-1@p1"], True),
+    ]  # fmt: skip
+    assert paths[1]["states"] == {"good": 1, "assumed_bad": 1}
+
+
+def test_tables_and_queues_as_json_leave_nothing_out(
+    at: Session, switch: pb.Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(switch_views, "managed", lambda *_, **__: switch)
+    queues = rows_of(at, "queues t0-0@p0 --json")
+    assert [(row["priority"], row["waiting_bytes"], row["port_ecn_marked_packets"]) for row in queues] == [
+        (0, 0, 5), (7, 100, 5),
+    ]  # fmt: skip
+    assert len(rows_of(at, "tables t0-0@p0 --json")) == len(module.table_names())
+    entries = rows_of(at, "tables t0-0@p0 usid_next --json")
+    assert [row["matched_bytes"] for row in entries] == [999_999_999_999, 4]
+    monkeypatch.setattr(switch_views, "managed", lambda *_, **__: None)
+    assert [(row["port"], row["waiting_bytes"]) for row in rows_of(at, "queues t0-0@p0 --json")][:2] == [
+        (1, None), (2, None),
+    ]  # fmt: skip
+
+
+def test_what_a_client_is_called_is_printed_as_it_is(at: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Agents, "pair", staticmethod(lambda qpn, remote: {**_PAIR, "qpn": qpn}))
+    assert "[red]:smile:" in at.says("qps h1")
+    assert rows_of(at, "qps h1 --json")[0]["client"] == "[red]:smile:"
+
+
+_PAIR = {**Agents.pair(7, "h3"), "client": "[red]:smile:"}
+
+
+@pytest.mark.parametrize("line", ["qps h1 h2 --json", "evs --json", "links --json h1@p0 h2@p0", "queues --json"])
+def test_json_takes_the_same_words(at: Session, line: str) -> None:
+    assert "use it like this" in at.says(line)
+    assert at.prompt.failed
 
 
 def test_all_reduce_runs_the_tool_with_one_size(at: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,53 @@
+"""What `fault list` lists as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.values import FaultRecord, MachineClock
+from mrc_lab.commands.listing import Column, Listing, Row, iso_time
+from topologies.faults import FaultState
+
+FAULTS = Listing(
+    "fault list [all]",
+    "faults, pending and active ones, with `all` those cleared last too",
+    (
+        Column("fault", "its id"),
+        Column("kind", "its [kind](faults.md), as in experiment files"),
+        Column("state", "`pending`, `active` or `cleared`"),
+        Column("links", "links that it is on"),
+        Column("switches", "switches whose tables hold it"),
+        Column("parameters", "what was asked for, by name: times in ns, rates in bits per second, shares from 0 to 1"),
+        Column("owner", "who made it; null if nobody is named"),
+        Column("start_time", "when it begins or began"),
+        Column("applied_time", "when it was in effect everywhere; null until then"),
+        Column("end_time", "when it ends; null if only clearing ends it"),
+        Column("problem", "what is wrong with it; null if nothing is"),
+    ),
+)
+
+
+def faults(found: Iterable[FaultRecord], clock: MachineClock) -> list[Row]:
+    """A row for each fault; its times are those of `clock`."""
+
+    def time(monotonic_ns: int | None) -> str | None:
+        return iso_time(clock.epoch_of(monotonic_ns)) if monotonic_ns else None
+
+    return [
+        {
+            "fault": record.id,
+            "kind": record.fault.kind.name,
+            "state": record.state.value,
+            "links": list(record.links),
+            "switches": list(record.switches),
+            "parameters": {
+                parameter.name: getattr(record.fault, parameter.name) for parameter in record.fault.kind.parameters
+            },
+            "owner": record.owner or None,
+            "start_time": time(record.began_at_ns or record.starts_at_ns),
+            "applied_time": None if record.state is FaultState.PENDING else time(record.applied_at_ns),
+            "end_time": time(record.ends_at_ns),
+            "problem": record.problem or None,
+        }
+        for record in found
+    ]

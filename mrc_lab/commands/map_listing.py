@@ -1,0 +1,65 @@
+"""What `map` lists as JSON."""
+
+from __future__ import annotations
+
+import time
+
+from controller.path_map.values import ElementKind, MapState, SuspectedFault
+from mrc_lab.commands.listing import Column, Listing, Row, iso_time
+from topologies.fabric import Fabric
+
+MAP = Listing(
+    "map",
+    "links that were probed, and suspected faults of switches and paths",
+    (
+        Column("element", "name of the link, switch or path"),
+        Column("kind", "`nic-t0`, `t0-t1`, `t1-t2`, `switch` or `path`"),
+        Column("plane", "its plane"),
+        Column("probes_sent", "probes over the link in the last seconds; null for what is no link"),
+        Column("probes_lost", "how many of them were lost, wherever on their way"),
+        Column("suspected", "whether it is suspected of losing packets; the fields below are null if not"),
+        Column("loss_fraction", "share of the packets lost there, from 0 to 1"),
+        Column("direction", "`up`, `down` or `both`; null where it is unclear"),
+        Column("confidence_fraction", "probability that it is this one, from 0 to 1"),
+        Column("since_time", "since when"),
+        Column("rivals", "what the probes hardly distinguish from it"),
+    ),
+)
+
+
+def elements(fabric: Fabric, state: MapState) -> list[Row]:
+    """A row for each link that has a result, and each other suspected element."""
+    suspected = {fault.name: fault for fault in state.suspected}
+    began = time.time_ns() - int(state.seconds * 1e9)
+    kinds = {link.name: link for link in fabric.links}
+    rows: list[Row] = [
+        {
+            "element": health.name,
+            "kind": kinds[health.name].kind.value,
+            "plane": kinds[health.name].plane,
+            "probes_sent": health.sent,
+            "probes_lost": health.lost,
+            **_suspicion(suspected.pop(health.name, None), began),
+        }
+        for health in state.links
+        if health.name in kinds
+    ]
+    for fault in suspected.values():
+        nothing = {"probes_sent": None, "probes_lost": None}
+        where = {"element": fault.name, "kind": ElementKind(fault.part).value, "plane": fault.plane}
+        rows.append({**where, **nothing, **_suspicion(fault, began)})
+    return rows
+
+
+def _suspicion(fault: SuspectedFault | None, began_ns: int) -> dict[str, object]:
+    if fault is None:
+        fields = ("loss_fraction", "direction", "confidence_fraction", "since_time", "rivals")
+        return {"suspected": False, **dict.fromkeys(fields)}
+    return {
+        "suspected": True,
+        "loss_fraction": fault.loss,
+        "direction": None if fault.direction is None else fault.direction.value,
+        "confidence_fraction": fault.confidence,
+        "since_time": iso_time(began_ns + fault.since_ns),
+        "rivals": list(fault.rivals),
+    }
