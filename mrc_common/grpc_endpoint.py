@@ -56,18 +56,7 @@ class GrpcEndpoint:
 
         `address`: ``unix:PATH``, ``unix-abstract:NAME`` or ``HOST:PORT``. Raises EndpointError.
         """
-        if settings.is_incomplete:
-            raise EndpointError("TLS needs both a certificate and its key: give --tls-cert and --tls-key.")
-        if _is_unix(address):
-            if settings.token_file or settings.tls_cert:
-                raise EndpointError(
-                    "A token and TLS are for HOST:PORT: access to a UNIX socket is up to its file's permissions."
-                )
-        elif not is_loopback(split_address(address)[0]) and not (settings.token_file and settings.tls_cert):
-            raise EndpointError(
-                f"{address} is reachable from the network, which requires a token and TLS: give --token-file,"
-                " --tls-cert and --tls-key, or an address on loopback like 127.0.0.1:9559."
-            )
+        check_settings(address, settings)
         if settings.token_file is None:
             return cls(address, (), _credentials(settings))
         from mrc_common.grpc_guards import TokenCheck  # loads gRPC: settings are read without it
@@ -85,7 +74,7 @@ class GrpcEndpoint:
             except unix_sockets.SocketError as error:
                 raise EndpointError(str(error)) from None
         elif not _is_unix(self.address):
-            _try_port(self.address)
+            check_port_free(self.address)
 
     def bind(self, server: Any) -> str:
         """Bind a ``grpc.aio`` server; returns its address, with the actual port number if 0 was requested.
@@ -110,6 +99,22 @@ class GrpcEndpoint:
             return int(server.add_secure_port(self.address, self.credentials))
         except RuntimeError:
             return 0
+
+
+def check_settings(address: str, settings: EndpointSettings) -> None:
+    """Raises EndpointError where a server with these settings must not listen, or cannot as they are incomplete."""
+    if settings.is_incomplete:
+        raise EndpointError("TLS needs both a certificate and its key: give --tls-cert and --tls-key.")
+    if _is_unix(address):
+        if settings.token_file or settings.tls_cert:
+            raise EndpointError(
+                "A token and TLS are for HOST:PORT: access to a UNIX socket is up to its file's permissions."
+            )
+    elif not is_loopback(split_address(address)[0]) and not (settings.token_file and settings.tls_cert):
+        raise EndpointError(
+            f"{address} is reachable from the network, which requires a token and TLS: give --token-file,"
+            f" --tls-cert and --tls-key, or an address on loopback like 127.0.0.1:{split_address(address)[1]}."
+        )
 
 
 def read_token(file: Path) -> str:
@@ -157,7 +162,8 @@ def _credentials(settings: EndpointSettings) -> Any:
     return grpc.ssl_server_credentials([pair], roots, settings.tls_client_auth)
 
 
-def _try_port(address: str) -> None:
+def check_port_free(address: str) -> None:
+    """Raises EndpointError if nothing can listen on an address ``HOST:PORT`` now."""
     host, port = split_address(address)
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

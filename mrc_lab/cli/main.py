@@ -46,6 +46,7 @@ COMMANDS = {
     "trace": ("trace", "trace"),
     "map": ("map", "path_map"),
     "metrics": ("metrics", "metrics"),
+    "web": ("web", "web"),
     "run": ("run", "run"),
     "sweep": ("sweep", "sweep"),
     "compare": ("compare", "compare"),

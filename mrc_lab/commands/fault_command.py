@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from controller.client import ControllerClient
-from controller.values import Event, FaultRecord, MachineClock
+from controller.values import Cleared, Event, FaultRecord, MachineClock
 from mrc_common.suggestions import did_you_mean
 from mrc_common.units import parse_time
 from mrc_lab.commands import fault_listing
@@ -85,7 +85,11 @@ def show_list(controller: ControllerClient, more: Sequence[str], *, as_json: boo
 
 def bring_up(controller: ControllerClient, link: str) -> str:
     """Clear all faults on links and bring the links up, whatever took them down."""
-    cleared = controller.link_up(link)
+    return describe_cleared(controller.link_up(link))
+
+
+def describe_cleared(cleared: Cleared) -> str:
+    """What clearing the faults of links did, in one line."""
     parts = [f"up: {', '.join(cleared.links)}"] if cleared.links else []
     parts += [f"cleared: {', '.join(fault.id for fault in cleared.faults)}"] if cleared.faults else []
     parts += [f"{fault.id} stays on {', '.join(fault.links)}" for fault in cleared.remaining]

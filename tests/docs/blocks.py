@@ -129,6 +129,14 @@ ELSEWHERE = {
         "tests/integration/test_telemetry.py",
     ),
     "sudo apt-get install --no-install-recommends prometheus": "it changes the machine that runs the tests",
+    **dict.fromkeys(
+        (
+            "sudo mrc web lab",
+            "sudo mrc web lab --listen 0.0.0.0:8420 --token-file token --tls-cert cert.pem --tls-key key.pem",
+        ),
+        "tests/integration/test_web.py",
+    ),
+    "ssh -L 8420:localhost:8420 testbed": "it takes another machine",
     "pip install .": "tests/mrc_lab/test_wheel.py",
     "mrc run trial.yaml --backend sim": "tests/mrc_lab/test_wheel.py",
     "mrc completion bash >~/.local/share/bash-completion/completions/mrc": "tests/mrc_lab/cli/test_cli.py",

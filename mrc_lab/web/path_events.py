@@ -1,0 +1,61 @@
+"""Events of NICs in words: paths that went out of use or came back, ports, queue pairs that failed.
+
+A cut link takes many paths with it, so changes of one sort are one line: how many paths, to where, in which plane, for
+what reason, and how long after the first packet that was lost. That a path is skipped for one turn is no news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mrc_host.values import AsyncEvent, PathEvent, PathReason, PathState, PortEvent, QpEvent
+
+_OUT = (PathState.ASSUMED_BAD, PathState.DENIED)
+_REASONS = {
+    PathReason.LOSS: "after a lost packet",
+    PathReason.TIMEOUT: "after a timeout",
+    PathReason.PROBE: "probes came back",
+    PathReason.PORT_DOWN: "the port went down",
+    PathReason.PORT_UP: "the port came up",
+    PathReason.CONTROLLER: "by the controller's denylist",
+    PathReason.PEER_SKIP: "at the peer's request",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One line of the feed, about what happened from `at_ns` (CLOCK_MONOTONIC) on."""
+
+    at_ns: int
+    kind: str
+    text: str
+
+
+def summarize(host: str, events: Iterable[AsyncEvent], remotes: Mapping[int, str]) -> list[News]:
+    """The events of a NIC in words, in order; `remotes` are the hosts that queue pairs lead to."""
+    found: list[News] = []
+    changes: dict[tuple[str, int, PathState, PathReason], list[PathEvent]] = {}
+    for event in events:
+        if isinstance(event, PathEvent):
+            if (event.new in _OUT) != (event.old in _OUT):
+                key = (remotes.get(event.qpn, f"queue pair {event.qpn:#x}"), event.plane, event.new, event.reason)
+                changes.setdefault(key, []).append(event)
+        elif isinstance(event, PortEvent) and event.local:
+            found.append(News(event.time, "port", f"{host}@p{event.port} is {'up' if event.up else 'down'}"))
+        elif isinstance(event, QpEvent):
+            found.append(News(event.time, "failed", f"queue pair {event.qpn:#x} of {host} failed: {event.reason}"))
+    found += (_paths(host, *key, some) for key, some in changes.items())
+    return sorted(found, key=lambda news: news.at_ns)
+
+
+def _paths(host: str, remote: str, plane: int, state: PathState, reason: PathReason, events: list[PathEvent]) -> News:
+    count = len({event.ev for event in events})
+    what = f"{count} path{'' if count == 1 else 's'} {host} to {remote} in plane {plane}"
+    why = _REASONS.get(reason, reason.value)
+    if state not in _OUT:
+        return News(events[0].time, "recovered", f"{what} back in use: {why}")
+    losses = [event.first_loss_time for event in events if event.first_loss_time is not None]
+    took = (max(event.time for event in events) - min(losses)) / 1e6 if losses else None
+    within = "" if took is None else f", {took:.1f} ms after the first lost packet was sent"
+    return News(events[0].time, "paths", f"{what} out of use {why}{within}")

@@ -1,0 +1,34 @@
+// Where records come from. Both sources call `take` with one record after the other, in order of time, and `status` with
+// a word and a sentence about the source itself: a server that sends them as they happen, or a list that was recorded.
+
+const GONE_MS = 12000; // the server sends something every five seconds
+
+export function liveRecords(take, status) {
+  let source = null;
+  let last = 0;
+  function open() {
+    source?.close();
+    last = Date.now();
+    source = new EventSource("records");
+    source.onmessage = (message) => {
+      last = Date.now();
+      status("live", "");
+      take(JSON.parse(message.data));
+    };
+    source.onerror = () => {
+      status("lost", "The server does not answer; trying again.");
+      if (source.readyState === EventSource.CLOSED) last = 0;
+    };
+  }
+  open();
+  setInterval(() => {
+    if (Date.now() - last > GONE_MS && !document.hidden) open();
+  }, 2000);
+}
+
+// All records with times up to `until` that were not given yet; returns the place to go on from.
+export function playRecords(records, from, until, take) {
+  let place = from;
+  while (place < records.length && records[place].at <= until) take(records[place++]);
+  return place;
+}

@@ -1,0 +1,164 @@
+"""The page in a real browser, on a fabric that is only values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.mrc_lab.web.browser import Page, chromium
+from tests.mrc_lab.web.fake_fabric import TOKEN, Served, served
+from tests.waiting import until
+from topologies.clos import multi_plane_clos
+
+LINK = "t0-0:t1-1@p0"
+DRAWN = f'[data-name="{LINK}"]'
+_TEXTS = """
+const small = [];
+const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+  const at = node.parentElement;
+  if (!node.textContent.trim() || !at.getClientRects().length || at.closest("script, noscript")) continue;
+  const size = parseFloat(getComputedStyle(at).fontSize);
+  if (size < 11) small.push(`${node.textContent.trim()}: ${size}`);
+}
+return small;
+"""
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[tuple[Served, Page]]:
+    with served() as running, chromium(running.page) as page:
+        page.until_text("#status", lambda text: "live" in text)
+        page.one(DRAWN)
+        yield running, page
+
+
+def test_page_shows_every_link_switch_host_and_path(small: tuple[Served, Page]) -> None:
+    running, page = small
+    drawn = page.js("return [...document.querySelectorAll('#planes .link')].map((link) => link.dataset.name)")
+    assert sorted(drawn) == sorted(link.name for link in running.fake.fabric.links)
+    assert page.js("return document.querySelectorAll('.node.switch').length") == 12
+    assert page.js("return document.querySelectorAll('.node.host').length") == 8
+    assert page.js("return document.querySelectorAll('.pair .ev').length") == 8
+    assert page.text("#fabric-name") == "lab"
+
+
+def test_token_leaves_the_address_and_a_reload_works(small: tuple[Served, Page]) -> None:
+    _, page = small
+    assert TOKEN not in page.js("return location.href")
+    assert page.js("return document.cookie") == ""
+    page.driver.refresh()
+    page.until_text("#status", lambda text: "live" in text)
+    page.one(DRAWN)
+
+
+def test_link_is_clicked_down_its_paths_go_and_come_back(small: tuple[Served, Page]) -> None:
+    running, page = small
+    page.click_drawing(LINK)
+    assert page.text("#selected h3") == f"link {LINK}"
+    page.one("#take-down").click()
+    until(lambda: "down" in page.classes(DRAWN), "the link to be drawn down")
+    assert page.text(f"{DRAWN} .mark") == "✕"
+    until(lambda: page.js("return document.querySelectorAll('.pair .ev-b').length") == 1, "a path to be out of use")
+    assert page.text("#done-command") == f"sudo mrc fault add lab {LINK} down"
+    page.until_text("#figures", lambda text: "1 of 24" in text)
+    page.until_text("#events", lambda text: f"link down {LINK}" in text)
+    page.one("#bring-back").click()
+    until(lambda: "down" not in page.classes(DRAWN), "the link to be drawn up")
+    until(lambda: page.js("return document.querySelectorAll('.pair .ev-b').length") == 0, "the path to be back")
+    assert [request["words"] for request in running.fake.requests[-2:]] == [[LINK, "down"], [LINK, "up"]]
+
+
+def test_link_taken_down_behind_the_page_is_shown_and_undone(small: tuple[Served, Page]) -> None:
+    running, page = small
+    running.call(lambda: running.fake.set_link(LINK, up=False))
+    until(lambda: "down" in page.classes(DRAWN), "the link to be drawn down")
+    page.click_drawing("t0-1:t1-0@p0")
+    page.one("#take-down").click()
+    until(lambda: page.js("return document.querySelectorAll('.link.down').length") == 2, "both to be down")
+    until(lambda: page.one("#undo").is_enabled(), "something to undo")
+    for name in (LINK, "t0-1:t1-0@p0"):
+        running.call(lambda name=name: running.fake.set_link(name, up=True))  # type: ignore[misc]
+    until(lambda: page.js("return document.querySelectorAll('.link.down').length") == 0, "all to be up")
+
+
+def test_keyboard_alone_selects_a_link_and_takes_it_down(small: tuple[Served, Page]) -> None:
+    running, page = small
+    from selenium.webdriver.common.keys import Keys
+
+    page.js("document.querySelector('#planes [tabindex=\"0\"]').focus()")
+    first = page.js("return document.activeElement.dataset.name")
+    page.driver.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+    assert page.js("return document.activeElement.dataset.name") not in (None, first)
+    page.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    assert page.js("return document.activeElement.id") == "inspector-heading"
+    page.one("#find").send_keys(LINK + Keys.ENTER)
+    assert page.text("#selected h3") == f"link {LINK}"
+    page.one("#take-down").send_keys(Keys.ENTER)
+    until(lambda: "down" in page.classes(DRAWN), "the link to be drawn down")
+    running.call(lambda: running.fake.set_link(LINK, up=True))
+
+
+def test_refused_action_is_shown_as_a_sentence(small: tuple[Served, Page]) -> None:
+    _, page = small
+    page.click_drawing("t1-0@p1")
+    page.js("document.querySelector('#selected .actions button').click()")
+    page.until_text("#done-text", lambda text: text == "this fabric cannot do that")
+
+
+def test_names_from_the_fabric_are_never_markup(small: tuple[Served, Page]) -> None:
+    running, page = small
+    running.call(lambda: running.fake.feed.event("crash", "x", "<img src=x onerror=alert(1)><b>bold</b>"))
+    page.until_text("#events", lambda text: "<img src=x" in text)
+    assert page.js("return document.querySelectorAll('#events img, #events b').length") == 0
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 900, 390])
+def test_nothing_is_cut_off_or_too_small_to_read_at_any_width(
+    small: tuple[Served, Page], width: int, dark: bool
+) -> None:
+    _, page = small
+    page.dark(dark)
+    page.resize(width, 900)
+    until(lambda: page.js("return innerWidth") == width, "the window to have its size")
+    until(lambda: page.js("return document.documentElement.scrollWidth <= innerWidth"), "the page to fit")
+    assert page.js(_TEXTS) == []
+    page.resize(1440, 1000)
+
+
+def test_browser_has_nothing_to_complain_about(small: tuple[Served, Page]) -> None:
+    _, page = small
+    complaints = [text for text in page.problems() if "status of 400" not in text]  # the action that was refused
+    assert complaints == []
+
+
+def test_eight_planes_of_24_switches_fit_and_are_labelled() -> None:
+    fabric = multi_plane_clos("wide", hosts=32, planes=8, t0=8, t1=16, rate_bps=10**9)
+    with served(fabric, (("h1", "h32"),)) as running, chromium(running.page) as page:
+        page.until_text("#status", lambda text: "live" in text)
+        until(lambda: page.js("return document.querySelectorAll('.link').length") == 8 * (128 + 32), "all links")
+        unlabelled = (
+            "return [...document.querySelectorAll('.node.switch')].filter((n) => !n.querySelector('text')).length"
+        )
+        assert page.js(unlabelled) == 0
+        assert page.js(_TEXTS) == []
+        assert page.js("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_plane_of_thousands_of_links_is_a_heat_map_whose_cells_can_be_clicked() -> None:
+    fabric = multi_plane_clos("huge", hosts=128, planes=1, t0=32, t1=32, rate_bps=10**9)
+    with served(fabric, (("h1", "h128"),)) as running, chromium(running.page) as page:
+        page.until_text("#status", lambda text: "live" in text)
+        page.one("canvas")
+        running.call(lambda: running.fake.set_link("t0-2:t1-3@p0", up=False))
+        page.until_text("#figures", lambda text: f"1 of {len(fabric.links)}" in text)
+        cell = """
+            const canvas = [...document.querySelectorAll('.heat canvas')].at(-2);
+            const size = canvas.width / 32, box = canvas.getBoundingClientRect();
+            canvas.dispatchEvent(new MouseEvent('click', {clientX: box.x + 3.5 * size, clientY: box.y + 2.5 * size}));
+        """
+        page.js(cell)
+        assert page.text("#selected h3") == "link t0-2:t1-3@p0"
+        page.until_text("#selected .facts", lambda text: "down" in text)

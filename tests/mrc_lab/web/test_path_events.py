@@ -1,0 +1,42 @@
+"""Events of NICs in words."""
+
+from __future__ import annotations
+
+from mrc_host.values import PathEvent, PathReason, PathState, PortEvent, QpEvent
+from mrc_lab.web.path_events import summarize
+
+REMOTES = {17: "h3"}
+
+
+def path(ev: int, new: PathState, reason: PathReason, *, time: int, lost: int | None = None) -> PathEvent:
+    old = PathState.GOOD if new is not PathState.GOOD else PathState.ASSUMED_BAD
+    return PathEvent(time, 17, ev, 0, old, new, reason, lost)
+
+
+def test_paths_lost_together_are_one_line_with_the_time_since_the_first_loss() -> None:
+    bad = PathState.ASSUMED_BAD
+    events = [path(ev, bad, PathReason.LOSS, time=9_000_000 + ev, lost=1_000_000) for ev in (1, 2, 3)]
+    (news,) = summarize("h1", events, REMOTES)
+    assert news.text == (
+        "3 paths h1 to h3 in plane 0 out of use after a lost packet, 8.0 ms after the first lost packet was sent"
+    )
+    assert (news.kind, news.at_ns) == ("paths", 9_000_001)
+
+
+def test_path_that_recovers_is_reported_and_a_skipped_one_is_not() -> None:
+    skipped = PathEvent(1, 17, 4, 0, PathState.GOOD, PathState.SKIP, PathReason.ECN)
+    turned = PathEvent(2, 17, 4, 0, PathState.SKIP, PathState.GOOD, PathReason.ROTATION)
+    back = path(5, PathState.GOOD, PathReason.PROBE, time=3)
+    (news,) = summarize("h1", [skipped, turned, back], REMOTES)
+    assert news.text == "1 path h1 to h3 in plane 0 back in use: probes came back"
+
+
+def test_ports_and_failed_queue_pairs_are_reported_in_order() -> None:
+    events = [QpEvent(30, 17, "retries exceeded"), PortEvent(10, 1, False, True), PortEvent(20, 1, False, False)]
+    texts = [news.text for news in summarize("h1", events, REMOTES)]
+    assert texts == ["h1@p1 is down", "queue pair 0x11 of h1 failed: retries exceeded"]
+
+
+def test_unknown_queue_pair_is_named_by_its_number() -> None:
+    (news,) = summarize("h1", [path(1, PathState.DENIED, PathReason.CONTROLLER, time=1)], {})
+    assert news.text == "1 path h1 to queue pair 0x11 in plane 0 out of use by the controller's denylist"
