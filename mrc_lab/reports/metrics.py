@@ -210,8 +210,10 @@ def _paused(counter: int) -> Callable[[View], float | None]:
 
 
 def _algbw(view: View) -> float | None:
-    rates = [8e9 * op.size / (op.ended - op.began) for op in view.operations() if op.ended > op.began]
-    return statistic(view.selection.statistic or "mean", rates)
+    timed = [op for op in view.operations() if op.ended > op.began]
+    if timed and view.selection.statistic in (None, "mean"):  # of the mean time, as nccl-tests has it
+        return 8e9 * sum(op.size for op in timed) / sum(op.ended - op.began for op in timed)
+    return statistic(view.selection.statistic or "mean", [8e9 * op.size / (op.ended - op.began) for op in timed])
 
 
 def _busbw(view: View) -> float | None:

@@ -37,8 +37,11 @@ _MESSAGE = "bytes of one write"
 _OUTSTANDING = "writes under way on each queue pair"
 _TOTAL = "bytes of each flow; without it flows last as long as the run"
 _PAIR = "a flow, as in h1>h3, or a mapping with pair and what is its own: message, outstanding, total, qps, start"
-_SPREAD = "several queue pairs: each does an equal part of the operation, or takes every n-th chunk of a stream"
-SPREADS = ("parts", "chunks")
+_SPREAD = (
+    "several queue pairs: each does an equal part of the operation, or takes every n-th chunk of a stream, "
+    "or each chunk is split among them"
+)
+SPREADS = ("parts", "chunks", "split")
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_receive", "broadcast")
 
 
@@ -142,6 +145,9 @@ class Ranks:
         default=1,
     )
     spread: str = key(Text(SPREADS), _SPREAD, default="parts")
+    unacknowledged: int = key(
+        Integer(), "chunks of a stream posted and not acknowledged, 0 for as many as there are slots", default=0
+    )
     channels: int = key(
         Integer(1, MAX_QPS),
         "equal parts of the operation done at the same time, each with queue pairs of its own, as many as qps says",

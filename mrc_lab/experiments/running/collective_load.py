@@ -89,7 +89,9 @@ class CollectiveLoad:
             slots=load.slots,
             qp_type=QpType(tenant.transport.type),
             attributes=attributes,
-            queue_pairs=tenant.transport.qps if load.spread == "chunks" else 1,
+            queue_pairs=1 if load.spread == "parts" else tenant.transport.qps,
+            split=load.spread == "split",
+            unacknowledged=load.unacknowledged,
             pacing=backend.pacing(),
         )
         self._evs = tenant.transport.evs
@@ -265,7 +267,7 @@ def collective_load(
 
 def channels(load: Collective | Training, qps: int) -> int:
     """Communicators that each do an equal part of every operation."""
-    return load.channels * (1 if load.spread == "chunks" else qps)
+    return load.channels * (qps if load.spread == "parts" else 1)
 
 
 def ordered_hosts(load: Collective | Training, fabric: Fabric) -> list[str]:

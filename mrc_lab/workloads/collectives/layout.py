@@ -10,6 +10,8 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
+_PART_ALIGN = 128  # bytes, as NCCL aligns the parts of a message
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -48,6 +50,12 @@ class Layout:
 def cut(span: Span, size: int) -> list[Span]:
     """`span` in pieces of `size` bytes, the last one as long as what is left."""
     return [Span(at, min(size, span.end - at)) for at in range(span.offset, span.end, size)]
+
+
+def parts(length: int, queue_pairs: int) -> list[Span]:
+    """A chunk of `length` bytes divided among so many queue pairs, or as many of the first as there are parts for."""
+    size = -(-length // queue_pairs)
+    return cut(Span(0, length), -(-size // _PART_ALIGN) * _PART_ALIGN)
 
 
 def check(sequence: int, data: memoryview) -> int:

@@ -146,4 +146,5 @@ def _connect(pairs: Sequence[QueuePair], far: Sequence[QpAddress]) -> None:
 
 def _capacity(settings: StreamSettings, pairs: int) -> int:
     """Room for all completions that a rank may leave lying: its own and its peers' WRITE_WITH_IMMs, and failures."""
-    return max(1, pairs) * (4 * settings.window + 16)
+    parts = settings.queue_pairs if settings.split else 1
+    return max(1, pairs) * (4 * settings.window * parts + 16)

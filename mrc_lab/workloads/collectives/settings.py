@@ -26,13 +26,17 @@ class StreamSettings:
     `chunk_bytes` is the unit of pipelining, `slots` the number of chunks that a sender may be ahead of its receiver,
     `tail_bytes` the part of a chunk that goes as WRITE_WITH_IMM (one path MTU costs no extra packet). Half of all slots
     should hold what a rank sends in a round-trip time, or the fabric idles while slots are given back. Chunks take the
-    `queue_pairs` of a stream in turn. `pacing` is what the library itself takes; nothing by default.
+    `queue_pairs` of a stream in turn, or with `split` each is divided among all of them. At most `unacknowledged`
+    chunks may have been posted and not acknowledged, 0 for as many as there are slots. `pacing` is what the library
+    itself takes; nothing by default.
     """
 
     chunk_bytes: int = 32768
     slots: int = 32
     tail_bytes: int = 4096
     queue_pairs: int = 1
+    split: bool = False
+    unacknowledged: int = 0
     qp_type: QpType = QpType.MRC
     attributes: QpAttributes = field(default_factory=QpAttributes)
     pacing: PacingSettings = field(default_factory=PacingSettings)
@@ -42,11 +46,18 @@ class StreamSettings:
             raise ValueError(f"a chunk has at least {WIDEST_ITEM} bytes, not {self.chunk_bytes}")
         if min(self.slots, self.tail_bytes, self.queue_pairs) < 1:
             raise ValueError("slots, tail_bytes and queue_pairs must be at least 1")
+        if self.unacknowledged < 0:
+            raise ValueError(f"unacknowledged is 0 or more, not {self.unacknowledged}")
 
     @property
     def window(self) -> int:
         """Chunks that may be under way: no more than WRITE_WITH_IMMs may be."""
         return max(1, min(self.slots, self.immediates))
+
+    @property
+    def unacknowledged_most(self) -> int:
+        """Chunks that may be posted and not acknowledged."""
+        return min(self.unacknowledged or self.window, self.window)
 
     @property
     def immediates(self) -> int:

@@ -1,12 +1,12 @@
 """One-way streams of chunks between two ranks, made of WRITE and WRITE_WITH_IMM.
 
-A stream has queue pairs of its own, one or several; chunk n takes the n-th, modulo their number, and the receiver uses
-chunks in order. Both ends keep a window of slots in registered memory, and chunk n lives in slot n modulo the window at
-either end. To send a chunk, the sender copies it into its slot and posts a WRITE of all but its tail and a
-WRITE_WITH_IMM of the tail; the receiver gets a completion for the second one only, when everything before it is in
-memory. The immediate value is the CRC-32 of the chunk, seeded with its running number and computed before posting; the
-receiver computes it again from its own memory when it uses the chunk. A difference is counted as that chunk's bytes
-being wrong.
+A stream has queue pairs of its own, one or several; chunk n takes the n-th, modulo their number, or each chunk is split
+among all of them. The receiver uses chunks in order. Both ends keep a window of slots in registered memory, and chunk n
+lives in slot n modulo the window at either end. To send a chunk, or a part of it, the sender copies it into its slot
+and posts a WRITE of all but its tail and a WRITE_WITH_IMM of the tail; the receiver gets a completion for the second
+one only, when everything before it is in memory. The immediate value is the CRC-32 of the chunk, seeded with its
+running number and computed before posting; the receiver computes it again from its own memory when it uses the chunk. A
+difference is counted as that chunk's bytes being wrong.
 
 A slot is free again when two things are known: that the receiver has used the chunk, and that the write is
 acknowledged (before that a retransmission might read the slot once more). The receiver signals the first with a
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from mrc_host.values import Completion, CompletionOpcode, CompletionStatus, WorkRequest, WrOpcode
 from mrc_host.verbs import MemoryRegion, QueuePair, RemoteMemory
 from mrc_lab.errors import TransferError
-from mrc_lab.workloads.collectives.layout import check
+from mrc_lab.workloads.collectives.layout import Span, check, parts
 from mrc_lab.workloads.collectives.settings import StreamSettings
 
 Bytes = NDArray[np.uint8]
@@ -92,9 +92,11 @@ class StreamEnd:
     def _acknowledged(self, index: int) -> None:
         raise NotImplementedError
 
-    def _pair(self, number: int) -> int:
-        """Index of the queue pair that chunk `number` takes."""
-        return number % len(self.pairs)
+    def _parts(self, number: int, length: int) -> list[tuple[int, Span]]:
+        """What chunk `number` is sent as: indices of queue pairs, and the part of it that each sends."""
+        if self._settings.split:
+            return list(enumerate(parts(length, len(self.pairs))))
+        return [(number % len(self.pairs), Span(0, length))]
 
     async def _until(self, ready: Callable[[], bool]) -> None:
         """Wait until `ready`; one coroutine at a time. A failure comes first."""
@@ -137,25 +139,32 @@ class Sender(StreamEnd):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
-        self._next = list(range(len(self.pairs)))  # of each queue pair, the first chunk that is not acknowledged
+        self._under_way: list[deque[int]] = [
+            deque() for _ in self.pairs
+        ]  # chunks of which each has unacknowledged parts
 
     async def send(self, chunk: Bytes) -> None:
         """Send 1 to `chunk_bytes` bytes; returns once they are copied, waiting for a free slot first.
 
         Raises `TransferError` when an earlier write of the communicator failed; the stream is then unusable.
         """
-        window = self._settings.window
-        await self._until(lambda: self._sent - min(self._arrived, self._released) < window)
+        window, posted = self._settings.window, self._settings.unacknowledged_most
+        await self._until(lambda: self._sent - self._arrived < posted and self._sent - self._released < window)
         number, length = self._sent, chunk.size
         offset, there = self._slot(self._here, number), self._slot(self._there, number)
         self._memory[offset : offset + length] = chunk
         imm = check(number, self._region.buffer[offset : offset + length])
-        tail = min(length, self._settings.tail_bytes)
-        bulk = length - tail
-        requests = [self._write(offset, bulk, there, None)] if bulk else []
-        requests.append(self._write(offset + bulk, tail, there + bulk, imm))
         self._sent += 1
-        self.pairs[self._pair(number)].post_send(requests)
+        for index, part in self._parts(number, length):
+            self._under_way[index].append(number)
+            self._post(index, offset + part.offset, part.length, there + part.offset, imm)
+
+    def _post(self, index: int, offset: int, length: int, there: int, imm: int) -> None:
+        """Write a part of a chunk: all but its tail, then the tail with the immediate value."""
+        bulk = length - min(length, self._settings.tail_bytes)
+        requests = [self._write(offset, bulk, there, None)] if bulk else []
+        requests.append(self._write(offset + bulk, length - bulk, there + bulk, imm))
+        self.pairs[index].post_send(requests)
 
     async def drain(self) -> None:
         """Wait until every write is acknowledged."""
@@ -165,8 +174,8 @@ class Sender(StreamEnd):
         self._released += (imm - self._released) & 0xFFFFFFFF
 
     def _acknowledged(self, index: int) -> None:
-        self._next[index] += len(self.pairs)
-        self._arrived = min(self._next)  # may be beyond `_sent`, by the queue pairs that wait for their turn
+        self._under_way[index].popleft()
+        self._arrived = min((chunks[0] for chunks in self._under_way if chunks), default=self._sent)
 
 
 class Receiver(StreamEnd):
@@ -186,14 +195,16 @@ class Receiver(StreamEnd):
         Raises `TransferError` when an earlier write of the communicator failed, or when the chunk's tail shows that the
         sender sent another length: the two ranks are not in the same operation. The stream is then unusable.
         """
-        arrived = self._immediates[self._pair(self.chunks)]
-        await self._until(lambda: bool(arrived))
-        expected, tail = arrived.popleft()
-        if tail != min(length, self._settings.tail_bytes):
-            raise TransferError(
-                f"{self.name}: a chunk of {length} bytes was expected, and one of another length arrived; "
-                "all ranks must call the same operations in the same order, with arrays that fit"
-            )
+        expected = 0  # the same of every part
+        for index, part in self._parts(self.chunks, length):
+            arrived = self._immediates[index]
+            await self._until(lambda arrived=arrived: bool(arrived))  # type: ignore[misc]
+            expected, tail = arrived.popleft()
+            if tail != min(part.length, self._settings.tail_bytes):
+                raise TransferError(
+                    f"{self.name}: a chunk of {length} bytes was expected, and one of another length arrived; "
+                    "all ranks must call the same operations in the same order, with arrays that fit"
+                )
         offset = self._slot(self._here, self.chunks)
         if check(self.chunks, self._region.buffer[offset : offset + length]) != expected:
             self.wrong_chunks += 1
