@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from mrc_lab.cli.fabric_argument import SIZES, fabric_options, fabric_to_make, made
+
+if TYPE_CHECKING:
+    from mrc_lab.demo.settings import DemoSettings
+    from topologies.fabric import Fabric
+
+TORCH_STEPS = 120
 
 
 @click.command(epilog="Example: sudo mrc demo --hosts 8 --planes 4")
 @fabric_to_make("demo")
 @fabric_options
+@click.option(
+    "--job",
+    type=click.Choice(["digits", "torch"]),
+    default="digits",
+    show_default=True,
+    help="What is trained: our own network on digits, or a GPT by PyTorch, which is an extra.",
+)
+@click.option("--install-torch", is_flag=True, help="Install PyTorch first if it is missing, with --job torch.")
 @click.option("--steps", type=int, help="Training steps per run. [default: as many as the faults need]")
 @click.option("--fault-seconds", "fault_s", default=5.0, show_default=True, help="How long each link stays down.")
 @click.option("--batch", default=64, show_default=True, help="Samples per step over all hosts.")
@@ -20,18 +35,19 @@ from mrc_lab.cli.fabric_argument import SIZES, fabric_options, fabric_to_make, m
 @click.option(
     "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Folder for results."
 )
-def demo(fabric: str | None, **options: Any) -> int:
+def demo(fabric: str | None, job: str, install_torch: bool, **options: Any) -> int:
     """Train over RoCE and over MRC while links are cut.
 
     Brings up a fabric, trains the same small network twice, cuts a T0-T1 link and a NIC's link in the middle of each
     run, and ends with a summary and a folder of results.
     """
-    from rich.console import Console
-
-    from mrc_lab.demo.coordinator import Demo
     from mrc_lab.demo.settings import DemoSettings
-    from mrc_lab.fabric.emulation import running
 
+    if job == "torch":
+        _prepare_torch(install_torch)
+        options["steps"] = TORCH_STEPS if options["steps"] is None else options["steps"]
+    elif install_torch:
+        raise click.UsageError("--install-torch goes with --job torch")
     wanted = made(fabric, "demo", {name: options.pop(name) for name in SIZES})
     settings = DemoSettings.with_enough_steps(
         name=wanted.name,
@@ -42,4 +58,39 @@ def demo(fabric: str | None, **options: Any) -> int:
         rate_bps=wanted.links[0].rate_bps,
         **options,
     )
-    return Demo(settings, Console(), lambda fabric: running(fabric, switch=settings.switch), wanted).run()
+    return (_train_digits if job == "digits" else _train_gpt)(settings, wanted)
+
+
+def _train_digits(settings: DemoSettings, fabric: Fabric) -> int:
+    from rich.console import Console
+
+    from mrc_lab.demo.coordinator import Demo
+    from mrc_lab.fabric.emulation import running
+
+    return Demo(settings, Console(), lambda fabric: running(fabric, switch=settings.switch), fabric).run()
+
+
+def _train_gpt(settings: DemoSettings, fabric: Fabric) -> int:
+    from rich.console import Console
+
+    from mrc_lab.demo.emulated_hosts import EmulatedHosts
+    from mrc_lab.demo.pytorch_demo import PytorchDemo
+    from mrc_lab.fabric.emulation import running
+
+    return PytorchDemo(
+        settings, Console(), lambda fabric: running(fabric, switch=settings.switch), EmulatedHosts, fabric
+    ).run()
+
+
+def _prepare_torch(install: bool) -> None:
+    """UsageError for options of the other job; PyTorch is there afterwards, or an error says what it takes."""
+    from mrc_lab.torch.installation import SIZE, install_torch, installed, require_torch
+
+    context = click.get_current_context()
+    for option in ("batch", "seed"):
+        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{option} does not apply to --job torch: examples/gpt.py has its own")
+    if install and not installed():
+        click.echo(f"Installing PyTorch's CPU build: {SIZE}.")
+        install_torch()
+    require_torch(", or run the demo with --install-torch, which does that.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 
@@ -35,16 +34,13 @@ def train(
     """
     from mrc_lab.errors import ExperimentError
     from mrc_lab.fabric.find_fabric import find_fabric
+    from mrc_lab.torch.installation import require_torch
     from mrc_lab.torch.launch import Rank, launch
     from topologies.loader import load_file
 
     if os.geteuid() != 0:
         raise ExperimentError("starting ranks inside hosts needs root", "Run the same command with sudo.")
-    if importlib.util.find_spec("torch") is None:
-        raise ExperimentError(
-            "PyTorch is not installed here",
-            "Install its CPU build into the same environment (docs/pytorch.md): pip install 'torch>=2.13,<2.14'",
-        )
+    require_torch()
     run = find_fabric(name)
     hosts = [nic.name for nic in load_file(run.fabric_file).nics]
     if nproc is not None and nproc > len(hosts):
@@ -54,4 +50,5 @@ def train(
     if len(ranks) < (nproc or len(hosts)):
         raise ExperimentError(f"a host of fabric {run.name} is gone", "Take the fabric down.")
     command = children.user_script(str(Path(script).resolve()), *arguments)
-    return launch(run, ranks, command, more={"MRC_QP_TYPE": transport}, port=port)
+    failure = launch(run, ranks, command, more={"MRC_QP_TYPE": transport}, port=port)
+    return 0 if failure is None else failure.status

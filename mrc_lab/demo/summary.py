@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from mrc_lab.demo.settings import DemoSettings
 from topologies.fabric import LinkKind
 
 WEIGHT_TOLERANCE = 1e-6
+_TITLES = {"gloo": "gloo (TCP)", "roce": "RoCE", "mrc": "MRC"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +143,30 @@ def _stall(outcomes: Mapping[str, DemoOutcome], transport: str, kind: LinkKind) 
 def print_summary(console: Console, summary: Mapping[str, Any], outcomes: Mapping[str, DemoOutcome]) -> None:
     """The summary for people."""
     names = [name for name in ("roce", "mrc") if name in outcomes]
+    print_table(console, names, _rows([outcomes[name] for name in names]))
+    bring_up = summary["bring_up_s"]
+    if bring_up is not None:
+        console.print(f"Bring-up of the fabric, programmed and verified: {bring_up:.2f} s", highlight=False)
+    print_checks(console, summary["checks"])
+
+
+def print_table(console: Console, names: Sequence[str], rows: Sequence[tuple[str, list[str]]]) -> None:
+    """A column for each run named; an empty label starts a section."""
     table = Table(title="The same job and the same faults; medians", title_justify="left")
     table.add_column("")
     for name in names:
-        table.add_column({"roce": "RoCE", "mrc": "MRC"}[name], justify="right")
-    for label, cells in _rows([outcomes[name] for name in names]):
+        table.add_column(_TITLES[name], justify="right")
+    for label, cells in rows:
         if label:
             table.add_row(label, *cells)
         else:
             table.add_section()
     console.print(table)
-    bring_up = summary["bring_up_s"]
-    if bring_up is not None:
-        console.print(f"Bring-up of the fabric, programmed and verified: {bring_up:.2f} s", highlight=False)
-    for name, holds in summary["checks"].items():
+
+
+def print_checks(console: Console, checks: Mapping[str, bool]) -> None:
+    """A line for each."""
+    for name, holds in checks.items():
         console.print(f"  {'ok ' if holds else 'NO '} {name}", highlight=False, style=None if holds else "bold red")
 
 
@@ -164,30 +175,44 @@ def _rows(outcomes: Sequence[DemoOutcome]) -> list[tuple[str, list[str]]]:
     metrics = [outcome.metrics for outcome in outcomes]
     rows: list[tuple[str, list[str]]] = [
         ("steps completed", [f"{f.steps}/{o.record.planned_steps}" for f, o in zip(metrics, outcomes, strict=True)]),
-        ("run", [_seconds(f.duration_s) for f in metrics]),
-        ("step time, median", [_seconds(f.median_step_s) for f in metrics]),
-        ("longest stall", [_seconds(f.longest_stall_s) for f in metrics]),
+        ("run", [show_seconds(f.duration_s) for f in metrics]),
+        ("step time, median", [show_seconds(f.median_step_s) for f in metrics]),
+        ("longest stall", [show_seconds(f.longest_stall_s) for f in metrics]),
         ("packets lost / retransmitted", [f"{f.packets_lost} / {f.packets_retransmitted}" for f in metrics]),
         ("wrong / verified bytes", [f"{f.wrong_bytes} / {f.verified_bytes:,}" for f in metrics]),
         ("weights off one process by", [_number(o.weights_diff) for o in outcomes]),
         ("processor used / idle", [f"{_share(f.cpu_used_share)} / {_share(f.cpu_idle_share)}" for f in metrics]),
     ]
+    return [*rows, *fault_sections(metrics, _fault_rows)]
+
+
+def fault_sections(
+    metrics: Sequence[RunMetrics],
+    rows_of: Callable[[LinkKind, Sequence[FaultMetrics | None]], list[tuple[str, list[str]]]],
+) -> list[tuple[str, list[str]]]:
+    """A section for each fault: its link, when it was cut, and `rows_of` it."""
+    rows: list[tuple[str, list[str]]] = []
     for kind, title in ((LinkKind.T0_T1, "T0-T1 link"), (LinkKind.NIC_T0, "NIC-T0 link")):
         faults = [_fault(f, kind) for f in metrics]
         link = next((fault.link for fault in faults if fault), None)
         if link is not None:
             rows += [("", []), (f"{title} {link} cut", [_at(fault) for fault in faults])]
-            rows += _fault_rows(kind, faults)
+            rows += rows_of(kind, faults)
     return rows
 
 
-def _fault_rows(kind: LinkKind, faults: Sequence[FaultMetrics | None]) -> list[tuple[str, list[str]]]:
-    rows = [
+def step_rows(faults: Sequence[FaultMetrics | None]) -> list[tuple[str, list[str]]]:
+    """Rows on the steps around one fault, a cell for each run."""
+    return [
         ("  step time before", [_middle(f.step_before if f else None, "-") for f in faults]),
         ("  step time during", [_middle(f.step_during if f else None, "-") for f in faults]),
         ("  step time after", [_middle(f.step_after if f else None, "-") for f in faults]),
-        ("  longest stall", [_seconds(f.longest_stall_s if f else None) for f in faults]),
+        ("  longest stall", [show_seconds(f.longest_stall_s if f else None) for f in faults]),
     ]
+
+
+def _fault_rows(kind: LinkKind, faults: Sequence[FaultMetrics | None]) -> list[tuple[str, list[str]]]:
+    rows = step_rows(faults)
     if kind is LinkKind.NIC_T0:
         rows += [
             ("  cut to plane avoided", [_middle(f.port_down if f else None, "never") for f in faults]),
@@ -201,7 +226,8 @@ def _fault_rows(kind: LinkKind, faults: Sequence[FaultMetrics | None]) -> list[t
     return rows
 
 
-def _seconds(value: float | None) -> str:
+def show_seconds(value: float | None) -> str:
+    """A time for people; ``never`` for None."""
     if value is None:
         return "never"
     if value < 0.1:
@@ -225,4 +251,4 @@ def _at(fault: FaultMetrics | None) -> str:
 
 
 def _middle(value: Spread | None, absent: str) -> str:
-    return absent if value is None else f"{_seconds(value.median)} (max {_seconds(value.largest)})"
+    return absent if value is None else f"{show_seconds(value.median)} (max {show_seconds(value.largest)})"

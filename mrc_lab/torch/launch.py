@@ -35,6 +35,15 @@ class Rank:
     shell: int
 
 
+@dataclass(frozen=True, slots=True)
+class RankFailure:
+    """The first rank that failed: its host, its exit status (128 and more: of a signal), and both in words."""
+
+    host: str
+    status: int
+    words: str
+
+
 def variables(ranks: Sequence[Rank], number: int, port: int) -> dict[str, str]:
     """What torch.distributed looks up in a rank's environment (torchrun's names)."""
     return {
@@ -57,10 +66,11 @@ def launch(
     more: Mapping[str, str] | None = None,
     port: int = MASTER_PORT,
     write: Callable[[str], object] = sys.stdout.write,
-) -> int:
-    """Run `command` once for each rank and wait for all; returns the exit status of the first that failed, or 0.
+) -> RankFailure | None:
+    """Run `command` once for each rank and wait for all; returns which one failed first, or None.
 
-    `more` is added to every environment. An interrupt ends all ranks before it goes on.
+    Each line that a rank prints goes to `write` behind ``[HOST]``, and a last one about a failure. `more` is added to
+    every environment. An interrupt ends all ranks before it goes on.
     """
     started: list[subprocess.Popen[bytes]] = []
     try:
@@ -86,7 +96,9 @@ def launch(
         _end(started)
 
 
-def _follow(hosts: Sequence[str], started: Sequence[subprocess.Popen[bytes]], write: Callable[[str], object]) -> int:
+def _follow(
+    hosts: Sequence[str], started: Sequence[subprocess.Popen[bytes]], write: Callable[[str], object]
+) -> RankFailure | None:
     """Print what the ranks say until all have ended, or one has failed.
 
     A rank has ended when its process has, even if a process that it has left behind keeps its output open.
@@ -112,8 +124,8 @@ def _follow(hosts: Sequence[str], started: Sequence[subprocess.Popen[bytes]], wr
                 status: int = output.process.wait()
                 if status:
                     write(f"[{output.host}] {_ended(status)}; the other ranks are ended.\n")
-                    return status if status > 0 else 128 - status
-    return 0
+                    return RankFailure(output.host, status if status > 0 else 128 - status, _ended(status))
+    return None
 
 
 class _Output:

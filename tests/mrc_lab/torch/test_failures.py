@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from mrc_common import children
+from mrc_host.values import QpAttributes
 from mrc_lab.torch import nic
 from mrc_lab.torch.options import GroupOptions
 from mrc_lab.torch.store_exchange import StoreExchange
@@ -139,6 +140,22 @@ def test_without_a_nic_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch
         nic.acquire()
     monkeypatch.setenv("MRC_QP_TYPE", "tcp")
     with pytest.raises(dist.DistBackendError, match="MRC_QP_TYPE is 'tcp': set it to mrc or rc"):
+        GroupOptions.from_environment()
+
+
+@pytest.mark.parametrize(("given", "retries"), [("0", 0), ("255", 255)])
+def test_the_environment_says_how_often_queue_pairs_retry(
+    monkeypatch: pytest.MonkeyPatch, given: str, retries: int
+) -> None:
+    assert GroupOptions.from_environment().streams.attributes.retry_count == QpAttributes().retry_count
+    monkeypatch.setenv("MRC_RETRY_COUNT", given)
+    assert GroupOptions.from_environment().streams.attributes.retry_count == retries
+
+
+@pytest.mark.parametrize("given", ["256", "-1", "many", "", "²"])
+def test_a_retry_count_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("MRC_RETRY_COUNT", given)
+    with pytest.raises(dist.DistBackendError, match=r"MRC_RETRY_COUNT is .*: set it to a number up to 255"):
         GroupOptions.from_environment()
 
 

@@ -1,0 +1,47 @@
+"""Whether PyTorch is in this environment, what it takes to have it, and putting it there on request.
+
+It is an extra because of its size, and its CPU build is named by the index that PyTorch keeps for it: the ordinary
+index has, for the same version, one that brings gigabytes of CUDA.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from mrc_common import children
+from mrc_lab.errors import ExperimentError
+
+SIZE = "200 MB to download, 900 MB on disk"  # of 2.13's CPU build and what it needs
+_INDEX = "https://download.pytorch.org/whl/cpu"
+_INSTALL = ("-m", "pip", "install", "--disable-pip-version-check", "torch>=2.13,<2.14", "--index-url", _INDEX)
+
+
+def installed() -> bool:
+    """Whether PyTorch can be imported."""
+    return importlib.util.find_spec("torch") is not None
+
+
+def require_torch(otherwise: str = "") -> None:
+    """ExperimentError that names size and command when PyTorch is not installed; `otherwise` is another way."""
+    if not installed():
+        python = os.path.relpath(sys.executable) if Path(sys.executable).is_relative_to(Path.cwd()) else sys.executable
+        raise ExperimentError(
+            "PyTorch is not installed here",
+            f"Install its CPU build ({SIZE}): {shlex.join((python, *_INSTALL))}{otherwise}",
+        )
+
+
+def install_torch() -> None:
+    """Put PyTorch's CPU build into this environment, by pip; what it makes belongs to whom the environment does."""
+    done = children.run((sys.executable, "-I", *_INSTALL))
+    owner = os.stat(sys.prefix)
+    if os.geteuid() == 0 != owner.st_uid:
+        children.run(("chown", "-R", "--no-dereference", "--from=0", f"{owner.st_uid}:{owner.st_gid}", sys.prefix))
+    importlib.invalidate_caches()
+    if done.returncode or not installed():
+        raise ExperimentError("pip could not install PyTorch", "Its last lines say why.")
