@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -75,7 +76,7 @@ class Exporter:
             await web.TCPSite(self._runner, self._host, self._port).start()
         except OSError as error:
             await self._runner.cleanup()
-            why = error.strerror if not isinstance(error, socket.gaierror) else "there is no such host"
+            why = "there is no such host" if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
             raise EndpointError(f"Cannot listen on {self.address}: {why}.") from None
         self._port = int(self._runner.addresses[0][1])
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -37,10 +37,9 @@ from topologies.emulation.switches import address_in_use
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 
-ANSWER_LIMIT_S = 2.0  # of an agent or a switch process, for each answer
+ANSWER_LIMIT_S = 2.0  # for each answer of an agent, the controller or a switch process
 NIC_LIMIT_S = 4.0  # after which no further queue pair of a NIC is read
-COUNTERS_LIMIT_S = 8.0  # of the controller, which itself asks all switches
-MAX_THREADS = 64
+MAX_THREADS = 256  # so that processes that do not answer are waited for together
 _T = TypeVar("_T")
 
 
@@ -105,26 +104,37 @@ class FabricReader:
         fabric = await self._call(lambda: _fabric(run))
         if run is None or fabric is None:
             return None
-        nics = asyncio.gather(*(self._call(_nic_reader(run, name)) for name in fabric.nic_names))
-        switches = asyncio.gather(
-            *(self._call(_switch_reader(target)) for target in targets(fabric, address_in_use(run)))
-        )
-        links, faults, counters, nic_readings, found = await asyncio.gather(
-            self._call(lambda: _asked(run, ANSWER_LIMIT_S, ControllerClient.links)),
-            self._call(lambda: _asked(run, ANSWER_LIMIT_S, ControllerClient.faults)),
-            self._call(lambda: _asked(run, COUNTERS_LIMIT_S, ControllerClient.counters)),
-            nics,
-            switches,
+        nics, switches, (links, faults, counters) = await asyncio.gather(
+            asyncio.gather(*(self._call(_nic_reader(run, name)) for name in fabric.nic_names)),
+            asyncio.gather(*(self._call(_switch_reader(target)) for target in targets(fabric, address_in_use(run)))),
+            self._ask_controller(run, fabric),
         )
         return FabricReading(
             fabric,
-            tuple(nic_readings),
+            tuple(nics),
             None if links is None else tuple(links),
             None if faults is None else tuple(faults),
-            None if counters is None else tuple(counters),
-            tuple(switch for process in found for switch in process),
+            None if links is None else tuple(counters),
+            tuple(switch for process in switches for switch in process),
             time.monotonic() - began,
         )
+
+    async def _ask_controller(
+        self, run: RunDirectory, fabric: Fabric
+    ) -> tuple[Sequence[LinkStatus] | None, Sequence[FaultRecord] | None, Sequence[SwitchCounters]]:
+        """Links, faults, and what the P4 program of each switch has counted.
+
+        It is asked for one switch at a time, since its answer for several waits for the slowest.
+        """
+        client = await self._call(lambda: ControllerClient(run.controller_socket, timeout_s=ANSWER_LIMIT_S))
+        try:
+            return await asyncio.gather(
+                self._call(lambda: _links(client)),
+                self._call(lambda: _faults(client)),
+                asyncio.gather(*(self._call(_counters_reader(client, switch.name)) for switch in fabric.switches)),
+            )
+        finally:
+            await self._call(client.close)
 
     def _run_directory(self) -> RunDirectory | None:
         try:
@@ -143,13 +153,28 @@ def _fabric(run: RunDirectory | None) -> Fabric | None:
     return None
 
 
-def _asked(run: RunDirectory, limit_s: float, request: Callable[[ControllerClient], _T]) -> _T | None:
-    """What the controller answers; None if it does not in time."""
-    try:
-        with ControllerClient(run.controller_socket, timeout_s=limit_s) as controller:
-            return request(controller)
-    except ControllerError:
-        return None
+def _links(controller: ControllerClient) -> list[LinkStatus] | None:
+    """The links; None if the controller does not answer in time."""
+    with suppress(ControllerError):
+        return controller.links()
+    return None
+
+
+def _faults(controller: ControllerClient) -> list[FaultRecord] | None:
+    with suppress(ControllerError):
+        return controller.faults()
+    return None
+
+
+def _counters_reader(controller: ControllerClient, switch: str) -> Callable[[], SwitchCounters]:
+    def read() -> SwitchCounters:
+        try:
+            (found,) = controller.counters(switch)
+        except ControllerError as error:
+            return SwitchCounters(switch, problem=str(error))
+        return found
+
+    return read
 
 
 def _switch_reader(target: str) -> Callable[[], list[pb.Switch]]:

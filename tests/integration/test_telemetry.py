@@ -165,16 +165,35 @@ def test_a_link_taken_down_behind_its_back_and_a_fault_are_seen(lab: Lab):
     lab.becomes('node_infiniband_link_downed_total{device="h1",port="0"}', flaps + 1)
 
 
-def test_a_stopped_agent_is_down_and_the_others_are_read(lab: Lab):
-    (agent,) = [one for one in RunDirectory(lab.name).records() if one.name in ("h2", "agent-h2")]
-    os.kill(agent.pid, signal.SIGSTOP)
+@contextmanager
+def stopped(lab: Lab, *names: str) -> Iterator[None]:
+    """A process of the fabric that does not run meanwhile."""
+    (pid,) = [one.pid for one in RunDirectory(lab.name).records() if one.name in names]
+    os.kill(pid, signal.SIGSTOP)
     try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_stopped_agent_is_down_and_the_others_are_read(lab: Lab):
+    with stopped(lab, "h2", "agent-h2"):
         lab.becomes('mrc_nic_up{device="h2"}', 0)
         lab.becomes("sum(mrc_nic_up)", 3)
         lab.becomes("up", 1)
-    finally:
-        os.kill(agent.pid, signal.SIGCONT)
     lab.becomes("sum(mrc_nic_up)", 4)
+
+
+def test_stopped_switches_and_a_stopped_controller_are_down_and_the_agents_are_read(lab: Lab):
+    with stopped(lab, "switches"):
+        lab.becomes("sum(mrc_switch_up)", 0)
+        lab.becomes("sum(mrc_nic_up)", 4)
+    lab.becomes("sum(mrc_switch_up)", 12)
+    with stopped(lab, "controller"):
+        lab.becomes("mrc_controller_up", 0)
+        lab.becomes("sum(mrc_nic_up)", 4)
+        lab.becomes("up", 1)
+    lab.becomes("mrc_controller_up", 1)
 
 
 def test_a_fabric_may_be_taken_down_and_brought_up_in_another_size(lab: Lab):

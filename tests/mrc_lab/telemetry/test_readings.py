@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from controller.client import ControllerClient
+from controller.errors import ControllerError
 from controller.server import Listening
+from controller.values import SwitchCounters
 from mrc_lab.telemetry import readings
 from mrc_lab.telemetry.readings import FabricReader, FabricReading
 from tests.controller.serving import running
@@ -62,6 +65,21 @@ def test_every_process_that_answers_is_read_and_others_are_named(run: RunDirecto
     assert found.links is not None
     assert {link.name for link in found.links} == {link.name for link in FABRIC.links}
     assert found.faults == ()
+
+
+def test_a_switch_that_the_controller_cannot_read_leaves_the_others(run: RunDirectory, monkeypatch: pytest.MonkeyPatch):
+    def counters(_: ControllerClient, switch: str) -> list[SwitchCounters]:
+        if switch == "t1-0@p1":
+            raise ControllerError("it does not answer")
+        return [SwitchCounters(switch)]
+
+    monkeypatch.setattr(ControllerClient, "counters", counters)
+    with running(FABRIC, Listening(run.controller_socket)):
+        found = read(run)
+    assert found is not None
+    assert found.counters is not None
+    assert {one.switch for one in found.counters} == {switch.name for switch in FABRIC.switches}
+    assert [one.switch for one in found.counters if one.problem] == ["t1-0@p1"]
 
 
 def test_a_missing_controller_leaves_the_nics(run: RunDirectory, agents: Agents):
