@@ -20,6 +20,8 @@ def doctor(fix: bool) -> int:
     """
     from mrc_lab.errors import ExperimentError
     from mrc_lab.fabric.doctor import examine
+    from mrc_lab.terminal.console import echo
+    from mrc_lab.terminal.state_colour import coloured_verdict
 
     if fix and os.geteuid() != 0:
         raise ExperimentError("--fix needs root", "Run the same command with sudo.")
@@ -28,7 +30,7 @@ def doctor(fix: bool) -> int:
         findings = list(examine())
     for finding in findings:
         mark = "ok     " if finding.ok else ("MISSING" if finding.fatal else f"{finding.if_not:<7}")
-        click.echo(f"{mark}  {finding.what:<18}  {finding.detail}")
+        echo(coloured_verdict(f"{mark}  {finding.what:<18}  {finding.detail}"))
     if not fix and any(finding.fix for finding in findings if not finding.ok):
         click.echo("'sudo mrc doctor --fix' fixes some of this.")
     return 3 if any(finding.fatal and not finding.ok for finding in findings) else 0

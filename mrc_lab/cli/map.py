@@ -8,6 +8,8 @@ from controller.path_map.client import PathMapClient
 from mrc_lab.cli.fabric_argument import ONLY_ONE, fabric_name
 from mrc_lab.commands.map_command import watch
 from mrc_lab.fabric.find_fabric import find_controller
+from mrc_lab.terminal.console import echo
+from mrc_lab.terminal.state_colour import coloured
 from topologies import loader
 
 
@@ -35,4 +37,9 @@ def path_map(name: str | None, seconds: float, rate: float | None, feed: bool | 
         before = controller.path_map()
         wanted = before.rate if rate is None and before.running else rate or 0.0
         controller.start_map(wanted, feed=before.feeding if feed is None else feed)
-        return 1 if watch(controller, fabric, seconds, click.echo, as_json=as_json).suspected else 0
+        lines = click.echo if as_json else _echo_states
+        return 1 if watch(controller, fabric, seconds, lines, as_json=as_json).suspected else 0
+
+
+def _echo_states(text: str) -> None:
+    echo(coloured(text))

@@ -44,14 +44,12 @@ def plan(
     design that can be built, and says why the others cannot. The exit status is 3 if none can be built.
     """
     import json
-    import sys
-
-    from rich.console import Console
 
     from mrc_lab.errors import ExperimentError
     from mrc_lab.planning import tables
     from mrc_lab.planning.clos import MAX_TIERS, Design, Impossible, Request, design
     from mrc_lab.planning.parts import load_parts
+    from mrc_lab.terminal.console import console, show
 
     parts = load_parts(parts_file, settings)
     request = Request(nics, port_speed, radix, lane_speed, optic_speed or port_speed)
@@ -63,11 +61,11 @@ def plan(
     if as_json:
         click.echo(json.dumps(tables.as_values(request, parts, designs, rest), indent=1))
     elif designs:
-        console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+        to = console()
         for table in tables.show(request, parts, designs):
-            console.print(table)
-            console.print()
-        console.print(
+            show(to, table, alike=True)
+            to.print()
+        to.print(
             f"With {parts.switch.power:g} W and {parts.switch.cost:,.0f} a switch, {parts.optic.power:g} W and"
             f" {parts.optic.cost:,.0f} an optic{'' if parts_file or settings else ' (assumed: see --parts, --set)'}."
         )

@@ -49,6 +49,9 @@ def run(
     from mrc_lab.experiments.running import run_experiment
     from mrc_lab.reports.run_and_report import run_and_report
     from mrc_lab.reports.verdicts import Verdict
+    from mrc_lab.terminal.console import echo
+    from mrc_lab.terminal.progress import progress
+    from mrc_lab.terminal.state_colour import coloured_verdict
 
     experiment = load_file(file)
     for note in experiment.notes_on(backend):
@@ -59,18 +62,20 @@ def run(
             click.echo(f"Warning: {warning}.", err=True)
         click.echo(f"{file}: {len(experiment.cases)} cases, {len(experiment.expect)} expectations, all in order")
         return 0
-    result = run_and_report(
-        experiment,
-        backend,
-        seed,
-        results,
-        switch=switch,
-        name=name,
-        trace=trace,
-        captures=captures,
-        notify=lambda text: click.echo(text, err=True),
-    )
-    for line in result.lines():
-        click.echo(line)
+    with progress(experiment.name) as line:
+        result = run_and_report(
+            experiment,
+            backend,
+            seed,
+            results,
+            switch=switch,
+            name=name,
+            trace=trace,
+            captures=captures,
+            notify=line.print,
+            progress=line.report,
+        )
+    for verdict in result.lines():
+        echo(coloured_verdict(verdict))
     click.echo(f"report: {result.folder / 'report.html'}")
     return 0 if result.summary["verdict"] == Verdict.PASS.value else 1

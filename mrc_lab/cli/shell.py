@@ -31,20 +31,20 @@ def shell(fabric: str | None, switch: str, management_network: bool, commands: t
     commands work; 'help' lists more: write, paths, fault, capture, tables. On exit, a fabric that this command has
     brought up is taken down; one that was already up stays up.
     """
-    from rich.console import Console
-
     from mrc_lab.fabric.emulation import EmulatedWorld, running
+    from mrc_lab.terminal.console import console
     from topologies.emulation.attach import attached
 
     attach_to = _up_already(fabric)
     if attach_to is not None:
         with attached(attach_to) as emulation:
-            return _converse(EmulatedWorld(emulation), Console(), commands)
+            if not commands:
+                console().print(f"fabric {attach_to}, which stays up when you leave", soft_wrap=True)
+            return _converse(EmulatedWorld(emulation), console(), commands)
     wanted = made(fabric, "demo", sizes)
-    console = Console()
     with running(wanted, switch=switch, management_network=management_network) as world:
-        console.print(came_up(wanted, world.bring_up["total_s"]), highlight=False, soft_wrap=True)
-        return _converse(world, console, commands)
+        console().print(came_up(wanted, world.bring_up["total_s"]), soft_wrap=True)
+        return _converse(world, console(), commands)
 
 
 def _up_already(given: str | None) -> str | None:

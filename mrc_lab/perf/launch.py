@@ -25,6 +25,8 @@ from mrc_lab.perf.measure import Report, ResultRow
 from mrc_lab.perf.options import Options
 from mrc_lab.perf.plan import PerfPlan
 from mrc_lab.reports.write_file import write_text
+from mrc_lab.terminal.console import console
+from mrc_lab.terminal.progress import LateProgress
 from mrc_lab.workloads.collectives.communicator import TransferCounters
 from mrc_lab.workloads.collectives.rendezvous import RendezvousServer
 
@@ -39,11 +41,16 @@ class Launch:
         self._plan = plan
         self._step = step
         self._agents = agents
-        self._echo = echo
+        self._progress = LateProgress(plan.case, console(stderr=True))
+        self._line = echo
         self._devices: dict[int, table.RankDevice] = {}
         self._rows: list[ResultRow] = []
         self._transfer: TransferCounters | None = None
         self._failures: list[str] = []
+
+    def _echo(self, line: str) -> None:
+        self._progress.close()
+        self._line(line)
 
     async def run(self) -> Report:
         """Measure and print; raises `ExperimentError` when a rank fails."""
@@ -59,6 +66,7 @@ class Launch:
                     workers.append(worker)
                 statuses = await _all_or_first_failure(workers)
             finally:
+                self._progress.close()
                 await _stop(workers)
                 await server.everybody_left()
                 await server.close()
@@ -86,6 +94,8 @@ class Launch:
         elif report["kind"] == "row":
             self._rows.append(ResultRow.from_json(report["row"]))
             self._echo(table.line(self._rows[-1]))
+        elif report["kind"] == "progress":
+            self._progress.report(report["share"])
         elif report["kind"] == "done":
             self._transfer = TransferCounters(*report["transfer"])
         else:

@@ -87,8 +87,11 @@ class Report:
         return sum(bus) / len(bus) if bus else 0.0
 
 
+_FIXED_BYTES = 1 << 14  # as much as an operation of no size takes, roughly, to estimate what is left
+
+
 class RankMeasurement:
-    """One rank's part; `on_row` gets each row as soon as it is known."""
+    """One rank's part; `on_row` gets each row as soon as it is known, `on_progress` the share of all that is done."""
 
     def __init__(
         self,
@@ -97,6 +100,7 @@ class RankMeasurement:
         exchange: Exchange,
         clock: Clock | None = None,
         on_row: Callable[[ResultRow], None] | None = None,
+        on_progress: Callable[[float], None] | None = None,
     ) -> None:
         if plan.root >= ranks.world:
             raise ExperimentError(f"There is no rank {plan.root} among {ranks.world}.", "Give a smaller root (-r).")
@@ -106,6 +110,8 @@ class RankMeasurement:
         self._exchange = exchange
         self._clock = clock or loop_clock()
         self._on_row = on_row or (lambda row: None)
+        self._on_progress = on_progress or (lambda share: None)
+        self._done, self._planned = 0, self._all_bytes()
         self._gathers = 0
         self._checks = 0
 
@@ -146,11 +152,11 @@ class RankMeasurement:
         with np.errstate(all="ignore"):  # repeated in place, numbers may grow beyond their type
             buffers = self._buffers(shape, self._data(0, self._ranks.rank, shape, op), in_place)
             for _ in range(plan.warmup):
-                await case.run(self._ranks, buffers, op, root)
+                await self._once(shape, buffers, op, root)
             await self._gather(None)
             began = self._clock()
             for _ in range(plan.iterations):
-                await case.run(self._ranks, buffers, op, root)
+                await self._once(shape, buffers, op, root)
             await self._ranks.drain()
             took = await self._gather(self._clock() - began)
             wrong = [await self._wrong(shape, op, root, in_place) for _ in range(plan.checks)]
@@ -165,9 +171,21 @@ class RankMeasurement:
         rank, world = self._ranks.rank, self._ranks.world
         data = [self._data(self._checks, each, shape, op) for each in range(world)]
         buffers = self._buffers(shape, data[rank], in_place)
-        await self._case.run(self._ranks, buffers, op, root)
+        await self._once(shape, buffers, op, root)
         wrong = differing(buffers.receive, self._case.expected(data, rank, op, root))
         return wrong if in_place else wrong + differing(buffers.send, data[rank])
+
+    async def _once(self, shape: ArraySizes, buffers: Buffers, op: ReduceOp, root: int) -> None:
+        await self._case.run(self._ranks, buffers, op, root)
+        self._done += shape.nbytes + _FIXED_BYTES
+        self._on_progress(self._done / self._planned)
+
+    def _all_bytes(self) -> int:
+        """What all operations of the plan move, as `_once` counts it; never 0."""
+        plan = self._plan
+        times = (plan.warmup + plan.iterations + plan.checks) * (2 if self._case.in_place else 1)
+        sizes = (shape.nbytes + _FIXED_BYTES for name, *_ in self._series() for shape in self._shapes(name))
+        return max(1, times * sum(sizes))
 
     def _buffers(self, shape: ArraySizes, data: np.ndarray[Any, Any], in_place: bool) -> Buffers:
         return self._case.buffers(shape, data, self._ranks.rank, self._ranks.world, in_place=in_place)
@@ -194,11 +212,12 @@ async def run_rank(
     plan: PerfPlan,
     clock: Clock | None = None,
     on_row: Callable[[ResultRow], None] | None = None,
+    on_progress: Callable[[float], None] | None = None,
 ) -> Report:
     """Join the other ranks with the NIC `device` and do this rank's part."""
     ranks = await Communicator.join(device, exchange, plan.streams, peers=CASES[plan.case].peers, name="perf")
     try:
-        return await RankMeasurement(plan, ranks, exchange, clock, on_row).run()
+        return await RankMeasurement(plan, ranks, exchange, clock, on_row, on_progress).run()
     finally:
         await ranks.leave()
 

@@ -11,6 +11,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 from mrc_host import verbs
@@ -19,6 +20,8 @@ from mrc_lab.errors import ExperimentError, RendezvousError
 from mrc_lab.perf.measure import Report, ResultRow, run_rank
 from mrc_lab.perf.plan import PerfPlan
 from mrc_lab.workloads.collectives.rendezvous import Rendezvous
+
+_PROGRESS_S = 0.5
 
 
 async def work(plan: PerfPlan, rank: int, world: int, agent: str, meeting: Path) -> None:
@@ -40,9 +43,17 @@ async def _measure(plan: PerfPlan, rendezvous: Rendezvous, agent: str) -> None:
         if rendezvous.rank == 0:
             rendezvous.report({"kind": "row", "row": row.to_json()})
 
+    reported = time.monotonic()
+
+    def on_progress(share: float) -> None:
+        nonlocal reported
+        if rendezvous.rank == 0 and time.monotonic() - reported > _PROGRESS_S:
+            reported = time.monotonic()
+            rendezvous.report({"kind": "progress", "share": share})
+
     with verbs.open(agent) as device:
         rendezvous.report({"kind": "joined", "pid": os.getpid(), "nic": device.name})
-        measuring = asyncio.ensure_future(run_rank(device, rendezvous, plan, on_row=on_row))
+        measuring = asyncio.ensure_future(run_rank(device, rendezvous, plan, on_row=on_row, on_progress=on_progress))
         lost = asyncio.ensure_future(rendezvous.broken())
         try:
             await asyncio.wait((measuring, lost), return_when=asyncio.FIRST_COMPLETED)

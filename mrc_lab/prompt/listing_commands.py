@@ -12,7 +12,6 @@ from contextlib import closing
 from typing import Any
 
 from rich.console import Console
-from rich.measure import Measurement
 
 from controller.switch_reader import SwitchReader
 from mrc_host.agent.connection import AgentConnection
@@ -21,10 +20,9 @@ from mrc_lab.commands.listing import Listing, Row, wanted_as_json
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.emulation import EmulatedWorld
 from mrc_lab.prompt import nic_views, switch_views
+from mrc_lab.terminal.console import show
 from topologies.emulation import process_watch
 from topologies.fabric import Switch
-
-_WIDEST, _ROWS = 1000, 25  # columns of a table; rows, which matter to nobody
 
 
 class ListingCommands:
@@ -126,9 +124,6 @@ class ListingCommands:
         if as_json:
             self._echo(listing.json(rows))
         elif rows:
-            table = listing.table(rows, without)
-            whole = Measurement.get(self._console, self._console.options.update(max_width=_WIDEST), table).maximum
-            # A console as wide as the table: nothing is cut, whatever the terminal's width is.
-            Console(file=self._console.file, width=whole, height=_ROWS).print(table)
+            show(self._console, listing.table(rows, without))
         else:
             self._echo(if_empty)

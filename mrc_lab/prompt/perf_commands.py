@@ -89,8 +89,12 @@ class PerfCommands:
             run_pair(tool, self._world.emulation.run, source, destination, words[2:], self._run_tool, self._echo)
 
     def _run_tool(self, command: Sequence[str]) -> int:
-        """Run a process and print its lines as they come; its exit status."""
-        with children.popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        """Run a process and print its lines as they come; its exit status.
+
+        On a terminal it writes its progress there by itself, on standard error.
+        """
+        errors = None if sys.stdout.isatty() and sys.stderr.isatty() else subprocess.STDOUT
+        with children.popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
             assert process.stdout is not None
             try:
                 for line in process.stdout:

@@ -25,6 +25,7 @@ from mininet.cli import CLI
 from mininet.log import output
 from mininet.util import quietRun
 from rich.console import Console
+from rich.text import Text
 
 from controller.errors import ControllerError
 from controller.switch_reader import table_names
@@ -32,6 +33,7 @@ from mrc_common import units
 from mrc_common.suggestions import did_you_mean
 from mrc_host.errors import MrcError
 from mrc_lab.commands import fault_command, map_command
+from mrc_lab.commands.listing import AS_JSON
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.emulation import EmulatedWorld
 from mrc_lab.prompt import completion
@@ -41,6 +43,9 @@ from mrc_lab.prompt.listing_commands import ListingCommands
 from mrc_lab.prompt.mininet_output import mininet_output
 from mrc_lab.prompt.perf_commands import PerfCommands, split_words
 from mrc_lab.prompt.transfers import Transfers
+from mrc_lab.terminal.notice import print_above
+from mrc_lab.terminal.progress import progress
+from mrc_lab.terminal.state_colour import RED, coloured
 from mrc_lab.workloads.verified_write import planes_text
 from topologies.emulation import process_watch
 from topologies.emulation.errors import EmulationError
@@ -120,7 +125,8 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
         source, destination, size = self._words("write", line, 3, 3)
         for host in (source, destination):
             self._world.fabric.nic(host)
-        report = self._transfers.write(source, destination, units.SIZE.word(size))
+        with progress(f"{source} -> {destination}") as done:
+            report = self._transfers.write(source, destination, units.SIZE.word(size), done.report)
         verdict = "every byte right" if not report.wrong_bytes else f"{report.wrong_bytes} BYTES WRONG"
         self.failed |= report.wrong_bytes > 0
         counters = report.counters
@@ -143,13 +149,16 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
         """See helping."""
         words = self._words("map", line, 0, 3)
         with self._world.controller() as controller:
-            map_command.execute(controller, self._world.fabric, words, self._echo)
+            map_command.execute(
+                controller, self._world.fabric, words, self._echo if AS_JSON in words else self._echo_states
+            )
 
     def do_fault(self, line: str) -> None:
         """See helping."""
         words = self._words("fault", line, 1, 100)
         with self._world.controller() as controller:
-            self._echo(fault_command.execute(controller, words))
+            echo = self._echo if AS_JSON in words else self._echo_states
+            echo(fault_command.execute(controller, words))
 
     def do_capture(self, line: str) -> None:
         """See helping."""
@@ -377,16 +386,11 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
         self.failed = True
         message = f"{crash}\n{crash.consequence}"
         if not (self._at_rest and sys.stdin.isatty()):
-            self._echo(f"*** {message}")
+            self._console.print(Text(f"*** {message}", RED), soft_wrap=True)
             return
-        typed = ""
-        with suppress(ImportError):
-            import readline
-
-            typed = readline.get_line_buffer()
-        self._echo(f"\r\x1b[K*** {message}")
-        self._console.file.write(f"{self.prompt}{typed}")
-        self._console.file.flush()
+        with self._console.capture() as red:
+            self._console.print(Text(f"*** {message}", RED), soft_wrap=True)
+        print_above(self._console.file, self.prompt, red.get().rstrip("\n"))
 
     def _on_fabric_closed(self) -> None:
         """From the watch's thread: say so, and end whatever waits in the main thread."""
@@ -418,6 +422,9 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
         for program in (*programs, "socat"):
             if which(program) is None:
                 raise ExperimentError(f"{name} needs the program {program}, which is not installed")
+
+    def _echo_states(self, text: str) -> None:
+        self._console.print(coloured(text), soft_wrap=True)
 
     def _echo(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -19,12 +19,14 @@ class Transfers:
         self._nics: dict[str, verbs.Context] = {}
         self._kept: dict[tuple[str, str], Transfer] = {}
 
-    def write(self, source: str, destination: str, nbytes: int) -> WriteReport:
+    def write(
+        self, source: str, destination: str, nbytes: int, progress: Callable[[float], None] = lambda share: None
+    ) -> WriteReport:
         """Write and compare; when it fails or is interrupted, what the two hosts have is given back."""
         if source == destination:
             raise ExperimentError("a write goes from one host to another")
         try:
-            return self._transfer(source, destination).write(nbytes)
+            return self._transfer(source, destination).write(nbytes, progress)
         except BaseException:
             self.forget(source, destination)
             raise

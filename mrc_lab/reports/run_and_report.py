@@ -61,6 +61,7 @@ def run_and_report(
     trace: bool = False,
     captures: Sequence[str] = (),
     notify: Callable[[str], None] = lambda text: None,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> FinishedRun:
     """Run, judge, write everything; returns what came of it. Raises ExperimentError and the worlds' errors.
 
@@ -70,7 +71,15 @@ def run_and_report(
     began = time.monotonic()
     with folders.place_of_traces(results) if trace or captures else nullcontext() as traces:
         recordings = run_experiment(
-            experiment, backend, seed, switch=switch, name=name, trace=traces, captures=captures, notify=notify
+            experiment,
+            backend,
+            seed,
+            switch=switch,
+            name=name,
+            trace=traces,
+            captures=captures,
+            notify=notify,
+            progress=progress,
         )
         wall = time.monotonic() - began
         judged = judge(experiment, recordings, backend)

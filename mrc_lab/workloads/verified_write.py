@@ -82,16 +82,21 @@ class Transfer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def write(self, nbytes: int) -> WriteReport:
-        """Write `nbytes` (1 or more) and compare; blocks until done.
+    def write(self, nbytes: int, progress: Callable[[float], None] = lambda share: None) -> WriteReport:
+        """Write `nbytes` (1 or more) and compare; blocks until done. `progress` gets what is done, from 0 to 1.
 
         Raises MrcError or `TransferError` when it fails or makes no progress for 30 s; then the transfer is unusable.
         """
         steps = self._steps(nbytes)
+        written = 0
         try:
             queue = next(steps)
             while True:
-                queue = steps.send(check(queue.wait(TIMEOUT_S)))
+                completion = check(queue.wait(TIMEOUT_S))
+                if completion.opcode is CompletionOpcode.WRITE:
+                    written += PIECE
+                    progress(min(1.0, written / nbytes))
+                queue = steps.send(completion)
         except StopIteration as done:
             return _report_of(done)
 

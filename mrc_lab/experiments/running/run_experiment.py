@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from mrc_lab.errors import ExperimentError
@@ -30,9 +31,11 @@ def run_experiment(
     trace: Path | None = None,
     captures: Sequence[str] = (),
     notify: Callable[[str], None] = lambda text: None,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Recording]:
-    """Run every case and return the recordings by case. `notify` is called with one line as each begins.
+    """Run every case and return the recordings by case.
 
+    `notify` is called with one line as each begins, `progress` with the share of all that is done, from 0 to 1.
     `switch` and `name` (of the fabric) are for emulation. In the folder `trace`, if one is given, every case gets a
     folder with the event traces of its NICs and the captures of the links `captures` (simulation only); links and
     queues are then measured whatever the file says.
@@ -52,11 +55,17 @@ def run_experiment(
             with opener(case, seed) as running:
                 for warning in case_warnings(case, running.fabric, running.time_scale):
                     notify(f"Warning: {case_prefix(case.name)}{warning}.")
+                partly = partial(_of_all, progress, number - 1, len(experiment.cases))
                 traces = None if trace is None else trace / case.name
-                recordings[case.name] = run_case(case, running, seed, traces, captures)
+                recordings[case.name] = run_case(case, running, seed, traces, captures, partly)
         except SimulationError as error:
             raise ExperimentError(f"{experiment.name}: {case_prefix(case.name)}{error}") from error
     return recordings
+
+
+def _of_all(progress: Callable[[float], None], done: int, cases: int, share: float) -> None:
+    """So much of a case is done after `done` of all `cases`."""
+    progress((done + share) / cases)
 
 
 def _measured(case: Case, switch: str) -> Case:
