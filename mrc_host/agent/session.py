@@ -248,7 +248,9 @@ class ClientSession:
                 f"The agent speaks version {protocol.VERSION} of the protocol, the client {hello.get('version')!r}: "
                 "use the same release on both sides."
             )
-        self.name = f"client {self.number} ({str(hello.get('client', ''))[:64]})"
+        # The name is printed on terminals and in logs of others: control characters would be obeyed there.
+        given = str(hello.get("client", ""))[:64]
+        self.name = f"client {self.number} ({''.join(one if one.isprintable() else '?' for one in given)})"
         self._greeted = True
         self.send(protocol.pack_json(MessageKind.HELLO, request, self._greeting))
         log.info("%s: connected", self.name)

@@ -58,6 +58,14 @@ def test_clients_cannot_access_each_others_objects(agents: Agents) -> None:
     verbs.check(a.cq.wait(10))
 
 
+def test_a_clients_name_cannot_control_the_terminals_that_it_is_printed_on(agents: Agents) -> None:
+    client = AgentConnection(agents.paths[0], client="\x1b]0;mine\x07 a\nb \ud800 Zoë")
+    pd, cq = client.request("alloc_pd"), client.request("create_cq", capacity=4)
+    client.request("create_qp", pd=pd, send_cq=cq, recv_cq=cq, qp_type="mrc", attributes={})
+    (pair,) = client.qps()
+    assert pair.client.endswith("(?]0;mine? a?b ? Zoë)")
+
+
 @pytest.mark.parametrize(
     ("op", "arguments"),
     [
