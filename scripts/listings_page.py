@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mrc_lab.commands.check_listing import CHECKS
 from mrc_lab.commands.fault_listing import FAULTS
 from mrc_lab.commands.link_listing import LINKS
 from mrc_lab.commands.listing import Listing
@@ -12,7 +13,7 @@ from mrc_lab.prompt.nic_views import COUNTERS, ENTROPY_VALUES, PATHS, QUEUE_PAIR
 from mrc_lab.prompt.switch_views import ENTRIES, QUEUES, TABLES
 
 PAGE = Path(__file__).parent.parent / "docs" / "listings.md"
-LISTINGS = (QUEUE_PAIRS, ENTROPY_VALUES, PATHS, COUNTERS, LINKS, TABLES, ENTRIES, QUEUES, MAP, FAULTS)
+LISTINGS = (QUEUE_PAIRS, ENTROPY_VALUES, PATHS, COUNTERS, LINKS, TABLES, ENTRIES, QUEUES, MAP, FAULTS, CHECKS)
 
 _HEAD = """# Listings as JSON
 
@@ -39,7 +40,7 @@ counters = listing("counters h1 --json")
 print(counters[counters.unit == "bytes"][["port", "counter", "value"]])
 ```
 
-In a shell, `jq` does the same. `map` and `fault list` are also commands of their own:
+In a shell, `jq` does the same. `mrc map`, `mrc fault list` and `mrc doctor` are commands of their own:
 
 ```sh fabric
 mrc shell --fabric demo -c "links --json" | python3 -c 'import json, sys; print(len(json.load(sys.stdin)), "links")'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -51,6 +52,21 @@ def test_missing_required_parts_are_failures(found: list[CheckResult], capsys: p
     printed = capsys.readouterr().out
     assert "MISSING  kernel              no veth\n" in printed
     assert "mrc doctor --fix" in printed
+
+
+def test_json_lists_every_check_and_nothing_else(found: list[CheckResult], capsys: pytest.CaptureFixture[str]) -> None:
+    found += [NO_BMV2, LEFT]
+    assert run(["doctor", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["check"], row["ok"], row["required"], row["fix"]) for row in rows] == [
+        ("C compiler", True, True, None),
+        ("simple_switch_grpc", False, False, None),
+        ("leftovers", False, False, "remove leftovers of crashed runs"),
+    ]
+    assert run(["doctor", "--fix", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert len(json.loads(printed.out)) == 2
+    assert printed.err == "remove leftovers of crashed runs: done\n"
 
 
 def test_fix_applies_the_fixes_and_checks_again(found: list[CheckResult], capsys: pytest.CaptureFixture[str]) -> None:

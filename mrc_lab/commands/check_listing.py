@@ -1,0 +1,34 @@
+"""What `mrc doctor` lists as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mrc_lab.commands.listing import Column, Listing, Row
+from mrc_lab.fabric.doctor import CheckResult
+
+CHECKS = Listing(
+    "mrc doctor",
+    "checks of this machine, and fabrics that are up",
+    (
+        Column("check", "what was looked at"),
+        Column("ok", "whether it is as it should be"),
+        Column("required", "whether no fabric can be brought up without it"),
+        Column("detail", "what was found, or what does not work without it"),
+        Column("fix", "what `--fix` would do; null if it is well or cannot be fixed"),
+    ),
+)
+
+
+def checks(findings: Iterable[CheckResult]) -> list[Row]:
+    """A row for each check."""
+    return [
+        {
+            "check": finding.what,
+            "ok": finding.ok,
+            "required": finding.fatal,
+            "detail": finding.detail,
+            "fix": None if finding.ok or finding.fix is None else finding.fix.value,
+        }
+        for finding in findings
+    ]
