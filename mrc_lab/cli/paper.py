@@ -25,8 +25,9 @@ def paper(
 ) -> int:
     """Reproduce the published figures and compare ours with them.
 
-    Writes results/paper/latest with index.html and summary.json. The exit status is 0 when every run meets the
-    expectations of its file, however many published numbers are reproduced within 10 %.
+    Writes results/paper/latest with index.html, listing.md (numbers outside 10 %, with causes) and summary.json. The
+    exit status is 0 when every run meets the expectations of its file, however many published numbers are reproduced
+    within 10 %.
     """
     import mrc_lab.paper
     from mrc_lab.errors import ExperimentError

@@ -1,6 +1,6 @@
 """Reproduce published figures: run experiment files with one seed or several, as many at once as jobs; write a page.
 
-    <results>/paper/<time>/index.html, summary.json, <experiment>/<time>/...
+    <results>/paper/<time>/index.html, listing.md, summary.json, <experiment>/<time>/...
     <results>/paper/latest -> the newest
 
 Each file is an experiment of its own; one that cannot be run is a line of the page, not the end of the rest. What
@@ -20,6 +20,7 @@ from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import load_file
 from mrc_lab.experiments.running.run_experiment import check
+from mrc_lab.paper.listing import listing
 from mrc_lab.paper.page import index, summarize
 from mrc_lab.reports import result_folder as folders
 from mrc_lab.reports.run_and_report import run_and_report
@@ -123,6 +124,7 @@ def reproduce(
     ]
     summary = summarize(outcomes, backend, seeds, whole=whole)
     folders.write_json(folder / "summary.json", summary)
+    write_text(folder / "listing.md", listing(summary))
     write_text(folder / "index.html", index(outcomes, summary, time.monotonic() - began))
     folders.point_latest(folder)
     return folder, summary
