@@ -5,6 +5,9 @@ into the virtual environment, under a hash of these sources. A process that want
 before it imports any of them: the agent, ``mrc`` and the swarm do. All other processes, such as tests and debuggers,
 get the plain modules.
 
+A wheel may bring compiled modules in ``prebuilt/``, for the Python and the sources that it has; they serve where
+nothing else was compiled.
+
 After a source has changed, its hash matches no folder, so the plain modules are used until the sources are compiled
 again: ``make`` does that before it runs anything, and ``mrc`` prints that it is due (``outdated``). ``mrc`` does not
 compile by itself: it takes half a minute, which someone editing the transport may not want to wait for, and the
@@ -23,6 +26,7 @@ from pathlib import Path
 from types import ModuleType
 
 _PACKAGE = Path(__file__).parent
+_PREBUILT = _PACKAGE / "prebuilt"  # of a wheel
 _DONE = "complete"  # a file that is written last
 
 
@@ -35,21 +39,44 @@ def sources() -> list[Path]:
 
 def folder(prefix: Path | None = None) -> Path:
     """Folder for the compiled modules of these sources; `prefix` is that of the Python environment (None: this one)."""
-    digest = hashlib.sha256(f"{sys.version} {sysconfig.get_config_var('SOABI')}".encode())
+    name = _digest(f"{sys.version} {sysconfig.get_config_var('SOABI')}")
+    return (prefix or Path(sys.prefix)) / "compiled" / name
+
+
+def _digest(python: str) -> str:
+    """Stands for all sources that decide what compiling them gives, and for a Python."""
+    digest = hashlib.sha256(python.encode())
     types = [path.relative_to(_PACKAGE.parent) for path in sorted(_PACKAGE.glob("*.py"))]
     for path in sorted({*sources(), *types}):
         digest.update(f"\0{path}\0".encode() + (_PACKAGE.parent / path).read_bytes())
-    return (prefix or Path(sys.prefix)) / "compiled" / digest.hexdigest()[:24]
+    return digest.hexdigest()[:24]
 
 
 def seal(place: Path) -> None:
-    """Mark a folder as complete: from now on it may be used."""
-    (place / _DONE).touch()
+    """Mark a folder as complete: from now on it may be used, by a wheel's Python if the wheel brings it."""
+    (place / _DONE).write_text(_digest(_abi()))
 
 
 def available() -> bool:
     """Whether these sources are compiled."""
-    return (folder() / _DONE).exists()
+    return _place() is not None
+
+
+def _place() -> Path | None:
+    """Where these sources are compiled for this Python, None if they are not."""
+    own = folder()
+    if (own / _DONE).exists():
+        return own
+    try:
+        brought = (_PREBUILT / _DONE).read_text()
+    except OSError:
+        return None
+    return _PREBUILT if brought == _digest(_abi()) else None
+
+
+def _abi() -> str:
+    """Pythons with the same take the same machine code."""
+    return str(sysconfig.get_config_var("SOABI"))
 
 
 def outdated() -> str | None:
@@ -74,8 +101,8 @@ def use() -> bool:
     """
     if in_use():
         return True
-    place = folder()
-    if not (place / _DONE).exists():
+    place = _place()
+    if place is None:
         return False
     finder = _Finder(place)
     imported = sorted(finder.names & sys.modules.keys())

@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,15 +38,31 @@ class CompileError(Exception):
 
 
 def compile_transport(place: Path) -> None:
-    """Compile the sources into the folder `place`, under the lock; CompileError when that does not work."""
+    """Compile the sources into the folder `place` of an environment, under the lock.
+
+    Raises CompileError when that does not work, or the sources have changed.
+    """
+
+    def check() -> None:
+        if compiled.folder() != place:
+            raise CompileError("its sources have just changed; run it again")
+
+    build_into(place, check)
+
+
+def build_into(place: Path, check: Callable[[], None] = lambda: None) -> None:
+    """Compile the sources into the folder `place`; `check` may refuse the copy that was made of them.
+
+    Raises CompileError when it does not work; then `place` is as before.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix="making-") as name:
         scratch = Path(name)
         for file in (ROOT / "mrc_host").rglob("*.py"):  # mypyc writes beside the sources and where it is run
             copy = scratch / file.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
-        if compiled.folder() != place:
-            raise CompileError("its sources have just changed; run it again")
+        check()
         command = children.python_code(BUILD, "made", *map(str, compiled.sources()))
         environment = {**os.environ, "CFLAGS": "-g0"}  # debug information takes long
         done = children.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)

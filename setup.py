@@ -1,0 +1,42 @@
+"""What pyproject.toml cannot say: with MRC_COMPILE_TRANSPORT=1 a wheel brings the transport compiled for its Python.
+
+`make wheel` and cibuildwheel set it. The compiled modules go into mrc_host/prebuilt/, where `mrc_host.compiled` finds
+them, and the wheel is one for this Python and machine; otherwise it is pure Python and serves all. Compiling takes a C
+compiler and mypy, in the environment that builds (pip's --no-build-isolation).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+COMPILE = os.environ.get("MRC_COMPILE_TRANSPORT") == "1"
+
+
+class BuildWithTransport(build_py):
+    """Copies the packages, then compiles."""
+
+    def run(self) -> None:
+        """As any, and mrc_host/prebuilt/."""
+        super().run()
+        if COMPILE and not self.editable_mode:
+            sys.path.insert(0, str(ROOT))
+            from scripts.compile_transport import build_into
+
+            build_into(Path(self.build_lib).resolve() / "mrc_host/prebuilt")
+
+
+class TransportDistribution(Distribution):
+    """One that is for a single Python and machine if the transport is compiled."""
+
+    def has_ext_modules(self) -> bool:
+        """Whether it has machine code."""
+        return COMPILE
+
+
+setup(cmdclass={"build_py": BuildWithTransport}, distclass=TransportDistribution)
