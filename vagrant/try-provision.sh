@@ -14,6 +14,7 @@ root=$1 suite=$2 mirror=$3
 shift 3
 [ $# -gt 0 ] || set -- unit demo test
 source=$(cd "$(dirname "$0")/.." && pwd)
+inside="$source/vagrant/in-root.sh"
 project=/home/vagrant/mrc-testbed
 
 part() {
@@ -21,28 +22,6 @@ part() {
   shift
   "$@"
   echo "== $name: $((SECONDS - began)) s"
-}
-
-# Runs a command in the root file system as process 1 of its namespaces; the root is a mount point, as mnexec needs.
-inside() {
-  local namespaces=$1
-  shift
-  # shellcheck disable=SC2016,SC2086
-  unshare --mount --propagation private --pid --fork --kill-child $namespaces sh -euc '
-    root=$1; shift
-    mount --bind "$root" "$root"
-    mount --rbind /dev "$root/dev"
-    mount -t proc proc "$root/proc"
-    mount -t sysfs sysfs "$root/sys"
-    mount -t tmpfs tmpfs "$root/run"
-    mount -t tmpfs tmpfs "$root/tmp"
-    mkdir -p "$root/mnt"
-    cd "$root"
-    pivot_root . mnt
-    umount -l /mnt
-    ip link set lo up 2>/dev/null || true
-    exec env -i HOME=/root TERM=dumb LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
-  ' sh "$root" "$@"
 }
 
 make_root() {
@@ -64,8 +43,8 @@ make_root() {
 }
 
 part "root of $suite" make_root
-part "provision.sh" inside "" env P4_REPOSITORY="${P4_REPOSITORY:-none}" "$project/vagrant/provision.sh" "$project"
-part "scripts/install dev" inside "" "$project/scripts/install" dev
+part "provision.sh" "$inside" "$root" env P4_REPOSITORY="${P4_REPOSITORY:-none}" "$project/vagrant/provision.sh" "$project"
+part "scripts/install dev" "$inside" "$root" "$project/scripts/install" dev
 for target in "$@"; do
-  part "make $target" inside --net env CI="${CI:-}" make --no-print-directory -C "$project" "$target"
+  part "make $target" "$inside" "$root" --net env CI="${CI:-}" make --no-print-directory -C "$project" "$target"
 done
