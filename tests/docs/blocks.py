@@ -88,6 +88,9 @@ ELSEWHERE = {
         ),
         "tests/mrc_lab/pytest_plugin/test_fixtures.py",
     ),
+    "TESTS=network_tests COMPARE_WITH=main ../mrc-testbed/scripts/test-in-ci results": (
+        "tests/scripts/test_test_in_ci.py"
+    ),
     "mrc run examples/two_clusters_run.yaml": "tests/examples/test_examples.py",
     "sudo mrc run trial.yaml --backend emulation": "tests/integration/test_experiment_file.py",
     "mrc compare results/fig11/latest results/fig11/20261121-101500": "tests/mrc_lab/paper/test_published.py",
