@@ -255,3 +255,16 @@ def test_an_environment_owned_by_another_user_is_refused() -> None:
 
 def test_an_unknown_argument_prints_the_usage(machine: Machine) -> None:
     assert refusal(machine, "everything") == "usage: scripts/install runtime|dev|lint"
+
+
+@pytest.mark.parametrize("leaves", ["mrc_testbed.egg-info", "nothing"])
+def test_under_sudo_the_environment_is_given_to_the_user(machine: Machine, leaves: str) -> None:
+    """Whether or not pip has left an .egg-info folder beside the sources."""
+    if leaves != "nothing":
+        (machine.folder / leaves).mkdir()
+    machine.has("chown", f'echo chown "$@" >>{machine.log}')
+    result = machine.install(by=("env", "SUDO_UID=1234", "SUDO_GID=5678"))
+    assert result.returncode == 0, result.stderr
+    given = [words for line in machine.did() if (words := line.split())[0] == "chown"]
+    assert {words[2] for words in given} == {"1234:5678"}
+    assert {Path(name).name for words in given for name in words[3:]} >= {".venv"} | ({leaves} - {"nothing"})
