@@ -54,6 +54,10 @@ def lab() -> Iterator[Lab]:
 def test_hosts_resolve_each_others_names(lab: Lab) -> None:
     fabric = multi_plane_clos(lab.name, hosts=4, planes=2, t0=2, t1=1)
     assert lab.inside("h1", "getent", "hosts", "h3").split() == [str(management.address(fabric.nic("h3"))), "h3"]
+    looked_up = "import socket, sys; print(socket.getnameinfo((sys.argv[1], 80), socket.NI_NAMEREQD)[0])"
+    third = str(management.address(fabric.nic("h3")))
+    assert lab.inside("h1", sys.executable, "-c", looked_up, third) == "h3\n"
+    assert lab.inside("h1", sys.executable, "-c", looked_up, f"::ffff:{third}") == "h3-mgmt\n", "as torch's store does"
     assert lab.inside("h1", "hostname").strip() == "h1" != socket.gethostname()
     assert "localhost" in lab.inside("h1", "getent", "hosts", "localhost")
 

@@ -9,6 +9,7 @@ Names are in an ``/etc/hosts`` of each host's own, mounted over the machine's in
 
     h3                on the management network; without one, h3's kernel in the first plane that it has a link in
     h3-p0, h3-p1      h3's kernel in a plane of the fabric: ``ping h3-p1`` goes through that plane's switches
+    h3-mgmt           h3 on the management network, and the name of its address as a server that listens on IPv6 sees it
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ def names(fabric: Fabric, *, management: bool) -> str:
     for nic in fabric.nics:
         kernel = {link.plane: addressing.kernel_address(fabric, nic, link.plane) for link in fabric.links_of(nic.name)}
         first = address(nic) if management else next(iter(kernel.values()), None)
-        lines += [] if first is None else [f"{first} {nic.name}"]
+        if management:  # the IPv6 form has only the second name: looking up the first gives one address
+            lines += [f"{first} {nic.name}", f"{first} {nic.name}-mgmt", f"::ffff:{first} {nic.name}-mgmt"]
+        elif first is not None:
+            lines.append(f"{first} {nic.name}")
         lines += [f"{own} {nic.name}-p{plane}" for plane, own in kernel.items()]
     machine = _HOSTS_FILE.read_text("utf-8", errors="replace") if _HOSTS_FILE.exists() else "127.0.0.1 localhost\n"
     return "\n".join([*lines, machine])

@@ -35,6 +35,7 @@ def test_a_host_has_a_name_on_the_management_network_and_in_each_plane() -> None
     names = named(management.names(FABRIC, management=True))
     third = FABRIC.nic("h3")
     assert names["h3"] == str(management.address(third))
+    assert names["h3-mgmt"] == names["h3"]
     assert names["h3-p1"] == str(addressing.kernel_address(FABRIC, third, 1))
 
 
