@@ -32,6 +32,7 @@ from topologies.emulation.stopped import stopped
 
 _ROOT = Path(__file__).resolve().parents[2]
 _INSTALLER = _ROOT / "scripts/install"
+DEBIAN_PACKAGES = ("mininet", "iproute2", "ethtool", "iputils-ping", "procps", "gcc", "libc6-dev")
 _MODULES = ("veth", "af_packet", "sch_netem")
 _PACKAGES = ("finsy", "grpcio", "protobuf", "pyroute2", "numpy", "matplotlib", "rich", "click")
 _MIN_MEMORY = 2 << 30
@@ -84,7 +85,17 @@ def apply(fix: Fix) -> str:
     if fix is Fix.CLEAN:
         reports = cleanup.clean_all()
         return "; ".join(f"{r.name}: {r.processes} processes, {r.interfaces} interfaces" for r in reports) or "nothing"
-    command = [str(_INSTALLER), "runtime"] if fix is Fix.INSTALL else ["modprobe", "-a", *_MODULES]
+    if fix is Fix.MODULES:
+        return _run(["modprobe", "-a", *_MODULES])
+    if _INSTALLER.is_file():
+        return _run([str(_INSTALLER), "runtime"])
+    _run(["apt-get", "update"])
+    _run(["apt-get", "install", "-y", "--no-install-recommends", *DEBIAN_PACKAGES])
+    return f"apt-get install {' '.join(DEBIAN_PACKAGES)}"
+
+
+def _run(command: list[str]) -> str:
+    """What a command prints, in one line. Raises EmulationError with its last line if it fails."""
     try:
         done = children.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -295,7 +306,8 @@ def check_fabrics() -> Iterator[CheckResult]:
 
 
 def _installation() -> Fix | None:
-    return Fix.INSTALL if _INSTALLER.is_file() else None
+    """By the checkout's installer or, where the testbed came as a wheel, by apt-get."""
+    return Fix.INSTALL if _INSTALLER.is_file() or which("apt-get") else None
 
 
 def _version(command: str) -> str:

@@ -262,7 +262,7 @@ def test_under_sudo_the_environment_is_given_to_the_user(machine: Machine, leave
     """Whether or not pip has left an .egg-info folder beside the sources."""
     if leaves != "nothing":
         (machine.folder / leaves).mkdir()
-    machine.has("chown", f'echo chown "$@" >>{machine.log}')
+    machine.has("chown", f'echo chown "$@" >>{machine.log}; shift 2; for each; do [ -e "$each" ] || exit 1; done')
     result = machine.install(by=("env", "SUDO_UID=1234", "SUDO_GID=5678"))
     assert result.returncode == 0, result.stderr
     given = [words for line in machine.did() if (words := line.split())[0] == "chown"]

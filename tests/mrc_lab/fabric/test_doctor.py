@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -184,6 +185,29 @@ def test_a_failed_fix_gives_its_reason(commands: Script) -> None:
     commands("modprobe", "echo 'modprobe: FATAL: Module veth not found' >&2; exit 1")
     with pytest.raises(EmulationError, match="Module veth not found"):
         apply(Fix.MODULES)
+
+
+def test_without_a_checkout_packages_come_from_apt(
+    commands: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(doctor, "_INSTALLER", tmp_path / "missing")
+    assert findings()["C compiler"].fix is None
+    commands("apt-get", f'echo "$@" >>{tmp_path}/log')
+    assert findings()["C compiler"].fix is Fix.INSTALL
+    assert apply(Fix.INSTALL) == f"apt-get install {' '.join(doctor.DEBIAN_PACKAGES)}"
+    update, install = (tmp_path / "log").read_text().splitlines()
+    assert update == "update"
+    assert install.split()[:3] == ["install", "-y", "--no-install-recommends"]
+    commands("apt-get", '[ "$1" = update ] || { echo "E: Unable to locate package mininet" >&2; exit 100; }')
+    with pytest.raises(EmulationError, match="E: Unable to locate package mininet"):
+        apply(Fix.INSTALL)
+
+
+def test_wheels_and_checkouts_need_the_same_packages() -> None:
+    """But for those that make the checkout's environment."""
+    text = (Path(doctor.__file__).parents[2] / "scripts/install").read_text()
+    (listed,) = re.findall(r"^packages=\((.*)\)$", text, re.MULTILINE)
+    assert set(listed.split()) - {"python3-dev", "python3-venv"} == set(doctor.DEBIAN_PACKAGES)
 
 
 def test_the_python_version_is_reported() -> None:
