@@ -82,6 +82,22 @@ def test_all_modules_on_the_packet_path_are_compiled() -> None:
     assert not any(name.endswith("__init__.py") for name in names)
 
 
+def test_modules_that_a_wheel_brings_serve_its_sources_and_python_only(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(compiled.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(compiled, "_PREBUILT", tmp_path / "prebuilt")
+    assert not compiled.available()
+    (tmp_path / "prebuilt").mkdir()
+    compiled.seal(tmp_path / "prebuilt")
+    assert compiled.available()
+    with monkeypatch.context() as another:
+        another.setattr(compiled, "_abi", lambda: "cpython-99-x86_64-linux-gnu")
+        assert not compiled.available()
+    with monkeypatch.context() as changed:
+        changed.setattr(compiled, "sources", lambda: [Path("mrc_host/nic.py")])
+        assert not compiled.available()
+    assert compiled.outdated() is None
+
+
 @pytest.mark.parametrize(("before", "warned"), [("another", True), (None, False)])
 def test_outdated_compiled_modules_are_reported(tmp_path: Path, monkeypatch, before: str | None, warned: bool):
     """After an edit; not where nothing was ever compiled, nor where these sources are."""
