@@ -47,7 +47,7 @@ shut_down() {
 mkdir -p "$results"
 trap shut_down EXIT
 boot
-(cd "$here/.." && git ls-files -z | tar --null -T - -c) | in_vm tar -x -C "$project"
+(cd "$here/.." && git ls-files -z | tar --null -T - -c) | in_vm "tar -x -C $project"
 in_vm "uname -r; systemd-detect-virt; sudo $project/.venv/bin/mrc doctor" </dev/null >"$results/machine.txt" || true
 began=$SECONDS status=0
 printf -v words ' %q' "$@"
