@@ -10,6 +10,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+import grpc
+
 from controller.client import ControllerClient
 from controller.errors import ControllerError
 from controller.values import Event, EventKind, FaultRecord, MachineClock
@@ -60,7 +62,7 @@ class FabricEvents:
                 with self._connect() as client:
                     self._client = client
                     self._follow(client)
-            except Exception as error:  # gRPC raises many things when a channel is closed under a stream
+            except (ControllerError, grpc.RpcError, ValueError) as error:  # ValueError: the channel was closed
                 if not self._stopped.is_set():
                     problem = str(error) if isinstance(error, ControllerError) else "The controller is not there."
                     self._to_loop(lambda problem=problem: self._lost(problem))  # type: ignore[misc]

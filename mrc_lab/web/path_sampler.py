@@ -79,8 +79,8 @@ class PathSampler:
         since: int | None = None
         while True:
             await self._feed.watched()
-            read = read_host
-            found = await asyncio.get_running_loop().run_in_executor(self._executor, read, self._socket(host), since)
+            socket = self._socket(host)
+            found = await asyncio.get_running_loop().run_in_executor(self._executor, read_host, socket, since)
             if found.problem:
                 since = None
                 self.publish_problem(host, found.problem)

@@ -39,7 +39,7 @@ function status(state, text) {
   const node = byId("status");
   if (node.dataset.state === state) return;
   node.dataset.state = state;
-  node.textContent = state === "live" ? "● live" : "○ not connected";
+  node.textContent = state === "live" ? "● live" : `○ not connected. ${text}`;
   node.title = text;
   document.body.classList.toggle("lost", state !== "live");
 }

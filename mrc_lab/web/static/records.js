@@ -17,8 +17,19 @@ export function liveRecords(take, status) {
     };
     source.onerror = () => {
       status("lost", "The server does not answer; trying again.");
-      if (source.readyState === EventSource.CLOSED) last = 0;
+      if (source.readyState === EventSource.CLOSED) explain();
     };
+  }
+  // Why the server refuses, in its own words, which an event source does not get.
+  async function explain() {
+    last = 0;
+    try {
+      const answer = await fetch("static/icon.svg");
+      if (answer.status === 403) status("refused", (await answer.json()).error);
+      else status("busy", "The server takes no more browsers: close a tab.");
+    } catch {
+      // it does not answer at all, which is known
+    }
   }
   open();
   setInterval(() => {
