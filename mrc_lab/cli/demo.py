@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from mrc_lab.cli.fabric_argument import SIZES, fabric_options, fabric_to_make, made
+from mrc_lab.cli.fabric_argument import SIZES, fabric_options, fabric_to_make, made, web_option
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mrc_lab.demo.record import RunRecord
     from mrc_lab.demo.settings import DemoSettings
+    from mrc_lab.fabric.emulation import EmulatedWorld
+    from mrc_lab.web.beside import Beside
+    from mrc_lab.web.records import TrainingState
     from topologies.fabric import Fabric
 
 TORCH_STEPS = 120
@@ -20,6 +29,7 @@ TORCH_STEPS = 120
 @click.command(epilog="Example: sudo mrc demo --hosts 8 --planes 4")
 @fabric_to_make("demo")
 @fabric_options
+@web_option
 @click.option(
     "--job",
     type=click.Choice(["digits", "torch"]),
@@ -35,7 +45,7 @@ TORCH_STEPS = 120
 @click.option(
     "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Folder for results."
 )
-def demo(fabric: str | None, job: str, install_torch: bool, **options: Any) -> int:
+def demo(fabric: str | None, web: bool, job: str, install_torch: bool, **options: Any) -> int:
     """Train over RoCE and over MRC while links are cut.
 
     Brings up a fabric, trains the same small network twice, cuts a T0-T1 link and a NIC's link in the middle of each
@@ -58,27 +68,57 @@ def demo(fabric: str | None, job: str, install_torch: bool, **options: Any) -> i
         rate_bps=wanted.links[0].rate_bps,
         **options,
     )
-    return (_train_digits if job == "digits" else _train_gpt)(settings, wanted)
+    return (_train_digits if job == "digits" else _train_gpt)(settings, wanted, web)
 
 
-def _train_digits(settings: DemoSettings, fabric: Fabric) -> int:
+def _train_digits(settings: DemoSettings, fabric: Fabric, web: bool) -> int:
     from rich.console import Console
 
     from mrc_lab.demo.coordinator import Demo
+
+    console = Console()
+    pages: list[Beside] = []
+
+    def onlooker(record: RunRecord) -> None:
+        for page in pages:
+            page.training(record.transport, _training_state(record))
+
+    return Demo(settings, console, partial(_world, settings.switch, console, web, pages), fabric, onlooker).run()
+
+
+def _training_state(record: RunRecord) -> TrainingState:
+    """The last step that all ranks of a run have completed, for the live view."""
+    from mrc_lab.web.records import TrainingState
+
+    complete = [step for step, reports in record.steps.items() if len(reports) == len(record.hosts)]
+    reports = record.steps[max(complete)].values()
+    took_ns = max(report.end_ns for report in reports) - min(report.begin_ns for report in reports)
+    loss = sum(report.loss for report in reports) / len(reports)
+    return TrainingState(record.completed_steps, record.planned_steps, round(loss, 5), round(took_ns / 1e6, 1))
+
+
+@contextmanager
+def _world(switch: str, console: Console, web: bool, pages: list[Beside], fabric: Fabric) -> Iterator[EmulatedWorld]:
+    """The fabric, and with `web` its page, which is added to `pages`."""
     from mrc_lab.fabric.emulation import running
+    from mrc_lab.web.beside import web_beside
 
-    return Demo(settings, Console(), lambda fabric: running(fabric, switch=settings.switch), fabric).run()
+    with running(fabric, switch=switch) as world, ExitStack() as undo:
+        if web:
+            pages.append(undo.enter_context(web_beside(fabric.name)))
+            console.print(pages[-1].address, highlight=False, soft_wrap=True)
+        yield world
 
 
-def _train_gpt(settings: DemoSettings, fabric: Fabric) -> int:
+def _train_gpt(settings: DemoSettings, fabric: Fabric, web: bool) -> int:
     from rich.console import Console
 
     from mrc_lab.demo.emulated_hosts import EmulatedHosts
     from mrc_lab.demo.pytorch_demo import PytorchDemo
-    from mrc_lab.fabric.emulation import running
 
+    console = Console()
     return PytorchDemo(
-        settings, Console(), lambda fabric: running(fabric, switch=settings.switch), EmulatedHosts, fabric
+        settings, console, partial(_world, settings.switch, console, web, []), EmulatedHosts, fabric
     ).run()
 
 

@@ -158,6 +158,11 @@ def management_option(function: _F) -> _F:
     )(function)
 
 
+def web_option(function: _F) -> _F:
+    """Adds the option to serve the live view of the fabric too, passed as `web`."""
+    return click.option("--web", is_flag=True, help="Show the fabric as a page too, as 'mrc web' does.")(function)
+
+
 def fabric_options(function: _F) -> _F:
     """Adds the options that describe a fabric, except its name."""
     for option in (

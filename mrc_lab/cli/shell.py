@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrc_lab.cli.fabric_argument import came_up, fabric_options, fabric_to_make, made, making_given, management_option
+from mrc_lab.cli.fabric_argument import (
+    came_up,
+    fabric_options,
+    fabric_to_make,
+    made,
+    making_given,
+    management_option,
+    web_option,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,10 +29,13 @@ FABRIC_CLOSED = 3  # exit status: the fabric was taken down under the prompt
 @fabric_to_make("the only one that is up, else demo")
 @fabric_options
 @management_option
+@web_option
 @click.option(
     "--command", "-c", "commands", multiple=True, help="Run this command instead of prompting; may be repeated."
 )
-def shell(fabric: str | None, switch: str, management_network: bool, commands: tuple[str, ...], **sizes: Any) -> int:
+def shell(
+    fabric: str | None, switch: str, management_network: bool, web: bool, commands: tuple[str, ...], **sizes: Any
+) -> int:
     """Open the Mininet prompt on a fabric: one that is up, or one that this command brings up.
 
     A fabric file or options for the size bring a fabric up; a name alone means one that is up. All of Mininet's
@@ -40,11 +51,11 @@ def shell(fabric: str | None, switch: str, management_network: bool, commands: t
         with attached(attach_to) as emulation:
             if not commands:
                 console().print(f"fabric {attach_to}, which stays up when you leave", soft_wrap=True)
-            return _converse(EmulatedWorld(emulation), console(), commands)
+            return _converse(EmulatedWorld(emulation), console(), commands, web)
     wanted = made(fabric, "demo", sizes)
     with running(wanted, switch=switch, management_network=management_network) as world:
         console().print(came_up(wanted, world.bring_up["total_s"]), soft_wrap=True)
-        return _converse(world, console(), commands)
+        return _converse(world, console(), commands, web)
 
 
 def _up_already(given: str | None) -> str | None:
@@ -68,7 +79,18 @@ def _up_already(given: str | None) -> str | None:
     return None if options or is_file(given) else find_fabric(name).name
 
 
-def _converse(world: EmulatedWorld, console: Console, commands: Sequence[str]) -> int:
+def _converse(world: EmulatedWorld, console: Console, commands: Sequence[str], web: bool) -> int:
+    from contextlib import ExitStack
+
+    with ExitStack() as undo:
+        if web:
+            from mrc_lab.web.beside import web_beside
+
+            click.echo(undo.enter_context(web_beside(world.fabric.name)).address)
+        return _prompt(world, console, commands)
+
+
+def _prompt(world: EmulatedWorld, console: Console, commands: Sequence[str]) -> int:
     import sys
     from contextlib import closing
 

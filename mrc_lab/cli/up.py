@@ -16,6 +16,7 @@ from mrc_lab.cli.fabric_argument import (
     fabric_to_make,
     made,
     management_option,
+    web_option,
 )
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=Tru
 @fabric_to_make("demo")
 @fabric_options
 @management_option
+@web_option
 @click.option("--restart", is_flag=True, help="Restart crashed processes: controller, switches, hosts' agents.")
 @click.option(
     "--listen", "address", default="", help="host:port on which the controller also listens, for 'mrc fault'."
@@ -47,6 +49,7 @@ def up(
     show: str | None,
     switch: str,
     management_network: bool,
+    web: bool,
     restart: bool,
     plugin: tuple[str, ...],
     congestion: str | None,
@@ -95,6 +98,10 @@ def up(
     nics = nic_settings(plugin, congestion, path_selection)
     took = bring_up(wanted, switch, more, restart=restart, management_network=management_network, nic_settings=nics)
     click.echo(came_up(wanted, took["total_s"]))
+    if web:
+        from mrc_lab.web.beside import web_detached
+
+        click.echo(web_detached(wanted.name))
 
 
 def nic_settings(plugins: Sequence[str], congestion: str | None, path_selection: str | None) -> dict[str, Any]:

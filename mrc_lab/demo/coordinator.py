@@ -62,6 +62,7 @@ class Demo:
     console: Console
     make_world: WorldMaker
     fabric: Fabric | None = None
+    onlooker: Callable[[RunRecord], None] | None = None
     records: dict[str, RunRecord] = field(default_factory=dict)
     bring_up: dict[str, float] = field(default_factory=dict)
     interrupted_by: int | None = None
@@ -113,7 +114,7 @@ class Demo:
         with _signals(lambda number: self._interrupt(number, task)):
             try:
                 digits().save(data)
-                with Progress(self.console) as progress:
+                with Progress(self.console, self.onlooker) as progress:
                     for transport in TRANSPORTS:
                         links = await self._one_run(transport, world, data, folder, links, progress)
                         self.broken = bool(world.crashes())

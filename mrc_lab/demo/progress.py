@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.live import Live
@@ -16,10 +17,14 @@ _WAIT_SHOWN_S = 1.0  # a step that takes longer is shown as waiting
 
 
 class Progress:
-    """Shows runs on `console`. Use in a `with` statement around them."""
+    """Shows runs on `console`, and to an `onlooker` each completed step.
 
-    def __init__(self, console: Console) -> None:
+    Use in a `with` statement around them.
+    """
+
+    def __init__(self, console: Console, onlooker: Callable[[RunRecord], None] | None = None) -> None:
         self._console = console
+        self._onlooker = onlooker
         self._live = Live(console=console, refresh_per_second=10, transient=True) if console.is_terminal else None
         self._shown = 0.0
         self._step_seen = (-1, 0.0)  # last completed step and when it was seen
@@ -43,6 +48,8 @@ class Progress:
         completed = record.completed_steps
         if completed != self._step_seen[0]:
             self._step_seen = (completed, now)
+            if self._onlooker is not None and completed:
+                self._onlooker(record)
         if now - self._shown < (_REFRESH_S if self._live is not None else _PLAIN_EVERY_S):
             return
         self._shown = now

@@ -31,6 +31,7 @@ class StateSection(enum.Enum):
     SWITCHES = "switches"
     HOSTS = "hosts"
     JOBS = "jobs"
+    TRAINING = "training"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,17 @@ class JobState:
     share: float | None = None
 
 
-Value = LinkView | QueueState | SignalState | FaultView | PairRoutes | PairState | Problem | JobState
+@dataclass(frozen=True, slots=True)
+class TrainingState:
+    """By transport: steps that all ranks have done, steps planned, loss, and how long the last step took."""
+
+    step: int
+    planned: int
+    loss: float
+    step_ms: float
+
+
+Value = LinkView | QueueState | SignalState | FaultView | PairRoutes | PairState | Problem | JobState | TrainingState
 State = dict[StateSection, dict[str, Value]]
 Changes = dict[StateSection, dict[str, Value | None]]
 

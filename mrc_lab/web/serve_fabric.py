@@ -34,6 +34,7 @@ from mrc_lab.web.path_sampler import PathSampler
 from mrc_lab.web.records import FabricLayout
 from mrc_lab.web.server import LiveServer
 from mrc_lab.web.switch_sampler import SwitchSampler
+from mrc_lab.web.training_reports import TrainingReports
 from topologies import loader
 from topologies.emulation import switches
 from topologies.emulation.attach import watching
@@ -50,15 +51,23 @@ def check_listening(address: str, settings: EndpointSettings) -> None:
     check_port_free(address)
 
 
-def serve(run: RunDirectory, address: str, settings: EndpointSettings, echo: Callable[[str], None]) -> None:
+def serve(
+    run: RunDirectory,
+    address: str,
+    settings: EndpointSettings,
+    echo: Callable[[str], None],
+    reports: int | None = None,
+) -> None:
     """Serve the fabric of a run directory until Ctrl-C or SIGTERM; `echo` prints the page's address.
+
+    `reports` is a descriptor to read reports of training from, until its end, which is also the server's.
 
     Raises EndpointError, and ExperimentError when the fabric is taken down meanwhile.
     """
     check_listening(address, settings)
     token = new_token() if settings.token_file is None else read_token(settings.token_file)
     with watching(run) as watch:
-        asyncio.run(_serve(run, address, token, _tls(settings), watch, echo))
+        asyncio.run(_serve(run, address, token, _tls(settings), watch, echo, reports))
 
 
 async def _serve(
@@ -68,6 +77,7 @@ async def _serve(
     tls: ssl.SSLContext | None,
     watch: ProcessWatch,
     echo: Callable[[str], None],
+    reports: int | None,
 ) -> None:
     loop = asyncio.get_running_loop()
     fabric = loader.load_file(run.fabric_file)
@@ -95,7 +105,7 @@ async def _serve(
         watch.listen(events.crashed)
         tasks = [asyncio.create_task(sampler.run()) for sampler in samplers]
         try:
-            closed = await _until_the_end(watch, tasks)
+            closed = await _until_the_end(watch, tasks, feed, reports)
         finally:
             events.stop()
             for task in tasks:
@@ -115,8 +125,8 @@ async def _listen(server: LiveServer, address: str, tls: ssl.SSLContext | None) 
         raise EndpointError(f"Cannot listen on {address}: {error.strerror or error}.") from None
 
 
-async def _until_the_end(watch: ProcessWatch, tasks: list[asyncio.Task[None]]) -> bool:
-    """Wait for SIGTERM, the end of the fabric (True), or an error of a task, which is raised."""
+async def _until_the_end(watch: ProcessWatch, tasks: list[asyncio.Task[None]], feed: Feed, reports: int | None) -> bool:
+    """Wait for SIGTERM, the end of reports or of the fabric (True), or an error of a task, which is raised."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[bool] = loop.create_future()
 
@@ -129,6 +139,8 @@ async def _until_the_end(watch: ProcessWatch, tasks: list[asyncio.Task[None]]) -
             ended.set_exception(error)
 
     loop.add_signal_handler(signal.SIGTERM, end, False)
+    if reports is not None:
+        TrainingReports(feed, reports, lambda: end(False)).start()
     watch.listen_closed(lambda: _from_thread(loop, end))
     for task in tasks:
         task.add_done_callback(failed)

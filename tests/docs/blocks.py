@@ -136,6 +136,7 @@ ELSEWHERE = {
     **dict.fromkeys(
         (
             "sudo mrc web lab",
+            "sudo make demo ARGS=--web",
             "sudo mrc web lab --listen 0.0.0.0:8420 --token-file token --tls-cert cert.pem --tls-key key.pem",
         ),
         "tests/integration/test_web.py",

@@ -185,3 +185,31 @@ def test_addresses_off_loopback_are_refused_without_token_and_tls() -> None:
         assert "requires a token and TLS" in done.stderr
     finally:
         take_down(one)
+
+
+def test_fabric_brought_up_with_its_page_takes_the_page_down_with_it() -> None:
+    name = own("webup")
+    words = [MRC, "up", name, "--web", "--hosts", "2", "--planes", "1", "--t1", "1", "--rate", "20M"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    try:
+        assert done.returncode == 0, done.stderr
+        with chromium(done.stdout.split()[-1]) as opened:
+            opened.until_text("#fabric-name", lambda text: text == name)
+            take_down(name)
+            opened.until_text("#status", lambda text: "not connected" in text)
+        until(lambda: not _processes(f"mrc_lab.web {name}"), "the page's server to end")
+    finally:
+        take_down(name)
+
+
+def test_prompt_with_its_page_ends_the_page() -> None:
+    name = own("webprompt")
+    words = [MRC, "shell", "--name", name, "--web", "--hosts", "2", "--planes", "1", "--t1", "1", "--rate", "20M"]
+    done = subprocess.run([*words, "-c", "links"], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "/?token=" in done.stdout
+    assert not _processes(f"mrc_lab.web {name}")
+
+
+def _processes(words: str) -> str:
+    return subprocess.run(["pgrep", "-f", words], capture_output=True, text=True, check=False).stdout

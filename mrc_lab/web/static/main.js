@@ -57,6 +57,7 @@ function draw() {
   paths.refresh(changes);
   inspector.refresh();
   if (changes.jobs.size) drawJobs();
+  if (changes.training.size) plots.train(changes.training);
   drawEvents();
   drawFigures();
 }
@@ -130,7 +131,7 @@ function setUp() {
     byId("measure").append(html("label", {}, input, html("span", { text: measure.name })));
   }
   setMeasure(MEASURES.load);
-  const signs = [["ev ev-g", "", "good"], ["ev ev-g backup", "", "backup"], ["ev ev-s", "", "skipped"], ["ev ev-b", "✕", "assumed bad"], ["ev ev-d", "–", "denied"]];
+  const signs = [["ev ev-g", "", "good"], ["ev ev-g backup", "", "not in use now"], ["ev ev-s", "", "skipped"], ["ev ev-b", "✕", "assumed bad"], ["ev ev-d", "–", "denied"]];
   byId("path-legend").append(...signs.map(([look, sign, text]) => html("span", { class: "key" }, html("span", { class: look, text: sign, "aria-hidden": "true" }), text)));
   const sizes = (...mib) => mib.map((size) => html("option", { text: size >= 1024 ? `${size / 1024} GiB` : `${size} MiB`, value: size << 20 }));
   byId("write-size").append(...sizes(16, 64, 256, 1024));

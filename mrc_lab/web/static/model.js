@@ -2,7 +2,7 @@
 // names of which sections are different since they last looked. Times are those of the records, never the browser's, so
 // that a recording plays like a live fabric.
 
-const SECTIONS = ["links", "queues", "signals", "faults", "routes", "pairs", "switches", "hosts", "jobs"];
+const SECTIONS = ["links", "queues", "signals", "faults", "routes", "pairs", "switches", "hosts", "jobs", "training"];
 
 export const LINK = { up: 0, upward: 1, downward: 2 };
 export const SIGNAL = { marked: 0, trimmed: 1, dropped: 2, drops: 3 };

@@ -1,5 +1,6 @@
 // Paths between hosts: a row for each pair, with one cell for each entropy value, by plane. A state has a shape besides
-// its colour: good is a full cell, skipped a half one, assumed bad a cross, denied a bar; a backup is hollow.
+// its colour: good is a full cell, skipped a half one, assumed bad a cross, denied a bar. A path that is not in use now, as a
+// backup is or one in a plane that is avoided, is hollow.
 
 import { html, showTip } from "./elements.js";
 import { plural, showEv } from "./words.js";
@@ -127,7 +128,7 @@ export function describePath(model, name, index) {
   const [ev, plane, over] = route;
   const letter = pair[0][index] ?? "g";
   const parts = [`${name.replace(">", " to ")}, EV ${showEv(ev)}, plane ${plane}`, WORDS[letter.toLowerCase()]];
-  if (letter === letter.toLowerCase()) parts.push("backup");
+  if (letter === letter.toLowerCase()) parts.push("not in use now");
   if (over.length) parts.push(`over ${over.map((one) => one.split("@")[0]).join(", ")}`);
   parts.push(`${pair[1][index] ?? 0} lost`);
   if (pair[2][index]) parts.push(`round trip ${pair[2][index]} us`);

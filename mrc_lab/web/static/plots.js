@@ -6,6 +6,8 @@ import { showClock, showRate } from "./words.js";
 
 const SPAN_S = 120;
 const SHORTEST_S = 30;
+const STEPS_SPAN_S = 600;
+const TRANSPORTS = { roce: "RoCE", mrc: "MRC" };
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
 
 export class Plots {
@@ -13,7 +15,8 @@ export class Plots {
     this.model = model;
     this.points = []; // [seconds, total, plane 0, ..., marks, trims, drops]
     this.charts = [];
-    this.marks = [];
+    this.steps = []; // [seconds, ms of a step by transport, ...]
+    this.transports = [];
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.build());
     new ResizeObserver(() => this.#resize()).observe(byId("plots"));
   }
@@ -26,6 +29,11 @@ export class Plots {
       this.#chart("throughput", "Received by all hosts", ["total", ...names], showRate, names.length + 1),
       this.#chart("losses", "Packets a second, at all switches", ["ECN marks", "trims", "drops"], (v) => String(Math.round(v)), 3),
     ];
+    byId("steps").hidden = !this.transports.length;
+    if (this.transports.length) {
+      const names = this.transports.map((name) => TRANSPORTS[name] ?? name);
+      this.charts.push(this.#chart("steps", "Training: time of each step", names, (ms) => `${Math.round(ms)} ms`, names.length, STEPS_SPAN_S));
+    }
     this.draw();
   }
 
@@ -40,6 +48,23 @@ export class Plots {
     while (this.points.length && this.points[0][0] < seconds - SPAN_S) this.points.shift();
   }
 
+  // Steps of a training job that are done since the last call; their time, by transport, and words about each.
+  train(changed) {
+    for (const name of changed) {
+      const state = this.model.state.training.get(name);
+      if (!state) continue;
+      const unknown = !this.transports.includes(name);
+      if (unknown) this.transports.push(name);
+      const row = [this.model.at / 1000];
+      row[1 + this.transports.indexOf(name)] = state[3];
+      this.steps.push(row);
+      if (this.steps.length > 4000) this.steps.shift();
+      if (unknown && this.model.layout) this.build();
+    }
+    const words = [...this.model.state.training].map(([name, [step, planned, loss]]) => `${TRANSPORTS[name] ?? name}: step ${step} of ${planned}, loss ${loss.toFixed(4)}`);
+    byId("training").textContent = words.join(" · ");
+  }
+
   draw() {
     if (!this.charts.length || document.hidden) return;
     const planes = this.model.layout.planes;
@@ -48,10 +73,11 @@ export class Plots {
     const per = planes > 1 ? Array.from({ length: planes }, (_, plane) => column(2 + plane)) : [];
     this.charts[0].setData([times, column(1), ...per]);
     this.charts[1].setData([times, ...[0, 1, 2].map((index) => column(2 + planes + index))]);
-    for (const chart of this.charts) if (!(chart.cursor.left >= 0) && times.length) chart.setLegend({ idx: times.length - 1 });
+    if (this.charts[2]) this.charts[2].setData([this.steps.map((row) => row[0]), ...this.transports.map((_, index) => this.steps.map((row) => row[1 + index] ?? undefined))]);
+    for (const chart of this.charts) if (!(chart.cursor.left >= 0) && chart.data[0].length) chart.setLegend({ idx: chart.data[0].length - 1 });
   }
 
-  #chart(id, title, names, show, count) {
+  #chart(id, title, names, show, count, span = SPAN_S) {
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(name).trim();
     const font = `11px ${getComputedStyle(document.body).fontFamily}`;
@@ -68,7 +94,7 @@ export class Plots {
     return new uPlot(
       {
         title, ...this.#size(id), legend: { live: true }, cursor: { drag: { setScale: false } },
-        scales: { x: { time: true, range: (_, low, high) => [Math.max(high - SPAN_S, Math.min(low, high - SHORTEST_S)), high] }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.08] } },
+        scales: { x: { time: true, range: (_, low, high) => [Math.max(high - span, Math.min(low, high - SHORTEST_S)), high] }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.08] } },
         axes: [{ ...axis, values: (_, values) => values.map((seconds) => showClock(seconds * 1000).slice(0, 8)), space: 80 }, { ...axis, size: 78, values: (_, values) => values.map(show) }],
         series: [{ label: "time", value: (_, seconds) => (seconds ? showClock(seconds * 1000).slice(0, 8) : "") }, ...series],
         hooks: { draw: [faults] },
@@ -104,5 +130,6 @@ export class Plots {
   #resize() {
     this.charts[0]?.setSize(this.#size("throughput"));
     this.charts[1]?.setSize(this.#size("losses"));
+    this.charts[2]?.setSize(this.#size("steps"));
   }
 }

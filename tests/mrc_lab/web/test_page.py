@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from mrc_lab.web.records import StateSection, TrainingState
 from tests.mrc_lab.web.browser import Page, chromium
 from tests.mrc_lab.web.fake_fabric import TOKEN, Served, served
 from tests.waiting import until
@@ -126,6 +127,14 @@ def test_nothing_is_cut_off_or_too_small_to_read_at_any_width(
     until(lambda: page.js("return document.documentElement.scrollWidth <= innerWidth"), "the page to fit")
     assert page.js(_TEXTS) == []
     page.resize(1440, 1000)
+
+
+def test_steps_of_a_training_job_are_shown(small: tuple[Served, Page]) -> None:
+    running, page = small
+    state = TrainingState(7, 40, 1.25, 180.0)
+    running.call(lambda: running.fake.feed.put(StateSection.TRAINING, "mrc", state))
+    page.until_text("#training", lambda text: text == "MRC: step 7 of 40, loss 1.2500")
+    page.one("#steps canvas")
 
 
 def test_browser_has_nothing_to_complain_about(small: tuple[Served, Page]) -> None:

@@ -1,0 +1,44 @@
+"""``python -m mrc_lab.web FABRIC [detached]``: the page's server as a process of its own (``beside`` starts it).
+
+It prints the page's address, or why there is none, as one line. It takes the usual port, or a free one if that is
+taken. Unless it is detached, it ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from controller.errors import ControllerError
+from mrc_common.grpc_endpoint import EndpointError, EndpointSettings, check_port_free
+from mrc_lab.errors import ExperimentError
+from mrc_lab.web.serve_fabric import DEFAULT_ADDRESS, serve
+from topologies.emulation.run_directory import RunDirectory
+
+
+def main(fabric: str, detached: str = "") -> int:
+    """Serve the page of a fabric that is up."""
+    try:
+        check_port_free(DEFAULT_ADDRESS)
+        address = DEFAULT_ADDRESS
+    except EndpointError:
+        address = "127.0.0.1:0"
+    reports = None if detached else sys.stdin.fileno()
+    try:
+        serve(RunDirectory(fabric), address, EndpointSettings(), _print_address, reports)
+    except (ControllerError, EndpointError, ExperimentError) as error:
+        print(error, flush=True)
+        return 1
+    return 0
+
+
+def _print_address(text: str) -> None:
+    """The last word, which is the address; nothing is printed after it, since nobody reads on."""
+    print(text.split()[-1], flush=True)
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), 1)
+        os.dup2(nothing.fileno(), 2)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,86 @@
+"""The live view beside a command that brings a fabric up: ``--web`` of ``mrc up``, ``mrc shell`` and ``mrc demo``.
+
+The page is served by a process of its own (``python -m mrc_lab.web``), which ends with the fabric. Where it is to end
+with the command, it also ends when its standard input does, so that it does not outlive a command that was killed. On
+that input the demo reports how training goes; what it does not take at once is left out, as nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+from collections.abc import Iterator
+
+from mrc_common import children
+from mrc_lab.errors import ExperimentError
+from mrc_lab.web.records import TrainingState
+
+_START_S = 20.0  # for the server to print its address
+_END_S = 10.0
+
+
+class Beside:
+    """The process that serves the page of a fabric, at `address`."""
+
+    def __init__(self, address: str, descriptor: int) -> None:
+        self.address = address
+        self._descriptor = descriptor
+
+    def training(self, transport: str, state: TrainingState) -> None:
+        """How training over a transport goes; never waits."""
+        line = json.dumps([transport, state.step, state.planned, state.loss, state.step_ms]) + "\n"
+        with contextlib.suppress(OSError):  # it is slow or gone
+            os.write(self._descriptor, line.encode())
+
+
+@contextlib.contextmanager
+def web_beside(fabric: str) -> Iterator[Beside]:
+    """Serve the page of a fabric that is up for as long as the body runs. ExperimentError if that cannot be."""
+    process = _start(fabric, detached=False)
+    assert process.stdin is not None
+    try:
+        os.set_blocking(process.stdin.fileno(), False)
+        yield Beside(_address(process), process.stdin.fileno())
+    finally:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def web_detached(fabric: str) -> str:
+    """Serve the page of a fabric until it is taken down; returns the address. ExperimentError if that cannot be."""
+    process = _start(fabric, detached=True)
+    address = _address(process)
+    process.returncode = 0  # it keeps running, and is not ours to wait for
+    return address
+
+
+def _start(fabric: str, *, detached: bool) -> subprocess.Popen[str]:
+    return children.popen(
+        children.python("mrc_lab.web", fabric, *(["detached"] if detached else [])),
+        stdin=subprocess.DEVNULL if detached else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for the command, which then ends this
+    )
+
+
+def _address(process: subprocess.Popen[str]) -> str:
+    """What the process prints first; ExperimentError if it is no address."""
+    assert process.stdout is not None
+    line = ""
+    if select.select([process.stdout], [], [], _START_S)[0]:
+        line = process.stdout.readline().strip()
+    if not line.startswith("http"):
+        process.kill()
+        process.wait()
+        raise ExperimentError(f"The page cannot be served: {line or 'its server does not start'}")
+    return line

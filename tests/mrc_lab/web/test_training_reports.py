@@ -1,0 +1,51 @@
+"""Reports of training, as lines that another process writes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from mrc_lab.web.beside import Beside
+from mrc_lab.web.feed import Feed
+from mrc_lab.web.records import FabricLayout, StateSection, TrainingState
+from mrc_lab.web.training_reports import TrainingReports
+from tests.waiting import until_async
+from topologies.clos import multi_plane_clos
+
+FABRIC = multi_plane_clos("lab", hosts=2, planes=1, t0=2, t1=2, rate_bps=10**9)
+STATE = TrainingState(7, 40, 1.25, 180.0)
+
+
+def test_reports_arrive_until_their_end() -> None:
+    async def work() -> None:
+        feed, ended = Feed(FabricLayout(FABRIC)), asyncio.Event()
+        reading, writing = os.pipe()
+        TrainingReports(feed, reading, ended.set).start()
+        Beside("", writing).training("mrc", STATE)
+        await until_async(lambda: feed.section(StateSection.TRAINING) == {"mrc": STATE}, "the report")
+        assert not ended.is_set()
+        os.close(writing)
+        await ended.wait()
+        os.close(reading)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"[]", b'["mrc", 1, 2, "x", 3]', b'{"mrc": 1}', b"\xff", b"[" * 9999])
+def test_line_that_is_no_report_is_left_out(line: bytes) -> None:
+    feed = Feed(FabricLayout(FABRIC))
+    TrainingReports(feed, -1, lambda: None).take(line)
+    assert feed.section(StateSection.TRAINING) == {}
+
+
+def test_demo_does_not_wait_for_a_page_that_reads_nothing() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    beside = Beside("", writing)
+    for _ in range(5000):  # more than fits into a pipe
+        beside.training("mrc", STATE)
+    os.close(reading)
+    beside.training("mrc", STATE)
+    os.close(writing)
