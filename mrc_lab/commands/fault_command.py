@@ -243,7 +243,7 @@ def describe_event(event: Event, clock: MachineClock | None = None) -> str:
     lost = f" ({event.dropped} events lost so far)" if event.dropped else ""
     detail = f": {event.detail}" if event.detail and event.fault is None else ""
     at = clock_text(clock.epoch_of(event.at_ns), microseconds=True)
-    return f"{at} {event.kind.value} {what}{detail}{lost}".replace("  ", " ")
+    return f"{at} {event.kind.value} {what}{detail}{lost}".replace("  ", " ").rstrip()
 
 
 def _what(record: FaultRecord) -> str:

@@ -84,6 +84,7 @@ ENTROPY_VALUES = Listing(
     "evs HOST",
     "paths of each queue pair",
     (
+        Column("host", "the host"),
         _QPN,
         *_REMOTE,
         _EV,
@@ -102,6 +103,8 @@ PATHS = Listing(
     "paths SOURCE DESTINATION",
     "paths from one host to another, summed over the queue pairs between them",
     (
+        Column("source", "the host that sends"),
+        Column("destination", "the host that receives"),
         _EV,
         _PLANE,
         Column("over", "switches that identify the path; empty if the path is hashed", "over", lambda row: _over(row)),
@@ -169,6 +172,7 @@ def entropy_values(host: str, ask: Ask) -> list[Row]:
     """Every path of each queue pair of a host."""
     return [
         {
+            "host": host,
             **_identity(qp),
             "ev": path["ev"],
             "plane": path["plane"],
@@ -202,6 +206,8 @@ def paths(fabric: Fabric, source: str, destination: str, ask: Ask) -> list[Row]:
         over = nodes(fabric, nic, peer, known[ev]) if ev in known else ()
         rows.append(
             {
+                "source": source,
+                "destination": destination,
                 "ev": ev,
                 "plane": addressing.plane_of(ev),
                 "over": list(over[1:-1] or over),  # all but the T0s at its ends, unless there is only one

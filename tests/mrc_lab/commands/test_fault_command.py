@@ -191,6 +191,7 @@ def test_times_are_those_of_the_clock_on_the_controllers_machine() -> None:
 def test_events_are_printed_on_one_line() -> None:
     printed = describe_event(Event(3, 1_500_000_000, EventKind.LINK_DOWN, LINK), NOON)
     assert printed == f"12:00:01.500000 link down {LINK}"
+    assert describe_event(Event(0, 0, EventKind.SUBSCRIBED), NOON) == "12:00:00.000000 subscribed"
     printed = describe_event(Event(4, 0, EventKind.FAULT_ADDED, "f1", "", CUT, dropped=7), NOON)
     assert printed == f"12:00:00.000000 fault added fault f1: {LINK} down (7 events lost so far)"
     printed = describe_event(Event(5, 0, EventKind.ENTRIES_REPAIRED, "t0-0@p0", "20 entries"), NOON)

@@ -336,8 +336,10 @@ def test_queue_pairs_and_paths_as_json_have_numbers_and_both_ends(at: Session) -
     first = rows_of(at, "qps --json h1")[0]
     assert (first["qpn"], first["remote_host"], first["remote_qpn"], first["lost_packets"]) == (7, "h3", 5, 2)
     assert rows_of(at, "qps h2 --json") == []
-    assert [row["rtt_ns"] for row in rows_of(at, "evs h1 --json")[:3]] == [12_345_678, None, 98_765]
+    evs = rows_of(at, "evs h1 --json")
+    assert [(row["host"], row["rtt_ns"]) for row in evs[:3]] == [("h1", 12_345_678), ("h1", None), ("h1", 98_765)]
     paths = rows_of(at, "paths h1 h3 --json")
+    assert {(row["source"], row["destination"]) for row in paths} == {("h1", "h3")}
     assert [(row["over"], row["denied"]) for row in paths] == [
         (["t1-0@p0"], False), (["t1-1@p0"], False), (["t1-0@p1"], False), (["t1-1@p1"], True),
     ]  # fmt: skip
