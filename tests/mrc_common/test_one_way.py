@@ -53,7 +53,8 @@ def violations(source: str, allowed: frozenset[str] | set[str] = frozenset()) ->
                 names[alias.asname or alias.name] = (node.module, alias.name)
                 modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     wanted = {_normal(expression) for expression in allowed}
-    passed = [node for node in ast.walk(tree) if isinstance(node, ast.expr) and ast.unparse(node) in wanted]
+    expressions = [node for node in ast.walk(tree) if wanted and isinstance(node, ast.expr)]
+    passed = [node for node in expressions if ast.unparse(node) in wanted]
     passed += [types for node in ast.walk(tree) for types in _annotations(node)]
     excused = {id(inner) for node in passed for inner in ast.walk(node)}
     for node in ast.walk(tree):
