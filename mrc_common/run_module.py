@@ -63,11 +63,24 @@ def forget_current_folder() -> None:
         del sys.path[0]
 
 
+def end_without_collecting() -> None:
+    """When this process ends, let the kernel take its memory instead of having Python search all of it for garbage.
+
+    The search is up to a quarter of the processor time of a process that starts and stops. Everything that has to be
+    closed is closed by its owner, so nothing waits for the garbage collector.
+    """
+    import atexit
+    import gc
+
+    atexit.register(gc.freeze)
+
+
 def main() -> None:
     """Run the module that the command line names as ``__main__``, with the words after it as its arguments."""
     import runpy
 
     find_our_packages()
+    end_without_collecting()
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 

@@ -12,9 +12,10 @@ _RUNS_IT = {"demo", "paper", "run", "shell", "sweep", "up"}  # commands that tak
 def main() -> None:
     """Entry point of ``mrc``."""
     try:
-        from mrc_common import children
+        from mrc_common import children, run_module
 
         children.secure_search_path()
+        run_module.end_without_collecting()
 
         from mrc_host import compiled
 

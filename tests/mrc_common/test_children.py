@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,21 @@ def test_programs_in_a_hostile_folder_load_nothing_from_it(trap: Path, module: s
     done = children.run(children.python(module, "--help"), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not trap.exists(), trap.read_text()
+
+
+def test_a_module_that_ends_is_not_searched_for_garbage(tmp_path: Path):
+    """Programs of several hundred modules: it would take as long as importing a quarter of them."""
+    (tmp_path / "mrc_common").mkdir()
+    for name in ("__init__.py", "run_module.py"):
+        shutil.copy(Path(children.__file__).with_name(name), tmp_path / "mrc_common")
+    (tmp_path / "mrc_common" / "looping.py").write_text(
+        "import gc\n"
+        "gc.disable()\n"
+        "class Loop:\n    def __init__(self): self.me = self\n    def __del__(self): print('collected')\n"
+        "Loop()\nprint('done')\n"
+    )
+    command = (sys.executable, "-I", str(tmp_path / "mrc_common" / "run_module.py"), "mrc_common.looping")
+    assert children.run(command, capture_output=True, text=True, check=True).stdout == "done\n"
 
 
 def test_python_code_in_a_hostile_folder_loads_nothing_from_it(trap: Path):
