@@ -16,6 +16,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import Formatter, LogLocator, MaxNLocator, NullFormatter
 
@@ -29,6 +30,7 @@ SIZE_UNITS = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 COUNT_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _LEGEND_LINE = 0.18  # inches
 _MAX_TICKS = 8
+_IMAGE_DPI = 110  # of what is drawn in pixels, such as maps of queues
 _STYLE: Any = {
     "svg.hashsalt": "mrc-testbed",  # the same plot gives the same file
     "font.size": 9,
@@ -52,7 +54,13 @@ def svg(figure: Figure) -> str:
     with mpl.rc_context(_STYLE):
         for axes in figure.axes:
             axes.spines[["top", "right"]].set_visible(False)
-        figure.savefig(out, format="svg", dpi=110, metadata={"Date": None, "Creator": None})
+        canvas = FigureCanvasSVG(figure)
+        layout = figure.get_layout_engine()
+        if layout is not None:
+            layout.execute(figure)  # savefig would draw everything for that, and then again for the file
+            figure.set_layout_engine("none")
+        figure.set_dpi(_IMAGE_DPI)
+        canvas.print_svg(out, metadata={"Date": None, "Creator": None})
     text = out.getvalue()
     return text[text.index("<svg") :]
 

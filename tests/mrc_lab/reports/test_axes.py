@@ -130,3 +130,17 @@ def test_labels_neither_overlap_nor_are_cut_off(name: str, monkeypatch: pytest.M
     for (one, a), (other, b) in itertools.combinations(found, 2):
         apart = a[2] <= b[0] + 1 or b[2] <= a[0] + 1 or a[3] <= b[1] + 1 or b[3] <= a[1] + 1
         assert apart, f"{one!r} meets {other!r}"
+
+
+def test_a_figure_is_laid_out_and_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes most of the time of a report."""
+    drawn = []
+    draw = Figure.draw
+    monkeypatch.setattr(Figure, "draw", lambda figure, renderer: (drawn.append(figure), draw(figure, renderer)))
+    figure = axes.new_figure(2.0)
+    plot = figure.subplots()
+    plot.set_ylabel("a label that needs room")
+    before = plot.get_position().x0
+    assert "<svg" in axes.svg(figure)
+    assert drawn == [figure]
+    assert plot.get_position().x0 != before, "the layout was not applied"
