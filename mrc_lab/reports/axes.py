@@ -60,7 +60,7 @@ def svg(figure: Figure) -> str:
             layout.execute(figure)  # savefig would draw everything for that, and then again for the file
             figure.set_layout_engine("none")
         figure.set_dpi(_IMAGE_DPI)
-        canvas.print_svg(out, metadata={"Date": None, "Creator": None})
+        canvas.print_svg(out, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call] # as it is
     text = out.getvalue()
     return text[text.index("<svg") :]
 
