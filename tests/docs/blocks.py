@@ -38,6 +38,9 @@ ELSEWHERE = {
     "sudo make demo": "tests/integration/test_demo.py",
     'sudo make demo ARGS="--hosts 8 --planes 4"': "tests/integration/test_demo.py",
     'sudo make demo ARGS="--job torch"': "tests/integration/test_demo_pytorch.py",
+    "sudo .venv/bin/python examples/elastic.py lab --steps 100 --checkpoint /tmp/gpt.pt": (
+        "tests/integration/test_torch_elastic.py"
+    ),
     "sudo make run": "tests/integration/test_fabric.py",
     'sudo make run ARGS="--planes 4 --hosts 8 --rate 10M --name mine"': "tests/integration/test_fabric.py",
     'sudo mrc shell -c "write h1 h3 16M" -c "evs h1"': "tests/docs/test_on_fabric.py",
