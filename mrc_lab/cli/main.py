@@ -44,6 +44,7 @@ COMMANDS = {
     "train": ("train", "train"),
     "fault": ("fault", "fault"),
     "trace": ("trace", "trace"),
+    "top": ("top", "top"),
     "map": ("map", "path_map"),
     "metrics": ("metrics", "metrics"),
     "web": ("web", "web"),

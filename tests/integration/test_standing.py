@@ -14,6 +14,8 @@ import pytest
 from mrc_lab.cli.main import run
 from mrc_lab.fabric import doctor
 from mrc_lab.reports.perfetto.convert import convert
+from mrc_lab.top.rows import VIEWS
+from mrc_lab.top.sampling import FabricReader
 from tests.controller.serving import certificate, free_port, token_file
 from tests.integration import other_user
 from tests.integration.names import own
@@ -103,6 +105,31 @@ def test_the_event_traces_of_all_hosts_are_recorded_until_interrupted(fabric: St
     done = convert([tmp_path / "traces"], tmp_path / "out.pftrace")
     assert done.hosts == ("h1", "h2")
     assert done.events > 2 * 256 // 4
+    fabric.down()
+
+
+def test_top_reads_a_fabric_that_is_up(fabric: Standing):
+    fabric.up()
+    run_directory = RunDirectory(fabric.name)
+    sockets = {name: str(run_directory.host_socket(name)) for name in ("h1", "h2")}
+    with Terminal("shell", fabric.name) as prompt:
+        prompt.until("mrc> ")
+        prompt.run("write h1 h2 256K")
+        reader = FabricReader(str(run_directory.controller_socket), sockets)
+        try:
+            sample = reader.read()
+        finally:
+            reader.close()
+    assert sample.problems() == []
+    found = {view.name: list(view.rows(sample, None)) for view in VIEWS}
+    assert {row.key for row in found["queue pairs"]} >= {f"h1 {sample.hosts['h1'].pairs[0].info.qpn}"}
+    assert all(row.cells[1].text.plain == "up" for row in found["links"])
+    assert all(row.cells[4].text.plain == "good" for row in found["paths"])
+    assert found["planes"]
+    with Terminal("top", fabric.name, environment={"TERM": "xterm-256color"}) as top:
+        top.until("queue pairs")
+        top.type("q")
+        assert top.ended() == 0
     fabric.down()
 
 
