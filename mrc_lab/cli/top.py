@@ -28,7 +28,7 @@ def top(name: str | None, interval: float) -> None:
     from mrc_lab.errors import ExperimentError
     from mrc_lab.fabric.find_fabric import find_controller
     from mrc_lab.top.app import Top
-    from mrc_lab.top.sampling import FabricReader
+    from mrc_lab.top.sampling import FabricSampler
     from topologies import loader
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -37,7 +37,9 @@ def top(name: str | None, interval: float) -> None:
         )
     run = find_controller(name)
     fabric = loader.load_file(run.fabric_file)
-    reader = FabricReader(str(run.controller_socket), {nic.name: str(run.host_socket(nic.name)) for nic in fabric.nics})
+    reader = FabricSampler(
+        str(run.controller_socket), {nic.name: str(run.host_socket(nic.name)) for nic in fabric.nics}
+    )
     try:
         Top(fabric.name, reader.read, interval).run()
     finally:

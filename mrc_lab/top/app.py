@@ -16,7 +16,7 @@ from textual.coordinate import Coordinate
 from textual.widgets import DataTable, Footer, Static, TabbedContent, TabPane
 
 from mrc_lab.terminal.state_colour import AMBER, RED
-from mrc_lab.top.rows import VIEWS, Row, in_order
+from mrc_lab.top.rows import VIEWS, TopRow, in_order
 from mrc_lab.top.sampling import Sample
 
 MAX_ROWS = 2000  # of a table; more are counted and left out
@@ -173,7 +173,7 @@ def _table(number: int) -> str:
     return f"table-{number}"
 
 
-def _update(table: DataTable[Text], rows: list[Row]) -> None:
+def _update(table: DataTable[Text], rows: list[TopRow]) -> None:
     """The same rows with other values."""
     for line, row in enumerate(rows):
         for column, cell in enumerate(row.cells):
@@ -182,7 +182,7 @@ def _update(table: DataTable[Text], rows: list[Row]) -> None:
                 table.update_cell_at(place, cell.text, update_width=True)
 
 
-def _replace(table: DataTable[Text], rows: list[Row]) -> None:
+def _replace(table: DataTable[Text], rows: list[TopRow]) -> None:
     """Other rows, or in another order; the cursor stays where it is on the screen."""
     line, scrolled = table.cursor_row, table.scroll_y
     table.clear()

@@ -17,7 +17,7 @@ from controller.values import LinkStatus
 from mrc_common.units import show_rate
 from mrc_host.values import PathState
 from mrc_lab.terminal.state_colour import AMBER, RED, coloured
-from mrc_lab.top.sampling import HostReading, QueuePairReading, Sample
+from mrc_lab.top.sampling import HostSample, QueuePairSample, Sample
 from topologies.emulation.link_counters import Traffic
 
 _BUSY: Final = 0.95  # share of a link's rate
@@ -33,7 +33,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TopRow:
     """A row; `key` names what it shows."""
 
     key: str
@@ -41,17 +41,17 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TopTable:
     """One table: its columns, and the rows for a sample and the one before."""
 
     name: str
     columns: tuple[str, ...]
     sorted_by: int
     descending: bool
-    rows: Callable[[Sample, Sample | None], Iterator[Row]]
+    rows: Callable[[Sample, Sample | None], Iterator[TopRow]]
 
 
-def in_order(rows: Sequence[Row], column: int, descending: bool) -> list[Row]:
+def in_order(rows: Sequence[TopRow], column: int, descending: bool) -> list[TopRow]:
     """The rows sorted by a column; those that are equal by their keys, so that they do not dance."""
     by_key = sorted(rows, key=lambda row: row.key)
     return sorted(by_key, key=lambda row: row.cells[column].value, reverse=descending)
@@ -99,13 +99,13 @@ def _link_rates(now: Sample, before: Sample | None) -> dict[str, tuple[float, fl
     return {link.name: (rate(link, lambda one: one.upward), rate(link, lambda one: one.downward)) for link in now.links}
 
 
-def _links(now: Sample, before: Sample | None) -> Iterator[Row]:
+def _links(now: Sample, before: Sample | None) -> Iterator[TopRow]:
     rates = _link_rates(now, before)
     for link in now.links:
         upward, downward = rates[link.name]
         used = 100 * max(upward, downward) / link.rate_bps if link.rate_bps else 0.0
         state = Cell(0.0 if link.up else 1.0, coloured("up" if link.up else "DOWN"))
-        yield Row(
+        yield TopRow(
             link.name,
             (
                 _word(link.name), state, _rate(upward, link.rate_bps), _rate(downward, link.rate_bps),
@@ -115,7 +115,7 @@ def _links(now: Sample, before: Sample | None) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def _planes(now: Sample, before: Sample | None) -> Iterator[Row]:
+def _planes(now: Sample, before: Sample | None) -> Iterator[TopRow]:
     rates = _link_rates(now, before)
     paths = [path for _, pair in _pairs(now) for path in pair.paths]
     planes = {link.plane for link in now.links} | {path.plane for path in paths}
@@ -125,7 +125,7 @@ def _planes(now: Sample, before: Sample | None) -> Iterator[Row]:
         states = Counter(path.state for path in paths if path.plane == plane)
         faults = {fault for link in links for fault in link.fault_ids}
         lost = sum(path.lost for path in paths if path.plane == plane)
-        yield Row(
+        yield TopRow(
             str(plane),
             (
                 _number(plane),
@@ -142,25 +142,25 @@ def _planes(now: Sample, before: Sample | None) -> Iterator[Row]:
 # ---- queue pairs and paths ------------------------------------------------------------------------------------------
 
 
-def _pairs(sample: Sample) -> Iterator[tuple[str, QueuePairReading]]:
+def _pairs(sample: Sample) -> Iterator[tuple[str, QueuePairSample]]:
     for name, host in sample.hosts.items():
         for pair in host.pairs:
             yield name, pair
 
 
-def _remote(pair: QueuePairReading) -> str:
+def _remote(pair: QueuePairSample) -> str:
     host, _, qpn = pair.info.remote.rpartition(":")
     return f"{host}:{int(qpn):#08x}" if host and qpn.isdecimal() else "-"
 
 
-def _queue_pairs(now: Sample, before: Sample | None) -> Iterator[Row]:
+def _queue_pairs(now: Sample, before: Sample | None) -> Iterator[TopRow]:
     for name, pair in _pairs(now):
         info, counters = pair.info, pair.info.counters
         then, elapsed = _earlier(now, before, name, info.qpn)
         earlier = then.info.counters if then is not None else None
         sent = _per_second(counters.data_sent, earlier.data_sent if earlier else None, elapsed)
         lost = _per_second(counters.lost, earlier.lost if earlier else None, elapsed)
-        yield Row(
+        yield TopRow(
             f"{name} {info.qpn}",
             (
                 _word(name), _word(f"{info.qpn:#08x}"), _word(_remote(pair)), _word(info.type.value),
@@ -175,14 +175,14 @@ def _packets(rate: float, style: str = "") -> Cell:
     return Cell(rate, Text(f"{rate:.0f}", style if rate >= 0.5 else "", justify="right"))
 
 
-def _paths(now: Sample, before: Sample | None) -> Iterator[Row]:
+def _paths(now: Sample, before: Sample | None) -> Iterator[TopRow]:
     for name, pair in _pairs(now):
         then, elapsed = _earlier(now, before, name, pair.info.qpn)
         earlier = {path.ev: path for path in then.paths} if then is not None else {}
         for path in pair.paths:
             was = earlier.get(path.ev)
             state = path.state.value
-            yield Row(
+            yield TopRow(
                 f"{name} {pair.info.qpn} {path.ev}",
                 (
                     _word(name), _word(_remote(pair)), _word(f"{path.ev:#x}"), _number(path.plane),
@@ -195,7 +195,7 @@ def _paths(now: Sample, before: Sample | None) -> Iterator[Row]:
             )  # fmt: skip
 
 
-def _earlier(now: Sample, before: Sample | None, host: str, qpn: int) -> tuple[QueuePairReading | None, int]:
+def _earlier(now: Sample, before: Sample | None, host: str, qpn: int) -> tuple[QueuePairSample | None, int]:
     """The same queue pair in the sample before, and the time between (ns)."""
     then = before.hosts.get(host) if before is not None else None
     if then is None:
@@ -204,17 +204,17 @@ def _earlier(now: Sample, before: Sample | None, host: str, qpn: int) -> tuple[Q
     return found, _time(now.hosts[host]) - _time(then)
 
 
-def _time(host: HostReading) -> int:
+def _time(host: HostSample) -> int:
     return host.time
 
 
 VIEWS: Final = (
-    View("planes", ("plane", "links up", "paths good", "bad", "hosts send", "lost", "faults"), 0, False, _planes),
-    View("links", ("link", "state", "up", "down", "used", "faults"), 1, True, _links),
-    View(
+    TopTable("planes", ("plane", "links up", "paths good", "bad", "hosts send", "lost", "faults"), 0, False, _planes),
+    TopTable("links", ("link", "state", "up", "down", "used", "faults"), 1, True, _links),
+    TopTable(
         "paths", ("host", "remote", "EV", "plane", "state", "active", "sent/s", "lost", "RTT"), 4, False, _paths
     ),
-    View(
+    TopTable(
         "queue pairs",
         ("host", "QP", "remote", "type", "state", "sent/s", "lost/s", "sent", "rtx", "lost"),
         5, True, _queue_pairs,

@@ -28,7 +28,7 @@ _AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class QueuePairReading:
+class QueuePairSample:
     """A queue pair with its paths, of which RC has none."""
 
     info: QueuePairInfo
@@ -36,11 +36,11 @@ class QueuePairReading:
 
 
 @dataclass(frozen=True, slots=True)
-class HostReading:
+class HostSample:
     """The queue pairs of a host at `time` (ns, monotonic); or why they are not known. `left_out` are too many."""
 
     time: int
-    pairs: tuple[QueuePairReading, ...] = ()
+    pairs: tuple[QueuePairSample, ...] = ()
     problem: str = ""
     left_out: int = 0
 
@@ -50,7 +50,7 @@ class Sample:
     """A fabric at one moment; without links, `problem` says why."""
 
     links: tuple[LinkStatus, ...] = ()
-    hosts: Mapping[str, HostReading] = field(default_factory=dict)
+    hosts: Mapping[str, HostSample] = field(default_factory=dict)
     problem: str = ""
 
     def problems(self) -> list[str]:
@@ -59,7 +59,7 @@ class Sample:
         return own + [f"{name}: {host.problem}" for name, host in self.hosts.items() if host.problem]
 
 
-class FabricReader:
+class FabricSampler:
     """Reads a fabric whose controller is at `controller`, and whose agents are at `sockets`, by host; close() it."""
 
     def __init__(
@@ -68,7 +68,7 @@ class FabricReader:
         self._controller = ControllerClient(controller)
         self._sockets = sockets
         self._clock = clock
-        self._silent: dict[str, tuple[float, HostReading]] = {}  # until when to leave a host in peace
+        self._silent: dict[str, tuple[float, HostSample]] = {}  # until when to leave a host in peace
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="top")
 
     def close(self) -> None:
@@ -84,8 +84,8 @@ class FabricReader:
         except ControllerError as error:
             return Sample((), hosts, str(error))
 
-    def _host(self, name: str) -> HostReading:
-        until, found = self._silent.get(name, (0.0, HostReading(0)))
+    def _host(self, name: str) -> HostSample:
+        until, found = self._silent.get(name, (0.0, HostSample(0)))
         if self._clock() < until:
             return found
         found = read_host(self._sockets[name])
@@ -94,7 +94,7 @@ class FabricReader:
         return found
 
 
-def read_host(socket: str) -> HostReading:
+def read_host(socket: str) -> HostSample:
     """What the agent at `socket` says."""
     try:
         with closing(AgentConnection(socket, client="mrc top", timeout_s=TIMEOUT_S)) as agent:
@@ -105,7 +105,7 @@ def read_host(socket: str) -> HostReading:
                     paths = agent.qp_paths(info.qpn) if info.type is QpType.MRC else ()
                 except NotFoundError:  # destroyed since
                     continue
-                pairs.append(QueuePairReading(info, tuple(paths)))
+                pairs.append(QueuePairSample(info, tuple(paths)))
     except (MrcError, OSError) as error:
-        return HostReading(time.monotonic_ns(), problem=str(error))
-    return HostReading(time.monotonic_ns(), tuple(pairs), left_out=max(0, len(infos) - MAX_QUEUE_PAIRS))
+        return HostSample(time.monotonic_ns(), problem=str(error))
+    return HostSample(time.monotonic_ns(), tuple(pairs), left_out=max(0, len(infos) - MAX_QUEUE_PAIRS))

@@ -15,7 +15,7 @@ from mrc_lab.cli.main import run
 from mrc_lab.fabric import doctor
 from mrc_lab.reports.perfetto.convert import convert
 from mrc_lab.top.rows import VIEWS
-from mrc_lab.top.sampling import FabricReader
+from mrc_lab.top.sampling import FabricSampler
 from tests.controller.serving import certificate, free_port, token_file
 from tests.integration import other_user
 from tests.integration.names import own
@@ -115,7 +115,7 @@ def test_top_reads_a_fabric_that_is_up(fabric: Standing):
     with Terminal("shell", fabric.name) as prompt:
         prompt.until("mrc> ")
         prompt.run("write h1 h2 256K")
-        reader = FabricReader(str(run_directory.controller_socket), sockets)
+        reader = FabricSampler(str(run_directory.controller_socket), sockets)
         try:
             sample = reader.read()
         finally:

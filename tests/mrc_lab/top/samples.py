@@ -3,7 +3,7 @@
 from controller.values import LinkEndInfo, LinkStatus
 from mrc_host.agent.agent_verbs import QueuePairInfo
 from mrc_host.values import PathInfo, PathState, QpCounters, QpState, QpType
-from mrc_lab.top.sampling import HostReading, QueuePairReading, Sample
+from mrc_lab.top.sampling import HostSample, QueuePairSample, Sample
 from topologies.emulation.link_counters import Traffic
 from topologies.fabric import LinkKind
 
@@ -22,11 +22,11 @@ def path(ev, state=PathState.GOOD, sent=0, lost=0, plane=0, rtt=120_000):
 
 def pair(qpn, paths=(), sent=0, lost=0, remote="h3:41", kind=QpType.MRC):
     counters = QpCounters(data_sent=sent, lost=lost)
-    return QueuePairReading(QueuePairInfo(qpn, "test (1)", kind, remote, QpState.RTS, counters), tuple(paths))
+    return QueuePairSample(QueuePairInfo(qpn, "test (1)", kind, remote, QpState.RTS, counters), tuple(paths))
 
 
 def host(*pairs, time=0, problem="", left_out=0):
-    return HostReading(time, tuple(pairs), problem, left_out)
+    return HostSample(time, tuple(pairs), problem, left_out)
 
 
 def sample(links=(), problem="", **hosts):
