@@ -33,10 +33,12 @@ def convert(inputs: tuple[Path, ...], output: Path | None, profiles: tuple[Path,
     from packets over their loss to their retransmission.
     """
     from mrc_lab.reports.perfetto.convert import convert as convert_traces
+    from mrc_lab.terminal.progress import progress
 
     first = inputs[0].absolute()
     name = first.stem if first.suffix == ".jsonl" else first.name
-    done = convert_traces(inputs, output or Path(f"{name}.pftrace"), profiles)
+    with progress("reading traces") as line:
+        done = convert_traces(inputs, output or Path(f"{name}.pftrace"), profiles, line.report)
     of = f" of {', '.join(done.hosts)}" if done.hosts else ""
     click.echo(f"{done.output}: {done.events} events{of}, {done.output.stat().st_size} bytes")
     click.echo("Open it at https://ui.perfetto.dev, which reads it in the browser and uploads nothing.")

@@ -119,6 +119,8 @@ class RunRecord:
                 writer.writerow([r.step, r.rank, begin, end, compute, r.loss, r.accuracy, f"{r.crc:08x}"])
         events = folder / f"events-{self.transport}.jsonl"
         with naming(events), events.open("w") as file:
+            start = {"time_s": 0.0, "kind": "start", "monotonic_ns": self.started_ns}
+            file.write(json.dumps(start) + "\n")  # puts the times on the clock of event traces
             for event in sorted(self._events(), key=lambda event: event["time_s"]):
                 file.write(json.dumps(event) + "\n")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -26,6 +26,7 @@ from mrc_lab.reports.perfetto.result_tables import convert_case, convert_demo
 from mrc_lab.reports.perfetto.track_writer import TrackWriter
 from mrc_lab.reports.result_folder import TRACE_FOLDER
 
+_REPORT_BYTES: Final = 1 << 20
 _STEPS: Final = re.compile(r"steps-(\w+)\.csv")
 
 
@@ -38,14 +39,22 @@ class Converted:
     hosts: tuple[str, ...]
 
 
-def convert(inputs: Sequence[Path], output: Path, profiles: Sequence[Path] = ()) -> Converted:
-    """Write `output`. Raises ExperimentError, which names the file and line, and then leaves `output` as it was."""
+def convert(
+    inputs: Sequence[Path],
+    output: Path,
+    profiles: Sequence[Path] = (),
+    progress: Callable[[float], None] = lambda share: None,
+) -> Converted:
+    """Write `output`. Raises ExperimentError, which names the file and line, and then leaves `output` as it was.
+
+    `progress` gets now and then what share of the event traces has been read.
+    """
     if any(output.absolute() == path.absolute() for path in (*inputs, *profiles)) or output.is_dir():
         raise ExperimentError(f"{output} is not a place for the trace", "Name another file with --output.")
     try:
         with tempfile.NamedTemporaryFile(dir=output.parent, prefix=f".{output.name}.", delete=False) as file:
             try:
-                conversion = _Conversion(file)
+                conversion = _Conversion(file, sum(map(_size, inputs)), progress)
                 for path in inputs:
                     conversion.take(path)
                 conversion.add_profiles(profiles)
@@ -61,7 +70,9 @@ def convert(inputs: Sequence[Path], output: Path, profiles: Sequence[Path] = ())
 
 
 class _Conversion:
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes], size: int, progress: Callable[[float], None]) -> None:
+        self._size, self._progress = max(1, size), progress
+        self._read = self._reported = 0
         self._writer = TrackWriter(stream)
         self._zero: int | None = None  # the wall clock at time 0, in ns since 1970
         self.events = 0
@@ -81,8 +92,7 @@ class _Conversion:
             convert_case(self._writer, folder, base, paths=not traced)
         elif transports:
             for transport in transports:
-                _, base = self._traces(folder / f"{TRACE_FOLDER}-{transport}")
-                convert_demo(self._writer, folder, transport, base)
+                convert_demo(self._writer, folder, transport)
         elif not self._traces(folder)[0]:
             raise ExperimentError(
                 f"{path} has nothing to convert",
@@ -118,7 +128,7 @@ class _Conversion:
     def _trace(self, path: Path) -> None:
         """One NIC's events."""
         tracks: NicTracks | None = None
-        for number, event in json_lines.events(path):
+        for number, event in json_lines.events(path, self._has_read):
             self.events += 1
             with naming_line(path, number, "an event of a trace"):
                 self._clock(event)
@@ -128,6 +138,12 @@ class _Conversion:
         if tracks is None:
             raise ExperimentError(f"{path} has no event of a trace")
         tracks.close()
+
+    def _has_read(self, size: int) -> None:
+        self._read += size
+        if self._read - self._reported > _REPORT_BYTES:
+            self._reported = self._read
+            self._progress(self._read / self._size)
 
     def _host(self, path: Path, first: Event) -> str:
         """A name that no other trace has."""
@@ -142,6 +158,11 @@ class _Conversion:
             assert isinstance(realtime, int)
             self._zero = realtime - event["t"]
             self._writer.clocks(event["t"], realtime)
+
+
+def _size(path: Path) -> int:
+    """Bytes of the event traces of an input, to estimate what is left."""
+    return sum(one.stat().st_size for one in ([path] if path.is_file() else path.rglob("*.jsonl")))
 
 
 def _case_folder(path: Path) -> Path:

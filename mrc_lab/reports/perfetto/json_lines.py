@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,13 +29,14 @@ def naming_line(path: Path, number: int, what: str) -> Iterator[None]:
         raise ExperimentError(f"{path}, line {number}: not {what}: {str(error).splitlines()[0]}") from None
 
 
-def lines(path: Path) -> Iterator[tuple[int, Event]]:
+def lines(path: Path, read: Callable[[int], None] = lambda size: None) -> Iterator[tuple[int, Event]]:
     """The objects of a file of JSON lines, each with the number of its line. ExperimentError if it is not one."""
     try:
         with path.open("rb") as file:
             number = 0
             while line := file.readline(_LINE_LIMIT):
                 number += 1
+                read(len(line))
                 if not line.endswith(b"\n"):
                     if len(line) < _LINE_LIMIT and number > 1:
                         return
@@ -49,9 +50,9 @@ def lines(path: Path) -> Iterator[tuple[int, Event]]:
         raise ExperimentError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def events(path: Path) -> Iterator[tuple[int, Event]]:
-    """The events of an event trace (docs/trace.md), each with the number of its line."""
-    for number, event in lines(path):
+def events(path: Path, read: Callable[[int], None] = lambda size: None) -> Iterator[tuple[int, Event]]:
+    """The events of an event trace (docs/trace.md), each with the number of its line; `read` gets bytes as read."""
+    for number, event in lines(path, read):
         with naming_line(path, number, "an event of a trace"):
             if "event" not in event or not is_time(event.get("t")):
                 raise ValueError("an event has a time t, in ns, and a name event")

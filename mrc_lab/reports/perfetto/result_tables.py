@@ -73,8 +73,10 @@ def convert_case(writer: TrackWriter, folder: Path, base: int, paths: bool) -> N
         _queues(writer, folder / "queues.csv", base)
 
 
-def convert_demo(writer: TrackWriter, folder: Path, transport: str, base: int) -> None:
-    """The steps of the training job over one transport, and what happened meanwhile."""
+def convert_demo(writer: TrackWriter, folder: Path, transport: str) -> None:
+    """The steps of the training job over one transport, and what happened meanwhile, on the clock of event traces."""
+    happened = folder / f"events-{transport}.jsonl"
+    base = _start(happened)
     group = writer.track(f"training over {transport}", rank=-2)
     lanes: dict[str, Lanes] = {}
     for path, number, row in _rows(
@@ -89,14 +91,23 @@ def convert_demo(writer: TrackWriter, folder: Path, transport: str, base: int) -
             if 0 < compute < end - begin:
                 writer.slice(track, base + begin, base + begin + compute, "compute")
                 writer.slice(track, base + begin + compute, base + end, "all-reduce")
-    path = folder / f"events-{transport}.jsonl"
     events = writer.track("events", group, rank=-1)
-    for number, event in json_lines.lines(path):
-        with naming_line(path, number, "an event of the demo"):
+    for number, event in json_lines.lines(happened):
+        with naming_line(happened, number, "an event of the demo"):
             kind = str(event["kind"])
+            if kind == "start":
+                continue
             what = {key: value for key, value in event.items() if isinstance(value, int | float | str)}
             place = event.get("link") or f"{event.get('host', '')} {event.get('new', '')}".strip()
             writer.instant(events, base + round(float(event["time_s"]) * 1e9), f"{kind}: {place}", what)
+
+
+def _start(path: Path) -> int:
+    """When the run began by the monotonic clock (ns); 0 in results that do not say it."""
+    for number, event in json_lines.lines(path):
+        with naming_line(path, number, "an event of the demo"):
+            return int(event["monotonic_ns"]) if event["kind"] == "start" else 0
+    return 0
 
 
 def _ns(seconds: str) -> int:

@@ -46,6 +46,7 @@ def test_raw_series_are_written(tmp_path):
         "0.100000",
     )
     events = [json.loads(line) for line in (tmp_path / "events-mrc.jsonl").read_text().splitlines()]
+    assert events.pop(0) == {"time_s": 0.0, "kind": "start", "monotonic_ns": run.started_ns}
     assert [e["kind"] for e in events] == ["link_down", "path", "port", "link_up"]
     assert [e["time_s"] for e in events] == sorted(e["time_s"] for e in events)
     assert (events[1]["host"], events[1]["peer"], events[1]["first_loss_s"]) == ("h2", "h3", 0.055)

@@ -199,14 +199,18 @@ def test_a_large_trace_is_converted_in_little_memory(tmp_path):
                      "msn": 1, "rtx": False, "size": 4096, "qpn": 17, "ev": number % 64}  # fmt: skip
             file.write(json.dumps(event) + "\n")
     output = tmp_path / "out"
+    shares = []
     tracemalloc.start()
     try:
-        assert convert([tmp_path / "h1.jsonl"], output).events == count
+        assert convert([tmp_path / "h1.jsonl"], output, progress=shares.append).events == count
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert output.stat().st_size > 4_000_000
     assert peak < 1_000_000
+    assert len(shares) > 5
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < shares[-1] <= 1
 
 
 GOOD = '{"t": 5, "event": "send", "port": 0, "op": "write", "psn": 1, "size": 9, "qpn": 17, "ev": 3}\n'
@@ -319,14 +323,17 @@ def test_the_demo_s_steps_have_their_computing_inside(tmp_path):
         "step,rank,begin_s,end_s,compute_s,loss,accuracy,gradient_crc\n"
         "0,0,0.5,0.75,0.125,2.3,0.1,0\n0,1,0.5,0.7,0.1,2.3,0.1,0\n"
     )
-    (tmp_path / "events-mrc.jsonl").write_text('{"time_s": 0.6, "kind": "link_down", "link": "h1@p0", "step": 0}\n')
+    (tmp_path / "events-mrc.jsonl").write_text(
+        '{"time_s": 0.0, "kind": "start", "monotonic_ns": 7000000000}\n'
+        '{"time_s": 0.6, "kind": "link_down", "link": "h1@p0", "step": 0}\n'
+    )
     convert([tmp_path], tmp_path / "out")
     found = Decoded(tmp_path / "out")
     assert found.slices("training over mrc", "rank 0") == [
-        (500_000_000, 625_000_000, "compute"),
-        (500_000_000, 750_000_000, "step 0"),
-        (625_000_000, 750_000_000, "all-reduce"),
+        (7_500_000_000, 7_625_000_000, "compute"),
+        (7_500_000_000, 7_750_000_000, "step 0"),
+        (7_625_000_000, 7_750_000_000, "all-reduce"),
     ]
     assert [(time, name) for time, name, _ in found.instants("training over mrc")] == [
-        (600_000_000, "link_down: h1@p0")
+        (7_600_000_000, "link_down: h1@p0")
     ]
