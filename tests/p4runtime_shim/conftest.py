@@ -25,3 +25,11 @@ def cache(engine_cache: Path, tmp_path: Path) -> Path:
     """A cache of the test's own that has the engine already."""
     shutil.copytree(engine_cache, tmp_path, dirs_exist_ok=True)
     return tmp_path
+
+
+@pytest.fixture
+def small_engine(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources that compile at once in the place of the engine's, where it only matters that there is an object."""
+    sources = tmp_path_factory.mktemp("sources")
+    (sources / "engine.c").write_text("int mrc_nothing;\n")
+    monkeypatch.setattr(build, "ENGINE_SOURCES", sources)

@@ -31,14 +31,15 @@ def test_equal_programs_share_an_object(cache: Path) -> None:
     assert build.build(program(1), cache=cache, options=FAST) == first
     assert first.stat().st_mtime_ns == stamp
     assert build.build(program(2), cache=cache, options=FAST) != first
-    assert build.build(program(1), cache=cache, options=build.BuildOptions(flags=("-O1",))) != first
+    assert build.build(program(1), cache=cache, options=build.BuildOptions(flags=("-O0", "-g0"))) != first
     assert not list(cache.glob("**/build-*"))
 
 
-def test_machines_of_another_type_use_separate_objects(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = build.build_engine(cache=cache, options=FAST)
+@pytest.mark.usefixtures("small_engine")
+def test_machines_of_another_type_use_separate_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = build.build_engine(cache=tmp_path, options=FAST)
     monkeypatch.setattr(platform, "machine", lambda: "another")
-    assert build.build_engine(cache=cache, options=FAST) != first
+    assert build.build_engine(cache=tmp_path, options=FAST) != first
 
 
 def test_processes_can_build_concurrently(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def test_a_damaged_object_is_rebuilt(damage, cache: Path) -> None:
     assert all(object_cache.is_whole(item) and item.stat().st_ino != number for item, number in before)
 
 
+@pytest.mark.usefixtures("small_engine")
 def test_objects_are_synced_before_they_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     fsync, replace = os.fsync, Path.replace
@@ -74,6 +75,7 @@ def test_objects_are_synced_before_they_are_renamed(tmp_path: Path, monkeypatch:
     assert done == ["flush out.so", "name", "flush switch"]
 
 
+@pytest.mark.usefixtures("small_engine")
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o707])
 @pytest.mark.parametrize("part", ["", "cache", "cache/switch"])
 def test_a_folder_writable_by_others_is_refused(mode: int, part: str, tmp_path: Path) -> None:
@@ -113,6 +115,7 @@ def test_an_object_writable_by_others_is_rebuilt(cache: Path) -> None:
     assert build.build(program(1), cache=cache, options=FAST).stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.usefixtures("small_engine")
 def test_cache_folders_are_created_private(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
