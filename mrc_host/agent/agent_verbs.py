@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from mrc_common.delays import PortDelays
+from mrc_host.agent.control_api_verbs import ControlApiVerbs
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.values import Access, MemoryRegionInfo, QpCounters, QpState, QpType
 from mrc_host.verbs.declaration import (
@@ -71,7 +72,7 @@ class QueuePairInfo:
     counters: QpCounters
 
 
-class AgentVerbs(NicVerbs):
+class AgentVerbs(NicVerbs, ControlApiVerbs):
     """The verbs of a NIC's agent."""
 
     @verb()

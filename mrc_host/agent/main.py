@@ -88,6 +88,7 @@ def run(options: argparse.Namespace) -> None:
             control=control_socket(options.socket),
             group=group_id(options.group),
             ports=driver.ports,
+            enable_port=driver.enable_port,
             delays=driver.delays,
             measure_delays=driver.measure_delays,
         )

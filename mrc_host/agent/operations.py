@@ -18,6 +18,7 @@ from mrc_common.delays import PortDelays
 from mrc_host.agent import descriptors, verb_arguments
 from mrc_host.agent.agent_verbs import VERBS, AgentInfo, AgentVerbs, EventScope, NamedNic, QueuePairInfo
 from mrc_host.agent.codec import shown
+from mrc_host.agent.control_api_operations import ControlApiOperations, ControlApiServices
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.session import ClientQueue, ClientQueuePair, ClientSession, MappedRegion
 from mrc_host.driver.nic_driver import PortStatus
@@ -30,15 +31,14 @@ from mrc_host.verbs.device import DeviceVerbs
 from mrc_host.verbs.errors import RejectedError
 
 if TYPE_CHECKING:
-    from mrc_host.nic import Nic  # not at the top, so that the caller chooses the compiled or the plain one
+    pass  # not at the top, so that the caller chooses the compiled or the plain one
 
 MAX_OBJECTS = 65536  # of each kind and client, so that a runaway client does not exhaust the agent
 
 
-class AgentServices(Protocol):
+class AgentServices(ControlApiServices, Protocol):
     """What operations use of their agent: its NIC, what it knows of its clients, and its trace."""
 
-    nic: Nic
     clock: Callable[[], int]
     ports: Callable[[], tuple[PortStatus, ...]]
     delays: Callable[[], tuple[PortDelays, ...]]
@@ -82,11 +82,12 @@ def execute(server: AgentServices, session: ClientSession, request: Mapping[str,
     return getattr(operations, verb.name)(**verb_arguments.decode(verb, given, fds, operations))
 
 
-class Operations(DeviceVerbs, AgentVerbs):
+class Operations(ControlApiOperations, DeviceVerbs, AgentVerbs):
     """The verbs of the agent `server` for the client of `session`."""
 
     def __init__(self, server: AgentServices, session: ClientSession) -> None:
-        super().__init__(server.nic, server.clock)
+        DeviceVerbs.__init__(self, server.nic, server.clock)
+        ControlApiOperations.__init__(self, server)
         self._server = server
         self._session = session
         self._holdings = session.holdings

@@ -27,6 +27,7 @@ from mrc_host.agent import descriptors, protocol
 from mrc_host.agent.codec import format_bytes, to_json
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.operations import execute
+from mrc_host.agent.programmed_profiles import ProgrammedProfiles
 from mrc_host.agent.session import ClientSession
 from mrc_host.agent.trace_file import TraceFile
 from mrc_host.driver.loop import READABLE, Loop
@@ -52,7 +53,8 @@ class AgentServer:
     """Serves `nic` to applications at the UNIX socket `path`, and to its controller at `control`, in `loop`.
 
     Without `control`, `path` serves both. Members of the group with number `group` may open `path` as well as its
-    owner. `ports` returns the driver's view of the ports, `delays` the delays it measured, once `measure_delays` is on.
+    owner. `ports` returns the driver's view of the ports, `delays` the delays it measured, once `measure_delays` is on,
+    and `enable_port` has it use a port or not.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class AgentServer:
         ports: Callable[[], tuple[PortStatus, ...]] = tuple,
         delays: Callable[[], tuple[PortDelays, ...]] = tuple,
         measure_delays: Callable[[bool], None] = lambda on: None,
+        enable_port: Callable[[int, bool], None] = lambda port, enabled: None,
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         self.nic = nic
@@ -73,9 +76,16 @@ class AgentServer:
         self.ports = ports
         self.delays = delays
         self.measure_delays = measure_delays
+        self.enable_port = enable_port
+        self.disabled_ports: set[int] = set()
         self.owners: dict[int, ClientSession] = {}  # of completion queues
         self.probing_session: ClientSession | None = None  # for whom the NIC sends path probes
         self.denials = Denials(nic.control, clock)
+        self.programmed = ProgrammedProfiles(
+            nic,
+            lambda peer, ev, denied: self.denials.set((peer, ev), denied),
+            lambda: [qpn for session in self._sessions for qpn in session.holdings.pairs],
+        )
         self.recent_events: deque[dict[str, Any]] = deque(maxlen=RECENT_EVENTS)
         self._sessions: dict[ClientSession, None] = {}
         self._waiting: set[ClientSession] = set()  # with posts for which the NIC had no room
@@ -239,6 +249,8 @@ class AgentServer:
         for event in events:
             self._event_count += 1
             message = {"number": self._event_count, "type": _EVENT_TYPES[type(event)], "event": to_json(event)}
+            if isinstance(event, PathEvent):
+                message["ev_profile"] = self.programmed.event_of(event.qpn, event.new)
             self.recent_events.append(message)
             for session in self.sessions:
                 session.send_event(event, message)

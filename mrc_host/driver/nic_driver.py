@@ -100,8 +100,27 @@ class _NicPort:
     """One port's socket and transmission state."""
 
     __slots__ = (
-        "arrivals", "backlog", "blocked", "config", "departures", "free_at", "held", "idle", "index", "ns_per_byte",
-        "number", "packet", "queried", "rx_bytes", "rx_dropped", "rx_frames", "tx_bytes", "tx_dropped", "tx_frames",
+        "arrivals",
+        "backlog",
+        "blocked",
+        "config",
+        "departures",
+        "enabled",
+        "free_at",
+        "has_link",
+        "held",
+        "idle",
+        "index",
+        "ns_per_byte",
+        "number",
+        "packet",
+        "queried",
+        "rx_bytes",
+        "rx_dropped",
+        "rx_frames",
+        "tx_bytes",
+        "tx_dropped",
+        "tx_frames",
         "up",
     )  # fmt: skip
 
@@ -111,6 +130,8 @@ class _NicPort:
         self.packet: PacketPort | None = None
         self.index = 0
         self.up = True  # the NIC's initial assumption
+        self.enabled = True  # used when it has a link
+        self.has_link = True
         self.free_at = 0.0
         self.backlog = False  # when the port became busy there may have been more to send
         self.held: bytes | None = None  # a frame that the socket had no room for
@@ -199,6 +220,12 @@ class NicDriver:
         """State and counters of every port."""
         return tuple(self._status(nic_port) for nic_port in self._ports)
 
+    def enable_port(self, port: int, enabled: bool) -> None:
+        """Use a port whenever it has a link (the default), or treat it as one without: nothing is sent or received."""
+        nic_port = self._ports[port]
+        nic_port.enabled = enabled
+        self._update(nic_port)
+
     def measure_delays(self, on: bool) -> None:
         """Turn measuring of delays on or off (the default). It costs a microsecond or two per batch of frames."""
         self._measuring = on
@@ -225,7 +252,7 @@ class NicDriver:
             self._monitor.on_readable()
             return
         receive_into, buffer = packet.receive_into, self._buffer
-        receive, port, clock = self._nic.receive, nic_port.number, self._clock
+        receive, port, clock = self._nic.receive if nic_port.enabled else _discard, nic_port.number, self._clock
         frames = total = 0
         measuring = self._measuring
         waited: int | None = None
@@ -397,7 +424,11 @@ class NicDriver:
             self._close_port(nic_port)
             if link.index:
                 self._open_port(nic_port, link)
-        up = link.up and nic_port.packet is not None
+        nic_port.has_link = link.up and nic_port.packet is not None
+        self._update(nic_port)
+
+    def _update(self, nic_port: _NicPort) -> None:
+        up = nic_port.has_link and nic_port.enabled
         if up != nic_port.up:
             nic_port.up = up
             nic_port.free_at, nic_port.backlog = 0.0, False
@@ -444,3 +475,7 @@ class NicDriver:
             tx_dropped=nic_port.tx_dropped,
             rx_dropped=nic_port.rx_dropped,
         )
+
+
+def _discard(_port: int, _frame: memoryview, _now: int) -> None:
+    """Receive a frame on a port that is not enabled."""

@@ -43,13 +43,21 @@ class NicControlPlane:
         InvalidArgumentError says what is wrong with it; ResourceExhaustedError when 4096 exist. Whether it has any path
         to a peer is known only when a queue pair with it goes to RTS.
         """
+        while self._next_profile in self._nic.ev_profiles:
+            self._next_profile += 1
+        number = self._next_profile
+        self.add_ev_profile(number, profile)
+        self._next_profile += 1
+        return number
+
+    def add_ev_profile(self, number: int, profile: EvProfile) -> None:
+        """Add a profile under a number of the caller's choice, which no other has; errors as above."""
         check_profile(profile)
         if len(self._nic.ev_profiles) >= _MAX_PROFILES:
             raise ResourceExhaustedError(f"{_MAX_PROFILES} EV profiles exist already; destroy some.")
-        number = self._next_profile
-        self._next_profile += 1
+        if number in self._nic.ev_profiles:
+            raise InvalidArgumentError(f"There is an EV profile {number} already.")
         self._nic.ev_profiles[number] = profile
-        return number
 
     def destroy_ev_profile(self, number: int) -> None:
         """Remove a profile. NotFoundError; StateError while a queue pair uses it."""

@@ -69,6 +69,17 @@ def good_arguments(end: End) -> dict[str, dict[str, Any]]:
         "events": {"since": 0},
         "subscribe": {"scope": "own"},
         "trace": {"path": ""},
+        "modify_ev_format": {"number": 1, "change": {"state": "offline", "mode": "srv6", "widths": [32]}},
+        "programmed_ev_format": {"number": 1},
+        "modify_ev_profile": {"number": 1, "change": {"state": "offline", "mode": "explicit", "count": 2}},
+        "programmed_ev_profile": {"number": 1},
+        "replace_evs": {"number": 1, "replacements": [{"old": None, "new": {"ev": 1, "port": 0}}]},
+        "deny_ev": {"number": 1, "ev": 1, "denied": True},
+        "programmed_evs": {"number": 0, "first": 0, "ev": None},
+        "modify_cc_profile": {"number": 1, "change": {"state": "offline", "controlled": True}},
+        "programmed_cc_profile": {"number": 1},
+        "enable_port": {"number": 0, "enabled": False},
+        "port_enabled": {"number": 0},
     }
 
 

@@ -71,7 +71,7 @@ def test_controller_operations_are_those_affecting_other_clients(split: Agents) 
         "subscribe",
     }
     looking = {"qp_state", "qp_counters", "qp_paths", "nic_counters", "info", "ports", "delays", "qps", "events"}
-    looking |= {"hw_counters", "port_counters", "query_device"}
+    looking |= {"hw_counters", "port_counters", "query_device", "control_limits"}
     looking |= {"denied_paths", "ev_profiles", "cc_profiles", "port_states", "destinations"}
     assert VERBS.keys() - CONTROL == own | looking
 

@@ -49,6 +49,31 @@ def test_an_interface_that_disappears_and_returns_is_reopened(rigs: Callable[...
     assert rig.driver.ports()[0].tx_frames == 2, "counters go on over both sockets"
 
 
+def test_a_port_that_is_not_enabled_is_down_whatever_its_link_does(rigs: Callable[..., Rig]) -> None:
+    rig = rigs()
+    rig.driver.enable_port(1, False)
+    assert rig.nic.changes == [(1, False)]
+    assert [port.up for port in rig.driver.ports()] == [True, False]
+    rig.nic.offered[1].append(b"x" * 60)
+    rig.opened[1].arrive(b"y" * 60)
+    while rig.opened[1].arrived:
+        rig.step()
+    assert (rig.opened[1].sent, rig.nic.received) == ([], [])
+    for up in (False, True):
+        rig.monitor.on_change(LinkState("eth1", 3, up, 4500))
+    assert rig.nic.changes == [(1, False)]
+    rig.driver.enable_port(1, True)
+    assert rig.nic.changes == [(1, False), (1, True)]
+    rig.opened[1].arrive(b"z" * 60)
+    while rig.opened[1].arrived:
+        rig.step()
+    assert (len(rig.opened[1].sent), [frame for _, frame, _ in rig.nic.received]) == (1, [b"z" * 60])
+    rig.driver.enable_port(0, False)
+    rig.monitor.on_change(LinkState("eth0", 2, False, 4500))
+    rig.driver.enable_port(0, True)
+    assert not rig.driver.ports()[0].up, "it has no link"
+
+
 @pytest.mark.parametrize("index", [0, 2])
 def test_a_held_frame_is_dropped_on_link_down(rigs: Callable[..., Rig], index: int) -> None:
     rig = rigs()
