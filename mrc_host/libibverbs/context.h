@@ -62,6 +62,7 @@ struct mrc_event {
 struct mrc_context {
     struct verbs_context verbs; /* last member of it is the ibv_context */
     struct agent agent;
+    char *path;           /* of the agent's socket */
     pthread_mutex_t lock; /* of all below, and of the connection */
     union ibv_gid gid;
     int mtu;                    /* largest path MTU, bytes */
@@ -69,7 +70,10 @@ struct mrc_context {
     struct mrc_cq *cqs;
     struct mrc_qp *qps;
     uint32_t outstanding;       /* requests of all queue pairs */
-    uint32_t users;             /* objects of libmrc.so: for_libmrc.h */
+    /* for libmrc.so: for_libmrc.h */
+    uint32_t users; /* its objects */
+    void (*event_handler)(void *owner, const char *json);
+    void *event_owner;
     struct mrc_event *first_event, **last_event;
     /* the thread that reads what arrives while the application does not: events.c */
     pthread_t reader;
@@ -89,6 +93,7 @@ static inline int failed(int error) {
 }
 
 /* device.c */
+struct ibv_context *mrc_open_device_at(struct ibv_device *of, const char *path);
 int mrc_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size);
 
 /* completion_queue.c */

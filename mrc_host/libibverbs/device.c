@@ -239,11 +239,13 @@ static int open_on(struct mrc_context *context, struct ibv_device *of) {
     return error;
 }
 
-struct ibv_context *ibv_open_device(struct ibv_device *of) {
-    const char *path = agent_path();
-    struct mrc_context *context = path ? calloc(1, sizeof *context) : NULL;
-    if (!context) {
-        errno = path ? ENOMEM : ENODEV;
+static struct mrc_context *allocate(const char *path) {
+    struct mrc_context *context = calloc(1, sizeof *context);
+    if (!context)
+        return NULL;
+    context->path = strdup(path);
+    if (!context->path) {
+        free(context);
         return NULL;
     }
     context->agent.owner = context;
@@ -252,7 +254,19 @@ struct ibv_context *ibv_open_device(struct ibv_device *of) {
     context->agent.on_event = mrc_on_event;
     context->agent.on_lost = mrc_on_lost;
     pthread_mutex_init(&context->lock, NULL);
-    int error = agent_connect(&context->agent, path);
+    return context;
+}
+
+static void release(struct mrc_context *context) {
+    free(context->path);
+    free(context);
+}
+
+struct ibv_context *mrc_open_device_at(struct ibv_device *of, const char *path) {
+    struct mrc_context *context = allocate(path);
+    if (!context)
+        return NULL;
+    int error = agent_connect(&context->agent, context->path);
     if (!error) {
         error = open_on(context, of);
         if (error)
@@ -260,12 +274,20 @@ struct ibv_context *ibv_open_device(struct ibv_device *of) {
     }
     if (failed(error)) {
         fprintf(stderr, "libibverbs (MRC): cannot open the NIC whose agent is at %s: %s.\n", path, strerror(error));
-        free(context);
+        release(context);
         errno = error;
         return NULL;
     }
     mrc_watch_forks(context);
     return &context->verbs.context;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *of) {
+    const char *path = agent_path();
+    if (path)
+        return mrc_open_device_at(of, path);
+    errno = ENODEV;
+    return NULL;
 }
 
 int ibv_close_device(struct ibv_context *ibv) {
@@ -280,6 +302,6 @@ int ibv_close_device(struct ibv_context *ibv) {
     mrc_forget_events(context, NULL);
     close(ibv->async_fd);
     agent_close(&context->agent);
-    free(context);
+    release(context);
     return 0;
 }

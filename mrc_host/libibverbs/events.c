@@ -48,8 +48,11 @@ static void on_qp(struct mrc_context *context, const char *json) {
 }
 
 void mrc_on_event(void *owner, const char *json) {
+    struct mrc_context *context = owner;
     char type[16];
     json_text(json, "type", type, sizeof type);
+    if (context->event_handler)
+        context->event_handler(context->event_owner, json);
     if (!strcmp(type, "port"))
         on_port(owner, json);
     else if (!strcmp(type, "qp"))

@@ -13,8 +13,22 @@ struct for_libmrc {
      * the step that takes them may have. What they can say, such as timeouts, is not required in `attr`. */
     int (*modify_qp)(struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask, const char *changes);
 
-    /* Request a verb of the agent, a JSON object; *answer is its answer, to be freed, or NULL. */
+    /* Request a verb of the agent, a JSON object; *answer is its answer, to be freed, or NULL. If the agent refuses,
+     * that is an object with the members "error" and "message". */
     int (*request)(struct ibv_context *context, const char *request, char **answer);
+
+    /* The device once more, for the controller of its NIC; NULL with errno, EACCES if that is not permitted. */
+    struct ibv_context *(*open_controller)(struct ibv_context *context);
+
+    /* Call `handler` with each event that the agent sends from now on, while the context is locked: it may not request
+     * anything. NULL ends that. */
+    void (*on_event)(struct ibv_context *context, void (*handler)(void *owner, const char *json), void *owner);
+
+    /* Handle what the agent has sent, after waiting for something up to `timeout_ms`; EIO if it is gone. */
+    int (*receive)(struct ibv_context *context, int timeout_ms);
+
+    /* What an entry does that nobody polls: it notifies whoever has armed the queue. */
+    void (*notify)(struct ibv_cq *cq);
 
     /* ibv_close_device() is refused with EBUSY while something uses the device. */
     void (*use_device)(struct ibv_context *context);

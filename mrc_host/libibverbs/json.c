@@ -17,6 +17,11 @@ uint64_t json_number(const char *json, const char *key, uint64_t otherwise) {
     return value && *value >= '0' && *value <= '9' ? strtoull(value, NULL, 10) : otherwise;
 }
 
+double json_real(const char *json, const char *key, double otherwise) {
+    const char *value = json_next(json, key);
+    return value && ((*value >= '0' && *value <= '9') || *value == '-') ? strtod(value, NULL) : otherwise;
+}
+
 int json_true(const char *json, const char *key) {
     const char *value = json_next(json, key);
     return value && !strncmp(value, "true", 4);

@@ -9,6 +9,8 @@
 uint64_t json_number(const char *json, const char *key, uint64_t otherwise);
 /* Whether the first such key has the value true. */
 int json_true(const char *json, const char *key);
+/* The number behind the first such key, which may have a fraction. */
+double json_real(const char *json, const char *key, double otherwise);
 /* The text behind the first such key of a JSON object, without escapes; "" if there is none or it does not fit. */
 const char *json_text(const char *json, const char *key, char *text, size_t size);
 /* What follows the next such key, or NULL. */

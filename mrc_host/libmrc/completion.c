@@ -61,7 +61,7 @@ struct mrc_cq *mrc_create_cq(struct mrc_context *mrc, int cqe, void *cq_context,
 }
 
 int mrc_poll_cq(struct mrc_cq *cq, int count, struct ibv_wc *entries) {
-    if (!cq || count < 0 || (count && !entries))
+    if (!cq || cq->events || count < 0 || (count && !entries))
         return minus_one(EINVAL);
     int taken = ibv_poll_cq(cq->verbs, count, entries);
     return taken < 0 ? minus_one(EIO) : taken;
@@ -70,6 +70,8 @@ int mrc_poll_cq(struct mrc_cq *cq, int count, struct ibv_wc *entries) {
 int mrc_destroy_cq(struct mrc_cq *cq) {
     if (!cq)
         return error_is(EINVAL);
+    if (cq->events)
+        unlink_ev_queue(cq);
     int error = ibv_destroy_cq(cq->verbs);
     if (error)
         return error_is(error);

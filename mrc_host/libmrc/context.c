@@ -15,7 +15,7 @@ static int query(struct ibv_context *context, struct mrc_device_attr *attr, int 
     if (!*supported)
         return 0;
     char *limits;
-    int error = verbs()->request(context, "{\"op\":\"query_device\"}", &limits);
+    int error = request_verb(context, &limits, "{\"op\":\"query_device\"}");
     if (error)
         return error;
     uint64_t unit = 128, resolution = json_number(limits, "mpr_resolution", unit);
@@ -87,6 +87,8 @@ int mrc_destroy_context(struct mrc_context *mrc) {
     pthread_mutex_unlock(&mrc->lock);
     if (in_use)
         return minus_one(EBUSY);
+    if (mrc->controller)
+        close_controller(mrc->controller);
     verbs()->release_device(mrc->verbs);
     pthread_mutex_destroy(&mrc->lock);
     free(mrc);

@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdint.h>
 
 #include "../libibverbs/for_libmrc.h"
 #include "../libibverbs/json.h"
-#include "mrc_types.h"
+#include "mrc_ctl_types.h"
 
+#include "mrc_ctl_functions.h"
 #include "mrc_functions.h"
 
 enum { MAX_QP_HINTS = 1024 };
@@ -22,6 +24,7 @@ struct mrc_context {
     pthread_mutex_t lock;    /* of all below, and of the hints */
     uint32_t objects, hints; /* that exist; hints count among the objects */
     struct mrc_qp *qps;
+    struct controller *controller; /* once it is needed: controller.h */
 };
 
 struct mrc_comp_channel {
@@ -33,6 +36,7 @@ struct mrc_cq {
     struct mrc_context *mrc;
     struct ibv_cq *verbs;
     void *user_context;
+    struct ev_queue *events; /* of a queue of EV events: ev_events.c */
 };
 
 struct mrc_qp_hint {
@@ -72,6 +76,19 @@ const struct for_libmrc *verbs(void);
 /* One object more, or fewer. */
 void add_object(struct mrc_context *mrc);
 void remove_object(struct mrc_context *mrc);
+
+/* requests.c: request a verb, given as a JSON object, of a device's agent; 0 or an errno. *answer, if wanted, is to be
+ * freed, and NULL after an error. */
+int request_verb(struct ibv_context *context, char **answer, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int request_verb_with(struct ibv_context *context, char **answer, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
+
+/* controller.c */
+void close_controller(struct controller *controller);
+
+/* ev_events.c */
+void unlink_ev_queue(struct mrc_cq *cq);
 
 /* hint.c */
 void use_hint(struct mrc_qp_hint *hint, int users);

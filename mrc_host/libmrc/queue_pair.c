@@ -1,5 +1,4 @@
 /* Queue pairs: those of verbs, with the attributes of MRC. Their transport is MRC, whatever MRC_QP_TYPE says. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +11,8 @@ static const int IGNORED = IBV_QP_PORT | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV
 static int check(const struct mrc_context *mrc, const struct mrc_qp_init_attr *init) {
     const uint64_t carried = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
     if (!init->pd || !init->send_cq || !init->recv_cq || init->pd->context != mrc->verbs ||
-        init->send_cq->mrc->verbs != mrc->verbs || init->recv_cq->mrc->verbs != mrc->verbs)
+        init->send_cq->mrc->verbs != mrc->verbs || init->recv_cq->mrc->verbs != mrc->verbs || init->send_cq->events ||
+        init->recv_cq->events)
         return EINVAL;
     if (init->protocol_version != MRC_PROTOCOL_VERSION_0 && init->protocol_version != MRC_PROTOCOL_VERSION_1)
         return EINVAL;
@@ -116,9 +116,8 @@ int mrc_modify_qp(struct mrc_qp *pair, struct ibv_qp_attr *verbs_attr, int verbs
 }
 
 static int query_attributes(struct mrc_qp *pair, struct mrc_qp_attr *attr, int mask) {
-    char request[64], *answer;
-    snprintf(request, sizeof request, "{\"op\":\"query_qp\",\"qpn\":%u}", pair->verbs->qp_num);
-    int error = verbs()->request(pair->mrc->verbs, request, &answer);
+    char *answer;
+    int error = request_verb(pair->mrc->verbs, &answer, "{\"op\":\"query_qp\",\"qpn\":%u}", pair->verbs->qp_num);
     if (error)
         return error;
     struct mrc_qp_attr known;

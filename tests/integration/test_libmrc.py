@@ -39,7 +39,10 @@ needs_the_ocps_programs = pytest.mark.skipif(
 )
 
 NAME = own("libmrc")
-CASES = ("device", "writes", "attributes", "hints", "order", "wrong", "channel", "failure", "threads")
+CASES = (
+    "device", "writes", "attributes", "hints", "order", "wrong", "channel", "failure", "threads", "control_device",
+    "ports", "explicit", "generated", "cc", "probes", "control_wrong", "controllers",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +76,31 @@ def test_the_api_behaves_as_programs_in_c_expect(world: EmulatedWorld, program: 
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert pairs_of(world, "h2") == pairs_of(world, "h4") == 0
+
+
+def test_events_of_entropy_values_follow_a_link_that_is_cut(world: EmulatedWorld, program: Path) -> None:
+    words = [program, "ev_events", world.emulation.socket("h2"), world.emulation.socket("h4")]
+    link = "t0-0:t1-1@p1"
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running_program:
+        assert running_program.stdout is not None
+        try:
+            assert running_program.stdout.readline() == "cut\n"
+            world.link_down(link)
+            assert running_program.stdout.readline() == "restore\n"
+            world.link_up(link)
+            _, said = running_program.communicate(timeout=60)
+        finally:
+            world.link_up(link)
+            running_program.kill()
+    assert running_program.returncode == 0, said
+
+
+def test_the_controllers_half_needs_the_controllers_socket(world: EmulatedWorld, program: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "h2.sock"  # no h2.control.sock beside it
+    alone.symlink_to(world.emulation.socket("h2"))
+    words = [program, "application", alone, world.emulation.socket("h4")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_its_queue_pairs_are_mrc_whatever_the_environment_says(world: EmulatedWorld, program: Path) -> None:

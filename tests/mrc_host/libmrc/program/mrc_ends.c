@@ -62,6 +62,8 @@ void close_end(struct end *end) {
 
 static uint32_t life;
 
+void next_life(void) { life += 1000003; }
+
 int step(struct end *end, enum ibv_qp_state state, struct mrc_qp_attr *attr, int mask, const struct end *peer) {
     struct ibv_qp_attr verbs = {
         .qp_state = state, .path_mtu = IBV_MTU_1024, .sq_psn = life & 0xFFFFFF, .rq_psn = life & 0xFFFFFF};
@@ -79,7 +81,7 @@ int step(struct end *end, enum ibv_qp_state state, struct mrc_qp_attr *attr, int
 
 void connect_ends(struct end *a, struct end *b) {
     struct end *ends[2] = {a, b};
-    life += 1000003;
+    next_life();
     for (int i = 0; i < 2; i++) {
         CHECK(!step(ends[i], IBV_QPS_RESET, NULL, 0, NULL));
         CHECK(!step(ends[i], IBV_QPS_INIT, NULL, 0, NULL));

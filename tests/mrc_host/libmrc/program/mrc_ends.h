@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "mrc_types.h"
+#include "mrc_ctl_types.h"
 
+#include "mrc_ctl_functions.h"
 #include "mrc_functions.h"
 
 struct end {
@@ -36,6 +37,8 @@ void close_end(struct end *end);
 struct mrc_qp *another_qp(struct end *end);
 /* A step of the queue pair with what MRC adds; 0 or an errno. */
 int step(struct end *end, enum ibv_qp_state state, struct mrc_qp_attr *attr, int mask, const struct end *peer);
+/* The PSNs of RTR and RTS are others from now on. */
+void next_life(void);
 /* RESET to RTS, towards each other. */
 void connect_ends(struct end *a, struct end *b);
 
