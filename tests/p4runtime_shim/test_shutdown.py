@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from mrc_common import children
+from p4runtime_shim import build
+from p4runtime_shim.object_cache import private_folder
 from tests.waiting import until
 
 LIMIT_S = 30.0  # less than anything here that would end by itself
@@ -105,6 +108,8 @@ def test_a_process_waiting_for_the_compiler_exits_together_with_it(
         f"unix:{tmp_path}/s",
         str(program_file),
     )
+    if not for_engine:
+        shutil.copy(build.build_engine(), private_folder(tmp_path / "cache"))
     environment = fake_compiler(tmp_path, for_engine)
     with children.popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         until((tmp_path / "began").exists, "the compiler to begin")
