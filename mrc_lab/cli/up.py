@@ -77,6 +77,7 @@ def up(
     With --show the fabric is only drawn, as text or into an SVG file; this needs no root.
     """
     from mrc_lab.fabric.daemon import bring_up
+    from mrc_lab.terminal.progress import progress
     from topologies.emulation import requirements
 
     if show is not None and show != DRAWING and not show.endswith(".svg"):
@@ -96,7 +97,16 @@ def up(
         more += ["--listen", address] if address else []
     requirements.check(switch=switch)
     nics = nic_settings(plugin, congestion, path_selection)
-    took = bring_up(wanted, switch, more, restart=restart, management_network=management_network, nic_settings=nics)
+    with progress(f"fabric {wanted.name}") as line:
+        took = bring_up(
+            wanted,
+            switch,
+            more,
+            restart=restart,
+            management_network=management_network,
+            nic_settings=nics,
+            progress=line.report,
+        )
     click.echo(came_up(wanted, took["total_s"]))
     if web:
         from mrc_lab.web.beside import web_detached

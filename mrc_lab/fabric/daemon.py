@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from mrc_common import children
 from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric import bring_up_progress
 from mrc_lab.fabric.supervision import Restarts
 from topologies import loader
 from topologies.emulation import cleanup, limits
@@ -47,12 +48,13 @@ def bring_up(
     restart: bool = False,
     management_network: bool = True,
     nic_settings: Mapping[str, Any] | None = None,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
     """Bring `fabric` up in the background; returns seconds by phase, ``total_s`` being the whole.
 
     `controller` are further words of the controller's command line. With `restart`, crashed processes are restarted.
     Without `management_network` the hosts reach each other through the fabric alone. `nic_settings` are fields of
-    `mrc_host.config.TransportSettings`, as JSON has them.
+    `mrc_host.config.TransportSettings`, as JSON has them. `progress` gets the share that is done, from another thread.
 
     Raises ExperimentError if it does not come up; then nothing is left of it.
     """
@@ -76,7 +78,8 @@ def bring_up(
         try:
             with contextlib.suppress(BrokenPipeError), owner.stdin:
                 owner.stdin.write(loader.dump_text(fabric))
-            result = _result(owner.stdout.read().splitlines())
+            with bring_up_progress.reported(fabric, progress):
+                result = _result(owner.stdout.read().splitlines())
         except BaseException:
             owner.terminate()
             owner.wait(_TIMEOUT_S)
