@@ -152,6 +152,11 @@ ELSEWHERE = {
     'mrc completion zsh >"${fpath[1]}/_mrc"': "tests/mrc_lab/cli/test_cli.py",
     "mrc completion fish >~/.config/fish/completions/mrc.fish": "tests/mrc_lab/cli/test_cli.py",
     "cd vagrant && vagrant up": "tests/vagrant/test_provision.py",
+    **dict.fromkeys(
+        ("sudo make vm", "make vm-run", "make vm-test"),
+        "it takes a quarter of an hour; tests/vagrant/test_virtual_machine.py has stand-ins for what takes long",
+    ),
+    "sudo vagrant/install-vm-tools": "it changes the machine that runs the tests",
     "sudo make test": "it is what runs this",
     "make unit": "it is what runs this",
     "sudo make clean": "tests/integration/test_fabric_lifetime.py",
