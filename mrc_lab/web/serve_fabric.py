@@ -12,6 +12,7 @@ import signal
 import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from controller.client import ControllerClient
 from controller.values import MachineClock
@@ -31,6 +32,7 @@ from mrc_lab.web.feed import Feed
 from mrc_lab.web.jobs import Jobs
 from mrc_lab.web.link_sampler import LinkSampler
 from mrc_lab.web.path_sampler import PathSampler
+from mrc_lab.web.recording import Recorder
 from mrc_lab.web.records import FabricLayout
 from mrc_lab.web.server import LiveServer
 from mrc_lab.web.switch_sampler import SwitchSampler
@@ -57,17 +59,19 @@ def serve(
     settings: EndpointSettings,
     echo: Callable[[str], None],
     reports: int | None = None,
+    record: Path | None = None,
 ) -> None:
     """Serve the fabric of a run directory until Ctrl-C or SIGTERM; `echo` prints the page's address.
 
-    `reports` is a descriptor to read reports of training from, until its end, which is also the server's.
+    `reports` is a descriptor to read reports of training from, until its end, which is also the server's. With
+    `record` everything is recorded, and written to that file at the end.
 
     Raises EndpointError, and ExperimentError when the fabric is taken down meanwhile.
     """
     check_listening(address, settings)
     token = new_token() if settings.token_file is None else read_token(settings.token_file)
     with watching(run) as watch:
-        asyncio.run(_serve(run, address, token, _tls(settings), watch, echo, reports))
+        asyncio.run(_serve(run, address, token, _tls(settings), watch, echo, reports, record))
 
 
 async def _serve(
@@ -78,10 +82,12 @@ async def _serve(
     watch: ProcessWatch,
     echo: Callable[[str], None],
     reports: int | None,
+    record: Path | None,
 ) -> None:
     loop = asyncio.get_running_loop()
     fabric = loader.load_file(run.fabric_file)
     feed = Feed(FabricLayout(fabric))
+    recorder = None if record is None else Recorder(feed, record)
     host, port = split_address(address)
     clock = MachineClock.here()
 
@@ -104,12 +110,16 @@ async def _serve(
         events.start()
         watch.listen(events.crashed)
         tasks = [asyncio.create_task(sampler.run()) for sampler in samplers]
+        tasks += [asyncio.create_task(recorder.run())] if recorder is not None else []
         try:
             closed = await _until_the_end(watch, tasks, feed, reports)
         finally:
             events.stop()
             for task in tasks:
                 task.cancel()
+            if recorder is not None:
+                recorder.write()
+                echo(f"recorded: {record}")
             await jobs.close()
             await server.stop()
             readers.shutdown(wait=False, cancel_futures=True)

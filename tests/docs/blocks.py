@@ -140,6 +140,7 @@ ELSEWHERE = {
     **dict.fromkeys(
         (
             "sudo mrc web lab",
+            "sudo mrc web lab --record lab.html",
             "sudo make demo ARGS=--web",
             "sudo mrc web lab --listen 0.0.0.0:8420 --token-file token --tls-cert cert.pem --tls-key key.pem",
         ),

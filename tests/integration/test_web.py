@@ -33,11 +33,14 @@ DRAWN = f'[data-name="{LINK}"]'
 class Web:
     """A fabric that is up, and the process that serves its page."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *more: str) -> None:
         self.fabric = multi_plane_clos(name, hosts=4, planes=2, t0=2, t1=2, rate_bps=20_000_000)
         bring_up(self.fabric, "embedded")
         self.process = subprocess.Popen(
-            [MRC, "web", name, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [MRC, "web", name, "--listen", "127.0.0.1:0", *more],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         assert self.process.stdout is not None
         self.page = self.process.stdout.readline().split()[-1]
@@ -47,6 +50,11 @@ class Web:
 
     def set_link(self, link: str, state: str) -> None:
         subprocess.run(["ip", "link", "set", self.interface(link), state], check=True)
+
+    def is_down(self, link: str) -> bool:
+        """Whether the controller has seen a link go down."""
+        with ControllerClient(RunDirectory(self.fabric.name).controller_socket) as controller:
+            return not controller.links(link)[0].up
 
     def act(self, request: dict[str, Any]) -> dict[str, Any]:
         """An action as a program requests it."""
@@ -162,13 +170,21 @@ def test_server_ends_with_a_sentence_when_its_fabric_is_taken_down(web: Web, pag
     page.until_text("#status", lambda text: "not connected" in text)
 
 
-def test_ctrl_c_ends_the_server_quietly() -> None:
-    one = Web(own("webint"))
+def test_ctrl_c_ends_the_server_quietly_and_writes_its_recording(tmp_path: Path) -> None:
+    file = tmp_path / "run.html"
+    one = Web(own("webint"), "--record", str(file))
     try:
+        one.set_link(LINK, "down")
+        until(lambda: one.is_down(LINK), "the link to be down")
         one.process.send_signal(signal.SIGINT)
         printed, problem = one.process.communicate(timeout=60)
         assert one.process.returncode == 130
         assert "Traceback" not in printed + problem
+        assert f"recorded: {file}" in printed
+        with chromium(file.as_uri()) as opened:
+            opened.one(DRAWN)
+            opened.one("#next-event").click()
+            until(lambda: "down" in opened.classes(DRAWN), "the link to be drawn down")
     finally:
         one.end()
 

@@ -7,6 +7,7 @@ import { MEASURES } from "./measures.js";
 import { Model } from "./model.js";
 import { PathsView } from "./paths_view.js";
 import { Plots } from "./plots.js";
+import { Player } from "./player.js";
 import { liveRecords } from "./records.js";
 import { act, setUndo } from "./requests.js";
 import { plural, showClock, showRate } from "./words.js";
@@ -57,7 +58,7 @@ function draw() {
   paths.refresh(changes);
   inspector.refresh();
   if (changes.jobs.size) drawJobs();
-  if (changes.training.size) plots.train(changes.training);
+  if (changes.training.size && !byId("recording")) plots.train(changes.training);
   drawEvents();
   drawFigures();
 }
@@ -161,6 +162,34 @@ function setUp() {
   setUndo("");
 }
 
+function live() {
+  liveRecords(take, status);
+  setInterval(draw, DRAW_MS);
+  setInterval(() => {
+    if (!model.layout || document.body.classList.contains("lost")) return;
+    plots.sample(Date.now() + clock);
+    plots.draw();
+  }, 500);
+}
+
+function play(records) {
+  document.body.classList.add("recorded");
+  byId("status").textContent = "recording";
+  const restart = () => {
+    model.at = 0;
+    plots.clear();
+  };
+  const takeOne = (record) => {
+    model.take(record);
+    if (record.state) plots.sample(record.at);
+    if (record.state?.training) plots.train(Object.keys(record.state.training));
+  };
+  new Player(records, takeOne, restart, () => {
+    draw();
+    plots.draw();
+  });
+}
+
 function setMeasure(measure) {
   fabric.setMeasure(measure);
   const key = (look, text, sign = "") => html("span", { class: "key" }, html("span", { class: `swatch ${look}`, text: sign, "aria-hidden": "true" }), text);
@@ -170,11 +199,6 @@ function setMeasure(measure) {
 
 if (location.search) history.replaceState(null, "", location.pathname); // the token is in a cookie now
 setUp();
-liveRecords(take, status);
-setInterval(draw, DRAW_MS);
-setInterval(() => {
-  if (!model.layout || document.body.classList.contains("lost")) return;
-  plots.sample(Date.now() + clock);
-  plots.draw();
-}, 500);
+if (byId("recording")) play(JSON.parse(byId("recording").textContent));
+else live();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => model.layout && fabric.refreshAll());

@@ -37,6 +37,12 @@ export class Plots {
     this.draw();
   }
 
+  // Forget all points: a recording begins again.
+  clear() {
+    this.points = [];
+    this.steps = [];
+  }
+
   // One more point, of now.
   sample(atMs) {
     const seconds = atMs / 1000;

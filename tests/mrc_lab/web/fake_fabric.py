@@ -46,6 +46,10 @@ class FakeFabric:
         self.requests: list[Mapping[str, Any]] = []
         self._down: set[str] = set()
         self._pairs = {f"{a}>{b}": self._routes(a, b) for a, b in pairs}
+        self.publish_all()
+
+    def publish_all(self) -> None:
+        """What never changes, and everything as it is now."""
         self.feed.replace(StateSection.ROUTES, {name: PairRoutes(routes) for name, routes in self._pairs.items()})
         self.publish()
 

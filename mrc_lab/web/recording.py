@@ -1,0 +1,107 @@
+"""A recording of the live view: everything that a viewer is sent, kept and then written as one file that plays it.
+
+The file is the page itself with its styles, modules and records inside, and needs neither a server nor a network: a
+module's imports become names, which an import map gives as data. The recorder is a viewer like any other, so the fabric
+is read for as long as it runs. A recording that has become too large ends there, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from mrc_lab.errors import ExperimentError
+from mrc_lab.web.feed import Feed, Outbox
+from mrc_lab.web.server import static_files
+
+MAX_BYTES = 128 << 20
+_PERIOD_S = 0.1
+_TIME = re.compile(r'\{"at":(\d+)')
+_IMPORT = re.compile(r'(\bfrom "|\bimport ")(?:\./)((?:uplot/)?\w+(?:\.esm)?\.js")')
+_MODULES = "live-view/"  # begins the names of modules in a recording
+
+
+class Recorder:
+    """Records a feed from now on, to be written to `file`; ExperimentError if it cannot be."""
+
+    def __init__(self, feed: Feed, file: Path, max_bytes: int = MAX_BYTES) -> None:
+        self._feed = feed
+        self._file = file
+        self._left = max_bytes
+        self._records: list[str] = []
+        self._write()  # what cannot be written is known at once
+        self._outbox: Outbox = feed.join()
+
+    async def run(self) -> None:
+        """Record until the recording is too large, and then wait; does not return."""
+        while self._left > 0:
+            await self._outbox.take()
+            self._take()
+            await asyncio.sleep(_PERIOD_S)
+        self._feed.leave(self._outbox)
+        self._feed.event("recording", "", f"{self._file} has become too large and ends here.")
+        await asyncio.get_running_loop().create_future()
+
+    def write(self) -> None:
+        """Write the file, with what has been recorded until now."""
+        if self._left > 0:
+            self._take()
+        self._write()
+
+    def _write(self) -> None:
+        try:
+            self._file.write_bytes(playable(in_order(self._records)))
+        except OSError as error:
+            raise ExperimentError(f"{self._file} cannot be written: {error.strerror}") from None
+
+    def _take(self) -> None:
+        for record in self._outbox.records(self._feed.now_ms()):
+            self._records.append(record)
+            self._left -= len(record)
+
+
+def in_order(records: list[str]) -> list[str]:
+    """Records by time: an event may be known some time after it happened. Layout and first state stay in front."""
+    return [*records[:2], *sorted(records[2:], key=_time)]
+
+
+def _time(record: str) -> int:
+    found = _TIME.match(record)
+    assert found is not None, "every record begins with its time"
+    return int(found[1])
+
+
+def playable(records: Iterable[str]) -> bytes:
+    """The page, with all that belongs to it and these records, as one HTML file."""
+    files = {name: content.decode() for name, content in static_files().items()}
+    modules = {
+        _MODULES + name: f"data:text/javascript;base64,{base64.b64encode(_named_imports(text).encode()).decode()}"
+        for name, text in files.items()
+        if name.endswith(".js")
+    }
+    icon = base64.b64encode(files["icon.svg"].encode()).decode()
+    page = files["index.html"]
+    page = page.replace('href="static/icon.svg"', f'href="data:image/svg+xml;base64,{icon}"')
+    for sheet in ("uplot/uPlot.min.css", "page.css"):
+        page = page.replace(f'<link rel="stylesheet" href="static/{sheet}" />', f"<style>{files[sheet]}</style>")
+    head = (
+        f'<script type="importmap">{json.dumps({"imports": modules})}</script>\n'
+        f'<script type="module">import "{_MODULES}main.js";</script>'
+    )
+    page = page.replace('<script type="module" src="static/main.js"></script>', head)
+    return page.replace("</body>", f"{_data(records)}</body>").encode()
+
+
+def _named_imports(text: str) -> str:
+    """A module whose imports of other files are names of the import map."""
+    return _IMPORT.sub(rf"\1{_MODULES}\2", text)
+
+
+def _data(records: Iterable[str]) -> str:
+    """The records as a list in a script element, in which nothing can end the element."""
+    lines = ",\n".join(records).replace("<", "\\u003c")
+    return f'<script type="application/json" id="recording">[{lines}]</script>\n'

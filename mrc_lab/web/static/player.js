@@ -1,0 +1,78 @@
+// Playback of a recording in the page that shows a live fabric: a slider over its time, play and pause, speed, and steps
+// from one event to the next. Going back means taking all records again from the first one, which has the whole state.
+
+import { byId, html } from "./elements.js";
+import { playRecords } from "./records.js";
+import { showClock } from "./words.js";
+
+const EFFECT_MS = 300;
+const SPEEDS = [0.1, 0.25, 1, 4, 16];
+
+export class Player {
+  // `take` gets the records, `restart` comes before the first one is given again, `moved` after each change of the time.
+  constructor(records, take, restart, moved) {
+    this.records = records;
+    this.take = take;
+    this.restart = restart;
+    this.moved = moved;
+    this.begin = records[0].at;
+    this.end = records.at(-1).at;
+    this.place = 0;
+    this.at = this.begin;
+    this.speed = 1;
+    this.playing = false;
+    this.last = 0;
+    this.#build();
+    this.go(this.begin);
+    requestAnimationFrame((now) => this.#frame(now));
+  }
+
+  go(at) {
+    const wanted = Math.min(this.end, Math.max(this.begin, at));
+    if (wanted < this.at || this.place === 0) {
+      this.place = 0;
+      this.restart();
+    }
+    this.at = wanted;
+    this.place = playRecords(this.records, this.place, wanted, this.take);
+    this.slider.value = String(wanted - this.begin);
+    this.slider.setAttribute("aria-valuetext", showClock(wanted));
+    this.clock.textContent = `${showClock(wanted).slice(0, 10)} of ${showClock(this.end).slice(0, 8)}`;
+    this.moved(wanted);
+  }
+
+  // To the next event, or the one before, and a bit further: an event's effect is sampled somewhat after it.
+  step(by) {
+    const times = this.records.filter((record) => record.event && record.at >= this.begin).map((record) => record.at);
+    const next = by > 0 ? times.find((at) => at > this.at) : times.findLast((at) => at < this.at - EFFECT_MS);
+    if (next !== undefined) this.go(next + EFFECT_MS);
+  }
+
+  #build() {
+    this.button = html("button", { type: "button", id: "play", text: "Play", onclick: () => this.#play(!this.playing) });
+    this.slider = html("input", { type: "range", id: "time", min: 0, max: Math.max(1, this.end - this.begin), step: 10, value: 0, "aria-label": "time", oninput: () => this.go(this.begin + Number(this.slider.value)) });
+    this.clock = html("span", { id: "clock" });
+    const speeds = SPEEDS.map((speed) => html("option", { value: speed, text: `${speed} ×`, selected: speed === 1 }));
+    const speed = html("select", { "aria-label": "speed", onchange: () => (this.speed = Number(speed.value)) }, ...speeds);
+    const back = html("button", { type: "button", text: "‹ event", onclick: () => this.step(-1) });
+    const forth = html("button", { type: "button", id: "next-event", text: "event ›", onclick: () => this.step(1) });
+    byId("player").replaceChildren(this.button, back, forth, this.slider, this.clock, speed);
+    byId("player").hidden = false;
+  }
+
+  #play(on) {
+    if (on && this.at >= this.end) this.go(this.begin);
+    this.playing = on;
+    this.button.textContent = on ? "Pause" : "Play";
+  }
+
+  #frame(now) {
+    const elapsed = Math.min(200, now - this.last);
+    this.last = now;
+    if (this.playing) {
+      this.go(this.at + elapsed * this.speed);
+      if (this.at >= this.end) this.#play(false);
+    }
+    requestAnimationFrame((next) => this.#frame(next));
+  }
+}
