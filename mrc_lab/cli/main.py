@@ -53,6 +53,7 @@ COMMANDS = {
     "compare": ("compare", "compare"),
     "paper": ("paper", "paper"),
     "plan": ("plan", "plan"),
+    "conform": ("conform", "conform"),
     "clean": ("clean", "clean"),
     "doctor": ("doctor", "doctor"),
     "completion": ("completion", "completion"),

@@ -1,0 +1,374 @@
+"""Plays a script against the NIC under test: sends, expects, and says at which line something else happened.
+
+A :class:`Scene` is one connection with what came over it. Requests of the NIC to the endpoint (port status, path
+probes) are answered as they come, unless the script says ``silent``, since a NIC rightly avoids a peer that does not
+answer them. Everything else is up to the script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from mrc_common.units import show_time
+from mrc_host.config import NicConfig
+from mrc_host.errors import MrcError
+from mrc_host.values import QpAddress
+from mrc_host.wire import control
+from mrc_lab.conformance.bodies import REMOTE, RKEY, body_of
+from mrc_lab.conformance.nic_under_test import Finished, NicUnderTest
+from mrc_lab.conformance.packets import Numbering, Packet, PacketReader, PacketWriter
+from mrc_lab.conformance.script import Field, Script, Step, Value
+from mrc_lab.conformance.wires import Wire
+
+MTU = 1024  # path MTU of random peers
+ROUND_NS = 2_000_000  # how long a random peer waits for the NIC before it goes on
+LONGEST_NS = 60_000_000_000  # until a random peer must be done
+GREETING_NS = 200_000_000  # how long the NIC may take to answer the report of the peer's ports
+_LOOK_NS = 1_000_000  # how often completions are looked for while frames come
+_MOST_PACKETS = 100_000
+_SHOWN = 4
+
+
+class ScriptError(Exception):
+    """The NIC did something else than a step expects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A frame of the examination, in either direction, and which line it belongs to."""
+
+    time_ns: int
+    port: int
+    frame: bytes
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a script: `reason` is empty if the NIC kept the rule."""
+
+    name: str
+    rule: str
+    title: str
+    reason: str
+    frames: tuple[Passed, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether the NIC did all that the script expects."""
+        return not self.reason
+
+
+def play(script: Script, wire: Wire, nic: NicUnderTest, config: NicConfig, destination: bytes, seed: int) -> Verdict:
+    """Play a script as the NIC that `config` describes, towards the NIC with address `destination`."""
+    rng = Random(f"{seed} {script.name}")
+    frames: list[Passed] = []
+    reason = ""
+    for _ in range(script.times):
+        scene = Scene(wire, nic, config, destination, rng)
+        step = script.steps[0]
+        try:
+            for step in script.steps:
+                scene.play(step)
+        except (ScriptError, MrcError) as error:
+            reason = f"line {step.line}: {step.text}: {error}"
+        finally:
+            nic.disconnect()
+        frames += scene.frames
+        if reason:
+            break
+    return Verdict(script.name, script.rule, script.title, reason, tuple(frames))
+
+
+class Scene:
+    """One connection between the kit and the NIC under test."""
+
+    def __init__(self, wire: Wire, nic: NicUnderTest, config: NicConfig, destination: bytes, rng: Random) -> None:
+        self.frames: list[Passed] = []
+        self.writer = PacketWriter(config, destination)
+        self._wire = wire
+        self._nic = nic
+        self._config = config
+        self._rng = rng
+        self._attributes: dict[str, int] = {}
+        self._connected = False
+        self._silent = False
+        self._came: list[Packet] = []  # that no step has taken yet
+        self._all: list[Packet] = []
+        self._named: dict[str, Packet] = {}
+        self._finished: list[Finished] = []
+        self._units = 0
+        self._cack = -1  # that was acknowledged
+        self._newest = -1  # PSN of the newest data packet of the NIC
+        self._steps = {
+            "qp": self._set_attributes, "<": self._send_step, ">": self._expect, "no": self._expect_none,
+            "post": self._post, "complete": self._complete, "memory": self._memory, "spread": self._spread,
+            "skipped": self._skipped,            "wait": self._wait, "forget": self._forget, "silent": self._be_silent,
+        }  # fmt: skip
+
+    def play(self, step: Step) -> None:
+        """Do one step; ScriptError when the NIC does something else."""
+        if step.verb != "qp":
+            self.connect()
+        self._steps[step.verb](step)
+
+    # ---- connection and frames
+
+    @property
+    def planes(self) -> int:
+        """How many ports both ends have."""
+        return len(self._config.ports)
+
+    def now(self) -> int:
+        """The wire's time in ns."""
+        return self._wire.now()
+
+    def connect(self, **attributes: int) -> None:
+        """Connect, unless that is done."""
+        if self._connected:
+            return
+        self._connected = True
+        psn, qpn = self._rng.getrandbits(24), self._rng.randrange(3, 1 << 24)
+        peer = QpAddress(self._config.address, qpn, psn)
+        self.nic_end = self._nic.connect(peer, {**self._attributes, **attributes})
+        self.numbering = Numbering(qpn, psn, self.nic_end.psn, REMOTE)
+        self._reader = PacketReader(self._config, self.numbering)
+        # An earlier script may have reported a port as down. Whatever its id was, one of these is newer.
+        up = {"operation": control.OP_PORT_STATUS_UPDATE, "mask": (1 << self.planes) - 1}
+        for number in (0, 0x5555, 0xAAAA):
+            self.send("request", {**up, "id": number}, "all ports are up")
+        deadline = self.now() + GREETING_NS
+        while (packet := self.receive(deadline)) is not None:
+            if packet.kind == "response" and packet.fields["id"] == number:
+                break
+
+    def send(self, kind: str, given: Mapping[str, int], comment: str = "") -> None:
+        """Send a packet with these fields."""
+        if kind == "sack":
+            self._cack = max(self._cack, given["cack"])
+            self._units += 1
+            given = {"units": self._units, **given}
+        elif kind == "ack":
+            given = {"psn": self._newest, **given}
+        body = body_of(kind, given, self.numbering, self.nic_end, self._config.settings)
+        port = given.get("plane", 0)
+        frame = self.writer.frame(kind, body, port, given)
+        self.frames.append(Passed(self._wire.now(), port, frame, comment or f"sent: {kind}"))
+        self._wire.send(port, frame)
+
+    def receive(self, until: int) -> Packet | None:
+        """The next packet of this connection; None when there was none by then."""
+        while True:
+            frame = self._wire.receive(until)
+            if frame is None:
+                return None
+            packet = self._reader.read(*frame)
+            if packet is None:
+                continue
+            self.frames.append(Passed(*frame, f"received: {packet}"))
+            if packet.kind == "data":
+                self._newest = max(self._newest, packet.fields["psn"])
+            elif packet.kind == "request" and not self._silent:
+                self._answer(packet)
+            if len(self._all) < _MOST_PACKETS:
+                self._all.append(packet)
+                self._came.append(packet)
+            return packet
+
+    def _answer(self, request: Packet) -> None:
+        operation = request.fields["operation"]
+        if operation in (control.OP_PORT_STATUS_UPDATE, control.OP_EV_PROBE):
+            fields = {name: request.fields[name] for name in ("id", "operation", "stamp", "plane")}
+            self.send("response", fields)
+
+    def finished(self) -> list[Finished]:
+        """Completions that no step took yet."""
+        self._finished += self._nic.finished()
+        return self._finished
+
+    def memory_differs(self, offset: int, wanted: bytes) -> int | None:
+        """First offset at which the NIC's memory is not as wanted; None if it is."""
+        found = self._nic.memory(offset, len(wanted))
+        if found == wanted:
+            return None
+        return next((offset + i for i, (a, b) in enumerate(zip(found, wanted, strict=False)) if a != b), offset)
+
+    def post(self, wr_id: int, size: int, imm: int | None) -> None:
+        """Have the NIC write its first `size` bytes to the peer."""
+        self._nic.write(wr_id, size, REMOTE, RKEY, imm)
+
+    # ---- steps
+
+    def _set_attributes(self, step: Step) -> None:
+        self._attributes = self._numbers(step.chosen)
+
+    def _send_step(self, step: Step) -> None:
+        given: dict[str, int] = {}
+        for field in step.chosen:
+            if field.name == "of":
+                of = self._packet(field.value.word)
+                given.update(echo=of.fields["ev"], stamp=of.fields["stamp"], of_psn=of.fields["psn"])
+            elif field.name == "shows":
+                bit = self._packet(field.value.word).fields["psn"] - given["cack"] - given.get("base", 1)
+                given["bitmap"] = given.get("bitmap", 0) | 1 << bit
+            elif field.name == "rkey" and field.value.word == "wrong":
+                given["rkey"] = self.nic_end.rkey ^ 1
+            else:
+                given[field.name] = self._range(field.value)[0]
+        given.setdefault("ev", self.writer.evs(given.get("plane", 0))[given.get("path", 0)])
+        self.send(step.kind, given, f"line {step.line}: {step.text}")
+        if step.called:
+            self._named[step.called] = Packet(self._wire.now(), given.get("plane", 0), b"", step.kind, given)
+
+    def _expect(self, step: Step) -> None:
+        packet = self._find(step, self._wire.now() + step.time)
+        if packet is None:
+            of_kind = [str(one) for one in self._came if one.kind == step.kind][-_SHOWN:]
+            raise ScriptError(
+                f"none came within {show_time(step.time)}"
+                + (f"; the last of this kind: {'; '.join(of_kind)}" if of_kind else f", nor any other {step.kind}")
+            )
+        self._came.remove(packet)
+        for check in step.checks:
+            if not self._holds(check, packet):
+                found = packet.fields.get(check.name, "missing")
+                raise ScriptError(f"{check.name} is {found} in: {packet}")
+        if step.called:
+            self._named[step.called] = packet
+
+    def _expect_none(self, step: Step) -> None:
+        deadline = self._wire.now() + step.time
+        if step.kind == "complete":
+            if self._find_completion(step, deadline) is not None:
+                raise ScriptError("one came")
+            return
+        packet = next((one for one in self._all if self._is_meant(step, one)), None) or self._find(step, deadline)
+        if packet is not None:
+            raise ScriptError(f"one came: {packet}")
+
+    def _post(self, step: Step) -> None:
+        given = self._numbers(step.chosen)
+        self.post(given.get("wr", 1), given["size"], given.get("imm"))
+
+    def _complete(self, step: Step) -> None:
+        found = self._find_completion(step, self._wire.now() + step.time)
+        if found is None:
+            others = "; ".join(map(str, self._finished[-_SHOWN:]))
+            raise ScriptError(f"none came within {show_time(step.time)}" + (f"; others: {others}" if others else ""))
+        self._finished.remove(found)
+
+    def _memory(self, step: Step) -> None:
+        given = self._numbers(step.chosen)
+        wanted = bytes([given.get("fill", 0)]) * given["size"]
+        differs = self.memory_differs(given.get("offset", 0), wanted)
+        if differs is not None:
+            raise ScriptError(f"byte {differs} is 0x{self._nic.memory(differs, 1).hex()}")
+
+    def _spread(self, step: Step) -> None:
+        given = self._numbers(step.chosen)
+        packets: list[Packet] = []
+        deadline = self._wire.now() + step.time
+        wanted = Step(step.line, step.text, ">", "data")
+        while len(packets) < given["count"]:
+            packet = self._find(wanted, deadline)
+            if packet is None:
+                raise ScriptError(f"only {len(packets)} came within {show_time(step.time)}")
+            self._came.remove(packet)
+            packets.append(packet)
+        shares = [sum(packet.port == port.plane for packet in packets) for port in self._config.ports]
+        if max(shares) - min(shares) > given.get("planes", len(packets)):
+            raise ScriptError(f"planes carry {', '.join(map(str, shares))} packets")
+        evs = {packet.fields["ev"] for packet in packets}
+        if len(evs) < given.get("evs", 0):
+            raise ScriptError(f"they use {len(evs)} entropy values")
+
+    def _skipped(self, step: Step) -> None:
+        (of,) = (field.value.word for field in step.chosen if field.name == "of")
+        (count,) = (field.value.low for field in step.chosen if field.name == "count")
+        path, cack, deadline = self._packet(of), self._cack, self._wire.now() + step.time
+        while count:
+            packet = self._find(Step(step.line, step.text, ">", "data"), deadline)
+            if packet is None:
+                raise ScriptError(f"{count} more did not come within {show_time(step.time)}")
+            self._came.remove(packet)
+            if packet.fields["ev"] == path.fields["ev"]:
+                raise ScriptError(f"this one took the path: {packet}")
+            count -= packet.port == path.port
+            if packet.fields["psn"] == cack + 1:
+                cack += 1
+            self.send("sack", {"cack": cack}, f"line {step.line}: acknowledged")
+
+    def _wait(self, step: Step) -> None:
+        until = self._wire.now() + step.time
+        while self.receive(until) is not None:
+            pass
+
+    def _forget(self, step: Step) -> None:
+        """Frames that the NIC has sent by now have arrived by the next look."""
+        while self.receive(self._wire.now()) is not None:
+            pass
+        self._came.clear()
+        self._all.clear()
+
+    def _be_silent(self, step: Step) -> None:
+        self._silent = True
+
+    # ---- values
+
+    def _find(self, step: Step, deadline: int) -> Packet | None:
+        """The first packet that came, or comes by then, of the step's kind and with its fields."""
+        for packet in self._came:
+            if self._is_meant(step, packet):
+                return packet
+        while True:
+            came = self.receive(deadline)
+            if came is None or self._is_meant(step, came):
+                return came
+
+    def _is_meant(self, step: Step, packet: Packet) -> bool:
+        return packet.kind == step.kind and all(self._holds(field, packet) for field in step.chosen)
+
+    def _find_completion(self, step: Step, deadline: int) -> Finished | None:
+        while True:
+            for one in self.finished():
+                if self._is_completion(step.chosen, one):
+                    return one
+            now = self._wire.now()
+            if now >= deadline:
+                return None
+            self.receive(min(deadline, now + _LOOK_NS))
+
+    def _is_completion(self, chosen: Sequence[Field], one: Finished) -> bool:
+        numbers = {"wr": one.wr_id, "imm": one.imm, "received": int(one.received)}
+        for field in chosen:
+            if field.name == "status":
+                holds = field.value.word == one.status
+            else:
+                low, high = self._range(field.value)
+                holds = low <= numbers[field.name] <= high
+            if holds != field.equal:
+                return False
+        return True
+
+    def _holds(self, field: Field, packet: Packet) -> bool:
+        if field.name not in packet.fields:
+            raise ScriptError(f"a {packet.kind} has no field {field.name}")
+        low, high = self._range(field.value)
+        return (low <= packet.fields[field.name] <= high) == field.equal
+
+    def _numbers(self, fields: Sequence[Field]) -> dict[str, int]:
+        return {field.name: self._range(field.value)[0] for field in fields}
+
+    def _range(self, value: Value) -> tuple[int, int]:
+        if not value.packet:
+            return value.low, value.high
+        number = self._packet(value.packet).fields[value.field] + value.low
+        return number, number
+
+    def _packet(self, name: str) -> Packet:
+        try:
+            return self._named[name]
+        except KeyError:
+            raise ScriptError(f"no packet is called {name}") from None

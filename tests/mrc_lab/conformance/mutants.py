@@ -1,0 +1,154 @@
+"""NICs of this project with one rule broken each: the rule, a module of the transport, and the text to replace in it.
+
+Run as a program with a mutant's number, this file plays the kit's scripts to it and prints, as JSON, the rules that it
+breaks. The modules must not have been imported before, so each mutant needs a process of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, ModuleType
+
+ROOT = Path(__file__).resolve().parents[3]
+SEEDS = (1, 2)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`old`, which occurs in `module`, becomes `new`."""
+
+    rule: str
+    module: str
+    old: str
+    new: str
+
+    def text(self) -> str:
+        """The module's source with the rule broken."""
+        source = ROOT.joinpath(*self.module.split(".")).with_suffix(".py").read_text("utf-8")
+        assert self.old in source, f"{self.module} has changed: {self.old!r}"
+        return source.replace(self.old, self.new, 1)
+
+
+T = "mrc_host.transport"
+MUTANTS = (
+    Mutant("R1.2", f"{T}.demux", "if sent != crc:", "if False:"),
+    Mutant("R1.4", f"{T}.ack_generator", "_Trigger(psn, flow.ev, stamp, mark, -1", "_Trigger(psn, 0, stamp, mark, -1"),
+    Mutant("R1.6", f"{T}.data_packets", "opcodes.WRITE_FIRST + record.kind, pad << 4, headers.PKEY",
+           "opcodes.WRITE_FIRST + record.kind % 4, pad << 4, headers.PKEY"),
+    Mutant("R1.7", f"{T}.demux", "if pkey & _PARTITION != _PARTITION:", "if False:"),
+    Mutant("R1.8", f"{T}.requester", "if wqe.with_imm:\n            self._wimm_sent += 1", "self._wimm_sent += 1"),
+    Mutant("R1.9", f"{T}.ack_generator", "timestamp=trigger.stamp", "timestamp=trigger.stamp + 1 & 0xFFFF"),
+    Mutant("R1.10", f"{T}.data_packets", "self._middle, word, wqe.numbers, record.stamp << 16 | self._tick_flags,\n"
+           "                wqe.address + offset & 0xFFFFFFFFFFFFFFFF",
+           "self._middle, word, wqe.numbers, record.stamp << 16 | self._tick_flags,\n                wqe.address"),
+    Mutant("R1.12", f"{T}.ack_generator", "rcvd_units=received.units", "rcvd_units=received.units // 2"),
+    Mutant("R1.13", f"{T}.ack_generator", "mark = self._mark_for(flow.ev)", "mark = control.MARK_NONE"),
+    Mutant("R1.15", f"{T}.ack_generator", "control.NACK_TRIMMED_LASTHOP if lasthop else", ""),
+    Mutant("R1.15", f"{T}.ack_processing",
+           "        if nack.reason == control.NACK_UNEXP_EVENT:\n            return _UNEXPECTED\n", ""),
+    Mutant("R1.16", f"{T}.ack_generator", "probe=trigger.probe_id >= 0", "probe=False"),
+    Mutant("R1.17", f"{T}.demux", "if request.op > control.OP_EV_PROBE:", "if request.op >= control.OP_EV_PROBE:"),
+    Mutant("R1.18", f"{T}.peer", "EndpointResponse(op, stamp, took", "EndpointResponse(op, 0, took"),
+    Mutant("R1.19", f"{T}.peer", "ecn = 0 if kind == CONTROL else ECT0", "ecn = ECT0"),
+    Mutant("R1.20", f"{T}.peer", "(dscp.trimmable, dscp.retransmit, dscp.control, dscp.no_trim)[kind]",
+           "(dscp.trimmable, dscp.trimmable, dscp.control, dscp.no_trim)[kind]"),
+    Mutant("R1.21", f"{T}.demux", "if not flow.trimmed:\n            end", "if True:\n            end"),
+    Mutant("R2.1", f"{T}.demux", "        if not mrc and opcode not in _RC_OPCODES:",
+           "        if opcode == 0xC0:\n            mrc, opcode = True, 0xCA\n"
+           "        if not mrc and opcode not in _RC_OPCODES:"),
+    Mutant("R2.3", f"{T}.responder", "        offset = ((word & MASK) - received.next_psn) & MASK\n        if offset",
+           "        offset = ((word & MASK) - received.next_psn) & MASK\n        if offset == 1:\n"
+           "            return None\n        if offset"),
+    Mutant("R2.4", f"{T}.responder", "        elif message.last < received.next_psn:\n",
+           "        if offset and message.with_imm:\n            self._owner.complete_receive(length, imm, solicited)\n"
+           "        elif message.last < received.next_psn:\n"),
+    Mutant("R2.5", f"{T}.responder", "if self._max_wimm <= (rqmsn - self._wimm_done) & 0xFFFF < 0x8000:", "if False:"),
+    Mutant("R2.6", f"{T}.responder", "max(attributes.mpr, attributes.dynamic_mpr) * 128 - 1",
+           "max(attributes.mpr, attributes.dynamic_mpr) * 256 - 1"),
+    Mutant("R2.7", f"{T}.send_window", "self.psn_range = attributes.mpr_dest * 128 - 1",
+           "self.psn_range = attributes.mpr_dest * 128 + 1"),
+    Mutant("R2.8", f"{T}.ack_generator",
+           "            self._paths.doubt_reverse_paths()\n            self._sack(psn, flow, stamp, True)\n"
+           "        return None\n\n    def out",
+           "            self._paths.doubt_reverse_paths()\n        return None\n\n    def out"),
+    Mutant("R2.9", f"{T}.ack_generator", "_SACK_NOW: Final = headers.ACK_REQUEST | headers.RTX",
+           "_SACK_NOW: Final = headers.ACK_REQUEST"),
+    Mutant("R2.10", f"{T}.ack_generator", "& _ALL,", "& 2,"),
+    Mutant("R2.11", f"{T}.ack_generator", "self.completed_msn)\n\n    def _build",
+           "self.completed_msn + 1)\n\n    def _build"),
+    Mutant("R2.12", f"{T}.requester", "        self.probes.request(mask, self._planes(), again)\n", "        pass\n"),
+    Mutant("R2.13", f"{T}.loss_detection", "    def _overtaken(",
+           "    def _overtaken(self, *_: object) -> bool:\n        return False\n\n    def _unused("),
+    Mutant("R2.14", f"{T}.requester", "            word |= headers.RTX\n", "            pass\n"),
+    Mutant("R2.15", f"{T}.requester", "        self.window.cc.on_timeout(now, self._expire(now - rto, now))\n",
+           "        self.window.cc.on_timeout(now, 0)\n"),
+    Mutant("R2.16", f"{T}.retry_policy", "return self._limit == _UNLIMITED or retries <= self._limit", "return True"),
+    Mutant("R2.17", f"{T}.ack_generator", "self._remote_qpn, psn, syndrome, self.completed_msn)",
+           "self._remote_qpn, psn, syndrome & 0x60, self.completed_msn)"),
+    Mutant("R3.1", f"{T}.paths", "    def next(self, plane: int, avoid: int) -> int:",
+           "    def next(self, plane: int, avoid: int) -> int:\n"
+           "        return self._active[plane][0] if self._active[plane] else self._last_resort(plane, avoid)\n\n"
+           "    def unused(self, plane: int, avoid: int) -> int:"),
+    Mutant("R3.5", f"{T}.paths", "self._state[index] == GOOD and not self._oblivious",
+           "self._state[index] == GOOD and reason is PathReason.TRIMMED"),
+    Mutant("R3.6", f"{T}.paths", "self._state[index] == GOOD and not self._oblivious",
+           "self._state[index] == GOOD and reason is not PathReason.TRIMMED"),
+    Mutant("R3.9", f"{T}.ack_processing", "self._paths.retire(index, PathReason.PEER_SKIP, None, now, True)",
+           "self._paths.skip(index)"),
+    Mutant("R3.11", f"{T}.bad_paths", "if watched.successes >= self._nic.transport.probe_successes:", "if False:"),
+    Mutant("R3.17", f"{T}.peer", "        if changed:\n            self._planes_changed(now)\n        return True",
+           "        return True"),
+)  # fmt: skip
+
+
+class _Loader(importlib.abc.InspectLoader):
+    """Loads one module from another text."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self._mutant = mutant
+
+    def get_source(self, fullname: str) -> str:
+        return self._mutant.text()
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self.get_source(fullname), f"<mutant of {fullname}>", "exec")
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(self.get_code(module.__name__), module.__dict__)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the mutant instead of its module."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self._mutant = mutant
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self._mutant.module:
+            return None
+        return importlib.util.spec_from_loader(fullname, _Loader(self._mutant))
+
+
+def broken_by(mutant: Mutant) -> dict[str, str]:
+    """The rules that the kit finds broken, each with a reason."""
+    sys.meta_path.insert(0, _Finder(mutant))
+    from mrc_lab.conformance.collection import load_scripts
+    from mrc_lab.conformance.examine import examine, in_memory
+
+    with in_memory() as setting:
+        verdicts = examine(setting, load_scripts(), SEEDS, lambda verdict: None)
+    return {verdict.rule: verdict.reason for verdict in verdicts if not verdict.kept}
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    print(json.dumps(broken_by(MUTANTS[int(sys.argv[1])])))
