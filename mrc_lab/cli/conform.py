@@ -13,7 +13,7 @@ from mrc_lab.cli.options import NATURAL
 
 if TYPE_CHECKING:
     from mrc_lab.conformance.examine import Setting
-    from mrc_lab.conformance.player import Verdict
+    from mrc_lab.conformance.player import RuleVerdict
     from mrc_lab.conformance.script import Script
 
 _PATH = click.Path(path_type=Path)
@@ -66,7 +66,7 @@ def conform(
             "a NIC at interfaces needs an application beside it", "Give either --agent SOCKET or --application COMMAND."
         )
 
-    def show(verdict: Verdict) -> None:
+    def show(verdict: RuleVerdict) -> None:
         click.echo(report.line(verdict))
 
     with _setting(interfaces, agent, application, config, destination) as setting:

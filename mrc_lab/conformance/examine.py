@@ -11,7 +11,7 @@ from mrc_host.config import NicConfig
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.local import LocalProvider
 from mrc_lab.conformance.nic_under_test import NicUnderTest, VerbsNic
-from mrc_lab.conformance.player import Verdict, play
+from mrc_lab.conformance.player import RuleVerdict, play
 from mrc_lab.conformance.random_peer import play_random
 from mrc_lab.conformance.script import Script
 from mrc_lab.conformance.wires import MemoryWire, Wire
@@ -29,8 +29,8 @@ class Setting:
 
 
 def examine(
-    setting: Setting, scripts: Iterable[Script], seeds: Iterable[int], notify: Callable[[Verdict], None]
-) -> list[Verdict]:
+    setting: Setting, scripts: Iterable[Script], seeds: Iterable[int], notify: Callable[[RuleVerdict], None]
+) -> list[RuleVerdict]:
     """Play all scripts with the first seed and random peers with each; `notify` gets each verdict as it is there.
 
     Scripts for more planes or paths than the NIC has are left out.

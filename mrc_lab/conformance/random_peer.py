@@ -8,7 +8,7 @@ from random import Random
 from mrc_host.config import NicConfig
 from mrc_host.errors import MrcError
 from mrc_lab.conformance.nic_under_test import NicUnderTest
-from mrc_lab.conformance.player import MTU, Scene, ScriptError, Verdict
+from mrc_lab.conformance.player import MTU, RuleVerdict, Scene, ScriptError
 from mrc_lab.conformance.random_receiver import random_receiver
 from mrc_lab.conformance.random_sender import random_sender
 from mrc_lab.conformance.wires import Wire
@@ -17,7 +17,7 @@ PEERS: dict[Callable[[Scene, Random], None], str] = {random_sender: "R2.3", rand
 """Each with the rule that most of what it checks belongs to; a failure names the rule that was broken."""
 
 
-def play_random(wire: Wire, nic: NicUnderTest, config: NicConfig, destination: bytes, seed: int) -> list[Verdict]:
+def play_random(wire: Wire, nic: NicUnderTest, config: NicConfig, destination: bytes, seed: int) -> list[RuleVerdict]:
     """Play both peers once."""
     return [_play(peer, rule, wire, nic, config, destination, seed) for peer, rule in PEERS.items()]
 
@@ -30,7 +30,7 @@ def _play(
     config: NicConfig,
     destination: bytes,
     seed: int,
-) -> Verdict:
+) -> RuleVerdict:
     name = peer.__name__
     rng = Random(f"{seed} {name}")
     scene = Scene(wire, nic, config, destination, rng)
@@ -43,4 +43,4 @@ def _play(
     finally:
         nic.disconnect()
     title = (peer.__doc__ or "").partition(".")[0]
-    return Verdict(name, rule, title[:1].lower() + title[1:], reason, tuple(scene.frames))
+    return RuleVerdict(name, rule, title[:1].lower() + title[1:], reason, tuple(scene.frames))

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mrc_host.captures.pcapng import PcapngWriter
-from mrc_lab.conformance.player import Verdict
+from mrc_lab.conformance.player import RuleVerdict
 from mrc_lab.errors import ExperimentError
 
 
-def line(verdict: Verdict) -> str:
+def line(verdict: RuleVerdict) -> str:
     """A verdict as a line, with the reason below if a rule is broken."""
     word = "kept  " if verdict.kept else "BROKEN"
     reason = f"\n       {verdict.reason}" if verdict.reason else ""
     return f"{word} {verdict.rule:<6} {verdict.title} ({verdict.name}){reason}"
 
 
-def totals(verdicts: Sequence[Verdict]) -> str:
+def totals(verdicts: Sequence[RuleVerdict]) -> str:
     """How many rules are kept, and which are not."""
     rules = dict.fromkeys(verdict.rule for verdict in verdicts)
     broken = [rule for rule in rules if not all(one.kept for one in verdicts if one.rule == rule)]
@@ -27,7 +27,7 @@ def totals(verdicts: Sequence[Verdict]) -> str:
     return f"{len(rules) - len(broken)} of {len(rules)} rules kept{listed}"
 
 
-def write(folder: Path, verdicts: Sequence[Verdict], planes: int) -> None:
+def write(folder: Path, verdicts: Sequence[RuleVerdict], planes: int) -> None:
     """verdicts.json, and a pcapng file for each verdict, numbered in order. ExperimentError if that is impossible."""
     rows = []
     try:
@@ -42,7 +42,7 @@ def write(folder: Path, verdicts: Sequence[Verdict], planes: int) -> None:
         raise ExperimentError(f"{folder} cannot be written: {error.strerror}") from None
 
 
-def _capture(file: Path, verdict: Verdict, planes: int) -> None:
+def _capture(file: Path, verdict: RuleVerdict, planes: int) -> None:
     ports = [(f"port{plane}", f"port {plane} of the NIC under test") for plane in range(planes)]
     with file.open("wb") as stream:
         writer = PcapngWriter(stream, ports, f"{verdict.rule}: {verdict.title}. {verdict.reason}")

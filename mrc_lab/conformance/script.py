@@ -17,8 +17,8 @@ then each line is a step, and ``#`` begins a comment::
     memory offset=0 size=1000 fill=0x55   # and sees this in the region that the kit writes to
     < sack cack=-1 shows=later of=later   # the bitmap has the PSN of a named packet, which caused the SACK
     spread data count=64 planes=1 evs=4   # of the next 64 data packets, planes' shares differ by 1 at most
-    skipped of=first count=6              # of the next 6 on the plane of that packet, none takes its path; all are
-                                          # acknowledged as they come
+    skipped of=first count=6              # of the 6 data packets and probes that follow it on its plane, those still to
+                                          # come do not take its path; they are acknowledged as they come
     wait 5ms
     forget                                # what came so far is no answer to later steps
 
@@ -55,7 +55,7 @@ _RULE = re.compile(r"R\d+\.\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ScriptValue:
     """A value as written: a number, a range of numbers, a word, or the field of a named packet plus a number."""
 
     low: int = 0
@@ -66,24 +66,24 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ScriptField:
     """``name=value``, or with `equal` False ``name!=value``."""
 
     name: str
-    value: Value
+    value: ScriptValue
     equal: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScriptStep:
     """A line of a script. What a verb has no use for is empty; times are in ns."""
 
     line: int
     text: str
     verb: str
     kind: str = ""
-    chosen: tuple[Field, ...] = ()
-    checks: tuple[Field, ...] = ()
+    chosen: tuple[ScriptField, ...] = ()
+    checks: tuple[ScriptField, ...] = ()
     called: str = ""
     time: int = WITHIN_NS
 
@@ -95,7 +95,7 @@ class Script:
     name: str
     rule: str
     title: str
-    steps: tuple[Step, ...]
+    steps: tuple[ScriptStep, ...]
     times: int = 1
     planes: int = 1
     paths: int = 1
@@ -123,12 +123,11 @@ def parse_script(text: str, name: str) -> Script:
     for word in _HEAD[2:]:
         if not re.fullmatch(r"[1-9]\d{0,2}", head.get(word, "1")):
             raise ExperimentError(f"{name} has '{word} {head[word]}'", "Give a number from 1 to 999.")
-    return Script(
-        name, head["rule"], head["title"], tuple(steps), int(head.get("repeat", "1")), int(head.get("planes", "1"))
-    )
+    times, planes, paths = (int(head.get(word, "1")) for word in _HEAD[2:])
+    return Script(name, head["rule"], head["title"], tuple(steps), times, planes, paths)
 
 
-def _step(line: int, words: list[str]) -> Step:
+def _step(line: int, words: list[str]) -> ScriptStep:
     text, (verb, *rest) = " ".join(words), words
     if verb not in VERBS:
         raise ValueError(f"there is no step {verb!r}: a line begins with one of {', '.join(VERBS)}")
@@ -142,7 +141,7 @@ def _step(line: int, words: list[str]) -> Step:
     if verb == "wait":
         if len(rest) != 1:
             raise ValueError("'wait' takes a time, as in 'wait 5ms'")
-        return Step(line, text, verb, time=parse_time(rest[0]))
+        return ScriptStep(line, text, verb, time=parse_time(rest[0]))
     kind = ""
     if verb in ("<", ">", "no", "post", "spread"):
         allowed = {"post": ("write",), "spread": ("data",), "no": (*KINDS, "complete")}.get(verb, KINDS)
@@ -153,30 +152,30 @@ def _step(line: int, words: list[str]) -> Step:
     chosen, checks = (tuple(map(_field, part)) for part in (rest[:at], rest[at + 1 :]))
     if checks and verb != ">":
         raise ValueError("only '>' has checks behind a colon")
-    return Step(line, text, verb, kind, chosen, checks, called, time)
+    return ScriptStep(line, text, verb, kind, chosen, checks, called, time)
 
 
-def _field(word: str) -> Field:
+def _field(word: str) -> ScriptField:
     match = _WORD.fullmatch(word)
     if match is None:
         raise ValueError(f"{word!r} is no field, as in psn=0, ev!=first.ev or a")
-    value = Value(1, 1) if match["value"] is None else _value(match["value"])
-    return Field(match["name"], value, match["operator"] != "!=")
+    value = ScriptValue(1, 1) if match["value"] is None else _value(match["value"])
+    return ScriptField(match["name"], value, match["operator"] != "!=")
 
 
-def _value(text: str) -> Value:
+def _value(text: str) -> ScriptValue:
     low, dots, high = text.partition("..")
     if dots:
-        return Value(_number(low), _number(high))
+        return ScriptValue(_number(low), _number(high))
     reference = _REFERENCE.fullmatch(text)
     if reference is not None:
         more = int(reference["more"] or 0)
-        return Value(more, more, packet=reference["packet"], field=reference["field"])
+        return ScriptValue(more, more, packet=reference["packet"], field=reference["field"])
     if re.fullmatch(r"[a-z_]+", text):
         number = NAMES.get(text, 0)
-        return Value(number, number, word=text)
+        return ScriptValue(number, number, word=text)
     number = _number(text)
-    return Value(number, number)
+    return ScriptValue(number, number)
 
 
 def _number(text: str) -> int:

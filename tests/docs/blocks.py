@@ -136,6 +136,9 @@ ELSEWHERE = {
         ("sudo mrc metrics lab", "prometheus --config.file prometheus.yml --web.listen-address 127.0.0.1:9090"),
         "tests/integration/test_telemetry.py",
     ),
+    "sudo mrc conform --interface eth1 --interface eth2 --application ./my_nic.py --results results/conform": (
+        "tests/integration/test_conform.py"
+    ),
     "sudo apt-get install --no-install-recommends prometheus": "it changes the machine that runs the tests",
     **dict.fromkeys(
         (

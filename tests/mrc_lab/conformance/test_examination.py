@@ -12,7 +12,7 @@ import pytest
 
 from mrc_lab.conformance.collection import load_scripts
 from mrc_lab.conformance.examine import examine, in_memory
-from mrc_lab.conformance.player import Verdict
+from mrc_lab.conformance.player import RuleVerdict
 from mrc_lab.conformance.script import parse_script
 from tests.mrc_lab.conformance import mutants
 from tests.mrc_lab.conformance.mutants import MUTANTS, ROOT
@@ -20,7 +20,7 @@ from tests.mrc_lab.conformance.mutants import MUTANTS, ROOT
 RULES = {script.rule for script in load_scripts()}
 
 
-def verdicts(*texts: str, seeds: tuple[int, ...] = ()) -> list[Verdict]:
+def verdicts(*texts: str, seeds: tuple[int, ...] = ()) -> list[RuleVerdict]:
     scripts = [parse_script(f"rule R2.8\ntitle a test\n{text}", f"s{n}") for n, text in enumerate(texts)]
     with in_memory() as setting:
         return examine(setting, scripts, seeds or (1,), lambda verdict: None)[: len(scripts)]
