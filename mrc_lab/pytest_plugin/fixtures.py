@@ -79,6 +79,7 @@ def mrc_experiment(request: pytest.FixtureRequest) -> Callable[..., FinishedRun]
 
     def run(file: str | Path, *, seed: int | None = None, backend: str | None = None) -> FinishedRun:
         from mrc_lab.experiments.files import load_file
+        from mrc_lab.pytest_plugin.running_fabric import free_name
         from mrc_lab.reports.run_and_report import run_and_report
 
         config = request.config
@@ -86,7 +87,9 @@ def mrc_experiment(request: pytest.FixtureRequest) -> Callable[..., FinishedRun]
         with _user_errors():
             experiment = load_file(request.path.parent / file)
             chosen = int(_option(config, "seed")) if seed is None else seed
-            done = run_and_report(experiment, backend or _option(config, "backend"), chosen, results)
+            where = backend or _option(config, "backend")
+            name = free_name() if where == "emulation" else "experiment"
+            done = run_and_report(experiment, where, chosen, results, name=name)
         request.node.user_properties.append(("mrc result", str(done.folder)))
         if done.summary["verdict"] != "pass":
             lines = sorted(done.lines(), key=lambda line: line.startswith("pass "))  # what is wrong goes first

@@ -210,6 +210,11 @@ def test_wheels_and_checkouts_need_the_same_packages() -> None:
     assert set(listed.split()) - {"python3-dev", "python3-venv"} == set(doctor.DEBIAN_PACKAGES)
 
 
+def test_the_container_image_has_these_packages_too() -> None:
+    stages = (Path(doctor.__file__).parents[2] / "Containerfile").read_text().split("\nFROM ")
+    assert set(doctor.DEBIAN_PACKAGES) <= set(stages[-1].partition("apt-get install")[2].partition("&&")[0].split())
+
+
 def test_the_python_version_is_reported() -> None:
     assert f"{sys.version_info[0]}.{sys.version_info[1]}" in findings()["Python"].detail
 
