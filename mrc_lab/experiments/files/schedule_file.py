@@ -43,24 +43,30 @@ class ScheduleFromFile:
                 raise ExperimentError(f"{file} cannot be copied to {folder}: {error.strerror}") from None
 
 
+def _that_file(place: Path) -> tuple[Path, ...]:
+    return (place,)
+
+
 @dataclass(frozen=True)
 class ScheduleFile(FieldType):
-    """The name of a file that `read` knows, from where the experiment file is."""
+    """The name of a file that `read` knows, from where the experiment file is; `files_of` it are what is read."""
 
     read_file: Callable[[Path], Schedule]
+    files_of: Callable[[Path], tuple[Path, ...]] = _that_file
 
     def read(self, value: Value) -> ScheduleFromFile:
         """The schedule in it, checked; FileError names the line of the file that it is about."""
         path = value.text().strip()
         place = Path(value.source).parent / path
         try:
-            found = place.stat()
-            schedule = _read(self.read_file, place, found.st_mtime_ns, found.st_size)
+            files = self.files_of(place)
+            found = tuple((state.st_mtime_ns, state.st_size) for state in (file.stat() for file in files))
+            schedule = _read(self.read_file, place, found)
         except OSError as error:
             raise value.error(f"{place} cannot be read: {error.strerror}") from None
         except FileError as error:
             raise value.error(str(error)) from None
-        return ScheduleFromFile(path, schedule, (place,))
+        return ScheduleFromFile(path, schedule, files)
 
     def schema(self) -> JsonSchema:
         """A text."""
@@ -109,7 +115,7 @@ def _number_or_text(text: str) -> int | str:
 
 
 @functools.lru_cache(maxsize=4)  # the cases of a file mostly share one
-def _read(read_file: Callable[[Path], Schedule], place: Path, changed_ns: int, size: int) -> Schedule:
+def _read(read_file: Callable[[Path], Schedule], place: Path, found: tuple[tuple[int, int], ...]) -> Schedule:
     schedule = read_file(place)
     check(schedule)
     return schedule

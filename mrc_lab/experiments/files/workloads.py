@@ -29,6 +29,7 @@ from mrc_lab.experiments.files.field_types import (
     key,
 )
 from mrc_lab.experiments.files.schedule_file import OwnSchedule, ScheduleFile, ScheduleFromFile
+from mrc_lab.workloads.schedules.chakra import rank_files, read_chakra
 from mrc_lab.workloads.schedules.goal import read_goal
 
 MAX_MESSAGE = 1 << 30
@@ -222,6 +223,22 @@ class GoalReplay(Replayed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChakraReplay(Replayed):
+    """The ranks do what a Chakra execution trace says; its collectives go around rings."""
+
+    name: ClassVar[str] = "chakra"
+    file: ScheduleFromFile = key(
+        ScheduleFile(read_chakra, rank_files),
+        "rank 0's file of a trace (NAME.0.et), with those of the others beside it",
+    )
+
+    @property
+    def source(self) -> ScheduleFromFile:
+        """The files."""
+        return self.file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnReplay(Replayed):
     """The ranks do what a function of a plugin says."""
 
@@ -236,7 +253,7 @@ class OwnReplay(Replayed):
         return self.schedule
 
 
-Workload = WriteBw | Permutation | Incast | Collective | Training | GoalReplay | OwnReplay
+Workload = WriteBw | Permutation | Incast | Collective | Training | GoalReplay | ChakraReplay | OwnReplay
 KINDS: Mapping[str, type[Any]] = {
-    cls.name: cls for cls in (WriteBw, Permutation, Incast, Collective, Training, GoalReplay, OwnReplay)
+    cls.name: cls for cls in (WriteBw, Permutation, Incast, Collective, Training, GoalReplay, ChakraReplay, OwnReplay)
 }

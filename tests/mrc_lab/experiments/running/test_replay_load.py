@@ -10,6 +10,7 @@ import pytest
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files import load_file
 from mrc_lab.reports.run_and_report import run_and_report
+from tests.mrc_lab.workloads.schedules import chakra_traces as traces
 
 TWO = """num_ranks 2
 rank 0 {
@@ -56,6 +57,40 @@ def test_the_table_has_the_times_of_every_operation(tmp_path: Path) -> None:
     assert times["c"][1] == times["c"][0] + 1000
     again = load_file(result.folder / "experiment.yaml")  # the schedule is beside the copy
     assert again.cases[0].workload.file.schedule.ranks == 2  # type: ignore[union-attr]
+
+
+def test_a_chakra_trace_runs_and_the_table_has_the_times_of_its_nodes(tmp_path: Path) -> None:
+    ranks = [
+        [
+            traces.node(1, traces.COMPUTE, "forward", us=10 * (rank + 1)),
+            traces.node(2, traces.COLLECTIVE, "sum", after=(1,), comm_type=traces.ALL_REDUCE, comm_size=400_000),
+            traces.node(3, traces.COMPUTE, "step", after=(2,), us=5),
+        ]
+        for rank in range(4)
+    ]
+    traces.write(tmp_path, *ranks)
+    file = tmp_path / "trace.yaml"
+    file.write_text(
+        "fabric: {planes: 2, t0: 2, t1: 2, hosts: 4, rate: 100G}\nduration: 20ms\n"
+        "workload: {kind: chakra, file: trace.0.et}\n"
+    )
+    result = run_and_report(load_file(file), "sim", 1, tmp_path / "results")
+    assert result.summary["verdict"] == "pass"
+    with (result.folder / "only" / "tasks.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    for host in ("h1", "h2", "h3", "h4"):
+        calcs = [row for row in rows if (row["host"], row["operation"]) == (host, "calc")]
+        forward, done, step = ((row["label"], int(row["began_ns"]), int(row["ended_ns"])) for row in calcs)
+        assert forward == ("forward", 0, int(host[1]) * 10_000)
+        # The slowest rank begins after 40 us, and six messages of 100,000 bytes follow each other at 200 Gb/s.
+        assert done[0] == "sum"
+        assert done[1] == done[2] > 40_000 + 3 * 100_000 * 8 / 200
+        assert step == ("step", done[2], done[2] + 5_000)
+    again = load_file(result.folder / "experiment.yaml")  # all files of the trace are beside the copy
+    assert again.cases[0].workload.file.schedule.ranks == 4  # type: ignore[union-attr]
+    (tmp_path / "trace.2.et").write_bytes(b"")
+    with pytest.raises(FileError, match=r"trace\.yaml, line 3: .*trace\.2\.et: is empty"):
+        load_file(file)
 
 
 def test_operations_unfinished_in_time_are_named(tmp_path: Path) -> None:
