@@ -23,7 +23,7 @@ def print_above(file: IO[str], prompt: str, notice: str) -> None:
     library = _library()
     typed = readline.get_line_buffer() if readline is not None else ""
     point = ctypes.c_int.in_dll(library, "rl_point").value if library is not None else len(typed)
-    file.write(_clear(len(prompt) + point, width) + notice + "\n")
+    file.write(clear_from(len(prompt) + point, width) + notice + "\n")
     file.flush()
     if library is None:
         file.write(prompt + typed)
@@ -33,7 +33,7 @@ def print_above(file: IO[str], prompt: str, notice: str) -> None:
     library.rl_redisplay()
 
 
-def _clear(cursor: int, width: int) -> str:
+def clear_from(cursor: int, width: int) -> str:
     """Go back from column `cursor` of the line, which may fill several rows, to its beginning, and clear from there."""
     rows = cursor // max(1, width)
     return (f"\x1b[{rows}A" if rows else "") + "\r\x1b[J"

@@ -13,6 +13,7 @@ import pytest
 from mrc_host.wire import opcodes
 from mrc_lab.commands import fault_command
 from mrc_lab.fabric.emulation import running
+from mrc_lab.prompt.captures import Captures
 from tests.integration.names import own
 from tests.mrc_host.captures import tshark
 from topologies.clos import multi_plane_clos
@@ -27,6 +28,7 @@ pytestmark = [
 ]
 
 NAME = own("capture")
+COMMENTED = "commented.pcapng"
 SHALLOW = QueueProfile(least_frames=4, trim_lasthop=10)  # of two packets that meet on the last hop one is cut
 
 
@@ -58,7 +60,9 @@ def capture(tmp_path_factory):
             fault_command.execute(controller, ["t0-*:t1-*@p*", "loss", "3%"])
             fault_command.execute(controller, ["h3@p0", "rate", "1M", "h3"])  # much that waits is trimmed
         ports = [f"h3-eth{plane}" for plane in range(fabric.planes)]
-        with captured(world.emulation.host("h3"), ports, file):
+        commented = Captures(world.emulation)
+        commented.start("h3@p1", str(file.with_name(COMMENTED)))
+        with contextlib.closing(commented), captured(world.emulation.host("h3"), ports, file):
             command = [sys.executable, "-m", "mrc_lab.perf", "alltoall_perf", "--fabric", NAME]
             command += ["--hosts", "h1,h2,h3", "-b", "256K", "-n", "1", "-w", "0"]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -85,3 +89,16 @@ def test_the_captured_run_contains_losses_and_control_packets(capture):
     assert seen.keys() >= kinds | {opcodes.ENDPOINT_REQUEST, opcodes.ENDPOINT_RESPONSE}
     assert sum("mrc.trimmed" in packet for packet in packets) > 0
     assert sum(tshark.number(packet["mrc.bth.rtx"][0]) for packet in packets) > 0
+
+
+def test_trimmed_packets_have_a_comment_that_names_the_switch_and_others_have_none(capture):
+    file = capture.with_name(COMMENTED)
+    fields = ("-T", "fields", "-e", "ipv6.tclass.dscp", "-e", "frame.comment", "-E", "occurrence=f")
+    arrived = tshark.run(file, "-Y", "mrc.trimmed", *fields).splitlines()
+    assert arrived
+    for line in arrived:
+        dscp, comment = line.split("\t")
+        exact = "trimmed by t0-1@p1: its queue towards this link was too long"
+        earlier = "trimmed: a queue was too long at t0-1@p1 or at a switch before it"
+        assert comment.split("; marked: ")[0] == {"16": exact, "12": earlier}[dscp]
+    assert tshark.run(file, "-Y", "frame.comment && !mrc.trimmed && ipv6.tclass.ecn != 3") == ""

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from mrc_lab.terminal.notice import clear_from
+
 pytest.importorskip("readline")
 # Types for itself: waits for a byte on a pipe, prints the notice from another thread, says so, and shows the line read.
 CHILD = """
@@ -72,6 +74,14 @@ def test_what_is_typed_stays_with_its_cursor_and_the_notice_is_above(session):
     assert below.replace("\r", "").startswith("\nmrc> write h3")
     session.type("h1 \n")
     session.until("READ 'write h1 h3'")
+
+
+@pytest.mark.parametrize(
+    ("cursor", "codes"),
+    [(5, "\r\x1b[J"), (19, "\r\x1b[J"), (20, "\x1b[1A\r\x1b[J"), (59, "\x1b[2A\r\x1b[J")],
+)
+def test_a_line_of_several_rows_is_cleared_from_its_first_row_on(cursor, codes):
+    assert clear_from(cursor, 20) == codes
 
 
 def test_a_notice_on_an_empty_line_draws_the_prompt_again(session):
