@@ -18,6 +18,8 @@ What stands on NICs, without packets:
     ``mrc_host.agent.conftest``        two agents on such NICs, over their sockets; clients are in ``agent.clients``
     ``mrc_lab.workloads.collectives.fakes``  verbs that place writes in any order, and see memory changed too soon
     ``mrc_lab.demo.world``             a fabric for the demo, on those verbs
+    ``mrc_lab.web.fake_fabric``        a fabric for the live view that is only values, behind the product's server;
+                                       ``mrc_lab.web.browser`` opens it in Chromium
 
 Switches and the controller:
     ``p4src.device``                   a switch with the fabric's program

@@ -3,5 +3,6 @@
 Samplers (``link_sampler``, ``switch_sampler``, ``path_sampler``, ``fabric_events``) read the fabric while somebody
 watches and put what they find into a ``feed``. The feed keeps the newest state (``records``) and hands each browser
 what has changed since that browser last took something. ``server`` sends it as server-sent events and takes actions,
-which ``actions`` carries out through the controller, as ``mrc fault`` does. ``static`` is the page.
+which ``actions`` carries out through the controller, as ``mrc fault`` does, or starts as ``jobs``. ``static`` is the
+page; ``recording`` writes it with its records into a file; ``beside`` serves it for commands that bring a fabric up.
 """
