@@ -1,4 +1,4 @@
-/* The connection of a context to the controller's socket of its NIC's agent, which is opened when it is first needed. */
+/* The connection of a context to the controller's socket of its NIC's agent, opened when it is first needed. */
 #ifndef MRC_CONTROLLER_H
 #define MRC_CONTROLLER_H
 

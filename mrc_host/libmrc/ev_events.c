@@ -58,7 +58,9 @@ static int subscribe(struct controller *controller) {
     pthread_mutex_lock(&controller->lock);
     int subscribed = controller->all_events;
     pthread_mutex_unlock(&controller->lock);
-    int error = subscribed ? 0 : request_verb(controller->verbs, NULL, "{\"op\":\"subscribe\",\"scope\":\"all\"}");
+    if (subscribed)
+        return verbs()->receive(controller->verbs, 0); /* EIO if the agent is gone */
+    int error = request_verb(controller->verbs, NULL, "{\"op\":\"subscribe\",\"scope\":\"all\"}");
     pthread_mutex_lock(&controller->lock);
     controller->all_events |= !error;
     pthread_mutex_unlock(&controller->lock);

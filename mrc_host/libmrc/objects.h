@@ -95,8 +95,8 @@ void use_hint(struct mrc_qp_hint *hint, int users);
 
 /* attributes.c */
 
-/* Whether attributes have allowed values and can still be set for a queue pair that goes from one state to another; 0 or
- * an errno. */
+/* Whether attributes have allowed values and can still be set for a queue pair that goes from one state to another;
+ * 0 or an errno. */
 int check_attributes(const struct mrc_qp_attr *attr, int mask, enum ibv_qp_state from, enum ibv_qp_state to);
 /* Copy the attributes in `mask`. */
 void copy_attributes(struct mrc_qp_attr *to, const struct mrc_qp_attr *from, int mask);

@@ -17,12 +17,16 @@ ANSWER = {"address": "fd00::1", "result": 7, "path_mtu": 4096, "lkey": 1, "rkey"
 
 
 class FakeAgent:
-    """Answers every request; `on_post` is called with the socket at each message of posts, and ends it if False."""
+    """Answers every request; `on_post` is called with the socket at each message of posts, and ends it if False.
 
-    def __init__(self, path: Path, on_post: Callable[[socket.socket], bool]) -> None:
+    A request for the verb `ends_at` ends the connection, too.
+    """
+
+    def __init__(self, path: Path, on_post: Callable[[socket.socket], bool], ends_at: str) -> None:
         self.path = path
         self.posts = 0  # records received
         self._on_post = on_post
+        self._ends_at = f'"op":"{ends_at}"'.encode()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(str(path))
         self._listener.listen()
@@ -47,6 +51,8 @@ class FakeAgent:
                     self.posts += (len(message) - protocol.HEADER.size) // protocol.POST_SIZE
                     if not self._on_post(sock):
                         return
+                elif self._ends_at in message:
+                    return
                 elif kind in (MessageKind.HELLO, MessageKind.REQUEST):
                     answer = MessageKind.HELLO if kind == MessageKind.HELLO else MessageKind.REPLY
                     for part in protocol.pack_json(answer, request, ANSWER):
@@ -54,8 +60,8 @@ class FakeAgent:
 
 
 @contextmanager
-def agent(folder: Path, on_post: Callable[[socket.socket], bool]) -> Iterator[FakeAgent]:
-    fake = FakeAgent(folder / "a.sock", on_post)
+def agent(folder: Path, on_post: Callable[[socket.socket], bool], ends_at: str = "none") -> Iterator[FakeAgent]:
+    fake = FakeAgent(folder / "a.sock", on_post, ends_at)
     thread = threading.Thread(target=fake.serve, daemon=True)
     thread.start()
     try:

@@ -24,3 +24,9 @@ def test_an_agent_that_goes_away_is_an_error_everywhere(program: Path, tmp_path:
     with agent(tmp_path, lambda sock: False) as fake:
         said = run(program, "lost", fake)
     assert f"the agent at {fake.path} is gone" in said
+
+
+def test_an_agent_that_leaves_its_controller_is_an_error_everywhere(program: Path, tmp_path: Path) -> None:
+    with agent(tmp_path, lambda sock: True, ends_at="probe") as fake:
+        said = run(program, "control_lost", fake)
+    assert f"the agent at {fake.path} is gone" in said

@@ -420,6 +420,25 @@ void application(struct end *a, struct end *b) {
     CHECK(!mrc_ctl_create_ev_event_cq(a->mrc, 1, NULL, NULL, 0) && errno == EPERM);
 }
 
+/* The agent ends the controller's connection at the first probe. */
+void control_lost(struct end *a, struct end *b) {
+    struct mrc_ctl_ep_req request = {.req_id = 1};
+    struct mrc_ctl_ep_rsp response;
+    struct mrc_ctl_ev_event event;
+    struct mrc_ctl_ev_profile_attr ev = {0};
+    int count = 7;
+    struct mrc_cq *cq = mrc_ctl_create_ev_event_cq(a->mrc, 4, NULL, NULL, 0);
+    CHECK(cq && !ibv_query_gid(a->verbs, 1, 0, &request.sgid) && !ibv_query_gid(b->verbs, 1, 0, &request.dgid));
+    FAILS(mrc_ctl_ep_batch_send_wait(a->mrc, 0, MRC_CTL_EP_OP_EV_PROBE, &request, 1, 1000, &response, &count), EIO);
+    CHECK(!count && mrc_ctl_poll_ev_event(cq, 1, &event) == -EIO);
+    FAILS(mrc_ctl_query_ev_profile(a->mrc, 1, &ev, MRC_CTL_EV_PROFILE_STATE), EIO);
+    FAILS(set_profile(a, MRC_CTL_PROFILE_OFFLINE), EIO);
+    FAILS(set_format(a, MRC_CTL_PROFILE_OFFLINE, NULL, 0), EIO);
+    FAILS(set_cc(a, MRC_CTL_PROFILE_OFFLINE, NULL, NULL, 0), EIO);
+    CHECK(!mrc_ctl_create_ev_event_cq(a->mrc, 4, NULL, NULL, 0) && errno == EIO);
+    CHECK(!mrc_destroy_cq(cq));
+}
+
 static void *query_often(void *argument) {
     struct end *end = argument;
     for (int i = 0; i < 100; i++) {

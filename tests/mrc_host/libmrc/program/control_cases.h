@@ -13,6 +13,7 @@ void probes(struct end *a, struct end *b);
 void ev_events(struct end *a, struct end *b);
 void control_wrong(struct end *a, struct end *b);
 void application(struct end *a, struct end *b);
+void control_lost(struct end *a, struct end *b);
 void controllers(struct end *a, struct end *b);
 
 #endif

@@ -310,6 +310,7 @@ static test_case *case_named(const char *name) {
         {"control_wrong", control_wrong},
         {"application", application},
         {"controllers", controllers},
+        {"control_lost", control_lost},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!strcmp(name, cases[i].name))
