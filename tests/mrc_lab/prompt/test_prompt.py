@@ -20,7 +20,7 @@ from rich.console import Console
 from controller.switch_reader import EntryRow, TableReading
 from controller.values import FleetStatus
 from mrc_host.verbs.errors import AgentLostError
-from mrc_lab.cli.shell import _converse
+from mrc_lab.cli.shell import _prompt
 from mrc_lab.prompt import listing_commands, switch_views
 from mrc_lab.prompt import prompt as module
 from mrc_lab.prompt.prompt import Prompt
@@ -447,4 +447,4 @@ def test_piped_input_exits_with_status_1_if_a_command_failed(
     (tmp_path / "typed").write_text(typed)
     with (tmp_path / "typed").open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        assert _converse(at.world, Console(file=at.printed), ()) == status  # type: ignore[arg-type]
+        assert _prompt(at.world, Console(file=at.printed), ()) == status  # type: ignore[arg-type]
