@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from mrc_host.errors import InvalidArgumentError
 from mrc_host.values import CompletionOpcode, QpAddress, QpAttributes
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context, ProtectionDomain
@@ -86,6 +87,9 @@ class VerbsNic:
         """See NicUnderTest."""
         self.disconnect()
         values: dict[str, Any] = dict(attributes)
+        unknown = values.keys() - QpAttributes.__dataclass_fields__.keys()
+        if unknown:
+            raise InvalidArgumentError(f"A queue pair has no attribute {min(unknown)}.")
         self._pd = self._context.alloc_pd()
         cq = self._context.create_cq(1024)
         qp = self._pd.create_qp(cq, attributes=replace(QpAttributes(), **values))

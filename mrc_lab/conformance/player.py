@@ -7,6 +7,7 @@ answer them. Everything else is up to the script.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -27,6 +28,7 @@ ROUND_NS = 2_000_000  # how long a random peer waits for the NIC before it goes 
 LONGEST_NS = 60_000_000_000  # until a random peer must be done
 GREETING_NS = 200_000_000  # how long the NIC may take to answer the report of the peer's ports
 _LOOK_NS = 1_000_000  # how often completions are looked for while frames come
+_DRAIN_NS = 1_000_000
 _MOST_PACKETS = 100_000
 _SHOWN = 4
 
@@ -169,7 +171,8 @@ class Scene:
             packet = self._reader.read(*frame)
             if packet is None:
                 continue
-            self.frames.append(Passed(*frame, f"received: {packet}"))
+            if len(self.frames) < 2 * _MOST_PACKETS:
+                self.frames.append(Passed(*frame, f"received: {packet}"))
             if packet.kind == "data":
                 self._newest = max(self._newest, packet.fields["psn"])
             elif packet.kind == "request" and not self._silent:
@@ -208,19 +211,33 @@ class Scene:
 
     def _send_step(self, step: ScriptStep) -> None:
         given: dict[str, int] = {}
+        shown: list[int] = []
         for field in step.chosen:
             if field.name == "of":
                 of = self._packet(field.value.word)
                 given.update(echo=of.fields["ev"], stamp=of.fields["stamp"], of_psn=of.fields["psn"])
             elif field.name == "shows":
-                bit = self._packet(field.value.word).fields["psn"] - given["cack"] - given.get("base", 1)
-                given["bitmap"] = given.get("bitmap", 0) | 1 << bit
+                shown.append(self._packet(field.value.word).fields["psn"])
             elif field.name == "rkey" and field.value.word == "wrong":
                 given["rkey"] = self.nic_end.rkey ^ 1
             else:
                 given[field.name] = self._range(field.value)[0]
-        given.setdefault("ev", self.writer.evs(given.get("plane", 0))[given.get("path", 0)])
-        self.send(step.kind, given, f"line {step.line}: {step.text}")
+        for psn in shown:
+            bit = psn - given["cack"] - given.get("base", 1)
+            if not 0 <= bit < 64:
+                raise ScriptError(f"PSN {psn} is not in the bitmap")
+            given["bitmap"] = given.get("bitmap", 0) | 1 << bit
+        port = given.get("plane", 0)
+        if port >= self.planes:
+            raise ScriptError(f"there is no plane {port}: the NIC has {self.planes} ports")
+        evs = self.writer.evs(port)
+        if given.get("path", 0) >= len(evs):
+            raise ScriptError(f"plane {port} has {len(evs)} paths, counted from 0")
+        given.setdefault("ev", evs[given.get("path", 0)])
+        try:
+            self.send(step.kind, given, f"line {step.line}: {step.text}")
+        except (struct.error, OverflowError, ValueError):
+            raise ScriptError("a value does not fit its field") from None
         if step.called:
             self._named[step.called] = Packet(self._wire.now(), given.get("plane", 0), b"", step.kind, given)
 
@@ -312,7 +329,8 @@ class Scene:
 
     def _forget(self, step: ScriptStep) -> None:
         """Frames that the NIC has sent by now have arrived by the next look."""
-        while self.receive(self._wire.now()) is not None:
+        until = self._wire.now() + _DRAIN_NS
+        while self.receive(until) is not None:
             pass
         self._came.clear()
         self._all.clear()
@@ -369,7 +387,10 @@ class Scene:
     def _range(self, value: ScriptValue) -> tuple[int, int]:
         if not value.packet:
             return value.low, value.high
-        number = self._packet(value.packet).fields[value.field] + value.low
+        packet = self._packet(value.packet)
+        if value.field not in packet.fields:
+            raise ScriptError(f"a {packet.kind} has no field {value.field}")
+        number = packet.fields[value.field] + value.low
         return number, number
 
     def _packet(self, name: str) -> Packet:

@@ -48,6 +48,33 @@ NAMES: Final = {
 WITHIN_NS: Final = 1_000_000_000
 KINDS: Final = ("data", "sack", "nack", "ack", "probe", "request", "response")
 VERBS: Final = ("qp", "<", ">", "no", "post", "complete", "memory", "spread", "skipped", "wait", "forget", "silent")
+_FRAME = {"plane", "path", "ev", "dscp", "ecn", "outer_ecn", "trimmed", "icrc"}
+_ANSWER = _FRAME | {"of", "echo", "stamp"}
+# What a step may name, by verb and kind, and what it must.
+_KNOWN: Final = {
+    "< data": _FRAME | {
+        "psn", "segment", "length", "size", "offset", "imm", "msn", "rqmsn", "a", "rtx", "timestamped", "stamp", "rkey",
+        "pkey", "fill", "opcode", "qpn",
+    },
+    "< sack": _ANSWER | {
+        "cack", "bitmap", "base", "shows", "id", "mark", "probe", "units", "penalty", "restore", "mpr",
+    },
+    "< nack": _ANSWER | {"reason"},
+    "< ack": _FRAME | {"psn", "messages", "syndrome"},
+    "< probe": _FRAME | {"id", "stamp"},
+    "< request": _FRAME | {"id", "operation", "mask", "stamp"},
+    "< response": _FRAME | {"id", "operation", "stamp"},
+    "post write": {"wr", "size", "imm"},
+    "complete": {"wr", "imm", "received", "status"},
+    "no complete": {"wr", "imm", "received", "status"},
+    "memory": {"offset", "size", "fill"},
+    "spread data": {"count", "planes", "evs"},
+    "skipped": {"of", "count"},
+}  # fmt: skip
+_NEEDED: Final = {
+    "< data": {"psn"}, "< sack": {"cack"}, "< nack": {"of", "reason"}, "post write": {"size"}, "memory": {"size"},
+    "spread data": {"count"}, "skipped": {"of", "count"},
+}  # fmt: skip
 _HEAD = ("rule", "title", "repeat", "planes", "paths")
 _WORD = re.compile(r"(?P<name>[a-z_]+)(?:(?P<operator>!?=)(?P<value>\S+))?")
 _REFERENCE = re.compile(r"(?P<packet>[a-z]\w*)\.(?P<field>[a-z_]+)(?P<more>[+-]\d+)?")
@@ -152,6 +179,12 @@ def _step(line: int, words: list[str]) -> ScriptStep:
     chosen, checks = (tuple(map(_field, part)) for part in (rest[:at], rest[at + 1 :]))
     if checks and verb != ">":
         raise ValueError("only '>' has checks behind a colon")
+    what, names = f"{verb} {kind}".strip(), {field.name for field in chosen}
+    unknown, missing = names - _KNOWN.get(what, names), _NEEDED.get(what, set()) - names
+    if unknown:
+        raise ValueError(f"'{what}' has no {min(unknown)}; it has {', '.join(sorted(_KNOWN[what]))}")
+    if missing:
+        raise ValueError(f"'{what}' needs {' and '.join(sorted(missing))}")
     return ScriptStep(line, text, verb, kind, chosen, checks, called, time)
 
 

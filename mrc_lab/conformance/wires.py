@@ -75,7 +75,9 @@ class SocketWire:
     def receive(self, until: int) -> Frame | None:
         """Wait on all interfaces."""
         while True:
-            left = max(0, until - self.now())
+            left = until - self.now()
+            if left < 0:  # however many frames there are
+                return None
             ready, _, _ = select.select(self._sockets, (), (), left / 1e9)
             for sock in ready:
                 port = self._sockets.index(sock)
