@@ -80,6 +80,9 @@ def test_ssh_and_the_web_page_are_forwarded_from_loopback_only(machine: Machine)
     assert "-snapshot" not in words
     fast = os.access("/dev/kvm", os.W_OK)
     assert ("-accel kvm" in words, "virtual machine will be slow" in done.stderr) == (fast, not fast)
+    slow = machine.run("run-vm.sh", machine.vm, MRC_VM_KVM="no")
+    assert "virtual machine will be slow" in slow.stderr
+    assert "-accel tcg" in machine.said("qemu")
 
 
 def test_without_a_machine_or_qemu_it_says_what_to_do(machine: Machine) -> None:
