@@ -146,3 +146,17 @@ def test_a_fault_that_cannot_be_made_fails_the_run(tmp_path: Path) -> None:
     hosts.link_down = refuse
     with pytest.raises(ExperimentError, match="a fault could not be made: the controller is gone"):
         made.run()
+
+
+def test_an_interrupt_ends_the_demo_with_its_status_and_leaves_the_results(tmp_path: Path) -> None:
+    made, hosts, shown = demo(tmp_path)
+
+    def interrupt(command: Sequence[str], more: Mapping[str, str], write: Callable[[str], object]) -> None:
+        write("[h1] step 1 loss 3.0 in 0.010 s\n")
+        raise KeyboardInterrupt
+
+    hosts.train = interrupt
+    assert made.run() == 130
+    found = summary(tmp_path)
+    assert (found["interrupted"], found["passed"], found["gloo"]["steps"]) == (True, False, 1)
+    assert "NO  every run was made to the end" in shown.getvalue()
