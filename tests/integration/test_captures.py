@@ -58,7 +58,9 @@ def capture(tmp_path_factory):
     with running(fabric) as world:
         with world.controller() as controller:
             fault_command.execute(controller, ["t0-*:t1-*@p*", "loss", "3%"])
-            fault_command.execute(controller, ["h3@p0", "rate", "1M", "h3"])  # much that waits is trimmed
+            # Much that waits is trimmed: on links that are slower than a NIC sends however busy the machine is.
+            fault_command.execute(controller, ["h3@p0", "rate", "1M", "h3"])
+            fault_command.execute(controller, ["h3@p1", "rate", "2M", "h3"])
         ports = [f"h3-eth{plane}" for plane in range(fabric.planes)]
         commented = Captures(world.emulation)
         commented.start("h3@p1", str(file.with_name(COMMENTED)))

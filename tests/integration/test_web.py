@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -51,10 +52,19 @@ class Web:
     def set_link(self, link: str, state: str) -> None:
         subprocess.run(["ip", "link", "set", self.interface(link), state], check=True)
 
-    def is_down(self, link: str) -> bool:
-        """Whether the controller has seen a link go down."""
-        with ControllerClient(RunDirectory(self.fabric.name).controller_socket) as controller:
-            return not controller.links(link)[0].up
+    def cut(self, link: str) -> None:
+        """Take a link down behind the page's back, and wait until browsers are sent the event."""
+        where = urlsplit(self.page)
+        connection = HTTPConnection(where.hostname or "", where.port, timeout=60)
+        token = parse_qs(where.query)["token"][0]
+        connection.request("GET", "/records", headers={"Authorization": f"Bearer {token}"})
+        with closing(connection), connection.getresponse() as stream:
+            assert stream.readline().startswith(b"data: ")
+            self.set_link(link, "down")
+            for line in stream:
+                if line.startswith(b"data: ") and json.loads(line[6:]).get("event", [])[:2] == ["link down", link]:
+                    return
+        pytest.fail("the stream ended")
 
     def act(self, request: dict[str, Any]) -> dict[str, Any]:
         """An action as a program requests it."""
@@ -174,8 +184,7 @@ def test_ctrl_c_ends_the_server_quietly_and_writes_its_recording(tmp_path: Path)
     file = tmp_path / "run.html"
     one = Web(own("webint"), "--record", str(file))
     try:
-        one.set_link(LINK, "down")
-        until(lambda: one.is_down(LINK), "the link to be down")
+        one.cut(LINK)
         one.process.send_signal(signal.SIGINT)
         printed, problem = one.process.communicate(timeout=60)
         assert one.process.returncode == 130

@@ -45,7 +45,9 @@ export class Player {
   step(by) {
     const times = this.records.filter((record) => record.event && record.at >= this.begin).map((record) => record.at);
     const next = by > 0 ? times.find((at) => at > this.at) : times.findLast((at) => at < this.at - EFFECT_MS);
-    if (next !== undefined) this.go(next + EFFECT_MS);
+    if (next === undefined) return;
+    const effect = this.records.find((record) => record.state && record.at > next)?.at ?? next;
+    this.go(Math.max(next + EFFECT_MS, effect)); // a busy machine samples late
   }
 
   #build() {

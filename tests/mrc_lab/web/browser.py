@@ -39,7 +39,9 @@ class Page:
 
     def classes(self, selector: str) -> set[str]:
         """The classes of an element."""
-        return set(str(self.one(selector).get_attribute("class")).split())
+        self.one(selector)
+        found = self.js("return document.querySelector(arguments[0])?.getAttribute('class') ?? ''", selector)
+        return set(str(found).split())
 
     def click_drawing(self, name: str) -> None:
         """Click a link, switch or host of the drawing."""
