@@ -43,6 +43,11 @@ def python_code(code: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-c", code, *arguments)
 
 
+def python_tool(module: str, *arguments: str) -> tuple[str, ...]:
+    """Command line of an installed tool such as pip, as ``python -m module arguments`` but isolated."""
+    return (sys.executable, "-I", "-m", module, *arguments)
+
+
 def user_script(script: str, *arguments: str) -> tuple[str, ...]:
     """Command line of a user's own Python program: as ``python SCRIPT``, which looks beside the script for modules."""
     return (sys.executable, script, *arguments)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from mrc_common import children
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -25,12 +26,12 @@ def build_wheel(folder: Path, *, compiled: bool) -> Path:
     """Build a wheel into `folder` with this interpreter's environment."""
     environment = {**os.environ, "MRC_COMPILE_TRANSPORT": "1" if compiled else "0"}
     options = ("--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--wheel-dir", str(folder))
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", *options, str(ROOT)]
+    command = children.python_tool("pip", "wheel", "--quiet", *options, str(ROOT))
     # setuptools would take along what an earlier build left there
     shutil.rmtree(ROOT / "build/lib", ignore_errors=True)
     for left in (ROOT / "build").glob("lib.*"):
         shutil.rmtree(left)
-    if subprocess.run(command, env=environment, check=False).returncode:
+    if children.run(command, env=environment).returncode:
         raise BuildFailedError("pip could not build the wheel")
     (wheel,) = folder.glob("*.whl")
     return wheel
@@ -42,9 +43,7 @@ def with_platform(wheel: Path, folder: Path) -> Path:
     if auditwheel is None:
         print("auditwheel is not on PATH: the wheel is for systems like this one.", file=sys.stderr)
         return wheel
-    done = subprocess.run(
-        [auditwheel, "repair", "--wheel-dir", folder, wheel], capture_output=True, text=True, check=False
-    )
+    done = children.run((auditwheel, "repair", "--wheel-dir", folder, wheel), capture_output=True, text=True)
     if done.returncode:
         raise BuildFailedError(f"auditwheel refused it: {(done.stderr or done.stdout).strip().splitlines()[-1]}")
     (tagged,) = folder.glob("*.whl")

@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mrc_common import children
+
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 _LINK = re.compile(r"\]\((?P<target>[^)#\s]+)(?P<heading>#[^)\s]*)?\)")
@@ -66,18 +68,8 @@ def main() -> int:
     copy_pages(BUILD / "pages", repository_address())
     configuration = BUILD / "mkdocs.yml"
     configuration.write_text(CONFIGURATION, "utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "--quiet",
-        "--clean",
-        "--config-file",
-        str(configuration),
-    ]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+    options = ("--strict", "--quiet", "--clean", "--config-file", str(configuration))
+    done = children.run(children.python_tool("mkdocs", "build", *options), stdin=subprocess.DEVNULL)
     if done.returncode == 0:
         print(f"{BUILD / 'site/index.html'}: {len(list((BUILD / 'site').rglob('*.html')))} pages")
     return done.returncode

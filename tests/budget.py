@@ -34,7 +34,7 @@ BUDGET_MIN = {
     "mrc_lab": 3.8,
     "p4runtime_shim": 1.5,
     "p4src": 0.05,
-    "scripts": 0.3,
+    "scripts": 0.47,
     "simulation": 1.4,
     "topologies": 0.25,
     "vagrant": 0.05,

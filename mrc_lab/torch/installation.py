@@ -18,7 +18,7 @@ from mrc_lab.errors import ExperimentError
 
 SIZE = "200 MB to download, 900 MB on disk"  # of 2.13's CPU build and what it needs
 _INDEX = "https://download.pytorch.org/whl/cpu"
-_INSTALL = ("-m", "pip", "install", "--disable-pip-version-check", "torch>=2.13,<2.14", "--index-url", _INDEX)
+_INSTALL = ("install", "--disable-pip-version-check", "torch>=2.13,<2.14", "--index-url", _INDEX)
 
 
 def installed() -> bool:
@@ -29,16 +29,18 @@ def installed() -> bool:
 def require_torch(otherwise: str = "") -> None:
     """ExperimentError that names size and command when PyTorch is not installed; `otherwise` is another way."""
     if not installed():
-        python = os.path.relpath(sys.executable) if Path(sys.executable).is_relative_to(Path.cwd()) else sys.executable
+        python, _, *words = children.python_tool("pip", *_INSTALL)
+        if Path(python).is_relative_to(Path.cwd()):
+            python = os.path.relpath(python)
         raise ExperimentError(
             "PyTorch is not installed here",
-            f"Install its CPU build ({SIZE}): {shlex.join((python, *_INSTALL))}{otherwise}",
+            f"Install its CPU build ({SIZE}): {shlex.join((python, *words))}{otherwise}",
         )
 
 
 def install_torch() -> None:
     """Put PyTorch's CPU build into this environment, by pip; what it makes belongs to whom the environment does."""
-    done = children.run((sys.executable, "-I", *_INSTALL))
+    done = children.run(children.python_tool("pip", *_INSTALL))
     owner = os.stat(sys.prefix)
     if os.geteuid() == 0 != owner.st_uid:
         children.run(("chown", "-R", "--no-dereference", "--from=0", f"{owner.st_uid}:{owner.st_gid}", sys.prefix))
