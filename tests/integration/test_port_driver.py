@@ -126,6 +126,7 @@ def test_time_the_driver_is_blocked_counts_as_delay(
     driver.measure_delays(True)
     cables[0].send(frame(mark=1))  # by the first one the clocks are compared
     assert cables[1].receive() == frame(mark=1)
+    until(lambda: sum(driver.delays(switch, 2).departures.histogram) == 1, "the first frame to be noted")
     before, began = _delayed(driver, switch), time.monotonic_ns()
     library.sw_lock(handle)
     try:
