@@ -63,8 +63,8 @@ class ChakraNode:
         """An attribute that is a number from 0 to `most`."""
         value = self.attributes.get(name)
         if not isinstance(value, int) or not 0 <= value <= most:
-            told = "is missing" if value is None else f"is {value!r}"
-            raise self.error(f"{name} {told}: a number from 0 to {most} is needed")
+            found = "is missing" if value is None else f"is {value!r}"
+            raise self.error(f"{name} {found}: a number from 0 to {most} is needed")
         return value
 
 
