@@ -61,6 +61,8 @@ def conform(
         raise ExperimentError(
             "--agent, --application and --config are for a NIC at interfaces", "Name them with --interface."
         )
+    if len(set(interfaces)) < len(interfaces):
+        raise ExperimentError("an interface is named twice", "Each port of the NIC has one of its own.")
     if interfaces and (agent is None) == (application is None):
         raise ExperimentError(
             "a NIC at interfaces needs an application beside it", "Give either --agent SOCKET or --application COMMAND."

@@ -82,7 +82,10 @@ class ExternalNic:
             raise self._wrong("its completions are no list of objects")
         return [
             Finished(
-                one.get("received") is True, self._number(one, "wr_id"), str(one.get("status")), one.get("imm") or 0
+                one.get("received") is True,
+                self._number(one, "wr_id"),
+                str(one.get("status")),
+                0 if one.get("imm") is None else self._number(one, "imm"),
             )
             for one in listed
         ]

@@ -70,6 +70,27 @@ def test_a_program_that_answers_wrongly_is_named_with_the_reason(answer: str, me
         nic.connect(PEER, {})
 
 
+@pytest.mark.parametrize(
+    ("completion", "message"),
+    [
+        ('"imm": "x", "wr_id": 1', "it gives no number as imm"),
+        ('"wr_id": null', "it gives no number as wr_id"),
+    ],
+)
+def test_completions_must_have_numbers(completion: str, message: str) -> None:
+    answer = f'{{"completions": [{{{completion}, "status": "success"}}]}}'
+    code = f"import sys; sys.stdin.readline(); print({answer!r}, flush=True); sys.stdin.read()"
+    with ExternalNic(program(code)) as nic, pytest.raises(ExperimentError, match=message):
+        nic.finished()
+
+
+def test_a_completion_without_immediate_may_have_null() -> None:
+    answer = '{"completions": [{"wr_id": 1, "status": "success", "imm": null}]}'
+    code = f"import sys; sys.stdin.readline(); print({answer!r}, flush=True); sys.stdin.read()"
+    with ExternalNic(program(code)) as nic:
+        assert nic.finished() == [Finished(False, 1, "success", 0)]
+
+
 def test_a_command_that_cannot_be_run_is_refused() -> None:
     for command in ("/nonexistent/program", "", "'unbalanced"):
         with pytest.raises(ExperimentError, match="cannot be run"), ExternalNic(command):
