@@ -68,16 +68,17 @@ def conform(
             "a NIC at interfaces needs an application beside it", "Give either --agent SOCKET or --application COMMAND."
         )
 
-    def show(verdict: RuleVerdict) -> None:
-        click.echo(report.line(verdict))
-
+    verdicts: list[RuleVerdict] = []
     with _setting(interfaces, agent, application, config, destination) as setting:
-        verdicts = examine(setting, scripts, () if rules else seeds, show)
-        planes = len(setting.peer.ports)
+        try:
+            for verdict in examine(setting, scripts, () if rules else seeds):
+                verdicts.append(verdict)
+                click.echo(report.line(verdict))
+        finally:  # what was found until the NIC, or an interface, was gone is kept
+            if results is not None and verdicts:
+                report.write(results, verdicts, len(setting.peer.ports))
+                click.echo(f"packets: {results}")
     click.echo(report.totals(verdicts))
-    if results is not None:
-        report.write(results, verdicts, planes)
-        click.echo(f"packets: {results}")
     return 0 if all(verdict.kept for verdict in verdicts) else 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -28,28 +28,21 @@ class Setting:
     peer: NicConfig
 
 
-def examine(
-    setting: Setting, scripts: Iterable[Script], seeds: Iterable[int], notify: Callable[[RuleVerdict], None]
-) -> list[RuleVerdict]:
-    """Play all scripts with the first seed and random peers with each; `notify` gets each verdict as it is there.
+def examine(setting: Setting, scripts: Iterable[Script], seeds: Iterable[int]) -> Iterator[RuleVerdict]:
+    """Play all scripts with the first seed and random peers with each.
 
     Scripts for more planes or paths than the NIC has are left out.
     """
     wire, nic, peer, address = setting.wire, setting.nic, setting.peer, setting.address
-    verdicts = []
     (towards,) = (one for one in peer.destinations if one.address == address)
     paths = len(towards.evs) // len(peer.ports)
     all_seeds = tuple(seeds)
     for script in scripts:
         if script.planes > len(peer.ports) or script.paths > paths:
             continue
-        verdicts.append(play(script, wire, nic, peer, address, next(iter(all_seeds), 1)))
-        notify(verdicts[-1])
+        yield play(script, wire, nic, peer, address, next(iter(all_seeds), 1))
     for seed in all_seeds:
-        for verdict in play_random(wire, nic, peer, address, seed):
-            verdicts.append(verdict)
-            notify(verdict)
-    return verdicts
+        yield from play_random(wire, nic, peer, address, seed)
 
 
 @contextmanager

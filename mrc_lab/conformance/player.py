@@ -16,6 +16,7 @@ from mrc_common.units import show_time
 from mrc_host.config import NicConfig
 from mrc_host.errors import MrcError
 from mrc_host.values import QpAddress
+from mrc_host.verbs.errors import AgentLostError
 from mrc_host.wire import control
 from mrc_lab.conformance.bodies import REMOTE, RKEY, body_of
 from mrc_lab.conformance.nic_under_test import Finished, NicUnderTest
@@ -66,7 +67,10 @@ class RuleVerdict:
 def play(
     script: Script, wire: Wire, nic: NicUnderTest, config: NicConfig, destination: bytes, seed: int
 ) -> RuleVerdict:
-    """Play a script as the NIC that `config` describes, towards the NIC with address `destination`."""
+    """Play a script as the NIC that `config` describes, towards the NIC with address `destination`.
+
+    Raises AgentLostError or ExperimentError when the application or an interface is gone.
+    """
     rng = Random(f"{seed} {script.name}")
     frames: list[Passed] = []
     reason = ""
@@ -76,6 +80,8 @@ def play(
         try:
             for step in script.steps:
                 scene.play(step)
+        except AgentLostError:
+            raise  # the application is gone, which is no verdict on the NIC
         except (ScriptError, MrcError) as error:
             reason = f"line {step.line}: {step.text}: {error}"
         finally:

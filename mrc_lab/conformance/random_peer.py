@@ -7,6 +7,7 @@ from random import Random
 
 from mrc_host.config import NicConfig
 from mrc_host.errors import MrcError
+from mrc_host.verbs.errors import AgentLostError
 from mrc_lab.conformance.nic_under_test import NicUnderTest
 from mrc_lab.conformance.player import MTU, RuleVerdict, Scene, ScriptError
 from mrc_lab.conformance.random_receiver import random_receiver
@@ -38,6 +39,8 @@ def _play(
     try:
         scene.connect(path_mtu=MTU)
         peer(scene, rng)
+    except AgentLostError:
+        raise
     except (ScriptError, MrcError) as error:
         reason = f"seed {seed}: {error}"
     finally:

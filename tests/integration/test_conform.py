@@ -29,12 +29,18 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackToBack]:
         yield hosts
 
 
-def conform(hosts: BackToBack, *options: str) -> subprocess.CompletedProcess[str]:
+def conforming(hosts: BackToBack, *options: str) -> subprocess.Popen[str]:
     interfaces = [port.interface for port in hosts.configs[1].ports]
     words = [word for name in interfaces for word in ("--interface", name)]
     mrc = children.python("mrc_lab", "conform", *words, *options)
     command = ("ip", "netns", "exec", hosts.namespaces[1], *mrc)
-    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def conform(hosts: BackToBack, *options: str) -> subprocess.CompletedProcess[str]:
+    with conforming(hosts, *options) as kit:
+        printed, problem = kit.communicate(timeout=TIMEOUT_S)
+    return subprocess.CompletedProcess(kit.args, kit.returncode, printed, problem)
 
 
 def test_an_agent_keeps_every_rule(hosts: BackToBack, tmp_path: Path) -> None:
@@ -62,6 +68,22 @@ def test_a_broken_rule_is_the_exit_status(hosts: BackToBack, tmp_path: Path) -> 
     assert done.returncode == 1, done.stdout + done.stderr
     assert "BROKEN R2.8   nobody sends this (mine)" in done.stdout
     assert "line 4: > sack cack=5 within 50ms: none came within 50 ms; the last of this kind: sack " in done.stdout
+
+
+def test_an_agent_that_is_killed_breaks_no_rule(hosts: BackToBack, tmp_path: Path) -> None:
+    agent = hosts.agents[0]
+    with conforming(hosts, "--agent", str(agent.socket), "--results", str(tmp_path)) as kit:
+        assert kit.stdout is not None
+        first = kit.stdout.readline()
+        agent.kill()
+        printed, problem = kit.communicate(timeout=TIMEOUT_S)
+    agent.close()
+    hosts.start(0)
+    assert kit.returncode == 3
+    assert "BROKEN" not in first + printed
+    assert "is gone" in problem
+    assert "Traceback" not in problem
+    assert json.loads((tmp_path / "verdicts.json").read_text())
 
 
 def test_a_missing_interface_is_named(hosts: BackToBack) -> None:

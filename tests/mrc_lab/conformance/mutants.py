@@ -145,7 +145,7 @@ def broken_by(mutant: Mutant) -> dict[str, str]:
     from mrc_lab.conformance.examine import examine, in_memory
 
     with in_memory() as setting:
-        verdicts = examine(setting, load_scripts(), SEEDS, lambda verdict: None)
+        verdicts = list(examine(setting, load_scripts(), SEEDS))
     return {verdict.rule: verdict.reason for verdict in verdicts if not verdict.kept}
 
 

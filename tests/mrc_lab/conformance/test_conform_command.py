@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mrc_host.verbs.errors import AgentLostError
 from mrc_lab.cli.main import run as mrc
+from mrc_lab.conformance.nic_under_test import VerbsNic
 
 
 def test_all_rules_are_kept_and_packets_written_with_their_lines(
@@ -63,3 +65,22 @@ def test_impossible_options_are_refused(
 ) -> None:
     assert mrc(["conform", *words]) == 3
     assert message in capsys.readouterr().err
+
+
+def test_a_program_that_ends_is_no_verdict_and_what_was_found_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disconnect, left = VerbsNic.disconnect, [3]
+
+    def dies_after_three(nic: VerbsNic) -> None:
+        disconnect(nic)
+        left[0] -= 1
+        if left[0] < 0:
+            raise AgentLostError("the agent is gone")
+
+    monkeypatch.setattr(VerbsNic, "disconnect", dies_after_three)
+    assert mrc(["conform", "--results", str(tmp_path)]) == 3
+    printed = capsys.readouterr()
+    assert "the agent is gone" in printed.err
+    assert "BROKEN" not in printed.out
+    assert len(json.loads((tmp_path / "verdicts.json").read_text())) == printed.out.count("kept   ") > 0

@@ -23,14 +23,14 @@ RULES = {script.rule for script in load_scripts()}
 def verdicts(*texts: str, seeds: tuple[int, ...] = ()) -> list[RuleVerdict]:
     scripts = [parse_script(f"rule R2.8\ntitle a test\n{text}", f"s{n}") for n, text in enumerate(texts)]
     with in_memory() as setting:
-        return examine(setting, scripts, seeds or (1,), lambda verdict: None)[: len(scripts)]
+        return list(examine(setting, scripts, seeds or (1,)))[: len(scripts)]
 
 
 @pytest.mark.parametrize("planes", [1, 2, 4])
 def test_our_nic_keeps_every_rule(planes: int) -> None:
     scripts = load_scripts()
     with in_memory(planes) as setting:
-        found = examine(setting, scripts, range(1, 6), lambda verdict: None)
+        found = list(examine(setting, scripts, range(1, 6)))
     left_out = {script.name for script in scripts} - {verdict.name for verdict in found}
     assert left_out == {script.name for script in scripts if script.planes > planes}
     assert [verdict for verdict in found if not verdict.kept] == []
@@ -41,14 +41,14 @@ def test_scripts_are_independent_of_those_before(seed: int) -> None:
     scripts = load_scripts()
     random.Random(seed).shuffle(scripts)
     with in_memory(seed=seed) as setting:
-        found = examine(setting, scripts, (seed,), lambda verdict: None)
+        found = list(examine(setting, scripts, (seed,)))
     assert [verdict for verdict in found if not verdict.kept] == []
 
 
 def test_an_examination_repeats_with_its_seed() -> None:
     def frames(seed: int) -> list[bytes]:
         with in_memory() as setting:
-            found = examine(setting, load_scripts(), (seed,), lambda verdict: None)
+            found = list(examine(setting, load_scripts(), (seed,)))
         return [one.frame for verdict in found for one in verdict.frames]
 
     assert frames(5) == frames(5)
