@@ -16,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from mrc_common.grpc_endpoint import read_token
+from mrc_common.suggestions import did_you_mean
 from mrc_lab.cli.fabric_argument import ONLY_ONE, complete, fabric_name
 from mrc_lab.commands import fault_command
 from mrc_lab.commands.fault_completion import kind_of_word, next_words
@@ -77,7 +78,20 @@ def _of_a_fabric(function: _F) -> _F:
     return function
 
 
-@click.group(epilog="Example: sudo mrc fault add t0-0:t1-2@p1 loss 1%")
+class _FaultGroup(click.Group):
+    """Explains itself to those who leave out the command, as the prompt's `fault` allows."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments begin with. Raises UsageError that explains how to inject a fault."""
+        if args[0] in self.commands or args[0].startswith("-"):
+            return super().resolve_command(ctx, args)
+        hint = did_you_mean(args[0], self.commands).capitalize() or "To inject a fault: mrc fault add [FABRIC] WORDS..."
+        raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)
+
+
+@click.group(cls=_FaultGroup, epilog="Example: sudo mrc fault add t0-0:t1-2@p1 loss 1%")
 def fault() -> None:
     """Inject faults into a fabric that is up, list them, clear them, and watch events.
 

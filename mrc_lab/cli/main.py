@@ -13,7 +13,7 @@ import click
 
 from controller.errors import ControllerError
 from mrc_common.grpc_endpoint import EndpointError
-from mrc_common.suggestions import nearest
+from mrc_common.suggestions import did_you_mean, nearest
 from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
 from p4runtime_shim.errors import SwitchError
@@ -75,6 +75,24 @@ class _Group(click.Group):
         command = getattr(import_module(f"mrc_lab.cli.{module}"), name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments begin with. Raises UsageError with the nearest ones for an unknown name."""
+        name = args[0]
+        if name in COMMANDS or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        raise click.UsageError(" ".join(filter(None, [f"No such command {name!r}.", _command_hint(name)])), ctx)
+
+
+def _command_hint(name: str) -> str:
+    """What the user of an unknown command may have meant: a command of the prompt, or one that is spelled alike."""
+    from mrc_lab.prompt import command_help  # only for an error: it knows every kind of fault
+
+    if name in command_help.COMMANDS:
+        return f'It is one of the prompt: mrc shell [FABRIC] -c "{command_help.COMMANDS[name].example}"'
+    return did_you_mean(name, COMMANDS).capitalize()
 
 
 @click.group(cls=_Group, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})

@@ -74,7 +74,11 @@ def test_an_unknown_option_prints_a_message_and_exits_with_status_2(command, cap
         (["plan", "--nics", "1000000", "--planes", "1"], 3, "no such design carries 1,000,000 NICs"),
         (["plan", "--nics", "64", "--parts", "nowhere.yaml"], 3, "nowhere.yaml: cannot be read"),
         (["completion", "csh"], 2, "is not one of"),
-        (["walk"], 2, "No such command"),
+        (["walk"], 2, "No such command 'walk'."),
+        (["swep"], 2, "No such command 'swep'. Did you mean sweep or web?"),
+        (["links", "lab"], 2, 'It is one of the prompt: mrc shell [FABRIC] -c "links t0-0:t1-*@p1"'),
+        (["--no-such-option"], 2, "No such option"),
+        (["fault", "t0-0:t1-0@p0", "down"], 2, "mrc fault add [FABRIC] "),
         (["demo", "--hosts"], 2, "requires an argument"),
     ],
 )
