@@ -1,28 +1,56 @@
-"""``python -m benchmarks SUBJECT``: run every benchmark of a subject, that is each module named SUBJECT_*.py here."""
+"""``python -m benchmarks [--history] SUBJECT...``: run every benchmark of each subject, modules named SUBJECT_*.py.
+
+With ``--history`` results are kept by commit and compared with those of the one before (:mod:`benchmarks.history`).
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import benchmarks
-from benchmarks.report import report
+from benchmarks import history
+from benchmarks.report import Measurement, report, report_changes
+
+HISTORY = "--history"
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], file: Path = history.FILE) -> int:
     """Run the benchmarks of the subjects named; returns the exit status."""
     modules = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__))
     subjects = sorted({name.split("_")[0] for name in modules if "_" in name and not name.startswith("__")})
-    unknown = [subject for subject in arguments if subject not in subjects]
-    if unknown or not arguments:
-        print(f"usage: python -m benchmarks SUBJECT...   with subjects: {' '.join(subjects)}", file=sys.stderr)
+    asked = [argument for argument in arguments if argument != HISTORY]
+    if not asked or any(subject not in subjects for subject in asked):
+        print(
+            f"usage: python -m benchmarks [{HISTORY}] SUBJECT...   with subjects: {' '.join(subjects)}", file=sys.stderr
+        )
         return 2
-    for subject in arguments:
-        for name in modules:
-            if name.startswith(f"{subject}_"):
-                report(importlib.import_module(f"benchmarks.{name}").measure())
+    try:
+        earlier = (
+            history.kept(file) if HISTORY in arguments else []
+        )  # a history that cannot be read is no use after an hour
+        measured: list[Measurement] = []
+        for subject in asked:
+            for name in modules:
+                if name.startswith(f"{subject}_"):
+                    report(_noted(importlib.import_module(f"benchmarks.{name}").measure(), measured))
+        if HISTORY in arguments:
+            run = history.this_run(measured)
+            history.keep(run, file)
+            report_changes(run.tree, history.changes([*earlier, run]))
+    except history.HistoryError as error:
+        print(error, file=sys.stderr)
+        return 3
     return 0
+
+
+def _noted(measurements: Iterable[Measurement], into: list[Measurement]) -> Iterator[Measurement]:
+    for measurement in measurements:
+        into.append(measurement)
+        yield measurement
 
 
 if __name__ == "__main__":

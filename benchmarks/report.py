@@ -6,10 +6,13 @@ import json
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from benchmarks.history import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +52,15 @@ def report(measurements: Iterable[Measurement], out: TextIO | None = None) -> No
         Console(file=stream).print(table)
     for measurement in measurements:
         print(measurement.as_json(), file=stream, flush=True)
+
+
+def report_changes(tree: str, changes: Iterable[Change], out: TextIO | None = None) -> None:
+    """Print how a tree's measurements compare with those of the tree measured before."""
+    table = Table("measurement", "before", tree, "unit", "gain", "", title="Compared with the tree measured before")
+    for change in changes:
+        gain = "" if change.gain is None else f"{change.gain:+.1%}"
+        table.add_row(change.name, f"{change.before:,.4g}", f"{change.now:,.4g}", change.unit, gain, change.mark)
+    if table.row_count:
+        Console(file=out or sys.stderr).print(table)
+    else:
+        print("Nothing to compare with yet: no other tree was measured on this machine.", file=out or sys.stderr)
