@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from mrc_lab.errors import ExperimentError
 from mrc_lab.web.feed import Feed, Outbox
@@ -23,6 +24,8 @@ _PERIOD_S = 0.1
 _TIME = re.compile(r'\{"at":(\d+)')
 _IMPORT = re.compile(r'(\bfrom "|\bimport ")(?:\./)((?:uplot/)?\w+(?:\.esm)?\.js")')
 _MODULES = "live-view/"  # begins the names of modules in a recording
+_POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:"
+_CLOSING = "</script>"
 
 
 class Recorder:
@@ -77,23 +80,29 @@ def _time(record: str) -> int:
 
 def playable(records: Iterable[str]) -> bytes:
     """The page, with all that belongs to it and these records, as one HTML file."""
-    files = {name: content.decode() for name, content in static_files().items()}
+    page = self_contained("index.html", "main.js")
+    return page.replace("</body>", f"{data('recording', records)}</body>").encode()
+
+
+def self_contained(name: str, script: str) -> str:
+    """A page of the live view with its script, modules, styles and icon inside; it can load nothing from elsewhere."""
+    files = {file: content.decode() for file, content in static_files().items()}
     modules = {
-        _MODULES + name: f"data:text/javascript;base64,{base64.b64encode(_named_imports(text).encode()).decode()}"
-        for name, text in files.items()
-        if name.endswith(".js")
+        _MODULES + file: f"data:text/javascript;base64,{base64.b64encode(_named_imports(text).encode()).decode()}"
+        for file, text in files.items()
+        if file.endswith(".js")
     }
     icon = base64.b64encode(files["icon.svg"].encode()).decode()
-    page = files["index.html"]
+    page = files[name]
     page = page.replace('href="static/icon.svg"', f'href="data:image/svg+xml;base64,{icon}"')
     for sheet in ("uplot/uPlot.min.css", "page.css"):
         page = page.replace(f'<link rel="stylesheet" href="static/{sheet}" />', f"<style>{files[sheet]}</style>")
     head = (
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}" />\n'
         f'<script type="importmap">{json.dumps({"imports": modules})}</script>\n'
-        f'<script type="module">import "{_MODULES}main.js";</script>'
+        f'<script type="module">import "{_MODULES}{script}";</script>'
     )
-    page = page.replace('<script type="module" src="static/main.js"></script>', head)
-    return page.replace("</body>", f"{_data(records)}</body>").encode()
+    return page.replace(f'<script type="module" src="static/{script}"></script>', head)
 
 
 def _named_imports(text: str) -> str:
@@ -101,7 +110,43 @@ def _named_imports(text: str) -> str:
     return _IMPORT.sub(rf"\1{_MODULES}\2", text)
 
 
-def _data(records: Iterable[str]) -> str:
-    """The records as a list in a script element, in which nothing can end the element."""
+def data(name: str, records: Iterable[str]) -> str:
+    """Lines of JSON as a list in a script element, in which nothing can end the element."""
     lines = ",\n".join(records).replace("<", "\\u003c")
-    return f'<script type="application/json" id="recording">[{lines}]</script>\n'
+    return f"{_opening(name)}[{lines}]{_CLOSING}\n"
+
+
+def read_recording(file: Path) -> list[dict[str, Any]]:
+    """The records of a recording; nothing else of the file is used. ExperimentError if it is not one."""
+    if file.stat().st_size > 2 * MAX_BYTES:
+        raise ExperimentError(f"{file} is too large for a recording of 'mrc web --record'.")
+    _, begin, rest = file.read_bytes().decode("utf-8", "replace").rpartition(_opening("recording"))
+    try:
+        records = json.loads(rest.partition(_CLOSING)[0], parse_constant=_refuse) if begin else None
+    except (ValueError, RecursionError):
+        records = None
+    if not isinstance(records, list) or not _is_recording(records):
+        raise ExperimentError(f"{file} is not a recording: 'mrc web --record FILE.html' makes one.")
+    return records
+
+
+def _is_recording(records: list[Any]) -> bool:
+    """Whether these are a layout, a whole state and what came then, each with its time."""
+    if len(records) < 2:
+        return False
+    if not all(isinstance(record, dict) and _is_time(record.get("at")) for record in records):
+        return False
+    return isinstance(records[0].get("layout"), dict) and isinstance(records[1].get("whole"), dict)
+
+
+def _is_time(at: Any) -> bool:
+    return type(at) is int and 0 <= at < 1 << 53
+
+
+def _refuse(constant: str) -> None:
+    """NaN and Infinity, which browsers do not read."""
+    raise ValueError(constant)
+
+
+def _opening(name: str) -> str:
+    return f'<script type="application/json" id="{name}">'

@@ -184,10 +184,20 @@ function play(records) {
     if (record.state) plots.sample(record.at);
     if (record.state?.training) plots.train(Object.keys(record.state.training));
   };
-  new Player(records, takeOne, restart, () => {
+  const player = new Player(records, takeOne, restart, () => {
     draw();
     plots.draw();
   });
+  if (parent !== window) follow(player);
+}
+
+// One of two recordings: the page around them has the slider.
+function follow(player) {
+  document.body.classList.add("followed");
+  addEventListener("message", (event) => {
+    if (event.source === parent && Number.isFinite(event.data?.at)) player.go(event.data.at);
+  });
+  parent.postMessage("ready", "*");
 }
 
 function setMeasure(measure) {

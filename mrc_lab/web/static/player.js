@@ -9,22 +9,29 @@ const EFFECT_MS = 300;
 const SPEEDS = [0.1, 0.25, 1, 4, 16];
 
 export class Player {
-  // `take` gets the records, `restart` comes before the first one is given again, `moved` after each change of the time.
-  constructor(records, take, restart, moved) {
-    this.records = records;
+  // `take` gets the records, `restart` comes before the first one is given again, `moved` after each change of the time,
+  // and `showTime` makes text of a time.
+  constructor(records, take, restart, moved, showTime = showClock) {
     this.take = take;
     this.restart = restart;
     this.moved = moved;
-    this.begin = records[0].at;
-    this.end = records.at(-1).at;
-    this.place = 0;
-    this.at = this.begin;
+    this.showTime = showTime;
     this.speed = 1;
     this.playing = false;
     this.last = 0;
     this.#build();
-    this.go(this.begin);
+    this.setRecords(records);
     requestAnimationFrame((now) => this.#frame(now));
+  }
+
+  // Play these from their begin.
+  setRecords(records) {
+    this.records = records;
+    this.begin = records[0].at;
+    this.end = records.at(-1).at;
+    this.place = 0;
+    this.slider.max = String(Math.max(1, this.end - this.begin));
+    this.go(this.begin);
   }
 
   go(at) {
@@ -36,8 +43,8 @@ export class Player {
     this.at = wanted;
     this.place = playRecords(this.records, this.place, wanted, this.take);
     this.slider.value = String(wanted - this.begin);
-    this.slider.setAttribute("aria-valuetext", showClock(wanted));
-    this.clock.textContent = `${showClock(wanted).slice(0, 10)} of ${showClock(this.end).slice(0, 8)}`;
+    this.slider.setAttribute("aria-valuetext", this.showTime(wanted));
+    this.clock.textContent = `${this.showTime(wanted).slice(0, -2)} of ${this.showTime(this.end).slice(0, -4)}`;
     this.moved(wanted);
   }
 
@@ -52,7 +59,7 @@ export class Player {
 
   #build() {
     this.button = html("button", { type: "button", id: "play", text: "Play", onclick: () => this.#play(!this.playing) });
-    this.slider = html("input", { type: "range", id: "time", min: 0, max: Math.max(1, this.end - this.begin), step: 10, value: 0, "aria-label": "time", oninput: () => this.go(this.begin + Number(this.slider.value)) });
+    this.slider = html("input", { type: "range", id: "time", min: 0, step: 10, value: 0, "aria-label": "time", oninput: () => this.go(this.begin + Number(this.slider.value)) });
     this.clock = html("span", { id: "clock" });
     const speeds = SPEEDS.map((speed) => html("option", { value: speed, text: `${speed} ×`, selected: speed === 1 }));
     const speed = html("select", { "aria-label": "speed", onchange: () => (this.speed = Number(speed.value)) }, ...speeds);

@@ -23,16 +23,16 @@ LINK = "t0-0:t1-1@p0"
 DRAWN = f'[data-name="{LINK}"]'
 
 
-def recorded(file: Path) -> None:
-    """A recording of nine seconds: a link goes down in the third and comes back in the sixth."""
-    now = [1_000_000]
+def recorded(file: Path, down: int = 3, start_ms: int = 1_000_000) -> None:
+    """A recording of nine seconds: a link goes down in one of them, the third, and comes back in the sixth."""
+    now = [start_ms]
     fake = FakeFabric(FABRIC, (("h1", "h3"),))
     fake.feed = Feed(FabricLayout(FABRIC), clock=lambda: now[0])
     fake.publish_all()
     recorder = Recorder(fake.feed, file)
     for second in range(1, 10):
         now[0] += 1000
-        if second in (3, 6):
+        if second in (down, 6):
             fake.set_link(LINK, up=second == 6)
         fake.feed.put(StateSection.TRAINING, "mrc", TrainingState(second, 9, 1.0, 100.0 + second))
         recorder.write()

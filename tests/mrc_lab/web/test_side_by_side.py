@@ -1,0 +1,104 @@
+"""Two recordings in one page: one slider moves both, and nothing of the files but their records gets into it."""
+
+from __future__ import annotations
+
+import html
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mrc_lab.cli.compare import compare
+from mrc_lab.errors import ExperimentError
+from mrc_lab.web.recording import playable
+from mrc_lab.web.side_by_side import side_by_side
+from tests.mrc_lab.web.browser import Page, chromium
+from tests.mrc_lab.web.test_recording import DRAWN, recorded
+from tests.waiting import until
+
+START = ('{"at":1,"layout":{}}', '{"at":1,"whole":{}}')
+
+
+def downs(page: Page) -> list[bool]:
+    """Whether the link is down in the first and in the second recording."""
+    found = []
+    for frame in page.driver.find_elements("css selector", "iframe"):
+        page.driver.switch_to.frame(frame)
+        found.append("down" in page.classes(DRAWN))
+        page.driver.switch_to.default_content()
+    return found
+
+
+def move(page: Page, at_ms: int) -> None:
+    """Pull the slider."""
+    page.js(
+        "const t = document.querySelector('#time'); t.value = arguments[0]; t.dispatchEvent(new Event('input'))", at_ms
+    )
+
+
+def test_one_slider_moves_both_recordings_and_they_can_begin_at_their_fault(tmp_path: Path) -> None:
+    first, second, both = (tmp_path / name for name in ("rc.html", "mrc.html", "both.html"))
+    recorded(first, down=3)
+    recorded(second, down=5, start_ms=77_000_000)
+    outcome = CliRunner().invoke(compare, [str(first), str(second), "--output", str(both)])
+    assert (outcome.exit_code, outcome.output) == (0, f"page: {both}\n")
+    with chromium(both.as_uri()) as page:
+        assert downs(page) == [False, False]
+        move(page, 4000)
+        until(lambda: downs(page) == [True, False], "only the first link to be down after 4 s")
+        move(page, 5500)
+        until(lambda: downs(page) == [True, True], "both links to be down")
+        move(page, 1000)
+        until(lambda: downs(page) == [False, False], "both links to be up again")
+        page.js("const o = document.querySelector('#origin'); o.value = 'fault'; o.dispatchEvent(new Event('change'))")
+        move(page, 1500)
+        until(lambda: downs(page) == [True, True], "both links to be down after the same time")
+        assert page.text("#clock").startswith("00:01.5")
+        for width, height in ((1440, 900), (800, 1000), (380, 800)):
+            page.resize(width, height)
+            assert page.js("return document.documentElement.scrollWidth <= innerWidth")
+        assert page.problems() == []
+
+
+def test_only_records_are_taken_from_the_files(tmp_path: Path) -> None:
+    evil = tmp_path / "<img src=x onerror=alert(1)>.html"
+    event = '{"at":2,"event":["crash","x","</iframe></script><script>alert(2)</script>"]}'
+    evil.write_bytes(playable([*START, event]) + b"<script>alert(3)</script>")
+    page = side_by_side(evil, evil)
+    assert "<img src=x" not in page
+    assert "</script><script>alert" not in page
+    assert "alert(3)" not in html.unescape(page)
+    assert page.count("<iframe") == page.count("</iframe>") == 2
+    assert page.count('sandbox="allow-scripts"') == 2
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [START[0]],
+        [START[1], START[0]],
+        [*START, "3"],
+        [*START, '{"at":"now","state":{}}'],
+        [*START, '{"at":true,"state":{}}'],
+        [*START, '{"at":-1,"state":{}}'],
+        [*START, '{"at":9007199254740992,"state":{}}'],
+        [*START, '{"at":2,"state":{"x":NaN}}'],
+        [*START, "[" * 100_000],
+        [*START, '{"at":2'],
+    ],
+)
+def test_files_that_are_no_recordings_are_refused(tmp_path: Path, records: list[str]) -> None:
+    file = tmp_path / "some.html"
+    file.write_bytes(playable(records))
+    with pytest.raises(ExperimentError, match="is not a recording"):
+        side_by_side(file, file)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"<p>a report</p>", json.dumps({"at": 1}).encode()])
+def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "some.html"
+    file.write_bytes(content)
+    with pytest.raises(ExperimentError, match="is not a recording"):
+        side_by_side(file, file)
