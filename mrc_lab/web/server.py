@@ -23,13 +23,16 @@ from aiohttp.http_exceptions import HttpProcessingError
 from controller.errors import ControllerError
 from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
+from mrc_lab.web import connections
 from mrc_lab.web.access import HEADERS, MAX_BODY, PageAccess
 from mrc_lab.web.actions import Outcome
+from mrc_lab.web.connections import Connections
 from mrc_lab.web.feed import Feed, Outbox
 from topologies.errors import FabricError
 
 SEND_PERIOD_S = 0.1
 SEND_TIMEOUT_S = 10.0  # for a browser to take what it was sent
+BODY_TIMEOUT_S = 10.0  # for it to send an action
 KEEPALIVE_S = 5.0
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 _LOG = logging.getLogger(__name__)
@@ -53,13 +56,15 @@ class LiveServer:
         self.port = port
         self._files = static_files()
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
+        self._connections = Connections()
         self._access: PageAccess | None = None
         self._closing = asyncio.Event()
 
     async def start(self, tls: ssl.SSLContext | None = None) -> str:
         """Listen; returns the address of the page, with the token. OSError if that cannot be."""
         access = self._access = PageAccess(self._token, self._host, self.port, tls=tls is not None)
-        application = web.Application(middlewares=[access.check], client_max_size=MAX_BODY)
+        application = web.Application(middlewares=[self._connections.answering, access.check], client_max_size=MAX_BODY)
         application.add_routes(
             [
                 web.get("/", self._page),
@@ -75,11 +80,15 @@ class LiveServer:
             handle_signals=False,
             shutdown_timeout=1.0,
             max_field_size=4096,
+            keepalive_timeout=connections.IDLE_S,
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self.port, ssl_context=tls, backlog=32)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        assert self._runner.server is not None
+        self._connections.serve(self._runner.server)
+        self._listener = await asyncio.get_running_loop().create_server(
+            self._connections.accept, self._host, self.port, ssl=tls, backlog=32
+        )
+        self.port = self._listener.sockets[0].getsockname()[1]
         access.cookie = f"mrc-web-{self.port}"
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{'https' if tls else 'http'}://{host}:{self.port}/?token={self._token}"
@@ -87,6 +96,8 @@ class LiveServer:
     async def stop(self) -> None:
         """Disconnect all browsers and listen no more."""
         self._closing.set()
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -134,7 +145,9 @@ class LiveServer:
 
     async def _actions(self, request: web.Request) -> web.StreamResponse:
         try:
-            wanted = json.loads(await request.text())
+            wanted = json.loads(await asyncio.wait_for(request.text(), BODY_TIMEOUT_S))
+        except asyncio.TimeoutError:
+            raise web.HTTPRequestTimeout(reason="The request did not come to its end in time.") from None
         except (ValueError, RecursionError):
             return _refused("The request is not JSON.")
         if not isinstance(wanted, dict):

@@ -10,7 +10,7 @@ from http.client import HTTPConnection, HTTPResponse
 
 import pytest
 
-from mrc_lab.web import access, feed
+from mrc_lab.web import access, connections, feed
 from tests.mrc_lab.web.fake_fabric import TOKEN, Served, served
 from tests.waiting import until
 
@@ -185,6 +185,54 @@ def test_large_request_is_refused(one: Served) -> None:
 )
 def test_files_are_those_of_the_page_only(one: Served, path: str) -> None:
     assert ask(one, "GET", path, cookie(one))[0].status == 404
+
+
+# ---- connections
+
+
+def _connect(running: Served, text: str = "") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", running.server.port), timeout=10)
+    connection.sendall(text.encode())
+    return connection
+
+
+_BEGUN = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
+
+
+@pytest.mark.parametrize("sent", ["", _BEGUN, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + _BEGUN])
+def test_connection_that_sends_no_whole_request_is_closed(monkeypatch: pytest.MonkeyPatch, sent: str) -> None:
+    monkeypatch.setattr(connections, "IDLE_S", 0.2)
+    with served() as running, _connect(running, sent) as connection:
+        while connection.recv(4096):
+            pass  # the answer to the first request
+
+
+def test_action_that_comes_too_slowly_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mrc_lab.web.server.BODY_TIMEOUT_S", 0.2)
+    with served() as running:
+        headers = "".join(f"{name}: {value}\r\n" for name, value in from_page(running).items())
+        head = f"POST /actions HTTP/1.1\r\nHost: 127.0.0.1:{running.server.port}\r\n{headers}Content-Length: 50\r\n\r\n"
+        with _connect(running, head + "{") as connection:
+            assert b" 408 " in connection.recv(100)
+        assert running.fake.requests == []
+
+
+def test_idle_connections_make_room_for_new_ones_and_streams_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    with served() as running:
+        browser = Browser(running)
+        received = browser.records()
+        next(received)
+        idle = []
+        for _ in range(40):
+            idle.append(_connect(running))
+            assert ask(running, "GET", "/", cookie(running))[0].status == 200
+        assert idle[0].recv(1) == b""
+        running.call(lambda: running.fake.feed.event("test", "", "still here"))
+        assert any(record.get("event") == ["test", "", "still here"] for record in received)
+        browser.close()
+        for connection in idle:
+            connection.close()
 
 
 # ---- the stream
