@@ -191,11 +191,19 @@ function play(records) {
   if (parent !== window) follow(player);
 }
 
-// One of two recordings: the page around them has the slider.
+// One of two recordings: the page around them has the slider. Of times that came while one was drawn only the last counts.
 function follow(player) {
+  let wanted = null;
+  const go = () => {
+    const at = wanted;
+    wanted = null;
+    player.go(at);
+  };
   document.body.classList.add("followed");
   addEventListener("message", (event) => {
-    if (event.source === parent && Number.isFinite(event.data?.at)) player.go(event.data.at);
+    if (event.source !== parent || !Number.isFinite(event.data?.at)) return;
+    if (wanted === null) setTimeout(go);
+    wanted = event.data.at;
   });
   parent.postMessage("ready", "*");
 }
