@@ -4,7 +4,7 @@ Every packet carries 4096 bytes from h1's T0 over a T1 to another T0, the P4 pro
 it is acknowledged and its bytes are compared at the end. CPU time is what counts, so that a busy machine does not
 change the measurement: on a core of one's own it is wall time. The parts (NIC, switches) are measured in a run of their
 own with a stopwatch around every device call, whose own cost is taken off; what is left is the world's: events, lines,
-verbs, asyncio.
+verbs, asyncio. In that run Python calls the switches, as in the reference core (simulation/native_core.py).
 
 Measurements are those of the compiled transport (``mrc_host.compiled``), and ``sim_plain_*`` those of the same sources
 in plain Python; each comes from a process of its own. ``python -m benchmarks sim`` prints them.
@@ -110,8 +110,8 @@ def _parts(messages: int) -> tuple[float, float]:
                 setattr(node, verb, nic.around(getattr(node, verb)))
         for description in world.fabric.switches:
             node = world.node(description.name)
-            for verb in ("_receive", "_transmit", "_ready"):
-                setattr(node, verb, switch.around(getattr(node, verb)))
+            node.wrap(switch.around, switch.around)
+            node._ready = switch.around(node._ready)
 
     own = _Stopwatch.cost()
     whole = 1e9 * _pair(messages, watch, time.perf_counter) - (nic.calls + switch.calls) * own[1]

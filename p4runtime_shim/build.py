@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import sys
+import sysconfig
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +23,7 @@ from p4runtime_shim.errors import BuildError, ResourceExhausted
 from p4runtime_shim.object_cache import default_cache, install, is_whole, private_folder
 from p4runtime_shim.program import Program, load_program
 
-__all__ = ["BuildOptions", "build", "build_engine", "compile_program", "default_cache"]
+__all__ = ["BuildOptions", "build", "build_engine", "build_extension", "compile_program", "default_cache"]
 
 ENGINE_SOURCES = Path(__file__).parent / "engine"
 _LANGUAGE = ("-std=gnu11", "-fPIC", "-shared", "-pthread", "-Wall", "-Wextra")
@@ -71,6 +73,20 @@ def build_engine(*, cache: Path | None = None, options: BuildOptions | None = No
     target = folder / f"libengine-{digest.hexdigest()[:24]}.so"
     sources = [str(file) for file in files if file.suffix == ".c"]
     return _object(target, options, [*sources, f"-Wl,-soname,{target.name}"], {})
+
+
+def build_extension(name: str, source: Path, *, cache: Path | None = None, options: BuildOptions | None = None) -> Path:
+    """The extension ``<name>-*.so`` made of a file of C and the headers beside it, compiled unless it is cached."""
+    options = options or BuildOptions()
+    headers = sysconfig.get_path("include")
+    if not Path(headers, "Python.h").is_file():
+        raise BuildError("the headers of Python are missing; try: apt install python3-dev")
+    made_by = (c_compiler.version(options.compiler), platform.machine(), sysconfig.get_config_var("SOABI"), sys.version)
+    digest = hashlib.sha256(repr((made_by, options.flags, _LANGUAGE)).encode())
+    for file in (source, *sorted(source.parent.glob("*.h"))):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    target = private_folder((cache or default_cache()).absolute()) / f"{name}-{digest.hexdigest()[:24]}.so"
+    return _object(target, options, [str(source), "-I", headers], {})
 
 
 def _object(target: Path, options: BuildOptions, arguments: list[str], files: dict[str, str]) -> Path:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from p4runtime_shim.errors import BuildError
 
-KEPT = {"program-*.so": 256, "libengine-*.so": 8}  # files kept per kind
+KEPT = {"program-*.so": 256, "libengine-*.so": 8, "simcore-*.so": 8}  # files kept per kind
 _MAGIC = b"mrc-object"
 _SEAL = len(_MAGIC) + hashlib.sha256().digest_size
 _ABANDONED = 24 * 3600  # seconds after which the folder of a killed build is removed

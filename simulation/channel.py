@@ -231,7 +231,10 @@ class Channel:
         if wrong.reorder and self._chance("reorder").random() < wrong.reorder:
             self.reordered += 1
             arrival += self._chance("hold").randint(1, max(1, wrong.hold))
-        heappush(self._heap, (arrival, self._serial(), self._arrive, frame, self._epoch))
+        self._schedule_arrival(arrival, frame)
+
+    def _schedule_arrival(self, when: int, frame: bytes) -> None:
+        heappush(self._heap, (when, self._serial(), self._arrive, frame, self._epoch))
 
     def _why_lost(self, wrong: Impairment, frame: bytes) -> str:
         """Why a frame does not arrive; empty if it does."""

@@ -9,13 +9,14 @@ became ready (`EmbeddedSwitch.ready`), a NIC's idle ports are asked again after 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from mrc_host.nic import Nic
 from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.channel import Channel
 from simulation.clock import Clock
 from simulation.hardware_timing import HardwareTiming
+from simulation.native_core import NativeCore
 from simulation.packet_engine import PacketEngine
 
 _NEVER = 1 << 62
@@ -44,6 +45,7 @@ class SwitchNode:
         "_channels",
         "_clock",
         "_copies",
+        "_hop",
         "_pauses",
         "_ready",
         "_receive",
@@ -66,6 +68,18 @@ class SwitchNode:
         self._pauses = pauses
         self._wake_at = _NEVER  # of the earliest wake-up in the event queue
         self._copies = pauses or _copies_in_egress(switch)  # sending from one port may make others ready
+        self._hop: Any = None  # what does the work of receive and pull in C (native_core)
+
+    def hop(self, core: NativeCore) -> Any:
+        """The native hop through this switch; None under flow control, which is done here."""
+        if self._hop is None and not self._pauses:
+            self._hop = core.hop(self._clock, self.switch, self._channels, self._copies)
+        return self._hop
+
+    def leave_native(self) -> None:
+        """From now on channels call `receive` and `pull` here."""
+        if self._hop is not None:
+            self._hop.close()
 
     def wrap(
         self,
@@ -73,6 +87,7 @@ class SwitchNode:
         transmit: Callable[[Callable[[int, int], bytes | None]], Callable[[int, int], bytes | None]],
     ) -> None:
         """From now on use what these make of the switch's own verbs, so that they observe it."""
+        self.leave_native()
         self._receive = receive(self._receive)
         self._transmit = transmit(self._transmit)
 

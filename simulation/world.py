@@ -36,6 +36,7 @@ from simulation.delayed_completions import DelayedCompletions
 from simulation.errors import SimulationError
 from simulation.faults import Faults
 from simulation.hardware_timing import IDEAL, HardwareTiming
+from simulation.native_core import core_for
 from simulation.nodes import NicNode, Node, SwitchNode
 from simulation.seeds import derive
 from simulation.trace import Trace
@@ -98,7 +99,9 @@ class SimulatedWorld:
         self._round_trips = PathRoundTrips(fabric, delay, waiting) if same else None
         self._timers_of = self.timing.timers_of(fitted)
         self.seed = seed
-        self.clock = Clock()
+        self._core = core_for(fabric, delay)
+        self._channel_class = Channel if self._core is None else self._core.channel_class
+        self.clock = Clock() if self._core is None else self._core.clock()
         self.trace = trace
         self._loop = VirtualTimeLoop(self.clock)
         self._closed = False
@@ -123,7 +126,9 @@ class SimulatedWorld:
                 seed = derive(self.seed, "line")
                 own = delay if link.delay_ns is None else link.delay_ns
                 name, takes = f"{link.name}{mark}", own + self._pipelines(source, target)
-                self._channels[source] = Channel(self.clock, name, source, target, link.rate_bps, takes, seed)
+                self._channels[source] = self._channel_class(
+                    self.clock, name, source, target, link.rate_bps, takes, seed
+                )
 
     def _pipelines(self, source: LinkEnd, target: LinkEnd) -> int:
         """What a packet takes through the sending NIC and the receiving device, in ns, besides the link."""
@@ -175,6 +180,8 @@ class SimulatedWorld:
             receiver = nodes[target]
             engine = receiver.engine if isinstance(receiver, NicNode) else None
             channel.join(nodes[channel.source.node], engine or receiver, number[target], self.trace)
+            if self._core is not None:
+                self._core.join(channel, nodes[channel.source.node], receiver)
 
     # ---- looking ------------------------------------------------------------------------------------------------
 
@@ -329,6 +336,7 @@ class SimulatedWorld:
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
         for node in self._switches.values():
+            node.leave_native()
             node.switch.close()
 
     def __enter__(self) -> SimulatedWorld:

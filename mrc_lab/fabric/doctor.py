@@ -25,6 +25,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from mrc_common import children
 from mrc_host.libibverbs import build as verbs_library
 from p4runtime_shim.object_cache import default_cache, exposed
+from simulation import native_core
 from topologies.emulation import cleanup, limits, namespaces, process_watch, requirements, run_directory
 from topologies.emulation.errors import EmulationError, RequirementError
 from topologies.emulation.run_directory import FabricState
@@ -32,7 +33,7 @@ from topologies.emulation.stopped import stopped
 
 _ROOT = Path(__file__).resolve().parents[2]
 _INSTALLER = _ROOT / "scripts/install"
-DEBIAN_PACKAGES = ("mininet", "iproute2", "ethtool", "iputils-ping", "procps", "gcc", "libc6-dev")
+DEBIAN_PACKAGES = ("mininet", "iproute2", "ethtool", "iputils-ping", "procps", "gcc", "libc6-dev", "python3-dev")
 _MODULES = ("veth", "af_packet", "sch_netem")
 _PACKAGES = ("finsy", "grpcio", "protobuf", "pyroute2", "numpy", "matplotlib", "rich", "click")
 _MIN_MEMORY = 2 << 30
@@ -70,6 +71,7 @@ def examine() -> Iterator[CheckResult]:
     yield from _needs()
     yield _compiler()
     yield _cache()
+    yield _simulation_core()
     yield _netem()
     yield _processors()
     yield _memory()
@@ -191,6 +193,16 @@ def _cache() -> CheckResult:
     if problem:
         return CheckResult("compiled switches", False, problem, fatal=True)
     return CheckResult("compiled switches", True, f"cached in {folder}", fatal=True)
+
+
+def _simulation_core() -> CheckResult:
+    if os.environ.get(native_core.VARIABLE) == "reference":
+        return CheckResult("simulation core", True, f"reference, in Python, chosen by {native_core.VARIABLE}")
+    problem = native_core.unavailable()
+    if problem:
+        cost = f"simulation runs on the reference core, in Python, at about half the speed: {problem}"
+        return CheckResult("simulation core", False, cost, fix=_installation())
+    return CheckResult("simulation core", True, "native, compiled from the current source")
 
 
 def _netem() -> CheckResult:

@@ -207,7 +207,7 @@ def test_wheels_and_checkouts_need_the_same_packages() -> None:
     """But for those that make the checkout's environment."""
     text = (Path(doctor.__file__).parents[2] / "scripts/install").read_text()
     (listed,) = re.findall(r"^packages=\((.*)\)$", text, re.MULTILINE)
-    assert set(listed.split()) - {"python3-dev", "python3-venv"} == set(doctor.DEBIAN_PACKAGES)
+    assert set(listed.split()) - {"python3-venv"} == set(doctor.DEBIAN_PACKAGES)
 
 
 def test_the_container_image_has_these_packages_too() -> None:

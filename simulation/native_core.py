@@ -1,0 +1,133 @@
+"""Which core a world runs on: the native one (`simulation/core/native_core.c`) or the reference in Python.
+
+The native core keeps the event queue, unimpaired channels and hops through switches in C. It is compiled on first use
+and cached like the embedded switch. Events, traces and results are those of the reference, which is `clock.py`,
+`channel.py` and `SwitchNode` as they read: what is rare (impairments, captures, flow control) runs there in any case.
+``MRC_SIMULATION_CORE=reference`` chooses the reference, ``native`` insists on the native core; without it the reference
+is used where no extension can be compiled (no C compiler, or no Python headers).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+from collections.abc import Mapping
+from importlib.machinery import ExtensionFileLoader
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Protocol, runtime_checkable
+
+from p4runtime_shim.build import build_extension
+from p4runtime_shim.errors import SwitchError
+from p4runtime_shim.switch import EmbeddedSwitch
+from simulation.channel import Channel
+from simulation.clock import Clock
+from simulation.errors import SimulationError
+from topologies.fabric import Fabric
+
+VARIABLE = "MRC_SIMULATION_CORE"
+SOURCE = Path(__file__).parent / "core" / "native_core.c"
+
+_CHOICES = ("native", "reference")
+_MAX_RATE = 1 << 62  # b/s
+_MAX_DELAY = 1 << 60  # ns
+
+
+@runtime_checkable
+class HasHop(Protocol):
+    """A node whose part can be done in C."""
+
+    def hop(self, core: NativeCore) -> Any:
+        """Its hop; None if it has none."""
+
+
+class NativeCore:
+    """The loaded extension: clocks, channels, and hops through switches for one world each."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self.channel_class: type[Channel] = _channel_class(module.Channel)
+
+    def clock(self) -> Clock:
+        """A clock, as :class:`simulation.clock.Clock`."""
+        clock: Clock = self._module.Clock()
+        return clock
+
+    def hop(self, clock: Clock, switch: EmbeddedSwitch, channels: Mapping[int, Channel], copies: bool) -> Any:
+        """What carries frames through `switch`, until its close(); `copies`: sending may make other ports ready."""
+        verbs = (
+            switch.native.hot.sw_dev_receive,
+            switch.native.hot.sw_dev_transmit,
+            switch.native.hot.sw_dev_take_ready,
+        )
+        addresses = (ctypes.cast(verb, ctypes.c_void_p).value for verb in verbs)
+        return self._module.SwitchHop(
+            clock, dict(channels), (switch.handle, *addresses), switch.queues.max_frame, copies
+        )
+
+    def join(self, channel: Channel, sender: object, receiver: object) -> None:
+        """Have the channel use the hops of the switches at its ends."""
+        ends: Any = channel
+        ends._sender_hop, ends._receiver_hop = self._hop_of(sender), self._hop_of(receiver)
+
+    def _hop_of(self, node: object) -> Any:
+        return node.hop(self) if isinstance(node, HasHop) else None
+
+
+def core_for(fabric: Fabric, delay: int) -> NativeCore | None:
+    """The core for a world of this fabric; None for the reference. Raises SimulationError if the choice is impossible.
+
+    Rates and delays beyond 64-bit arithmetic need the reference.
+    """
+    chosen = os.environ.get(VARIABLE, "")
+    if chosen not in ("", *_CHOICES):
+        raise SimulationError(f"{VARIABLE} is {chosen!r}; set it to one of: {', '.join(_CHOICES)}.")
+    delays = [delay, *(link.delay_ns or 0 for link in fabric.links)]
+    if chosen == "reference" or max(link.rate_bps for link in fabric.links) >= _MAX_RATE or max(delays) >= _MAX_DELAY:
+        return None
+    core, problem = _load(os.environ.get("PATH", ""))
+    if core is None and chosen == "native":
+        raise SimulationError(f"{VARIABLE} is 'native', but the core cannot be compiled: {problem}.")
+    return core
+
+
+def unavailable() -> str:
+    """Why there is no native core, in a few words; empty if there is."""
+    return _load(os.environ.get("PATH", ""))[1]
+
+
+@functools.cache
+def _load(_path: str) -> tuple[NativeCore | None, str]:
+    """The core, or why there is none; asked again only where another PATH may have a compiler."""
+    try:
+        path = build_extension("simcore", SOURCE)
+        spec = importlib.util.spec_from_loader("native_core", ExtensionFileLoader("native_core", str(path)))
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except (SwitchError, ImportError) as error:
+        return None, str(error)
+    return NativeCore(module), ""
+
+
+def _channel_class(base: Any) -> type[Channel]:
+    """Channel with its hot state and `send` in C (`base`); all else is the reference's own code."""
+    functions = {name: value for name, value in vars(Channel).items() if isinstance(value, FunctionType)}
+    for name in ("send", "_schedule_arrival", "_hurry"):
+        del functions[name]
+    slots = tuple(name for name in Channel.__slots__ if not hasattr(base, name))
+    made: type[Channel] = type("Channel", (base,), {**functions, "_hurry": _hurry, "__slots__": slots})
+    return made
+
+
+def _hurry(self: Any, rate: int) -> None:
+    """As Channel._hurry; the events are found in the native queue."""
+    left = self._free_at - self._clock.now
+    saved = left - -(-left * self._rate // rate)
+    if saved > 0:
+        arrival = self._bring_forward(saved, self._not_before)
+        if arrival is not None and arrival >= 0:
+            self._last_arrival = arrival

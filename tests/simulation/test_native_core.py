@@ -1,0 +1,304 @@
+"""The native core against the reference: the same runs, to the event; and what it does when somebody misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import weakref
+from pathlib import Path
+
+import pytest
+
+from p4runtime_shim.pipeline import Pipeline
+from simulation import native_core
+from simulation.channel import Impairment
+from simulation.clock import Clock
+from simulation.errors import SimulationError
+from simulation.native_core import VARIABLE
+from simulation.swarm.generate_scenario import generate
+from simulation.swarm.run import run
+from simulation.trace import Trace
+from simulation.world import SimulatedWorld, load_program
+from tests.fuzz import fuzz_engine
+from tests.p4runtime_shim import programs
+from tests.simulation.worlds import GIGA, Pair, small_world, transfer
+from topologies.clos import multi_plane_clos
+from topologies.fabric import LinkEnd
+
+pytestmark = pytest.mark.skipif(bool(native_core.unavailable()), reason="no extension can be compiled here")
+
+SEED = random.SystemRandom().randrange(1 << 32)
+CORES = ("native", "reference")
+
+
+def on_each(monkeypatch, what):
+    """What `what()` returns on both cores."""
+    results = []
+    for core in CORES:
+        monkeypatch.setenv(VARIABLE, core)
+        results.append(what())
+    return results
+
+
+@pytest.fixture
+def native(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "native")
+    core = native_core.core_for(multi_plane_clos(planes=1, t0=2, t1=1, hosts=2), 0)
+    assert core
+    return core
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_swarm_seeds_run_alike(monkeypatch, number):
+    for seed in range(SEED + 3 * number, SEED + 3 * number + 3):
+        native, reference = on_each(monkeypatch, lambda seed=seed: run(generate(seed)))
+        assert native == reference, f"seed {seed}"
+
+
+def edited_program() -> Pipeline:
+    """The fabric's program with some comparisons replaced by others."""
+    data = json.loads(programs.FABRIC.read_text())
+    chance, changed = random.Random(f"{SEED}/program"), 0
+
+    def edit(node):
+        nonlocal changed
+        if isinstance(node, dict):
+            if node.get("type") == "expression" and isinstance(node.get("value"), dict):
+                value = node["value"]
+                if value.get("op") in (">", ">=", "<", "<=") and chance.random() < 0.3:
+                    value["op"] = chance.choice((">", ">=", "<", "<="))
+                    changed += 1
+            for part in node.values():
+                edit(part)
+        elif isinstance(node, list):
+            for part in node:
+                edit(part)
+
+    for pipeline in data["pipelines"]:
+        edit(pipeline["conditionals"])
+    print(f"seed {SEED}: {changed} comparisons changed")
+    assert changed
+    return Pipeline.load(json.dumps(data))
+
+
+def contended(seed: int, pipeline: Pipeline | None = None) -> tuple[object, ...]:
+    """A random world, two writers to one host, and impairments that come, change and go."""
+    chance = random.Random(seed)
+    planes, t1 = chance.choice((1, 2, 4)), chance.choice((1, 2))
+    fabric = multi_plane_clos(planes=planes, t0=2, t1=t1, hosts=4)
+    trace = Trace()
+    rate, delay = chance.choice((1, 10, 100)) * GIGA, chance.choice((0, 1, 1000))
+    with SimulatedWorld(fabric, seed=seed, rate=rate, delay=delay, pipeline=pipeline, trace=trace) as world:
+        links = [end for link in fabric.links for end in (link.lower, link.upper)]
+        for when in sorted(chance.randrange(200_000) for _ in range(12)):
+            impairment = chance.choice(
+                (
+                    Impairment(rate_bps=chance.choice((GIGA // 8, GIGA))),
+                    Impairment(delay=chance.randrange(5_000)),
+                    Impairment(loss=0.1, reorder=0.2, hold=2_000),
+                    Impairment(corruption=0.1),
+                    Impairment(down=True),
+                    Impairment(),
+                )
+            )
+            world.clock.at(when, lambda end, wrong: world.channel(end).impair(wrong), chance.choice(links), impairment)
+        for end in links:
+            world.clock.at(200_000, lambda end, _: world.channel(end).impair(Impairment()), end)
+        for source in ("h1", "h2"):
+            world.spawn(write_some(world, source, "h3"))
+        world.run(2_000_000 if rate == GIGA else 300_000)
+        stats = [world.channel(end).stats() for end in links]
+        return trace.cut(), stats, world.clock.events, len(world.clock.heap)
+
+
+async def write_some(world: SimulatedWorld, source: str, target: str) -> None:
+    pair = Pair(world, source, target, length=1 << 15)
+    await asyncio.wait_for(pair.write_without_end(2), 1.0)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_random_worlds_run_alike(monkeypatch, number):
+    native, reference = on_each(monkeypatch, lambda: contended(SEED + number))
+    assert native == reference, f"seed {SEED + number}"
+    assert native[2] > 100
+
+
+def test_an_edited_program_runs_alike(monkeypatch):
+    pipeline = edited_program()
+    native, reference = on_each(monkeypatch, lambda: contended(SEED, pipeline))
+    assert native == reference, f"seed {SEED}"
+
+
+def test_the_reference_is_chosen_by_the_environment(monkeypatch):
+    def clock():
+        with small_world() as world:
+            return type(world.clock)
+
+    native, reference = on_each(monkeypatch, clock)
+    assert reference is Clock
+    assert native is not Clock
+
+
+def test_an_unknown_core_is_refused(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "fast")
+    with pytest.raises(SimulationError, match="native, reference"):
+        small_world()
+
+
+def test_without_a_compiler_the_reference_serves_unless_the_native_core_was_asked_for(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(native_core, "build_extension", lambda *_: (_ for _ in ()).throw(ImportError("no compiler")))
+    load_program()  # cached: the switches need no compiler any more
+    with small_world() as world:
+        assert type(world.clock) is Clock
+    monkeypatch.setenv(VARIABLE, "native")
+    with pytest.raises(SimulationError, match="no compiler"):
+        small_world()
+
+
+def test_absurd_rates_and_delays(native, monkeypatch):
+    fabric = multi_plane_clos(planes=1, t0=2, t1=1, hosts=2)
+    assert native_core.core_for(fabric, 0) is not None
+    monkeypatch.delenv(VARIABLE)
+    assert native_core.core_for(fabric, 1 << 61) is None
+    with small_world() as world:
+        channel = world.channel(world.fabric.links[0].lower)
+        channel.impair(Impairment(rate_bps=1, delay=(1 << 62) - 10))
+        with pytest.raises(OverflowError, match="146 years"):
+            channel.send(bytes(1 << 16), 0)
+        channel.impair(Impairment(rate_bps=0))
+        with pytest.raises(ZeroDivisionError):
+            channel.send(b"frame", 0)
+
+
+def test_the_clock_refuses_what_it_cannot_do(native):
+    clock = native.clock()
+    clock.at(5, lambda a, b: None)
+    assert clock.run(10) is False
+    assert (clock.now, clock.events, clock.heap) == (10, 1, [])
+    with pytest.raises(SimulationError, match="It is 10 ns already"):
+        clock.at(9, lambda a, b: None)
+    with pytest.raises(OverflowError):
+        clock.at(1 << 62, lambda a, b: None)
+    clock.at(11, lambda a, b: clock.run())
+    with pytest.raises(SimulationError, match="running already"):
+        clock.run()
+    assert not clock.running
+
+
+def test_events_of_one_time_run_in_the_order_in_which_they_were_scheduled(native):
+    chance = random.Random(SEED)
+    clock, seen, expected = native.clock(), [], []
+    for number in range(2_000):
+        when = chance.randrange(50)
+        expected.append((when, number))
+        clock.at(when, lambda a, b: seen.append((a, b)), when, number)
+    clock.run()
+    assert seen == sorted(expected), f"seed {SEED}"
+
+
+def test_an_exception_of_a_nic_ends_the_run_and_the_next_goes_on(native):
+    with small_world() as world:
+        node = world.nic_node("h3")
+        honest, left = node._receive, [3]
+
+        def failing(port, frame, now):
+            left[0] -= 1
+            if not left[0]:
+                raise ValueError("a NIC's mistake")
+            honest(port, frame, now)
+
+        node._receive = failing
+        task = world.spawn(transfer(world, length=1 << 16))
+        with pytest.raises(ValueError, match="mistake"):
+            world.run(task)
+        assert not world.clock.running
+        assert world.run(task).equal
+
+
+def test_a_closed_world_is_freed_with_what_was_under_way(native):
+    class Witness:
+        pass
+
+    def use():
+        world, witness = small_world(), Witness()
+        world.clock.at(1 << 50, lambda a, b: None, witness)
+        world.spawn(write_some(world, "h1", "h3"))
+        world.run(20_000)
+        assert len(world.clock.heap) > 2
+        world.close()
+        world.close()
+        return weakref.ref(witness)
+
+    witness = use()
+    gc.collect()
+    assert witness() is None
+
+
+def test_a_closed_hop_hands_frames_to_python(native):
+    with small_world() as world:
+        world.spawn(write_some(world, "h1", "h3"))
+        world.run(20_000)
+        for name in [switch.name for switch in world.fabric.switches]:
+            world.node(name).leave_native()
+        world.run(200_000)
+        assert world.channel(LinkEnd("h1", 0)).frames > 10
+
+
+def test_two_worlds_in_two_threads(native):
+    cuts = {}
+
+    def use(name):
+        trace = Trace()
+        with small_world(7, trace=trace) as world:
+            world.spawn(write_some(world, "h1", "h3"))
+            world.run(300_000)
+        cuts[name] = trace.cut()
+
+    threads = [threading.Thread(target=use, args=(name,)) for name in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert cuts[0] == cuts[1]
+    assert cuts[0].frames > 100
+
+
+SANITIZED = """
+import os, sys
+from p4runtime_shim import build
+from simulation import native_core
+from tests.fuzz.engine_child import OPTIONS
+make = native_core.build_extension
+native_core.build_extension = lambda name, source: make(name, source, options=OPTIONS)
+os.environ[native_core.VARIABLE] = "native"
+from simulation.swarm.generate_scenario import generate
+from simulation.swarm.run import run
+from tests.simulation.test_native_core import contended
+seed = int(sys.argv[1])
+contended(seed)
+for number in range(seed, seed + 3):
+    run(generate(number))
+print("clean")
+"""
+
+
+def test_the_native_core_is_clean_under_the_sanitizers():
+    asan = fuzz_engine.runtime("libasan.so")
+    if asan is None or fuzz_engine.runtime("libubsan.so") is None:
+        pytest.skip("the compiler has no address or undefined behaviour sanitizer")
+    done = subprocess.run(
+        [sys.executable, "-c", SANITIZED, str(SEED)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"LD_PRELOAD": asan, "ASAN_OPTIONS": "detect_leaks=0"},
+    )
+    assert done.stdout.endswith("clean\n"), f"seed {SEED}: {done.stderr[-3000:]}"
