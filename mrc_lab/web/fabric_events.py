@@ -7,6 +7,7 @@ thread says so once and tries again: a restarted controller has no faults.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -21,6 +22,7 @@ from mrc_lab.web.records import FaultView, Problem, StateSection
 from topologies.emulation.process_watch import Crash
 
 _RETRY_S = 1.0
+_READY_S = 5.0  # for a controller that does not answer, the page is served without its events
 _ABOUT_FAULTS = (EventKind.FAULT_ADDED, EventKind.FAULT_ACTIVE, EventKind.FAULT_CHANGED, EventKind.FAULT_CLEARED)
 
 
@@ -38,6 +40,7 @@ class FabricEvents:
         self._connect = connect
         self._loop = loop
         self._clock = clock
+        self._answered = asyncio.Event()
         self._stopped = threading.Event()
         self._client: ControllerClient | None = None
         self._thread = threading.Thread(target=self._work, name="controller events", daemon=True)
@@ -45,6 +48,11 @@ class FabricEvents:
     def start(self) -> None:
         """Begin to listen."""
         self._thread.start()
+
+    async def ready(self) -> None:
+        """Wait until no later event can be missed, or the controller is known not to answer."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._answered.wait(), _READY_S)
 
     def stop(self) -> None:
         """Listen no more."""
@@ -78,6 +86,7 @@ class FabricEvents:
 
     def publish(self, event: Event, faults: list[FaultRecord] | None) -> None:
         """An event of the controller; with the `faults` that there are now, if they may have changed."""
+        self._answered.set()
         if faults is not None:
             self._feed.replace(StateSection.FAULTS, {record.id: fault_state(record) for record in faults})
         self._feed.put(StateSection.SWITCHES, "controller", None)
@@ -91,6 +100,7 @@ class FabricEvents:
         )
 
     def _lost(self, problem: str) -> None:
+        self._answered.set()
         if "controller" not in self._feed.section(StateSection.SWITCHES):
             self._feed.event("controller", "controller", problem)
         self._feed.put(StateSection.SWITCHES, "controller", Problem(problem))

@@ -98,23 +98,24 @@ async def _serve(
     actor = ThreadPoolExecutor(1, thread_name_prefix="actor")
     jobs = Jobs(feed, run.host_socket, fabric.name)
     events = FabricEvents(feed, connect, loop, clock)
-    with connect() as controller:
+    with connect() as controller, contextlib.ExitStack() as stack:
         samplers = (
             LinkSampler(fabric, feed),
             SwitchSampler(fabric, feed, controller, switches.address_in_use(run), readers),
             PathSampler(fabric, feed, lambda name: str(run.host_socket(name)), readers, clock),
         )
         server = LiveServer(feed, Actions(fabric, feed, connect, jobs, actor), token, host, port)
+        stack.callback(events.stop)
+        events.start()
+        await events.ready()
         page = await _listen(server, address, tls)
         echo(f"fabric {fabric.name} is at {page}")
-        events.start()
         watch.listen(events.crashed)
         tasks = [asyncio.create_task(sampler.run()) for sampler in samplers]
         tasks += [asyncio.create_task(recorder.run())] if recorder is not None else []
         try:
             closed = await _until_the_end(watch, tasks, feed, reports)
         finally:
-            events.stop()
             for task in tasks:
                 task.cancel()
             if recorder is not None:

@@ -19,6 +19,7 @@ const inspector = new Inspector(model, byId("selected"));
 const fabric = new FabricView(model, byId("planes"), select);
 const paths = new PathsView(model, byId("pairs"), select, (names) => fabric.showPath(names));
 const plots = new Plots(model);
+const jobRows = new Map(); // by job
 let eventsShown = null;
 let clock = 0; // the server's time minus ours, ms
 
@@ -114,16 +115,26 @@ function drawEvents() {
   byId("events").replaceChildren(...items);
 }
 
+// The row of a job stays as long as it runs: a button that is replaced while it is pressed is not clicked.
 function drawJobs() {
-  const jobs = [...model.state.jobs].map(([id, [text, running, result, share]]) => {
-    const row = html("div", { class: `job ${running ? "running" : ""}` }, html("span", { text: running ? text : `${text}: ${result}` }));
-    if (running) {
-      row.append(share === null ? html("progress", { "aria-label": text }) : html("progress", { value: share, max: 1, "aria-label": text }));
-      row.append(html("button", { type: "button", text: "Stop", onclick: () => act({ do: "stop", job: id }) }));
-    }
-    return row;
-  });
-  byId("jobs").replaceChildren(...jobs);
+  const { jobs } = model.state;
+  for (const id of [...jobRows.keys()].filter((id) => !jobs.has(id))) jobRows.delete(id);
+  for (const [id, [text, running, result, share]] of jobs) {
+    if (jobRows.get(id)?.running !== running) jobRows.set(id, { running, row: running ? runningJob(id, text) : endedJob(text, result) });
+    if (running && share !== null) jobRows.get(id).row.querySelector("progress").value = share;
+  }
+  const rows = [...jobs.keys()].map((id) => jobRows.get(id).row);
+  const shown = [...byId("jobs").children];
+  if (rows.length !== shown.length || rows.some((row, index) => row !== shown[index])) byId("jobs").replaceChildren(...rows);
+}
+
+function runningJob(id, text) {
+  const stop = html("button", { type: "button", text: "Stop", onclick: () => act({ do: "stop", job: id }) });
+  return html("div", { class: "job running" }, html("span", { text }), html("progress", { max: 1, "aria-label": text }), stop);
+}
+
+function endedJob(text, result) {
+  return html("div", { class: "job" }, html("span", { text: `${text}: ${result}` }));
 }
 
 function setUp() {

@@ -48,6 +48,41 @@ def test_faults_of_others_are_shown_and_gone_when_they_are_cleared(socket: Path)
         asyncio.run(work())
 
 
+def test_link_down_right_after_events_are_ready_is_published(socket: Path) -> None:
+    async def work() -> None:
+        feed = Feed(FabricLayout(FABRIC))
+        events = FabricEvents(feed, lambda: ControllerClient(socket), asyncio.get_running_loop(), MachineClock.here())
+        viewer = feed.join()
+        events.start()
+        await events.ready()
+        with ControllerClient(socket) as controller:
+            await asyncio.to_thread(controller.link_down, LINK)
+        seen: list[str] = []
+
+        def published() -> bool:
+            seen.extend(viewer.records(0))
+            return any('"fault added"' in record for record in seen)
+
+        await until_async(published, "the event of the fault")
+        events.stop()
+
+    with running(FABRIC, Listening(socket)):
+        asyncio.run(work())
+
+
+def test_controller_that_does_not_run_keeps_nobody_waiting_for_its_events(socket: Path) -> None:
+    async def work() -> None:
+        feed = Feed(FabricLayout(FABRIC))
+        loop = asyncio.get_running_loop()
+        events = FabricEvents(feed, lambda: ControllerClient(socket, timeout_s=1), loop, MachineClock.here())
+        events.start()
+        await events.ready()
+        assert "controller" in feed.section(StateSection.SWITCHES)
+        events.stop()
+
+    asyncio.run(work())
+
+
 def test_controller_that_is_restarted_is_found_again(socket: Path) -> None:
     async def work() -> None:
         feed = Feed(FabricLayout(FABRIC))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mrc_lab.web.records import StateSection, TrainingState
+from mrc_lab.web.records import JobState, StateSection, TrainingState
 from tests.mrc_lab.web.browser import Page, chromium
 from tests.mrc_lab.web.fake_fabric import TOKEN, Served, served
 from tests.waiting import until
@@ -52,6 +52,27 @@ def test_token_leaves_the_address_and_a_reload_works(small: tuple[Served, Page])
     page.driver.refresh()
     page.until_text("#status", lambda text: "live" in text)
     page.one(DRAWN)
+
+
+def test_stop_button_stays_where_it_is_while_progress_arrives(small: tuple[Served, Page]) -> None:
+    running, page = small
+
+    def publish(job: str, state: JobState | None) -> None:
+        running.call(lambda: running.fake.feed.put(StateSection.JOBS, job, state))
+
+    publish("job7", JobState("all-reduce", False, "done", 1.0))
+    publish("job8", JobState("write h1 to h2", True, share=0.25))
+    button = page.one("#jobs .running button")
+    for share in (0.5, 0.75):
+        publish("job8", JobState("write h1 to h2", True, share=share))
+        until(lambda share=share: page.js("return document.querySelector('#jobs progress').value") == share, "progress")
+    button.click()
+    until(lambda: {"do": "stop", "job": "job8"} in running.fake.requests, "the request to stop")
+    publish("job8", JobState("write h1 to h2", False, "stopped", 1.0))
+    page.until_text("#jobs", lambda text: "write h1 to h2: stopped" in text)
+    publish("job7", None)
+    publish("job8", None)
+    until(lambda: page.text("#jobs") == "", "the jobs to be gone")
 
 
 def test_link_is_clicked_down_its_paths_go_and_come_back(small: tuple[Served, Page]) -> None:
