@@ -14,8 +14,8 @@ from fnmatch import fnmatchcase
 
 from controller.errors import NoAgentsError
 from controller.values import AGENT_TIMEOUT_S, NicCounters
-from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError, NotFoundError
+from mrc_host.verbs.remote.connection import AgentConnection
 from topologies.fabric import Fabric
 
 MAX_AT_ONCE = 16  # agents

@@ -5,6 +5,7 @@ them that SIGINT is ignored.
 """
 
 import signal
+from collections.abc import Generator
 
 import pytest
 
@@ -14,6 +15,15 @@ pytest_plugins = ["tests.budget", "tests.either_transport", "tests.garbage", "te
 def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, None, None]:
+    """A test that leaves its own handler of Ctrl-C behind would have others wait for an interrupt that never comes."""
+    yield
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        pytest.fail("The test left another handler of SIGINT behind.", pytrace=False)
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from mrc_host.agent.connection import AgentConnection, for_controller
 from mrc_host.errors import MrcError
 from mrc_host.path_probes import ProbePlan, ProbeReport
 from mrc_host.verbs.errors import AgentLostError
+from mrc_host.verbs.remote.connection import AgentConnection, for_controller
 
 T = TypeVar("T")
 Path = tuple[bytes, int]

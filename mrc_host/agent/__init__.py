@@ -1,5 +1,5 @@
-"""The process that owns a host's NIC, and the client side of it.
+"""The process that owns a host's NIC, and serves its verbs to applications over a UNIX socket.
 
-:mod:`~mrc_host.agent.server` and :mod:`~mrc_host.agent.session` are the server, :mod:`~mrc_host.agent.client` is the
-client, :mod:`~mrc_host.agent.protocol` has their messages. `python -m mrc_host.agent` runs one agent.
+:mod:`~mrc_host.agent.server` accepts them, :mod:`~mrc_host.agent.session` serves one each. Their protocol and its
+client are in :mod:`mrc_host.verbs.remote`. ``python -m mrc_host.agent`` runs one agent.
 """

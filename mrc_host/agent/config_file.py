@@ -1,7 +1,7 @@
 """The agent's configuration file: a NicConfig as JSON.
 
 The builder of the fabric writes it with :func:`dump_config`; the agent reads it with :func:`load_config`. The format is
-that of :mod:`mrc_host.agent.codec`, except that two integers are written as addresses: `block` as an IPv6 prefix
+that of :mod:`mrc_host.verbs.remote.codec`, except that two integers are written as addresses: `block` as an IPv6 prefix
 ("fc00::/32") and the `base` of a template as an IPv6 address.
 """
 
@@ -12,8 +12,8 @@ from ipaddress import AddressValueError, IPv6Address
 from pathlib import Path
 from typing import Any
 
-from mrc_host.agent.codec import CodecError, from_json, to_json
 from mrc_host.config import NicConfig
+from mrc_host.verbs.remote.codec import CodecError, from_json, to_json
 
 
 def dump_config(config: NicConfig) -> str:

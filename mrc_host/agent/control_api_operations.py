@@ -1,4 +1,4 @@
-"""How an agent carries out the verbs for the OCP's MRC API (:mod:`mrc_host.agent.control_api_verbs`)."""
+"""How an agent carries out the verbs for the OCP's MRC API (:mod:`mrc_host.verbs.remote.control_api_verbs`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from mrc_host.agent.control_api_verbs import MAX_ENTRIES, ControlApiVerbs
-from mrc_host.agent.profile_values import (
+from mrc_host.agent.programmed_profiles import ProgrammedProfiles
+from mrc_host.errors import InvalidArgumentError
+from mrc_host.verbs.remote.control_api_verbs import MAX_ENTRIES, ControlApiVerbs
+from mrc_host.verbs.remote.profile_values import (
     CcProfileChange,
     ControlLimits,
     EvFormatChange,
@@ -18,8 +20,6 @@ from mrc_host.agent.profile_values import (
     ProgrammedEvProfile,
     ProgrammedEvs,
 )
-from mrc_host.agent.programmed_profiles import ProgrammedProfiles
-from mrc_host.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from mrc_host.nic import Nic

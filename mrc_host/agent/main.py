@@ -24,13 +24,13 @@ from mrc_common.privileges import PrivilegeError, drop
 from mrc_common.unix_sockets import DEFAULT_GROUP, SocketError, group_id
 from mrc_host import plugins
 from mrc_host.agent.config_file import load_config
-from mrc_host.agent.connection import control_socket
 from mrc_host.agent.server import AgentServer
 from mrc_host.config import SPRAYING, NicConfig
 from mrc_host.driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, Loop, NicDriver
 from mrc_host.driver.packet import PacketSockets
 from mrc_host.errors import MrcError
 from mrc_host.nic import Nic
+from mrc_host.verbs.remote.connection import control_socket
 
 EXAMPLE = "example: ip netns exec h1 python -m mrc_host.agent --config h1.json --socket /run/mrc/demo/h1.sock"
 
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
         loop = Loop()
         stack.callback(loop.close)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: loop.stop())
+            stack.callback(signal.signal, number, signal.signal(number, lambda *_: loop.stop()))
         for plugin in config.settings.transport.plugins:
             plugins.load(plugin)
         nic = Nic(config, seed=seed, incarnation=time.time_ns())

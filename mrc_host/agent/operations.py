@@ -1,6 +1,6 @@
 """How an agent carries out the verbs of a client's REQUEST.
 
-A verb's arguments and permitted callers are declared (:mod:`mrc_host.agent.agent_verbs`,
+A verb's arguments and permitted callers are declared (:mod:`mrc_host.verbs.remote.agent_verbs`,
 :mod:`mrc_host.verbs.nic_verbs`), and :func:`execute` checks them. A verb that only calls the NIC needs nothing here;
 the methods are for those where the agent keeps records: what each client owns, whom to notify of what, and what ends
 with its session. They raise MrcError for anything the client did wrong, which becomes an ERROR reply.
@@ -15,9 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mrc_common.delays import PortDelays
-from mrc_host.agent import descriptors, verb_arguments
-from mrc_host.agent.agent_verbs import VERBS, AgentInfo, AgentVerbs, EventScope, NamedNic, QueuePairInfo
-from mrc_host.agent.codec import shown
 from mrc_host.agent.control_api_operations import ControlApiOperations, ControlApiServices
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.session import ClientQueue, ClientQueuePair, ClientSession, MappedRegion
@@ -29,6 +26,9 @@ from mrc_host.verbs import memfds
 from mrc_host.verbs.declaration import Caller, Handle, ObjectKind
 from mrc_host.verbs.device import DeviceVerbs
 from mrc_host.verbs.errors import RejectedError
+from mrc_host.verbs.remote import descriptors, verb_arguments
+from mrc_host.verbs.remote.agent_verbs import VERBS, AgentInfo, AgentVerbs, EventScope, NamedNic, QueuePairInfo
+from mrc_host.verbs.remote.codec import shown
 
 if TYPE_CHECKING:
     pass  # not at the top, so that the caller chooses the compiled or the plain one

@@ -12,7 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from mrc_host.agent.profile_values import (
+from mrc_host.config import EvFormat
+from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
+from mrc_host.transport.profiles import MAX_PATHS, generates
+from mrc_host.values import CcProfile, EvField, EvMode, EvProfile, PathState
+from mrc_host.verbs.remote.profile_values import (
     CcProfileChange,
     ControlLimits,
     EvFormatChange,
@@ -27,10 +31,6 @@ from mrc_host.agent.profile_values import (
     ProgrammedEvProfile,
     ProgrammedField,
 )
-from mrc_host.config import EvFormat
-from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
-from mrc_host.transport.profiles import MAX_PATHS, generates
-from mrc_host.values import CcProfile, EvField, EvMode, EvProfile, PathState
 
 if TYPE_CHECKING:
     from mrc_host.nic import Nic

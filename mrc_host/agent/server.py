@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from mrc_common import unix_sockets
 from mrc_common.delays import PortDelays
-from mrc_host.agent import descriptors, protocol
-from mrc_host.agent.codec import format_bytes, to_json
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.operations import execute
 from mrc_host.agent.programmed_profiles import ProgrammedProfiles
@@ -34,6 +32,8 @@ from mrc_host.driver.loop import READABLE, Loop
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.errors import MrcError
 from mrc_host.values import AsyncEvent, PathEvent, PortEvent, ProbeEvent, QpEvent
+from mrc_host.verbs.remote import descriptors, protocol
+from mrc_host.verbs.remote.codec import format_bytes, to_json
 
 if TYPE_CHECKING:
     from mrc_host.nic import Nic

@@ -7,7 +7,7 @@ messages of it are read, so a client that does not read costs a bounded amount o
 A post that the NIC cannot take yet (send queue full) waits here, with later posts of the same queue pair behind it, and
 is retried every turn; other queue pairs do not wait for it. Waiting posts are never lost: when their queue pair is
 reset or destroyed they complete as FLUSHED, after those in the NIC. The client counts how many may wait
-(:mod:`mrc_host.agent.protocol`), so reading never has to stop because of one queue pair.
+(:mod:`mrc_host.verbs.remote.protocol`), so reading never has to stop because of one queue pair.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from mrc_host.agent import descriptors, protocol
-from mrc_host.agent.agent_verbs import EventScope
-from mrc_host.agent.codec import to_json
-from mrc_host.agent.protocol import MessageKind
 from mrc_host.driver.loop import HUNG_UP, READABLE, WRITABLE, Loop
 from mrc_host.errors import MrcError, ResourceExhaustedError
 from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, QpState, QpType, WorkRequest
 from mrc_host.verbs.errors import ProtocolError, RejectedError
+from mrc_host.verbs.remote import descriptors, protocol
+from mrc_host.verbs.remote.agent_verbs import EventScope
+from mrc_host.verbs.remote.codec import to_json
+from mrc_host.verbs.remote.protocol import MessageKind
 
 if TYPE_CHECKING:
     from mrc_host.nic import Nic

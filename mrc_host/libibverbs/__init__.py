@@ -1,7 +1,7 @@
 """A drop-in ``libibverbs.so.1`` in C, so that programs written for RDMA run on an emulated NIC without a change.
 
-It speaks the agent's protocol (:mod:`mrc_host.agent.protocol`) and finds the agent's socket in the environment variable
-``MRC_AGENT``. :mod:`mrc_host.libibverbs.build` compiles it; docs/applications.md says what it can do.
+It speaks the agent's protocol (:mod:`mrc_host.verbs.remote.protocol`) and finds the agent's socket in the environment
+variable ``MRC_AGENT``. :mod:`mrc_host.libibverbs.build` compiles it; docs/applications.md says what it can do.
 
     agent.c             the connection to the agent; json.c reads its answers
     device.c            the device, its port and its addresses

@@ -1,4 +1,4 @@
-/* The connection to a NIC's agent: messages over a UNIX SEQPACKET socket, as mrc_host/agent/protocol.py describes them.
+/* The connection to a NIC's agent: messages over a UNIX SEQPACKET socket, as mrc_host/verbs/remote/protocol.py describes them.
  *
  * Requests are JSON objects and have an answer; posts, completions and credits are binary records in host byte order.
  * What arrives while a caller waits for its answer is handed to the connection's handlers. An agent that sends anything

@@ -16,7 +16,7 @@ The half for applications (``mrc.h``):
     events.c                       asynchronous events
     requests.c                     requests of the agent, and its refusals as errnos
 
-The half for controllers (``mrc_ctl.h``), by the agent's verbs of :mod:`mrc_host.agent.control_api_verbs`:
+The half for controllers (``mrc_ctl.h``), by the agent's verbs of :mod:`mrc_host.verbs.remote.control_api_verbs`:
 
     mrc_ctl_types.h, mrc_ctl_functions.h
     controller.c                   the connection to the controller's socket

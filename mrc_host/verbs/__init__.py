@@ -63,7 +63,7 @@ from mrc_host.verbs.queue_pair import Endpoint, QueuePair
 
 def open(path: str | PathLike[str]) -> Context:  # noqa: A001 - the verb's own name
     """Open the NIC whose agent listens at the UNIX socket `path`. Raises AgentLostError when none does."""
-    from mrc_host.agent.client import AgentProvider  # the agent builds on verbs, so not at the top
+    from mrc_host.verbs.remote.client import AgentProvider  # not at the top: a NIC of this process needs none of it
 
     return Context(AgentProvider(path), owns_provider=True)
 
@@ -74,8 +74,8 @@ def open_controller(path: str | PathLike[str], *, timeout_s: float | None = None
     Raises AgentLostError when none does, or when this user may not connect (docs/privileges.md); so does every command
     that the agent has not answered after `timeout_s` (default 30).
     """
-    from mrc_host.agent.client import AgentProvider
-    from mrc_host.agent.connection import ANSWER_TIMEOUT_S, for_controller
+    from mrc_host.verbs.remote.client import AgentProvider
+    from mrc_host.verbs.remote.connection import ANSWER_TIMEOUT_S, for_controller
 
     provider = AgentProvider(for_controller(path), timeout_s=timeout_s or ANSWER_TIMEOUT_S)
     return Controller(provider, owns_provider=True)

@@ -2,8 +2,8 @@
 
 :func:`verb` makes such a method callable. A call is passed, with its arguments by name, to the object's ``call``, which
 carries it out on a NIC device in this process (:mod:`mrc_host.verbs.device`) or sends it to an agent
-(:mod:`mrc_host.agent.connection`). The agent decodes and checks requests by the same declaration
-(:mod:`mrc_host.agent.verb_arguments`). Callers see the signature, so types are checked as for any method.
+(:mod:`mrc_host.verbs.remote.connection`). The agent decodes and checks requests by the same declaration
+(:mod:`mrc_host.verbs.remote.verb_arguments`). Callers see the signature, so types are checked as for any method.
 
 An argument's type says what is accepted for it. ``Annotated`` adds what a type cannot express: an :class:`IntegerRange`
 or :class:`Length`, an object's number and whose it must be (:class:`Handle`), a descriptor sent beside the message

@@ -1,8 +1,9 @@
 """The table of verbs: the commands of every NIC, in this process or through its agent.
 
 Each verb is declared once, here (:mod:`mrc_host.verbs.declaration` says how); the device has a command of the same
-name. Verbs that only an agent has are in :mod:`mrc_host.agent.agent_verbs`, and what each provider does in its own way
-(posting and polling above all) in :mod:`mrc_host.verbs.provider`. Errors are those of :mod:`mrc_host.errors`.
+name. Verbs that only an agent has are in :mod:`mrc_host.verbs.remote.agent_verbs`, and what each provider does in
+its own way (posting and polling above all) in :mod:`mrc_host.verbs.provider`. Errors are those of
+:mod:`mrc_host.errors`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The objects an application holds (context, queue pair, ...) keep no protocol state. They turn each verb into one call
 of a :class:`Provider`. :class:`~mrc_host.verbs.local.LocalProvider` calls a NIC device in the same process; the agent's
-:class:`~mrc_host.agent.client.AgentProvider` sends requests to the process that owns the host's NIC.
+:class:`~mrc_host.verbs.remote.client.AgentProvider` sends requests to the process that owns the host's NIC.
 
 Completions are announced per completion queue through the callback given to :meth:`Provider.create_cq`; the callback
 only says that the queue may have entries, which are then taken with :meth:`Provider.poll_cq`.

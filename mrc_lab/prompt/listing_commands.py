@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from controller.switch_reader import SwitchReader
-from mrc_host.agent.connection import AgentConnection
+from mrc_host.verbs.remote.connection import AgentConnection
 from mrc_lab.commands import link_listing
 from mrc_lab.commands.listing import Listing, Row, wanted_as_json
 from mrc_lab.errors import ExperimentError

@@ -20,7 +20,7 @@ from topologies.fabric import Fabric
 from topologies.up_down import nodes
 
 Ask = Callable[..., Any]
-"""``ask(host, operation, **arguments)``: a verb of ``mrc_host.agent.agent_verbs``, as JSON."""
+"""``ask(host, operation, **arguments)``: a verb of ``mrc_host.verbs.remote.agent_verbs``, as JSON."""
 
 _UPLINK = (1 << EV_PLANE_SHIFT) - 1
 

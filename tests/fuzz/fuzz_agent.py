@@ -14,9 +14,9 @@ import tempfile
 from pathlib import Path
 
 from mrc_host import verbs
-from mrc_host.agent import protocol
-from mrc_host.agent.agent_verbs import VERBS
-from mrc_host.agent.protocol import MessageKind
+from mrc_host.verbs.remote import protocol
+from mrc_host.verbs.remote.agent_verbs import VERBS
+from mrc_host.verbs.remote.protocol import MessageKind
 from tests.mrc_host.agent.clients import connected, raw
 from tests.mrc_host.agent.conftest import Agents
 

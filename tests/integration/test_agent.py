@@ -20,7 +20,6 @@ from pathlib import Path
 import pytest
 
 from mrc_host import verbs
-from mrc_host.agent.connection import AgentConnection
 from mrc_host.back_to_back import BackToBack, run
 from mrc_host.values import (
     CompletionStatus,
@@ -31,6 +30,7 @@ from mrc_host.values import (
     QpType,
 )
 from mrc_host.verbs import AgentLostError, WaitTimeoutError
+from mrc_host.verbs.remote.connection import AgentConnection
 from tests.waiting import TIMEOUT_S, until
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]

@@ -61,8 +61,8 @@ def test_a_crash_ends_a_run_at_once_and_is_named(tmp_path: Path, victim: str) ->
 def _has_queue_pairs(directory: RunDirectory, host: str) -> bool:
     from contextlib import closing
 
-    from mrc_host.agent.connection import AgentConnection
     from mrc_host.errors import MrcError
+    from mrc_host.verbs.remote.connection import AgentConnection
 
     try:
         with closing(AgentConnection(directory.host_socket(host))) as agent:

@@ -13,9 +13,9 @@ import pytest
 
 from mrc_common.privileges import current
 from mrc_host import verbs
-from mrc_host.agent.connection import AgentConnection, control_socket
 from mrc_host.back_to_back import BackToBack
 from mrc_host.values import CompletionStatus, PathState
+from mrc_host.verbs.remote.connection import AgentConnection, control_socket
 from tests.integration.test_agent import End, connected
 from tests.waiting import until
 

@@ -183,7 +183,7 @@ def test_ctrl_c_ends_the_command_and_not_the_prompt(terminal: Terminal, line: st
 
 def _wait_for_data(terminal: Terminal) -> None:
     """Return when a queue pair of h1 has sent something for somebody."""
-    from mrc_host.agent.connection import AgentConnection
+    from mrc_host.verbs.remote.connection import AgentConnection
 
     agent = AgentConnection(RunDirectory(NAME).host_socket("h1"))
     before = agent.request("nic_counters")["tx_frames"]

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.l2 import Ether
 
-from mrc_host.agent import protocol
-from mrc_host.agent.codec import CodecError, parse_bytes
 from mrc_host.agent.config_file import parse_config
 from mrc_host.captures import scapy_layers
 from mrc_host.errors import MrcError
 from mrc_host.tools import session, trace
 from mrc_host.verbs import Endpoint, RemoteMemory
 from mrc_host.verbs.errors import ProtocolError
+from mrc_host.verbs.remote import protocol
+from mrc_host.verbs.remote.codec import CodecError, parse_bytes
 from mrc_host.wire import control, headers, ip, pause
 from tests.mrc_host.test_nic_fuzz import FRAMES
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from mrc_common.delays import DelayHistogram, PortDelays
-from mrc_host.agent.connection import AgentConnection, for_controller
 from mrc_host.errors import MrcError
+from mrc_host.verbs.remote.connection import AgentConnection, for_controller
 from mrc_lab.experiments.running.switch_management import TIMEOUT_S, ask
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from topologies.fabric import Fabric, Tier

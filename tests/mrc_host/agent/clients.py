@@ -7,9 +7,9 @@ import socket
 from pathlib import Path
 
 from mrc_host import verbs
-from mrc_host.agent import protocol
-from mrc_host.agent.client import AgentProvider
-from mrc_host.agent.protocol import MessageKind
+from mrc_host.verbs.remote import protocol
+from mrc_host.verbs.remote.client import AgentProvider
+from mrc_host.verbs.remote.protocol import MessageKind
 from tests.mrc_host.agent.conftest import Agents
 
 

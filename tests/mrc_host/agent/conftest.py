@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mrc_host.agent.connection import control_socket
 from mrc_host.agent.server import AgentServer
 from mrc_host.back_to_back import nic_config
 from mrc_host.driver.loop import Loop
+from mrc_host.verbs.remote.connection import control_socket
 from tests.mrc_host.fake_nic import FakeNic, Wire
 
 

@@ -9,7 +9,6 @@ import random
 import pytest
 
 from mrc_host import verbs
-from mrc_host.agent.connection import AgentConnection, event_from_json
 from mrc_host.errors import MrcError, StateError, UnknownDestinationError
 from mrc_host.values import (
     CompletionOpcode,
@@ -22,6 +21,7 @@ from mrc_host.values import (
     QpState,
 )
 from mrc_host.verbs import RejectedError, WaitTimeoutError
+from mrc_host.verbs.remote.connection import AgentConnection, event_from_json
 from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mrc_host.agent.codec import CodecError
 from mrc_host.agent.config_file import dump_config, load_config, parse_config
 from mrc_host.back_to_back import nic_config
 from mrc_host.config import PausePriorities
+from mrc_host.verbs.remote.codec import CodecError
 
 
 def test_a_configuration_survives_writing_and_reading(tmp_path: Path) -> None:

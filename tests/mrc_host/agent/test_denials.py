@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mrc_host.agent.connection import AgentConnection
 from mrc_host.errors import MrcError
+from mrc_host.verbs.remote.connection import AgentConnection
 from tests.mrc_host.agent.conftest import Agents
 
 PEER = "fd00:6d:7263::2"

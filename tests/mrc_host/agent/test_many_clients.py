@@ -14,10 +14,10 @@ from typing import TypeVar
 import pytest
 
 from mrc_host import verbs
-from mrc_host.agent import descriptors, protocol
-from mrc_host.agent.connection import control_socket
 from mrc_host.errors import MrcError, ResourceExhaustedError
 from mrc_host.verbs.errors import ClosedError, ProtocolError
+from mrc_host.verbs.remote import descriptors, protocol
+from mrc_host.verbs.remote.connection import control_socket
 from tests.mrc_host.agent.agent_process import agents_with, few_descriptors
 from tests.mrc_host.agent.clients import End, connected, raw
 from tests.mrc_host.agent.conftest import Agents

@@ -7,16 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from mrc_host.agent.profile_values import (
-    CcProfileChange,
-    EvFormatChange,
-    EvFormatMode,
-    EvProfileChange,
-    EvReplacement,
-    PortedEv,
-    ProfileState,
-    ProgrammedField,
-)
 from mrc_host.agent.programmed_profiles import ProgrammedProfiles, ev_fields
 from mrc_host.back_to_back import nic_config
 from mrc_host.config import EvFormat
@@ -32,6 +22,16 @@ from mrc_host.values import (
     QpAttributes,
     QpState,
     QpType,
+)
+from mrc_host.verbs.remote.profile_values import (
+    CcProfileChange,
+    EvFormatChange,
+    EvFormatMode,
+    EvProfileChange,
+    EvReplacement,
+    PortedEv,
+    ProfileState,
+    ProgrammedField,
 )
 
 INIT, OFFLINE, ONLINE = ProfileState

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mrc_host.agent.connection import AgentConnection
 from mrc_host.agent.trace_file import FLUSH_NS, TraceError, TraceFile
 from mrc_host.errors import MrcError
+from mrc_host.verbs.remote.connection import AgentConnection
 from tests.mrc_host.agent.conftest import Agents
 
 

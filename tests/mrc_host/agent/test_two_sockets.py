@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from mrc_host import verbs
-from mrc_host.agent.agent_verbs import VERBS
-from mrc_host.agent.connection import AgentConnection, control_socket
 from mrc_host.agent.server import AgentServer, AgentSocketError
 from mrc_host.back_to_back import nic_config
 from mrc_host.errors import MrcError
 from mrc_host.verbs import AgentLostError
 from mrc_host.verbs.declaration import Caller
 from mrc_host.verbs.errors import RejectedError
+from mrc_host.verbs.remote.agent_verbs import VERBS
+from mrc_host.verbs.remote.connection import AgentConnection, control_socket
 from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
 from tests.mrc_host.fake_nic import FakeNic, Wire

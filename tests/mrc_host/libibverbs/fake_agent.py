@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mrc_host.agent import protocol
-from mrc_host.agent.protocol import MessageKind
+from mrc_host.verbs.remote import protocol
+from mrc_host.verbs.remote.protocol import MessageKind
 
 # A client looks for keys, so one answer serves all requests.
 ANSWER = {"address": "fd00::1", "result": 7, "path_mtu": 4096, "lkey": 1, "rkey": 2, "port": 0, "up": True}

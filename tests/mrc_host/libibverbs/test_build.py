@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from mrc_common import children
-from mrc_host.agent import protocol
 from mrc_host.libibverbs import build
 from mrc_host.libibverbs.build import Symbol, VerbsBuildError
 from mrc_host.values import MAX_INLINE, MAX_RECEIVES, MAX_SGE
+from mrc_host.verbs.remote import protocol
 
 needs_headers = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from mrc_host.agent import protocol
-from mrc_host.agent.protocol import MessageKind
 from mrc_host.libibverbs import build
+from mrc_host.verbs.remote import protocol
+from mrc_host.verbs.remote.protocol import MessageKind
 from tests.mrc_host.libibverbs.build_program import build_program
 from tests.mrc_host.libibverbs.fake_agent import agent, run
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from mrc_host.agent.codec import from_json, to_json
 from mrc_host.config import EvFormat, ProtocolSettings
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.nic import Nic
 from mrc_host.path_probes import MAX_PROBE_PATHS, ProbePath, ProbePlan, ProbeReport, ProbesArrived
 from mrc_host.transport.path_prober import MAX_ROUNDS
+from mrc_host.verbs.remote.codec import from_json, to_json
 from mrc_host.wire import control, opcodes
 from mrc_host.wire.encap import read_prefix
 from tests.mrc_host.nic_world import MS, World, address, make_config, template

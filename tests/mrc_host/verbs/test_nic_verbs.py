@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from mrc_host.agent.agent_verbs import VERBS, AgentVerbs
 from mrc_host.agent.operations import Operations
 from mrc_host.nic import Nic
 from mrc_host.transport.control_plane import NicControlPlane
 from mrc_host.verbs import LocalProvider
 from mrc_host.verbs.declaration import Verb, Verbs, declared_by, verb
 from mrc_host.verbs.nic_verbs import NicVerbs
+from mrc_host.verbs.remote.agent_verbs import VERBS, AgentVerbs
 
 TABLE = declared_by(NicVerbs)
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_host.agent.codec import CodecError, format_bytes, from_json, parse_bytes, to_json
 from mrc_host.values import (
     Access,
     Completion,
@@ -24,6 +23,7 @@ from mrc_host.values import (
     QpCounters,
     QpEvent,
 )
+from mrc_host.verbs.remote.codec import CodecError, format_bytes, from_json, parse_bytes, to_json
 
 VALUES: list[Any] = [
     QpAttributes(mpr=3, congestion_window=9000),

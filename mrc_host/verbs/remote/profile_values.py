@@ -1,7 +1,8 @@
 """What a controller programs by the OCP's MRC API (``mrc_ctl.h``): profiles with numbers and states of their own.
 
-They cross the agent's socket as arguments and results of verbs (:mod:`mrc_host.agent.agent_verbs`), so all are frozen
-dataclasses; :mod:`mrc_host.agent.programmed_profiles` is how they change. In a change, None leaves a part as it is.
+They cross the agent's socket as arguments and results of verbs (:mod:`mrc_host.verbs.remote.agent_verbs`), so all are
+frozen dataclasses; :mod:`mrc_host.agent.programmed_profiles` is how they change. In a change, None leaves a part as
+it is.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_host.agent import protocol
-from mrc_host.agent.protocol import HEADER, MAX_MESSAGE, MessageKind
 from mrc_host.values import (
     MAX_INLINE,
     MAX_SGE,
@@ -24,6 +22,8 @@ from mrc_host.values import (
     WrOpcode,
 )
 from mrc_host.verbs.errors import ProtocolError
+from mrc_host.verbs.remote import protocol
+from mrc_host.verbs.remote.protocol import HEADER, MAX_MESSAGE, MessageKind
 
 u32 = st.integers(0, (1 << 32) - 1)
 u64 = st.integers(0, (1 << 64) - 1)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from mrc_host.agent.codec import CodecError, from_json, shown, to_json
 from mrc_host.errors import InvalidArgumentError, NotFoundError
 from mrc_host.verbs.declaration import Descriptor, FieldsOf, Handle, IntegerRange, Length, Verb, VerbParameter
+from mrc_host.verbs.remote.codec import CodecError, from_json, shown, to_json
 
 
 class Holder(Protocol):

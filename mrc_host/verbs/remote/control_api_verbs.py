@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from mrc_host.agent.profile_values import (
+from mrc_host.verbs.declaration import U32, U64, Caller, IntegerRange, Length, Verbs, verb
+from mrc_host.verbs.remote.profile_values import (
     CcProfileChange,
     ControlLimits,
     EvFormatChange,
@@ -19,7 +20,6 @@ from mrc_host.agent.profile_values import (
     ProgrammedEvProfile,
     ProgrammedEvs,
 )
-from mrc_host.verbs.declaration import U32, U64, Caller, IntegerRange, Length, Verbs, verb
 
 MAX_ENTRIES = 256  # of one request
 

@@ -22,16 +22,16 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from mrc_host import errors
-from mrc_host.agent import protocol
-from mrc_host.agent.agent_verbs import AgentVerbs
-from mrc_host.agent.codec import from_json
-from mrc_host.agent.protocol import MessageKind
-from mrc_host.agent.verb_arguments import decode_result, encode
 from mrc_host.errors import InvalidArgumentError, MrcError, ResourceExhaustedError
 from mrc_host.values import AsyncEvent, Completion, PathEvent, PortEvent, ProbeEvent, QpEvent
 from mrc_host.verbs.declaration import Verb
 from mrc_host.verbs.errors import AgentLostError, ClosedError, ProtocolError, RejectedError
 from mrc_host.verbs.provider import EventSink
+from mrc_host.verbs.remote import protocol
+from mrc_host.verbs.remote.agent_verbs import AgentVerbs
+from mrc_host.verbs.remote.codec import from_json
+from mrc_host.verbs.remote.protocol import MessageKind
+from mrc_host.verbs.remote.verb_arguments import decode_result, encode
 
 if TYPE_CHECKING:
     import asyncio
@@ -58,8 +58,8 @@ def for_controller(path: str | os.PathLike[str]) -> str:
 class AgentConnection(AgentVerbs):
     """An open connection to the agent at the UNIX socket `path`. Raises AgentLostError when there is none.
 
-    Its methods are the agent's verbs (:mod:`mrc_host.agent.agent_verbs`), each a request and its answer. An agent that
-    has not answered after `timeout_s` is considered lost.
+    Its methods are the agent's verbs (:mod:`mrc_host.verbs.remote.agent_verbs`), each a request and its answer. An
+    agent that has not answered after `timeout_s` is considered lost.
     """
 
     def __init__(

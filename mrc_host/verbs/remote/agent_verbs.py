@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from mrc_common.delays import PortDelays
-from mrc_host.agent.control_api_verbs import ControlApiVerbs
 from mrc_host.driver.nic_driver import PortStatus
 from mrc_host.values import Access, MemoryRegionInfo, QpCounters, QpState, QpType
 from mrc_host.verbs.declaration import (
@@ -28,6 +27,7 @@ from mrc_host.verbs.declaration import (
     verb,
 )
 from mrc_host.verbs.nic_verbs import NicVerbs
+from mrc_host.verbs.remote.control_api_verbs import ControlApiVerbs
 
 MAX_REGION = 1 << 40
 
