@@ -14,16 +14,16 @@ import click
 def compare(first: Path, second: Path, output: Path) -> None:
     """Put two results of 'mrc run', FIRST and SECOND, side by side in one HTML page.
 
-    FIRST and SECOND may also be recordings of 'mrc web --record', as rc.html and mrc.html: these play on one
-    time slider.
+    The page plays both on one time slider, and has a report of what differs. FIRST and SECOND may also be recordings
+    of 'mrc web --record' or pages of 'mrc report', as rc.html and mrc.html.
     """
-    from mrc_lab.reports.compare import compare as compared
     from mrc_lab.reports.write_file import write_text
-    from mrc_lab.web.side_by_side import side_by_side
+    from mrc_lab.web.player_page import side_by_side
+    from mrc_lab.web.result_page import comparison_page
 
     if first.is_file() and second.is_file():
         write_text(output, side_by_side(first, second))
         click.echo(f"page: {output}")
         return
-    write_text(output, compared(first, second))
+    write_text(output, comparison_page(first, second))
     click.echo(f"report: {output}")

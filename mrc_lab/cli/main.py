@@ -49,6 +49,7 @@ COMMANDS = {
     "metrics": ("metrics", "metrics"),
     "web": ("web", "web"),
     "run": ("run", "run"),
+    "report": ("report", "report"),
     "sweep": ("sweep", "sweep"),
     "compare": ("compare", "compare"),
     "paper": ("paper", "paper"),

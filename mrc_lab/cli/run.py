@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -27,6 +33,9 @@ from topologies.emulation import switch_kind
 @click.option(
     "--capture", "captures", multiple=True, metavar="LINK", help="Capture a link too, as in t0-0:t1-0@p0 (sim only)."
 )
+@click.option(
+    "--web", is_flag=True, help="Also write a page that plays the run; in emulation, serve the live view meanwhile."
+)
 @click.option("--check", is_flag=True, help="Only check the file.")
 def run(
     file: Path,
@@ -37,6 +46,7 @@ def run(
     results: Path,
     trace: bool,
     captures: tuple[str, ...],
+    web: bool,
     check: bool,
 ) -> int:
     """Run an experiment FILE and check its expectations.
@@ -62,7 +72,7 @@ def run(
             click.echo(f"Warning: {warning}.", err=True)
         click.echo(f"{file}: {len(experiment.cases)} cases, {len(experiment.expect)} expectations, all in order")
         return 0
-    with progress(experiment.name) as line:
+    with progress(experiment.name) as line, _token_file(web) as token:
         result = run_and_report(
             experiment,
             backend,
@@ -72,10 +82,51 @@ def run(
             name=name,
             trace=trace,
             captures=captures,
+            measure_all=web,
+            beside=partial(_live_view, line.print, token) if web else contextlib.nullcontext,
             notify=line.print,
             progress=line.report,
         )
     for verdict in result.lines():
         echo(coloured_verdict(verdict))
     click.echo(f"report: {result.folder / 'report.html'}")
+    if web:
+        _write_page(result.folder)
     return 0 if result.summary["verdict"] == Verdict.PASS.value else 1
+
+
+@contextlib.contextmanager
+def _token_file(wanted: bool) -> Iterator[Path]:
+    """A file with a token that is good for the pages of all variants, whose fabrics are up one after the other."""
+    if not wanted:
+        yield Path(os.devnull)
+        return
+    from mrc_lab.web.access import new_token
+
+    with tempfile.TemporaryDirectory(prefix="mrc-run-") as place:  # only its owner may enter it
+        file = Path(place) / "token"
+        file.write_text(new_token())
+        yield file
+
+
+@contextlib.contextmanager
+def _live_view(notify: Callable[[str], None], token: Path, fabric: str) -> Iterator[None]:
+    """The live view of a fabric that is up, at an address that `notify` prints."""
+    from mrc_lab.web.beside import web_beside
+
+    with web_beside(fabric, token) as page:
+        notify(page.address)
+        yield
+
+
+def _write_page(folder: Path) -> None:
+    """Write the page that plays a result, and open it where somebody sits at the machine."""
+    from mrc_lab.reports.write_file import write_text
+    from mrc_lab.web.result_page import PLAYBACK, result_page
+
+    page = folder / PLAYBACK
+    write_text(page, result_page(folder))
+    click.echo(f"page: {page}")
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if screen and os.geteuid() and sys.stdout.isatty():  # browsers refuse to be root's
+        click.launch(str(page))

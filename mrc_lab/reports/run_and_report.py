@@ -11,7 +11,7 @@ from typing import Any
 
 from mrc_lab.experiments.files.model import Experiment, case_prefix
 from mrc_lab.experiments.running.recording import Recording
-from mrc_lab.experiments.running.run_experiment import run_experiment
+from mrc_lab.experiments.running.run_experiment import Beside, run_experiment
 from mrc_lab.reports import result_folder as folders
 from mrc_lab.reports.summary import circumstances, summarize
 from mrc_lab.reports.verdicts import Judged, judge, show
@@ -60,12 +60,15 @@ def run_and_report(
     name: str = "experiment",
     trace: bool = False,
     captures: Sequence[str] = (),
+    measure_all: bool = False,
+    beside: Beside = lambda fabric: nullcontext(),
     notify: Callable[[str], None] = lambda text: None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> FinishedRun:
     """Run, judge, write everything; returns what came of it. Raises ExperimentError and the worlds' errors.
 
-    With `trace` or `captures` the result has the event traces of all NICs too, and those links' captures.
+    With `trace` or `captures` the result has the event traces of all NICs too, and those links' captures. `measure_all`
+    and `beside` are those of :func:`run_experiment`.
     """
     folders.check_place(results)
     began = time.monotonic()
@@ -78,6 +81,8 @@ def run_and_report(
             name=name,
             trace=traces,
             captures=captures,
+            measure_all=measure_all,
+            beside=beside,
             notify=notify,
             progress=progress,
         )

@@ -1,13 +1,14 @@
-"""``python -m mrc_lab.web FABRIC [detached]``: the page's server as a process of its own (``beside`` starts it).
+"""``python -m mrc_lab.web FABRIC beside|detached [TOKEN_FILE]``: the page's server as a process of its own.
 
-It prints the page's address, or why there is none, as one line. It takes the usual port, or a free one if that is
-taken. Unless it is detached, it ends when its standard input does.
+``mrc_lab.web.beside`` starts it. It prints the page's address, or why there is none, as one line. It takes the usual
+port, or a free one if that is taken. Unless it is detached, it ends when its standard input does.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from controller.errors import ControllerError
 from mrc_common.grpc_endpoint import EndpointError, EndpointSettings, check_port_free
@@ -16,16 +17,17 @@ from mrc_lab.web.serve_fabric import DEFAULT_ADDRESS, serve
 from topologies.emulation.run_directory import RunDirectory
 
 
-def main(fabric: str, detached: str = "") -> int:
+def main(fabric: str, how: str, token_file: str = "") -> int:
     """Serve the page of a fabric that is up."""
     try:
         check_port_free(DEFAULT_ADDRESS)
         address = DEFAULT_ADDRESS
     except EndpointError:
         address = "127.0.0.1:0"
-    reports = None if detached else sys.stdin.fileno()
+    reports = None if how == "detached" else sys.stdin.fileno()
+    settings = EndpointSettings(Path(token_file) if token_file else None)
     try:
-        serve(RunDirectory(fabric), address, EndpointSettings(), _print_address, reports)
+        serve(RunDirectory(fabric), address, settings, _print_address, reports)
     except (ControllerError, EndpointError, ExperimentError) as error:
         print(error, flush=True)
         return 1

@@ -13,6 +13,7 @@ import os
 import select
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 from mrc_common import children
 from mrc_lab.errors import ExperimentError
@@ -37,9 +38,12 @@ class Beside:
 
 
 @contextlib.contextmanager
-def web_beside(fabric: str) -> Iterator[Beside]:
-    """Serve the page of a fabric that is up for as long as the body runs. ExperimentError if that cannot be."""
-    process = _start(fabric, detached=False)
+def web_beside(fabric: str, token_file: Path | None = None) -> Iterator[Beside]:
+    """Serve the page of a fabric that is up for as long as the body runs. ExperimentError if that cannot be.
+
+    The page's token is that in `token_file`, or a new one.
+    """
+    process = _start(fabric, "" if token_file is None else str(token_file), detached=False)
     assert process.stdin is not None
     try:
         os.set_blocking(process.stdin.fileno(), False)
@@ -62,9 +66,9 @@ def web_detached(fabric: str) -> str:
     return address
 
 
-def _start(fabric: str, *, detached: bool) -> subprocess.Popen[str]:
+def _start(fabric: str, token_file: str = "", *, detached: bool) -> subprocess.Popen[str]:
     return children.popen(
-        children.python("mrc_lab.web", fabric, *(["detached"] if detached else [])),
+        children.python("mrc_lab.web", fabric, "detached" if detached else "beside", *filter(None, [token_file])),
         stdin=subprocess.DEVNULL if detached else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

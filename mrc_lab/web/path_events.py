@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from mrc_common.units import show_time
 from mrc_host.values import AsyncEvent, PathEvent, PathReason, PathState, PortEvent, QpEvent
 
-_OUT = (PathState.ASSUMED_BAD, PathState.DENIED)
+OUT = (PathState.ASSUMED_BAD, PathState.DENIED)  # of use
+STATE_LETTERS = {PathState.GOOD: "g", PathState.SKIP: "s", PathState.ASSUMED_BAD: "b", PathState.DENIED: "d"}
 _REASONS = {
     PathReason.LOSS: "after a lost packet",
     PathReason.TIMEOUT: "after a timeout",
@@ -38,7 +40,7 @@ def summarize(host: str, events: Iterable[AsyncEvent], remotes: Mapping[int, str
     changes: dict[tuple[str, int, PathState, PathReason], list[PathEvent]] = {}
     for event in events:
         if isinstance(event, PathEvent):
-            if (event.new in _OUT) != (event.old in _OUT):
+            if (event.new in OUT) != (event.old in OUT):
                 key = (remotes.get(event.qpn, f"queue pair {event.qpn:#x}"), event.plane, event.new, event.reason)
                 changes.setdefault(key, []).append(event)
         elif isinstance(event, PortEvent) and event.local:
@@ -53,9 +55,9 @@ def _paths(host: str, remote: str, plane: int, state: PathState, reason: PathRea
     count = len({event.ev for event in events})
     what = f"{count} path{'' if count == 1 else 's'} {host} to {remote} in plane {plane}"
     why = _REASONS.get(reason, reason.value)
-    if state not in _OUT:
+    if state not in OUT:
         return News(events[0].time, "recovered", f"{what} back in use: {why}")
     losses = [event.first_loss_time for event in events if event.first_loss_time is not None]
-    took = (max(event.time for event in events) - min(losses)) / 1e6 if losses else None
-    within = "" if took is None else f", {took:.1f} ms after the first lost packet was sent"
+    took = max(event.time for event in events) - min(losses) if losses else None
+    within = "" if took is None else f", {show_time(took)} after the first lost packet was sent"
     return News(events[0].time, "paths", f"{what} out of use {why}{within}")

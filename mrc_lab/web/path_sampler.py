@@ -19,7 +19,7 @@ from mrc_host.values import AsyncEvent, PathInfo, PathState, QpType
 from mrc_host.verbs.remote.agent_verbs import QueuePairInfo
 from mrc_host.verbs.remote.connection import AgentConnection, event_from_json
 from mrc_lab.web.feed import Feed
-from mrc_lab.web.path_events import summarize
+from mrc_lab.web.path_events import STATE_LETTERS, summarize
 from mrc_lab.web.records import PairRoutes, PairState, Problem, Route, StateSection, Value
 from topologies import addressing
 from topologies.fabric import Fabric
@@ -29,7 +29,6 @@ PERIOD_S = 0.5
 RETRY_S = 3.0  # after an agent did not answer
 TIMEOUT_S = 2.0
 MAX_QUEUE_PAIRS = 256  # of a host; what has more is shown in part
-_LETTERS = {PathState.GOOD: "g", PathState.SKIP: "s", PathState.ASSUMED_BAD: "b", PathState.DENIED: "d"}
 _WORST_FIRST = (PathState.DENIED, PathState.ASSUMED_BAD, PathState.SKIP, PathState.GOOD)
 
 
@@ -163,7 +162,7 @@ def _state(pairs: Iterable[QueuePairPaths], by_ev: Mapping[int, list[PathInfo]])
     letters = []
     for paths in by_ev.values():
         worst = min((path.state for path in paths), key=_WORST_FIRST.index)
-        letter = _LETTERS[worst]
+        letter = STATE_LETTERS[worst]
         letters.append(letter.upper() if any(path.active for path in paths) else letter)
     counters = [pair.info.counters for pair in pairs]
     return PairState(

@@ -12,6 +12,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -116,23 +117,57 @@ def data(name: str, records: Iterable[str]) -> str:
     return f"{_opening(name)}[{lines}]{_CLOSING}\n"
 
 
-def read_recording(file: Path) -> list[dict[str, Any]]:
-    """The records of a recording; nothing else of the file is used. ExperimentError if it is not one."""
+@dataclass(frozen=True, slots=True)
+class NamedRecording:
+    """A recording and what it is called; each record is a line of JSON that begins with its time."""
+
+    name: str
+    records: tuple[str, ...]
+
+
+def read_recordings(file: Path) -> list[NamedRecording]:
+    """The recordings in a page that plays one or several; nothing else of it is used.
+
+    Raises ExperimentError if there are none.
+    """
     if file.stat().st_size > 2 * MAX_BYTES:
         raise ExperimentError(f"{file} is too large for a recording of 'mrc web --record'.")
-    _, begin, rest = file.read_bytes().decode("utf-8", "replace").rpartition(_opening("recording"))
+    text = file.read_bytes().decode("utf-8", "replace")
+    one = _part(text, "recording")
+    several, names = _part(text, "recordings"), _part(text, "times")
+    found: list[tuple[Any, Any]] = []
+    if one is not None:
+        found = [("recording", one)]
+    elif isinstance(several, list) and isinstance(names, list) and len(several) == len(names):
+        found = [
+            (name[0] if isinstance(name, list) and name else "", _loads(each) if isinstance(each, str) else None)
+            for each, name in zip(several, names, strict=True)
+        ]
+    if not found or not all(isinstance(name, str) and _is_recording(records) for name, records in found):
+        raise ExperimentError(f"{file} is not a recording: 'mrc web --record FILE.html' or 'mrc report' makes one.")
+    return [NamedRecording(name, tuple(map(_with_time_first, records))) for name, records in found]
+
+
+def _part(text: str, name: str) -> Any:
+    """What a page's script element of that id has as JSON; None if there is no such thing."""
+    _, begin, rest = text.rpartition(_opening(name))
+    return _loads(rest.partition(_CLOSING)[0]) if begin else None
+
+
+def _loads(text: str) -> Any:
     try:
-        records = json.loads(rest.partition(_CLOSING)[0], parse_constant=_refuse) if begin else None
+        return json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        records = None
-    if not isinstance(records, list) or not _is_recording(records):
-        raise ExperimentError(f"{file} is not a recording: 'mrc web --record FILE.html' makes one.")
-    return records
+        return None
 
 
-def _is_recording(records: list[Any]) -> bool:
+def _with_time_first(record: dict[str, Any]) -> str:
+    return json.dumps({"at": record["at"], **record}, separators=(",", ":"))
+
+
+def _is_recording(records: Any) -> bool:
     """Whether these are a layout, a whole state and what came then, each with its time."""
-    if len(records) < 2:
+    if not isinstance(records, list) or len(records) < 2:
         return False
     if not all(isinstance(record, dict) and _is_time(record.get("at")) for record in records):
         return False
@@ -140,7 +175,7 @@ def _is_recording(records: list[Any]) -> bool:
 
 
 def _is_time(at: Any) -> bool:
-    return type(at) is int and 0 <= at < 1 << 53
+    return type(at) in (int, float) and 0 <= at < 1 << 53
 
 
 def _refuse(constant: str) -> None:

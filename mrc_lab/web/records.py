@@ -1,5 +1,7 @@
 """What the page is made of: a stream of records, each with its time, whether a server sends them or a file holds them.
 
+Times are milliseconds, since the epoch, or since the beginning of a recorded run (:class:`RunTime`).
+
 The first record is a :class:`FabricLayout`, which never changes. Then come states and events. A state is a tree of two
 levels: sections, and in each the values by name (of a link, a pair of hosts, a fault). Only what has changed is sent:
 a state record replaces the values it names, and removes those it names as None. So records can be left out between
@@ -92,7 +94,8 @@ class PairRoutes:
 class PairState:
     """By pair of hosts: each path's state, packets lost on it and round-trip time in us, and packets over all paths.
 
-    `states` has a letter for each path: g good, s skip, b assumed bad, d denied; a capital letter is one in use.
+    `states` has a letter for each path: g good, s skip, b assumed bad, d denied; a capital letter is one in use. There
+    is none for RC, which has one path. `lost` and `rtt_us` are empty, and `received_bps` is None, where nobody knows.
     """
 
     states: str
@@ -101,6 +104,7 @@ class PairState:
     packets_sent: int
     packets_lost: int
     retransmitted: int
+    received_bps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +126,14 @@ class JobState:
 
 @dataclass(frozen=True, slots=True)
 class TrainingState:
-    """By transport: steps that all ranks have done, steps planned, loss, and how long the last step took."""
+    """By transport or workload: steps that all ranks have done, steps planned, loss, and how long the last step took.
+
+    The steps of collectives have no loss.
+    """
 
     step: int
     planned: int
-    loss: float
+    loss: float | None
     step_ms: float
 
 
@@ -137,25 +144,40 @@ Changes = dict[StateSection, dict[str, Value | None]]
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """An event for the feed of the page: when (ms since the epoch), what sort, about which node or link, in words."""
+    """An event for the feed of the page: when (ms), what sort, about which node or link, in words."""
 
-    at_ms: int
+    at_ms: float
     kind: str
     name: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
+class RunTime:
+    """Of a recorded run: how long it took (ms), and its times over those in its file."""
+
+    end_ms: float
+    time_scale: float
+
+
+@dataclass(frozen=True, slots=True)
 class FabricLayout:
-    """What the fabric consists of, as it was built."""
+    """What the fabric consists of, as it was built.
+
+    `title` is what the page is called, if not like the fabric. With a `run`, times are those since its beginning (ms,
+    with fractions), and else since the epoch.
+    """
 
     fabric: Fabric
+    title: str = ""
+    run: RunTime | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The first record."""
         fabric = self.fabric
         return {
-            "fabric": fabric.name,
+            "fabric": self.title or fabric.name,
+            "run": None if self.run is None else _fields(self.run),
             "planes": fabric.planes,
             "switches": [[s.name, int(s.tier), s.plane, s.index, s.pod] for s in fabric.switches],
             "hosts": [[nic.name, nic.t0] for nic in fabric.nics],
@@ -179,12 +201,12 @@ def merge(into: Changes, more: Changes) -> None:
         into.setdefault(section, {}).update(values)
 
 
-def layout_record(layout: FabricLayout, at_ms: int) -> str:
+def layout_record(layout: FabricLayout, at_ms: float) -> str:
     """The first record as one line of JSON."""
     return _line({"at": at_ms, "layout": layout.as_json()})
 
 
-def state_record(changes: Changes, at_ms: int, *, whole: bool = False) -> str:
+def state_record(changes: Changes, at_ms: float, *, whole: bool = False) -> str:
     """A state record; with `whole`, what it does not name does not exist."""
     sections = {
         section.value: {name: None if value is None else _fields(value) for name, value in values.items()}

@@ -150,7 +150,11 @@ ELSEWHERE = {
         "tests/integration/test_web.py",
     ),
     "ssh -L 8420:localhost:8420 testbed": "it takes another machine",
-    "mrc compare rc.html mrc.html --output both.html": "tests/mrc_lab/web/test_side_by_side.py",
+    "mrc compare rc.html mrc.html --output both.html": "tests/mrc_lab/web/test_player_page.py",
+    **dict.fromkeys(
+        ("mrc run trial.yaml --web", "mrc report results/trial/latest --output trial.html"),
+        "tests/mrc_lab/web/test_result_recording.py",
+    ),
     "pip install .": "tests/mrc_lab/test_wheel.py",
     "mrc run trial.yaml --backend sim": "tests/mrc_lab/test_wheel.py",
     "mrc completion bash >~/.local/share/bash-completion/completions/mrc": "tests/mrc_lab/cli/test_cli.py",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from simulation.errors import SimulationError
 from topologies.emulation import switch_kind
 from topologies.emulation.switch_kind import SwitchKind
 
+Beside = Callable[[str], AbstractContextManager[object]]
 Opener = Callable[[Case, int], AbstractContextManager[Backend]]
 
 
@@ -30,6 +31,8 @@ def run_experiment(
     name: str = "experiment",
     trace: Path | None = None,
     captures: Sequence[str] = (),
+    measure_all: bool = False,
+    beside: Beside = lambda fabric: nullcontext(),
     notify: Callable[[str], None] = lambda text: None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Recording]:
@@ -37,8 +40,9 @@ def run_experiment(
 
     `notify` is called with one line as each begins, `progress` with the share of all that is done, from 0 to 1.
     `switch` and `name` (of the fabric) are for emulation. In the folder `trace`, if one is given, every case gets a
-    folder with the event traces of its NICs and the captures of the links `captures` (simulation only); links and
-    queues are then measured whatever the file says.
+    folder with the event traces of its NICs and the captures of the links `captures` (simulation only). Links and
+    queues are measured whatever the file says with traces or `measure_all`. While an emulated fabric is up, what
+    `beside` returns for its name is entered.
     """
     check(experiment, backend)
     if captures and backend == "emulation":
@@ -50,9 +54,9 @@ def run_experiment(
     for number, case in enumerate(experiment.cases, 1):
         notify(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
         try:
-            if trace is not None:
+            if trace is not None or measure_all:
                 case = _measured(case, switch)
-            with opener(case, seed) as running:
+            with opener(case, seed) as running, _beside(backend, beside, running):
                 for warning in case_warnings(case, running.fabric, running.time_scale):
                     notify(f"Warning: {case_prefix(case.name)}{warning}.")
                 partly = partial(_of_all, progress, number - 1, len(experiment.cases))
@@ -61,6 +65,11 @@ def run_experiment(
         except SimulationError as error:
             raise ExperimentError(f"{experiment.name}: {case_prefix(case.name)}{error}") from error
     return recordings
+
+
+def _beside(backend: str, beside: Beside, running: Backend) -> AbstractContextManager[object]:
+    """What goes beside a case while it runs."""
+    return beside(running.fabric.name) if backend == "emulation" else nullcontext()
 
 
 def _of_all(progress: Callable[[float], None], done: int, cases: int, share: float) -> None:

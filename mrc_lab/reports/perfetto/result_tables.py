@@ -7,17 +7,15 @@ Slices that overlap, as writes of one flow do, get tracks of their own, as few a
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from mrc_lab.errors import ExperimentError
 from mrc_lab.reports.perfetto import json_lines
 from mrc_lab.reports.perfetto.json_lines import naming_line
 from mrc_lab.reports.perfetto.track_writer import TrackWriter
+from mrc_lab.reports.read_table import Row, rows, time_bin
 
-Row = Mapping[str, str]
 _ARROWS: Final = {"up": ">", "down": "<"}
 _MAX_LANES: Final = 256
 
@@ -79,9 +77,7 @@ def convert_demo(writer: TrackWriter, folder: Path, transport: str) -> None:
     base = _start(happened)
     group = writer.track(f"training over {transport}", rank=-2)
     lanes: dict[str, Lanes] = {}
-    for path, number, row in _rows(
-        folder / f"steps-{transport}.csv", ("step", "rank", "begin_s", "end_s", "compute_s")
-    ):
+    for path, number, row in rows(folder / f"steps-{transport}.csv", ("step", "rank", "begin_s", "end_s", "compute_s")):
         with naming_line(path, number, "a step of the demo"):
             begin, end, compute = (_ns(row[key]) for key in ("begin_s", "end_s", "compute_s"))
             rank = row["rank"]
@@ -114,31 +110,12 @@ def _ns(seconds: str) -> int:
     return round(float(seconds) * 1e9)
 
 
-def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[Path, int, Row]]:
-    """The rows of a table that has these columns, with the number of the line. Raises ExperimentError."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file, strict=True)
-            try:
-                missing = [column for column in columns if column not in (reader.fieldnames or ())]
-                if missing:
-                    raise ExperimentError(f"{path}, line 1: the table has no column {missing[0]}")
-                for row in reader:
-                    if None in row or None in row.values():
-                        raise ExperimentError(f"{path}, line {reader.line_num}: it has not as many values as columns")
-                    yield path, reader.line_num, row
-            except (csv.Error, UnicodeDecodeError) as error:
-                raise ExperimentError(f"{path}, line {reader.line_num + 1}: not CSV: {error}") from None
-    except OSError as error:
-        raise ExperimentError(f"{path} cannot be read: {error.strerror}") from None
-
-
 def _work(writer: TrackWriter, folder: Path, base: int) -> None:
     """Completed writes, steps of collectives and training jobs, and the tasks of schedules."""
     group = writer.track("workload", rank=-3)
     lanes: dict[str, Lanes] = {}
     steps: dict[str, int] = {}
-    for path, number, row in _rows(folder / "completions.csv", ("flow", "began_ns", "ended_ns", "bytes", "ok")):
+    for path, number, row in rows(folder / "completions.csv", ("flow", "began_ns", "ended_ns", "bytes", "ok")):
         with naming_line(path, number, "a completion"):
             flow = row["flow"]
             steps[flow] = steps.get(flow, 0) + 1
@@ -149,7 +126,7 @@ def _work(writer: TrackWriter, folder: Path, base: int) -> None:
     if not (folder / "tasks.csv").exists():
         return
     columns = ("workload", "host", "operation", "label", "size", "began_ns", "ended_ns")
-    for path, number, row in _rows(folder / "tasks.csv", columns):
+    for path, number, row in rows(folder / "tasks.csv", columns):
         with naming_line(path, number, "a task"):
             if row["began_ns"] and row["ended_ns"]:
                 place = " ".join(filter(None, (row["workload"], row["host"])))
@@ -164,7 +141,7 @@ def _faults_and_paths(writer: TrackWriter, path: Path, base: int, paths: bool) -
     began: dict[str, list[int]] = {}
     lanes = Lanes(writer, "fault", faults)
     last = base
-    for source, number, row in _rows(path, ("time_ns", "event", "host", "flow", "qpn", "ev", "plane", "new", "reason")):
+    for source, number, row in rows(path, ("time_ns", "event", "host", "flow", "qpn", "ev", "plane", "new", "reason")):
         with naming_line(source, number, "an event"):
             time, kind = base + int(row["time_ns"]), row["event"]
             last = max(last, time)
@@ -195,7 +172,7 @@ def _faults_and_paths(writer: TrackWriter, path: Path, base: int, paths: bool) -
 
 def _links(writer: TrackWriter, path: Path, base: int) -> None:
     group, counters = writer.track("links", rank=-1), _Counters(writer)
-    for source, number, row in _rows(path, ("begin_ns", "end_ns", "link", "direction", "bytes", "lost")):
+    for source, number, row in rows(path, ("begin_ns", "end_ns", "link", "direction", "bytes", "lost")):
         with naming_line(source, number, "a row of links"):
             begin, end, name = _bin(row)
             rate = 8e3 * int(row["bytes"]) / max(1, end - begin)
@@ -208,7 +185,7 @@ def _links(writer: TrackWriter, path: Path, base: int) -> None:
 
 def _queues(writer: TrackWriter, path: Path, base: int) -> None:
     group, counters = writer.track("switch queues", rank=0), _Counters(writer)
-    for source, number, row in _rows(path, ("begin_ns", "end_ns", "link", "direction", "peak_bytes", "mean_bytes")):
+    for source, number, row in rows(path, ("begin_ns", "end_ns", "link", "direction", "peak_bytes", "mean_bytes")):
         with naming_line(source, number, "a row of queues"):
             begin, end, name = _bin(row)
             for what in ("mean", "peak"):
@@ -219,7 +196,5 @@ def _queues(writer: TrackWriter, path: Path, base: int) -> None:
 
 
 def _bin(row: Row) -> tuple[int, int, str]:
-    begin, end = int(row["begin_ns"]), int(row["end_ns"])
-    if end < begin:
-        raise ValueError("it ends before it begins")
+    begin, end = time_bin(row)
     return begin, end, row["link"] + _ARROWS.get(row["direction"], "")

@@ -10,10 +10,10 @@ import { Plots } from "./plots.js";
 import { Player } from "./player.js";
 import { liveRecords } from "./records.js";
 import { act, setUndo } from "./requests.js";
-import { plural, showClock, showRate } from "./words.js";
+import { plural, showRate } from "./words.js";
 
 const DRAW_MS = 100;
-const SIGNS = { "link down": "✕", "link up": "✓", paths: "✕", recovered: "✓", "fault active": "!", "fault cleared": "✓", crash: "✕", failed: "✕", "switch lost": "✕", action: "$", transfer: "⇄" };
+const SIGNS = { "link down": "✕", "link up": "✓", paths: "✕", recovered: "✓", "fault active": "!", "fault cleared": "✓", crash: "✕", timeouts: "✕", failed: "✕", "switch lost": "✕", action: "$", transfer: "⇄" };
 const model = new Model();
 const inspector = new Inspector(model, byId("selected"));
 const fabric = new FabricView(model, byId("planes"), select);
@@ -88,9 +88,9 @@ function drawFigures() {
   const figures = [
     ["throughput", showRate(received.reduce((sum, one) => sum + one, 0)), false],
     ["links down", `${down} of ${model.layout.links.length}`, down > 0],
-    ["paths out of use", `${out} of ${usable + out}`, out > 0],
     ["faults", String(faults), faults > 0],
   ];
+  if (usable + out) figures.splice(2, 0, ["paths out of use", `${out} of ${usable + out}`, out > 0]);
   const problem = model.state.switches.get("controller");
   if (problem) figures.push(["controller", problem[0], true]);
   const key = JSON.stringify(figures);
@@ -105,12 +105,12 @@ function drawEvents() {
   const last = model.events.at(-1);
   if (eventsShown === last) return;
   eventsShown = last;
-  const items = [...model.events].sort((a, b) => b.at - a.at).slice(0, 150).map((event) => {
+  const items = [...model.events].reverse().sort((a, b) => b.at - a.at).slice(0, 150).map((event) => {
     const known = model.linkOf.has(event.name) || model.switchOf.has(event.name);
     const name = known ? html("button", { type: "button", class: "as-link", text: event.name, onclick: () => selectByName(event.name) }) : "";
     const text = event.kind === "action" ? html("code", { text: event.text }) : event.text === event.name ? "" : event.text;
     const kind = html("strong", { text: { paths: "paths lost", action: "" }[event.kind] ?? event.kind });
-    return html("li", { "data-kind": event.kind }, html("time", { text: showClock(event.at) }), html("span", { class: "sign", "aria-hidden": "true", text: SIGNS[event.kind] ?? "·" }), html("span", {}, kind, " ", name, " ", text));
+    return html("li", { "data-kind": event.kind }, html("time", { text: model.showTime(event.at) }), html("span", { class: "sign", "aria-hidden": "true", text: SIGNS[event.kind] ?? "·" }), html("span", {}, kind, " ", name, " ", text));
   });
   byId("events").replaceChildren(...items);
 }
@@ -140,7 +140,7 @@ function endedJob(text, result) {
 function setUp() {
   for (const [key, measure] of Object.entries(MEASURES)) {
     const input = html("input", { type: "radio", name: "measure", value: key, checked: key === "load", onchange: () => setMeasure(measure) });
-    byId("measure").append(html("label", {}, input, html("span", { text: measure.name })));
+    byId("measure").append(html("label", { "data-measure": key }, input, html("span", { text: measure.name })));
   }
   setMeasure(MEASURES.load);
   const signs = [["ev ev-g", "", "good"], ["ev ev-g backup", "", "not in use now"], ["ev ev-s", "", "skipped"], ["ev ev-b", "✕", "assumed bad"], ["ev ev-d", "–", "denied"]];
@@ -185,7 +185,7 @@ function live() {
 
 function play(records) {
   document.body.classList.add("recorded");
-  byId("status").textContent = "recording";
+  byId("status").textContent = records[0].layout.run ? "recorded run" : "recording";
   const restart = () => {
     model.at = 0;
     plots.clear();
@@ -195,11 +195,16 @@ function play(records) {
     if (record.state) plots.sample(record.at);
     if (record.state?.training) plots.train(Object.keys(record.state.training));
   };
-  const player = new Player(records, takeOne, restart, () => {
-    draw();
-    plots.draw();
-  });
+  takeOne(records[0]); // says what times are
+  plots.spanMs = model.run?.end ?? null;
+  if (model.run) document.body.classList.add("of-a-run");
+  const player = new Player(records, { take: takeOne, restart, moved: redraw, showTime: (at) => model.showTime(at), sampled: !model.run });
   if (parent !== window) follow(player);
+}
+
+function redraw() {
+  draw();
+  plots.draw();
 }
 
 // One of two recordings: the page around them has the slider. Of times that came while one was drawn only the last counts.

@@ -4,6 +4,8 @@
 
 const SECTIONS = ["links", "queues", "signals", "faults", "routes", "pairs", "switches", "hosts", "jobs", "training"];
 
+import { elapsedTimes, showClock } from "./words.js";
+
 export const LINK = { up: 0, upward: 1, downward: 2 };
 export const SIGNAL = { marked: 0, trimmed: 1, dropped: 2, drops: 3 };
 export const FAULT = { kind: 0, text: 1, links: 2, switches: 3, state: 4 };
@@ -16,6 +18,7 @@ export class Model {
     this.changed = Object.fromEntries(SECTIONS.map((name) => [name, new Set()]));
     this.events = [];
     this.newLayout = false;
+    this.showTime = showClock;
   }
 
   take(record) {
@@ -41,7 +44,10 @@ export class Model {
     const links = layout.links.map(([name, plane, kind, lower, upper, rate]) => ({ name, plane, kind, lower, upper, rate }));
     const switches = layout.switches.map(([name, tier, plane, index, pod]) => ({ name, tier, plane, index, pod }));
     const hosts = layout.hosts.map(([name, t0]) => ({ name, t0 }));
-    this.newLayout = JSON.stringify(layout) !== this.layout?.text;
+    if (JSON.stringify(layout) !== this.layout?.text) this.newLayout = true;
+    // A recorded run has times since its beginning; [its end in ms, its times over those in its file].
+    this.run = layout.run ? { end: layout.run[0], scale: layout.run[1] } : null;
+    this.showTime = this.run ? elapsedTimes(this.run.end) : showClock;
     this.layout = { fabric: layout.fabric, planes: layout.planes, links, switches, hosts, text: JSON.stringify(layout) };
     this.linkOf = new Map(links.map((link) => [link.name, link]));
     this.switchOf = new Map(switches.map((one) => [one.name, one]));

@@ -3,7 +3,7 @@
 // backup is or one in a plane that is avoided, is hollow.
 
 import { html, showTip } from "./elements.js";
-import { plural, showEv } from "./words.js";
+import { plural, showEv, showRate } from "./words.js";
 
 const WORDS = { g: "good", s: "skipped for a turn", b: "assumed bad", d: "denied" };
 const SIGNS = { g: "", s: "", b: "✕", d: "–" };
@@ -102,7 +102,7 @@ export class PathsView {
 
   #refreshRow(name) {
     const { cells, note } = this.rows.get(name);
-    const [states, , , sent, lost, again] = this.model.state.pairs.get(name);
+    const [states, , , sent, lost, again, received] = this.model.state.pairs.get(name);
     cells.forEach((cell, index) => {
       const letter = states[index] ?? "g";
       const state = letter.toLowerCase();
@@ -113,10 +113,12 @@ export class PathsView {
       }
     });
     const out = [...states].filter((letter) => "bdBD".includes(letter)).length;
-    const words = [out ? `${out} of ${plural(states.length, "path")} out of use` : `${plural(states.length, "path")} usable`];
+    const words = [out ? `${out} of ${plural(states.length, "path")} out of use` : states.length ? `${plural(states.length, "path")} usable` : "one path, which a hash has chosen"];
+    if (received !== null && received !== undefined) words.unshift(showRate(received));
     if (lost || again) words.push(`${lost} of ${sent} packets lost, ${again} sent again`);
     note.textContent = words.join(" · ");
     note.classList.toggle("bad", out > 0);
+    note.classList.toggle("no-paths", !states.length);
   }
 }
 
@@ -130,7 +132,7 @@ export function describePath(model, name, index) {
   const parts = [`${name.replace(">", " to ")}, EV ${showEv(ev)}, plane ${plane}`, WORDS[letter.toLowerCase()]];
   if (letter === letter.toLowerCase()) parts.push("not in use now");
   if (over.length) parts.push(`over ${over.map((one) => one.split("@")[0]).join(", ")}`);
-  parts.push(`${pair[1][index] ?? 0} lost`);
+  if (pair[1].length) parts.push(`${pair[1][index] ?? 0} lost`);
   if (pair[2][index]) parts.push(`round trip ${pair[2][index]} us`);
   return parts.join(" · ");
 }

@@ -2,7 +2,7 @@
 
 import uPlot from "./uplot/uPlot.esm.js";
 import { byId } from "./elements.js";
-import { showClock, showRate } from "./words.js";
+import { showDuration, showRate } from "./words.js";
 
 const SPAN_S = 120;
 const SHORTEST_S = 30;
@@ -17,6 +17,7 @@ export class Plots {
     this.charts = [];
     this.steps = []; // [seconds, ms of a step by transport, ...]
     this.transports = [];
+    this.spanMs = null; // of a recorded run: all of it is shown
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.build());
     new ResizeObserver(() => this.#resize()).observe(byId("plots"));
   }
@@ -27,12 +28,12 @@ export class Plots {
     const names = planes > 1 ? Array.from({ length: planes }, (_, plane) => `plane ${plane}`) : [];
     this.charts = [
       this.#chart("throughput", "Received by all hosts", ["total", ...names], showRate, names.length + 1),
-      this.#chart("losses", "Packets a second, at all switches", ["ECN marks", "trims", "drops"], (v) => String(Math.round(v)), 3),
+      this.#losses(),
     ];
     byId("steps").hidden = !this.transports.length;
     if (this.transports.length) {
       const names = this.transports.map((name) => TRANSPORTS[name] ?? name);
-      this.charts.push(this.#chart("steps", "Training: time of each step", names, (ms) => `${Math.round(ms)} ms`, names.length, STEPS_SPAN_S));
+      this.charts.push(this.#chart("steps", "Time of each step", names, showDuration, names.length, STEPS_SPAN_S));
     }
     this.draw();
   }
@@ -47,11 +48,11 @@ export class Plots {
   sample(atMs) {
     const seconds = atMs / 1000;
     const last = this.points.at(-1);
-    if (last && seconds - last[0] < 0.2) return;
+    if (last && seconds - last[0] < (this.spanMs === null ? 0.2 : this.spanMs / 4e6)) return;
     const { received, signals } = this.model.totals();
     const total = received.reduce((sum, one) => sum + one, 0);
     this.points.push([seconds, total, ...received, ...signals]);
-    while (this.points.length && this.points[0][0] < seconds - SPAN_S) this.points.shift();
+    while (this.spanMs === null && this.points.length && this.points[0][0] < seconds - SPAN_S) this.points.shift();
   }
 
   // Steps of a training job that are done since the last call; their time, by transport, and words about each.
@@ -67,7 +68,7 @@ export class Plots {
       if (this.steps.length > 4000) this.steps.shift();
       if (unknown && this.model.layout) this.build();
     }
-    const words = [...this.model.state.training].map(([name, [step, planned, loss]]) => `${TRANSPORTS[name] ?? name}: step ${step} of ${planned}, loss ${loss.toFixed(4)}`);
+    const words = [...this.model.state.training].map(([name, [step, planned, loss]]) => `${TRANSPORTS[name] ?? name}: step ${step} of ${planned}${loss === null ? "" : `, loss ${loss.toFixed(4)}`}`);
     byId("training").textContent = words.join(" · ");
   }
 
@@ -78,9 +79,17 @@ export class Plots {
     const column = (index) => this.points.map((point) => point[index]);
     const per = planes > 1 ? Array.from({ length: planes }, (_, plane) => column(2 + plane)) : [];
     this.charts[0].setData([times, column(1), ...per]);
-    this.charts[1].setData([times, ...[0, 1, 2].map((index) => column(2 + planes + index))]);
+    const signals = this.spanMs === null ? [0, 1, 2] : [2];
+    this.charts[1].setData([times, ...signals.map((index) => column(2 + planes + index))]);
     if (this.charts[2]) this.charts[2].setData([this.steps.map((row) => row[0]), ...this.transports.map((_, index) => this.steps.map((row) => row[1 + index] ?? undefined))]);
     for (const chart of this.charts) if (!(chart.cursor.left >= 0) && chart.data[0].length) chart.setLegend({ idx: chart.data[0].length - 1 });
+  }
+
+  // The tables of a run have what was lost in each time bin, and of marks and trims only the sums.
+  #losses() {
+    const show = (count) => String(Math.round(count));
+    if (this.spanMs !== null) return this.#chart("losses", "Frames lost a second, on all links", ["lost"], show, 1);
+    return this.#chart("losses", "Packets a second, at all switches", ["ECN marks", "trims", "drops"], show, 3);
   }
 
   #chart(id, title, names, show, count, span = SPAN_S) {
@@ -96,13 +105,14 @@ export class Plots {
       value: (_, value) => (value === null || value === undefined ? "" : show(value)),
       points: { show: false },
     }));
+    const when = (seconds) => (this.spanMs === null ? this.model.showTime(seconds * 1000).slice(0, 8) : this.model.showTime(seconds * 1000));
     const faults = (chart) => this.#faultLines(chart, color("--bad"));
     return new uPlot(
       {
         title, ...this.#size(id), legend: { live: true }, cursor: { drag: { setScale: false } },
-        scales: { x: { time: true, range: (_, low, high) => [Math.max(high - span, Math.min(low, high - SHORTEST_S)), high] }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.08] } },
-        axes: [{ ...axis, values: (_, values) => values.map((seconds) => showClock(seconds * 1000).slice(0, 8)), space: 80 }, { ...axis, size: 78, values: (_, values) => values.map(show) }],
-        series: [{ label: "time", value: (_, seconds) => (seconds ? showClock(seconds * 1000).slice(0, 8) : "") }, ...series],
+        scales: { x: { time: this.spanMs === null, range: (_, low, high) => (this.spanMs === null ? [Math.max(high - span, Math.min(low, high - SHORTEST_S)), high] : [0, this.spanMs / 1000]) }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.08] } },
+        axes: [{ ...axis, values: (_, values) => values.map(when), space: 90 }, { ...axis, size: 78, values: (_, values) => values.map(show) }],
+        series: [{ label: "time", value: (_, seconds) => (seconds === null || seconds === undefined ? "" : when(seconds)) }, ...series],
         hooks: { draw: [faults] },
       },
       [[], ...names.map(() => [])],

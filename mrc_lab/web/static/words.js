@@ -16,6 +16,19 @@ export const showCount = (count) => (count >= 10000 ? `${(count / 1000).toFixed(
 export const showEv = (ev) => `0x${ev.toString(16).padStart(4, "0")}`;
 export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
+// A length of time, given in ms.
+export function showDuration(ms) {
+  const [by, unit] = ms === 0 || ms >= 1000 ? [0.001, "s"] : ms >= 1 ? [1, "ms"] : ms >= 0.001 ? [1000, "µs"] : [1e6, "ns"];
+  return `${Number((ms * by).toPrecision(3))} ${unit}`;
+}
+
+// Times since the beginning of a run that takes so many ms, all in one unit and with as many digits as it needs.
+export function elapsedTimes(endMs) {
+  const [by, unit] = endMs >= 1000 ? [0.001, "s"] : endMs >= 10 ? [1, "ms"] : [1000, "µs"];
+  const digits = Math.max(0, Math.min(3, 4 - Math.floor(Math.log10(Math.max(1, endMs * by)))));
+  return (ms) => `${(ms * by).toFixed(digits)} ${unit}`;
+}
+
 export function showClock(ms) {
   const at = new Date(ms);
   const two = (n) => String(n).padStart(2, "0");

@@ -18,7 +18,7 @@ def test_paths_lost_together_are_one_line_with_the_time_since_the_first_loss() -
     events = [path(ev, bad, PathReason.LOSS, time=9_000_000 + ev, lost=1_000_000) for ev in (1, 2, 3)]
     (news,) = summarize("h1", events, REMOTES)
     assert news.text == (
-        "3 paths h1 to h3 in plane 0 out of use after a lost packet, 8.0 ms after the first lost packet was sent"
+        "3 paths h1 to h3 in plane 0 out of use after a lost packet, 8 ms after the first lost packet was sent"
     )
     assert (news.kind, news.at_ns) == ("paths", 9_000_001)
 

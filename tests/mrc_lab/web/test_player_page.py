@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from mrc_lab.cli.compare import compare
 from mrc_lab.errors import ExperimentError
-from mrc_lab.web.recording import playable
-from mrc_lab.web.side_by_side import side_by_side
+from mrc_lab.web.player_page import player_page, side_by_side
+from mrc_lab.web.recording import NamedRecording, playable, read_recordings
 from tests.mrc_lab.web.browser import Page, chromium
 from tests.mrc_lab.web.test_recording import DRAWN, recorded
 from tests.waiting import until
@@ -23,7 +23,7 @@ START = ('{"at":1,"layout":{}}', '{"at":1,"whole":{}}')
 def downs(page: Page) -> list[bool]:
     """Whether the link is down in the first and in the second recording."""
     found = []
-    for frame in page.driver.find_elements("css selector", "iframe"):
+    for frame in page.driver.find_elements("css selector", "#frames iframe"):
         page.driver.switch_to.frame(frame)
         found.append("down" in page.classes(DRAWN))
         page.driver.switch_to.default_content()
@@ -54,7 +54,7 @@ def test_one_slider_moves_both_recordings_and_they_can_begin_at_their_fault(tmp_
         page.js("const o = document.querySelector('#origin'); o.value = 'fault'; o.dispatchEvent(new Event('change'))")
         move(page, 1500)
         until(lambda: downs(page) == [True, True], "both links to be down after the same time")
-        assert page.text("#clock").startswith("00:01.5")
+        assert page.text("#clock").startswith("1.500 s")
         for width, height in ((1440, 900), (800, 1000), (380, 800)):
             page.resize(width, height)
             assert page.js("return document.documentElement.scrollWidth <= innerWidth")
@@ -69,8 +69,45 @@ def test_only_records_are_taken_from_the_files(tmp_path: Path) -> None:
     assert "<img src=x" not in page
     assert "</script><script>alert" not in page
     assert "alert(3)" not in html.unescape(page)
-    assert page.count("<iframe") == page.count("</iframe>") == 2
-    assert page.count('sandbox="allow-scripts"') == 2
+    file = tmp_path / "evil.html"
+    file.write_text(page)
+    with chromium(file.as_uri()) as browser:
+        until(lambda: len(browser.driver.find_elements("css selector", "iframe")) == 3, "both recordings")
+        assert browser.js(
+            "return [...document.querySelectorAll('#frames iframe')].map((one) => one.sandbox.value)"
+        ) == [
+            "allow-scripts",
+            "allow-scripts",
+        ]
+        assert browser.js("return document.querySelectorAll('img').length") == 0
+
+
+def test_report_is_shown_without_scripts(tmp_path: Path) -> None:
+    recorded(tmp_path / "one.html")
+    report = "<p id='here'>a report</p><script>parent.document.title = 'taken'; document.title = 'ran'</script>"
+    file = tmp_path / "page.html"
+    file.write_text(player_page("<b>Two</b>", read_recordings(tmp_path / "one.html"), report))
+    with chromium(file.as_uri()) as page:
+        assert page.text("h1") == "<b>Two</b>"
+        assert not page.one("#report").is_displayed()
+        page.js("document.querySelector('#show-report').click()")
+        until(lambda: page.one("#report").is_displayed(), "the report")
+        assert not page.one("#frames").is_displayed()
+        page.driver.switch_to.frame(page.one("#report"))
+        assert page.text("#here") == "a report"
+        page.driver.switch_to.default_content()
+        assert page.js("return document.title") == "<b>Two</b>"
+
+
+def test_page_with_several_recordings_can_be_compared_again(tmp_path: Path) -> None:
+    recorded(tmp_path / "one.html")
+    one = read_recordings(tmp_path / "one.html")[0]
+    both = tmp_path / "both.html"
+    both.write_text(player_page("both", [NamedRecording("rc", one.records), NamedRecording("mrc", one.records)]))
+    assert read_recordings(both) == [NamedRecording("rc", one.records), NamedRecording("mrc", one.records)]
+    again = tmp_path / "again.html"
+    again.write_text(side_by_side(both, tmp_path / "one.html"))
+    assert [found.name for found in read_recordings(again)] == ["both.html: rc", "both.html: mrc", "one.html"]
 
 
 @pytest.mark.parametrize(
