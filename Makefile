@@ -8,7 +8,7 @@ RUN   := $(PY) -I mrc_common/run_module.py
 ARGS  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test unit lint format p4 lock proto bench bench-host bench-switch bench-sim bench-fabric bench-map soak soak-kill paper test-bmv2 docs wheel sbom container vm vm-run vm-test clean
+.PHONY: help install demo run test unit lint format p4 lock proto bench bench-host bench-switch bench-sim bench-fabric bench-map soak soak-kill paper test-bmv2 docs wheel sbom container vm vm-box vm-run vm-test clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [ARGS=\"...\"]     (as root, or sudo make ... for those marked *)"
@@ -87,6 +87,9 @@ container: ## Build a container image from the Containerfile, with podman, build
 
 vm: ## * Build a virtual machine from Debian packages, with everything in it
 	@vagrant/build-vm.sh .cache/vm
+
+vm-box: ## Pack it as boxes for Vagrant, for libvirt and VirtualBox (ARGS=libvirt for one)
+	@vagrant/make-box.sh .cache/vm $(ARGS)
 
 vm-run: ## Boot it: the console, and ssh and the web page on ports 2222 and 8080 of this machine
 	@vagrant/run-vm.sh .cache/vm $(ARGS)

@@ -5,15 +5,21 @@
 #
 # mmdebstrap makes Debian 12 with its ordinary kernel (the cloud kernel has no soft-RoCE), provision.sh and the installer
 # do in it what they do in Vagrant's machine, and mke2fs makes a file system of it without mounting one. FOLDER then has
-# disk.qcow2, and kernel, initrd and the ssh key with which run-vm.sh boots it. Nothing is replaced before all is there.
-# Needs root, mmdebstrap and qemu-utils. MRC_VM_SUITE and MRC_VM_MIRROR choose another Debian; MRC_VM_SIZE is the disk's.
+# disk.qcow2, with a boot loader on x86-64 for those who boot it as a disk (make-box.sh), and kernel, initrd and the ssh
+# key with which run-vm.sh boots it. Nothing is replaced before all is there. Needs root and what install-vm-tools
+# installs. MRC_VM_SUITE and MRC_VM_MIRROR choose another Debian; MRC_VM_SIZE is the disk's.
 set -euo pipefail
 
 folder=${1:?usage: build-vm.sh FOLDER}
 suite=${MRC_VM_SUITE:-bookworm} mirror=${MRC_VM_MIRROR:-http://deb.debian.org/debian} size=${MRC_VM_SIZE:-12G}
 source=$(cd "$(dirname "$0")/.." && pwd)
 project=/home/vagrant/mrc-testbed
-packages=(linux-image-"$(dpkg --print-architecture)" systemd-sysv udev dbus openssh-server sudo kmod iproute2 ca-certificates)
+architecture=$(dpkg --print-architecture)
+# Vagrant copies folders with rsync.
+packages=(linux-image-"$architecture" systemd-sysv systemd-resolved udev dbus openssh-server sudo kmod iproute2 rdma-core
+  ca-certificates rsync)
+label=mrc-testbed
+partition=2048 # first sector of the only partition; the boot loader is before it
 here_trusted=/etc/ssl/certs/ca-certificates.crt
 
 fail() { echo "$*" >&2; exit 1; }
@@ -37,9 +43,9 @@ configure() {
   echo "vagrant ALL=(ALL) NOPASSWD: ALL" >"$root/etc/sudoers.d/vagrant"
   echo mrc-testbed >"$root/etc/hostname"
   echo "127.0.0.1 localhost mrc-testbed" >"$root/etc/hosts"
-  echo "/dev/vda / ext4 noatime 0 1" >"$root/etc/fstab"
+  echo "LABEL=$label / ext4 noatime 0 1" >"$root/etc/fstab"
   printf '[Match]\nName=en* eth*\n[Network]\nDHCP=yes\n' >"$root/etc/systemd/network/wired.network"
-  inside systemctl --quiet enable systemd-networkd
+  inside systemctl --quiet enable systemd-networkd systemd-resolved
   mkdir -p "$root/etc/systemd/system/serial-getty@ttyS0.service.d"
   printf '[Service]\nExecStart=\nExecStart=-/sbin/agetty --autologin root --noclear %%I linux\n' \
     >"$root/etc/systemd/system/serial-getty@ttyS0.service.d/autologin.conf"
@@ -56,13 +62,14 @@ copy_project() {
 
 # This machine's resolver and certificates serve while packages are installed, and are not left in the image.
 provision() {
+  rm -f "$root/etc/resolv.conf"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
   cp "$here_trusted" "$root/etc/ssl/trusted-here.crt"
   printf '[global]\ncert = /etc/ssl/trusted-here.crt\n' >"$root/etc/pip.conf"
   inside env P4_REPOSITORY="${P4_REPOSITORY:-}" "$project/vagrant/provision.sh" "$project"
   inside env SUDO_UID=1000 SUDO_GID=1000 "$project/scripts/install" dev
   rm -f "$root/etc/pip.conf" "$root/etc/ssl/trusted-here.crt"
-  echo "nameserver 10.0.2.3" >"$root/etc/resolv.conf" # QEMU's
+  ln -sf /run/systemd/resolve/resolv.conf "$root/etc/resolv.conf"
   inside apt-get clean
   rm -rf "$root"/var/lib/apt/lists/* "$root/root/.cache/pip"
 }
@@ -71,15 +78,37 @@ make_disk() {
   cp -L "$root/vmlinuz" "$scratch/kernel"
   cp -L "$root/initrd.img" "$scratch/initrd"
   truncate -s "$size" "$scratch/disk.raw"
-  mke2fs -q -t ext4 -d "$root" "$scratch/disk.raw"
+  echo "$partition,,L,*" | sfdisk -q "$scratch/disk.raw"
+  local bytes
+  bytes=$(stat -c %s "$scratch/disk.raw")
+  mke2fs -q -t ext4 -L "$label" -d "$root" -E offset=$((partition * 512)) "$scratch/disk.raw" $((bytes / 1024 - partition / 2))k
+  [ "$architecture" != amd64 ] || install_boot_loader
   qemu-img convert -c -O qcow2 "$scratch/disk.raw" "$scratch/disk.qcow2"
+}
+
+# What grub-install writes before the first partition, without a device: its first sector, whose last bytes are the
+# partition table's, and its core, here with the only thing it has to do.
+install_boot_loader() {
+  cat >"$scratch/boot.cfg" <<CONFIG
+search --no-floppy --set=root --label $label
+linux /vmlinuz root=LABEL=$label ro console=tty0 console=ttyS0
+initrd /initrd.img
+boot
+CONFIG
+  grub-mkimage -O i386-pc -p /boot/grub -c "$scratch/boot.cfg" -o "$scratch/core.img" \
+    biosdisk part_msdos ext2 search search_label linux
+  [ "$(stat -c %s "$scratch/core.img")" -lt $(((partition - 1) * 512)) ] || fail "The boot loader does not fit before the partition."
+  dd status=none conv=notrunc of="$scratch/disk.raw" if=/usr/lib/grub/i386-pc/boot.img bs=440 count=1
+  dd status=none conv=notrunc of="$scratch/disk.raw" if="$scratch/core.img" bs=512 seek=1
 }
 
 inside() { "$source/vagrant/in-root.sh" "$root" "$@"; }
 
 [ "$(id -u)" = 0 ] || fail "The virtual machine is built as root: run this with sudo."
-for tool in mmdebstrap qemu-img mke2fs ssh-keygen git; do
-  command -v "$tool" >/dev/null || fail "$tool is missing: apt-get install mmdebstrap qemu-utils e2fsprogs openssh-client git"
+tools=(mmdebstrap qemu-img mke2fs sfdisk ssh-keygen git)
+[ "$architecture" != amd64 ] || tools+=(grub-mkimage)
+for tool in "${tools[@]}"; do
+  command -v "$tool" >/dev/null || fail "$tool is missing: vagrant/install-vm-tools installs it."
 done
 mkdir -p "$folder"
 exec 9>"$folder/lock"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prepares a fresh Debian 12 or 13 or Ubuntu 22.04/24.04 for the testbed. Run as root; safe to repeat.
+# Prepares a fresh Debian 12 or 13 or Ubuntu 22.04/24.04 for the testbed. Run as root. What is there already is not
+# downloaded again.
 #
 #   provision.sh PROJECT_FOLDER
 #
@@ -16,6 +17,13 @@ project=${1:?usage: provision.sh PROJECT_FOLDER}
 keyring=/usr/share/keyrings/p4lang.gpg
 sources=/etc/apt/sources.list.d/p4lang.list
 export DEBIAN_FRONTEND=noninteractive
+
+missing_packages() {
+  local package
+  for package in "$@"; do
+    dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || echo "$package"
+  done
+}
 
 without_bmv2() {
   rm -f "$keyring" "$sources"
@@ -49,9 +57,13 @@ install_bmv2() {
 [ "$(id -u)" = 0 ] || { echo "provision.sh needs root: run it with sudo." >&2; exit 1; }
 [ -f "$project/Makefile" ] || { echo "$project is not the project's folder: it has no Makefile." >&2; exit 1; }
 
-apt-get update -qq
-apt-get install -y -qq --no-install-recommends make git curl gpg ca-certificates tcpdump >/dev/null
-install_bmv2
+missing=$(missing_packages make git curl gpg ca-certificates tcpdump)
+if [ -n "$missing" ]; then
+  apt-get update -qq
+  # shellcheck disable=SC2086
+  apt-get install -y -qq --no-install-recommends $missing >/dev/null
+fi
+[ -z "$(missing_packages "${P4_PACKAGES[@]}")" ] || install_bmv2
 
 owner=$(stat -c %u:%g "$project")
 SUDO_UID=${owner%:*} SUDO_GID=${owner#*:} make -C "$project" install

@@ -35,6 +35,6 @@ else
   accelerator=(-accel "tcg,thread=multi" -cpu max)
 fi
 exec "$qemu" -machine "$machine" "${accelerator[@]}" -smp "$cpus" -m "$memory" -nographic -no-reboot \
-  -kernel "$folder/kernel" -initrd "$folder/initrd" -append "root=/dev/vda rw console=$console quiet" \
+  -kernel "$folder/kernel" -initrd "$folder/initrd" -append "root=LABEL=mrc-testbed rw console=$console quiet" \
   -drive "file=$folder/disk.qcow2,if=virtio,format=qcow2" "${snapshot[@]}" -device virtio-rng-pci \
   -nic "user,model=virtio-net-pci,hostfwd=tcp:127.0.0.1:$ssh_port-:22,hostfwd=tcp:127.0.0.1:$web_port-:8080" "$@"

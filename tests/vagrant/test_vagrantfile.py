@@ -20,7 +20,7 @@ class Recorder < BasicObject
   def method_missing(name, *words, **options, &block)
     ::Kernel.puts [@path, name, *words, *options.map { |key, value| "#{key}: #{value}" }].join(" ")
     part = ::Recorder.new([@path, name, *words.first(1)].join("."))
-    block ? block.call(part) : part
+    block ? block.call(part, ::Recorder.new([@path, name, *words.first(1), "override"].join("."))) : part
   end
 end
 module Vagrant
@@ -68,7 +68,22 @@ def test_box_size_and_repository_are_configurable() -> None:
     assert "config.vm box= owner/arm64-box" in evaluated(MRC_BOX="owner/arm64-box").stdout
 
 
+def test_the_built_box_is_each_providers_own_file() -> None:
+    output = evaluated(MRC_BOX="built").stdout
+    assert "config.vm box= mrc-testbed" in output
+    folder = VAGRANTFILE.parents[1] / ".cache/vm"
+    for provider in ("libvirt", "virtualbox"):
+        (where,) = re.findall(rf"^config\.vm\.provider\.{provider}\.override\.vm box_url= (\S+)", output, re.MULTILINE)
+        assert where == f"file://{folder}/{provider}.box"
+    assert "box_url" not in evaluated().stdout
+
+
+def test_libvirt_emulates_the_processor_without_kvm() -> None:
+    assert "config.vm.provider.libvirt driver= qemu" in evaluated(MRC_VM_KVM="no").stdout
+    assert ("driver= qemu" in evaluated().stdout) == (not os.path.exists("/dev/kvm"))
+
+
 def test_an_unknown_box_is_refused() -> None:
     done = evaluated(MRC_BOX="windows")
     assert done.returncode == 1
-    assert done.stderr == "MRC_BOX=windows: use debian12, ubuntu2204 or owner/name.\n"
+    assert done.stderr == "MRC_BOX=windows: use debian12, ubuntu2204, built or owner/name.\n"
