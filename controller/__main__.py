@@ -112,7 +112,7 @@ async def _serve(fabric: Fabric, listening: Listening, settings: Settings) -> No
     fleet = Fleet(
         fabric, settings.switches, p4info=build / "fabric.p4info.txtpb", p4blob=build / "fabric.json", events=events
     )
-    links = FabricLinks(fabric)
+    links = FabricLinks(fabric, fleet.set_delays)
     injector = FaultInjector(fabric, fleet, links, events, changed=lambda: _save(injector, settings))
     service = ControllerService(fabric, fleet, links, events=events, injector=injector, agents=settings.agents)
     path_map = PathMapService(fabric, settings.agents)

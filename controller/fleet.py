@@ -34,8 +34,9 @@ from controller.errors import ControllerError
 from controller.events import Events
 from controller.reconcile import EntryDifference
 from controller.values import CHANGE_REQUESTS, SWITCH_TIMEOUT_S, EventKind, FleetStatus, SwitchState, SwitchStatus
+from controller.wire_delays import WireDelays, delaying_end
 from topologies.entries import SwitchEntries, TableEntry, switch_entries
-from topologies.fabric import Fabric
+from topologies.fabric import Fabric, LinkEnd
 
 _DIAL_INTERVAL_S = 0.02
 _SESSION_INTERVAL_S = 0.5  # at least, from the begin of one session to that of the next
@@ -59,8 +60,10 @@ class FleetSwitch:
         events: Events | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
+        wires: WireDelays | None = None,
     ) -> None:
         self.wanted = self._static = wanted
+        self.wires = wires
         self.address = address
         self.status = SwitchStatus(wanted.switch, SwitchState.CONNECTING, reconcile.count(wanted))
         self.changed = asyncio.Event()
@@ -95,6 +98,8 @@ class FleetSwitch:
         async with client:
             self._client = client
             try:
+                if self.wires is not None:
+                    await self.wires.renew()
                 await self.reconcile()
                 await lost.wait()
             finally:
@@ -327,9 +332,13 @@ class Fleet:
                 options(device_id=switch.device_id),
                 events,
                 timeout_s=timeout_s,
+                wires=WireDelays(
+                    fabric, switch.name, switch.device_id, address.format(name=switch.name), timeout_s=timeout_s
+                ),
             )
             for switch in fabric.switches
         }
+        self._fabric = fabric
         self._tasks: list[asyncio.Task[None]] = []
         self._log = _ProblemCollector(self.switches)
 
@@ -379,6 +388,16 @@ class Fleet:
             if isinstance(outcome, BaseException):
                 raise outcome
         return tuple(name for name, done in zip(self.switches, outcomes, strict=True) if not done)
+
+    async def set_delays(self, delays: Mapping[LinkEnd, int]) -> None:
+        """Delay (ns) what leaves these ends, 0: no more than the fabric says; ControllerError if a switch cannot."""
+        by_switch: dict[str, dict[LinkEnd, int]] = {}
+        for end, delay in delays.items():
+            by_switch.setdefault(delaying_end(self._fabric, end).node, {})[end] = delay
+        for name, wanted in by_switch.items():
+            wires = self.switches[name].wires
+            assert wires is not None, "a fleet's switches have them"
+            await wires.set(wanted)
 
     async def verified(self, names: Iterable[str]) -> None:
         """Wait until switches hold what they should."""

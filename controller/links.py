@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,8 +34,10 @@ _IFF_UP_AND_CARRIER = 0x1 | 0x10000  # IFF_UP and IFF_LOWER_UP, netdevice(7)
 class FabricLinks:
     """The links of a fabric on this machine."""
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: Fabric, set_delays: Callable[[Mapping[LinkEnd, int]], Awaitable[None]]) -> None:
+        """`set_delays` delays (ns) what leaves ends, 0: no longer; its ControllerError goes on to the caller."""
         self._fabric = fabric
+        self._set_delays = set_delays
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="netlink")
         self._netlink: IPRoute | None = None
 
@@ -54,8 +56,9 @@ class FabricLinks:
         await self._call(lambda netlink: _set_up(netlink, names, up, absent_ok))
 
     async def shape(self, shapes: Mapping[LinkEnd, PortShaping | None]) -> None:
-        """Shape what leaves ports, None: as it was made; ControllerError where the kernel or machine cannot."""
+        """Shape what leaves ports, None: as it was made; ControllerError where machine, kernel or switch cannot."""
         wanted = dict(shapes)
+        await self._set_delays({end: 0 if shape is None else shape.delay for end, shape in wanted.items()})
 
         def work(netlink: IPRoute) -> None:
             from controller import shaping

@@ -1,16 +1,15 @@
-"""A lower rate and added delay for what leaves a port, by a queueing discipline of the kernel at its interface.
+"""A lower rate for what leaves a port, by a queueing discipline of the kernel at its interface.
 
 Embedded switches and NICs pace their lines themselves and then send through the interface's discipline, usually none. A
 slower token bucket there (tc-tbf(8)) has a short queue of its own and drops what does not fit: as if the slow line were
 a hop further on, behind the switch's queue. BMv2's ports have a token bucket already, which then gets another rate.
-Delay takes netem (tc-netem(8)), which not every kernel has.
+Delay is the switches' own (wire_delays).
 
 A NIC's port is in its host's network namespace, which is found by the process id in the run directory.
 """
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,9 +26,7 @@ from topologies.fabric import Fabric, LinkEnd
 
 _HANDLE = 0xFA0000  # of what is added here, "fa:", so that it is found again
 _ROOT = 0xFFFFFFFF
-_NETEM_FRAMES = 10_000
 _FRAMES, _QUEUE_S = 16, 0.02  # room of a slow line's queue: so many frames, or what it sends in this time
-_ABSENT = {errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP}
 
 
 def shape(netlink: IPRoute, fabric: Fabric, shapes: Mapping[LinkEnd, PortShaping | None]) -> None:
@@ -70,47 +67,26 @@ def _shape_one(netlink: IPRoute, fabric: Fabric, end: LinkEnd, name: str, wanted
     ours = present is not None and present["handle"] == _HANDLE
     paced = present is not None and not ours and present.get("kind") == "tbf"  # BMv2's, or left as we made it
     try:
-        if wanted is None or wanted == PortShaping():
+        if wanted is None or wanted.rate_bps is None:
             if ours:
                 netlink.tc("del", index=index, handle=_HANDLE, parent=_ROOT)
             elif paced:
                 _change(netlink, index, "tbf", present["handle"], token_bucket(link.rate_bps, fabric.mtu))
-        elif wanted.delay:
-            if paced:
-                raise ControllerError(
-                    f"Port {name} belongs to BMv2, which cannot be given a delay: use embedded switches."
-                )
-            if wanted.rate_bps is not None:
-                raise ControllerError(
-                    f"Port {name} cannot have a lower rate and a delay at once: clear one of the faults."
-                )
-            options = {"delay": max(1, wanted.delay // 1000), "limit": _NETEM_FRAMES}
-            _replace(netlink, index, "netem", ours, options)
         else:
-            assert wanted.rate_bps is not None
             options = token_bucket(min(wanted.rate_bps, link.rate_bps), fabric.mtu)
             if paced:
                 _change(netlink, index, "tbf", present["handle"], options)
             else:
-                _replace(netlink, index, "tbf", ours, {**options, "limit": _room(options, fabric.mtu)})
+                command = "change" if ours else "add"
+                options = {**options, "limit": _room(options, fabric.mtu)}
+                netlink.tc(command, "tbf", index=index, handle=_HANDLE, parent=_ROOT, **options)
     except NetlinkError as error:
-        if wanted is not None and wanted.delay and error.code in _ABSENT:
-            raise ControllerError(
-                "This kernel has no netem, so links cannot be given a delay here:"
-                " use 'rate' to slow a link down, or the simulation, which has 'delay'."
-            ) from None
         raise ControllerError(f"Interface {name} cannot be shaped: {error.args[-1]}.") from None
 
 
 def _room(bucket: Mapping[str, int], mtu: int) -> int:
     """Bytes that may wait: a short queue, since the switch's own cannot mark or trim what is in here."""
     return bucket["burst"] + max(_FRAMES * (mtu + 14), int(bucket["rate"] * _QUEUE_S))
-
-
-def _replace(netlink: IPRoute, index: int, kind: str, ours: bool, options: Mapping[str, Any]) -> None:
-    if ours:  # it may be of the other kind
-        netlink.tc("del", index=index, handle=_HANDLE, parent=_ROOT)
-    netlink.tc("add", kind, index=index, handle=_HANDLE, parent=_ROOT, **options)
 
 
 def _change(netlink: IPRoute, index: int, kind: str, handle: int, options: Mapping[str, Any]) -> None:

@@ -153,6 +153,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_load": (c.c_int, (_P, _P, c.POINTER(_S), _U32)),
     "sw_adopt": (None, (_P, _P)),
     "sw_dev_port_changed": (None, (_P, _U, c.c_int, _I64)),
+    "sw_dev_set_port_delay": (c.c_int, (_P, _U, _I64, _I64, _I64)),
     "sw_dev_take_ready": (c.c_size_t, (_P, c.POINTER(c.c_uint16), c.c_size_t)),
     "sw_ctl_insert": (_P, (_P, _U32, _S, _S, _S, _I32, c.POINTER(SwTarget))),
     "sw_ctl_modify": (c.c_int, (_P, _P, c.POINTER(SwTarget))),

@@ -30,10 +30,19 @@ from p4runtime_shim.entities import LogRecord
 from p4runtime_shim.errors import InvalidArgument, NotFound, ResourceExhausted
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.state.control_plane import ControlPlane
-from p4runtime_shim.traffic_manager import PauseConfig, PortSample, PortStats, QueueConfig, QueueStats, SwitchStats
+from p4runtime_shim.traffic_manager import (
+    PauseConfig,
+    PortDelay,
+    PortSample,
+    PortStats,
+    QueueConfig,
+    QueueStats,
+    SwitchStats,
+)
 
 __all__ = ["EmbeddedSwitch", "Pipeline"]
 
+LONGEST_DELAY_NS = 60_000_000_000
 _MAX_PORT = 510
 _READY = 64
 
@@ -88,6 +97,7 @@ class EmbeddedSwitch:
         self._wakeup = self._native.hot.sw_dev_next_wakeup
         self._ready = (c.c_uint16 * _READY)()
         self._rates: dict[int, int] = {}
+        self._delays: dict[int, PortDelay] = {}
         self._transmit_lock = threading.Lock()
         try:
             self.control_plane = ControlPlane(self._native, handle, self.ports, pipeline)
@@ -175,7 +185,7 @@ class EmbeddedSwitch:
             return bytes(self._view[:length]) if length else None
 
     def wakeup(self) -> int | None:
-        """When the link of a port with a rate and a backlog is free, or a PAUSE ends or is due again; may be past.
+        """When a link with a backlog is free, a PAUSE ends or is due again, or a wire's frame is there; may be past.
 
         None: not before there is input.
         """
@@ -183,7 +193,7 @@ class EmbeddedSwitch:
         return None if when == NEVER else when
 
     def tick(self, now: int) -> None:
-        """Time passes: pauses end, and are repeated."""
+        """Time passes: pauses end, and are repeated; frames on long wires arrive."""
         self._native.hot.sw_dev_tick(self._handle, now)
 
     def port_changed(self, port: int, up: bool, now: int) -> None:
@@ -219,6 +229,19 @@ class EmbeddedSwitch:
         """Rate of a port in b/s, 0 = no limit."""
         self._check_port(port)
         return self._rates.get(port, 0)
+
+    def set_port_delay(self, port: int, delay: PortDelay, now: int) -> None:
+        """Set how long the wires of a port are (engine/long_wire.c); what is on them is there within the new times."""
+        self._check_port(port)
+        if not all(0 <= time <= LONGEST_DELAY_NS for time in (delay.arriving, delay.leaving)):
+            raise InvalidArgument(f"a delay is 0 to {LONGEST_DELAY_NS // 10**9} s")
+        self._native.library.sw_dev_set_port_delay(self._handle, port, delay.arriving, delay.leaving, now)
+        self._delays[port] = delay
+
+    def port_delay(self, port: int) -> PortDelay:
+        """How long the wires of a port are."""
+        self._check_port(port)
+        return self._delays.get(port, PortDelay())
 
     def set_queue_limits(
         self, port: int, queue: int | None = None, *, max_packets: int = 0, max_bytes: int = 0

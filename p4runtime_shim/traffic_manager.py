@@ -26,6 +26,14 @@ class QueueConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PortDelay:
+    """How much longer (ns) than no time the wires of a port are: of what arrives there, and of what leaves."""
+
+    arriving: int = 0
+    leaving: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PauseConfig:
     """Priority flow control of a port (IEEE 802.1Qbb; engine/priority_flow_control.c).
 

@@ -86,8 +86,8 @@ def up(
     if show is not None:
         draw_fabric(wanted, show)
         return
-    if delays_left_out(wanted):
-        click.echo(f"Warning: {delays_left_out(wanted)}", err=True)
+    if note := delays_left_out(wanted, switch):
+        click.echo(f"Warning: {note}", err=True)
     files = {"--token-file": token_file, "--tls-cert": tls_cert, "--tls-key": tls_key}
     more = [word for option, file in files.items() if file for word in (option, str(file))]
     if address or more:
@@ -153,10 +153,12 @@ def draw_fabric(fabric: Fabric, show: str) -> None:
     click.echo(f"fabric {fabric.name} is drawn in {show}")
 
 
-def delays_left_out(fabric: Fabric) -> str:
-    """What to say of link delays, which an emulated fabric does not have; nothing if there are none."""
-    if any(link.delay_ns for link in fabric.links):
-        return "the delays of links are those of this machine: the file's are for simulation only."
+def delays_left_out(fabric: Fabric, switch: str) -> str:
+    """What to say of link delays, which BMv2 does not have; nothing if there are none."""
+    from topologies.emulation.switch_kind import SwitchKind
+
+    if SwitchKind(switch) is SwitchKind.BMV2 and any(link.delay_ns for link in fabric.links):
+        return "links of BMv2 have no delay but this machine's: the file's are left out."
     return ""
 
 

@@ -19,14 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
-
 from mrc_common import children
 from mrc_host.libibverbs import build as verbs_library
 from p4runtime_shim.object_cache import default_cache, exposed
 from simulation import native_core
-from topologies.emulation import cleanup, limits, namespaces, process_watch, requirements, run_directory
+from topologies.emulation import cleanup, limits, process_watch, requirements, run_directory
 from topologies.emulation.errors import EmulationError, RequirementError
 from topologies.emulation.run_directory import FabricState
 from topologies.emulation.stopped import stopped
@@ -34,7 +31,7 @@ from topologies.emulation.stopped import stopped
 _ROOT = Path(__file__).resolve().parents[2]
 _INSTALLER = _ROOT / "scripts/install"
 DEBIAN_PACKAGES = ("mininet", "iproute2", "ethtool", "iputils-ping", "procps", "gcc", "libc6-dev", "python3-dev")
-_MODULES = ("veth", "af_packet", "sch_netem")
+_MODULES = ("veth", "af_packet")
 _PACKAGES = ("finsy", "grpcio", "protobuf", "pyroute2", "numpy", "matplotlib", "rich", "click")
 _MIN_MEMORY = 2 << 30
 
@@ -72,7 +69,6 @@ def examine() -> Iterator[CheckResult]:
     yield _compiler()
     yield _cache()
     yield _simulation_core()
-    yield _netem()
     yield _processors()
     yield _memory()
     yield _limits()
@@ -203,35 +199,6 @@ def _simulation_core() -> CheckResult:
         cost = f"simulation runs on the reference core, in Python, at about half the speed: {problem}"
         return CheckResult("simulation core", False, cost, fix=_installation())
     return CheckResult("simulation core", True, "native, compiled from the current source")
-
-
-def _netem() -> CheckResult:
-    cost = "emulation has no link delay; simulation has"
-    if os.geteuid() != 0:
-        return CheckResult("netem", False, f"cannot be tried without root; without it {cost}")
-    if not has_netem():
-        return CheckResult("netem", False, cost, fix=Fix.MODULES if _has_module("sch_netem") else None)
-    return CheckResult("netem", True, "links can have a delay")
-
-
-def has_netem() -> bool:
-    """Whether the kernel can delay packets on links; tried for real, as root."""
-    try:
-        namespaces.run_in_new(_try_netem)
-    except (OSError, NetlinkError):
-        return False
-    return True
-
-
-def _try_netem() -> None:
-    with IPRoute() as netlink:
-        loopback = netlink.link_lookup(ifname="lo")[0]
-        netlink.tc("add", "netem", loopback, "1:", delay=1000)
-
-
-def _has_module(name: str) -> bool:
-    folder = Path("/lib/modules", platform.release())
-    return which("modprobe") is not None and any(folder.rglob(f"{name}.ko*"))
 
 
 def _processors() -> CheckResult:

@@ -85,6 +85,14 @@ struct sw_tx_link {
     uint64_t remainder; /* of free_at, in units of 1/rate ns */
 };
 
+/* A wire that takes time, in one direction (long_wire.c). */
+struct sw_wire {
+    int64_t delay;                     /* ns, 0: what is sent is there */
+    struct sw_wire_frame *head, *tail; /* tail: of no meaning without a head */
+};
+
+SW_INLINE int sw_wire_used(const struct sw_wire *wire) { return wire->delay || wire->head; }
+
 struct sw_port {
     struct sw_queue queue[SW_MAX_QUEUES];
     uint32_t waiting; /* bit q: queue q is not empty */
@@ -99,6 +107,7 @@ struct sw_port {
     uint64_t idle_ns;             /* ns that the link was idle although a frame was queued, while timing was on */
     struct sw_pause pause;
     struct sw_depth depth;
+    struct sw_wire arriving, leaving;
     struct sw_port_stats stats;
 };
 
@@ -165,6 +174,8 @@ struct sw {
     struct sw_capture *capture; /* NULL: no capture */
     int pausing; /* some port has flow control */
     int timing;  /* ideal links are kept */
+    int delaying; /* some port has a wire that takes time, or had one */
+    size_t on_wires; /* bytes of memory */
 
     struct sw_map groups, sessions;
     struct sw_group *watching; /* groups of selectors with members that need ports */
@@ -253,6 +264,13 @@ void sw_link_transmit(struct sw *sw, struct sw_port *port, int64_t since, int64_
 void sw_link_resume(struct sw_port *port, int64_t until); /* by flow control, which is no lateness */
 void sw_drain_down_port(struct sw *sw, struct sw_port *port);
 
+/* long_wire.c; of ports whose wires are in use */
+void sw_wire_receive(struct sw *sw, struct sw_port *port, const void *data, size_t len, int64_t now);
+size_t sw_wire_transmit(struct sw *sw, struct sw_port *port, int64_t now, void *buf, size_t cap);
+void sw_wires_tick(struct sw *sw, int64_t now);
+void sw_wires_lose(struct sw *sw, struct sw_port *port); /* the port is down */
+int64_t sw_wires_next_wakeup(const struct sw_port *port);
+
 /* priority_flow_control.c */
 int sw_pause_charge(struct sw *sw, struct sw_packet *p); /* false: no headroom left, drop it */
 void sw_pause_release(struct sw *sw, struct sw_packet *p);
@@ -270,6 +288,9 @@ void sw_run_ingress(struct sw *sw, struct sw_packet *p);
 /* Egress and deparser. The packet if it is to be sent, NULL when it went elsewhere. */
 struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t depth);
 void sw_set_now(struct sw *sw, int64_t now);
+/* sw_receive() and sw_transmit() at the switch's end of a wire, for a port that is there; steps are the caller's. */
+void sw_receive_now(struct sw *sw, struct sw_port *port, const void *data, size_t len, int64_t now);
+size_t sw_transmit_now(struct sw *sw, struct sw_port *port, int64_t now, void *buf, size_t cap);
 
 /* action_selector.c */
 void sw_groups_port_changed(struct sw *sw);

@@ -218,13 +218,8 @@ struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t dep
 
 /* --- verbs --- */
 
-void sw_receive(struct sw *sw, unsigned number, const void *data, size_t len, int64_t now) {
-    struct sw_port *port = number < SW_MAX_PORTS ? sw->port[number] : NULL;
-    sw_set_now(sw, now);
-    if (!port || !port->up) {
-        sw->drops[port ? SW_DROP_port_down : SW_DROP_no_port]++;
-        return;
-    }
+void sw_receive_now(struct sw *sw, struct sw_port *port, const void *data, size_t len, int64_t now) {
+    unsigned number = port->number;
     if (__builtin_expect(sw->capture != NULL, 0))
         sw_capture_frame(sw, number, SW_IN, data, len, now);
     port->stats.rx_packets++;
@@ -253,6 +248,17 @@ void sw_receive(struct sw *sw, unsigned number, const void *data, size_t len, in
     sw_run_ingress(sw, p);
 }
 
+void sw_receive(struct sw *sw, unsigned number, const void *data, size_t len, int64_t now) {
+    struct sw_port *port = number < SW_MAX_PORTS ? sw->port[number] : NULL;
+    sw_set_now(sw, now);
+    if (!port || !port->up)
+        sw->drops[port ? SW_DROP_port_down : SW_DROP_no_port]++;
+    else if (__builtin_expect(sw_wire_used(&port->arriving), 0))
+        sw_wire_receive(sw, port, data, len, now);
+    else
+        sw_receive_now(sw, port, data, len, now);
+}
+
 static void frame_sent(struct sw *sw, struct sw_port *port, const void *frame, size_t len, int64_t since, int64_t now) {
     if (__builtin_expect(sw->capture != NULL, 0))
         sw_capture_frame(sw, port->number, SW_OUT, frame, len, now);
@@ -261,9 +267,8 @@ static void frame_sent(struct sw *sw, struct sw_port *port, const void *frame, s
     port->stats.tx_bytes += len;
 }
 
-size_t sw_transmit(struct sw *sw, unsigned number, int64_t now, void *buf, size_t cap) {
-    struct sw_port *port = number < SW_MAX_PORTS ? sw->port[number] : NULL;
-    if (!port || !port->up || !(port->waiting || port->pause.pending))
+size_t sw_transmit_now(struct sw *sw, struct sw_port *port, int64_t now, void *buf, size_t cap) {
+    if (!(port->waiting || port->pause.pending))
         return 0;
     if (port->rate && now < port->tx_link.free_at)
         return 0;
@@ -285,7 +290,7 @@ size_t sw_transmit(struct sw *sw, unsigned number, int64_t now, void *buf, size_
         }
         size_t len = p->len;
         int64_t since = p->enqueued;
-        SW_TRACE(sw, p, "leaves port %u, %zu bytes", number, len);
+        SW_TRACE(sw, p, "leaves port %u, %zu bytes", port->number, len);
         memcpy(buf, p->data, len);
         sw_packet_free(sw, p);
         frame_sent(sw, port, buf, len, since, now);
@@ -294,8 +299,19 @@ size_t sw_transmit(struct sw *sw, unsigned number, int64_t now, void *buf, size_
     return 0;
 }
 
+size_t sw_transmit(struct sw *sw, unsigned number, int64_t now, void *buf, size_t cap) {
+    struct sw_port *port = number < SW_MAX_PORTS ? sw->port[number] : NULL;
+    if (!port || !port->up)
+        return 0;
+    if (__builtin_expect(sw_wire_used(&port->leaving), 0))
+        return sw_wire_transmit(sw, port, now, buf, cap);
+    return sw_transmit_now(sw, port, now, buf, cap);
+}
+
 void sw_tick(struct sw *sw, int64_t now) {
     sw_set_now(sw, now);
+    if (__builtin_expect(sw->delaying, 0))
+        sw_wires_tick(sw, now);
     if (sw->pausing)
         sw_pause_tick(sw);
 }
@@ -309,6 +325,7 @@ void sw_port_changed(struct sw *sw, unsigned number, int up, int64_t now) {
     port->stats.up = port->up;
     sw_groups_port_changed(sw);
     if (!up) {
+        sw_wires_lose(sw, port);
         sw_pause_port_down(sw, port);
         sw_drain_down_port(sw, port);
     }

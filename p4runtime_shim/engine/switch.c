@@ -178,6 +178,8 @@ void sw_destroy(struct sw *sw) {
     if (!sw)
         return;
     unload(sw);
+    for (uint32_t i = 0; sw->port_list && i < sw->port_count; i++)
+        sw_wires_lose(sw, &sw->port_list[i]);
     sw_clear_log(sw);
     free(sw->port_list);
     free(sw->ready);
@@ -241,6 +243,13 @@ void sw_dev_port_changed(struct sw *sw, unsigned port, int up, int64_t now) {
     begin(sw);
     sw_port_changed(sw, port, up, now);
     finish(sw);
+}
+
+int sw_dev_set_port_delay(struct sw *sw, unsigned port, int64_t arriving, int64_t leaving, int64_t now) {
+    begin(sw);
+    int status = sw_set_port_delay(sw, port, arriving, leaving, now);
+    finish(sw);
+    return status;
 }
 
 size_t sw_dev_take_ready(struct sw *sw, uint16_t *ports, size_t cap) {

@@ -53,11 +53,11 @@ void sw_receive(struct sw *sw, unsigned port, const void *data, size_t len, int6
 size_t sw_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, size_t cap);
 
 /* Earliest time at which sw_tick() or sw_transmit() may have something to do without further input; SW_NEVER when none.
- * It covers ports with a rate and a backlog (the time their line is free), and what flow control has to do; a port without a
+ * It covers ports with a rate and a backlog (the time their line is free), frames on long wires, and what flow control has to do; a port without a
  * rate has no line of its own, so its backlog is announced by sw_take_ready() only. */
 int64_t sw_next_wakeup(struct sw *sw);
 
-/* Time passes: pauses end, and are repeated. */
+/* Time passes: pauses end, and are repeated; frames on long wires arrive. */
 void sw_tick(struct sw *sw, int64_t now);
 
 /* Carrier. Frames queued for a port that goes down run through egress and are then dropped and counted (port_down). */
@@ -74,6 +74,9 @@ int sw_has_backlog(const struct sw *sw, unsigned port);
  * a late caller make up for link time that was lost while a frame was queued, at most so much at a time (0 = never, for virtual
  * time; some ms for a real-time driver, whose thread is not always scheduled in time). */
 int sw_set_port_rate(struct sw *sw, unsigned port, uint64_t bits_per_second, int64_t slack);
+/* Makes the wires of a port longer: what arrives at it, and what it sends, takes so many ns more (0: the start). Frames on a wire
+ * that becomes shorter take what is left of the new time at most. How it is done: long_wire.c. Fails (-1) when there is no such port. */
+int sw_set_port_delay(struct sw *sw, unsigned port, int64_t arriving, int64_t leaving, int64_t now);
 /* Time from which the link of the port is free (a value not after now means it is free already). */
 int64_t sw_port_free_at(const struct sw *sw, unsigned port);
 
@@ -116,6 +119,7 @@ size_t sw_dev_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, siz
 int64_t sw_dev_next_wakeup(struct sw *sw);
 void sw_dev_tick(struct sw *sw, int64_t now);
 void sw_dev_port_changed(struct sw *sw, unsigned port, int up, int64_t now);
+int sw_dev_set_port_delay(struct sw *sw, unsigned port, int64_t arriving, int64_t leaving, int64_t now);
 size_t sw_dev_take_ready(struct sw *sw, uint16_t *ports, size_t cap);
 
 /* --- figures [locked] --- */

@@ -191,7 +191,7 @@ size_t sw_take_ready(struct sw *sw, uint16_t *ports, size_t cap) {
 }
 
 int sw_has_backlog(const struct sw *sw, unsigned port) {
-    return port < SW_MAX_PORTS && sw->port[port] && (sw->port[port]->waiting || sw->port[port]->pause.pending);
+    return port < SW_MAX_PORTS && sw->port[port] && (sw->port[port]->waiting || sw->port[port]->pause.pending || sw->port[port]->leaving.head);
 }
 
 int sw_set_port_rate(struct sw *sw, unsigned port, uint64_t bits_per_second, int64_t slack) {
@@ -217,6 +217,9 @@ int64_t sw_next_wakeup(struct sw *sw) {
         int64_t pause = sw->pausing ? sw_pause_next_wakeup(port) : SW_NEVER;
         if (pause < best)
             best = pause;
+        int64_t wire = sw->delaying ? sw_wires_next_wakeup(port) : SW_NEVER;
+        if (wire < best)
+            best = wire;
     }
     return best;
 }

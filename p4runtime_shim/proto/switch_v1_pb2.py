@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$p4runtime_shim/proto/switch_v1.proto\x12\x11p4runtime_shim.v1\"=\n\x12GetSwitchesRequest\x12\x12\n\ndevice_ids\x18\x01 \x03(\x04\x12\x13\n\x0breset_peaks\x18\x02 \x01(\x08\"B\n\x13GetSwitchesResponse\x12+\n\x08switches\x18\x01 \x03(\x0b\x32\x19.p4runtime_shim.v1.Switch\"\xa2\x02\n\x06Switch\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\x0c\n\x04name\x18\x02 \x01(\t\x12&\n\x05ports\x18\x03 \x03(\x0b\x32\x17.p4runtime_shim.v1.Port\x12\x33\n\x05\x64rops\x18\x04 \x03(\x0b\x32$.p4runtime_shim.v1.Switch.DropsEntry\x12+\n\x07\x63\x61pture\x18\x05 \x01(\x0b\x32\x1a.p4runtime_shim.v1.Capture\x12\x0f\n\x07tracing\x18\x06 \x01(\x08\x12.\n\tpacket_in\x18\x07 \x01(\x0b\x32\x1b.p4runtime_shim.v1.PacketIn\x1a,\n\nDropsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\xc1\x03\n\x04Port\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\x11\n\tinterface\x18\x02 \x01(\t\x12\n\n\x02up\x18\x03 \x01(\x08\x12\x11\n\theld_down\x18\x04 \x01(\x08\x12\x10\n\x08rate_bps\x18\x05 \x01(\x04\x12\x12\n\nrx_packets\x18\x06 \x01(\x04\x12\x10\n\x08rx_bytes\x18\x07 \x01(\x04\x12\x12\n\ntx_packets\x18\x08 \x01(\x04\x12\x10\n\x08tx_bytes\x18\t \x01(\x04\x12(\n\x06queues\x18\n \x03(\x0b\x32\x18.p4runtime_shim.v1.Queue\x12\x31\n\x05\x64rops\x18\x0b \x03(\x0b\x32\".p4runtime_shim.v1.Port.DropsEntry\x12\x33\n\x06\x64river\x18\x0c \x03(\x0b\x32#.p4runtime_shim.v1.Port.DriverEntry\x12\x13\n\x0bpauses_sent\x18\r \x01(\x04\x12\x17\n\x0fpauses_received\x18\x0e \x01(\x04\x1a,\n\nDropsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a-\n\x0b\x44riverEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\x9a\x01\n\x05Queue\x12\x10\n\x08priority\x18\x01 \x01(\r\x12\x0f\n\x07packets\x18\x02 \x01(\r\x12\r\n\x05\x62ytes\x18\x03 \x01(\r\x12\x14\n\x0cpeak_packets\x18\x04 \x01(\r\x12\x12\n\npeak_bytes\x18\x05 \x01(\r\x12\x13\n\x0bmax_packets\x18\x06 \x01(\r\x12\x11\n\tmax_bytes\x18\x07 \x01(\r\x12\r\n\x05\x64rops\x18\x08 \x01(\x04\"P\n\x08PacketIn\x12\x1a\n\x12packets_per_second\x18\x01 \x01(\r\x12\x11\n\tdelivered\x18\x02 \x01(\x04\x12\x15\n\rundeliverable\x18\x03 \x01(\x04\"W\n\x07\x43\x61pture\x12\x11\n\tdirectory\x18\x01 \x01(\t\x12\n\n\x02on\x18\x02 \x01(\x08\x12\x0e\n\x06\x66rames\x18\x03 \x01(\x04\x12\x0c\n\x04lost\x18\x04 \x01(\x04\x12\x0f\n\x07problem\x18\x05 \x01(\t\"H\n\x10GetDelaysRequest\x12\x12\n\ndevice_ids\x18\x01 \x03(\x04\x12\x14\n\x07measure\x18\x02 \x01(\x08H\x00\x88\x01\x01\x42\n\n\x08_measure\"F\n\x11GetDelaysResponse\x12\x31\n\x08switches\x18\x01 \x03(\x0b\x32\x1f.p4runtime_shim.v1.SwitchDelays\"]\n\x0cSwitchDelays\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\x0c\n\x04name\x18\x02 \x01(\t\x12,\n\x05ports\x18\x03 \x03(\x0b\x32\x1d.p4runtime_shim.v1.PortDelays\"\x8c\x01\n\nPortDelays\x12\x0c\n\x04port\x18\x01 \x01(\r\x12+\n\x08\x61rrivals\x18\x02 \x01(\x0b\x32\x19.p4runtime_shim.v1.Delays\x12-\n\ndepartures\x18\x03 \x01(\x0b\x32\x19.p4runtime_shim.v1.Delays\x12\x14\n\x0clink_idle_ns\x18\x04 \x01(\x04\"-\n\x06\x44\x65lays\x12\x10\n\x08total_ns\x18\x01 \x01(\x04\x12\x11\n\thistogram\x18\x02 \x03(\x04\"<\n\x12SamplePortsRequest\x12\x12\n\ndevice_ids\x18\x01 \x03(\x04\x12\x12\n\nkeep_peaks\x18\x02 \x01(\x08\"H\n\x13SamplePortsResponse\x12\x31\n\x08switches\x18\x01 \x03(\x0b\x32\x1f.p4runtime_shim.v1.SwitchSample\"`\n\x0cSwitchSample\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\x0f\n\x07time_ns\x18\x02 \x01(\x03\x12,\n\x05ports\x18\x03 \x03(\x0b\x32\x1d.p4runtime_shim.v1.PortSample\"{\n\nPortSample\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\x12\x12\n\npeak_bytes\x18\x03 \x01(\x04\x12\x0f\n\x07\x62yte_ns\x18\x04 \x01(\x04\x12\x13\n\x0bsilenced_ns\x18\x05 \x01(\x04\x12\x16\n\x0esilenced_times\x18\x06 \x01(\x04\"{\n\x0eSetPortRequest\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x15\n\x08rate_bps\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\theld_down\x18\x04 \x01(\x08H\x01\x88\x01\x01\x42\x0b\n\t_rate_bpsB\x0c\n\n_held_down\"\xa6\x01\n\x0fSetQueueRequest\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x15\n\x08priority\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x18\n\x0bmax_packets\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x16\n\tmax_bytes\x18\x05 \x01(\rH\x02\x88\x01\x01\x42\x0b\n\t_priorityB\x0e\n\x0c_max_packetsB\x0c\n\n_max_bytes\"C\n\x12SetPacketInRequest\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\x1a\n\x12packets_per_second\x18\x02 \x01(\r\"2\n\x11SetCaptureRequest\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\n\n\x02on\x18\x02 \x01(\x08\"!\n\x0cTraceRequest\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\"8\n\tTraceLine\x12\x0f\n\x07time_ns\x18\x01 \x01(\x03\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0c\n\x04lost\x18\x03 \x01(\x04\x32\xa3\x05\n\x10SwitchManagement\x12\\\n\x0bGetSwitches\x12%.p4runtime_shim.v1.GetSwitchesRequest\x1a&.p4runtime_shim.v1.GetSwitchesResponse\x12V\n\tGetDelays\x12#.p4runtime_shim.v1.GetDelaysRequest\x1a$.p4runtime_shim.v1.GetDelaysResponse\x12\\\n\x0bSamplePorts\x12%.p4runtime_shim.v1.SamplePortsRequest\x1a&.p4runtime_shim.v1.SamplePortsResponse\x12\x45\n\x07SetPort\x12!.p4runtime_shim.v1.SetPortRequest\x1a\x17.p4runtime_shim.v1.Port\x12G\n\x08SetQueue\x12\".p4runtime_shim.v1.SetQueueRequest\x1a\x17.p4runtime_shim.v1.Port\x12Q\n\x0bSetPacketIn\x12%.p4runtime_shim.v1.SetPacketInRequest\x1a\x1b.p4runtime_shim.v1.PacketIn\x12N\n\nSetCapture\x12$.p4runtime_shim.v1.SetCaptureRequest\x1a\x1a.p4runtime_shim.v1.Capture\x12H\n\x05Trace\x12\x1f.p4runtime_shim.v1.TraceRequest\x1a\x1c.p4runtime_shim.v1.TraceLine0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$p4runtime_shim/proto/switch_v1.proto\x12\x11p4runtime_shim.v1\"=\n\x12GetSwitchesRequest\x12\x12\n\ndevice_ids\x18\x01 \x03(\x04\x12\x13\n\x0breset_peaks\x18\x02 \x01(\x08\"B\n\x13GetSwitchesResponse\x12+\n\x08switches\x18\x01 \x03(\x0b\x32\x19.p4runtime_shim.v1.Switch\"\xa2\x02\n\x06Switch\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\x0c\n\x04name\x18\x02 \x01(\t\x12&\n\x05ports\x18\x03 \x03(\x0b\x32\x17.p4runtime_shim.v1.Port\x12\x33\n\x05\x64rops\x18\x04 \x03(\x0b\x32$.p4runtime_shim.v1.Switch.DropsEntry\x12+\n\x07\x63\x61pture\x18\x05 \x01(\x0b\x32\x1a.p4runtime_shim.v1.Capture\x12\x0f\n\x07tracing\x18\x06 \x01(\x08\x12.\n\tpacket_in\x18\x07 \x01(\x0b\x32\x1b.p4runtime_shim.v1.PacketIn\x1a,\n\nDropsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\xf7\x03\n\x04Port\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\x11\n\tinterface\x18\x02 \x01(\t\x12\n\n\x02up\x18\x03 \x01(\x08\x12\x11\n\theld_down\x18\x04 \x01(\x08\x12\x10\n\x08rate_bps\x18\x05 \x01(\x04\x12\x12\n\nrx_packets\x18\x06 \x01(\x04\x12\x10\n\x08rx_bytes\x18\x07 \x01(\x04\x12\x12\n\ntx_packets\x18\x08 \x01(\x04\x12\x10\n\x08tx_bytes\x18\t \x01(\x04\x12(\n\x06queues\x18\n \x03(\x0b\x32\x18.p4runtime_shim.v1.Queue\x12\x31\n\x05\x64rops\x18\x0b \x03(\x0b\x32\".p4runtime_shim.v1.Port.DropsEntry\x12\x33\n\x06\x64river\x18\x0c \x03(\x0b\x32#.p4runtime_shim.v1.Port.DriverEntry\x12\x13\n\x0bpauses_sent\x18\r \x01(\x04\x12\x17\n\x0fpauses_received\x18\x0e \x01(\x04\x12\x18\n\x10\x61rrival_delay_ns\x18\x0f \x01(\x04\x12\x1a\n\x12\x64\x65parture_delay_ns\x18\x10 \x01(\x04\x1a,\n\nDropsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a-\n\x0b\x44riverEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\x9a\x01\n\x05Queue\x12\x10\n\x08priority\x18\x01 \x01(\r\x12\x0f\n\x07packets\x18\x02 \x01(\r\x12\r\n\x05\x62ytes\x18\x03 \x01(\r\x12\x14\n\x0cpeak_packets\x18\x04 \x01(\r\x12\x12\n\npeak_bytes\x18\x05 \x01(\r\x12\x13\n\x0bmax_packets\x18\x06 \x01(\r\x12\x11\n\tmax_bytes\x18\x07 \x01(\r\x12\r\n\x05\x64rops\x18\x08 \x01(\x04\"P\n\x08PacketIn\x12\x1a\n\x12packets_per_second\x18\x01 \x01(\r\x12\x11\n\tdelivered\x18\x02 \x01(\x04\x12\x15\n\rundeliverable\x18\x03 \x01(\x04\"W\n\x07\x43\x61pture\x12\x11\n\tdirectory\x18\x01 \x01(\t\x12\n\n\x02on\x18\x02 \x01(\x08\x12\x0e\n\x06\x66rames\x18\x03 \x01(\x04\x12\x0c\n\x04lost\x18\x04 \x01(\x04\x12\x0f\n\x07problem\x18\x05 \x01(\t\"H\n\x10GetDelaysRequest\x12\x12\n\ndevice_ids\x18\x01 \x03(\x04\x12\x14\n\x07measure\x18\x02 \x01(\x08H\x00\x88\x01\x01\x42\n\n\x08_measure\"F\n\x11GetDelaysResponse\x12\x31\n\x08switches\x18\x01 \x03(\x0b\x32\x1f.p4runtime_shim.v1.SwitchDelays\"]\n\x0cSwitchDelays\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\x0c\n\x04name\x18\x02 \x01(\t\x12,\n\x05ports\x18\x03 \x03(\x0b\x32\x1d.p4runtime_shim.v1.PortDelays\"\x8c\x01\n\nPortDelays\x12\x0c\n\x04port\x18\x01 \x01(\r\x12+\n\x08\x61rrivals\x18\x02 \x01(\x0b\x32\x19.p4runtime_shim.v1.Delays\x12-\n\ndepartures\x18\x03 \x01(\x0b\x32\x19.p4runtime_shim.v1.Delays\x12\x14\n\x0clink_idle_ns\x18\x04 \x01(\x04\"-\n\x06\x44\x65lays\x12\x10\n\x08total_ns\x18\x01 \x01(\x04\x12\x11\n\thistogram\x18\x02 \x03(\x04\"<\n\x12SamplePortsRequest\x12\x12\n\ndevice_ids\x18\x01 \x03(\x04\x12\x12\n\nkeep_peaks\x18\x02 \x01(\x08\"H\n\x13SamplePortsResponse\x12\x31\n\x08switches\x18\x01 \x03(\x0b\x32\x1f.p4runtime_shim.v1.SwitchSample\"`\n\x0cSwitchSample\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\x0f\n\x07time_ns\x18\x02 \x01(\x03\x12,\n\x05ports\x18\x03 \x03(\x0b\x32\x1d.p4runtime_shim.v1.PortSample\"{\n\nPortSample\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\x12\x12\n\npeak_bytes\x18\x03 \x01(\x04\x12\x0f\n\x07\x62yte_ns\x18\x04 \x01(\x04\x12\x13\n\x0bsilenced_ns\x18\x05 \x01(\x04\x12\x16\n\x0esilenced_times\x18\x06 \x01(\x04\"\xe7\x01\n\x0eSetPortRequest\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x15\n\x08rate_bps\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\theld_down\x18\x04 \x01(\x08H\x01\x88\x01\x01\x12\x1d\n\x10\x61rrival_delay_ns\x18\x05 \x01(\x04H\x02\x88\x01\x01\x12\x1f\n\x12\x64\x65parture_delay_ns\x18\x06 \x01(\x04H\x03\x88\x01\x01\x42\x0b\n\t_rate_bpsB\x0c\n\n_held_downB\x13\n\x11_arrival_delay_nsB\x15\n\x13_departure_delay_ns\"\xa6\x01\n\x0fSetQueueRequest\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x15\n\x08priority\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x18\n\x0bmax_packets\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x16\n\tmax_bytes\x18\x05 \x01(\rH\x02\x88\x01\x01\x42\x0b\n\t_priorityB\x0e\n\x0c_max_packetsB\x0c\n\n_max_bytes\"C\n\x12SetPacketInRequest\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\x1a\n\x12packets_per_second\x18\x02 \x01(\r\"2\n\x11SetCaptureRequest\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\x12\n\n\x02on\x18\x02 \x01(\x08\"!\n\x0cTraceRequest\x12\x11\n\tdevice_id\x18\x01 \x01(\x04\"8\n\tTraceLine\x12\x0f\n\x07time_ns\x18\x01 \x01(\x03\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0c\n\x04lost\x18\x03 \x01(\x04\x32\xa3\x05\n\x10SwitchManagement\x12\\\n\x0bGetSwitches\x12%.p4runtime_shim.v1.GetSwitchesRequest\x1a&.p4runtime_shim.v1.GetSwitchesResponse\x12V\n\tGetDelays\x12#.p4runtime_shim.v1.GetDelaysRequest\x1a$.p4runtime_shim.v1.GetDelaysResponse\x12\\\n\x0bSamplePorts\x12%.p4runtime_shim.v1.SamplePortsRequest\x1a&.p4runtime_shim.v1.SamplePortsResponse\x12\x45\n\x07SetPort\x12!.p4runtime_shim.v1.SetPortRequest\x1a\x17.p4runtime_shim.v1.Port\x12G\n\x08SetQueue\x12\".p4runtime_shim.v1.SetQueueRequest\x1a\x17.p4runtime_shim.v1.Port\x12Q\n\x0bSetPacketIn\x12%.p4runtime_shim.v1.SetPacketInRequest\x1a\x1b.p4runtime_shim.v1.PacketIn\x12N\n\nSetCapture\x12$.p4runtime_shim.v1.SetCaptureRequest\x1a\x1a.p4runtime_shim.v1.Capture\x12H\n\x05Trace\x12\x1f.p4runtime_shim.v1.TraceRequest\x1a\x1c.p4runtime_shim.v1.TraceLine0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,47 +46,47 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SWITCH_DROPSENTRY']._serialized_start=437
   _globals['_SWITCH_DROPSENTRY']._serialized_end=481
   _globals['_PORT']._serialized_start=484
-  _globals['_PORT']._serialized_end=933
+  _globals['_PORT']._serialized_end=987
   _globals['_PORT_DROPSENTRY']._serialized_start=437
   _globals['_PORT_DROPSENTRY']._serialized_end=481
-  _globals['_PORT_DRIVERENTRY']._serialized_start=888
-  _globals['_PORT_DRIVERENTRY']._serialized_end=933
-  _globals['_QUEUE']._serialized_start=936
-  _globals['_QUEUE']._serialized_end=1090
-  _globals['_PACKETIN']._serialized_start=1092
-  _globals['_PACKETIN']._serialized_end=1172
-  _globals['_CAPTURE']._serialized_start=1174
-  _globals['_CAPTURE']._serialized_end=1261
-  _globals['_GETDELAYSREQUEST']._serialized_start=1263
-  _globals['_GETDELAYSREQUEST']._serialized_end=1335
-  _globals['_GETDELAYSRESPONSE']._serialized_start=1337
-  _globals['_GETDELAYSRESPONSE']._serialized_end=1407
-  _globals['_SWITCHDELAYS']._serialized_start=1409
-  _globals['_SWITCHDELAYS']._serialized_end=1502
-  _globals['_PORTDELAYS']._serialized_start=1505
-  _globals['_PORTDELAYS']._serialized_end=1645
-  _globals['_DELAYS']._serialized_start=1647
-  _globals['_DELAYS']._serialized_end=1692
-  _globals['_SAMPLEPORTSREQUEST']._serialized_start=1694
-  _globals['_SAMPLEPORTSREQUEST']._serialized_end=1754
-  _globals['_SAMPLEPORTSRESPONSE']._serialized_start=1756
-  _globals['_SAMPLEPORTSRESPONSE']._serialized_end=1828
-  _globals['_SWITCHSAMPLE']._serialized_start=1830
-  _globals['_SWITCHSAMPLE']._serialized_end=1926
-  _globals['_PORTSAMPLE']._serialized_start=1928
-  _globals['_PORTSAMPLE']._serialized_end=2051
-  _globals['_SETPORTREQUEST']._serialized_start=2053
-  _globals['_SETPORTREQUEST']._serialized_end=2176
-  _globals['_SETQUEUEREQUEST']._serialized_start=2179
-  _globals['_SETQUEUEREQUEST']._serialized_end=2345
-  _globals['_SETPACKETINREQUEST']._serialized_start=2347
-  _globals['_SETPACKETINREQUEST']._serialized_end=2414
-  _globals['_SETCAPTUREREQUEST']._serialized_start=2416
-  _globals['_SETCAPTUREREQUEST']._serialized_end=2466
-  _globals['_TRACEREQUEST']._serialized_start=2468
-  _globals['_TRACEREQUEST']._serialized_end=2501
-  _globals['_TRACELINE']._serialized_start=2503
-  _globals['_TRACELINE']._serialized_end=2559
-  _globals['_SWITCHMANAGEMENT']._serialized_start=2562
-  _globals['_SWITCHMANAGEMENT']._serialized_end=3237
+  _globals['_PORT_DRIVERENTRY']._serialized_start=942
+  _globals['_PORT_DRIVERENTRY']._serialized_end=987
+  _globals['_QUEUE']._serialized_start=990
+  _globals['_QUEUE']._serialized_end=1144
+  _globals['_PACKETIN']._serialized_start=1146
+  _globals['_PACKETIN']._serialized_end=1226
+  _globals['_CAPTURE']._serialized_start=1228
+  _globals['_CAPTURE']._serialized_end=1315
+  _globals['_GETDELAYSREQUEST']._serialized_start=1317
+  _globals['_GETDELAYSREQUEST']._serialized_end=1389
+  _globals['_GETDELAYSRESPONSE']._serialized_start=1391
+  _globals['_GETDELAYSRESPONSE']._serialized_end=1461
+  _globals['_SWITCHDELAYS']._serialized_start=1463
+  _globals['_SWITCHDELAYS']._serialized_end=1556
+  _globals['_PORTDELAYS']._serialized_start=1559
+  _globals['_PORTDELAYS']._serialized_end=1699
+  _globals['_DELAYS']._serialized_start=1701
+  _globals['_DELAYS']._serialized_end=1746
+  _globals['_SAMPLEPORTSREQUEST']._serialized_start=1748
+  _globals['_SAMPLEPORTSREQUEST']._serialized_end=1808
+  _globals['_SAMPLEPORTSRESPONSE']._serialized_start=1810
+  _globals['_SAMPLEPORTSRESPONSE']._serialized_end=1882
+  _globals['_SWITCHSAMPLE']._serialized_start=1884
+  _globals['_SWITCHSAMPLE']._serialized_end=1980
+  _globals['_PORTSAMPLE']._serialized_start=1982
+  _globals['_PORTSAMPLE']._serialized_end=2105
+  _globals['_SETPORTREQUEST']._serialized_start=2108
+  _globals['_SETPORTREQUEST']._serialized_end=2339
+  _globals['_SETQUEUEREQUEST']._serialized_start=2342
+  _globals['_SETQUEUEREQUEST']._serialized_end=2508
+  _globals['_SETPACKETINREQUEST']._serialized_start=2510
+  _globals['_SETPACKETINREQUEST']._serialized_end=2577
+  _globals['_SETCAPTUREREQUEST']._serialized_start=2579
+  _globals['_SETCAPTUREREQUEST']._serialized_end=2629
+  _globals['_TRACEREQUEST']._serialized_start=2631
+  _globals['_TRACEREQUEST']._serialized_end=2664
+  _globals['_TRACELINE']._serialized_start=2666
+  _globals['_TRACELINE']._serialized_end=2722
+  _globals['_SWITCHMANAGEMENT']._serialized_start=2725
+  _globals['_SWITCHMANAGEMENT']._serialized_end=3400
 # @@protoc_insertion_point(module_scope)

@@ -46,7 +46,7 @@ class Switch(_message.Message):
     def __init__(self, device_id: _Optional[int] = ..., name: _Optional[str] = ..., ports: _Optional[_Iterable[_Union[Port, _Mapping]]] = ..., drops: _Optional[_Mapping[str, int]] = ..., capture: _Optional[_Union[Capture, _Mapping]] = ..., tracing: _Optional[bool] = ..., packet_in: _Optional[_Union[PacketIn, _Mapping]] = ...) -> None: ...
 
 class Port(_message.Message):
-    __slots__ = ("port", "interface", "up", "held_down", "rate_bps", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "queues", "drops", "driver", "pauses_sent", "pauses_received")
+    __slots__ = ("port", "interface", "up", "held_down", "rate_bps", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "queues", "drops", "driver", "pauses_sent", "pauses_received", "arrival_delay_ns", "departure_delay_ns")
     class DropsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -75,6 +75,8 @@ class Port(_message.Message):
     DRIVER_FIELD_NUMBER: _ClassVar[int]
     PAUSES_SENT_FIELD_NUMBER: _ClassVar[int]
     PAUSES_RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    ARRIVAL_DELAY_NS_FIELD_NUMBER: _ClassVar[int]
+    DEPARTURE_DELAY_NS_FIELD_NUMBER: _ClassVar[int]
     port: int
     interface: str
     up: bool
@@ -89,7 +91,9 @@ class Port(_message.Message):
     driver: _containers.ScalarMap[str, int]
     pauses_sent: int
     pauses_received: int
-    def __init__(self, port: _Optional[int] = ..., interface: _Optional[str] = ..., up: _Optional[bool] = ..., held_down: _Optional[bool] = ..., rate_bps: _Optional[int] = ..., rx_packets: _Optional[int] = ..., rx_bytes: _Optional[int] = ..., tx_packets: _Optional[int] = ..., tx_bytes: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., drops: _Optional[_Mapping[str, int]] = ..., driver: _Optional[_Mapping[str, int]] = ..., pauses_sent: _Optional[int] = ..., pauses_received: _Optional[int] = ...) -> None: ...
+    arrival_delay_ns: int
+    departure_delay_ns: int
+    def __init__(self, port: _Optional[int] = ..., interface: _Optional[str] = ..., up: _Optional[bool] = ..., held_down: _Optional[bool] = ..., rate_bps: _Optional[int] = ..., rx_packets: _Optional[int] = ..., rx_bytes: _Optional[int] = ..., tx_packets: _Optional[int] = ..., tx_bytes: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., drops: _Optional[_Mapping[str, int]] = ..., driver: _Optional[_Mapping[str, int]] = ..., pauses_sent: _Optional[int] = ..., pauses_received: _Optional[int] = ..., arrival_delay_ns: _Optional[int] = ..., departure_delay_ns: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("priority", "packets", "bytes", "peak_packets", "peak_bytes", "max_packets", "max_bytes", "drops")
@@ -220,16 +224,20 @@ class PortSample(_message.Message):
     def __init__(self, port: _Optional[int] = ..., bytes: _Optional[int] = ..., peak_bytes: _Optional[int] = ..., byte_ns: _Optional[int] = ..., silenced_ns: _Optional[int] = ..., silenced_times: _Optional[int] = ...) -> None: ...
 
 class SetPortRequest(_message.Message):
-    __slots__ = ("device_id", "port", "rate_bps", "held_down")
+    __slots__ = ("device_id", "port", "rate_bps", "held_down", "arrival_delay_ns", "departure_delay_ns")
     DEVICE_ID_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
     HELD_DOWN_FIELD_NUMBER: _ClassVar[int]
+    ARRIVAL_DELAY_NS_FIELD_NUMBER: _ClassVar[int]
+    DEPARTURE_DELAY_NS_FIELD_NUMBER: _ClassVar[int]
     device_id: int
     port: int
     rate_bps: int
     held_down: bool
-    def __init__(self, device_id: _Optional[int] = ..., port: _Optional[int] = ..., rate_bps: _Optional[int] = ..., held_down: _Optional[bool] = ...) -> None: ...
+    arrival_delay_ns: int
+    departure_delay_ns: int
+    def __init__(self, device_id: _Optional[int] = ..., port: _Optional[int] = ..., rate_bps: _Optional[int] = ..., held_down: _Optional[bool] = ..., arrival_delay_ns: _Optional[int] = ..., departure_delay_ns: _Optional[int] = ...) -> None: ...
 
 class SetQueueRequest(_message.Message):
     __slots__ = ("device_id", "port", "priority", "max_packets", "max_bytes")

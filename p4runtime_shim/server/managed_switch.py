@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from p4runtime_shim.capture import Capture, CaptureError, CaptureStats
@@ -61,6 +61,13 @@ class ManagedSwitch:
             raise precondition(f"port {request.port} has no interface, so it cannot be held down")
         if request.HasField("rate_bps"):
             self._switch.set_port_rate(request.port, request.rate_bps, LINK_SLACK_NS)
+        delay = self._switch.port_delay(request.port)
+        if request.HasField("arrival_delay_ns"):
+            delay = replace(delay, arriving=request.arrival_delay_ns)
+        if request.HasField("departure_delay_ns"):
+            delay = replace(delay, leaving=request.departure_delay_ns)
+        if delay != self._switch.port_delay(request.port):
+            self._switch.set_port_delay(request.port, delay, time.monotonic_ns())
         if request.HasField("held_down"):
             assert self._driver is not None
             self._driver.hold_down(self._switch, request.port, request.held_down)
@@ -160,6 +167,8 @@ class ManagedSwitch:
             up=stats.up,
             held_down=port in self._held,
             rate_bps=self._switch.port_rate(port),
+            arrival_delay_ns=self._switch.port_delay(port).arriving,
+            departure_delay_ns=self._switch.port_delay(port).leaving,
             rx_packets=stats.rx_packets,
             rx_bytes=stats.rx_bytes,
             tx_packets=stats.tx_packets,

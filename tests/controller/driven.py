@@ -79,7 +79,7 @@ class Links:
             if end == self.broken_shape:
                 raise ControllerError(f"{end.node} cannot be shaped.")
             if shape is not None and shape.delay:
-                raise ControllerError("This kernel has no netem.")
+                raise ControllerError("Switch t0-0@p0 is BMv2.")
             if shape is None:
                 self.shapes.pop(end, None)
             else:

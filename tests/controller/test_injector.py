@@ -212,8 +212,8 @@ def test_a_scheduled_fault_that_fails_is_listed_as_cleared_with_its_reason(world
     make(world, Delay(H1, MS), start_at_ns=SECOND)
     world.seconds(2)
     (record,) = world.registry.past
-    assert record.problem == "This kernel has no netem."
-    assert world.new_events()[-1].detail == "This kernel has no netem."
+    assert record.problem == "Switch t0-0@p0 is BMv2."
+    assert world.new_events()[-1].detail == "Switch t0-0@p0 is BMv2."
     assert list(world.registry) == []
 
 

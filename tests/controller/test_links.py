@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,13 +12,18 @@ from pyroute2.netlink.exceptions import NetlinkError
 from controller.errors import ControllerError
 from controller.links import FabricLinks
 from topologies.clos import multi_plane_clos
+from topologies.fabric import LinkEnd
 
 FABRIC = multi_plane_clos("nowhere", planes=1, t0=1, t1=0, hosts=2)
 
 
+async def no_delays(delays: Mapping[LinkEnd, int]) -> None:
+    assert not any(delays.values())
+
+
 def test_changing_a_missing_link_is_an_error_unless_absent_ok() -> None:
     async def scenario() -> None:
-        links = FabricLinks(FABRIC)
+        links = FabricLinks(FABRIC, no_delays)
         await links.set_up(FABRIC.links, up=True, absent_ok=True)
         for up in (True, False):
             with pytest.raises(ControllerError, match="does not exist on this machine: is the fabric still up"):
@@ -33,7 +39,7 @@ def test_an_interface_removed_meanwhile_is_reported(error: Exception, monkeypatc
         raise error
 
     async def scenario() -> None:
-        links = FabricLinks(FABRIC)
+        links = FabricLinks(FABRIC, no_delays)
         with pytest.raises(ControllerError, match="on this machine: No such"):
             await links.shape({})
         await links.close()

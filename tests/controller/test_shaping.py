@@ -66,30 +66,18 @@ def test_a_bmv2_port_gets_another_rate_and_then_its_own_again(netlink: IPRoute) 
     shape(netlink, FABRIC, {END: PortShaping(2_000_000)})
     assert discipline() != before
     assert (discipline()["rate"], discipline()["handle"]) == (250_000, before["handle"])
-    with pytest.raises(ControllerError, match="belongs to BMv2, which cannot be given a delay"):
-        shape(netlink, FABRIC, {END: PortShaping(delay=1_000_000)})
     shape(netlink, FABRIC, {END: None})
     assert discipline() == before
 
 
-def test_a_delay_uses_netem_or_is_refused_with_a_message(netlink: IPRoute) -> None:
-    before, refusal = discipline(), ""
-    try:
-        shape(netlink, FABRIC, {END: PortShaping(delay=5_000_000)})
-    except ControllerError as error:
-        refusal = str(error)
-    if refusal:
-        assert "This kernel has no netem" in refusal
-        assert discipline() == before
-    else:
-        assert discipline()["kind"] == "netem"
-        shape(netlink, FABRIC, {END: None})
-        assert discipline() == before
-
-
-def test_rate_and_delay_together_are_refused(netlink: IPRoute) -> None:
-    with pytest.raises(ControllerError, match="cannot have a lower rate and a delay at once"):
-        shape(netlink, FABRIC, {END: PortShaping(1_000_000, delay=5_000_000)})
+def test_a_delay_is_none_of_the_kernels(netlink: IPRoute) -> None:
+    before = discipline()
+    shape(netlink, FABRIC, {END: PortShaping(delay=5_000_000)})
+    assert discipline() == before
+    shape(netlink, FABRIC, {END: PortShaping(2_000_000, delay=5_000_000)})
+    assert discipline()["rate"] == 250_000
+    shape(netlink, FABRIC, {END: PortShaping(delay=5_000_000)})
+    assert discipline() == before
 
 
 def test_a_missing_interface_or_host_is_named() -> None:

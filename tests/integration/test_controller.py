@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.workloads.verified_write import Transfer, WriteReport
 from tests.integration.names import own
 from tests.waiting import until
-from topologies.addressing import interface_name
+from topologies.addressing import interface_name, kernel_address
 from topologies.clos import multi_plane_clos
 from topologies.emulation import cleanup
 from topologies.emulation.processes import READY_FD
@@ -241,16 +242,27 @@ def test_a_rate_fault_slows_a_link_until_cleared(world: EmulatedWorld) -> None:
         assert left == []
 
 
-def test_delay_works_or_is_refused_with_advice(world: EmulatedWorld) -> None:
+def test_a_delay_lengthens_round_trips_and_goes_away(world: EmulatedWorld) -> None:
+    fabric = world.fabric
+    near, far = fabric.nic("h1"), fabric.nic("h2")
+
+    def round_trip_ms() -> float:
+        target = kernel_address(fabric, far, 0)
+        answer = world.emulation.host("h1").cmd(f"ping -6 -n -c 3 -i 0.2 -W 20 {target}")
+        found = re.search(r"= ([0-9.]+)/", answer)
+        assert found, answer
+        return float(found[1])
+
     with world.controller() as client:
-        refusal = ""
-        try:
-            client.inject(Delay("h1@p0", 5_000_000))
-        except ControllerError as error:
-            refusal = str(error)
-        assert len(client.faults()) == (not refusal)
-        assert not refusal or ("no netem" in refusal and "use 'rate'" in refusal)
+        there = client.inject(Delay(f"{near.name}@p0", 70_000_000, towards="t0-*"))
+        client.inject(Delay("t0-0:t1-*@p0", 50_000_000))
+        assert round_trip_ms() >= 170, "once from the NIC, and both ways above"
+        client.clear(there.id)
+        assert round_trip_ms() >= 100
+        with transfer(world) as pair:
+            assert pair.write(PIECE).wrong_bytes == 0
         client.clear_all()
+        assert round_trip_ms() < 100, "without delay it is about one"
 
 
 def test_flapping_links_recover_and_subscribers_are_notified(

@@ -31,7 +31,7 @@ from mrc_lab.experiments.running.machine_delays import Hop
 from mrc_lab.experiments.running.queue_samples import QueueSampler
 from mrc_lab.experiments.running.recording import Fidelity, Samples
 from mrc_lab.experiments.running.scaling import NAME, scaled_attributes, scaled_fabric, scaled_fault, stretch_of
-from mrc_lab.fabric import doctor, event_traces
+from mrc_lab.fabric import event_traces
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.fabric.supervision import crash_message
 from mrc_lab.workloads.collectives import PacingSettings
@@ -42,6 +42,7 @@ from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.fault_entries import fault_entries
 from topologies.faults import Fault
+from topologies.faults.delay import Delay
 
 T = TypeVar("T")
 LONGEST_S = 600.0  # of a run, scaled
@@ -206,7 +207,7 @@ def check(case: Case, scale: float) -> None:
         if rule is not None and rule.delay:
             raise ExperimentError(
                 f"{case_prefix(case.name)}emulated links have no propagation delay, but fabric.links gives {links} one",
-                "Use --backend sim, or the fault delay where the kernel has netem.",
+                "Use --backend sim, or the fault delay.",
             )
     file = case.fabric.file
     if file is not None and any(link.delay_ns for link in file.fabric.links):
@@ -240,14 +241,9 @@ def losing_switches(fabric: Fabric, faults: Sequence[Fault]) -> tuple[str, ...]:
 def _check_fault(planned: PlannedFault, fabric: Fabric, scale: float) -> None:
     fault = scaled_fault(planned.fault, scale)
     try:
-        taken = impairments_of(fabric, fault)
+        impairments_of(fabric, fault)
     except FabricError as error:
         raise ExperimentError(f"line {planned.line}: {error}", "Use --backend sim.") from None
-    if any(shape.delay for _, shape in taken.shapes) and not doctor.has_netem():
-        raise ExperimentError(
-            f"line {planned.line}: emulation cannot make the fault {fault.kind.name} here: this kernel has no netem",
-            "Use --backend sim, or slow links down with the fault rate.",
-        )
 
 
 @contextmanager
@@ -259,6 +255,13 @@ def emulated_backend(case: Case, scale: float, switch: str, name: str = NAME) ->
             f"{case_prefix(case.name)}BMv2 does not say what waits in its queues",
             "Leave measure.queues out, or use --switch embedded.",
         )
+    if SwitchKind(switch) is SwitchKind.BMV2:
+        for planned in case.faults:
+            if isinstance(planned.fault, Delay):
+                raise ExperimentError(
+                    f"line {planned.line}: links of BMv2 cannot be given a delay",
+                    "Use --switch embedded, or --backend sim.",
+                )
     with running(scaled_fabric(case, scale, name), switch=switch) as world, ExitStack() as stack:
         controller = stack.enter_context(world.controller())
         yield EmulatedBackend(case, world, controller, scale, stack)

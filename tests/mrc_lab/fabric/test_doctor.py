@@ -176,7 +176,7 @@ def test_cleaning_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_missing_kernel_modules_are_loaded(commands: Script) -> None:
     commands("modprobe", "echo $*")
-    assert apply(Fix.MODULES) == "-a veth af_packet sch_netem"
+    assert apply(Fix.MODULES) == "-a veth af_packet"
 
 
 def test_a_failed_fix_gives_its_reason(commands: Script) -> None:

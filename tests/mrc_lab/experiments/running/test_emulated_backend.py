@@ -96,13 +96,14 @@ def test_a_fault_that_could_not_be_injected_fails_the_run():
         asyncio.run(play())
 
 
-def test_a_delay_is_refused_where_the_kernel_has_no_netem(monkeypatch):
+def test_a_delay_is_refused_with_bmv2():
     case = replace(case_of(WRITE), faults=(planned(Delay("h1@p0", 2_000)),))
-    monkeypatch.setattr(emulated_backend.doctor, "has_netem", lambda: False)
-    with pytest.raises(ExperimentError, match="line 7: emulation cannot make the fault delay here"):
-        emulated_backend.check(case, scaling.scale_of([case]))
-    monkeypatch.setattr(emulated_backend.doctor, "has_netem", lambda: True)
     emulated_backend.check(case, scaling.scale_of([case]))
+    with (
+        pytest.raises(ExperimentError, match="line 7: links of BMv2 cannot be given a delay"),
+        emulated_backend.emulated_backend(case, scaling.scale_of([case]), "bmv2"),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("fault", [Reordering("h1@p0", 0.1, 3_000), ControllerDown()])
