@@ -8,7 +8,7 @@ RUN   := $(PY) -I mrc_common/run_module.py
 ARGS  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test unit lint format p4 lock proto bench bench-host bench-switch bench-sim bench-fabric bench-map soak soak-kill paper test-bmv2 docs wheel sbom container vm vm-box vm-run vm-test clean
+.PHONY: help install demo run test unit lint format p4 lock proto bench bench-host bench-switch bench-sim bench-fabric bench-map soak soak-kill paper test-bmv2 recordings docs wheel sbom container vm vm-box vm-run vm-test clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [ARGS=\"...\"]     (as root, or sudo make ... for those marked *)"
@@ -70,8 +70,14 @@ proto: ## Generate the gRPC code of controller and switch (only needed after cha
 	@scripts/install dev
 	@$(PY) -m grpc_tools.protoc -I . --python_out=. --grpc_python_out=. --pyi_out=. controller/proto/*.proto p4runtime_shim/proto/*.proto
 
-docs: ## Build the pages as a web site in build/site
-	@scripts/with-tools mkdocs==1.6.1 -- python -m scripts.docs_site
+recordings: ## * Record the terminal for pages and README (ARGS=link-down for one of them)
+	@scripts/install runtime
+	@$(RUN) scripts.record_terminal $(ARGS)
+
+docs: ## Build pages, API reference and gallery as a web site in build/site
+	@scripts/install runtime
+	@$(RUN) scripts.docs_site.gallery
+	@scripts/with-tools zensical==0.0.73 mkdocstrings-python==2.0.11 -- python -m scripts.docs_site
 
 wheel: ## Build a wheel with the compiled transport into dist (ARGS=--pure for one that serves every Python)
 	@scripts/install dev

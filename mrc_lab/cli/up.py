@@ -147,7 +147,7 @@ def draw_fabric(fabric: Fabric, show: str) -> None:
     from mrc_lab.reports.topology import render
 
     try:
-        Path(show).write_text(str(render(fabric, ())) + "\n", "utf-8")
+        Path(show).write_text(str(render(fabric, (), names=True)) + "\n", "utf-8")
     except OSError as error:
         raise ExperimentError(f"{show} cannot be written: {error.strerror}") from None
     click.echo(f"fabric {fabric.name} is drawn in {show}")

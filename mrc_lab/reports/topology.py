@@ -14,14 +14,19 @@ _WIDTH, _GAP = 940, 16
 _LETTER = 6.0  # width of one of a host's name
 _RED, _LINE, _BOX = "#c62828", "#b7bcc4", "#1f5fa8"
 _ROW, _TOP, _BOTTOM = 49.0, 28.0, 24.0  # between rows, above the first, below the last
+_ROW_NAMED = 74.0  # with names of switches
 
 
-def render(fabric: Fabric, faults: Sequence[FaultSpan]) -> Markup:
-    """SVG for a page. Links that a fault touches are red; the fault's number in the list stands beside."""
+def render(fabric: Fabric, faults: Sequence[FaultSpan], *, names: bool = False) -> Markup:
+    """SVG for a page. Links that a fault touches are red; the fault's number in the list stands beside.
+
+    With `names`, switches have their names beside them where there is room; otherwise only when pointed at.
+    """
     per_row = min(fabric.planes, 4 if fabric.planes > 2 else fabric.planes)
     panel = (_WIDTH - _GAP * (per_row - 1)) / per_row
     rows = -(-fabric.planes // per_row)
-    panel_height = _height(fabric)
+    row = _ROW_NAMED if names else _ROW
+    panel_height = _height(fabric, row)
     parts: list[str] = []
     marks: dict[str, list[int]] = {}
     for number, fault in enumerate(faults, 1):
@@ -29,15 +34,15 @@ def render(fabric: Fabric, faults: Sequence[FaultSpan]) -> Markup:
             marks.setdefault(link, []).append(number)
     for plane in range(fabric.planes):
         x, y = plane % per_row * (panel + _GAP), plane // per_row * (panel_height + _GAP)
-        parts.append(f'<g transform="translate({x:.1f},{y:.1f})">{_panel(fabric, plane, panel, marks)}</g>')
+        parts.append(f'<g transform="translate({x:.1f},{y:.1f})">{_panel(fabric, plane, panel, row, marks)}</g>')
     height = rows * (panel_height + _GAP)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="100%"'
     return Markup(head + ' font-family="sans-serif">' + "".join(parts) + "</svg>")
 
 
-def _panel(fabric: Fabric, plane: int, width: float, marks: dict[str, list[int]]) -> str:
-    place = _places(fabric, plane, width)
-    out = [f'<rect width="{width:.1f}" height="{_height(fabric)}" rx="6" fill="#f6f7f9"/>']
+def _panel(fabric: Fabric, plane: int, width: float, row: float, marks: dict[str, list[int]]) -> str:
+    place = _places(fabric, plane, width, row)
+    out = [f'<rect width="{width:.1f}" height="{_height(fabric, row)}" rx="6" fill="#f6f7f9"/>']
     out.append(f'<text x="6" y="13" font-size="10" fill="#555">plane {plane}</text>')
     labels: list[str] = []
     for link in fabric.links:
@@ -60,6 +65,8 @@ def _panel(fabric: Fabric, plane: int, width: float, marks: dict[str, list[int]]
         size = 4.0 if name in fabric.nic_names else 5.0
         place_and_size = f'x="{x - size:.1f}" y="{y - size:.1f}" width="{2 * size}" height="{2 * size}"'
         out.append(f'<rect {place_and_size} rx="1.5" fill="{_BOX}"><title>{escape(name)}</title></rect>')
+    if row == _ROW_NAMED:
+        out += _switch_names(fabric, plane, width, place)
     if len(fabric.nics) * (2 + _LETTER * max(map(len, fabric.nic_names))) <= width:
         for nic in fabric.nics:
             x, y = place[nic.name]
@@ -69,9 +76,20 @@ def _panel(fabric: Fabric, plane: int, width: float, marks: dict[str, list[int]]
     return "".join(out)
 
 
-def _places(fabric: Fabric, plane: int, width: float) -> dict[str, tuple[float, float]]:
+def _switch_names(fabric: Fabric, plane: int, width: float, place: dict[str, tuple[float, float]]) -> list[str]:
+    """Names of the switches without their plane, to the right of each, in rows that have room for them."""
+    return [
+        f'<text x="{place[name][0] + 8:.1f}" y="{place[name][1] + 4}" font-size="11" fill="#333" stroke="#f6f7f9"'
+        f' stroke-width="3" paint-order="stroke">{name.partition("@")[0]}</text>'
+        for names in _rows(fabric, plane)[:-1]
+        for name in names
+        if width / len(names) > 20 + _LETTER * len(name)
+    ]
+
+
+def _places(fabric: Fabric, plane: int, width: float, height: float) -> dict[str, tuple[float, float]]:
     return {
-        name: (width * (n + 0.5) / len(names), _TOP + row * _ROW)
+        name: (width * (n + 0.5) / len(names), _TOP + row * height)
         for row, names in enumerate(_rows(fabric, plane))
         for n, name in enumerate(names)
     }
@@ -84,5 +102,5 @@ def _rows(fabric: Fabric, plane: int) -> list[list[str]]:
     return [*switches, [nic.name for nic in fabric.nics]]
 
 
-def _height(fabric: Fabric) -> float:
-    return _TOP + (len(_rows(fabric, 0)) - 1) * _ROW + _BOTTOM
+def _height(fabric: Fabric, row: float) -> float:
+    return _TOP + (len(_rows(fabric, 0)) - 1) * row + _BOTTOM

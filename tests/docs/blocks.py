@@ -24,8 +24,12 @@ KINDS = (
     "sh fabric",
     "python fabric",
     "sh elsewhere",
+    "sh tutorial",
+    "python tutorial",
     "yaml",
     "yaml fabric",
+    "python file",
+    "yaml file",
     "text",
 )
 
@@ -93,6 +97,15 @@ ELSEWHERE = {
     ),
     "TESTS=network_tests COMPARE_WITH=main ../mrc-testbed/scripts/test-in-ci results": (
         "tests/scripts/test_test_in_ci.py"
+    ),
+    **dict.fromkeys(
+        (
+            "mrc run examples/incast.yaml",
+            "mrc run examples/plugins_run.yaml",
+            "mrc run examples/goal_run.yaml",
+            "mrc run examples/three_tiers_run.yaml",
+        ),
+        "tests/scripts/docs_site/test_gallery.py",
     ),
     "mrc run examples/two_clusters_run.yaml": "tests/examples/test_examples.py",
     "sudo mrc run trial.yaml --backend emulation": "tests/integration/test_experiment_file.py",
@@ -186,6 +199,7 @@ ELSEWHERE = {
     **dict.fromkeys(("make wheel", "make wheel ARGS=--pure"), "tests/scripts/test_build_wheel.py"),
     "make sbom": "it takes a package index",
     "python3 -m scripts.check_release v0.2.0": "tests/scripts/test_check_release.py",
+    "make docs": "tests/scripts/docs_site/test_build.py",
     "make lint": "it goes before the tests (.ci/run)",
     ".venv/bin/python -m scripts.compile_transport": "tests/scripts/test_compile_transport.py",
     ".venv/bin/python -m pytest tests/mrc_host/transport/test_paths.py -k backup": "it is part of what runs this",
@@ -200,12 +214,16 @@ _FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>.*)$")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: its page, the number of its first line, what stands behind the fence, and its lines."""
+    """A fenced block: its page, the number of its first line, what stands behind the fence, and its lines.
+
+    A block of kind ``LANGUAGE file`` is to be saved as `file`; in others that is empty.
+    """
 
     page: str
     line: int
     kind: str
     text: str
+    file: str = ""
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -229,7 +247,8 @@ def _of_page(page: str) -> Iterator[Block]:
             opened = number + 1, fence["kind"].strip(), len(fence["indent"])
             lines = []
         elif fence and opened is not None:
-            yield Block(page, opened[0], opened[1], "\n".join(lines) + "\n")
+            kind, _, file = opened[1].partition(" file ")
+            yield Block(page, opened[0], f"{kind} file" if file else kind, "\n".join(lines) + "\n", file)
             opened = None
         elif opened is not None:
             lines.append(line[opened[2] :])

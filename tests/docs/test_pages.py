@@ -38,6 +38,36 @@ def test_python_blocks_marked_anywhere_succeed(block: Block, tmp_path: Path) -> 
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+TUTORIALS = sorted({block.page for block in blocks("sh tutorial", "python tutorial")})
+
+
+@pytest.mark.parametrize("page", TUTORIALS)
+def test_a_tutorial_runs_in_its_order_in_one_folder(page: str, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for block in blocks("sh tutorial", "python tutorial", "python file", "yaml file"):
+        if block.page != page:
+            continue
+        if block.file:
+            (tmp_path / block.file).write_text(block.text)
+            continue
+        command = ["sh", "-e", "-c"] if block.kind.startswith("sh") else [sys.executable, "-c"]
+        result = subprocess.run(
+            [*command, block.text], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, f"{block}: {result.stdout}{result.stderr}"
+
+
+def test_every_tutorial_begins_with_two_commands_and_ends_with_a_result() -> None:
+    """What the reader makes is computed by a block that a test runs: here, or on the fabric of test_on_fabric.py."""
+    tutorials = sorted((DOCS / "tutorials").glob("*.md"))
+    assert len(tutorials) == 4
+    for tutorial in tutorials:
+        found = [block for block in blocks() if block.page == str(tutorial.relative_to(DOCS))]
+        assert sum(len(block.commands()) for block in found[:1]) == 1
+        assert found[0].kind == "sh elsewhere"
+        assert {"python tutorial", "python fabric"} & {block.kind for block in found[2:]}
+
+
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
 def test_experiment_files_on_pages_are_valid(block: Block) -> None:
     assert load_text(block.text, source=str(block)).cases
@@ -105,8 +135,8 @@ def test_links_have_existing_targets(page: str) -> None:
 
 def test_the_index_lists_every_page() -> None:
     index = (DOCS / "README.md").read_text()
-    missing = [path.name for path in DOCS.glob("*.md") if path.name != "README.md" and f"({path.name})" not in index]
-    assert not missing
+    pages = [str(path.relative_to(DOCS)) for path in (*DOCS.glob("*.md"), *DOCS.glob("tutorials/*.md"))]
+    assert not [page for page in pages if page != "README.md" and f"({page})" not in index]
 
 
 def anchors(page: Path) -> set[str]:

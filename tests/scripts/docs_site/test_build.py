@@ -1,0 +1,84 @@
+"""What the site's builder is given, and the whole build where the builder is installed."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import yaml
+
+from scripts.docs_site import __main__ as site
+
+ROOT = Path(__file__).resolve().parents[3]
+(RECIPE,) = re.findall(r"^\t@(scripts/with-tools .*scripts\.docs_site)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_the_repository_is_that_of_the_workflow_or_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MRC_REPOSITORY", "GITHUB_SERVER_URL", "GITHUB_REPOSITORY"):
+        monkeypatch.delenv(name, raising=False)
+    assert site.repository_address() == ""
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://example.com")
+    monkeypatch.setenv("GITHUB_REPOSITORY", "me/testbed")
+    assert site.repository_address() == "https://example.com/me/testbed"
+    monkeypatch.setenv("MRC_REPOSITORY", "https://example.org/x")
+    assert site.repository_address() == "https://example.org/x"
+
+
+def test_the_configuration_opens_from_disk_and_names_the_repository() -> None:
+    found = yaml.safe_load(yaml.safe_dump(site.configuration([{"Home": "index.md"}], "https://example.org/x")))
+    assert not found["use_directory_urls"]
+    assert "offline" in found["plugins"]
+    assert found["theme"]["font"] is False
+    assert found["nav"] == [{"Home": "index.md"}, {"Source": "https://example.org/x"}]
+
+
+def test_what_the_player_and_search_load_is_vendored_with_its_licence() -> None:
+    for folder in ("asciinema-player", "iframe-worker"):
+        assert (site.ASSETS / folder / "LICENSE").stat().st_size > 500
+    script = (site.ASSETS / "site.js").read_text()
+    for name in re.findall(r"\$\{assets\}([\w./-]+)", script):
+        assert (site.ASSETS / name).is_file()
+    assert "://" not in script
+
+
+@pytest.fixture
+def docstrings(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The extension, with a stand-in for griffe, which is in the builder's environment only."""
+    monkeypatch.setitem(sys.modules, "griffe", SimpleNamespace(Extension=object))  # type: ignore[arg-type]
+    return importlib.import_module("scripts.docs_site.docstrings")
+
+
+@pytest.mark.parametrize(
+    ("written", "markdown"),
+    [
+        (":class:`~a.b.Name`s", '<autoref optional identifier="a.b.Name"><code>Name</code></autoref>s'),
+        (":func:`load` runs it", "`load` runs it"),
+        ("See docs/ci.md, and `docs/a-b.md`.", "See [docs/ci.md](../docs/ci.md), and [docs/a-b.md](../docs/a-b.md)."),
+        ("(docs/protocol.md §5)", "([docs/protocol.md](../docs/protocol.md) §5)"),
+        ("[x](docs/ci.md)", "[x](docs/ci.md)"),
+        ("Use:\n\n>>> a = 1\n... b\n\nEnd.", "Use:\n\n```python\na = 1\nb\n```\n\nEnd."),
+        (">>> a", "```python\na\n```"),
+    ],
+)
+def test_docstrings_become_markdown(docstrings: ModuleType, written: str, markdown: str) -> None:
+    assert docstrings.as_markdown(written) == markdown
+
+
+@pytest.mark.timeout(600)
+def test_the_site_is_built_without_warnings() -> None:
+    if not any((ROOT / ".cache/tools").glob("*/bin/zensical")) or not (ROOT / "build/reports/version").is_file():
+        pytest.skip("make docs has not been run here, which installs the site's builder and makes the gallery")
+    done = subprocess.run(["sh", "-c", RECIPE], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    home = (ROOT / "build/site/index.html").read_text()
+    assert 'data-recording="docs/recordings/link-down.js"' in home
+    assert (ROOT / "build/site/docs/recordings/link-down.js").is_file()
+    assert (
+        'id="simulation.world.SimulatedWorld.run"' in (ROOT / "build/site/reference/simulation.world.html").read_text()
+    )
+    assert '"location"' in (ROOT / "build/site/search.json").read_text()
