@@ -1,4 +1,4 @@
-"""Build the site in build/site, without a network: ``make docs``.
+"""Build the site in build/site, or in another folder that is given, without a network: ``make docs``.
 
 Zensical gets a copy of the pages (``pages``) in build/pages and a configuration beside it. Whatever it warns of is an
 error: a page that is not there, a link or heading that does not exist. So is anything that a reader's browser would
@@ -22,7 +22,6 @@ from scripts.docs_site import check, navigation, reference
 from scripts.docs_site.pages import Project, copy
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build"
 ASSETS = Path(__file__).parent / "assets"
 
 
@@ -67,6 +66,7 @@ def configuration(nav: list[dict[str, object]], repository: str) -> dict[str, An
                 "heading_level": 2,
                 "inherited_members": True,
                 "members_order": "source",
+                "merge_init_into_class": True,
                 "separate_signature": True,
                 "show_if_no_docstring": False,
                 "show_root_heading": False,
@@ -87,27 +87,27 @@ def repository_address() -> str:
     return f"{server}/{name}" if server and name else ""
 
 
-def main() -> int:
-    """Build the site; returns the exit status."""
+def main(build: Path) -> int:
+    """Build the site in `build`/site, with the reports of `build`/reports; returns the exit status."""
     started = time.monotonic()
-    pages, site = BUILD / "pages", BUILD / "site"
+    pages, site = build / "pages", build / "site"
     shutil.rmtree(pages, ignore_errors=True)
     shutil.rmtree(site, ignore_errors=True)
     repository = repository_address()
     modules = reference.modules(ROOT / "docs/api.md")
-    reports = frozenset(report.stem for report in (BUILD / "reports").glob("*.html"))
+    reports = frozenset(report.stem for report in (build / "reports").glob("*.html"))
     copy(Project(ROOT, repository, {module.source: module.page for module in modules}, reports), pages)
     for module in modules:
         (pages / module.page).parent.mkdir(exist_ok=True)
         (pages / module.page).write_text(module.text(), "utf-8")
     shutil.copytree(ASSETS, pages / "assets")
     if reports:
-        shutil.copytree(BUILD / "reports", pages / "reports", ignore=shutil.ignore_patterns("version"))
-    config = BUILD / "mkdocs.yml"
+        shutil.copytree(build / "reports", pages / "reports", ignore=shutil.ignore_patterns("version"))
+    config = build / "mkdocs.yml"
     nav = navigation.tree(ROOT, [module.page for module in modules])
     config.write_text(yaml.safe_dump(configuration(nav, repository), sort_keys=False), "utf-8")
     command = children.python_tool("zensical", "build", "--strict", "--clean", "--config-file", str(config))
-    done = children.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=BUILD)
+    done = children.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=build)
     if done.returncode:
         print(done.stdout + done.stderr.partition("Traceback")[0], file=sys.stderr)
         return done.returncode
@@ -124,4 +124,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build"))
