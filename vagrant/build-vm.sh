@@ -15,9 +15,9 @@ suite=${MRC_VM_SUITE:-bookworm} mirror=${MRC_VM_MIRROR:-http://deb.debian.org/de
 source=$(cd "$(dirname "$0")/.." && pwd)
 project=/home/vagrant/mrc-testbed
 architecture=$(dpkg --print-architecture)
-# Vagrant copies folders with rsync.
-packages=(linux-image-"$architecture" systemd-sysv systemd-resolved udev dbus openssh-server sudo kmod iproute2 rdma-core
-  ca-certificates rsync)
+# Vagrant copies folders with rsync; the tests with soft-RoCE take the last three.
+packages=(linux-image-"$architecture" systemd-sysv systemd-resolved udev dbus openssh-server sudo kmod iproute2
+  ca-certificates rsync rdma-core ibverbs-providers python3-pyverbs)
 label=mrc-testbed
 partition=2048 # first sector of the only partition; the boot loader is before it
 here_trusted=/etc/ssl/certs/ca-certificates.crt

@@ -3,10 +3,10 @@
 #
 #   test-vm.sh FOLDER RESULTS [pytest options and files...]
 #
-# Boots it with nothing kept, copies this checkout into it, runs the tests as root (default: those that bring fabrics up
-# and break them) and brings back a JUnit file, pytest's output, the kernel's messages and what machine it was. Without
-# KVM everything takes many times as long: each test may take half an hour, and verdicts on timing are off because
-# nothing in these tests has one. The exit status is pytest's.
+# Boots it with nothing kept, copies this checkout into it, runs the tests as root (default: those with soft-RoCE, and
+# those that bring fabrics up and break them) and brings back a JUnit file, pytest's output, the kernel's messages and
+# what machine it was. Without KVM everything takes many times as long: each test may take half an hour, and verdicts on
+# timing are off because nothing in these tests has one. The exit status is pytest's.
 set -euo pipefail
 
 [ $# -ge 2 ] || { echo "usage: test-vm.sh FOLDER RESULTS [pytest options and files...]" >&2; exit 2; }
@@ -14,7 +14,8 @@ folder=$(cd "$1" 2>/dev/null && pwd) || { echo "There is no folder $1: build the
 results=$2
 shift 2
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -gt 0 ] || set -- tests/integration/test_agent.py tests/integration/test_fabric.py tests/integration/test_controller.py
+# What only a kernel of its own shows, and what stands for the rest of the testbed: agents, fabrics, faults, a prompt.
+[ $# -gt 0 ] || set -- tests/integration/test_{soft_roce,agent,fabric,controller,prompt}.py
 export MRC_VM_SSH_PORT=${MRC_VM_SSH_PORT:-2222}
 boot_seconds=${MRC_VM_BOOT_SECONDS:-900}
 test_seconds=${MRC_VM_TEST_SECONDS:-1800}
