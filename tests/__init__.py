@@ -10,7 +10,7 @@ One NIC:
 NICs joined in memory, under a clock that moves from event to event:
     ``mrc_host.wires``                 `World`: delay, loss, damage, dead paths and planes by plain attributes
     ``mrc_host.congested_world``       the same with a queue before each port, which marks and trims
-    ``mrc_lab.torch.nics_in_memory``   such NICs in real time behind agents' sockets, for programs of several processes
+    ``mrc_host.nics_in_memory``        such NICs in real time behind agents' sockets, for programs of several processes
     ``simulation.worlds``              the product's simulated world: switches that run the P4 program, faults by name
 
 What stands on NICs, without packets:

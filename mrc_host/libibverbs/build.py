@@ -29,7 +29,7 @@ SOURCES = Path(__file__).parent
 MRC_SOURCES = SOURCES.with_name("libmrc")
 SONAME = "libibverbs.so.1"
 MRC_SONAME = "libmrc.so"
-MRC_ALIAS = "lib_mrc.so"  # as the examples of the OCP's API name it when they are linked
+MRC_ALIASES = ("lib_mrc.so", "libnv_mrc.so")  # as the OCP's examples and Microsoft's plugin for NCCL name it
 COMPILER = "cc"
 _LANGUAGE = ("-std=gnu11", "-fPIC", "-pthread", "-Wall", "-Wextra")
 _BUILT_FROM = "built-from"  # hash of the sources
@@ -96,7 +96,7 @@ def build() -> Path:
         with tempfile.TemporaryDirectory(dir=place, prefix="making-") as name:
             compile_into(Path(name), ("-O2",))
             (Path(name) / _BUILT_FROM).write_text(digest)
-            for product in (SONAME, MRC_SONAME, MRC_ALIAS, _BUILT_FROM):
+            for product in (SONAME, MRC_SONAME, *MRC_ALIASES, _BUILT_FROM):
                 os.replace(Path(name) / product, place / product)
     except OSError as error:
         raise VerbsBuildError(f"{place} cannot be written ({error.strerror}).") from None
@@ -123,7 +123,8 @@ def _link_libmrc(scratch: Path, flags: Sequence[str]) -> None:
     files = [*sorted(str(file) for file in MRC_SOURCES.glob("*.c")), str(SOURCES / "json.c")]
     link = ["-shared", "-fvisibility=hidden", f"-Wl,-soname,{MRC_SONAME}", "-Wl,-rpath,$ORIGIN"]
     _run([COMPILER, *_LANGUAGE, *flags, *link, "-o", MRC_SONAME, *files, SONAME], scratch)
-    (scratch / MRC_ALIAS).symlink_to(MRC_SONAME)
+    for alias in MRC_ALIASES:
+        (scratch / alias).symlink_to(MRC_SONAME)
 
 
 def symbols(*files: str) -> list[Symbol]:

@@ -87,9 +87,10 @@ struct ibv_qp *mrc_create_qp_of_mrc(struct ibv_pd *pd, struct ibv_qp_init_attr *
 }
 
 struct ibv_qp *mrc_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *init) {
-    const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     const uint64_t carried = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
-    int others = init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && init->send_ops_flags & ~carried;
+    int others = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && init->send_ops_flags & ~carried) ||
+                 (init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && init->create_flags);
     if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD) || init->comp_mask & ~known || others || init->pd->context != ibv) {
         errno = EOPNOTSUPP;
         return NULL;

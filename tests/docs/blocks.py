@@ -63,6 +63,18 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(
         (
+            "git clone --branch v44.0 https://github.com/linux-rdma/rdma-core",
+            ".venv/bin/python -m tests.mrc_host.libibverbs.rdma_core_tests rdma-core",
+        ),
+        "tests/mrc_host/libibverbs/test_rdma_core_tests.py",
+    ),
+    "sudo mrc exec lab h1 -- /usr/bin/python3 -c 'from pyverbs.device import Context; "
+    'print(Context(name="mrc0").query_gid(1, 0))\'': "tests/integration/test_libibverbs.py",
+    "sudo MRC_NCCL_PLUGIN=$PWD/libnccl-net-mrc.so .venv/bin/python -m pytest tests/integration/test_nccl_plugin.py": (
+        "tests/integration/test_nccl_plugin.py"
+    ),
+    **dict.fromkeys(
+        (
             "git clone https://github.com/opencomputeproject/OCP-Multipath-Reliable-Connection mrc-api",
             "make -C mrc-api/examples/benchmark mrc_example MRC_LIB_DIR=$PWD/.venv/libibverbs",
             "sudo mrc exec lab h3 -- mrc-api/examples/benchmark/mrc_example -d mrc0 -s 65536 &",

@@ -6,6 +6,7 @@ Debian's perftest, unmodified, and a C program of our own for what perftest does
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from mrc_host import verbs
 from mrc_host.libibverbs.build import is_current, missing
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from tests.integration.names import own
+from tests.mrc_host.libibverbs import rdma_core_tests
 from tests.mrc_host.libibverbs.build_program import build_program
 from tests.waiting import until
 from topologies.clos import multi_plane_clos
@@ -177,6 +179,18 @@ def test_perftest_modes_without_mrc_support_are_refused(world: EmulatedWorld, fl
 
 
 @needs_perftest
+@pytest.mark.skipif(Path("/dev/infiniband/rdma_cm").exists(), reason="the kernel has rdma_cm")
+def test_rdma_cm_is_refused(world: EmulatedWorld) -> None:
+    for command in ("ib_write_bw -R", "rping -s -v"):
+        if shutil.which(command.split()[0]) is None:
+            continue
+        with start(world, "h3", *command.split()) as program:
+            printed = program.communicate(timeout=30)[0]
+        assert program.returncode != 0
+        assert re.search(r"rdma_create_event_channel failed|failed to create RDMA CM event channel", printed)
+
+
+@needs_perftest
 def test_with_tcp_blocked_and_a_link_cut_all_bytes_go_over_the_planes(world: EmulatedWorld) -> None:
     messages, size = 200, 65536
     (before, ports), (_, sent_before) = counters(world, "h3"), counters(world, "h1")
@@ -231,6 +245,20 @@ def test_two_programs_run_at_once_on_a_host(world: EmulatedWorld) -> None:
     ):
         assert table_of(*two)
         assert table_of(*one)
+
+
+@pytest.mark.skipif(rdma_core_tests.missing() is not None, reason=rdma_core_tests.missing() or "")
+def test_pyverbs_writes_between_hosts(world: EmulatedWorld, tmp_path: Path) -> None:
+    source = rdma_core_tests.checkout()
+    assert source is not None
+    case = "test_qpex.QpExTestCase.test_qp_ex_rc_rdma_write"
+    names = [case, f"{case}_imm", f"{case}_zero_length"]
+    before = counters(world, "h3")[0]["rx_write_requests"]
+    sockets = (Path(world.emulation.socket("h1")), Path(world.emulation.socket("h3")))
+    outcomes = list(rdma_core_tests.run_between(source, tmp_path, sockets, names))
+    assert [(one.test, one.outcome) for one in outcomes] == [(name, "passed") for name in names]
+    assert counters(world, "h3")[0]["rx_write_requests"] > before
+    assert counters(world, "h1")[0]["queue_pairs"] == counters(world, "h3")[0]["queue_pairs"] == 0
 
 
 @pytest.fixture(scope="module")

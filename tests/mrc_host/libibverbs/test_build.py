@@ -121,12 +121,8 @@ def test_libibverbs_is_rebuilt_only_when_its_sources_change(tmp_path: Path, monk
     assert (build.library(), build.is_current()) == (path, True)
     first = path.stat().st_ino
     assert build.build().stat().st_ino == first
-    assert sorted(file.name for file in path.parent.iterdir()) == [
-        "built-from",
-        build.MRC_ALIAS,
-        build.SONAME,
-        build.MRC_SONAME,
-    ]
+    products = {"built-from", build.SONAME, build.MRC_SONAME, *build.MRC_ALIASES}
+    assert {file.name for file in path.parent.iterdir()} == products
     (path.parent / "built-from").write_text("other sources")
     assert not build.is_current()
     assert build.build().stat().st_ino != first

@@ -18,14 +18,14 @@ import subprocess
 import sys
 import unittest
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from mrc_common import children
-from tests.mrc_lab.torch.nics_in_memory import nics_in_memory
+from tests.mrc_host.nics_in_memory import nics_in_memory
+from tests.outcomes import Outcome, read_table
 
 WORLD = 3
 BY_NAME = re.compile(
@@ -34,25 +34,10 @@ BY_NAME = re.compile(
 TABLE = Path(__file__).with_suffix(".yaml")
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a test ended: `passed`, `skipped` or `failed`, and why it was no pass."""
-
-    test: str
-    outcome: str
-    reason: str = ""
-
-
 def expected() -> dict[str, Outcome]:
     """What the table says, by the test's whole name."""
-    table = yaml.safe_load(TABLE.read_text())
-    outcomes = [Outcome(f"test_{test}", "passed") for test in table["passed"]]
-    for kind in ("skipped", "failed"):
-        for reason, tests in table[kind].items():
-            outcomes += [Outcome(f"test_{test}", kind, reason) for test in tests]
-    by_name = {outcome.test: outcome for outcome in outcomes}
-    assert len(by_name) == len(outcomes), "the table names a test twice"
-    return by_name
+    named = (replace(outcome, test=f"test_{name}") for name, outcome in read_table(TABLE).items())
+    return {outcome.test: outcome for outcome in named}
 
 
 def run(folder: Path, tests: Sequence[str]) -> Iterator[Outcome]:
@@ -101,12 +86,25 @@ class Report(unittest.TestResult):
     addFailure = addError  # noqa: N815
 
 
+def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+    """PyTorch's function without its check of the backend's name: it calls the group's method."""
+    import torch.distributed as dist
+
+    if dist.get_rank(group) >= 0:
+        limit = timedelta(seconds=timeout) if isinstance(timeout, float) else timeout
+        (group or dist.group.WORLD).monitored_barrier(limit, wait_all_ranks)
+
+
 def cases(folder: Path) -> Any:
     """The test case class: PyTorch's, whose ranks find their NICs.
 
-    PyTorch skips tests by the names of the backends that it knows; what it skips for that reason alone is run.
+    PyTorch skips tests by the names of the backends that it knows; what it skips or refuses for that reason alone is
+    run.
     """
+    import torch.distributed as dist
     from torch.testing._internal import common_distributed
+
+    dist.monitored_barrier = monitored_barrier
 
     for feature in ("cuda", "ddp", "gpu", "plugin", "subgroup"):
         common_distributed.DistTestCases.backend_feature[feature].add("mrc")

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]'")
 
 from mrc_common import children
+from tests.mrc_host.nics_in_memory import nics_in_memory
 from tests.mrc_lab.torch import parallel_program
-from tests.mrc_lab.torch.nics_in_memory import nics_in_memory
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.blocks import DOCS
-from tests.mrc_lab.torch.pytorch_tests import Outcome, cases_of_wheel, expected, run
+from tests.mrc_lab.torch.pytorch_tests import cases_of_wheel, expected, run
+from tests.outcomes import Outcome
 
 needs_torch = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("torch", "expecttest")),

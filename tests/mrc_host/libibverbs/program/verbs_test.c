@@ -241,6 +241,10 @@ static void extended(struct end *a, struct end *b) {
     };
     CHECK(!ibv_create_qp_ex(a->context, &init) && errno == EOPNOTSUPP);
     init.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    init.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    init.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+    CHECK(!ibv_create_qp_ex(a->context, &init) && errno == EOPNOTSUPP);
+    init.create_flags = 0;
     CHECK(!ibv_destroy_qp(a->qp));
     a->qp = ibv_create_qp_ex(a->context, &init);
     CHECK(a->qp);
