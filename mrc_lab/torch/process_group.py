@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from mrc_lab.torch.group_links import Collective, GroupFailedError, GroupLinks, Message
 from mrc_lab.torch.loop_thread import LoopThread
+from mrc_lab.torch.monitored_barrier import MonitoredBarrier
 from mrc_lab.torch.tensors import Array, Staged, reduction, stage
 from mrc_lab.torch.work import MrcWork
 from mrc_lab.workloads.collectives import Communicator
@@ -42,6 +43,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._timeout = timeout
         self._release = release
         self._closed = False
+        self._barriers = 0  # monitored ones
         self._name, self._description = links.name, "undefined"
         thread.post(links.join)
 
@@ -240,6 +242,18 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def barrier(self, opts: Any = None) -> MrcWork:
         """Ends when every rank has called it."""
         return self._collective("barrier", lambda ranks: ranks.barrier(), [], opts)
+
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+        """A barrier that has ended when this returns. DistBackendError names who did not come within `timeout`.
+
+        Rank 0 learns it, and with `wait_all_ranks` names all of them. Torch's function of this name asks for gloo.
+        """
+        limit = self._timeout if timeout is None else timeout
+        barrier = MonitoredBarrier(self._barriers, limit.total_seconds(), wait_all_ranks=wait_all_ranks)
+        self._barriers += 1
+        in_all = (limit + self._timeout).total_seconds()  # others may still have to join
+        start = lambda: self._links.message(barrier.run, in_all)  # noqa: E731
+        self._post("monitored_barrier", [], start).wait()
 
     def shutdown(self) -> None:
         """Give everything back; called by destroy_process_group. Again does nothing."""
