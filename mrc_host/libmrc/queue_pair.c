@@ -21,7 +21,7 @@ static int check(const struct mrc_context *mrc, const struct mrc_qp_init_attr *i
 
 static int create(struct mrc_context *mrc, struct mrc_qp_init_attr *init, struct mrc_qp *pair) {
     struct ibv_qp_init_attr attr = {
-        .qp_context = pair,
+        .qp_context = init->qp_context, /* applications may read events of verbs too */
         .send_cq = init->send_cq->verbs,
         .recv_cq = init->recv_cq->verbs,
         .cap = init->cap,

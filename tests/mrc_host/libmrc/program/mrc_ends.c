@@ -14,7 +14,7 @@ void fail_check(const char *file, int line, const char *what) {
 
 struct mrc_qp *another_qp(struct end *end) {
     struct mrc_qp_init_attr init = {
-        .qp_context = end,
+        .qp_context = (void *)78,
         .send_cq = end->cq,
         .recv_cq = end->cq,
         .cap = {.max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1},

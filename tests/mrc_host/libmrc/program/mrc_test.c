@@ -206,9 +206,9 @@ static void channel(struct end *a, struct end *b) {
     }
 }
 
-static void failure(struct end *a, struct end *b) {
-    struct mrc_async_event event;
+static void fail(struct end *a, struct end *b) {
     struct mrc_qp_attr attr = {.timeout = 4, .retry = {1, 0}};
+    next_life();
     CHECK(!step(a, IBV_QPS_RESET, NULL, 0, NULL) && !step(a, IBV_QPS_INIT, NULL, 0, NULL));
     CHECK(!step(a, IBV_QPS_RTR, NULL, 0, b));
     CHECK(!step(a, IBV_QPS_RTS, &attr, MRC_QP_TIMEOUT | MRC_QP_RETRY_CNT, NULL));
@@ -216,9 +216,19 @@ static void failure(struct end *a, struct end *b) {
     CHECK(!post_write(a, b, 0, 100, 6, 0));
     struct ibv_wc entry = wait_completion(a->cq);
     CHECK(entry.wr_id == 6 && (entry.status == IBV_WC_RETRY_EXC_ERR || entry.status == IBV_WC_REM_OP_ERR));
+}
+
+static void failure(struct end *a, struct end *b) {
+    struct mrc_async_event event;
+    struct ibv_async_event of_verbs;
+    fail(a, b);
     CHECK(!mrc_get_async_event(a->mrc, &event));
     CHECK(event.event_type == IBV_EVENT_QP_FATAL && event.element.qp == a->qp);
     mrc_ack_async_event(&event);
+    fail(a, b);
+    CHECK(!ibv_get_async_event(a->verbs, &of_verbs) && of_verbs.event_type == IBV_EVENT_QP_FATAL);
+    CHECK(of_verbs.element.qp->qp_context == (void *)78); /* as mrc_create_qp() was given it */
+    ibv_ack_async_event(&of_verbs);
 }
 
 static void *churn(void *argument) {
