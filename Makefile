@@ -77,7 +77,7 @@ recordings: ## * Record the terminal for pages and README (ARGS=link-down for on
 docs: ## Build pages, API reference and gallery as a web site in build/site
 	@scripts/install runtime
 	@$(RUN) scripts.docs_site.gallery
-	@scripts/with-tools zensical==0.0.73 mkdocstrings-python==2.0.11 -- python -m scripts.docs_site
+	@scripts/with-tools zensical==0.0.73 mkdocstrings-python==2.0.11 ruff==0.17.6 -- python -m scripts.docs_site
 
 wheel: ## Build a wheel with the compiled transport into dist (ARGS=--pure for one that serves every Python)
 	@scripts/install dev

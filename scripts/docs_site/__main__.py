@@ -65,6 +65,7 @@ def configuration(nav: list[dict[str, object]], repository: str) -> dict[str, An
                 "filters": ["!^_"],
                 "heading_level": 2,
                 "inherited_members": True,
+                "line_length": 80,
                 "members_order": "source",
                 "merge_init_into_class": True,
                 "separate_signature": True,

@@ -23,6 +23,14 @@ class Docstrings(griffe.Extension):
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)
 
+    def on_class_members(self, *, node: Any, cls: griffe.Class, agent: Any, **kwargs: Any) -> None:
+        """Called for every class: that of an enumeration lists its values, which have no docstrings of their own."""
+        if cls.docstring is None or not any(str(base).endswith(("Enum", "Flag")) for base in cls.bases):
+            return
+        values = [name for name, member in cls.members.items() if member.is_attribute and not name.startswith("_")]
+        if values:
+            cls.docstring.value += "\n\nValues: " + ", ".join(f"`{name}`" for name in values) + "."
+
 
 def as_markdown(text: str) -> str:
     """A docstring's text as Markdown."""

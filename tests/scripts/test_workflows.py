@@ -86,6 +86,14 @@ def test_steps_put_no_expression_into_a_shell(file: Path) -> None:
     assert not [step["run"] for step in steps(file) if "${{" in step.get("run", "")]
 
 
+def test_the_site_is_built_where_the_testbed_is_installed() -> None:
+    """Its gallery takes runs of the testbed, and only root may install that."""
+    for file in WORKFLOWS:
+        for job in document(file)["jobs"].values():
+            lines = [line for step in job.get("steps", ()) for line in step.get("run", "").splitlines()]
+            assert "make docs" not in lines or "sudo make install" in lines[: lines.index("make docs")]
+
+
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
 def test_jobs_have_a_time_limit_and_read_only_permissions_by_default(file: Path) -> None:
     content = document(file)
