@@ -32,7 +32,7 @@ WANTED = {
     ],
 }
 # Of the system (scripts/install), or for those who bring it: a cluster, fixtures for pytest, layers for scapy, PyTorch.
-ELSEWHERE = {"mininet", "pytest", "ray", "scapy", "torch"}
+ELSEWHERE = {"griffe", "mininet", "pytest", "ray", "scapy", "torch"}
 
 
 def locked(kind: str) -> list[tuple[Requirement, int]]:
