@@ -31,7 +31,8 @@ WANTED = {
         *EXTRAS["dev"],
     ],
 }
-# Of the system (scripts/install), of the tools of `make docs`, or for those who bring it: a cluster, fixtures for pytest, layers for scapy, PyTorch.
+# Of the system (scripts/install), of the builder of `make docs`, or for those who bring it: a cluster, fixtures for
+# pytest, layers for scapy, PyTorch.
 ELSEWHERE = {"griffe", "mininet", "pytest", "ray", "scapy", "torch"}
 
 
