@@ -143,19 +143,18 @@ class RetransmissionTimer:
             self._pto_count += 1
 
     def on_answer(self, now: int, progress: bool) -> bool:
-        """The peer answered; returns whether this `progress` ends retries."""
+        """The peer answered; returns whether this `progress` ends waits that had doubled: the next may be due."""
         self.end_silence(now)
         self.last_answer = now
         self.probing_since = 0
         if not progress:
             return False
+        doubled = bool(self._pto_count or self.retries)
         self._pto_count = 0
         self._nacks_since = 0
         self.last_progress = now
-        if not self.retries:
-            return False
         self.retries = 0
-        return True
+        return doubled
 
     def reset_retries(self) -> None:
         """The peer has received everything, but does not complete it yet: this is neither a retry nor progress."""

@@ -10,7 +10,7 @@ from mrc_host.values import CompletionStatus, QpAttributes, QpState, QpType
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, World, connect
-from tests.mrc_host.transport.far_end import FarEnd
+from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, warm
 
 
 @pytest.mark.parametrize("kind", QpType)
@@ -94,3 +94,20 @@ def test_rnr_timer_values_match_the_specification() -> None:
     ms = {0: 655.36, 1: 0.01, 5: 0.06, 12: 0.64, 20: 10.24, 31: 491.52}
     assert {code: headers.RNR_TIMES[code] / 1e6 for code in ms} == ms
     assert len(headers.RNR_TIMES) == 32
+
+
+def test_progress_ends_the_doubled_wait_for_a_probe() -> None:
+    """The timer may have been armed for the end of a longer wait than is due now."""
+    end = FarEnd(planes=1, attributes=QpAttributes(timeout=14))
+    warm(end)
+    end.write(1000)
+    (packet,) = end.data()
+    probes = 0
+    while probes < 6:
+        probes += sum(p.opcode == opcodes.PROBE for p in end.wait(MS // 100))
+    end.sack(packet.psn - FIRST_OUT)  # answers no packet, so it measures nothing
+    end.ack(2)
+    end.write(1000)  # this one is lost
+    began, due = end.now, end.qp.requester.timer.pto()
+    asked = [p.time for p in end.wait(4 * due) if p.opcode == opcodes.PROBE]
+    assert asked[0] == began + due
