@@ -11,16 +11,18 @@ from typing import Any
 from mrc_lab.paper import score
 
 Row = Mapping[str, Any]
+_BESIDE = "Files have {values} more numbers, beside that list; {within} of them are within 10 %."
 
 
 def listing(summary: Mapping[str, Any]) -> str:
     """Two tables of a summary of `mrc paper`: the score by figure, and what is outside."""
-    whole = summary["score"]
+    whole, beside = summary["score"], summary["beside"]
     seeds = ", ".join(map(str, summary["seeds"]))
     lines = [
         f"With seed {seeds}, {whole['within']} of {whole['values']} published numbers are within 10 %, and"
         f" {whole['met']} of {whole['bounds']} bounds are met."
         f" {whole['fitted_within']} of those within are of the {whole['fitted']} that ours was fitted to.",
+        *([_BESIDE.format(**beside)] if beside["values"] else []),
         "",
         "| figure | within 10 % | fitted to |",
         "|---|---|---|",

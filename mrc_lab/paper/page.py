@@ -29,12 +29,14 @@ def summarize(
 ) -> dict[str, Any]:
     """The score, a row for each published number, and one for each expectation of each run.
 
-    `whole`: numbers of the frozen list count whether their figure is among the outcomes or not.
+    `whole`: numbers of the frozen list count whether their figure is among the outcomes or not, and those that files
+    have beside it are counted apart.
     """
     outcomes = list(outcomes)
     left_out = {outcome.name: outcome.problem for outcome in outcomes if outcome.left_out}
     tried = [outcome for outcome in outcomes if not outcome.left_out]
     rows = _numbers(tried, None if whole else {outcome.name for outcome in tried})
+    counting = [row for row in rows if row["listed"] or not whole]
     expectations = [row for outcome in tried for row in _expectations(outcome)]
     counted = [row for row in expectations if row.get("metric") not in ALWAYS]
     checks = [row for row in expectations if row.get("metric") in ALWAYS]
@@ -44,7 +46,8 @@ def summarize(
         "backend": backend,
         "seeds": list(seeds),
         "verdict": "pass" if all(verdict == "pass" for verdict in verdicts) else "fail",
-        "score": score.score(rows),
+        "score": score.score(counting),
+        "beside": score.score(row for row in rows if whole and not row["listed"]),
         "score_by_figure": score.by_figure(rows),
         "experiments": len(tried),
         "passed": verdicts.count("pass"),

@@ -1,7 +1,7 @@
 """How many published numbers come out: the frozen list (`mrc_lab.published`) is the denominator, measured or not.
 
 A number of the list that no run has measured counts, and is not within 10 %. A bound is met or not, and counted apart
-from values. Numbers that a file gives of its own, beside the list, are counted too.
+from values. Numbers that a file gives of its own, beside the list, have rows too; a run of all files counts them apart.
 """
 
 from __future__ import annotations
@@ -29,22 +29,23 @@ def rows_of(
     """
     ours = {row["id"]: row for _, rows in measured.values() for row in rows}
     found = [
-        _row(number.figure, ours.get(number.id) or _missing(number), number.file, known)
+        _row(number.figure, ours.get(number.id) or _missing(number), number.file, known, True)
         for number in listed.numbers.values()
     ]
     for name, (figure, rows) in measured.items():
-        found += [_row(figure, row, name, known) for row in rows if row["id"] not in listed.numbers]
+        found += [_row(figure, row, name, known, False) for row in rows if row["id"] not in listed.numbers]
     return found
 
 
-def _row(figure: str, row: Row, file: str, known: Collection[str]) -> dict[str, Any]:
+def _row(figure: str, row: Row, file: str, known: Collection[str], listed: bool) -> dict[str, Any]:
     if row["standing"] in _GOOD:
         cause = ""
     elif row["standing"] == Standing.UNMEASURED.value:
         cause = row["cause"] or (NOT_RUN if file in known else NO_FILE)
     else:
         cause = row["cause"] or UNEXPLAINED
-    return {**row, "figure": figure, "file": file, "cause": cause, "good": row["standing"] in _GOOD}
+    good = row["standing"] in _GOOD
+    return {**row, "figure": figure, "file": file, "listed": listed, "cause": cause, "good": good}
 
 
 def _missing(number: Number) -> Row:

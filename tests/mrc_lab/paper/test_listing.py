@@ -8,7 +8,9 @@ from mrc_lab.paper.listing import listing
 
 def row(name: str, ratio: float | None, cause: str = "", **changes: Any) -> dict[str, Any]:
     entry = name.partition("@")[0].partition("#")[0]
-    given = {"figure": "Fig A", "what": entry, "size": None, "place": None, "bound": "", "fitted": False}
+    given = {
+        "figure": "Fig A", "what": entry, "size": None, "place": None, "bound": "", "fitted": False, "listed": True,
+    }  # fmt: skip
     standing = "unmeasured" if ratio is None else "within" if not cause else "differs"
     return {**given, "id": name, "entry": entry, "ratio": ratio, "cause": cause, "good": not cause,
             "standing": standing, **changes}  # fmt: skip
@@ -16,7 +18,13 @@ def row(name: str, ratio: float | None, cause: str = "", **changes: Any) -> dict
 
 def text_of(*rows: dict[str, Any]) -> str:
     return listing(
-        {"seeds": [1], "numbers": rows, "score": score.score(rows), "score_by_figure": score.by_figure(rows)}
+        {
+            "seeds": [1],
+            "numbers": rows,
+            "score": score.score(row for row in rows if row["listed"]),
+            "beside": score.score(row for row in rows if not row["listed"]),
+            "score_by_figure": score.by_figure(rows),
+        }
     )
 
 
@@ -39,3 +47,10 @@ def test_numbers_of_one_entry_and_cause_share_a_row_and_keep_their_ratios() -> N
     assert "| Fig A | flow | flow 1: 0.7 | Quick adaptation. |" in text
     assert "| Fig A | a.one | not measured | Not in our run. |" in text
     assert "8M" not in text
+
+
+def test_numbers_beside_the_list_are_counted_apart() -> None:
+    text = text_of(row("a.rate", 1.0), row("own", 1.0, listed=False), row("far", 3.0, "Too fast.", listed=False))
+    assert "1 of 1 published numbers are within 10 %" in text
+    assert "Files have 2 more numbers, beside that list; 1 of them are within 10 %." in text
+    assert "| Fig A | far | 3 | Too fast. |" in text
