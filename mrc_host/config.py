@@ -100,6 +100,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "reorder_fraction": (0, 1600),
     "tail_probe_min": (1, _HOUR),
     "recovery_delay": (0, _HOUR),
+    "retransmission_pause": (0, _HOUR),
     "linear_retries": (0, 255),
     "max_backoff": (0, 25),
     "send_queue_depth": (1, 1 << 20),
@@ -161,6 +162,7 @@ class TransportSettings:
     * `tail_probe_min`: shortest probe timeout.
     * `recovery_delay`: shortest time from sending a packet that what arrived later shows to be lost until it is sent
       again; with RC from a NAK until it goes back. Packets that were trimmed or timed out do not wait.
+    * `retransmission_pause`: how long an MRC queue pair sends nothing new for each packet that it sends again.
     * `linear_retries`: how often the ACK timeout is repeated before it doubles.
     * `max_backoff`: how often it doubles.
 
@@ -209,6 +211,7 @@ class TransportSettings:
     reorder_fraction: int = 25
     tail_probe_min: int = 100_000
     recovery_delay: int = 0
+    retransmission_pause: int = 0
     linear_retries: int = 7
     max_backoff: int = 6
     send_queue_depth: int = 1024

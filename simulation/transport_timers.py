@@ -44,6 +44,7 @@ class FabricTiming:
         timeout = 4 * (trip + self.queue)
         timers = {
             "recovery_delay": max(base.recovery_delay, self.hardware.recovery),
+            "retransmission_pause": max(base.retransmission_pause, self.hardware.retransmission),
             "probe_spacing": self.probe_spacing,
             "flap_half_life": 5000 * trip,
             "port_status_retry": timeout,

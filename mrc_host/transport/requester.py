@@ -67,9 +67,11 @@ class Requester:
         "_nic",
         "_owner",
         "_packets",
+        "_paused_until",
         "_peer",
         "_qpn",
         "_remote_qpn",
+        "_retransmission_pause",
         "_sends",
         "_stalled",
         "_stalled_at",
@@ -129,6 +131,9 @@ class Requester:
         self._current: Wqe | None = None
         self._msn = 0
         self._wimm_sent = 0
+        # after a retransmission nothing new leaves until then
+        self._retransmission_pause = settings.retransmission_pause
+        self._paused_until = 0
         # what keeps data from leaving, and since when
         self._stalled = _NO_STALL
         self._stalled_at = 0
@@ -150,6 +155,8 @@ class Requester:
             self._stall(PATHS, self._nic.now)
         if sent.lost():
             return mask
+        if self._paused_until > self._nic.now:
+            return 0
         if (self._current is None and not self._may_start()) or sent.next_psn - sent.una >= window.psn_range:
             self._stall(PEER, self._nic.now)
             return 0
@@ -187,6 +194,8 @@ class Requester:
             frame = self._retransmit(plane, planes, now)
             if frame is not None or sent.lost():
                 return frame  # waits for another plane: no new packet may take its place in the window
+        if self._paused_until > now:
+            return None
         return self._transmit_new(plane, planes, now)
 
     def _transmit_new(self, plane: int, planes: int, now: int) -> bytes | None:
@@ -262,6 +271,9 @@ class Requester:
         known = self.spurious.remember(record)
         frame = self._emit(record, wqe, plane, index, RETRANSMISSION, now)
         known.again(record)
+        if self._retransmission_pause:
+            self._paused_until = max(self._paused_until, now) + self._retransmission_pause
+            self._owner.arm(self._paused_until)
         return frame
 
     def _other_path(self, plane: int, record: SentPacket, now: int) -> int:
@@ -391,14 +403,22 @@ class Requester:
             self._owner.arm(now + self.timer.rto())
 
     def release_held(self, now: int) -> bool:
-        """Let go of lost packets whose recovery delay is over, and come back for the next; whether any may be sent."""
+        """Let go of what waited for the end of a recovery delay or of a pause, and come back for the next.
+
+        Whether anything may be sent now that had to wait.
+        """
+        resumed = 0 < self._paused_until <= now
+        if resumed:
+            self._paused_until = 0
+        elif self._paused_until:
+            self._owner.arm(self._paused_until)
         sent = self.sent
         if not sent.holds():
-            return False
+            return resumed
         due = sent.release_held(now)
         if due:
             self._owner.arm(due)
-        return sent.lost()
+        return resumed or sent.lost()
 
     def _starved(self) -> bool:
         return self._pending() and not self._planes()

@@ -177,6 +177,12 @@ def test_a_loss_takes_at_least_the_recovery_time(kind: QpType) -> None:
     assert lost_packet(HardwareTiming(recovery=LONG), kind) > lost_packet(IDEAL, kind) + LONG // 2
 
 
+def test_nothing_new_is_sent_for_a_while_after_a_retransmission() -> None:
+    paused = HardwareTiming(retransmission=LONG)
+    assert lost_packet(paused, QpType.MRC) > lost_packet(IDEAL, QpType.MRC) + LONG // 2
+    assert lost_packet(paused, QpType.RC) == lost_packet(IDEAL, QpType.RC)
+
+
 def test_a_lost_last_packet_is_detected_no_sooner_than_the_tail_probe() -> None:
     def took(hardware: HardwareTiming) -> int:
         """For a write whose only packet is lost, when round trips are known already."""

@@ -51,6 +51,7 @@ TIMERS = (
     "base_rtt",
     "tail_probe_min",
     "recovery_delay",
+    "retransmission_pause",
     "probe_interval",
     "probe_timeout",
     "probe_spacing",
