@@ -1,11 +1,14 @@
-"""``python -m benchmarks [--history] SUBJECT...``: run every benchmark of each subject, modules named SUBJECT_*.py.
+"""``python -m benchmarks [--history] [--htsim PATH] SUBJECT...``: run every benchmark of each subject.
 
-With ``--history`` results are kept by commit and compared with those of the one before (:mod:`benchmarks.history`).
+Those are the modules named SUBJECT_*.py. With ``--htsim`` the simulation is compared with htsim, whose binary
+``htsim_eqds`` is at the path (:mod:`benchmarks.sim_permutation`). With ``--history`` results are kept by commit and
+compared with those of the one before (:mod:`benchmarks.history`).
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,19 +18,23 @@ import benchmarks
 from benchmarks import history
 from benchmarks.report import Measurement, report, report_changes
 
-HISTORY = "--history"
+HISTORY, HTSIM = "--history", "--htsim"
 
 
 def main(arguments: list[str], file: Path = history.FILE) -> int:
     """Run the benchmarks of the subjects named; returns the exit status."""
     modules = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__))
     subjects = sorted({name.split("_")[0] for name in modules if "_" in name and not name.startswith("__")})
-    asked = [argument for argument in arguments if argument != HISTORY]
+    asked, binary = _without_htsim([argument for argument in arguments if argument != HISTORY])
     if not asked or any(subject not in subjects for subject in asked):
-        print(
-            f"usage: python -m benchmarks [{HISTORY}] SUBJECT...   with subjects: {' '.join(subjects)}", file=sys.stderr
-        )
+        usage = f"python -m benchmarks [{HISTORY}] [{HTSIM} PATH] SUBJECT..."
+        print(f"usage: {usage}   with subjects: {' '.join(subjects)}", file=sys.stderr)
         return 2
+    if binary is not None and not os.access(binary, os.X_OK):
+        print(f"There is no program {binary}: give {HTSIM} the path of csg-htsim's htsim_eqds.", file=sys.stderr)
+        return 2
+    if binary is not None:
+        importlib.import_module("benchmarks.sim_permutation").use(binary)
     try:
         earlier = (
             history.kept(file) if HISTORY in arguments else []
@@ -45,6 +52,14 @@ def main(arguments: list[str], file: Path = history.FILE) -> int:
         print(error, file=sys.stderr)
         return 3
     return 0
+
+
+def _without_htsim(arguments: list[str]) -> tuple[list[str], Path | None]:
+    """The arguments without ``--htsim PATH``, and the path; a missing one is left to be refused."""
+    if HTSIM not in arguments[:-1]:
+        return arguments, None
+    at = arguments.index(HTSIM)
+    return arguments[:at] + arguments[at + 2 :], Path(arguments[at + 1])
 
 
 def _noted(measurements: Iterable[Measurement], into: list[Measurement]) -> Iterator[Measurement]:

@@ -36,6 +36,7 @@ from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
+from mrc_host.transport.peers import Peers
 from mrc_host.transport.qp import MAX_MPR, MAX_WIMM, NicQueuePair, check_attributes, largest_path_mtu
 from mrc_host.transport.roce.qp import RcQueuePair
 from mrc_host.transport.stats import NicPortStats, QpStats
@@ -102,7 +103,7 @@ class Nic:
         )
         self._scheduler = self._context.scheduler
         self._pauses = None if config.pause is None else Pauses(config, config.pause, self._scheduler)
-        self._peers = {d.address: Peer(self._context, d) for d in config.destinations}
+        self._peers = Peers(self._context, config.destinations)
         self._qps: dict[int, NicQueuePair] = {}
         self._qpn_shift = random.Random(incarnation).getrandbits(24) if incarnation else 0
         self._retired: dict[int, int] = {}  # QPNs of destroyed queue pairs -> until when they are not reused
@@ -164,6 +165,26 @@ class Nic:
             stats.tx_bytes += len(frame)
         return frame
 
+    def transmit_first(self, ports: int, now: int) -> tuple[int, bytes] | None:
+        """Port and frame of the first in the mask `ports`, from the lowest on, that ``transmit`` has a frame for."""
+        scheduler = self._scheduler
+        while ports:
+            low = ports & -ports
+            ports ^= low
+            if not self._context.local_up & low:
+                continue
+            port = low.bit_length() - 1
+            if scheduler.is_empty(port):
+                continue
+            frame = self.transmit(port, now)
+            if frame is not None:
+                return port, frame
+        return None
+
+    def has_news(self) -> bool:
+        """Whether there are completions or events that ``cq_ready``, ``cq_notified`` or ``async_events`` would name."""
+        return bool(self._ready) or bool(self._notified) or self._context.has_events()
+
     def wakeup(self) -> int | None:
         """Earliest time when ``tick`` is due; a time in the past means at once; None means only after input."""
         return self._scheduler.wakeup()
@@ -190,7 +211,7 @@ class Nic:
         if self._pauses is not None:
             self._pauses.port_down(port, now)
         context.emit(PortEvent(now, port, up, True))
-        for peer in self._peers.values():
+        for peer in self._peers.made():
             peer.local_ports_changed(now)
 
     # ---- memory -------------------------------------------------------------------------------------------------
@@ -530,7 +551,7 @@ class Nic:
     def port_counters(self) -> tuple[dict[str, int], ...]:
         """All counters and gauges of each port (docs/counters.md), by name."""
         context = self._context
-        peers = [peer for peer in self._peers.values() if peer.users]
+        peers = [peer for peer in self._peers.made() if peer.users]
         return tuple(
             {
                 "rx_frames": stats.rx_frames,

@@ -13,6 +13,7 @@ import platform
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,18 +76,25 @@ def build_engine(*, cache: Path | None = None, options: BuildOptions | None = No
     return _object(target, options, [*sources, f"-Wl,-soname,{target.name}"], {})
 
 
-def build_extension(name: str, source: Path, *, cache: Path | None = None, options: BuildOptions | None = None) -> Path:
-    """The extension ``<name>-*.so`` made of a file of C and the headers beside it, compiled unless it is cached."""
+def build_extension(
+    name: str,
+    source: Path,
+    include: Sequence[Path] = (),
+    *,
+    cache: Path | None = None,
+    options: BuildOptions | None = None,
+) -> Path:
+    """The extension ``<name>-*.so`` made of a file of C, the headers beside it and those in `include`."""
     options = options or BuildOptions()
     headers = sysconfig.get_path("include")
     if not Path(headers, "Python.h").is_file():
         raise BuildError("the headers of Python are missing; try: apt install python3-dev")
     made_by = (c_compiler.version(options.compiler), platform.machine(), sysconfig.get_config_var("SOABI"), sys.version)
     digest = hashlib.sha256(repr((made_by, options.flags, _LANGUAGE)).encode())
-    for file in (source, *sorted(source.parent.glob("*.h"))):
+    for file in (source, *(header for folder in (source.parent, *include) for header in sorted(folder.glob("*.h")))):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     target = private_folder((cache or default_cache()).absolute()) / f"{name}-{digest.hexdigest()[:24]}.so"
-    return _object(target, options, [str(source), "-I", headers], {})
+    return _object(target, options, [str(source), *(f"-I{folder}" for folder in (headers, *include))], {})
 
 
 def _object(target: Path, options: BuildOptions, arguments: list[str], files: dict[str, str]) -> Path:

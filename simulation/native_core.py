@@ -1,10 +1,10 @@
 """Which core a world runs on: the native one (`simulation/core/native_core.c`) or the reference in Python.
 
-The native core keeps the event queue, unimpaired channels and hops through switches in C. It is compiled on first use
-and cached like the embedded switch. Events, traces and results are those of the reference, which is `clock.py`,
-`channel.py` and `SwitchNode` as they read: what is rare (impairments, captures, flow control) runs there in any case.
-``MRC_SIMULATION_CORE=reference`` chooses the reference, ``native`` insists on the native core; without it the reference
-is used where no extension can be compiled (no C compiler, or no Python headers).
+The native core keeps the event queue, unimpaired channels, hops through switches and what a NIC's node does for each
+frame in C. It is compiled on first use and cached like the embedded switch. Events, traces and results are those of the
+reference, which is `clock.py`, `channel.py` and `nodes.py` as they read: what is rare (impairments, captures, flow
+control) runs there in any case. ``MRC_SIMULATION_CORE=reference`` chooses the reference, ``native`` insists on the
+native core; without it the reference is used where no extension can be compiled (no C compiler, or no Python headers).
 """
 
 from __future__ import annotations
@@ -17,38 +17,34 @@ from collections.abc import Mapping
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from p4runtime_shim.build import build_extension
+from mrc_host.nic import Nic
+from p4runtime_shim.build import ENGINE_SOURCES, build_extension
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.channel import Channel
 from simulation.clock import Clock
 from simulation.errors import SimulationError
+from simulation.nodes import NicNode, SwitchNode
 from topologies.fabric import Fabric
 
 VARIABLE = "MRC_SIMULATION_CORE"
 SOURCE = Path(__file__).parent / "core" / "native_core.c"
 
 _CHOICES = ("native", "reference")
+_MAX_NIC_PORTS = 62  # in a mask of the native core
 _MAX_RATE = 1 << 62  # b/s
 _MAX_DELAY = 1 << 60  # ns
 
 
-@runtime_checkable
-class HasHop(Protocol):
-    """A node whose part can be done in C."""
-
-    def hop(self, core: NativeCore) -> Any:
-        """Its hop; None if it has none."""
-
-
 class NativeCore:
-    """The loaded extension: clocks, channels, and hops through switches for one world each."""
+    """The loaded extension: clocks, channels, nodes of NICs, and hops through switches for one world each."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
         self.channel_class: type[Channel] = _channel_class(module.Channel)
+        self.nic_node_class: type[NicNode] = _nic_node_class(module.NicNode)
 
     def clock(self) -> Clock:
         """A clock, as :class:`simulation.clock.Clock`."""
@@ -58,9 +54,10 @@ class NativeCore:
     def hop(self, clock: Clock, switch: EmbeddedSwitch, channels: Mapping[int, Channel], copies: bool) -> Any:
         """What carries frames through `switch`, until its close(); `copies`: sending may make other ports ready."""
         verbs = (
-            switch.native.hot.sw_dev_receive,
-            switch.native.hot.sw_dev_transmit,
+            switch.native.hot.sw_dev_receive_frame,
+            switch.native.hot.sw_dev_transmit_frame,
             switch.native.hot.sw_dev_take_ready,
+            switch.native.hot.sw_dev_set_release,
         )
         addresses = (ctypes.cast(verb, ctypes.c_void_p).value for verb in verbs)
         return self._module.SwitchHop(
@@ -68,12 +65,15 @@ class NativeCore:
         )
 
     def join(self, channel: Channel, sender: object, receiver: object) -> None:
-        """Have the channel use the hops of the switches at its ends."""
+        """Have the channel work with the native parts of the nodes at its ends."""
         ends: Any = channel
-        ends._sender_hop, ends._receiver_hop = self._hop_of(sender), self._hop_of(receiver)
+        ends._sender_end, ends._receiver_end = self._part_of(sender), self._part_of(receiver)
 
-    def _hop_of(self, node: object) -> Any:
-        return node.hop(self) if isinstance(node, HasHop) else None
+    def _part_of(self, node: object) -> Any:
+        """What channels call in C; None if they call the node in Python."""
+        if isinstance(node, self._module.NicNode):
+            return node
+        return node.hop(self.hop) if isinstance(node, SwitchNode) else None
 
 
 def core_for(fabric: Fabric, delay: int) -> NativeCore | None:
@@ -102,7 +102,7 @@ def unavailable() -> str:
 def _load(_path: str) -> tuple[NativeCore | None, str]:
     """The core, or why there is none; asked again only where another PATH may have a compiler."""
     try:
-        path = build_extension("simcore", SOURCE)
+        path = build_extension("simcore", SOURCE, (ENGINE_SOURCES,))
         spec = importlib.util.spec_from_loader("native_core", ExtensionFileLoader("native_core", str(path)))
         assert spec is not None
         assert spec.loader is not None
@@ -113,14 +113,23 @@ def _load(_path: str) -> tuple[NativeCore | None, str]:
     return NativeCore(module), ""
 
 
-def _channel_class(base: Any) -> type[Channel]:
+def _channel_class(base: Any) -> Any:
     """Channel with its hot state and `send` in C (`base`); all else is the reference's own code."""
-    functions = {name: value for name, value in vars(Channel).items() if isinstance(value, FunctionType)}
-    for name in ("send", "_schedule_arrival", "_hurry"):
-        del functions[name]
-    slots = tuple(name for name in Channel.__slots__ if not hasattr(base, name))
-    made: type[Channel] = type("Channel", (base,), {**functions, "_hurry": _hurry, "__slots__": slots})
-    return made
+    return _derive(base, Channel, ("send", "_schedule_arrival"), {"_hurry": _hurry})
+
+
+def _nic_node_class(base: Any) -> Any:
+    """NicNode with what each frame takes in C (`base`)."""
+    return _derive(base, NicNode, ("receive", "poke", "_wake", "pull"), {"replace": _replace})
+
+
+def _derive(base: Any, reference: type, in_c: tuple[str, ...], changed: Mapping[str, object]) -> Any:
+    """A class that has the state and functions `in_c` from `base`, those `changed`, and all others of `reference`."""
+    functions = {
+        name: value for name, value in vars(reference).items() if isinstance(value, FunctionType) and name not in in_c
+    }
+    slots = tuple(name for name in vars(reference)["__slots__"] if not hasattr(base, name))
+    return type(reference.__name__, (base,), {**functions, **changed, "__slots__": slots})
 
 
 def _hurry(self: Any, rate: int) -> None:
@@ -131,3 +140,16 @@ def _hurry(self: Any, rate: int) -> None:
         arrival = self._bring_forward(saved, self._not_before)
         if arrival is not None and arrival >= 0:
             self._last_arrival = arrival
+
+
+def _replace(self: Any, nic: Nic) -> None:
+    """As NicNode.replace; the native part then knows how to ask all ports of this NIC at once, and when it has news.
+
+    A class derived from Nic may send and announce in other ways, so it is asked as in the reference.
+    """
+    NicNode.replace(self, nic)
+    known = type(nic) is Nic
+    ports = [channel.port for channel in self._channels]
+    at_once = ports == sorted(set(ports)) and max(ports, default=0) < _MAX_NIC_PORTS
+    self._own_transmit = self._transmit if known and at_once and self.engine is None and not self._watchers else None
+    self._transmit_first, self._has_news = nic.transmit_first, nic.has_news if known else None

@@ -16,7 +16,6 @@ from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.channel import Channel
 from simulation.clock import Clock
 from simulation.hardware_timing import HardwareTiming
-from simulation.native_core import NativeCore
 from simulation.packet_engine import PacketEngine
 
 _NEVER = 1 << 62
@@ -70,10 +69,10 @@ class SwitchNode:
         self._copies = pauses or _copies_in_egress(switch)  # sending from one port may make others ready
         self._hop: Any = None  # what does the work of receive and pull in C (native_core)
 
-    def hop(self, core: NativeCore) -> Any:
-        """The native hop through this switch; None under flow control, which is done here."""
+    def hop(self, make: Callable[[Clock, EmbeddedSwitch, Mapping[int, Channel], bool], Any]) -> Any:
+        """The native hop through this switch, from NativeCore.hop; None under flow control, which is done here."""
         if self._hop is None and not self._pauses:
-            self._hop = core.hop(self._clock, self.switch, self._channels, self._copies)
+            self._hop = make(self._clock, self.switch, self._channels, self._copies)
         return self._hop
 
     def leave_native(self) -> None:

@@ -101,6 +101,7 @@ class SimulatedWorld:
         self.seed = seed
         self._core = core_for(fabric, delay)
         self._channel_class = Channel if self._core is None else self._core.channel_class
+        self._nic_node_class = NicNode if self._core is None else self._core.nic_node_class
         self.clock = Clock() if self._core is None else self._core.clock()
         self.trace = trace
         self._loop = VirtualTimeLoop(self.clock)
@@ -140,7 +141,7 @@ class SimulatedWorld:
         for nic in self.fabric.nics:
             device = self._make_nic(nic.name, derive(self.seed, "nic", nic.name))
             channels = [self._channels[link.lower] for link in self.fabric.links_of(nic.name)]
-            self._nics[nic.name] = NicNode(self.clock, nic.name, device, channels, self.hardware)
+            self._nics[nic.name] = self._nic_node_class(self.clock, nic.name, device, channels, self.hardware)
 
     def _make_nic(self, name: str, seed: int) -> Nic:
         """A NIC; ports that no link is plugged into have no carrier."""
@@ -177,11 +178,11 @@ class SimulatedWorld:
             self.trace.start(tuple(nodes))
         for channel in self._channels.values():
             target = channel.target.node
-            receiver = nodes[target]
-            engine = receiver.engine if isinstance(receiver, NicNode) else None
-            channel.join(nodes[channel.source.node], engine or receiver, number[target], self.trace)
+            engine = self._nics[target].engine if target in self._nics else None
+            takes = engine or nodes[target]
+            channel.join(nodes[channel.source.node], takes, number[target], self.trace)
             if self._core is not None:
-                self._core.join(channel, nodes[channel.source.node], receiver)
+                self._core.join(channel, nodes[channel.source.node], takes)
 
     # ---- looking ------------------------------------------------------------------------------------------------
 

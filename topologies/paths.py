@@ -9,6 +9,7 @@ every path to a peer. Only paths whose links exist are included (``up_down``).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from mrc_host.config import (
@@ -69,11 +70,17 @@ def destination(
             f"there are {len(paths)} paths from {nic.name} to {peer.name}, more than the {MAX_PATHS} that a NIC can"
             " keep: use fewer T2s, or t2_wiring: groups"
         )
-    evs = tuple(addressing.path_ev(path) for path in paths)
+    evs = _shared(tuple(addressing.path_ev(path) for path in paths))
     base_rtt = round_trips.of(nic, peer) if round_trips is not None and round_trips.varied else 0
     timers = timers_of(base_rtt) if timers_of is not None and base_rtt else None
     address = addressing.nic_address(fabric, peer).packed
     return Destination(peer.name, address, _template_of(fabric, nic, peer, paths[0].turn), evs, base_rtt, timers)
+
+
+@functools.lru_cache(maxsize=1024)
+def _shared(evs: tuple[int, ...]) -> tuple[int, ...]:
+    """The same object for equal entropy values: most pairs of NICs have the same."""
+    return evs
 
 
 def _template_of(fabric: Fabric, nic: FabricNic, peer: FabricNic, turn: Tier) -> UsidTemplate:

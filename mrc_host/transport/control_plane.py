@@ -6,7 +6,7 @@ effects are reported as ordinary asynchronous events. Each applies to the whole 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
@@ -15,6 +15,7 @@ from mrc_host.transport.algorithms import derived
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.path_prober import PathProber
 from mrc_host.transport.peer import Peer
+from mrc_host.transport.peers import Peers
 from mrc_host.transport.profiles import check_profile
 from mrc_host.values import CcProfile, DeniedPath, DestinationInfo, EvProfile, PortState
 
@@ -27,7 +28,7 @@ _MAX_TIMEOUT: Final = 60_000_000_000
 class NicControlPlane:
     """Commands of a controller. All times are integer nanoseconds of the NIC's clock."""
 
-    def __init__(self, nic: NicContext, peers: Mapping[bytes, Peer], profile_used: Callable[[int | str], bool]) -> None:
+    def __init__(self, nic: NicContext, peers: Peers, profile_used: Callable[[int | str], bool]) -> None:
         self._nic = nic
         self._peers = peers
         self._profile_used = profile_used
@@ -114,7 +115,7 @@ class NicControlPlane:
 
     def denied_paths(self) -> tuple[DeniedPath, ...]:
         """The denylist."""
-        return tuple(DeniedPath(p.address, p.evs[index]) for p in self._peers.values() for index in p.denied)
+        return tuple(DeniedPath(p.address, p.evs[index]) for p in self._peers.made() for index in p.denied)
 
     def probe(self, peer: bytes, ev: int, now: int, timeout: int = PROBE_TIMEOUT) -> int:
         """Send an endpoint probe (EV_PROBE) on one path; returns the number that its ProbeEvent will carry.
@@ -163,9 +164,7 @@ class NicControlPlane:
 
     def destinations(self) -> tuple[DestinationInfo, ...]:
         """Every NIC to which this one has paths."""
-        return tuple(
-            DestinationInfo(p.destination.name, p.address, p.evs, tuple(p.plane_of)) for p in self._peers.values()
-        )
+        return self._peers.infos()
 
     def _peer(self, address: bytes) -> Peer:
         known = self._peers.get(address)

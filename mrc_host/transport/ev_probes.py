@@ -7,7 +7,6 @@ queued here until the port of its plane is free.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 
 
@@ -16,8 +15,8 @@ class EvProbes:
 
     __slots__ = ("_next_id", "_paths", "_queues")
 
-    def __init__(self, rng: random.Random, ports: int) -> None:
-        self._next_id = rng.getrandbits(16)
+    def __init__(self, first_id: int, ports: int) -> None:
+        self._next_id = first_id
         self._paths: dict[int, tuple[int, int]] = {}  # request id -> path, class
         self._queues: list[deque[int]] = [deque() for _ in range(ports)]
 

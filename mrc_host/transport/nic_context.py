@@ -92,6 +92,10 @@ class NicContext:
         if self.trace is not None:
             self.trace.event(event)
 
+    def has_events(self) -> bool:
+        """Whether events are queued."""
+        return bool(self._events)
+
     def take_events(self) -> list[AsyncEvent]:
         """All queued events, oldest first."""
         events = list(self._events)

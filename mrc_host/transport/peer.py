@@ -74,6 +74,16 @@ class PlaneUser(PathUser):
         """The controller denied a path or allowed it again."""
 
 
+class FirstNumbers:
+    """Where the numbers of probes and of port status updates start, 16 bits each; they should be random."""
+
+    __slots__ = ("port_status", "probe")
+
+    def __init__(self, probe: int, port_status: int) -> None:
+        self.probe = probe
+        self.port_status = port_status
+
+
 class Peer(PacketSource, AnswerPaths, PathMonitor):
     """One destination NIC."""
 
@@ -112,7 +122,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         "windows",
     )
 
-    def __init__(self, nic: NicContext, destination: Destination) -> None:
+    def __init__(self, nic: NicContext, destination: Destination, first: FirstNumbers) -> None:
         super().__init__()
         self._nic = nic
         self._rng = nic.rng
@@ -141,14 +151,14 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self._unanswered = 0  # planes that have not had their turn yet
         self._responses: deque[tuple[int, int, int, int]] = deque()  # id, operation, timestamp, arrival time
         self._refusals = Refusals()
-        self._probes = EvProbes(self._rng, ports)
+        self._probes = EvProbes(first.probe, ports)
         self.timers = destination.timers or nic.transport.path_timers
         self._bad = BadPaths(nic, self.timers, self._probes, ports, NO_TRIM)
         self._reverse = ReversePaths(self._rng, self.members, self.timers.reverse_probe_interval)
         self._endpoint_probes = EndpointProbes(nic, destination.address)
         self._reverse_at = 0
         self._reverse_used = False
-        self._status = PortStatusUpdates(nic)
+        self._status = PortStatusUpdates(nic, first.port_status)
         self._set_usable()
 
     @property

@@ -28,9 +28,9 @@ class PortStatusUpdates:
 
     __slots__ = ("_id", "_last", "_nic", "_tried", "_wait", "fresh", "next_time", "port", "repeating")
 
-    def __init__(self, nic: NicContext) -> None:
+    def __init__(self, nic: NicContext, first_id: int) -> None:
         self._nic = nic
-        self._id = nic.rng.getrandbits(16)
+        self._id = first_id
         self._wait = 0
         self._tried = 0  # planes that had their turn since the wait last doubled
         self._last = 0  # the plane of the last turn

@@ -177,6 +177,13 @@ class Scheduler:
         self.empty_ports = 0
         self.kick = False
 
+    def is_empty(self, port: int) -> bool:
+        """Whether no source is queued at `port`; if so, that is the same as to ask it in vain."""
+        if self._control[port].first is not None or self._data[port].first is not None:
+            return False
+        self.empty_ports |= 1 << port
+        return True
+
     def transmit(self, port: int, now: int) -> bytes | None:
         """Next frame for `port`, control first."""
         bit = 1 << port

@@ -20,6 +20,7 @@ from pathlib import Path
 from shutil import which
 
 from mrc_common import children
+from mrc_host import compiled
 from mrc_host.libibverbs import build as verbs_library
 from p4runtime_shim.object_cache import default_cache, exposed
 from simulation import native_core
@@ -68,6 +69,7 @@ def examine() -> Iterator[CheckResult]:
     yield from _needs()
     yield _compiler()
     yield _cache()
+    yield _transport()
     yield _simulation_core()
     yield _processors()
     yield _memory()
@@ -191,12 +193,19 @@ def _cache() -> CheckResult:
     return CheckResult("compiled switches", True, f"cached in {folder}", fatal=True)
 
 
+def _transport() -> CheckResult:
+    if compiled.available():
+        return CheckResult("transport", True, "compiled from the current sources")
+    cost = "not compiled from the current sources: NICs run in plain Python, at more than twice the CPU a packet"
+    return CheckResult("transport", False, cost, fix=_installation())
+
+
 def _simulation_core() -> CheckResult:
     if os.environ.get(native_core.VARIABLE) == "reference":
         return CheckResult("simulation core", True, f"reference, in Python, chosen by {native_core.VARIABLE}")
     problem = native_core.unavailable()
     if problem:
-        cost = f"simulation runs on the reference core, in Python, at about half the speed: {problem}"
+        cost = f"simulation runs on the reference core, in Python, at less than half the speed: {problem}"
         return CheckResult("simulation core", False, cost, fix=_installation())
     return CheckResult("simulation core", True, "native, compiled from the current source")
 

@@ -81,6 +81,11 @@ def function(layout: ProgramLayout, name: str, algorithm: str, inputs: Sequence[
         w(f"return {ALGORITHMS[algorithm]}(b, n);")
 
 
+def read_payload(program: Program) -> bool:
+    """Whether any calculation covers the payload."""
+    return any(isinstance(part, Payload) for item in program.calculations for part in item.inputs)
+
+
 def scratch(program: Program) -> int:
     """Size of the scratch memory in bytes, excluding the payload."""
     hashes = [input_bytes(program, item.inputs) for item in program.calculations]

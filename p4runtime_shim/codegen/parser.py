@@ -121,11 +121,16 @@ class StateWriter:
         code = self.program.error(error, _BUILT_IN[error])
         self.w(f"if ({condition}) {{\n    error = {code}; /* {error} */\n    goto done;\n}}")
 
+    def need(self, size: str) -> None:
+        """Bytes of the packet, which is long enough, have to be in its buffer."""
+        self.w(f"if (__builtin_expect(p->present - at < {size}, 0))\n    sw_fill(s, p);")
+
     def extract(self, place: str, kind: int) -> None:
         """Extract one header at the current position."""
         size = self.program.types[kind].width // 8
         if size:
             self.fail_if(f"len - at < {size}", "PacketTooShort")
+            self.need(f"{size}")
         self.w(f"extract_{self.layout.types[kind]}(&{place}, d + at);")
         if size:
             self.w(f"at += {size};")
@@ -143,12 +148,14 @@ class StateWriter:
             size = min(op.bits.value // 8, (1 << 32) - 1)
             if size:
                 self.fail_if(f"len - at < {size}u", "PacketTooShort")
+                self.need(f"{size}u")
                 self.w(f"at += {size};")
             return
         with self.w.block(""):
             self.w(f"uint64_t bits = {self.c.index(op.bits)};")
             self.fail_if("bits % 8", "ParserInvalidArgument")
             self.fail_if("len - at < bits / 8", "PacketTooShort")
+            self.need("(uint32_t)(bits / 8)")
             self.w("at += (uint32_t)(bits / 8);")
 
     def lookahead(self, item: Lookahead) -> tuple[str, CType]:
@@ -175,7 +182,9 @@ class StateWriter:
 
     def check_lookahead(self, item: Lookahead) -> None:
         """Fail with PacketTooShort if the packet is too short."""
-        self.fail_if(f"len - at < {(item.offset + item.width + 7) // 8}", "PacketTooShort")
+        size = (item.offset + item.width + 7) // 8
+        self.fail_if(f"len - at < {size}", "PacketTooShort")
+        self.need(f"{size}")
 
     def set(self, op: ParserSet) -> None:
         """Assign to a field."""

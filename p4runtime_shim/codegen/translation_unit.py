@@ -272,6 +272,7 @@ def _descriptions(layout: ProgramLayout, w: Writer) -> None:
     key_words = max([control_flow.TableShape.of(table).words for table in program.tables], default=0)
     with w.block("const struct sw_program sw_program =", "};"):
         w(f".abi = SW_ABI, .scratch = {calculations.scratch(program)}, .texts = {len(layout.texts)},")
+        w(f".reads_payload = {int(calculations.read_payload(program))},")
         w(f".pass_steps = {layout.costs.pass_steps}, .phv_size = sizeof(struct phv), .headroom = {headroom},")
         w(f".tables = {len(program.tables)}, .counters = {len(program.counters)},")
         w(f".registers = {len(program.registers)}, .meters = {len(program.meters)},")

@@ -15,7 +15,7 @@
 #include "table.h"
 #include "wide.h"
 
-#define SW_ABI 8
+#define SW_ABI 9
 #define SW_MAX_QUEUES 8
 #define SW_MAX_LOG_RECORD 1000 /* longest log record or trace line; longer ones are truncated */
 #define SW_MAX_PASSES 64 /* resubmit, recirculate, egress clone: then the packet is dropped */
@@ -48,6 +48,12 @@ struct sw_packet {
     int64_t enqueued;
     uint64_t id; /* for the trace; copies get their own */
     uint8_t *base; /* first byte of the buffer */
+    /* A payload that is elsewhere: `rest_len` bytes that belong to `absent` in the buffer; none if `owner` is NULL. */
+    void *owner;
+    const uint8_t *rest;
+    uint8_t *absent;
+    uint32_t rest_len;
+    uint32_t present; /* bytes that the parser may read before sw_fill */
     void *phv;
 };
 
@@ -172,6 +178,7 @@ struct sw {
     uint32_t ready_count;
     int event, digest_event, outside_ready;
     struct sw_capture *capture; /* NULL: no capture */
+    void (*release)(void *owner); /* of payloads that are elsewhere */
     int pausing; /* some port has flow control */
     int timing;  /* ideal links are kept */
     int delaying; /* some port has a wire that takes time, or had one */
@@ -219,6 +226,7 @@ struct sw_program {
     uint32_t texts;                   /* how many it prints */
     uint32_t pass_steps;                  /* steps of one way through it (codegen/cost.py) */
     uint32_t scratch;                 /* bytes that a calculation puts before a payload */
+    uint32_t reads_payload;           /* some calculation does */
     uint32_t tables, counters, registers, meters, actions, digests, key_words;
     const struct sw_table_desc *table;
     const struct sw_array_desc *counter, *meter;
@@ -250,9 +258,12 @@ int sw_pool_make(struct sw *sw);
 void sw_pool_free(struct sw *sw);
 struct sw_packet *sw_packet_new(struct sw *sw);
 void sw_packet_free(struct sw *sw, struct sw_packet *p);
+/* Have all bytes in the packet's own buffer. */
+void sw_fill(struct sw *sw, struct sw_packet *p);
+void sw_release(struct sw *sw, struct sw_packet *p); /* forget the payload that is elsewhere */
 /* A copy with bytes (from the start of data, or of the parsed headers) and, when asked, phv. NULL, and a counted drop, when there
  * is no buffer or the bytes do not fit in one. */
-struct sw_packet *sw_packet_copy(struct sw *sw, const struct sw_packet *p, int with_phv, int from_start);
+struct sw_packet *sw_packet_copy(struct sw *sw, struct sw_packet *p, int with_phv, int from_start);
 
 /* traffic_manager.c */
 void sw_drop(struct sw *sw, struct sw_packet *p, enum sw_drop reason);

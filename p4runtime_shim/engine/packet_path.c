@@ -3,6 +3,7 @@
  * The order of verdicts is BMv2's (simple_switch.md, "Pseudocode for what happens at the end of ingress and egress
  * processing"): after ingress clone, digest, then one of resubmit, multicast, drop, unicast; after egress clone, then one of
  * drop, recirculate, send. Copies made with reset metadata keep only their field list and instance_type, as in BMv2. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
@@ -139,6 +140,7 @@ void sw_run_ingress(struct sw *sw, struct sw_packet *p) {
         if (!may_pass_again(sw, p))
             return;
         SW_TRACE(sw, p, "resubmitted");
+        sw_fill(sw, p);
         p->data -= p->parsed;
         p->len += p->parsed;
         if (!restart_at_ingress(sw, p, p->resubmit_list, SW_RESUBMIT))
@@ -166,6 +168,7 @@ static int deparse(struct sw *sw, struct sw_packet *p) {
     if ((size_t)(p->data - p->base) < size) {
         if ((size_t)size + p->len > sw->room)
             return -1;
+        sw_fill(sw, p);
         memmove(p->base + size, p->data, p->len);
         p->data = p->base + size;
     }
@@ -206,6 +209,7 @@ struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t dep
         if (!may_pass_again(sw, p))
             return NULL;
         SW_TRACE(sw, p, "recirculated");
+        sw_fill(sw, p);
         p->ingress_len = p->len;
         if (restart_at_ingress(sw, p, p->recirc_list, SW_RECIRC))
             sw_run_ingress(sw, p);
@@ -218,34 +222,75 @@ struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t dep
 
 /* --- verbs --- */
 
-void sw_receive_now(struct sw *sw, struct sw_port *port, const void *data, size_t len, int64_t now) {
-    unsigned number = port->number;
+/* The bytes of a frame in one piece, which is the caller's; NULL if all are in its head, or there is no memory. */
+static uint8_t *in_one_piece(const struct sw_frame *frame) {
+    uint8_t *whole = frame->rest_len ? malloc(frame->head_len + frame->rest_len) : NULL;
+    if (whole) {
+        memcpy(whole, frame->head, frame->head_len);
+        memcpy(whole + frame->head_len, frame->rest, frame->rest_len);
+    }
+    return whole;
+}
+
+static void capture(struct sw *sw, unsigned port, int direction, const struct sw_frame *frame, int64_t now) {
+    uint8_t *whole = in_one_piece(frame);
+    size_t len = whole ? frame->head_len + frame->rest_len : frame->head_len;
+    sw_capture_frame(sw, port, direction, whole ? whole : frame->head, len, now);
+    free(whole);
+}
+
+/* A packet for an arriving frame, NULL if it is dropped at once. */
+static struct sw_packet *arrive(struct sw *sw, struct sw_port *port, const struct sw_frame *frame, int64_t now) {
+    size_t len = frame->head_len + frame->rest_len;
     if (__builtin_expect(sw->capture != NULL, 0))
-        sw_capture_frame(sw, number, SW_IN, data, len, now);
+        capture(sw, port->number, SW_IN, frame, now);
     port->stats.rx_packets++;
     port->stats.rx_bytes += len;
-    if (port->pause.config.priorities && sw_pause_receive(sw, port, data, len))
-        return;
+    if (port->pause.config.priorities && sw_pause_receive(sw, port, frame->head, frame->head_len))
+        return NULL;
     if (!sw->program) {
         sw->drops[SW_DROP_no_pipeline]++;
-        return;
+        return NULL;
     }
     if (!len || len > sw->max_frame) {
         sw->drops[SW_DROP_frame_size]++;
-        return;
+        return NULL;
     }
     struct sw_packet *p = sw_packet_new(sw);
-    if (!p) {
+    if (!p)
         sw->drops[SW_DROP_no_buffer]++;
+    return p;
+}
+
+static void receive_now(struct sw *sw, struct sw_port *port, const struct sw_frame *frame, int64_t now) {
+    struct sw_packet *p = arrive(sw, port, frame, now);
+    if (!p) {
+        if (frame->owner)
+            sw->release(frame->owner);
         return;
     }
-    memcpy(p->data, data, len);
+    size_t len = frame->head_len + frame->rest_len;
+    memcpy(p->data, frame->head, frame->head_len);
+    if (frame->owner) {
+        p->owner = frame->owner;
+        p->rest = frame->rest;
+        p->absent = p->data + frame->head_len;
+        p->rest_len = (uint32_t)frame->rest_len;
+        p->present = (uint32_t)frame->head_len;
+        if (sw->program->reads_payload)
+            sw_fill(sw, p);
+    }
     memset(p->phv, 0, sw->program->phv_size);
     p->len = p->length = p->ingress_len = (uint32_t)len;
-    p->arrival_port = (uint16_t)number;
-    SW_TRACE(sw, p, "arrived on port %u, %zu bytes", number, len);
-    sw->program->set_arrival(p->phv, number, (uint32_t)len, sw->now_us);
+    p->arrival_port = (uint16_t)port->number;
+    SW_TRACE(sw, p, "arrived on port %u, %zu bytes", port->number, len);
+    sw->program->set_arrival(p->phv, port->number, (uint32_t)len, sw->now_us);
     sw_run_ingress(sw, p);
+}
+
+void sw_receive_now(struct sw *sw, struct sw_port *port, const void *data, size_t len, int64_t now) {
+    struct sw_frame frame = {data, NULL, len, 0, NULL};
+    receive_now(sw, port, &frame, now);
 }
 
 void sw_receive(struct sw *sw, unsigned number, const void *data, size_t len, int64_t now) {
@@ -259,23 +304,53 @@ void sw_receive(struct sw *sw, unsigned number, const void *data, size_t len, in
         sw_receive_now(sw, port, data, len, now);
 }
 
-static void frame_sent(struct sw *sw, struct sw_port *port, const void *frame, size_t len, int64_t since, int64_t now) {
+void sw_receive_frame(struct sw *sw, unsigned number, const struct sw_frame *frame, int64_t now) {
+    struct sw_port *port = number < SW_MAX_PORTS ? sw->port[number] : NULL;
+    if (port && port->up && !sw_wire_used(&port->arriving)) {
+        sw_set_now(sw, now);
+        receive_now(sw, port, frame, now);
+        return;
+    }
+    uint8_t *whole = in_one_piece(frame);
+    sw_receive(sw, number, whole ? whole : frame->head, whole ? frame->head_len + frame->rest_len : frame->head_len, now);
+    free(whole);
+    if (frame->owner)
+        sw->release(frame->owner);
+}
+
+static void frame_sent(struct sw *sw, struct sw_port *port, const struct sw_frame *frame, int64_t since, int64_t now) {
+    size_t len = frame->head_len + frame->rest_len;
     if (__builtin_expect(sw->capture != NULL, 0))
-        sw_capture_frame(sw, port->number, SW_OUT, frame, len, now);
+        capture(sw, port->number, SW_OUT, frame, now);
     sw_link_transmit(sw, port, since, now, (uint32_t)len);
     port->stats.tx_packets++;
     port->stats.tx_bytes += len;
 }
 
-size_t sw_transmit_now(struct sw *sw, struct sw_port *port, int64_t now, void *buf, size_t cap) {
+/* The packet as a frame, which has the reference to its payload from now on. */
+static struct sw_frame to_frame(struct sw *sw, struct sw_packet *p) {
+    size_t here = p->owner ? (size_t)(p->absent - p->data) : p->len;
+    if (p->len <= here) {
+        sw_release(sw, p);
+        return (struct sw_frame){p->data, NULL, p->len, 0, NULL};
+    }
+    struct sw_frame frame = {p->data, p->rest, here, p->len - here, p->owner};
+    p->owner = NULL;
+    return frame;
+}
+
+static size_t transmit_now(struct sw *sw, struct sw_port *port, int64_t now, size_t cap, sw_take take, void *context) {
     if (!(port->waiting || port->pause.pending))
         return 0;
     if (port->rate && now < port->tx_link.free_at)
         return 0;
     sw_set_now(sw, now);
-    size_t pause_bytes = port->pause.pending ? sw_pause_emit(sw, port, buf, cap) : 0;
+    uint8_t pause[64];
+    size_t pause_bytes = port->pause.pending ? sw_pause_emit(sw, port, pause, cap < sizeof pause ? cap : sizeof pause) : 0;
     if (pause_bytes) {
-        frame_sent(sw, port, buf, pause_bytes, now, now);
+        struct sw_frame frame = {pause, NULL, pause_bytes, 0, NULL};
+        frame_sent(sw, port, &frame, now, now);
+        take(context, &frame);
         return pause_bytes;
     }
     if (port->pause.paused)
@@ -291,12 +366,32 @@ size_t sw_transmit_now(struct sw *sw, struct sw_port *port, int64_t now, void *b
         size_t len = p->len;
         int64_t since = p->enqueued;
         SW_TRACE(sw, p, "leaves port %u, %zu bytes", port->number, len);
-        memcpy(buf, p->data, len);
+        struct sw_frame frame = to_frame(sw, p);
+        frame_sent(sw, port, &frame, since, now);
+        take(context, &frame);
         sw_packet_free(sw, p);
-        frame_sent(sw, port, buf, len, since, now);
         return len;
     }
     return 0;
+}
+
+struct copy {
+    struct sw *sw;
+    uint8_t *to;
+};
+
+static void take_copy(void *context, const struct sw_frame *frame) {
+    struct copy *copy = context;
+    memcpy(copy->to, frame->head, frame->head_len);
+    if (!frame->owner)
+        return;
+    memcpy(copy->to + frame->head_len, frame->rest, frame->rest_len);
+    copy->sw->release(frame->owner);
+}
+
+size_t sw_transmit_now(struct sw *sw, struct sw_port *port, int64_t now, void *buf, size_t cap) {
+    struct copy copy = {sw, buf};
+    return transmit_now(sw, port, now, cap, take_copy, &copy);
 }
 
 size_t sw_transmit(struct sw *sw, unsigned number, int64_t now, void *buf, size_t cap) {
@@ -306,6 +401,18 @@ size_t sw_transmit(struct sw *sw, unsigned number, int64_t now, void *buf, size_
     if (__builtin_expect(sw_wire_used(&port->leaving), 0))
         return sw_wire_transmit(sw, port, now, buf, cap);
     return sw_transmit_now(sw, port, now, buf, cap);
+}
+
+size_t sw_transmit_frame(struct sw *sw, unsigned number, int64_t now, size_t cap, sw_take take, void *context) {
+    struct sw_port *port = number < SW_MAX_PORTS ? sw->port[number] : NULL;
+    if (port && port->up && !sw_wire_used(&port->leaving))
+        return transmit_now(sw, port, now, cap, take, context);
+    uint8_t *buffer = port && port->up ? malloc(cap) : NULL;
+    struct sw_frame frame = {buffer, NULL, buffer ? sw_transmit(sw, number, now, buffer, cap) : 0, 0, NULL};
+    if (frame.head_len)
+        take(context, &frame);
+    free(buffer);
+    return frame.head_len;
 }
 
 void sw_tick(struct sw *sw, int64_t now) {

@@ -68,19 +68,34 @@ struct sw_packet *sw_packet_new(struct sw *sw) {
     UNPOISON(p->phv, sw->program->phv_size);
     UNPOISON(p->base, sw->room);
     p->data = p->base + sw->headroom;
-    p->truncate_to = UINT32_MAX;
+    p->truncate_to = p->present = UINT32_MAX;
     p->id = ++sw->packet_ids;
     return p;
 }
 
+void sw_release(struct sw *sw, struct sw_packet *p) {
+    if (p->owner)
+        sw->release(p->owner);
+    p->owner = NULL;
+    p->present = UINT32_MAX;
+}
+
+void sw_fill(struct sw *sw, struct sw_packet *p) {
+    if (p->owner)
+        memcpy(p->absent, p->rest, p->rest_len);
+    sw_release(sw, p);
+}
+
 void sw_packet_free(struct sw *sw, struct sw_packet *p) {
+    sw_release(sw, p);
     p->next = sw->pool;
     sw->pool = p;
     POISON(p, stride(sw));
     UNPOISON(&p->next, sizeof p->next);
 }
 
-struct sw_packet *sw_packet_copy(struct sw *sw, const struct sw_packet *p, int with_phv, int from_start) {
+struct sw_packet *sw_packet_copy(struct sw *sw, struct sw_packet *p, int with_phv, int from_start) {
+    sw_fill(sw, p);
     uint32_t back = from_start ? p->parsed : 0;
     if (p->len + back > sw->room - sw->headroom) {
         sw->drops[SW_DROP_frame_size]++;

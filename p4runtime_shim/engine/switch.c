@@ -47,6 +47,8 @@ static void forget_packets(struct sw *sw) {
         struct sw_port *port = &sw->port_list[i];
         for (uint32_t q = 0; q < SW_MAX_QUEUES; q++) {
             sw->drops[SW_DROP_no_pipeline] += port->queue[q].packets;
+            for (struct sw_packet *p = port->queue[q].head; p; p = p->next)
+                sw_release(sw, p);
             port->queue[q].head = port->queue[q].tail = NULL;
             port->queue[q].packets = port->queue[q].bytes = 0;
         }
@@ -224,6 +226,27 @@ size_t sw_dev_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, siz
     size_t n = sw_transmit(sw, port, now, buf, cap);
     finish(sw);
     return n;
+}
+
+void sw_dev_receive_frame(struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now) {
+    begin(sw);
+    sw_receive_frame(sw, port, frame, now);
+    finish(sw);
+}
+
+size_t sw_dev_transmit_frame(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context) {
+    begin(sw);
+    size_t n = sw_transmit_frame(sw, port, now, cap, take, context);
+    finish(sw);
+    return n;
+}
+
+void sw_set_release(struct sw *sw, void (*release)(void *owner)) { sw->release = release; }
+
+void sw_dev_set_release(struct sw *sw, void (*release)(void *owner)) {
+    sw_lock(sw);
+    sw_set_release(sw, release);
+    sw_unlock(sw);
 }
 
 int64_t sw_dev_next_wakeup(struct sw *sw) {

@@ -52,6 +52,21 @@ void sw_receive(struct sw *sw, unsigned port, const void *data, size_t len, int6
  * down). A frame longer than `cap` is dropped and counted; cap >= max_frame never drops. */
 size_t sw_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, size_t cap);
 
+/* The same for a caller who keeps payloads and knows owners of them: a frame whose bytes after the first `head_len` stay where they
+ * are. Whoever has the frame has one reference to its `owner`, NULL if all bytes are in `head`: sw_receive_frame takes it over,
+ * and `take` gets it, with a `head` that is gone when it returns. The engine gives up references with the function set by
+ * sw_set_release, and copies the payload only if the program reads it, or a packet is copied or passes again. */
+struct sw_frame {
+    const void *head, *rest;
+    size_t head_len, rest_len;
+    void *owner;
+};
+#define SW_HEAD 192 /* bytes that a caller should put into `head`: more than the headers of a packet */
+typedef void (*sw_take)(void *context, const struct sw_frame *frame);
+void sw_receive_frame(struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now);
+size_t sw_transmit_frame(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context);
+void sw_set_release(struct sw *sw, void (*release)(void *owner));
+
 /* Earliest time at which sw_tick() or sw_transmit() may have something to do without further input; SW_NEVER when none.
  * It covers ports with a rate and a backlog (the time their line is free), frames on long wires, and what flow control has to do; a port without a
  * rate has no line of its own, so its backlog is announced by sw_take_ready() only. */
@@ -116,6 +131,9 @@ void sw_set_digest_event(struct sw *sw, int fd);
 /* --- the same verbs, taking the lock themselves --- */
 void sw_dev_receive(struct sw *sw, unsigned port, const void *data, size_t len, int64_t now);
 size_t sw_dev_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, size_t cap);
+void sw_dev_receive_frame(struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now);
+size_t sw_dev_transmit_frame(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context);
+void sw_dev_set_release(struct sw *sw, void (*release)(void *owner));
 int64_t sw_dev_next_wakeup(struct sw *sw);
 void sw_dev_tick(struct sw *sw, int64_t now);
 void sw_dev_port_changed(struct sw *sw, unsigned port, int up, int64_t now);

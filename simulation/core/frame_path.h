@@ -2,27 +2,20 @@
 #ifndef FRAME_PATH_H
 #define FRAME_PATH_H
 
-#include "event_queue.h"
+#include "frame.h"
+#include "nic_node.h"
 
 /* ---- channels ---- */
 
-static Clock *clock_of(Channel *channel) {
-    if (channel->clock && PyObject_TypeCheck(channel->clock, &ClockType))
-        return (Clock *)channel->clock;
-    PyErr_SetString(PyExc_TypeError, "a native channel needs a native clock");
-    return NULL;
-}
-
-static int discard(PyObject *result) {
-    Py_XDECREF(result);
-    return result ? 0 : -1;
-}
-
 static int channel_send(Channel *channel, PyObject *frame, int64_t now) {
-    Clock *clock = clock_of(channel);
-    Py_ssize_t size = clock ? PyObject_Size(frame) : -1;
+    Clock *clock = clock_of(channel->clock);
+    Py_ssize_t size = clock ? frame_size(frame) : -1;
     if (size < 0)
         return -1;
+    if (now < 0 || now >= MAX_TIME) {
+        PyErr_SetString(PyExc_OverflowError, "a frame is sent between 0 and 2**62 ns");
+        return -1;
+    }
     channel->idle = 0;
     channel->frames++;
     channel->bytes += size;
@@ -44,11 +37,11 @@ static int channel_send(Channel *channel, PyObject *frame, int64_t now) {
         arrival = MAX_TIME;
     if (!channel->impaired)
         return push(clock, arrival, ARRIVE, NULL, (PyObject *)channel, frame, channel->epoch);
-    PyObject *when = PyLong_FromLongLong(arrival);
-    if (!when)
-        return -1;
-    int done = discard(PyObject_CallMethodObjArgs((PyObject *)channel, name_send_impaired, frame, when, NULL));
-    Py_DECREF(when);
+    PyObject *when = PyLong_FromLongLong(arrival), *whole = when ? whole_frame(frame) : NULL;
+    PyObject *self = (PyObject *)channel;
+    int done = whole ? discard(PyObject_CallMethodObjArgs(self, name_send_impaired, whole, when, NULL)) : -1;
+    Py_XDECREF(whole);
+    Py_XDECREF(when);
     return done;
 }
 
@@ -58,10 +51,9 @@ static int channel_send(Channel *channel, PyObject *frame, int64_t now) {
 static int hop_transmit(SwitchHop *hop, Channel *channel) {
     if (!hop->handle)
         return 0;
-    size_t length = hop->transmit(hop->handle, (unsigned)channel->port, hop->clock->now, hop->buffer, hop->size);
-    if (!length)
+    PyObject *frame = NULL;
+    if (!hop->transmit(hop->handle, (unsigned)channel->port, hop->clock->now, hop->size, take_frame, &frame))
         return 0;
-    PyObject *frame = PyBytes_FromStringAndSize(hop->buffer, (Py_ssize_t)length);
     if (!frame)
         return -1;
     int sent = channel_send(channel, frame, hop->clock->now);
@@ -98,53 +90,90 @@ static SwitchHop *open_hop(PyObject *end) {
     return end && PyObject_TypeCheck(end, &SwitchHopType) && ((SwitchHop *)end)->handle ? (SwitchHop *)end : NULL;
 }
 
+static NicNode *nic_node(PyObject *end) {
+    return end && PyObject_TypeCheck(end, &NicNodeType) ? (NicNode *)end : NULL;
+}
+
+/* Work at one end of a channel, which may lose it meanwhile. */
 static int channel_free(Channel *channel) {
-    SwitchHop *hop = open_hop(channel->sender);
-    if (!hop) {
-        PyObject *arguments[] = {(PyObject *)channel, Py_None};
-        return channel->pull ? discard(PyObject_Vectorcall(channel->pull, arguments, 2, NULL)) : 0;
-    }
-    Py_INCREF(hop);
-    int done = hop_pull(hop, channel);
-    Py_DECREF(hop);
+    PyObject *end = channel->sender;
+    SwitchHop *hop = open_hop(end);
+    NicNode *node = nic_node(end);
+    Py_XINCREF(end);
+    int done = 0;
+    if (hop)
+        done = hop_pull(hop, channel);
+    else if (node)
+        done = node_pull(node, channel);
+    else if (channel->pull)
+        done = discard(call(channel->pull, (PyObject *)channel, Py_None));
+    Py_XDECREF(end);
     return done < 0 ? -1 : 0;
 }
 
+static int hop_receive(SwitchHop *hop, long long port, PyObject *frame) {
+    struct sw_frame parts = parts_of(frame);
+    Py_XINCREF((PyObject *)parts.owner);
+    hop->receive(hop->handle, (unsigned)port, &parts, hop->clock->now);
+    return hop_serve(hop);
+}
+
+static int deliver_whole(Channel *channel, NicNode *node, PyObject *frame) {
+    PyObject *port = PyLong_FromLongLong(channel->to_port), *whole = port ? whole_frame(frame) : NULL;
+    int done = whole ? 0 : -1;
+    if (whole && node)
+        done = node_receive(node, port, whole);
+    else if (whole && channel->receive)
+        done = discard(call(channel->receive, port, whole));
+    Py_XDECREF(whole);
+    Py_XDECREF(port);
+    return done;
+}
+
 static int deliver(Channel *channel, PyObject *frame) {
-    SwitchHop *hop = PyBytes_CheckExact(frame) ? open_hop(channel->receiver) : NULL;
-    if (hop) {
-        Py_INCREF(hop);
-        size_t length = (size_t)PyBytes_GET_SIZE(frame);
-        hop->receive(hop->handle, (unsigned)channel->to_port, PyBytes_AS_STRING(frame), length, hop->clock->now);
-        int done = hop_serve(hop);
-        Py_DECREF(hop);
-        return done;
-    }
-    PyObject *port = PyLong_FromLongLong(channel->to_port);
-    if (!port)
+    PyObject *end = channel->receiver;
+    SwitchHop *hop = has_parts(frame) ? open_hop(end) : NULL;
+    Py_XINCREF(end);
+    int done = hop ? hop_receive(hop, channel->to_port, frame) : deliver_whole(channel, nic_node(end), frame);
+    Py_XDECREF(end);
+    return done;
+}
+
+static int trace_arrival(Clock *clock, Channel *channel, PyObject *frame) {
+    PyObject *record = Py_BuildValue("LLLO", (long long)clock->now, channel->to_number, channel->to_port, frame);
+    PyObject *method = record ? PyObject_GetAttr(channel->trace, name_frame) : NULL;
+    PyObject *result = method ? PyObject_CallObject(method, record) : NULL;
+    Py_XDECREF(method);
+    Py_XDECREF(record);
+    return discard(result);
+}
+
+/* The frame as bytes, for who watches the channel. */
+static int arrive_watched(Clock *clock, Channel *channel, PyObject *frame, int64_t epoch) {
+    if (epoch != channel->epoch)
+        return discard(PyObject_CallMethodObjArgs((PyObject *)channel, name_lose, frame, text_link_down, NULL));
+    if (channel->trace && channel->trace != Py_None && trace_arrival(clock, channel, frame) < 0)
         return -1;
-    PyObject *arguments[] = {port, frame};
-    int done = channel->receive ? discard(PyObject_Vectorcall(channel->receive, arguments, 2, NULL)) : 0;
-    Py_DECREF(port);
+    PyObject *watcher = channel->watcher;
+    if (!watcher || watcher == Py_None)
+        return deliver(channel, frame);
+    PyObject *receive = channel->receive ? channel->receive : Py_None;
+    Py_INCREF(watcher);
+    Py_INCREF(receive);
+    int done = discard(PyObject_CallMethodObjArgs(watcher, name_arrived, frame, receive, NULL));
+    Py_DECREF(receive);
+    Py_DECREF(watcher);
     return done;
 }
 
 static int channel_arrive(Clock *clock, Channel *channel, PyObject *frame, int64_t epoch) {
-    PyObject *self = (PyObject *)channel;
-    if (epoch != channel->epoch)
-        return discard(PyObject_CallMethodObjArgs(self, name_lose, frame, text_link_down, NULL));
-    if (channel->trace && channel->trace != Py_None) {
-        PyObject *record = Py_BuildValue("LLLO", (long long)clock->now, channel->to_number, channel->to_port, frame);
-        PyObject *method = record ? PyObject_GetAttr(channel->trace, name_frame) : NULL;
-        PyObject *result = method ? PyObject_CallObject(method, record) : NULL;
-        Py_XDECREF(method);
-        Py_XDECREF(record);
-        if (discard(result) < 0)
-            return -1;
-    }
-    if (channel->watcher && channel->watcher != Py_None)
-        return discard(PyObject_CallMethodObjArgs(channel->watcher, name_arrived, frame, channel->receive, NULL));
-    return deliver(channel, frame);
+    int traced = channel->trace && channel->trace != Py_None, watched = channel->watcher && channel->watcher != Py_None;
+    if (epoch == channel->epoch && !traced && !watched)
+        return deliver(channel, frame);
+    PyObject *whole = whole_frame(frame);
+    int done = whole ? arrive_watched(clock, channel, whole, epoch) : -1;
+    Py_XDECREF(whole);
+    return done;
 }
 
 static int handle_event(Clock *clock, struct event *event) {
@@ -153,11 +182,11 @@ static int handle_event(Clock *clock, struct event *event) {
         return channel_free((Channel *)event->a);
     case ARRIVE:
         return channel_arrive(clock, (Channel *)event->a, event->b, event->epoch);
+    case WAKE:
+        return node_wake((NicNode *)event->a, event->epoch);
     default:
-        break;
+        return discard(call(event->handler, event->a, event->b));
     }
-    PyObject *arguments[] = {event->a, event->b};
-    return discard(PyObject_Vectorcall(event->handler, arguments, 2, NULL));
 }
 
 #endif

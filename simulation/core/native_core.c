@@ -1,10 +1,11 @@
 /* The simulation's event queue, channels and hops through embedded switches, as a CPython extension.
  *
- * Clock, Channel and SwitchHop do what simulation/clock.py, channel.py and SwitchNode of nodes.py do, event for event: every
+ * Clock, Channel, SwitchHop and NicNode do what simulation/clock.py, channel.py and the nodes of nodes.py do, event for event: every
  * event gets the serial that it gets there, so both have the same order and the same traces. A frame that leaves a NIC goes
  * from channel to switch to channel here; Python is called where a NIC or application acts, and for all that is rare: impaired
  * channels, watchers, traces. The interpreter lock is held all the time. Times are int64 nanoseconds below 2^62.
- * Here are the types as Python sees them; event_queue.h and frame_path.h have what they do.
+ * Here are the types as Python sees them; event_queue.h, frame.h, nic_node.h and
+ * frame_path.h have what they do.
  *
  * Objects are tracked by Python's garbage collector, since worlds are full of cycles. */
 #include "frame_path.h"
@@ -47,12 +48,9 @@ static PyObject *clock_stop(Clock *clock, PyObject *Py_UNUSED(none)) {
 static int run_until(Clock *clock, int64_t limit) {
     while (clock->count && clock->heap[0].when <= limit) {
         struct event event = pop(clock);
-        clock->now = event.when;
         clock->events++;
         int done = handle_event(clock, &event);
-        Py_XDECREF(event.handler);
-        Py_XDECREF(event.a);
-        Py_XDECREF(event.b);
+        forget(&event);
         if (done < 0)
             return -1;
         if (clock->stopped)
@@ -89,10 +87,12 @@ static PyObject *clock_run(Clock *clock, PyObject *args, PyObject *keywords) {
 static PyObject *clock_heap(Clock *clock, void *Py_UNUSED(closure)) {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < clock->count; i++) {
-        struct event *event = &clock->heap[i];
+        const struct key *key = &clock->heap[i];
+        const struct event *event = &clock->places[key->place];
         PyObject *handler = event->kind == CALL ? event->handler : Py_None;
         PyObject *b = event->b ? event->b : Py_None;
-        PyObject *entry = Py_BuildValue("LKOOO", (long long)event->when, (unsigned long long)event->serial, handler, event->a, b);
+        PyObject *entry =
+            Py_BuildValue("LKOOO", (long long)key->when, (unsigned long long)key->serial, handler, event->a, b);
         if (!entry || PyList_Append(list, entry) < 0)
             Py_CLEAR(list);
         Py_XDECREF(entry);
@@ -102,19 +102,18 @@ static PyObject *clock_heap(Clock *clock, void *Py_UNUSED(closure)) {
 
 static int clock_traverse(Clock *clock, visitproc visit, void *arg) {
     for (size_t i = 0; i < clock->count; i++) {
-        Py_VISIT(clock->heap[i].handler);
-        Py_VISIT(clock->heap[i].a);
-        Py_VISIT(clock->heap[i].b);
+        struct event *event = &clock->places[clock->heap[i].place];
+        Py_VISIT(event->handler);
+        Py_VISIT(event->a);
+        Py_VISIT(event->b);
     }
     return 0;
 }
 
 static int clock_clear(Clock *clock) {
     while (clock->count) {
-        struct event event = clock->heap[--clock->count];
-        Py_XDECREF(event.handler);
-        Py_XDECREF(event.a);
-        Py_XDECREF(event.b);
+        struct event event = take(clock, clock->heap[--clock->count].place);
+        forget(&event);
     }
     return 0;
 }
@@ -123,6 +122,7 @@ static void clock_dealloc(Clock *clock) {
     PyObject_GC_UnTrack(clock);
     clock_clear(clock);
     PyMem_Free(clock->heap);
+    PyMem_Free(clock->places);
     Py_TYPE(clock)->tp_free((PyObject *)clock);
 }
 
@@ -169,7 +169,7 @@ static PyObject *py_send(Channel *channel, PyObject *const *args, Py_ssize_t cou
 static PyObject *py_schedule_arrival(Channel *channel, PyObject *args) {
     long long when;
     PyObject *frame;
-    Clock *clock = clock_of(channel);
+    Clock *clock = clock_of(channel->clock);
     if (!clock || !PyArg_ParseTuple(args, "LO", &when, &frame))
         return NULL;
     if (push(clock, when, ARRIVE, NULL, (PyObject *)channel, frame, channel->epoch) < 0)
@@ -177,45 +177,53 @@ static PyObject *py_schedule_arrival(Channel *channel, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* Where an event of a channel is in the heap, the first that is found or the one with a serial; NULL if there is none. */
+static struct key *key_of(Clock *clock, enum kind kind, Channel *channel, const uint64_t *serial) {
+    for (struct key *key = clock->heap, *end = key + clock->count; key < end; key++) {
+        const struct event *event = &clock->places[key->place];
+        if (event->kind == kind && event->a == (PyObject *)channel && (!serial || key->serial == *serial))
+            return key;
+    }
+    return NULL;
+}
+
 /* The frame on the channel ends `saved` ns earlier, arriving not before a time or as it would have: when it arrives, -1 if
  * it was lost; None when there is no frame. */
 static PyObject *py_bring_forward(Channel *channel, PyObject *args) {
     long long saved, not_before, arrival = -1;
-    Clock *clock = clock_of(channel);
+    Clock *clock = clock_of(channel->clock);
     if (!clock || !PyArg_ParseTuple(args, "LL", &saved, &not_before))
         return NULL;
-    struct event *heap = clock->heap, *end = heap + clock->count, *free_event = heap;
-    while (free_event < end && !(free_event->kind == FREE && free_event->a == (PyObject *)channel))
-        free_event++;
-    if (free_event == end)
+    struct key *free_key = key_of(clock, FREE, channel, NULL);
+    if (!free_key)
         Py_RETURN_NONE;
-    uint64_t serial = free_event->serial;
-    free_event->when -= saved;
-    for (struct event *event = heap; event < end; event++)
-        if (event->serial == serial + 1 && event->kind == ARRIVE && event->a == (PyObject *)channel) {
-            int64_t latest = event->when < not_before ? event->when : not_before;
-            arrival = event->when -= saved;
-            if (arrival < latest)
-                arrival = event->when = latest;
-        }
-    for (size_t at = clock->count / 2 + 1; at-- > 0;)
-        if (at < clock->count)
-            sift_down(heap, clock->count, at);
+    uint64_t next = free_key->serial + 1;
+    free_key->when -= saved;
+    struct key *key = key_of(clock, ARRIVE, channel, &next);
+    if (key) {
+        int64_t latest = key->when < not_before ? key->when : not_before;
+        key->when -= saved;
+        if (key->when < latest)
+            key->when = latest;
+        arrival = key->when;
+    }
+    for (size_t at = clock->count; at-- > 0;)
+        sift_down(clock->heap, clock->count, at);
     channel->free_at -= saved;
     return PyLong_FromLongLong(arrival);
 }
 
+#define VISIT_PART(field) Py_VISIT(self->field);
+#define CLEAR_PART(field) Py_CLEAR(self->field);
 #define EACH_OBJECT(DO) DO(clock) DO(pull) DO(receive) DO(trace) DO(watcher) DO(sender) DO(receiver)
 
-static int channel_traverse(Channel *channel, visitproc visit, void *arg) {
-#define VISIT(field) Py_VISIT(channel->field);
-    EACH_OBJECT(VISIT)
+static int channel_traverse(Channel *self, visitproc visit, void *arg) {
+    EACH_OBJECT(VISIT_PART)
     return 0;
 }
 
-static int channel_clear(Channel *channel) {
-#define CLEAR(field) Py_CLEAR(channel->field);
-    EACH_OBJECT(CLEAR)
+static int channel_clear(Channel *self) {
+    EACH_OBJECT(CLEAR_PART)
     return 0;
 }
 
@@ -236,7 +244,7 @@ static PyMethodDef channel_methods[] = {
 #define OBJECT(name, field) {name, T_OBJECT_EX, offsetof(Channel, field), 0, NULL}
 static PyMemberDef channel_members[] = {
     OBJECT("_clock", clock), OBJECT("_pull", pull), OBJECT("_receive", receive), OBJECT("_trace", trace),
-    OBJECT("_watcher", watcher), OBJECT("_sender_hop", sender), OBJECT("_receiver_hop", receiver),
+    OBJECT("_watcher", watcher), OBJECT("_sender_end", sender), OBJECT("_receiver_end", receiver),
     NUMBER("_rate", rate), NUMBER("_delay", delay), NUMBER("_remainder", remainder), NUMBER("_free_at", free_at),
     NUMBER("_epoch", epoch), NUMBER("_to_port", to_port), NUMBER("_to_number", to_number), NUMBER("port", port),
     NUMBER("frames", frames), NUMBER("bytes", bytes), NUMBER("lost", lost), NUMBER("corrupted", corrupted),
@@ -257,11 +265,11 @@ static PyTypeObject ChannelType = {
 /* ---- SwitchHop for Python ---- */
 
 static int hop_init(SwitchHop *hop, PyObject *args, PyObject *Py_UNUSED(keywords)) {
-    unsigned long long handle, receive, transmit, take_ready;
+    unsigned long long handle, receive, transmit, take_ready, set_release;
     Py_ssize_t size;
     PyObject *clock, *channels, *port, *channel;
-    if (!PyArg_ParseTuple(args, "O!O!(KKKK)np:SwitchHop", &ClockType, &clock, &PyDict_Type, &channels, &handle, &receive,
-                          &transmit, &take_ready, &size, &hop->copies))
+    if (!PyArg_ParseTuple(args, "O!O!(KKKKK)np:SwitchHop", &ClockType, &clock, &PyDict_Type, &channels, &handle,
+                          &receive, &transmit, &take_ready, &set_release, &size, &hop->copies))
         return -1;
     if (hop->clock || size < 1) {
         PyErr_SetString(PyExc_ValueError, "a hop is initialised once, for frames of at least one byte");
@@ -276,16 +284,12 @@ static int hop_init(SwitchHop *hop, PyObject *args, PyObject *Py_UNUSED(keywords
         }
         Py_XSETREF(hop->channels[number], Py_NewRef(channel));
     }
-    hop->buffer = PyMem_Malloc((size_t)size);
-    if (!hop->buffer) {
-        PyErr_NoMemory();
-        return -1;
-    }
     hop->size = (size_t)size;
-    hop->receive = (void (*)(void *, unsigned, const void *, size_t, int64_t))(uintptr_t)receive;
-    hop->transmit = (size_t (*)(void *, unsigned, int64_t, void *, size_t))(uintptr_t)transmit;
-    hop->take_ready = (size_t (*)(void *, uint16_t *, size_t))(uintptr_t)take_ready;
-    hop->handle = (void *)(uintptr_t)handle;
+    hop->receive = (__typeof__(hop->receive))(uintptr_t)receive;
+    hop->transmit = (__typeof__(hop->transmit))(uintptr_t)transmit;
+    hop->take_ready = (__typeof__(hop->take_ready))(uintptr_t)take_ready;
+    hop->handle = (struct sw *)(uintptr_t)handle;
+    ((void (*)(struct sw *, void (*)(void *)))(uintptr_t)set_release)(hop->handle, release_owner);
     return 0;
 }
 
@@ -312,7 +316,6 @@ static int hop_clear(SwitchHop *hop) {
 static void hop_dealloc(SwitchHop *hop) {
     PyObject_GC_UnTrack(hop);
     hop_clear(hop);
-    PyMem_Free(hop->buffer);
     Py_TYPE(hop)->tp_free((PyObject *)hop);
 }
 
@@ -332,6 +335,95 @@ static PyTypeObject SwitchHopType = {
     .tp_methods = hop_methods,
 };
 
+/* ---- NicNode for Python: the hot part of NicNode in simulation/nodes.py, by the names that it has there ---- */
+
+static PyObject *none_or_error(int done) {
+    if (done < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_node_receive(NicNode *node, PyObject *const *args, Py_ssize_t count) {
+    if (count == 2)
+        return none_or_error(node_receive(node, args[0], args[1]));
+    PyErr_SetString(PyExc_TypeError, "receive(port, frame)");
+    return NULL;
+}
+
+static PyObject *py_node_pull(NicNode *node, PyObject *const *args, Py_ssize_t count) {
+    if (count == 2 && PyObject_TypeCheck(args[0], &ChannelType))
+        return none_or_error(node_pull(node, (Channel *)args[0]));
+    PyErr_SetString(PyExc_TypeError, "pull(channel, None)");
+    return NULL;
+}
+
+static PyObject *py_node_poke(NicNode *node, PyObject *Py_UNUSED(none)) { return none_or_error(node_poke(node)); }
+
+static PyObject *node_channels(NicNode *node, void *Py_UNUSED(closure)) {
+    return node->channels ? Py_NewRef(node->channels) : PyTuple_New(0);
+}
+
+static int node_set_channels(NicNode *node, PyObject *value, void *Py_UNUSED(closure)) {
+    PyObject *channels = value && !node->channels ? PySequence_Tuple(value) : NULL;
+    for (Py_ssize_t at = 0; channels && at < PyTuple_GET_SIZE(channels); at++)
+        if (!PyObject_TypeCheck(PyTuple_GET_ITEM(channels, at), &ChannelType))
+            Py_CLEAR(channels);
+    if (!channels) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "a node gets its channels, which are native, once");
+        return -1;
+    }
+    node->channels = channels;
+    return 0;
+}
+
+#define EACH_PART(DO)                                                                                                  \
+    DO(clock) DO(channels) DO(receive) DO(transmit) DO(wakeup) DO(tick) DO(announce) DO(own_transmit)                  \
+    DO(transmit_first) DO(has_news)
+
+static int node_traverse(NicNode *self, visitproc visit, void *arg) {
+    EACH_PART(VISIT_PART)
+    return 0;
+}
+
+static int node_clear(NicNode *self) {
+    EACH_PART(CLEAR_PART)
+    return 0;
+}
+
+static void node_dealloc(NicNode *node) {
+    PyObject_GC_UnTrack(node);
+    node_clear(node);
+    Py_TYPE(node)->tp_free((PyObject *)node);
+}
+
+static PyMethodDef node_methods[] = {
+    {"receive", (PyCFunction)(void (*)(void))py_node_receive, METH_FASTCALL, "A frame arrived."},
+    {"pull", (PyCFunction)(void (*)(void))py_node_pull, METH_FASTCALL, "The channel is free."},
+    {"poke", (PyCFunction)py_node_poke, METH_NOARGS, "The NIC had some input."},
+    {0},
+};
+#define PART(name, field) {name, T_OBJECT_EX, offsetof(NicNode, field), 0, NULL}
+static PyMemberDef node_members[] = {
+    PART("_clock", clock), PART("_receive", receive), PART("_transmit", transmit), PART("_wakeup", wakeup),
+    PART("_tick", tick), PART("announce", announce), PART("_own_transmit", own_transmit),
+    PART("_transmit_first", transmit_first), PART("_has_news", has_news),
+    {"_wake_at", T_LONGLONG, offsetof(NicNode, wake_at), 0, NULL}, {0},
+};
+static PyGetSetDef node_getset[] = {{"_channels", (getter)node_channels, (setter)node_set_channels, NULL, NULL}, {0}};
+static PyTypeObject NicNodeType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "native_core.NicNode",
+    .tp_basicsize = sizeof(NicNode),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .tp_new = PyType_GenericNew,
+    .tp_dealloc = (destructor)node_dealloc,
+    .tp_traverse = (traverseproc)node_traverse,
+    .tp_clear = (inquiry)node_clear,
+    .tp_methods = node_methods,
+    .tp_members = node_members,
+    .tp_getset = node_getset,
+};
+
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "native_core", .m_size = -1};
 
 PyMODINIT_FUNC PyInit_native_core(void) {
@@ -342,7 +434,7 @@ PyMODINIT_FUNC PyInit_native_core(void) {
     text_link_down = PyUnicode_InternFromString("on its way when the link went down");
     PyObject *module = PyModule_Create(&definition);
     if (!module || !text_link_down || PyModule_AddType(module, &ClockType) < 0 || PyModule_AddType(module, &ChannelType) < 0 ||
-        PyModule_AddType(module, &SwitchHopType) < 0) {
+        PyModule_AddType(module, &SwitchHopType) < 0 || PyModule_AddType(module, &NicNodeType) < 0 || PyType_Ready(&FrameType) < 0) {
         Py_XDECREF(module);
         return NULL;
     }

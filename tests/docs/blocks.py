@@ -45,6 +45,14 @@ ELSEWHERE = {
     "sudo .venv/bin/python examples/elastic.py lab --steps 100 --checkpoint /tmp/gpt.pt": (
         "tests/integration/test_torch_elastic.py"
     ),
+    **dict.fromkeys(
+        (
+            "make bench-sim",
+            'make bench-sim ARGS="--htsim /opt/csg-htsim/sim/datacenter/htsim_eqds"',
+            "make bench-sim ARGS=--history",
+        ),
+        "it measures for minutes; tests/benchmarks/ has what surrounds it",
+    ),
     "sudo make run": "tests/integration/test_fabric.py",
     'sudo make run ARGS="--planes 4 --hosts 8 --rate 10M --name mine"': "tests/integration/test_fabric.py",
     'sudo mrc shell -c "write h1 h3 16M" -c "evs h1"': "tests/docs/test_on_fabric.py",

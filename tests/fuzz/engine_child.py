@@ -26,6 +26,7 @@ from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 from tests.fuzz.random_program import ACTIONS, PORTS, RandomProgram
 from tests.p4runtime_shim import programs
+from tests.p4runtime_shim.shared_frames import SharedFrames
 
 CHECKS = "-fsanitize=address,undefined,float-cast-overflow"
 OPTIONS = BuildOptions(flags=("-O1", "-g", CHECKS, "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"))
@@ -70,6 +71,7 @@ class Case:
             queues=chance.choice([1, 8]),
         )
         self.switch = EmbeddedSwitch(self.pipeline, ports=range(PORTS), seed=chance.getrandbits(64), queues=queues)
+        self.shared = SharedFrames(self.switch)
 
     def _program(self) -> Pipeline:
         fresh = self.chance.random() < 0.1
@@ -88,11 +90,13 @@ class Case:
                 took = 0 if action == self._swap else time.thread_time() - start  # which compiles
                 assert took < MAX_CALL, f"{action} took {took:.1f} s"
                 self.longest = max(self.longest, took)
+        assert not self.shared.owned, "payloads that were never given up"
 
     def _actions(self) -> list[tuple[Callable[[], Any], int]]:
         port = self.chance.randrange(PORTS + 1)
         return [
-            (lambda: self.switch.receive(port, self._frame(), self.now), 40),
+            (lambda: self.switch.receive(port, self._frame(), self.now), 20),
+            (lambda: self.shared.receive(port, self._frame(), self.now, self.chance.choice([0, 1, 60, 192, 8000])), 20),
             (lambda: self._drain(port), 25),
             (lambda: self.switch.port_changed(port, self.chance.random() < 0.7, self.now), 3),
             (lambda: self.switch.tick(self.now), 2),
@@ -112,7 +116,8 @@ class Case:
 
     def _drain(self, port: int) -> None:
         for _ in range(self.chance.randrange(20)):
-            if self.switch.transmit(port, self.now) is None:
+            transmit = self.chance.choice([self.switch.transmit, self.shared.transmit])
+            if transmit(port, self.now) is None:
                 break
 
     def _prepare(self) -> None:

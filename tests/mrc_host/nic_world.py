@@ -354,7 +354,7 @@ def queue_pair(nic: Nic, qpn: int) -> Any:
 
 def peers(nic: Nic) -> tuple[Peer, ...]:
     """What a NIC keeps of each other one, from inside."""
-    return tuple(nic._peers.values())
+    return tuple(nic._peers.made())
 
 
 def path_events(nic: Nic) -> list[PathEvent]:

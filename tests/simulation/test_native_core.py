@@ -276,7 +276,8 @@ from p4runtime_shim import build
 from simulation import native_core
 from tests.fuzz.engine_child import OPTIONS
 make = native_core.build_extension
-native_core.build_extension = lambda name, source: make(name, source, options=OPTIONS)
+build.BuildOptions = lambda: OPTIONS
+native_core.build_extension = lambda *arguments: make(*arguments, options=OPTIONS)
 os.environ[native_core.VARIABLE] = "native"
 from simulation.swarm.generate_scenario import generate
 from simulation.swarm.run import run

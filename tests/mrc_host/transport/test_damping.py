@@ -34,7 +34,7 @@ class Bench:
 
     def __init__(self, settings: TransportSettings = SETTINGS) -> None:
         host = NicContext(make_config(0, 2, 2, 4, settings), random.Random(1), random.Random(2))
-        self.probes = EvProbes(host.rng, 2)
+        self.probes = EvProbes(0, 2)
         self.paths = BadPaths(host, host.transport.path_timers, self.probes, 2, NO_TRIM)
         self.user = User()
         self.now = 1_000 * MS

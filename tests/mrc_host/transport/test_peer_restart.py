@@ -23,10 +23,10 @@ def test_port_status_of_a_restarted_peer_is_accepted_within_two_packet_lifetimes
     world.run(20 * MS)
     assert not a.nic.control.port_states(address(1))[1].up
     # The number is random in a new NIC: it is set to every distance from the last one, which no verb can do.
-    last = b.nic._peers[address(0)]._status._id
+    last = b.nic._peers.get(address(0))._status._id
     again = world.nics[1] = Nic(make_config(1, 2, 2, 4), seed=77)
     world.up[1] = [True, True]
-    again._peers[address(0)]._status._id = (last - behind - 1) & 0xFFFF
+    again._peers.get(address(0))._status._id = (last - behind - 1) & 0xFFFF
     cq = again.create_cq(64)
     qpn = again.create_qp(0, QpType.MRC, cq, cq, QpAttributes())
     again.connect_qp(qpn, a.nic.qp_address(a.qpn), world.now)

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 from mrc_host.transport.completion import NicCompletionQueue
-from mrc_host.transport.peer import Peer
+from mrc_host.transport.peer import FirstNumbers, Peer
 from mrc_host.transport.queue_pair_interfaces import Connection, RequesterOwner, ResponderOwner
 from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.roce.requester import RcRequester
@@ -28,7 +28,7 @@ FAR_RKEY = 0xABCD
 
 
 def path_of(given: Connection) -> RcPath:
-    return RcPath(given.nic, Peer(given.nic, given.nic.config.destinations[0]), QPN, REMOTE_QPN)
+    return RcPath(given.nic, Peer(given.nic, given.nic.config.destinations[0], FirstNumbers(0, 0)), QPN, REMOTE_QPN)
 
 
 @dataclass(frozen=True)

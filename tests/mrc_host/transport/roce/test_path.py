@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc_host.transport.peer import Peer
+from mrc_host.transport.peer import FirstNumbers, Peer
 from mrc_host.transport.roce.path import RcPath
 from mrc_host.wire import headers, icrc, opcodes
 from tests.mrc_host.transport.parts import QPN, REMOTE_QPN, connection
@@ -15,7 +15,7 @@ BECN = 0x40
 
 def make_path(qpn: int = QPN, planes: int = 0b11) -> RcPath:
     given = connection()
-    peer = Peer(given.nic, given.nic.config.destinations[0])
+    peer = Peer(given.nic, given.nic.config.destinations[0], FirstNumbers(0, 0))
     peer.planes = planes
     return RcPath(given.nic, peer, qpn, REMOTE_QPN)
 
@@ -28,7 +28,7 @@ def test_only_planes_reaching_the_peer_are_chosen() -> None:
 
 def test_a_given_source_port_is_in_every_frame_and_leaves_the_plane_as_it_was() -> None:
     given = connection()
-    peer = Peer(given.nic, given.nic.config.destinations[0])
+    peer = Peer(given.nic, given.nic.config.destinations[0], FirstNumbers(0, 0))
     path = RcPath(given.nic, peer, QPN, REMOTE_QPN, 50_001)
     assert path.port == make_path().port
     frames = [path.control_frame(bytes(16)), path.prefix(1000, False)[0]]

@@ -1,0 +1,97 @@
+/* A frame as a switch sends it: headers of its own, and the payload where the NIC wrote it, in bytes that frames share.
+ *
+ * On channels a frame is bytes, or a Frame; whoever looks at it from Python gets bytes. */
+#ifndef FRAME_H
+#define FRAME_H
+
+#include "event_queue.h"
+
+typedef struct {
+    PyObject_VAR_HEAD
+    PyObject *owner; /* the bytes with the payload */
+    const char *rest;
+    Py_ssize_t rest_len;
+    char head[1];
+} Frame;
+
+static PyTypeObject FrameType;
+
+static int is_frame(PyObject *frame) { return Py_TYPE(frame) == &FrameType; }
+
+/* Whether a switch can take it without asking Python. */
+static int has_parts(PyObject *frame) { return is_frame(frame) || PyBytes_CheckExact(frame); }
+
+static Py_ssize_t frame_size(PyObject *frame) {
+    return is_frame(frame) ? Py_SIZE(frame) + ((Frame *)frame)->rest_len : PyObject_Size(frame);
+}
+
+/* As bytes, a new reference. */
+static PyObject *whole_frame(PyObject *frame) {
+    if (!is_frame(frame))
+        return Py_NewRef(frame);
+    Frame *self = (Frame *)frame;
+    PyObject *whole = PyBytes_FromStringAndSize(NULL, Py_SIZE(frame) + self->rest_len);
+    if (!whole)
+        return NULL;
+    memcpy(PyBytes_AS_STRING(whole), self->head, (size_t)Py_SIZE(frame));
+    memcpy(PyBytes_AS_STRING(whole) + Py_SIZE(frame), self->rest, (size_t)self->rest_len);
+    return whole;
+}
+
+/* As a switch takes it; the reference to its owner is borrowed. */
+static struct sw_frame parts_of(PyObject *frame) {
+    if (is_frame(frame)) {
+        Frame *self = (Frame *)frame;
+        return (struct sw_frame){self->head, self->rest, (size_t)Py_SIZE(frame), (size_t)self->rest_len, self->owner};
+    }
+    const char *bytes = PyBytes_AS_STRING(frame);
+    size_t length = (size_t)PyBytes_GET_SIZE(frame);
+    if (length <= 2 * SW_HEAD)
+        return (struct sw_frame){bytes, NULL, length, 0, NULL};
+    return (struct sw_frame){bytes, bytes + SW_HEAD, SW_HEAD, length - SW_HEAD, frame};
+}
+
+/* What a switch sends, as a new reference in *context; NULL there, and an error set, if there is no memory. */
+static void take_frame(void *context, const struct sw_frame *parts) {
+    PyObject **made = context;
+    if (!parts->owner) {
+        *made = PyBytes_FromStringAndSize(parts->head, (Py_ssize_t)parts->head_len);
+        return;
+    }
+    Frame *frame = PyObject_NewVar(Frame, &FrameType, (Py_ssize_t)parts->head_len);
+    if (!frame) {
+        Py_DECREF((PyObject *)parts->owner);
+        return;
+    }
+    memcpy(frame->head, parts->head, parts->head_len);
+    frame->owner = parts->owner;
+    frame->rest = parts->rest;
+    frame->rest_len = (Py_ssize_t)parts->rest_len;
+    *made = (PyObject *)frame;
+}
+
+/* A switch has dropped a frame, maybe in a verb that was called without the interpreter lock. */
+static void release_owner(void *owner) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF((PyObject *)owner);
+    PyGILState_Release(state);
+}
+
+static void frame_dealloc(Frame *frame) {
+    Py_DECREF(frame->owner);
+    PyObject_Free(frame);
+}
+
+static PyObject *frame_bytes(PyObject *frame, PyObject *Py_UNUSED(none)) { return whole_frame(frame); }
+
+static PyMethodDef frame_methods[] = {{"__bytes__", frame_bytes, METH_NOARGS, "All of it."}, {0}};
+static PyTypeObject FrameType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "native_core.Frame",
+    .tp_basicsize = offsetof(Frame, head),
+    .tp_itemsize = 1,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = (destructor)frame_dealloc,
+    .tp_methods = frame_methods,
+};
+
+#endif
