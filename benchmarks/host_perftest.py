@@ -24,6 +24,7 @@ from benchmarks.report import Measurement, report
 from mrc_common import children
 from mrc_host.back_to_back import BackToBack
 from mrc_host.libibverbs import build
+from mrc_lab.fabric.emulation import prefer
 
 ROUNDS = 5
 TIMEOUT_S = 60
@@ -36,25 +37,38 @@ _AVERAGE, _MEDIAN = 3, 4  # columns of perftest's tables, and of ours
 
 def measure() -> Iterator[Measurement]:
     """All measurements of this file; none (with a remark) where something is missing."""
-    if lacking := _lacking():
-        print(f"host_perftest needs {lacking}: skipped", file=sys.stderr)
+    if lacks("host_perftest"):
         return
     with tempfile.TemporaryDirectory() as folder, BackToBack(Path(folder)) as hosts:
-        sockets = [hosts.start(number).socket for number in range(2)]
-        yield from _compare(sockets, "write_bw", BANDWIDTH, _AVERAGE, 8 * MEBI, "bit/s")
-        yield from _compare(sockets, "write_lat", LATENCY, _MEDIAN, 1, "us")
+        agents = [hosts.start(number) for number in range(2)]
+        for agent in agents:
+            prefer(agent.process.pid)  # as in a fabric
+        sockets = [agent.socket for agent in agents]
+        yield from compare(sockets, "host_perftest")
 
 
-def _lacking() -> str | None:
+def lacks(benchmark: str) -> bool:
+    """Whether something is missing that perftest needs; then a remark says what."""
     if os.geteuid() != 0:
-        return "root"
-    if shutil.which("ib_write_bw") is None:
-        return "perftest (apt-get install perftest)"
-    return None if build.is_current() else "libibverbs (python -m mrc_host.libibverbs)"
+        lacking = "root"
+    elif shutil.which("ib_write_bw") is None:
+        lacking = "perftest (apt-get install perftest)"
+    elif not build.is_current():
+        lacking = "libibverbs (python -m mrc_host.libibverbs)"
+    else:
+        return False
+    print(f"{benchmark} needs {lacking}: skipped", file=sys.stderr)
+    return True
+
+
+def compare(sockets: Sequence[Path], name: str) -> Iterator[Measurement]:
+    """Bandwidth and latency between two agents' NICs, by both tools; `name` begins the names of measurements."""
+    yield from _compare(sockets, name, "write_bw", BANDWIDTH, _AVERAGE, 8 * MEBI, "bit/s")
+    yield from _compare(sockets, name, "write_lat", LATENCY, _MEDIAN, 1, "us")
 
 
 def _compare(
-    sockets: Sequence[Path], tool: str, options: Sequence[str], column: int, factor: float, unit: str
+    sockets: Sequence[Path], name: str, tool: str, options: Sequence[str], column: int, factor: float, unit: str
 ) -> Iterator[Measurement]:
     """Our tool and perftest's of that name, with the same options; `factor` makes `unit` of their figures."""
     ours, theirs = [], []
@@ -64,14 +78,15 @@ def _compare(
             ours.append(one * factor)
             theirs.append(other * factor)
     ratio = statistics.median(other / one for one, other in zip(ours, theirs, strict=True))
-    yield Measurement(f"host_perftest_{tool}", statistics.median(ours), unit)
-    yield Measurement(f"host_perftest_ib_{tool}", statistics.median(theirs), unit, ratio, f"host_perftest_{tool}")
+    yield Measurement(f"{name}_{tool}", statistics.median(ours), unit)
+    yield Measurement(f"{name}_ib_{tool}", statistics.median(theirs), unit, ratio, f"{name}_{tool}")
 
 
 def _ours(sockets: Sequence[Path], tool: str, options: Sequence[str]) -> list[float]:
-    channel = f"unix:{sockets[0].with_name(tool)}"
-    client, server = (children.python(f"mrc_host.tools.{tool}", "-d", str(socket)) for socket in sockets)
-    return _row((*server, "-p", channel, *options), (*client, channel, *options))
+    with tempfile.TemporaryDirectory() as folder:
+        channel = f"unix:{folder}/{tool}"
+        client, server = (children.python(f"mrc_host.tools.{tool}", "-d", str(socket)) for socket in sockets)
+        return _row((*server, "-p", channel, *options), (*client, channel, *options))
 
 
 def _perftest(sockets: Sequence[Path], tool: str, options: Sequence[str]) -> list[float]:

@@ -113,6 +113,7 @@ def test_the_command_keeps_and_compares(tmp_path, monkeypatch, capsys):
     file = tmp_path / "history.jsonl"
     keep(run("a", rate(50.0), machine=this_run([]).machine), file)
     monkeypatch.setattr("benchmarks.fabric_bringup.measure", lambda: [rate(100.0)])
+    monkeypatch.setattr("benchmarks.fabric_perftest.measure", list)
     assert benchmarks_main.main(["fabric"], file) == 0
     assert len(kept(file)) == 1
     assert benchmarks_main.main(["--history", "fabric"], file) == 0
