@@ -31,6 +31,7 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
             "Experiments": [
                 "docs/experiments.md",
                 "docs/simulation.md",
+                "docs/performance.md",
                 "docs/extending.md",
                 "docs/ci.md",
                 "docs/fabrics.md",

@@ -14,9 +14,13 @@ import yaml
 
 from scripts.docs_site import __main__ as site
 from scripts.docs_site import gallery
+from tests.mrc_lab.web.browser import chromium
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
 (RECIPE,) = re.findall(r"^\t@(scripts/with-tools .*scripts\.docs_site)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+FIRST_RESULT = "return document.activeElement.shadowRoot?.querySelector('a')?.href"
 
 
 def test_the_repository_is_that_of_the_workflow_or_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,18 +74,41 @@ def test_docstrings_become_markdown(docstrings: ModuleType, written: str, markdo
     assert docstrings.as_markdown(written) == markdown
 
 
-@pytest.mark.timeout(600)
-def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built with stand-ins for the gallery's reports."""
     if not any((ROOT / ".cache/tools").glob("*/bin/zensical")):
         pytest.skip("the site's builder is not installed: make docs installs it")
-    (tmp_path / "reports").mkdir()
+    build = tmp_path_factory.mktemp("build")
+    (build / "reports").mkdir()
     for report in gallery.reports(ROOT / "docs/gallery.md"):
-        (tmp_path / "reports" / f"{report.name}.html").write_text("<p>A report.</p>")
-    done = subprocess.run(["sh", "-c", f"{RECIPE} {tmp_path}"], cwd=ROOT, capture_output=True, text=True, check=False)
+        (build / "reports" / f"{report.name}.html").write_text("<p>A report.</p>")
+    done = subprocess.run(["sh", "-c", f"{RECIPE} {build}"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    home = (tmp_path / "site/index.html").read_text()
-    assert 'data-recording="docs/recordings/link-down.js"' in home
-    assert (tmp_path / "site/docs/recordings/link-down.js").is_file()
-    world = (tmp_path / "site/reference/simulation.world.html").read_text()
-    assert 'id="simulation.world.SimulatedWorld.run"' in world
-    assert "how-mrc-works-here.html" in (tmp_path / "site/search.js").read_text()
+    return build / "site"
+
+
+@pytest.mark.timeout(600)
+def test_the_site_is_built_without_warnings(built: Path) -> None:
+    assert 'data-recording="docs/recordings/link-down.js"' in (built / "index.html").read_text()
+    assert (built / "docs/recordings/link-down.js").is_file()
+    assert 'id="simulation.world.SimulatedWorld.run"' in (built / "reference/simulation.world.html").read_text()
+    assert "how-mrc-works-here.html" in (built / "search.js").read_text()
+
+
+@pytest.mark.timeout(600)
+def test_pages_from_disk_play_search_and_explain_and_load_nothing_from_elsewhere(built: Path) -> None:
+    with chromium((built / "index.html").as_uri()) as page:
+        page.one(".mrc-recording .ap-player")
+        term = page.one("a.mrc-term abbr")
+        assert "docs/glossary.html#term-" in term.find_element("xpath", "..").get_attribute("href")
+        page.driver.find_element("tag name", "body").send_keys("\ue009k")  # Ctrl-K
+        until(lambda: page.js("return document.activeElement.shadowRoot !== null"), "the search field")
+        page.driver.switch_to.active_element.send_keys("SimulatedWorld")
+        found = until(lambda: page.js(FIRST_RESULT), "a result")
+        assert "/reference/simulation.world.html" in found
+        loaded = page.js("return performance.getEntriesByType('resource').map(entry => entry.name)")
+        assert not [name for name in loaded if not name.startswith((built.as_uri(), "data:", "blob:"))]
+        assert not page.problems()
+        page.resize(390, 844)
+        assert page.js("return document.documentElement.scrollWidth <= innerWidth")
