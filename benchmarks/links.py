@@ -11,7 +11,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +27,11 @@ BLOCK = 0xFC000000
 
 @dataclass(frozen=True)
 class VethPair:
-    """One veth pair: the switch's end and the benchmark's."""
+    """One veth pair: the switch's end and the benchmark's, or instead an end of rings with its descriptors."""
 
     inside: str
     outside: str
+    descriptors: tuple[int, ...] = ()
 
 
 @contextmanager
@@ -80,10 +81,14 @@ def _ip(commands: list[str], where: str | None = None) -> None:
 
 
 @contextmanager
-def switch_process(*arguments: str, where: str | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A ready `python -m p4runtime_shim` and its gRPC address."""
+def switch_process(
+    *arguments: str, where: str | None = None, inherits: Sequence[int] = ()
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A ready `python -m p4runtime_shim` and its gRPC address; `inherits` are descriptors that it is given."""
     command = [*inside(where), *children.python("p4runtime_shim", *arguments)]
-    process = children.popen(command, stdout=subprocess.PIPE, text=True, cwd=FABRIC.parents[2])
+    process = children.popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=FABRIC.parents[2], pass_fds=tuple(inherits)
+    )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

@@ -3,6 +3,8 @@
  *   packets send IF LENGTH RATE SECONDS HEX   sends frames that begin with HEX; RATE 0 = as fast as it goes; prints how many
  *   packets count IF SECONDS BYTE             prints how many frames came in, and how many with another byte 14 than BYTE
  *   packets forward IF IF SECONDS             recvmmsg from the one, sendmmsg to the other, and nothing else
+ *
+ * Instead of an interface, send and count take an end of rings (mrc_common/frame_rings.py), as in ring:5,6,7,1.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -13,9 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "frame_ring.h"
 
 #define BATCH 64
 #define LONGEST 9600
@@ -31,7 +38,56 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static struct frame_ring ring; /* data: NULL without */
+static int bell, other_bell;
+
+static int attach_ring(const char *numbers, int receive) {
+    int memory;
+    unsigned receiving;
+    struct stat status;
+    if (sscanf(numbers, "%d,%d,%d,%u", &memory, &bell, &other_bell, &receiving) != 4 || fstat(memory, &status))
+        exit(1);
+    void *place = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    if (place == MAP_FAILED || !frame_ring_place(&ring, place, (size_t)status.st_size, receive ? receiving : 1 - receiving))
+        exit(1);
+    if (receive)
+        frame_ring_attach_consumer(&ring);
+    else
+        frame_ring_attach_producer(&ring);
+    return -1;
+}
+
+/* As sendmmsg: what finds no room is lost on the wire, but was sent. */
+static int ring_put(size_t length, int count) {
+    uint64_t one = 1;
+    for (int i = 0; i < count; i++)
+        frame_ring_put(&ring, frames[i], length, 0);
+    if (frame_ring_publish(&ring) && write(other_bell, &one, sizeof one) < 0)
+        return 0;
+    return count;
+}
+
+static int ring_take(void) {
+    int64_t sent;
+    int count = 0;
+    for (size_t n; count < BATCH && (n = frame_ring_take(&ring, frames[count], LONGEST, &sent)); count++)
+        messages[count].msg_len = (unsigned)n;
+    frame_ring_release(&ring);
+    return count;
+}
+
+static int ring_wait(void) {
+    struct pollfd wait = {bell, POLLIN, 0};
+    uint64_t ignored;
+    if (frame_ring_arm(&ring) && poll(&wait, 1, 50) > 0 && read(bell, &ignored, sizeof ignored) < 0)
+        return 0;
+    frame_ring_disarm(&ring);
+    return ring_take();
+}
+
 static int attach(const char *name, int receive) {
+    if (!strncmp(name, "ring:", 5))
+        return attach_ring(name + 5, receive);
     int one = 1, size = 8 << 20, fd = socket(AF_PACKET, SOCK_RAW, 0);
     struct sockaddr_ll address = {.sll_family = AF_PACKET,
                                   .sll_protocol = receive ? htons(ETH_P_ALL) : 0,
@@ -75,7 +131,8 @@ static void send_frames(const char *name, size_t length, double rate, double sec
         }
         if (early > 0)
             continue;
-        int n = sendmmsg(fd, messages, rate > 0 && rate < 20000 ? 1 : BURST, 0);
+        int burst = rate > 0 && rate < 20000 ? 1 : BURST;
+        int n = ring.data ? ring_put(length, burst) : sendmmsg(fd, messages, (unsigned)burst, 0);
         sent += n > 0 ? n : 0;
     }
     printf("%ld\n", sent);
@@ -85,7 +142,11 @@ static int next_batch(int fd, double until) {
     while (now() < until) {
         struct pollfd wait = {fd, POLLIN, 0};
         lengths(LONGEST);
-        int n = poll(&wait, 1, 50) > 0 ? recvmmsg(fd, messages, BATCH, MSG_DONTWAIT, NULL) : 0;
+        int n = ring.data ? ring_take() : 0;
+        if (ring.data && !n)
+            n = ring_wait();
+        else if (!ring.data)
+            n = poll(&wait, 1, 50) > 0 ? recvmmsg(fd, messages, BATCH, MSG_DONTWAIT, NULL) : 0;
         if (n > 0)
             return n;
     }

@@ -1,6 +1,7 @@
 """Carrier and existence of interfaces, as reported by the kernel's rtnetlink.
 
-A raw NETLINK_ROUTE socket joins the link group; its owner waits on it in a loop of its own. One full dump at the start
+A raw NETLINK_ROUTE socket joins the groups of links and of queueing disciplines (after a change of which it asks for
+the link, whose own messages say what it has); its owner waits on it in a loop of its own. One full dump at the start
 (and after the kernel had to drop messages for us) gives the state, each later message a change. The kernel may hold
 back a carrier message for a while (its link watch is rate limited), so who notices first that a frame could not be sent
 asks at once with :meth:`LinkMonitor.query`.
@@ -18,6 +19,7 @@ from mrc_common import rtnetlink
 from mrc_common.rtnetlink import LinkMessage
 
 _RTMGRP_LINK = 1
+_RTMGRP_TC = 8
 _IFF_UP = 0x1
 _IFF_LOWER_UP = 0x10000
 _RECEIVE_SIZE = 1 << 17
@@ -26,18 +28,22 @@ _DUMP_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """An interface of this namespace: kernel index (0: it does not exist), usable (admin up and carrier), MTU."""
+    """An interface of this namespace: kernel index (0: it does not exist), usable (admin up and carrier), MTU.
+
+    It is `plain` while nobody captures there (it would be promiscuous) and it has no queueing discipline.
+    """
 
     name: str
     index: int
     up: bool
     mtu: int = 0
+    plain: bool = True
 
 
 class LinkMonitor:
     """Knows the state of all interfaces of the namespace in which it was made, and reports changes.
 
-    `on_change` is called from :meth:`on_readable` with the new state of an interface whose index, usability or MTU
+    `on_change` is called from :meth:`on_readable` with the new state of an interface of which anything has
     changed; a vanished or renamed one is reported under its old name with index 0. All that exist are reported while it
     is made. Raises TimeoutError when the kernel does not list them.
     """
@@ -52,7 +58,7 @@ class LinkMonitor:
             socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
         )
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self._socket.bind((0, _RTMGRP_LINK))
+        self._socket.bind((0, _RTMGRP_LINK | _RTMGRP_TC))
         self._first_dump()
 
     def fileno(self) -> int:
@@ -108,13 +114,16 @@ class LinkMonitor:
             self._dump_seen = set()  # what came before may be older than the dump
         if message.kind == rtnetlink.NLMSG_DONE:
             self._finish_dump()
+        elif message.kind in (rtnetlink.RTM_NEWQDISC, rtnetlink.RTM_DELQDISC):
+            if message.index in self._links:
+                self.query(message.index)
         elif message.family != 0:  # bridge and other families describe ports, not links
             return
         elif message.kind == rtnetlink.RTM_NEWLINK and message.name is not None:
             usable = message.link_flags & (_IFF_UP | _IFF_LOWER_UP) == _IFF_UP | _IFF_LOWER_UP
             if self._dump_seen is not None:
                 self._dump_seen.add(message.index)
-            self._set(LinkState(message.name, message.index, usable, message.mtu))
+            self._set(LinkState(message.name, message.index, usable, message.mtu, message.plain))
         elif message.kind == rtnetlink.RTM_DELLINK:
             self._forget(message.index)
 

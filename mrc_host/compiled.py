@@ -1,7 +1,8 @@
 """The transport compiled to machine code: the same sources, less than half the CPU time per packet.
 
 ``scripts/compile_transport.py`` (run by the installer) compiles ``nic.py``, ``transport/`` and ``wire/`` with mypyc
-into the virtual environment, under a hash of these sources. A process that wants the compiled modules calls ``use``
+into the virtual environment, and beside them what is written in C (``extensions``), under a hash of these sources.
+A process that wants the compiled modules calls ``use``
 before it imports any of them: the agent, ``mrc`` and the swarm do. All other processes, such as tests and debuggers,
 get the plain modules.
 
@@ -37,6 +38,16 @@ def sources() -> list[Path]:
     return sorted(file.relative_to(_PACKAGE.parent) for file in (_PACKAGE / "nic.py", *files))
 
 
+def extensions() -> list[Path]:
+    """Files of C that become modules of the same name, relative to the folder with the package in it."""
+    return [(_PACKAGE / "driver" / "frame_ring.c").relative_to(_PACKAGE.parent)]
+
+
+def headers() -> list[Path]:
+    """What they include, relative to the same folder; each is included by its name alone."""
+    return sorted(file.relative_to(_PACKAGE.parent) for file in (_PACKAGE.parent / "mrc_common").glob("*.h"))
+
+
 def folder(prefix: Path | None = None) -> Path:
     """Folder for the compiled modules of these sources; `prefix` is that of the Python environment (None: this one)."""
     name = _digest(f"{sys.version} {sysconfig.get_config_var('SOABI')}")
@@ -47,7 +58,7 @@ def _digest(python: str) -> str:
     """Stands for all sources that decide what compiling them gives, and for a Python."""
     digest = hashlib.sha256(python.encode())
     types = [path.relative_to(_PACKAGE.parent) for path in sorted(_PACKAGE.glob("*.py"))]
-    for path in sorted({*sources(), *types}):
+    for path in sorted({*sources(), *types, *extensions(), *headers()}):
         digest.update(f"\0{path}\0".encode() + (_PACKAGE.parent / path).read_bytes())
     return digest.hexdigest()[:24]
 

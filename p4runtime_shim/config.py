@@ -9,6 +9,10 @@ A file lists the switches of a process (YAML, or JSON, which is YAML too):
     capturing: true                            # optional: false leaves the start to the management service
     trace: trace.txt                           # optional: file for a trace of every packet; "-" is standard error
     qdisc: false                               # optional: true sends through the interfaces' tc disciplines (netem)
+    wires:                                     # optional: links that pass the kernel by (port_driver.Wires)
+      joined: [[t0-0p0-eth3, t1-0p0-eth1]]     # both ends in this process
+      rings: {t0-0p0-eth1: [5, 6, 7, 0]}       # inherited descriptors (mrc_common.frame_rings.RingEnd)
+      counters: wires                          # file that counts their frames
     switches:
       - name: t0-0@p0
         device_id: 1
@@ -35,7 +39,9 @@ from typing import Any
 import yaml
 
 from mrc_common import units, yaml_limits
+from mrc_common.frame_rings import FrameRingError, RingEnd
 from mrc_common.grpc_endpoint import EndpointSettings
+from p4runtime_shim.port_driver import Wires
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 
 BMV2_ADDRESS = "127.0.0.1:9559"  # P4Runtime's port (IANA); BMv2 listens on it on all addresses
@@ -89,6 +95,7 @@ class ProcessSettings:
     listen: EndpointSettings = field(default_factory=EndpointSettings)
     qdisc: bool = False  # send through the interfaces' queueing disciplines (tc), not past them
     bmv2_send_buffer: bool = False  # as small as BMv2's: then frames wait in the switch's queues
+    wires: Wires | None = None  # links that pass the kernel by
     pcap: Path | None = None  # directory for captures
     capturing: bool = True  # from the start, if `pcap` is given
     trace: str | None = None  # file for a trace, "-" = standard error
@@ -137,7 +144,7 @@ def _parse(text: str) -> object:
 
 def from_document(document: object, *, where: str, directory: Path = Path()) -> ProcessSettings:
     """Settings from the parsed file."""
-    top = _mapping(document, where, {"grpc", *_LISTEN, "qdisc", "pcap", "capturing", "trace", "switches"})
+    top = _mapping(document, where, {"grpc", *_LISTEN, "qdisc", "wires", "pcap", "capturing", "trace", "switches"})
     address = top.get("grpc")
     if address is not None and not isinstance(address, str):
         raise ConfigError(f"{where}: grpc is {address!r}; give an address like 127.0.0.1:9559 or unix:/path")
@@ -159,6 +166,7 @@ def from_document(document: object, *, where: str, directory: Path = Path()) -> 
             address or default_address(switches[0].device_id),
             EndpointSettings(token_file=files[0], tls_cert=files[1], tls_key=files[2]),
             qdisc,
+            wires=_wires(top.get("wires"), f"{where}: wires", directory),
             pcap=None if pcap is None else directory / pcap,
             capturing=capturing,
             trace=trace if trace in (None, "-") else str(directory / trace),
@@ -202,6 +210,26 @@ def check_address(address: str) -> None:
     host, sign, port = address.rpartition(":")
     if not sign or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ConfigError(f"gRPC address {address!r} is not HOST:PORT or unix:PATH")
+
+
+def _wires(given: object, where: str, directory: Path) -> Wires | None:
+    if given is None:
+        return None
+    values = _mapping(given, where, {"joined", "rings", "counters"})
+    joined, rings, counters = values.get("joined", []), values.get("rings", {}), values.get("counters")
+    if not isinstance(joined, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in joined):
+        raise ConfigError(f"{where}: joined is {joined!r}; give a list of pairs of interfaces")
+    if not isinstance(rings, Mapping):
+        raise ConfigError(f"{where}: rings is {rings!r}; write {{eth0: [5, 6, 7, 0]}}")
+    if counters is not None and not isinstance(counters, str):
+        raise ConfigError(f"{where}: counters is {counters!r}; give the path of a file")
+    near_and_far = [tuple(_interface_name(name, where) for name in pair) for pair in joined]
+    try:
+        ends = {_interface_name(name, where): RingEnd.of(numbers) for name, numbers in rings.items()}
+    except (FrameRingError, TypeError) as error:
+        raise ConfigError(f"{where}: rings: {error}") from None
+    pairs = tuple((near, far) for near, far in near_and_far)
+    return Wires(pairs, ends, None if counters is None else directory / counters)
 
 
 def _switch(item: object, where: str, directory: Path) -> SwitchSettings:

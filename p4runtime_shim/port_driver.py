@@ -19,12 +19,14 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
 from mrc_common.delays import DelayHistogram, PortDelays
+from mrc_common.frame_rings import FrameRingError, RingEnd
+from mrc_common.wire_counters import WireCounters
 from p4runtime_shim.ctypes_bindings import load_engine
 
 DEFAULT_SOCKET_BUFFER = 4 << 20  # bytes of kernel memory; 4 KB frames take about 9 KB each
@@ -62,6 +64,7 @@ class DriverPortStats:
     tx_too_long: int
     tx_blocked: int
     tx_lost: int
+    tx_ring_full: int
     downs: int
     reopens: int
     up: int
@@ -86,13 +89,26 @@ class _COptions(ctypes.Structure):
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Wires:
+    """Links whose frames pass the kernel by (engine/port_driver_wire.c); their ends are named by their interfaces.
+
+    Those of `joined` have both ends at this driver; those of `rings` lead to other processes. `counters` is the file in
+    which their frames are counted, since the kernel does not (None: nobody does).
+    """
+
+    joined: Sequence[tuple[str, str]] = ()
+    rings: Mapping[str, RingEnd] = field(default_factory=dict)
+    counters: Path | None = None
+
+
 class PortDriver:
     """One driver for any number of switches; `ports` names the interface of each port of each switch.
 
     Frames bypass the interfaces' queueing disciplines, or go through them with `qdisc` (for tc's netem and tbf). Frames
     held by such a discipline fill the send buffer first, then the queues of the switch; with `bmv2_send_buffer` the
     buffer is as small as BMv2's (net.core.wmem_default). `cache` is the build cache of the switches, which must use the
-    same engine as the driver.
+    same engine as the driver. `wires` says which links have more than their interfaces.
     """
 
     def __init__(
@@ -104,6 +120,7 @@ class PortDriver:
         coalesce_ns: int = COALESCE_NS,
         qdisc: bool = False,
         bmv2_send_buffer: bool = False,
+        wires: Wires | None = None,
         cache: Path | None = None,
     ) -> None:
         self._library = _declare(load_engine(cache=cache).library)
@@ -112,10 +129,14 @@ class PortDriver:
         if not self._driver:
             raise PortDriverError("the port driver cannot start: out of memory or file descriptors (see ulimit -n)")
         self._indexes: dict[tuple[Any, int], int] = {}
+        self._memory: list[object] = []  # mapped as long as the driver uses it
+        named = {}
         try:
             for switch, interfaces in ports.items():
                 for port, interface in interfaces.items():
-                    self._indexes[switch, port] = self._add(switch, port, interface)
+                    self._indexes[switch, port] = named[interface] = self._add(switch, port, interface)
+            if wires is not None:
+                self._connect(wires, named)
         except PortDriverError:
             self.close()
             raise
@@ -125,6 +146,42 @@ class PortDriver:
         if index < 0:
             raise PortDriverError(_explain(-index, port, interface))
         return index
+
+    def _connect(self, wires: Wires, ports: Mapping[str, int]) -> None:
+        unknown = {*wires.rings, *(name for pair in wires.joined for name in pair)} - ports.keys()
+        if unknown:
+            raise PortDriverError(f"no port has interface {min(unknown)}, so it can have no wire")
+        for near, far in wires.joined:
+            self._check(self._library.drv_join(self._driver, ports[near], ports[far]), near)
+        for name, end in wires.rings.items():
+            self._check(self._attach(ports[name], end), name)
+        names = [*wires.rings, *(name for pair in wires.joined for name in pair)]
+        if wires.counters is not None:
+            try:
+                counters = WireCounters(wires.counters, names)
+            except OSError as error:
+                raise PortDriverError(f"cannot count frames in {wires.counters}: {error.strerror}") from None
+            self._memory.append(counters)
+            for name in names:
+                self._check(self._library.drv_count_wire(self._driver, ports[name], counters.address(name)), name)
+
+    def _attach(self, index: int, end: RingEnd) -> int:
+        try:
+            memory = end.map()
+        except FrameRingError as error:
+            raise PortDriverError(str(error)) from None
+        where = ctypes.c_char.from_buffer(memory)
+        self._memory.append(where)
+        numbers = end.receiving, end.bell, end.other_bell
+        result: int = self._library.drv_attach_rings(
+            self._driver, index, ctypes.addressof(where), len(memory), *numbers
+        )
+        return result
+
+    @staticmethod
+    def _check(result: int, interface: str) -> None:
+        if result < 0:
+            raise PortDriverError(f"interface {interface} cannot have a wire: {os.strerror(-result)}")
 
     def run(self) -> None:
         """Move packets until `stop`; blocks without the GIL. Raises PortDriverError if it cannot continue."""
@@ -141,6 +198,7 @@ class PortDriver:
         if self._driver:
             self._library.drv_destroy(self._driver)
             self._driver = None
+            self._memory.clear()
 
     def hold_down(self, switch: Any, port: int, down: bool = True) -> None:
         """Hold a port down regardless of its carrier, or let it follow its carrier again."""
@@ -190,6 +248,9 @@ def _declare(library: Any) -> Any:
         ("drv_create", pointer, (pointer,)),
         ("drv_destroy", None, (pointer,)),
         ("drv_add_port", integer, (pointer, pointer, index, ctypes.c_char_p)),
+        ("drv_join", integer, (pointer, index, index)),
+        ("drv_attach_rings", integer, (pointer, index, pointer, ctypes.c_size_t, index, integer, integer)),
+        ("drv_count_wire", integer, (pointer, index, pointer)),
         ("drv_run", integer, (pointer,)),
         ("drv_stop", None, (pointer,)),
         ("drv_hold_down", integer, (pointer, index, integer)),
@@ -203,4 +264,4 @@ def _declare(library: Any) -> Any:
     return library
 
 
-__all__ = ["DelayHistogram", "Driven", "DriverPortStats", "PortDelays", "PortDriver", "PortDriverError"]
+__all__ = ["DelayHistogram", "Driven", "DriverPortStats", "PortDelays", "PortDriver", "PortDriverError", "Wires"]

@@ -233,6 +233,7 @@ class SwitchProcess:
                 max_frame=frame,
                 qdisc=self._settings.qdisc,
                 bmv2_send_buffer=self._settings.bmv2_send_buffer,
+                wires=self._settings.wires,
                 cache=self._cache,
             )
         except PortDriverError as error:

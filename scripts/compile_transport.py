@@ -26,9 +26,12 @@ ROOT = Path(compiled.__file__).resolve().parents[1]
 BUILD = """
 import sys
 from mypyc.build import mypycify
-from setuptools import setup
+from setuptools import Extension, setup
 
-extensions = mypycify(["--strict", *sys.argv[2:]], opt_level="1")
+python = [file for file in sys.argv[2:] if file.endswith(".py")]
+c = [file for file in sys.argv[2:] if file.endswith(".c")]
+extensions = mypycify(["--strict", *python], opt_level="1")
+extensions += [Extension(file[:-2].replace("/", "."), [file], include_dirs=["mrc_common"]) for file in c]
 setup(name="transport", ext_modules=extensions, script_args=["build_ext", "--build-lib", sys.argv[1]])
 """
 
@@ -58,12 +61,14 @@ def build_into(place: Path, check: Callable[[], None] = lambda: None) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix="making-") as name:
         scratch = Path(name)
-        for file in (ROOT / "mrc_host").rglob("*.py"):  # mypyc writes beside the sources and where it is run
-            copy = scratch / file.relative_to(ROOT)
+        python = [file.relative_to(ROOT) for file in (ROOT / "mrc_host").rglob("*.py")]
+        for file in (*python, *compiled.extensions(), *compiled.headers()):
+            copy = scratch / file  # mypyc writes beside the sources and where it is run
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, copy)
+            shutil.copyfile(ROOT / file, copy)
         check()
-        command = children.python_code(BUILD, "made", *map(str, compiled.sources()))
+        files = (*compiled.sources(), *compiled.extensions())
+        command = children.python_code(BUILD, "made", *map(str, files))
         environment = {**os.environ, "CFLAGS": "-g0"}  # debug information takes long
         done = children.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
         log = done.stdout + done.stderr

@@ -18,7 +18,9 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from mrc_common.frame_rings import FrameRingError, RingEnd
 from mrc_common.open_files import raise_limit
 from mrc_common.privileges import PrivilegeError, drop
 from mrc_common.unix_sockets import DEFAULT_GROUP, SocketError, group_id
@@ -27,10 +29,13 @@ from mrc_host.agent.config_file import load_config
 from mrc_host.agent.server import AgentServer
 from mrc_host.config import SPRAYING, NicConfig
 from mrc_host.driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, Loop, NicDriver
-from mrc_host.driver.packet import PacketSockets
+from mrc_host.driver.packet import NicDriverError, PacketSockets
 from mrc_host.errors import MrcError
 from mrc_host.nic import Nic
 from mrc_host.verbs.remote.connection import control_socket
+
+if TYPE_CHECKING:
+    from mrc_host.driver.frame_ring import FrameRing
 
 EXAMPLE = "example: ip netns exec h1 python -m mrc_host.agent --config h1.json --socket /run/mrc/demo/h1.sock"
 
@@ -46,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         run(options)
-    except (MrcError, SocketError, PrivilegeError, OSError) as error:
+    except (MrcError, SocketError, PrivilegeError, FrameRingError, OSError) as error:
         logging.getLogger("mrc.agent").error("%s", error)
         print(f"mrc agent: {error}", file=sys.stderr)
         return 1
@@ -69,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
         for plugin in config.settings.transport.plugins:
             plugins.load(plugin)
         nic = Nic(config, seed=seed, incarnation=time.time_ns())
-        sockets = PacketSockets()
+        sockets = PacketSockets(_rings(options.ring))
         stack.callback(sockets.close)
         driver = NicDriver(
             nic,
@@ -104,6 +109,22 @@ def run(options: argparse.Namespace) -> None:
         gc.set_threshold(50_000, 20, 100)
         _announce(f"ready {config.name} {options.socket}", options.ready_fd)
         loop.run()
+
+
+def _rings(given: Sequence[str]) -> dict[str, FrameRing]:
+    """The rings of interfaces, from `INTERFACE=NUMBERS`."""
+    if not given:
+        return {}
+    try:
+        from mrc_host.driver.frame_ring import FrameRing
+    except ImportError:
+        raise NicDriverError("Rings need the compiled transport: run 'make install'.") from None
+    rings = {}
+    for text in given:
+        interface, _, numbers = text.partition("=")
+        end = RingEnd.parse(numbers)
+        rings[interface] = FrameRing(end.map(), end.receiving, end.bell, end.other_bell)
+    return rings
 
 
 def _configured(config: NicConfig, options: argparse.Namespace) -> NicConfig:
@@ -165,6 +186,13 @@ def _parser() -> argparse.ArgumentParser:
         default=DEFAULT_COALESCE_NS // 1000,
         metavar="US",
         help="how long to collect closely spaced frames before processing them",
+    )
+    parser.add_argument(
+        "--ring",
+        action="append",
+        default=[],
+        metavar="IF=N,N,N,N",
+        help="inherited descriptors of an interface's shared-memory rings (mrc_common.frame_rings.RingEnd)",
     )
     transport = parser.add_argument_group("overrides of the configuration (docs/congestion.md)")
     transport.add_argument("--congestion", metavar="NAME", help="congestion control of MRC: nscc, fixed or none")

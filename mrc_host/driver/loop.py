@@ -12,6 +12,9 @@ which saves a system call on every wake-up of an idle process.
 A turn may request *rest*: then the loop sleeps without watching descriptors while no turn is due. A process that writes
 to one of them meanwhile does not pay for waking this one, which costs more than most of its work.
 
+Shared-memory rings (:class:`AwaitedRing`) have no descriptor that is ready whenever there is something to read: turns
+look into them. Before the loop sleeps it has them ring, and it does not sleep if something has come.
+
 A loop belongs to the thread that runs it. Other threads (and signal handlers) enter with :meth:`Loop.call_soon`,
 :meth:`Loop.call` and :meth:`Loop.stop`, which write to a wake-up descriptor.
 """
@@ -28,7 +31,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from time import monotonic_ns, sleep
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 READABLE = select.EPOLLIN
 WRITABLE = select.EPOLLOUT
@@ -43,6 +46,19 @@ Handler = Callable[[int], None]
 Turn = Callable[[int], "int | None"]
 
 
+class AwaitedRing(Protocol):
+    """What the loop needs of a ring (:class:`mrc_host.driver.frame_ring.FrameRing`)."""
+
+    def fileno(self) -> int:
+        """An eventfd that rings while armed; it is waited for edge-triggered and never read."""
+
+    def arm(self) -> bool:
+        """Have it ring; False if there is something to read already."""
+
+    def disarm(self) -> None:
+        """Have it ring no more."""
+
+
 class Loop:
     """Calls handlers of ready descriptors and turns that are due.
 
@@ -55,6 +71,7 @@ class Loop:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._handlers: dict[int, Handler] = {}
         self._turns: list[Turn] = []
+        self._rings: list[AwaitedRing] = []
         self._calls: deque[Callable[[], None]] = deque()
         self._stopping = False
         self._rest_until = 0
@@ -86,6 +103,17 @@ class Loop:
         """Stop calling `turn`; an unknown one is ignored."""
         with contextlib.suppress(ValueError):
             self._turns.remove(turn)
+
+    def add_ring(self, ring: AwaitedRing) -> None:
+        """Wake when `ring` has something to read; a turn must read it."""
+        self.add(ring.fileno(), READABLE | select.EPOLLET, lambda _mask: None)
+        self._rings.append(ring)
+
+    def remove_ring(self, ring: AwaitedRing) -> None:
+        """Stop waiting for `ring`; an unknown one is ignored."""
+        if ring in self._rings:
+            self._rings.remove(ring)
+            self.remove(ring.fileno())
 
     def rest(self, until: int) -> None:
         """For a turn: if the loop sleeps after this round, do not watch descriptors until `until`.
@@ -151,7 +179,10 @@ class Loop:
                     if wanted is not None and (deadline is None or wanted < deadline):
                         deadline = wanted
                 if deadline is None or deadline > now:
-                    self._sleep(deadline)
+                    if self._rings and not self._rest_until:
+                        self._sleep_beside_rings(deadline)
+                    else:
+                        self._sleep(deadline)
         finally:
             self._thread = None
             self._stopping = False
@@ -160,6 +191,15 @@ class Loop:
         """Release the loop's descriptors; watched descriptors stay open."""
         self._epoll.close()
         os.close(self._wake)
+
+    def _sleep_beside_rings(self, deadline: int | None) -> None:
+        empty = True
+        for ring in self._rings:
+            empty = ring.arm() and empty
+        if empty:
+            self._sleep(deadline)
+        for ring in self._rings:
+            ring.disarm()
 
     def _sleep(self, deadline: int | None) -> None:
         if self._rest_until:

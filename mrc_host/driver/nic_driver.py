@@ -19,6 +19,10 @@ does, above all in a virtual machine. So, like NICs with adaptive interrupt coal
 spaced the driver sleeps for `coalesce_ns` at a time to collect them instead of waking for each, until a few sleeps in a
 row collected none. Occasional frames, such as acknowledgements, wake it at once.
 
+**Rings.** A port may have shared-memory rings beside its interface (:mod:`mrc_host.driver.packet`). They are looked
+into at the beginning of each turn, and flushed after each batch. They stand aside while the interface is not plain:
+somebody captures there, or it has a queueing discipline.
+
 **Delays.** On request the driver measures how late frames were received and sent (:mod:`mrc_host.driver.delays`).
 
 **Links.** A port whose interface has no carrier, is down, or has vanished is reported to the NIC as down; nothing is
@@ -31,7 +35,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 from time import monotonic_ns, time_ns
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mrc_common.delays import PortDelays
 from mrc_common.link_monitor import LinkMonitor, LinkState
@@ -46,6 +50,9 @@ from mrc_host.driver.packet import (
     is_link_error,
     is_lost_frame,
 )
+
+if TYPE_CHECKING:
+    from mrc_host.driver.frame_ring import FrameRing
 
 DEFAULT_BURST_NS = 1_000_000
 DEFAULT_COALESCE_NS = 30_000
@@ -115,6 +122,7 @@ class _NicPort:
         "number",
         "packet",
         "queried",
+        "ring",
         "rx_bytes",
         "rx_dropped",
         "rx_frames",
@@ -128,6 +136,7 @@ class _NicPort:
         self.number = number
         self.config = config
         self.packet: PacketPort | None = None
+        self.ring: FrameRing | None = None  # stays when the interface vanishes
         self.index = 0
         self.up = True  # the NIC's initial assumption
         self.enabled = True  # used when it has a link
@@ -185,6 +194,7 @@ class NicDriver:
         self._cause_at = 0  # the same, or when the turn began
         self._now = 0  # the latest time passed to the NIC by a turn: it must not see an earlier one later
         self._ports = [_NicPort(i, port) for i, port in enumerate(config.ports)]
+        self._ringed: list[_NicPort] = []  # those with rings
         self._buffer = memoryview(bytearray(1 << 16))
         self._monitor: LinkMonitor | None = None
 
@@ -211,6 +221,8 @@ class NicDriver:
         self._loop.remove_turn(self._turn)
         for nic_port in self._ports:
             self._close_port(nic_port)
+            if nic_port.ring is not None:
+                self._loop.remove_ring(nic_port.ring)
         if self._monitor is not None:
             self._loop.remove(self._monitor.fileno())
             self._monitor.close()
@@ -251,16 +263,25 @@ class NicDriver:
         if mask != READABLE and packet.take_error() and self._monitor is not None:
             self._monitor.on_readable()
             return
-        receive_into, buffer = packet.receive_into, self._buffer
-        receive, port, clock = self._nic.receive if nic_port.enabled else _discard, nic_port.number, self._clock
+        self._receive(nic_port, packet.receive_into, packet)
+
+    def _receive(
+        self, nic_port: _NicPort, receive_into: Callable[[memoryview], int], packet: PacketPort | None
+    ) -> None:
+        """Pass a batch of frames to the NIC; `packet` if they come from there, None: they come from the ring."""
+        buffer = self._buffer
+        usable = nic_port.enabled and nic_port.packet is not None
+        receive, port, clock = self._nic.receive if usable else _discard, nic_port.number, self._clock
         frames = total = 0
         measuring = self._measuring
         waited: int | None = None
         try:
             for _ in range(RECEIVE_BATCH):
                 length = receive_into(buffer)
+                if not length:
+                    break
                 if measuring:  # the first of the batch only
-                    measuring, waited = False, self._waited(packet, clock())
+                    measuring, waited = False, self._waited(nic_port, packet, clock())
                 receive(port, buffer[:length], clock())
                 frames += 1
                 total += length
@@ -276,14 +297,26 @@ class NicDriver:
         self._taken += frames
         self._left |= frames == RECEIVE_BATCH
 
-    def _waited(self, packet: PacketPort, now: int) -> int | None:
+    def _waited(self, nic_port: _NicPort, packet: PacketPort | None, now: int) -> int | None:
         """How long the frame just read had waited; None when that is unknown."""
         if not self._taken_at:
             self._taken_at = now
-        return self._stamps.delay(packet.stamp(), now)
+        if packet is not None:
+            return self._stamps.delay(packet.stamp(), now)
+        return None if nic_port.ring is None else now - nic_port.ring.sent
+
+    def _take_from_rings(self) -> None:
+        for nic_port in self._ringed:
+            ring = nic_port.ring
+            if ring is not None and ring.pending():
+                self._receive(nic_port, ring.receive_into, None)
+                ring.release()
 
     def _turn(self, now: int) -> int | None:
         nic = self._nic
+        if self._ringed:
+            self._take_from_rings()
+            now = self._clock()
         self._cause_at, self._taken_at = self._taken_at or now, 0
         self._coalesce(now)
         wakeup = nic.wakeup()
@@ -371,6 +404,8 @@ class NicDriver:
                 due, idle = free_at, 0.0
             if free_at > now:
                 break
+        if packet.ring is not None:
+            packet.ring.flush()
         nic_port.free_at = free_at
         nic_port.tx_frames += frames
         nic_port.tx_bytes += total
@@ -424,6 +459,8 @@ class NicDriver:
             self._close_port(nic_port)
             if link.index:
                 self._open_port(nic_port, link)
+        if nic_port.ring is not None:
+            nic_port.ring.stand_aside(not (link.plain and link.index))
         nic_port.has_link = link.up and nic_port.packet is not None
         self._update(nic_port)
 
@@ -442,6 +479,10 @@ class NicDriver:
         except NicDriverError:  # vanished again meanwhile: netlink is about to say so
             return
         nic_port.packet, nic_port.index = packet, link.index
+        if packet.ring is not None and nic_port.ring is None:
+            nic_port.ring = packet.ring
+            self._ringed.append(nic_port)
+            self._loop.add_ring(packet.ring)
         self._loop.add(packet.fileno(), READABLE, lambda mask: self._on_readable(nic_port, mask))
 
     def _drop_held(self, nic_port: _NicPort) -> None:

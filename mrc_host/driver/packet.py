@@ -20,11 +20,15 @@ import errno
 import fcntl
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import time_ns
+from typing import TYPE_CHECKING
 
 from mrc_host.errors import MrcError
 from mrc_host.wire.pause import DESTINATION as PAUSE_DESTINATION
+
+if TYPE_CHECKING:
+    from mrc_host.driver.frame_ring import FrameRing
 
 ETH_P_ALL = 0x0003
 ETHERNET_HEADER = 14
@@ -48,14 +52,15 @@ class NicDriverError(MrcError):
 
 
 class PacketSockets:
-    """Opens ports, with a new socket only for a MAC for which it has kept none."""
+    """Opens ports, with a new socket only for a MAC for which it has kept none; `rings` are those of interfaces."""
 
-    def __init__(self) -> None:
+    def __init__(self, rings: Mapping[str, FrameRing] | None = None) -> None:
         self._idle: dict[bytes, socket.socket] = {}
+        self._rings = rings or {}
 
     def open(self, interface: str, mac: bytes, max_frame: int) -> PacketPort:
         """The port at an interface; raises NicDriverError as :class:`PacketPort` does."""
-        return PacketPort(interface, mac, max_frame, idle=self._idle)
+        return PacketPort(interface, mac, max_frame, idle=self._idle, ring=self._rings.get(interface))
 
     def close(self) -> None:
         """Close the sockets of ports that are closed."""
@@ -71,6 +76,9 @@ class PacketPort:
 
     `send(frame)` and `receive_into(buffer)` are the socket's own methods, because every packet of the emulation goes
     through them. They never block: BlockingIOError means nothing to read or no room to send.
+
+    If there is a `ring`, frames pass through that and not through the interface, unless the ring stands aside. `send`
+    is then the ring's, and has to be followed by `ring.flush()`.
     """
 
     def __init__(
@@ -81,11 +89,13 @@ class PacketPort:
         *,
         receive_buffer: int = 16 << 20,
         idle: dict[bytes, socket.socket] | None = None,
+        ring: FrameRing | None = None,
     ) -> None:
         self.interface = interface
         self.max_frame = max_frame
         self._mac = mac
         self._idle = idle
+        self.ring = ring
         known = None if idle is None else idle.pop(mac, None)
         if known is None:
             self._socket = _open_socket(interface, mac, receive_buffer)
@@ -97,6 +107,9 @@ class PacketPort:
                 self.close()
                 raise
         self.send: Callable[[bytes], int] = self._socket.send
+        if ring is not None:
+            ring.connect(self._socket.fileno(), max_frame)
+            self.send = ring.send
         self.receive_into: Callable[[memoryview], int] = self._socket.recv_into
 
     def fileno(self) -> int:
@@ -127,6 +140,8 @@ class PacketPort:
 
     def close(self) -> None:
         """Close the socket, or keep it idle for reuse; closing twice does nothing."""
+        if self.ring is not None:
+            self.ring.connect(-1, self.max_frame)
         if self._idle is None or self._mac in self._idle:
             self._socket.close()
         elif self._socket.fileno() >= 0:

@@ -83,7 +83,7 @@ def _train_digits(settings: DemoSettings, fabric: Fabric, web: bool) -> int:
         for page in pages:
             page.training(record.transport, _training_state(record))
 
-    return Demo(settings, console, partial(_world, settings.switch, console, web, pages), fabric, onlooker).run()
+    return Demo(settings, console, partial(_world, settings, console, web, pages), fabric, onlooker).run()
 
 
 def _training_state(record: RunRecord) -> TrainingState:
@@ -98,12 +98,14 @@ def _training_state(record: RunRecord) -> TrainingState:
 
 
 @contextmanager
-def _world(switch: str, console: Console, web: bool, pages: list[Beside], fabric: Fabric) -> Iterator[EmulatedWorld]:
+def _world(
+    settings: DemoSettings, console: Console, web: bool, pages: list[Beside], fabric: Fabric
+) -> Iterator[EmulatedWorld]:
     """The fabric, and with `web` its page, which is added to `pages`."""
     from mrc_lab.fabric.emulation import running
     from mrc_lab.web.beside import web_beside
 
-    with running(fabric, switch=switch) as world, ExitStack() as undo:
+    with running(fabric, switch=settings.switch, wire=settings.wire) as world, ExitStack() as undo:
         if web:
             pages.append(undo.enter_context(web_beside(fabric.name)))
             console.print(pages[-1].address, highlight=False, soft_wrap=True)
@@ -117,9 +119,7 @@ def _train_gpt(settings: DemoSettings, fabric: Fabric, web: bool) -> int:
     from mrc_lab.demo.pytorch_demo import PytorchDemo
 
     console = Console()
-    return PytorchDemo(
-        settings, console, partial(_world, settings.switch, console, web, []), EmulatedHosts, fabric
-    ).run()
+    return PytorchDemo(settings, console, partial(_world, settings, console, web, []), EmulatedHosts, fabric).run()
 
 
 def _prepare_torch(install: bool) -> None:

@@ -21,7 +21,8 @@ from mrc_lab.cli.options import RATE
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import is_file, name_of, the_one
 from mrc_lab.fabric.switch_option import SwitchChoice
-from topologies.emulation import switch_kind
+from topologies.emulation import switch_kind, wire_kind
+from topologies.emulation.wire_kind import WireKind
 
 if TYPE_CHECKING:
     from topologies.fabric import Fabric
@@ -163,6 +164,17 @@ def web_option(function: _F) -> _F:
     return click.option("--web", is_flag=True, help="Show the fabric as a page too, as 'mrc web' does.")(function)
 
 
+def wire_option(function: _F) -> _F:
+    """Adds the option for what carries frames, passed as `wire`."""
+    return click.option(
+        "--wire",
+        type=click.Choice([kind.value for kind in WireKind]),
+        default=wire_kind.DEFAULT,
+        show_default=True,
+        help="What carries frames: the kernel's links, or shared memory, which takes less processor time.",
+    )(function)
+
+
 def fabric_options(function: _F) -> _F:
     """Adds the options that describe a fabric, except its name."""
     for option in (
@@ -173,6 +185,7 @@ def fabric_options(function: _F) -> _F:
             show_default=True,
             help="Embedded switches in one process, or one process each, or BMv2.",
         ),
+        wire_option,
         click.option(
             "--rate",
             "rate_bps",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from mrc_lab.cli.fabric_argument import name_to_make
+from mrc_lab.cli.fabric_argument import name_to_make, wire_option
 from mrc_lab.cli.options import backend_option
 from mrc_lab.fabric.switch_option import SwitchChoice
 from topologies.emulation import switch_kind
@@ -24,6 +24,7 @@ from topologies.emulation import switch_kind
 @click.option(
     "--switch", type=SwitchChoice(), default=switch_kind.DEFAULT, show_default=True, help="Switches in emulation."
 )
+@wire_option
 @name_to_make("experiment")
 @click.option("--seed", default=1, show_default=True, help="Seed for everything random.")
 @click.option(
@@ -41,6 +42,7 @@ def run(
     file: Path,
     backend: str,
     switch: str,
+    wire: str,
     name: str,
     seed: int,
     results: Path,
@@ -79,6 +81,7 @@ def run(
             seed,
             results,
             switch=switch,
+            wire=wire,
             name=name,
             trace=trace,
             captures=captures,

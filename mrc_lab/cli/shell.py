@@ -34,7 +34,13 @@ FABRIC_CLOSED = 3  # exit status: the fabric was taken down under the prompt
     "--command", "-c", "commands", multiple=True, help="Run this command instead of prompting; may be repeated."
 )
 def shell(
-    fabric: str | None, switch: str, management_network: bool, web: bool, commands: tuple[str, ...], **sizes: Any
+    fabric: str | None,
+    switch: str,
+    wire: str,
+    management_network: bool,
+    web: bool,
+    commands: tuple[str, ...],
+    **sizes: Any,
 ) -> int:
     """Open the Mininet prompt on a fabric: one that is up, or one that this command brings up.
 
@@ -53,7 +59,7 @@ def shell(
                 console().print(f"fabric {attach_to}, which stays up when you leave", soft_wrap=True)
             return _converse(EmulatedWorld(emulation), console(), commands, web)
     wanted = made(fabric, "demo", sizes)
-    with running(wanted, switch=switch, management_network=management_network) as world:
+    with running(wanted, switch=switch, wire=wire, management_network=management_network) as world:
         console().print(came_up(wanted, world.bring_up["total_s"]), soft_wrap=True)
         return _converse(world, console(), commands, web)
 

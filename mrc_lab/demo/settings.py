@@ -13,7 +13,7 @@ from mrc_host.values import QpAttributes
 from mrc_lab.errors import ExperimentError
 from mrc_lab.workloads.training.sgd import TrainingPlan
 from topologies.clos import multi_plane_clos
-from topologies.emulation import switch_kind
+from topologies.emulation import switch_kind, wire_kind
 from topologies.fabric import Fabric
 
 FIRST_CUT, SECOND_CUT = 0.30, 0.65  # share of the steps after which each fault comes
@@ -46,6 +46,7 @@ class DemoSettings:
     fault_s: float = 5.0
     timeout_s: float = 30.0
     switch: str = switch_kind.DEFAULT  # kind of switch, as for --switch
+    wire: str = wire_kind.DEFAULT  # what carries frames, as for --wire
     name: str = "demo"  # of the fabric
     results: Path = Path("results")  # folder for results
 

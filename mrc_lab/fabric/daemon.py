@@ -26,7 +26,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric import bring_up_progress
 from mrc_lab.fabric.supervision import Restarts
 from topologies import loader
-from topologies.emulation import cleanup, limits
+from topologies.emulation import cleanup, limits, wire_kind
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.process_watch import Crash
 from topologies.emulation.run_directory import RunDirectory
@@ -45,6 +45,7 @@ def bring_up(
     switch: str,
     controller: Sequence[str] = (),
     *,
+    wire: str = wire_kind.DEFAULT,
     restart: bool = False,
     management_network: bool = True,
     nic_settings: Mapping[str, Any] | None = None,
@@ -62,6 +63,7 @@ def bring_up(
         children.python(
             _MODULE,
             switch,
+            wire,
             "restart" if restart else "",
             "management" if management_network else "",
             json.dumps(dict(nic_settings or {})),
@@ -124,7 +126,7 @@ def _is_daemon(pid: int) -> bool:
     return _MODULE.encode() in words or words == [b""]
 
 
-def main(switch: str, restart: str, management: str, nic_settings: str, *controller: str) -> int:
+def main(switch: str, wire: str, restart: str, management: str, nic_settings: str, *controller: str) -> int:
     """Own a fabric, which standard input describes, until SIGTERM; with a word for `restart`, keep it alive.
 
     With a word for `management` it has a management network. `nic_settings` is what :func:`bring_up` was given.
@@ -133,7 +135,9 @@ def main(switch: str, restart: str, management: str, nic_settings: str, *control
 
     try:
         fabric = with_nic_settings(loader.load_text(sys.stdin.read()), json.loads(nic_settings))
-        with running(fabric, switch=switch, controller=controller, management_network=bool(management)) as world:
+        with running(
+            fabric, switch=switch, wire=wire, controller=controller, management_network=bool(management)
+        ) as world:
             print(json.dumps(world.bring_up), flush=True)
             _detach(world.emulation.run.log_file("owner"))
             _watch(world, bool(restart))

@@ -71,6 +71,7 @@ def examine() -> Iterator[CheckResult]:
     yield _cache()
     yield _transport()
     yield _simulation_core()
+    yield _rings()
     yield _processors()
     yield _memory()
     yield _limits()
@@ -208,6 +209,12 @@ def _simulation_core() -> CheckResult:
         cost = f"simulation runs on the reference core, in Python, at less than half the speed: {problem}"
         return CheckResult("simulation core", False, cost, fix=_installation())
     return CheckResult("simulation core", True, "native, compiled from the current source")
+
+
+def _rings() -> CheckResult:
+    if not compiled.available():
+        return CheckResult("rings", False, "no --wire ring: they come with the compiled transport, make install")
+    return CheckResult("rings", True, "NICs and switches can exchange frames in shared memory (--wire ring)")
 
 
 def _processors() -> CheckResult:

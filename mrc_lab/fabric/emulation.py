@@ -18,7 +18,7 @@ from pathlib import Path
 from controller.command_line import companion
 from controller.path_map.client import PathMapClient
 from mrc_common import children
-from topologies.emulation import link_counters, switch_kind
+from topologies.emulation import link_counters, switch_kind, wire_kind
 from topologies.emulation.build import Emulation, emulated
 from topologies.emulation.process_watch import Crash
 from topologies.emulation.processes import Child
@@ -120,6 +120,7 @@ def running(
     fabric: Fabric,
     *,
     switch: str = switch_kind.DEFAULT,
+    wire: str = wire_kind.DEFAULT,
     controller: Sequence[str] = (),
     management_network: bool = True,
 ) -> Iterator[EmulatedWorld]:
@@ -132,7 +133,9 @@ def running(
     live no longer than the thread that starts them.
     """
     companions = (partial(companion, more=controller),)
-    with emulated(fabric, switch=switch, companions=companions, management_network=management_network) as emulation:
+    with emulated(
+        fabric, switch=switch, wire=wire, companions=companions, management_network=management_network
+    ) as emulation:
         for child in emulation.children.values():
             if child.name != "controller":
                 prefer(child.process.pid)

@@ -50,7 +50,10 @@ class Captures:
         comment = f"link {link.name} of fabric {self._emulation.fabric.name}"
         ends = self._end(link.lower, link.upper), self._end(link.upper, link.lower)
         dscp = self._emulation.fabric.settings.dscp
-        job = Job(str(file), ends, comment, invoking_user(), (dscp.trimmed, dscp.trimmed_lasthop))
+        run = self._emulation.run
+        counters = tuple(map(str, run.path.glob(run.wire_counters("*").name)))
+        trimmed = dscp.trimmed, dscp.trimmed_lasthop
+        job = Job(str(file), ends, comment, invoking_user(), trimmed, counters)
         process = children.popen(
             pdeathsig(children.python("topologies.emulation.link_capture", job.to_json())),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True,

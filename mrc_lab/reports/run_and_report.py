@@ -15,7 +15,7 @@ from mrc_lab.experiments.running.run_experiment import Beside, run_experiment
 from mrc_lab.reports import result_folder as folders
 from mrc_lab.reports.summary import circumstances, summarize
 from mrc_lab.reports.verdicts import Judged, judge, show
-from topologies.emulation import switch_kind
+from topologies.emulation import switch_kind, wire_kind
 
 _RELATIONS = {"at_least": ">=", "at_most": "<=", "about": "about"}
 
@@ -57,6 +57,7 @@ def run_and_report(
     results: Path,
     *,
     switch: str = switch_kind.DEFAULT,
+    wire: str = wire_kind.DEFAULT,
     name: str = "experiment",
     trace: bool = False,
     captures: Sequence[str] = (),
@@ -78,6 +79,7 @@ def run_and_report(
             backend,
             seed,
             switch=switch,
+            wire=wire,
             name=name,
             trace=traces,
             captures=captures,

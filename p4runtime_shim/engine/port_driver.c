@@ -20,6 +20,7 @@
 #define RETRY_INTERVAL 1000000000LL /* ns between attempts to open a missing interface; netlink usually reports it first */
 #define SPIN_GUARD_NS 1000000LL       /* ns before looking again at a switch whose wake-up time does not move */
 #define MAX_EVENTS 256
+#define WIRE_ROUNDS 4 /* that frames may go on from switch to switch before the interfaces are looked at again */
 
 int64_t drv_now(void)
 {
@@ -126,6 +127,7 @@ static void drain(struct drv *drv, struct drv_switch *owner, int64_t now)
 
 static void visit(struct drv *drv, struct drv_switch *owner, int64_t now)
 {
+    owner->given = false;
     sw_lock(owner->sw);
     sw_tick(owner->sw, now);
     drain(drv, owner, now);
@@ -166,6 +168,8 @@ static void dispatch(struct drv *drv, const struct epoll_event *events, int coun
             on_wakeup(drv, drv_now());
         else if (events[i].data.ptr == &drv->link_fd)
             link_receive(drv, drv_now());
+        else if (events[i].data.ptr == &drv->ringed_count)
+            continue; /* a doorbell: all rings are looked at after this */
         else
             port_event(drv, events[i].data.ptr, events[i].events);
     }
@@ -194,6 +198,42 @@ static int64_t due(const struct drv *drv, int64_t now)
     return next < drv->retry_at ? next : drv->retry_at;
 }
 
+static void serve_rings(struct drv *drv)
+{
+    for (unsigned i = 0; i < drv->ringed_count && !drv_stopping(drv); i++) {
+        int64_t now;
+        if (wire_receive(drv, drv->ringed[i], &now) > 0)
+            drain(drv, drv->ringed[i]->owner, now);
+    }
+}
+
+/* Whether frames are on their way from one switch to another, or from another process. */
+static bool frames_waiting(const struct drv *drv)
+{
+    for (unsigned i = 0; i < drv->switch_count; i++)
+        if (drv->switches[i]->given)
+            return true;
+    return wires_pending(drv);
+}
+
+static void serve_switches(struct drv *drv, int64_t now)
+{
+    for (unsigned i = 0; i < drv->switch_count; i++)
+        if (drv->switches[i]->wake <= now || drv->switches[i]->given)
+            visit(drv, drv->switches[i], now);
+}
+
+/* Sleeps until there are events or something is due, or only looks for events while there are frames. */
+static int wait_for_events(struct drv *drv, struct epoll_event *events, int64_t now)
+{
+    int64_t until = frames_waiting(drv) ? now : due(drv, now);
+    if (until <= now)
+        return epoll_wait_until(drv->epoll_fd, events, now, now);
+    int count = epoll_wait_until(drv->epoll_fd, events, wires_arm(drv) ? until : now, now);
+    wires_disarm(drv);
+    return count;
+}
+
 static int loop(struct drv *drv)
 {
     int64_t now = drv_now();
@@ -204,14 +244,16 @@ static int loop(struct drv *drv)
         for (unsigned i = 0; i < drv->port_count && drv->retry_at == SW_NEVER; i++)
             if (drv->ports[i]->fd < 0)
                 drv->retry_at = now + RETRY_INTERVAL;
-        int count = epoll_wait_until(drv->epoll_fd, events, due(drv, now), now);
+        int count = wait_for_events(drv, events, now);
         if (count < 0 && errno != EINTR)
             return -errno;
         dispatch(drv, events, count);
         now = drv_now();
-        for (unsigned i = 0; i < drv->switch_count; i++)
-            if (drv->switches[i]->wake <= now)
-                visit(drv, drv->switches[i], now);
+        for (int round = 0; round < WIRE_ROUNDS && (!round || frames_waiting(drv)); round++) {
+            serve_rings(drv);
+            serve_switches(drv, now);
+            now = drv_now();
+        }
         if (drv->retry_at <= now)
             retry_missing(drv, now);
     }
@@ -329,8 +371,10 @@ static void close_if_open(int fd)
 void drv_destroy(struct drv *drv)
 {
     close_ports(drv);
-    for (unsigned i = 0; i < drv->port_count; i++)
+    for (unsigned i = 0; i < drv->port_count; i++) {
+        wire_free(drv->ports[i]);
         free(drv->ports[i]);
+    }
     for (unsigned i = 0; i < drv->switch_count; i++) {
         sw_lock(drv->switches[i]->sw);
         sw_set_event(drv->switches[i]->sw, -1);
@@ -342,6 +386,7 @@ void drv_destroy(struct drv *drv)
     close_if_open(drv->link_fd);
     pthread_mutex_destroy(&drv->fd_lock);
     free(drv->ports);
+    free(drv->ringed);
     free(drv->switches);
     free(drv->rx_memory);
     free(drv->rx_control);

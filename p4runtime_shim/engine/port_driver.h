@@ -31,6 +31,7 @@ struct drv_port_stats {
     uint64_t tx_too_long;    /* of these, longer than the MTU of the interface */
     uint64_t tx_blocked;     /* times the send buffer was full (the frames waited) */
     uint64_t tx_lost;        /* frames taken from the switch that were lost when the interface went away */
+    uint64_t tx_ring_full;   /* frames lost because the process at the other end of the ring did not take them */
     uint64_t downs;          /* times the port went down */
     uint64_t reopens;        /* times the socket was reopened because the interface had vanished */
     uint64_t up;             /* 1: carrier present, interface up, and not held down */
@@ -50,6 +51,18 @@ void drv_destroy(struct drv *drv);
 /* Opens interface `ifname` as port `port` of `sw`; the port's number for the calls below (0, 1, ...), or -errno. Before
  * drv_run() only. */
 int drv_add_port(struct drv *drv, struct sw *sw, unsigned port, const char *ifname);
+
+/* Wires past the kernel (port_driver_wire.c), before drv_run() only. Frames between two ports of this driver pass in memory: */
+int drv_join(struct drv *drv, unsigned index, unsigned other);
+/* Frames of a port pass through the rings (frame_ring.h) in the `bytes` at `memory`; it receives from ring `receiving`. `bell`
+ * is the eventfd that wakes this driver, `other_bell` that of the other end; all of them remain the caller's. */
+int drv_attach_rings(struct drv *drv, unsigned index, void *memory, size_t bytes, unsigned receiving, int bell, int other_bell);
+/* Where to count the frames of such a port that did not pass through its interface; continues from what is there. */
+struct drv_wire_counters {
+    uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
+    uint64_t aside; /* 1: they pass through the interface now, since it is watched or shaped */
+};
+int drv_count_wire(struct drv *drv, unsigned index, struct drv_wire_counters *counters);
 
 /* Blocks until drv_stop(); 0, or -errno when the loop itself fails. */
 int drv_run(struct drv *drv);

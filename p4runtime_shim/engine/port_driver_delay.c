@@ -29,6 +29,11 @@ static void note(struct drv_delays *delays, int64_t ns)
     bump(&delays->total, late);
 }
 
+void delay_arrival(struct drv_port *port, int64_t ns)
+{
+    note(&port->arrivals, ns);
+}
+
 /* The stamp of a frame, 0 when it has none. */
 static int64_t stamp_of(struct msghdr *header)
 {

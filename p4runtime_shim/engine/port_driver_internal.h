@@ -1,4 +1,5 @@
-/* What the parts of the port driver share: port_driver.c (the loop), port_driver_socket.c (frames), port_driver_link.c (carrier). */
+/* What the parts of the port driver share: port_driver.c (the loop), port_driver_socket.c (frames),
+ * port_driver_wire.c (frames past the kernel), port_driver_link.c (carrier). */
 #ifndef PORT_DRIVER_INTERNAL_H
 #define PORT_DRIVER_INTERNAL_H
 
@@ -10,6 +11,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+#include "frame_ring.h"
 #include "port_driver.h"
 
 #define RX_BATCH 64   /* frames taken from one port before the next port has its turn */
@@ -18,6 +20,15 @@
 #define RX_HEADROOM 4 /* room before a received frame to put a VLAN tag back */
 
 struct drv_switch;
+
+/* How frames pass when they do not pass through the interface. */
+struct drv_wire {
+    struct drv_port *peer; /* the other port of this driver; NULL: through rings */
+    struct frame_ring receive, send;
+    int other_bell;
+    bool aside; /* the interface is watched or shaped, or not known yet: frames pass through it */
+    struct drv_wire_counters *counters;
+};
 
 struct drv_port {
     struct drv_switch *owner;
@@ -35,6 +46,8 @@ struct drv_port {
     unsigned stash_count, stash_next;
     size_t stash_offset;
     int64_t *stash_due;
+    unsigned mtu;          /* of the interface; 0 = not known */
+    struct drv_wire *wire; /* NULL: there is only the interface */
     struct drv_port_stats stats;
     struct drv_delays arrivals, departures;
 };
@@ -42,6 +55,7 @@ struct drv_port {
 struct drv_switch {
     struct sw *sw;
     int64_t wake;                      /* sw_next_wakeup() as of the last visit */
+    bool given;                        /* frames came from another switch since then */
     struct drv_port *ports[SW_MAX_PORTS];
     struct drv_port *active[SW_MAX_PORTS]; /* ports that may have something to send */
     unsigned active_count;
@@ -69,6 +83,8 @@ struct drv {
     unsigned closed; /* atomic: ports that drv_destroy() has closed or is closing */
     pthread_mutex_t fd_lock; /* port->fd against drv_stats() in another thread; frames do not take it */
     int64_t retry_at; /* next try to open the interfaces that do not exist */
+    struct drv_port **ringed; /* ports with rings */
+    unsigned ringed_count;
 
     /* Batches. One of each is enough, since one port is served at a time. */
     uint8_t *rx_memory;
@@ -110,12 +126,31 @@ int rx_prepare(struct drv *drv);
 int port_receive(struct drv *drv, struct drv_port *port, int64_t *now);
 /* Adds the kernel's count of frames dropped because the receive buffer was full; any thread, under drv->fd_lock. */
 void port_count_drops(struct drv_port *port);
+/* Sends frames through the interface of their port, or keeps them until there is room. Not under a lock. */
+void port_send(struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count);
 /* Sends the frames in drv->tx_slots and empties it. Not under a lock. */
 void tx_flush(struct drv *drv);
 /* Sends what waited for room in the send buffer; true when nothing waits any more. */
 bool port_unblock(struct drv *drv, struct drv_port *port);
 
+/* port_driver_wire.c */
+/* Sends frames past the kernel; false when they must pass through the interface. Not under a lock. */
+bool wire_send(struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count);
+/* Receives a batch from the rings of a port as port_receive() does. */
+int wire_receive(struct drv *drv, struct drv_port *port, int64_t *now);
+/* Whether frames wait in any ring. */
+bool wires_pending(const struct drv *drv);
+/* Before sleeping: has all rings ring; false when frames came meanwhile. */
+bool wires_arm(struct drv *drv);
+void wires_disarm(struct drv *drv);
+/* The interface is watched or shaped (as far as is known), or no more. */
+void wire_set_aside(struct drv_port *port, bool aside);
+/* drv_destroy(): frees what is in memory. */
+void wire_free(struct drv_port *port);
+
 /* port_driver_delay.c */
+/* A frame waited so long for the switch. */
+void delay_arrival(struct drv_port *port, int64_t ns);
 /* The batch in drv->rx_messages arrived at the switch at `now`. */
 void delay_arrivals(struct drv *drv, struct drv_port *port, unsigned count, int64_t now);
 /* One call sent these frames. */
@@ -125,6 +160,8 @@ void delay_stamps(const struct drv_port *port, int on);
 
 /* port_driver_link.c */
 int link_open(void);
+/* Has changes of queueing disciplines reported too. */
+void link_watch_disciplines(struct drv *drv);
 void link_receive(struct drv *drv, int64_t now);
 /* Looks at the interface itself instead of waiting for news of it; opens it if it came (back). */
 void link_inspect(struct drv *drv, struct drv_port *port, int64_t now);

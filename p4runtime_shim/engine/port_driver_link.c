@@ -35,6 +35,24 @@ int link_open(void)
     return fd;
 }
 
+void link_watch_disciplines(struct drv *drv)
+{
+    int group = RTNLGRP_TC;
+    setsockopt(drv->link_fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group);
+}
+
+/* Asks for what is known of an interface; the answer comes as news does. */
+static void link_query(const struct drv *drv, int ifindex)
+{
+    struct {
+        struct nlmsghdr header;
+        struct ifinfomsg info;
+    } request = {.header = {.nlmsg_len = sizeof request, .nlmsg_type = RTM_GETLINK, .nlmsg_flags = NLM_F_REQUEST},
+                 .info = {.ifi_index = ifindex}};
+    struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+    sendto(drv->link_fd, &request, sizeof request, 0, (struct sockaddr *)&kernel, sizeof kernel);
+}
+
 void port_refresh(struct drv *drv, struct drv_port *port, int64_t now)
 {
     (void)drv;
@@ -79,24 +97,38 @@ void link_inspect(struct drv *drv, struct drv_port *port, int64_t now)
     try_open(drv, port);
     if (port->fd >= 0)
         port->carrier = has_carrier(port->fd, &request);
+    if (port->fd >= 0 && port->wire)
+        link_query(drv, port->ifindex);
     port_refresh(drv, port, now);
 }
 
-static const char *name_of(struct nlmsghdr *message)
+/* An attribute of a link, NULL if it is not there. */
+static const void *attribute_of(struct nlmsghdr *message, unsigned short type, size_t size)
 {
     struct ifinfomsg *info = NLMSG_DATA(message);
     int left = (int)IFLA_PAYLOAD(message);
     for (struct rtattr *attribute = IFLA_RTA(info); RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left))
-        if (attribute->rta_type == IFLA_IFNAME)
+        if (attribute->rta_type == type && RTA_PAYLOAD(attribute) >= size)
             return RTA_DATA(attribute);
     return NULL;
+}
+
+/* Frames must pass through an interface at which somebody captures (which makes it promiscuous; a port with a wire does not do
+ * that itself), or that has a queueing discipline. */
+static void wire_changed(struct drv_port *port, struct nlmsghdr *message)
+{
+    const uint32_t *watchers = attribute_of(message, IFLA_PROMISCUITY, sizeof *watchers);
+    const char *discipline = attribute_of(message, IFLA_QDISC, 1);
+    if (watchers && discipline)
+        wire_set_aside(port, *watchers || (strcmp(discipline, "noqueue") && strcmp(discipline, "noop")));
 }
 
 static void link_changed(struct drv *drv, struct nlmsghdr *message, int64_t now)
 {
     const struct ifinfomsg *info = NLMSG_DATA(message);
     bool gone = message->nlmsg_type == RTM_DELLINK;
-    const char *name = gone ? NULL : name_of(message);
+    const char *name = gone ? NULL : attribute_of(message, IFLA_IFNAME, 1);
+    const uint32_t *mtu = gone ? NULL : attribute_of(message, IFLA_MTU, sizeof *mtu);
     for (unsigned i = 0; i < drv->port_count; i++) {
         struct drv_port *port = drv->ports[i];
         if (name && port->fd < 0 && !strncmp(port->name, name, IFNAMSIZ))
@@ -107,8 +139,20 @@ static void link_changed(struct drv *drv, struct nlmsghdr *message, int64_t now)
             port_close(drv, port);
         else
             port->carrier = (info->ifi_flags & IFF_UP) && (info->ifi_flags & IFF_LOWER_UP);
+        if (mtu)
+            port->mtu = *mtu;
+        if (!gone && port->wire)
+            wire_changed(port, message);
         port_refresh(drv, port, now);
     }
+}
+
+static void discipline_changed(const struct drv *drv, struct nlmsghdr *message)
+{
+    const struct tcmsg *info = NLMSG_DATA(message);
+    for (unsigned i = 0; i < drv->port_count && message->nlmsg_len >= NLMSG_LENGTH(sizeof *info); i++)
+        if (drv->ports[i]->wire && drv->ports[i]->fd >= 0 && drv->ports[i]->ifindex == info->tcm_ifindex)
+            link_query(drv, info->tcm_ifindex);
 }
 
 void link_receive(struct drv *drv, int64_t now)
@@ -129,6 +173,8 @@ void link_receive(struct drv *drv, int64_t now)
             bool news = message->nlmsg_type == RTM_NEWLINK || message->nlmsg_type == RTM_DELLINK;
             if (news && message->nlmsg_len >= NLMSG_LENGTH(sizeof *info) && info->ifi_family == AF_UNSPEC)
                 link_changed(drv, message, now);
+            if (message->nlmsg_type == RTM_NEWQDISC || message->nlmsg_type == RTM_DELQDISC)
+                discipline_changed(drv, message);
         }
     }
 }

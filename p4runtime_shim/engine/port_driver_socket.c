@@ -42,7 +42,7 @@ static void socket_buffers(int fd, const struct drv_options *options)
 }
 
 /* Everything is set before bind(): from then on frames arrive. */
-static int socket_setup(int fd, int ifindex, const struct drv_options *options)
+static int socket_setup(int fd, int ifindex, const struct drv_port *port, const struct drv_options *options)
 {
     int error = socket_set(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1); /* Linux 4.20 */
     if (!error)
@@ -53,7 +53,7 @@ static int socket_setup(int fd, int ifindex, const struct drv_options *options)
         socket_set(fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1);
     socket_buffers(fd, options);
     struct packet_mreq promiscuous = {.mr_ifindex = ifindex, .mr_type = PACKET_MR_PROMISC};
-    if (setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous))
+    if (!port->wire && setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous))
         return -errno;
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = ifindex};
     return bind(fd, (struct sockaddr *)&address, sizeof address) ? -errno : 0;
@@ -68,7 +68,7 @@ int port_open(struct drv *drv, struct drv_port *port)
     memcpy(request.ifr_name, port->name, IFNAMSIZ);
     int error = ioctl(fd, SIOCGIFINDEX, &request) ? -errno : 0;
     if (!error)
-        error = socket_setup(fd, request.ifr_ifindex, &drv->options);
+        error = socket_setup(fd, request.ifr_ifindex, port, &drv->options);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = port};
     if (!error && epoll_ctl(drv->epoll_fd, EPOLL_CTL_ADD, fd, &event))
         error = -errno;
@@ -123,6 +123,7 @@ void port_close(struct drv *drv, struct drv_port *port)
     stash_drop(port);
     port->ifindex = 0;
     port->carrier = false;
+    wire_set_aside(port, true);
     __atomic_store_n(&port->stats.ifindex, 0, __ATOMIC_RELAXED);
 }
 
@@ -288,15 +289,25 @@ static void stash_slots(struct drv *drv, struct drv_port *port, const struct tx_
     bump(&port->stats.tx_blocked, 1);
 }
 
+void port_send(struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count)
+{
+    unsigned done = port->blocked || port->fd < 0 ? 0 : send_slots(drv, port, slots, count);
+    if (done == count)
+        return;
+    if (port->blocked || port->fd < 0)
+        bump(&port->stats.tx_lost, count);
+    else
+        stash_slots(drv, port, slots + done, count - done);
+}
+
 void tx_flush(struct drv *drv)
 {
     for (unsigned first = 0, last; first < drv->tx_count; first = last) {
         struct drv_port *port = drv->tx_slots[first].port;
         for (last = first + 1; last < drv->tx_count && drv->tx_slots[last].port == port;)
             last++;
-        unsigned done = send_slots(drv, port, &drv->tx_slots[first], last - first);
-        if (done < last - first)
-            stash_slots(drv, port, &drv->tx_slots[first + done], last - first - done);
+        if (!port->wire || !wire_send(drv, port, &drv->tx_slots[first], last - first))
+            port_send(drv, port, &drv->tx_slots[first], last - first);
     }
     drv->tx_count = 0;
     drv->tx_used = 0;

@@ -43,6 +43,7 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
             "Fidelity": [
                 "docs/scope.md",
                 "docs/timing.md",
+                "docs/performance.md",
                 "docs/published-figures.md",
                 "docs/congestion.md",
             ]

@@ -133,6 +133,7 @@ ELSEWHERE = {
     "mrc run trial.yaml --capture t0-0:t1-0@p0": "tests/mrc_lab/reports/test_run_and_report.py",
     "tshark -r results/trial/latest/only/trace/t0-0:t1-0@p0.pcapng -Y frame.comment -T fields"
     " -e frame.time_relative -e frame.comment": "tests/simulation/test_link_capture.py",
+    "sudo mrc up lab --wire ring": "tests/integration/test_crashes.py",
     "mrc run trial.yaml --trace": "tests/mrc_lab/reports/perfetto/test_convert.py",
     "mrc trace convert results/trial/latest --output trial.pftrace": "tests/mrc_lab/reports/perfetto/test_convert.py",
     "sudo mrc trace record lab --folder traces --seconds 5": "tests/integration/test_standing.py",

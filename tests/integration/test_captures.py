@@ -15,6 +15,7 @@ from mrc_lab.commands import fault_command
 from mrc_lab.fabric.emulation import running
 from mrc_lab.prompt.captures import Captures
 from tests.integration.names import own
+from tests.integration.wire_kinds import WIRES
 from tests.mrc_host.captures import tshark
 from topologies.clos import multi_plane_clos
 from topologies.queues import QueueProfile
@@ -50,12 +51,12 @@ def captured(host, interfaces, file):
     assert "dropped" in output, output  # its last words say how many: "0 dropped" would need a quiet machine
 
 
-@pytest.fixture(scope="module")
-def capture(tmp_path_factory):
+@pytest.fixture(scope="module", params=WIRES)
+def capture(request, tmp_path_factory):
     """What h3 sent and received while three hosts wrote to each other over links that lose frames, one of them slow."""
     file = tmp_path_factory.mktemp("capture") / "h3.pcapng"
     fabric = multi_plane_clos(NAME, planes=2, t0=2, t1=2, hosts=4, rate_bps=20_000_000, queues=SHALLOW)
-    with running(fabric) as world:
+    with running(fabric, wire=request.param) as world:
         with world.controller() as controller:
             fault_command.execute(controller, ["t0-*:t1-*@p*", "loss", "3%"])
             # Much that waits is trimmed: on links that are slower than a NIC sends however busy the machine is.

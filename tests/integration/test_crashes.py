@@ -17,6 +17,7 @@ from mrc_lab.cli.main import run
 from mrc_lab.workloads.verified_write import Transfer
 from tests.integration.names import own
 from tests.integration.test_standing import SIZES, Standing, at_prompt
+from tests.integration.wire_kinds import WIRES
 from tests.waiting import TIMEOUT_S, until
 from topologies.emulation import cleanup, process_watch
 from topologies.emulation.run_directory import RunDirectory
@@ -78,9 +79,12 @@ def fabric() -> Iterator[Standing]:
     cleanup.clean(found.name, force=True)
 
 
-def test_crashed_processes_are_restarted_on_request(fabric: Standing, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("wire", WIRES)
+def test_crashed_processes_are_restarted_on_request(
+    fabric: Standing, capfd: pytest.CaptureFixture[str], wire: str
+) -> None:
     directory = RunDirectory(fabric.name)
-    assert run(["up", "--name", fabric.name, *SIZES, "--restart"]) == 0
+    assert run(["up", "--name", fabric.name, *SIZES, "--restart", "--wire", wire]) == 0
     before = pids(directory)
     with verbs.open(directory.host_socket("h1")) as near, verbs.open(directory.host_socket("h2")) as far:
         transfer = Transfer(near, far)

@@ -1,8 +1,10 @@
 """Against pyroute2, which writes and reads the same messages."""
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from mrc_common import rtnetlink
 from mrc_common.rtnetlink import LinkMessage
@@ -21,6 +23,7 @@ def link(kind, **fields):
         ("IFLA_IFNAME", fields.get("name", "h1-eth0")),
         ("IFLA_MTU", fields.get("mtu", 4500)),
         ("IFLA_TXQLEN", 1000),
+        *fields.get("more", ()),
     ]
     message.encode()
     return bytes(message.data)
@@ -32,6 +35,27 @@ def test_links_encoded_by_pyroute2_are_decoded():
         LinkMessage(rtnetlink.RTM_NEWLINK, rtnetlink.NLM_F_MULTI, 0, 7, IFF_UP_AND_RUNNING, "h1-eth0", 4500),
         LinkMessage(rtnetlink.RTM_DELLINK, rtnetlink.NLM_F_MULTI, 0, 7, IFF_UP_AND_RUNNING, "odd", 9000),
     ]
+
+
+@pytest.mark.parametrize(
+    ("watchers", "discipline", "plain"),
+    [(0, "noqueue", True), (0, "noop", True), (1, "noqueue", False), (0, "tbf", False), (2, "netem", False)],
+)
+def test_links_are_plain_while_nobody_watches_or_shapes_them(watchers, discipline, plain):
+    more = [("IFLA_PROMISCUITY", watchers), ("IFLA_QDISC", discipline)]
+    (message,) = rtnetlink.parse(link(rtnetlink.RTM_NEWLINK, more=more))
+    assert message.plain is plain
+
+
+def test_news_of_disciplines_name_their_link():
+    message = tcmsg()
+    message["header"]["type"] = rtnetlink.RTM_NEWQDISC
+    message["index"] = 9
+    message["parent"] = 0xFFFFFFFF
+    message["attrs"] = [("TCA_KIND", "tbf")]
+    message.encode()
+    (found,) = rtnetlink.parse(bytes(message.data))
+    assert (found.kind, found.index, found.name) == (rtnetlink.RTM_NEWQDISC, 9, None)
 
 
 def test_requests_are_decoded_by_pyroute2():

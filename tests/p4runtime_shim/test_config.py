@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from mrc_common.frame_rings import RingEnd
 from p4runtime_shim.config import (
     ConfigError,
     check_address,
@@ -13,6 +14,7 @@ from p4runtime_shim.config import (
     parse_rate,
     settings_from_options,
 )
+from p4runtime_shim.port_driver import Wires
 from p4runtime_shim.traffic_manager import PauseConfig
 
 
@@ -233,3 +235,33 @@ class TestPauses:
     def test_invalid_flow_control_is_reported(self, pauses: object, words: str) -> None:
         with pytest.raises(ConfigError, match=re.escape(words)):
             self.load(pauses)
+
+
+MINIMAL = {"switches": [{"device_id": 1, "ports": {1: "a"}}]}
+
+
+def test_wires_are_read(tmp_path: Path) -> None:
+    given = {"joined": [["a", "b"]], "rings": {"c": [5, 6, 7, 1]}, "counters": "wires"}
+    found = from_document({**MINIMAL, "wires": given}, where="file", directory=tmp_path).wires
+    assert found == Wires((("a", "b"),), {"c": RingEnd(5, 6, 7, 1)}, tmp_path / "wires")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [],
+        {"other": 1},
+        {"joined": "ab"},
+        {"joined": [["a"]]},
+        {"joined": [["a", 5]]},
+        {"rings": []},
+        {"rings": {"c": [1, 2, 3]}},
+        {"rings": {"c": [1, 2, 3, 2]}},
+        {"rings": {"c": ["1", 2, 3, 0]}},
+        {"rings": {"c": 5}},
+        {"counters": 5},
+    ],
+)
+def test_invalid_wires_are_refused(given: Any) -> None:
+    with pytest.raises(ConfigError, match="wires"):
+        from_document({**MINIMAL, "wires": given}, where="file")

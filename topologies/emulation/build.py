@@ -40,6 +40,8 @@ from topologies.emulation import (
     run_directory,
     switches,
     transport_timers,
+    wire_kind,
+    wires,
 )
 from topologies.emulation.errors import EmulationError, InUseError, ProcessError
 from topologies.emulation.interfaces import KernelPort, VethEnd
@@ -49,6 +51,8 @@ from topologies.emulation.process_watch import ProcessWatch
 from topologies.emulation.processes import READY_FD, Child, Command
 from topologies.emulation.run_directory import RunDirectory
 from topologies.emulation.switch_kind import SwitchKind
+from topologies.emulation.wire_kind import WireKind
+from topologies.emulation.wires import FabricWires
 from topologies.fabric import Fabric, FabricNic, Link, LinkEnd
 
 if TYPE_CHECKING:
@@ -135,6 +139,7 @@ def emulated(
     fabric: Fabric,
     *,
     switch: SwitchKind | str = SwitchKind.EMBEDDED,
+    wire: WireKind | str = wire_kind.DEFAULT,
     agents: bool = True,
     management_network: bool = True,
     companions: Sequence[Companion] = (),
@@ -142,8 +147,8 @@ def emulated(
 ) -> Iterator[Emulation]:
     """Bring `fabric` up as Mininet nodes, veth links and processes; on leaving, take everything down.
 
-    `switch` chooses the data plane, `agents` whether each host runs its NIC's agent, `management_network` whether
-    hosts also reach each other beside the fabric, `companions` what else belongs to it.
+    `switch` chooses the data plane, `wire` what carries frames, `agents` whether each host runs its NIC's agent,
+    `management_network` whether hosts also reach each other beside the fabric, `companions` what else belongs to it.
 
     Raises :class:`EmulationError` (RequirementError, InUseError, ProcessError).
     """
@@ -151,13 +156,17 @@ def emulated(
     kind = _switch_kind(switch)
     _check_name_lengths(fabric)
     requirements.check(switch=kind.value)
+    wires_kind = _wire_kind(wire)
+    wires.check(kind, wires_kind)
     run = RunDirectory(fabric.name)
     with contextlib.ExitStack() as stack:
         stack.enter_context(deferred_signals.orderly())
         with deferred_signals.deferred() as signals:
             # Registered first, so that it runs last and tidies whatever step was reached.
             mark = stack.enter_context(_owned(run))
-            builder = _Builder(fabric, run, kind, mark, signals.check, began)
+            laid = FabricWires(fabric, kind, wires_kind)
+            stack.callback(laid.close)
+            builder = _Builder(fabric, run, kind, laid, mark, signals.check, began)
             stack.callback(builder.take_down)
             emulation = builder.bring_up(agents, management_network, companions, ready_timeout_s)
         yield emulation
@@ -169,6 +178,14 @@ def _switch_kind(switch: SwitchKind | str) -> SwitchKind:
     except ValueError:
         known = ", ".join(kind.value for kind in SwitchKind)
         raise EmulationError(f"There is no switch {switch!r}: choose one of {known}.") from None
+
+
+def _wire_kind(wire: WireKind | str) -> WireKind:
+    try:
+        return WireKind(wire)
+    except ValueError:
+        known = ", ".join(kind.value for kind in WireKind)
+        raise EmulationError(f"There is no wire {wire!r}: choose one of {known}.") from None
 
 
 @contextlib.contextmanager
@@ -231,13 +248,21 @@ class _Builder:
     """The steps of one bring-up, and the state that taking it down needs."""
 
     def __init__(
-        self, fabric: Fabric, run: RunDirectory, kind: SwitchKind, mark: Mark, check: Callable[[], None], began: float
+        self,
+        fabric: Fabric,
+        run: RunDirectory,
+        kind: SwitchKind,
+        laid: FabricWires,
+        mark: Mark,
+        check: Callable[[], None],
+        began: float,
     ) -> None:
         from topologies.emulation.nodes import FabricNet  # Mininet is known to be there by now
 
         self.fabric = fabric
         self.run = run
         self.kind = kind
+        self.wires = laid
         self.check = check
         self.group = addressing.interface_group(fabric.name)
         self.mark = mark
@@ -266,7 +291,7 @@ class _Builder:
             self._phase("links")
             self._raise_switch_ports(netlink)
         self._phase("switch_ports")
-        for command in switches.commands(self.fabric, self.run, self.kind):
+        for command in switches.commands(self.fabric, self.run, self.kind, self.wires):
             emulation.spawn(command)
             self.check()
         self._phase("start_switches")
@@ -378,4 +403,9 @@ class _Builder:
         config.write_text(dump_config(paths.nic_config(self._fitted, nic, self._round_trips)))
         socket = str(self.run.host_socket(nic.name))
         argv = children.python("mrc_host.agent", "--config", str(config), "--socket", socket, "--ready-fd", READY_FD)
-        return Command(nic.name, argv, namespace_pid=self.emulation.host(nic.name).pid)
+        return Command(
+            nic.name,
+            (*argv, *self.wires.arguments(nic.name)),
+            namespace_pid=self.emulation.host(nic.name).pid,
+            inherits=self.wires.descriptors((nic.name,)),
+        )

@@ -4,6 +4,9 @@ This takes what *arrives* at either end of the link and writes it to one pcapng 
 that is what crossed the wire. tcpdump and dumpcap listen at one end; what they show of the other direction is what was
 handed to the interface.
 
+Frames that pass the kernel by (`--wire ring`) do not arrive at interfaces. NICs and switches send them through an
+interface while it is promiscuous, which a capture makes it; counters show that they do, and the capture begins then.
+
 A line on standard output says when the capture has begun; SIGTERM or SIGINT end it, and a last line reports, as JSON,
 how many packets were written and how many the kernel dropped because this was too slow. Times are the kernel's, of
 arrival.
@@ -24,12 +27,16 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
+from mrc_common import wire_counters
 from mrc_host.captures.pcapng import PcapngWriter
 from topologies.emulation import namespaces
 
 _ETH_P_ALL = 3
 _SOL_PACKET, _PACKET_STATISTICS, _PACKET_IGNORE_OUTGOING = 263, 6, 23
+_PACKET_ADD_MEMBERSHIP, _PACKET_MR_PROMISC = 1, 1
+_ASIDE_S = 2.0  # for rings to stand aside
 _SO_RCVBUFFORCE, _SO_TIMESTAMPNS = 33, 35
 _BUFFER = 64 << 20  # bytes that may wait in the kernel at each end
 _LONGEST = 1 << 17
@@ -58,6 +65,7 @@ class Job:
     comment: str = ""
     owner: tuple[int, int] | None = None
     trimmed: tuple[int, int] = (-1, -1)  # DSCP of packets trimmed on their way, and of those trimmed on the last hop
+    counters: tuple[str, ...] = ()  # files of mrc_common.wire_counters
 
     def to_json(self) -> str:
         """As the command line takes it."""
@@ -74,6 +82,7 @@ class Job:
             values["comment"],
             owner,
             tuple(values["trimmed"]),
+            tuple(values["counters"]),
         )
 
 
@@ -86,6 +95,7 @@ class LinkCapture:
         self.lost = 0
         self._stopping = False
         self._sockets = [_open(end) for end in job.ends]
+        _wait_for_rings(job)
         self._stream = os.fdopen(open_new(job.file, job.owner), "wb", buffering=1 << 20)
         self._job = job
         ends = [(end.interface, f"arrived at {end.node}") for end in job.ends]
@@ -179,6 +189,17 @@ def open_new(file: str, owner: tuple[int, int] | None = None) -> int:
     return descriptor
 
 
+def _wait_for_rings(job: Job) -> None:
+    """Wait until frames pass through the interfaces, if there are rings; a switch process that is down stays behind."""
+    names = {end.interface for end in job.ends}
+    deadline = time.monotonic() + _ASIDE_S
+    while time.monotonic() < deadline:
+        rows = [row for file in job.counters for row in wire_counters.read(Path(file)).values()]
+        if all(row.aside for row in rows if row.interface in names):
+            return
+        time.sleep(0.005)
+
+
 def _open(end: CaptureEnd) -> socket.socket:
     if end.pid is None:
         return _listen(end.interface)
@@ -191,6 +212,8 @@ def _listen(interface: str) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
     sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
     sock.bind((interface, _ETH_P_ALL))
+    membership = struct.pack("@iHH8s", socket.if_nametoindex(interface), _PACKET_MR_PROMISC, 0, b"")
+    sock.setsockopt(_SOL_PACKET, _PACKET_ADD_MEMBERSHIP, membership)
     return sock
 
 

@@ -2,7 +2,8 @@
 
 Every link has an end at a switch, an interface of the root namespace, and the kernel counts there what the switch sent
 and received. All of them are in one small file, proc(5) ``/proc/net/dev``, whose reading costs a microsecond an
-interface: an experiment may do it many times a second without disturbing what it measures.
+interface: an experiment may do it many times a second without disturbing what it measures. What passed the kernel by
+(`--wire ring`) the switches count in files of the run directory; both are added up.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mrc_common import wire_counters
 from topologies import addressing
+from topologies.emulation.run_directory import RunDirectory
 from topologies.fabric import Fabric, LinkKind
 
 _DEVICES = Path("/proc/net/dev")
@@ -36,6 +39,14 @@ class LinkTraffic:
 def read(fabric: Fabric, devices: Path = _DEVICES) -> Mapping[str, LinkTraffic]:
     """Traffic of every link, by name; of one that this machine does not have, none."""
     rows = dict(_row(line) for line in devices.read_text().splitlines()[2:])
+    run = RunDirectory(fabric.name)
+    for file in run.path.glob(run.wire_counters("*").name):
+        for name, count in wire_counters.read(file).items():
+            received, sent = rows.get(name, (Traffic(), Traffic()))
+            rows[name] = (
+                Traffic(received.packets + count.rx_packets, received.bytes + count.rx_bytes),
+                Traffic(sent.packets + count.tx_packets, sent.bytes + count.tx_bytes),
+            )
     found = {}
     for link in fabric.links:
         received, sent = rows.get(addressing.interface_name(fabric, link.switch_end), (Traffic(), Traffic()))

@@ -37,13 +37,14 @@ class Command:
     """A process to start. The word ``{ready-fd}`` in `argv` is replaced by the descriptor to report on.
 
     `namespace_pid` is a process whose namespaces to enter. Without ``{ready-fd}`` the process counts as ready when
-    `ready_socket`, a UNIX socket, takes connections.
+    `ready_socket`, a UNIX socket, takes connections. `inherits` are descriptors that the process is given.
     """
 
     name: str
     argv: tuple[str, ...]
     namespace_pid: int | None = None
     ready_socket: str | None = None
+    inherits: tuple[int, ...] = ()
 
 
 class Child:
@@ -95,7 +96,7 @@ def start(run: RunDirectory, command: Command) -> Child:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=() if ready_write is None else (ready_write,),
+                pass_fds=command.inherits if ready_write is None else (*command.inherits, ready_write),
                 start_new_session=True,
             )
     finally:

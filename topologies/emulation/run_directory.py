@@ -123,6 +123,10 @@ class RunDirectory:
         """There once the fabric is being taken down: what ends from then on ends on purpose."""
         return self.path / "closing"
 
+    def wire_counters(self, process: str) -> Path:
+        """What links of a switch process have carried past the kernel (mrc_common.wire_counters); ``*`` for all."""
+        return self.path / f"{process}.wires"
+
     def switch_socket(self, switch: str) -> Path:
         """Where a switch with a process of its own listens; ``{name}`` makes it a template."""
         return self.path / f"switch-{switch}.sock"

@@ -13,8 +13,7 @@ import json
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mrc_common import children
@@ -23,6 +22,8 @@ from topologies.emulation.errors import EmulationError
 from topologies.emulation.processes import READY_FD, Command
 from topologies.emulation.run_directory import RunDirectory
 from topologies.emulation.switch_kind import SwitchKind
+from topologies.emulation.wire_kind import WireKind
+from topologies.emulation.wires import FabricWires
 from topologies.fabric import Fabric, LinkEnd, Switch
 
 CPU_PORT = 510  # p4src/headers.p4: packets to and from the controller
@@ -40,18 +41,20 @@ def address_in_use(run: RunDirectory) -> str:
     )
 
 
-def commands(fabric: Fabric, run: RunDirectory, kind: SwitchKind) -> list[Command]:
-    """The processes to start, with their configuration files written."""
+def commands(fabric: Fabric, run: RunDirectory, kind: SwitchKind, wires: FabricWires | None = None) -> list[Command]:
+    """The processes to start, with their configuration files written; without `wires` they only have interfaces."""
+    wires = wires or FabricWires(fabric, kind, WireKind.VETH)
     if kind is SwitchKind.BMV2 and fabric.queues.pfc:
         raise EmulationError("BMv2 has no priority flow control: use the embedded switch, or turn pfc off.")
     if kind is SwitchKind.BMV2:
         return [_bmv2(fabric, run, switch) for switch in fabric.switches]
     if kind is SwitchKind.EMBEDDED:
-        return [_embedded(fabric, run.config_file("switches"), "switches", address(run, kind), fabric.switches)]
+        return [_embedded(fabric, run, wires, "switches", address(run, kind), fabric.switches)]
     return [
         _embedded(
             fabric,
-            run.config_file(f"switch-{switch.name}"),
+            run,
+            wires,
             f"switch-{switch.name}",
             address(run, kind).format(name=switch.name),
             (switch,),
@@ -60,10 +63,16 @@ def commands(fabric: Fabric, run: RunDirectory, kind: SwitchKind) -> list[Comman
     ]
 
 
-def _embedded(fabric: Fabric, config: Path, name: str, grpc: str, switches: Iterable[Switch]) -> Command:
+def _embedded(
+    fabric: Fabric, run: RunDirectory, wires: FabricWires, name: str, grpc: str, switches: Sequence[Switch]
+) -> Command:
+    config = run.config_file(name)
     ports = [_embedded_settings(fabric, switch) for switch in switches]
-    config.write_text(json.dumps({"grpc": grpc, "qdisc": True, "switches": ports}))
-    return Command(name, children.python("p4runtime_shim", "--config", str(config), "--ready-fd", READY_FD))
+    names = {switch.name for switch in switches}
+    more = wires.settings(names, run.wire_counters(name))
+    config.write_text(json.dumps({"grpc": grpc, "qdisc": True, "switches": ports, **more}))
+    argv = children.python("p4runtime_shim", "--config", str(config), "--ready-fd", READY_FD)
+    return Command(name, argv, inherits=wires.descriptors(names))
 
 
 def _embedded_settings(fabric: Fabric, switch: Switch) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from mrc_lab.fabric import event_traces
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.fabric.supervision import crash_message
 from mrc_lab.workloads.collectives import PacingSettings
-from topologies.emulation import link_counters
+from topologies.emulation import link_counters, wire_kind
 from topologies.emulation.process_watch import Crash
 from topologies.emulation.switch_kind import SwitchKind
 from topologies.errors import FabricError
@@ -247,7 +247,9 @@ def _check_fault(planned: PlannedFault, fabric: Fabric, scale: float) -> None:
 
 
 @contextmanager
-def emulated_backend(case: Case, scale: float, switch: str, name: str = NAME) -> Iterator[EmulatedBackend]:
+def emulated_backend(
+    case: Case, scale: float, switch: str, name: str = NAME, wire: str = wire_kind.DEFAULT
+) -> Iterator[EmulatedBackend]:
     """Bring the case's fabric up scaled, and take it down on leaving. Raises ExperimentError or EmulationError."""
     check(case, scale)
     if case.measure.queues and SwitchKind(switch) is SwitchKind.BMV2:
@@ -262,6 +264,6 @@ def emulated_backend(case: Case, scale: float, switch: str, name: str = NAME) ->
                     f"line {planned.line}: links of BMv2 cannot be given a delay",
                     "Use --switch embedded, or --backend sim.",
                 )
-    with running(scaled_fabric(case, scale, name), switch=switch) as world, ExitStack() as stack:
+    with running(scaled_fabric(case, scale, name), switch=switch, wire=wire) as world, ExitStack() as stack:
         controller = stack.enter_context(world.controller())
         yield EmulatedBackend(case, world, controller, scale, stack)

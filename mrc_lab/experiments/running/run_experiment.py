@@ -15,7 +15,7 @@ from mrc_lab.experiments.running.case_warnings import case_warnings
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_case import run_case
 from simulation.errors import SimulationError
-from topologies.emulation import switch_kind
+from topologies.emulation import switch_kind, wire_kind
 from topologies.emulation.switch_kind import SwitchKind
 
 Beside = Callable[[str], AbstractContextManager[object]]
@@ -28,6 +28,7 @@ def run_experiment(
     seed: int,
     *,
     switch: str = switch_kind.DEFAULT,
+    wire: str = wire_kind.DEFAULT,
     name: str = "experiment",
     trace: Path | None = None,
     captures: Sequence[str] = (),
@@ -39,9 +40,9 @@ def run_experiment(
     """Run every case and return the recordings by case.
 
     `notify` is called with one line as each begins, `progress` with the share of all that is done, from 0 to 1.
-    `switch` and `name` (of the fabric) are for emulation. In the folder `trace`, if one is given, every case gets a
-    folder with the event traces of its NICs and the captures of the links `captures` (simulation only). Links and
-    queues are measured whatever the file says with traces or `measure_all`. While an emulated fabric is up, what
+    `switch`, `wire` and `name` (of the fabric) are for emulation. In the folder `trace`, if one is given, every case
+    gets a folder with the event traces of its NICs and the captures of the links `captures` (simulation only). Links
+    and queues are measured whatever the file says with traces or `measure_all`. While an emulated fabric is up, what
     `beside` returns for its name is entered.
     """
     check(experiment, backend)
@@ -49,7 +50,7 @@ def run_experiment(
         raise ExperimentError(
             "links of an emulated experiment are not captured", "Use --backend sim, or 'capture' at the prompt."
         )
-    opener = _opener(experiment, backend, switch, name)
+    opener = _opener(experiment, backend, switch, wire, name)
     recordings: dict[str, Recording] = {}
     for number, case in enumerate(experiment.cases, 1):
         notify(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
@@ -110,7 +111,7 @@ def warnings_of(experiment: Experiment, backend: str) -> Iterator[str]:
             yield f"{case_prefix(case.name)}{warning}"
 
 
-def _opener(experiment: Experiment, backend: str, switch: str, name: str) -> Opener:
+def _opener(experiment: Experiment, backend: str, switch: str, wire: str, name: str) -> Opener:
     """Only the backend that is asked for is imported: simulation needs no Mininet."""
     if backend == "sim":
         from mrc_lab.experiments.running.simulated_backend import simulated_backend
@@ -120,4 +121,4 @@ def _opener(experiment: Experiment, backend: str, switch: str, name: str) -> Ope
     from mrc_lab.experiments.running.scaling import scale_of
 
     scale = scale_of(experiment.cases)
-    return lambda case, seed: emulated_backend(case, scale, switch, name)
+    return lambda case, seed: emulated_backend(case, scale, switch, name, wire)

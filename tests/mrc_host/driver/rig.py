@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mrc_common.link_monitor import LinkState
 from mrc_host.config import NicConfig, PortConfig
 from mrc_host.driver.loop import READABLE, Handler, Loop, Turn
 from mrc_host.driver.nic_driver import NicDriver
+
+if TYPE_CHECKING:
+    from mrc_host.driver.frame_ring import FrameRing
 
 GBIT = 1_000_000_000
 REAL_OFFSET = 1_700_000_000_000_000_000
@@ -20,6 +24,7 @@ class FakePort:
 
     def __init__(self, interface: str, mac: bytes, max_frame: int) -> None:
         self.interface, self.mac, self.max_frame = interface, mac, max_frame
+        self.ring: FrameRing | None = None
         self._read, self._write = os.pipe()
         self.sent: list[bytes] = []
         self.arrived: deque[bytes] = deque()

@@ -1,9 +1,14 @@
 """What links have carried, read from a file like /proc/net/dev."""
 
+import ctypes
 from pathlib import Path
 
+import pytest
+
+from mrc_common.wire_counters import WireCounters
 from topologies import addressing
 from topologies.clos import multi_plane_clos
+from topologies.emulation import run_directory
 from topologies.emulation.link_counters import LinkTraffic, Traffic, read
 
 HEAD = """Inter-|   Receive                                        |  Transmit
@@ -35,3 +40,18 @@ def test_counters_of_both_directions_are_read_at_the_t0(tmp_path: Path) -> None:
 def test_the_kernels_own_counter_file_is_parsed() -> None:
     fabric = multi_plane_clos(planes=1, t0=1, t1=0, hosts=2, name="nowhere")
     assert set(read(fabric).values()) == {LinkTraffic()}
+
+
+def test_what_passed_the_kernel_by_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fabric = multi_plane_clos("ringed", planes=1, t0=1, t1=0, hosts=2)
+    run = run_directory.RunDirectory(fabric.name, tmp_path)
+    run.create()
+    monkeypatch.setattr("topologies.emulation.link_counters.RunDirectory", lambda _name: run)
+    name = addressing.interface_name(fabric, fabric.link("h1@p0").switch_end)
+    counters = WireCounters(run.wire_counters("switches"), [name])
+    (ctypes.c_uint64 * 5).from_address(counters.address(name))[:] = (5, 5000, 7, 7000, 0)
+    devices = tmp_path / "dev"
+    devices.write_text(f"{HEAD}{name}: 100 1 {REST} 200 2 {REST}\n")
+    found = read(fabric, devices)
+    assert found["h1@p0"] == LinkTraffic(Traffic(6, 5100), Traffic(9, 7200))
+    assert found["h2@p0"] == LinkTraffic()

@@ -1,0 +1,220 @@
+/* FrameRing: a NIC's end of the rings beside a link (mrc_common/frame_ring.h), for Python.
+ *
+ * What it sends goes through the ring, or through the packet socket at the link's interface while either end stands aside. A
+ * frame for which there is no room is lost, and counted, as a wire loses what its other end does not take: it must not hold
+ * up the NIC. Nothing here blocks. Its owner keeps the descriptors open. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <errno.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "frame_ring.h"
+
+typedef struct {
+    PyObject_HEAD
+    Py_buffer memory;
+    struct frame_ring receive, send;
+    int bell, other_bell;
+    int socket;              /* -1: none */
+    Py_ssize_t longest;      /* frame in bytes */
+    int aside;               /* at this end */
+    int64_t sent;            /* of the frame received last */
+    uint64_t lost, broken;
+} FrameRing;
+
+static void ring_bell(int bell)
+{
+    uint64_t one = 1;
+    (void)!write(bell, &one, sizeof one); /* EAGAIN: it rings already */
+}
+
+static PyObject *ring_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
+{
+    static char *keywords[] = {"memory", "receiving", "bell", "other_bell", NULL};
+    Py_buffer memory;
+    unsigned receiving;
+    int bell, other_bell;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "w*Iii", keywords, &memory, &receiving, &bell, &other_bell))
+        return NULL;
+    struct frame_ring receive, send;
+    if (receiving > 1 || !frame_ring_place(&receive, memory.buf, (size_t)memory.len, receiving) ||
+        !frame_ring_place(&send, memory.buf, (size_t)memory.len, 1 - receiving)) {
+        PyBuffer_Release(&memory);
+        PyErr_SetString(PyExc_ValueError, "this is no memory of rings");
+        return NULL;
+    }
+    FrameRing *self = (FrameRing *)type->tp_alloc(type, 0);
+    if (!self) {
+        PyBuffer_Release(&memory);
+        return NULL;
+    }
+    self->memory = memory;
+    self->receive = receive;
+    self->send = send;
+    self->bell = bell;
+    self->other_bell = other_bell;
+    self->socket = -1;
+    self->aside = 1;
+    frame_ring_attach_consumer(&self->receive);
+    frame_ring_attach_producer(&self->send);
+    frame_ring_stand_aside(&self->receive, true);
+    ring_bell(other_bell);
+    return (PyObject *)self;
+}
+
+static void ring_dealloc(FrameRing *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyBuffer_Release(&self->memory);
+    type->tp_free((PyObject *)self);
+    Py_DECREF(type);
+}
+
+static PyObject *ring_connect(FrameRing *self, PyObject *arguments)
+{
+    if (!PyArg_ParseTuple(arguments, "in", &self->socket, &self->longest))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *ring_stand_aside(FrameRing *self, PyObject *on)
+{
+    int aside = PyObject_IsTrue(on);
+    if (aside < 0)
+        return NULL;
+    self->aside = aside;
+    frame_ring_stand_aside(&self->receive, aside);
+    Py_RETURN_NONE;
+}
+
+static int64_t monotonic(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static PyObject *ring_send(FrameRing *self, PyObject *given)
+{
+    Py_buffer frame;
+    if (PyObject_GetBuffer(given, &frame, PyBUF_SIMPLE))
+        return NULL;
+    Py_ssize_t length = frame.len;
+    int error = 0;
+    if (self->aside || frame_ring_aside(&self->send)) {
+        length = send(self->socket, frame.buf, (size_t)frame.len, MSG_DONTWAIT);
+        error = length < 0 ? errno : 0;
+    } else if (length > self->longest) {
+        error = EMSGSIZE;
+    } else if (!frame_ring_put(&self->send, frame.buf, (size_t)length, monotonic())) {
+        self->lost++;
+    }
+    PyBuffer_Release(&frame);
+    if (error) {
+        errno = error;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return PyLong_FromSsize_t(length);
+}
+
+static PyObject *ring_flush(FrameRing *self, PyObject *Py_UNUSED(none))
+{
+    if (frame_ring_publish(&self->send))
+        ring_bell(self->other_bell);
+    Py_RETURN_NONE;
+}
+
+static PyObject *ring_receive_into(FrameRing *self, PyObject *given)
+{
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(given, &buffer, PyBUF_WRITABLE))
+        return NULL;
+    size_t length = frame_ring_take(&self->receive, buffer.buf, (size_t)buffer.len, &self->sent);
+    PyBuffer_Release(&buffer);
+    if (length == FRAME_RING_BROKEN) {
+        self->broken++;
+        length = 0;
+    }
+    if (!length)
+        frame_ring_release(&self->receive);
+    return PyLong_FromSize_t(length);
+}
+
+static PyObject *ring_release(FrameRing *self, PyObject *Py_UNUSED(none))
+{
+    frame_ring_release(&self->receive);
+    Py_RETURN_NONE;
+}
+
+static PyObject *ring_pending(FrameRing *self, PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(frame_ring_pending(&self->receive));
+}
+
+static PyObject *ring_arm(FrameRing *self, PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(frame_ring_arm(&self->receive));
+}
+
+static PyObject *ring_disarm(FrameRing *self, PyObject *Py_UNUSED(none))
+{
+    frame_ring_disarm(&self->receive);
+    Py_RETURN_NONE;
+}
+
+static PyObject *ring_fileno(FrameRing *self, PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromLong(self->bell);
+}
+
+static PyObject *ring_get_sent(FrameRing *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromLongLong(self->sent);
+}
+
+static PyObject *ring_get_lost(FrameRing *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromUnsignedLongLong(self->lost);
+}
+
+static PyObject *ring_get_broken(FrameRing *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromUnsignedLongLong(self->broken);
+}
+
+#define METHOD(name, flags) {#name, (PyCFunction)ring_##name, flags, NULL}
+
+static PyMethodDef methods[] = {
+    METHOD(connect, METH_VARARGS),  METHOD(stand_aside, METH_O),    METHOD(send, METH_O),
+    METHOD(flush, METH_NOARGS),     METHOD(receive_into, METH_O),   METHOD(release, METH_NOARGS),
+    METHOD(pending, METH_NOARGS),   METHOD(arm, METH_NOARGS),       METHOD(disarm, METH_NOARGS),
+    METHOD(fileno, METH_NOARGS),    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef values[] = {
+    {"sent", (getter)ring_get_sent, NULL, NULL, NULL},
+    {"lost", (getter)ring_get_lost, NULL, NULL, NULL},
+    {"broken", (getter)ring_get_broken, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, ring_new}, {Py_tp_dealloc, ring_dealloc}, {Py_tp_methods, methods}, {Py_tp_getset, values}, {0, NULL},
+};
+
+static PyType_Spec spec = {"mrc_host.driver.frame_ring.FrameRing", sizeof(FrameRing), 0, Py_TPFLAGS_DEFAULT, slots};
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "mrc_host.driver.frame_ring", .m_size = -1};
+
+PyMODINIT_FUNC PyInit_frame_ring(void)
+{
+    PyObject *made = PyModule_Create(&module), *type = PyType_FromSpec(&spec);
+    if (!made || !type || PyModule_AddObject(made, "FrameRing", type) < 0) {
+        Py_XDECREF(type);
+        Py_XDECREF(made);
+        return NULL;
+    }
+    return made;
+}

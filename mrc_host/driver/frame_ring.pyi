@@ -1,0 +1,46 @@
+"""What frame_ring.c offers; it is compiled with the transport (scripts/compile_transport.py)."""
+
+from typing_extensions import Buffer  # a stub may, whatever the Python
+
+class FrameRing:
+    """A NIC's end of the rings beside a link (mrc_common/frame_ring.h)."""
+
+    sent: int
+    """When the frame received last was sent, ns of CLOCK_MONOTONIC."""
+    lost: int
+    """Frames for which the ring had no room."""
+    broken: int
+    """Times that the other end had written what makes no sense."""
+
+    def __init__(self, memory: Buffer, receiving: int, bell: int, other_bell: int) -> None:
+        """Discards what waits to be received; stands aside at first. ValueError: no memory of rings."""
+
+    def connect(self, socket: int, longest: int) -> None:
+        """The packet socket at the interface, -1 for none, and its longest frame in bytes."""
+
+    def stand_aside(self, on: bool) -> None:
+        """Have the frames of both directions pass through the interface, or not."""
+
+    def send(self, frame: Buffer) -> int:
+        """Write a frame, which goes with the next `flush`, or send it through the interface (OSError as from there)."""
+
+    def flush(self) -> None:
+        """Pass on what was written, and wake the other end if it sleeps."""
+
+    def receive_into(self, buffer: Buffer) -> int:
+        """The next frame; its length, 0 if there is none."""
+
+    def release(self) -> None:
+        """Give the room of the frames received back to the other end, as `receive_into` does when it finds no more."""
+
+    def pending(self) -> bool:
+        """Whether frames wait."""
+
+    def arm(self) -> bool:
+        """Before sleeping: have the other end ring; False if frames came meanwhile."""
+
+    def disarm(self) -> None:
+        """Awake again."""
+
+    def fileno(self) -> int:
+        """The eventfd that the other end rings; to be waited for edge-triggered, and never read."""

@@ -1,0 +1,220 @@
+"""The port driver with wires past the kernel: a NIC's ring, two switches joined in memory, and a cable.
+
+test ==ring== [switch A] --joined-- [switch B] --veth-- test
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mrc_common import wire_counters
+from mrc_common.frame_rings import FrameRings
+from p4runtime_shim.port_driver import PortDriver, PortDriverError, Wires
+from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
+from tests.integration.test_port_driver import PATCH, patched
+from tests.integration.veth_switch import Wire, ip, wires
+from tests.mrc_host.driver.rings import compiled_ring
+from tests.waiting import until
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
+
+PAUSE = bytes.fromhex("0180c2000001 020000000002 8808")
+
+
+def roce(mark: int, length: int = 100) -> bytes:
+    """What a NIC takes: IPv6, UDP to port 4791."""
+    ethernet = bytes.fromhex("020000000001 020000000002 86dd")
+    head = ethernet + bytes(6) + bytes((17, 64)) + bytes(32) + bytes((0, 0, 0x12, 0xB7)) + mark.to_bytes(4, "big")
+    return head.ljust(length, b"\0")
+
+
+def ping(mark: int) -> bytes:
+    """What a NIC does not take: IPv6, ICMP."""
+    return roce(mark)[:20] + bytes((58,)) + roce(mark)[21:]
+
+
+class NicEnd:
+    """The test as a NIC: its ring, and a socket at its interface."""
+
+    def __init__(self, ring_class: Any, rings: FrameRings, cable: Wire) -> None:
+        self._make = lambda: ring_class(end.map(), end.receiving, end.bell, end.other_bell)
+        end = rings.ends[1]
+        self.cable = cable
+        self.start()
+
+    def start(self) -> None:
+        self.ring = self._make()
+        self.ring.connect(self.cable.socket.fileno(), 4514)
+        self.ring.stand_aside(False)
+
+    def send(self, frame: bytes) -> None:
+        self.ring.send(frame)
+        self.ring.flush()
+
+    def receive(self) -> bytes:
+        """The next frame that comes through the ring."""
+        buffer = bytearray(9000)
+        until(self.ring.pending, "a frame in the ring")
+        length = self.ring.receive_into(buffer)
+        self.ring.release()
+        return bytes(buffer[:length])
+
+
+@dataclass
+class Setup:
+    driver: PortDriver
+    switches: tuple[EmbeddedSwitch, EmbeddedSwitch]
+    nic: NicEnd
+    far: Wire
+    between: tuple[str, str]
+    counters: Path
+
+    def count(self, interface: str) -> wire_counters.WireCount:
+        return wire_counters.read(self.counters)[interface]
+
+    def numbers(self, interface: str) -> tuple[int, ...]:
+        """Packets and bytes received, packets and bytes sent."""
+        return astuple(self.count(interface))[1:5]
+
+    def settled(self, interface: str, aside: bool) -> None:
+        until(lambda: self.count(interface).aside is aside, f"{interface} to be {'' if aside else 'not '}aside")
+
+    def passes(self, mark: int) -> None:
+        self.nic.send(roce(mark))
+        assert self.far.receive() == roce(mark)
+
+
+@pytest.fixture(scope="module")
+def ring_class(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return compiled_ring(tmp_path_factory.mktemp("frame_ring"))
+
+
+@pytest.fixture
+def setup(ring_class: Any, tmp_path: Path) -> Iterator[Setup]:
+    pipeline = Pipeline.load(PATCH.read_text())
+    with contextlib.ExitStack() as stack:
+        near, middle, far = stack.enter_context(wires(3))
+        rings = stack.enter_context(FrameRings(1 << 16))
+        a, b = (stack.enter_context(patched(pipeline)) for _ in range(2))
+        between = middle.inside, middle.outside
+        laid = Wires([between], {near.inside: rings.ends[0]}, tmp_path / "wires")
+        driver = PortDriver({a: {1: near.inside, 2: between[0]}, b: {1: between[1], 2: far.inside}}, wires=laid)
+        thread = threading.Thread(target=driver.run)
+        thread.start()
+
+        def end() -> None:
+            driver.stop()
+            thread.join(5)
+            assert not thread.is_alive()
+            driver.close()
+
+        stack.callback(end)
+        found = Setup(driver, (a, b), NicEnd(ring_class, rings, near), far, between, tmp_path / "wires")
+        for name in (near.inside, *between):
+            found.settled(name, False)
+        until(lambda: driver.stats(b, 2).up == 1, "ports to be up")
+        yield found
+
+
+def test_frames_pass_in_memory_and_are_counted(setup: Setup) -> None:
+    kernel = interface_packets(setup.between[0])
+    for mark in range(50):
+        setup.passes(mark)
+        setup.far.send(roce(1000 + mark, 4000))
+        assert setup.nic.receive() == roce(1000 + mark, 4000)
+    until(lambda: setup.count(setup.nic.cable.inside).tx_packets == 50, "the last frame to be counted")
+    assert setup.numbers(setup.nic.cable.inside) == (50, 5000, 50, 200_000)
+    assert setup.numbers(setup.between[0]) == (50, 200_000, 50, 5000)
+    assert setup.numbers(setup.between[1]) == (50, 5000, 50, 200_000)
+    assert interface_packets(setup.between[0]) == kernel
+    stats = setup.driver.stats(setup.switches[0], 1)
+    assert (stats.rx_packets, stats.tx_packets, stats.tx_ring_full) == (50, 50, 0)
+
+
+def test_what_a_nic_does_not_take_goes_to_the_kernel_of_its_host(setup: Setup) -> None:
+    for mark, frame in enumerate((ping(1), bytes.fromhex("020000000001 020000000002 0806") + bytes(40))):
+        setup.far.send(frame)
+        assert setup.nic.cable.receive() == frame
+        setup.nic.cable.send(frame)
+        assert setup.far.receive() == frame
+        setup.far.send(roce(mark))
+        assert setup.nic.receive() == roce(mark)
+    setup.far.send(PAUSE + bytes(46))
+    assert setup.nic.receive() == PAUSE + bytes(46)
+
+
+@pytest.mark.parametrize("why", ["promisc", "qdisc"])
+@pytest.mark.parametrize("which", ["ring", "joined"])
+def test_frames_pass_through_interfaces_that_are_watched_or_shaped(setup: Setup, which: str, why: str) -> None:
+    name = setup.nic.cable.inside if which == "ring" else setup.between[1]
+    setup.passes(1)
+    before = setup.numbers(name)
+    turn(name, why, on=True)
+    setup.settled(name, True)
+    kernel = interface_packets(name)
+    setup.passes(2)
+    assert interface_packets(name) > kernel
+    setup.far.send(roce(3))
+    if which == "ring":
+        assert setup.nic.cable.receive() == roce(3)
+    else:
+        assert setup.nic.receive() == roce(3)
+    assert setup.numbers(name) == before
+    turn(name, why, on=False)
+    setup.settled(name, False)
+    setup.passes(4)
+
+
+def test_carrier_is_the_interfaces(setup: Setup) -> None:
+    a, b = setup.switches
+    for name, ports in ((setup.between[1], ((a, 2), (b, 1))), (setup.nic.cable.outside, ((a, 1),))):
+        ip(f"link set {name} down")
+        until(lambda ports=ports: all(not setup.driver.stats(*port).up for port in ports), "the ports to be down")
+        setup.nic.send(roce(1))
+        assert setup.far.receive(0.05) is None
+        ip(f"link set {name} up")
+        until(lambda ports=ports: all(setup.driver.stats(*port).up for port in ports), "the ports to be up")
+        until(lambda name=name: not any(row.aside for row in wire_counters.read(setup.counters).values()), "rings")
+        setup.passes(2)
+
+
+def test_a_nic_that_takes_nothing_loses_frames_and_holds_up_nobody(setup: Setup) -> None:
+    for mark in range(100):
+        setup.far.send(roce(mark, 4000))
+    stats = lambda: setup.driver.stats(setup.switches[0], 1)  # noqa: E731
+    until(lambda: stats().tx_packets + stats().tx_ring_full == 100, "all frames to be dealt with")
+    assert stats().tx_ring_full > 50
+    setup.passes(1)
+    setup.nic.start()  # another process in its place
+    setup.far.send(roce(1234))
+    assert setup.nic.receive() == roce(1234)
+
+
+def test_wires_of_unknown_interfaces_are_refused() -> None:
+    with wires(1) as (cable,), EmbeddedSwitch(Pipeline.load(PATCH.read_text()), ports=(1,), seed=1) as switch:
+        for laid in (Wires([(cable.inside, "nowhere0")]), Wires([(cable.inside, cable.inside)])):
+            with pytest.raises(PortDriverError, match="wire"):
+                PortDriver({switch: {1: cable.inside}}, wires=laid)
+
+
+def interface_packets(name: str) -> int:
+    folder = Path("/sys/class/net") / name / "statistics"
+    return sum(int((folder / f"{way}_packets").read_text()) for way in ("rx", "tx"))
+
+
+def turn(name: str, why: str, *, on: bool) -> None:
+    """Watch an interface, or shape it, or end that."""
+    if why == "qdisc":
+        words = ["add", "dev", name, "root", "pfifo"] if on else ["del", "dev", name, "root"]
+        subprocess.run(["tc", "qdisc", *words], check=True)
+    else:
+        ip(f"link set {name} promisc {'on' if on else 'off'}")

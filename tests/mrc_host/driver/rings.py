@@ -1,0 +1,48 @@
+"""The extension frame_ring.c, compiled for a test, whether or not the transport is."""
+
+from __future__ import annotations
+
+import subprocess
+import sysconfig
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mrc_common
+from mrc_host import compiled
+
+
+def compiled_ring(folder: Path) -> Any:
+    """The class FrameRing; the test is skipped where nothing can be compiled."""
+    root = Path(mrc_common.__file__).parents[1]
+    (source,) = compiled.extensions()
+    made = folder / f"frame_ring{sysconfig.get_config_var('EXT_SUFFIX')}"
+    headers = [word for path in (sysconfig.get_path("include"), root / "mrc_common") for word in ("-I", str(path))]
+    command = [
+        "cc",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fPIC",
+        "-shared",
+        *headers,
+        "-o",
+        str(made),
+        str(root / source),
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no C compiler")
+    if "Python.h" in done.stderr:
+        pytest.skip("the headers of Python are missing: apt install python3-dev")
+    assert done.returncode == 0, done.stderr
+    spec = spec_from_file_location("mrc_host.driver.frame_ring", made)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.FrameRing

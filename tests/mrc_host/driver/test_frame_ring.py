@@ -1,0 +1,139 @@
+"""A NIC's end of rings (frame_ring.c), with another such end opposite."""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mrc_common.frame_rings import FrameRings
+from tests.mrc_host.driver.rings import compiled_ring
+
+Ends = tuple[Any, Any]
+
+
+@pytest.fixture(scope="module")
+def ring_class(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return compiled_ring(tmp_path_factory.mktemp("frame_ring"))
+
+
+@pytest.fixture
+def ends(ring_class: Any) -> Iterator[Ends]:
+    with FrameRings(1 << 14) as rings:
+        made = [ring_class(end.map(), end.receiving, end.bell, end.other_bell) for end in rings.ends]
+        for ring in made:
+            ring.connect(-1, 4000)
+            ring.stand_aside(False)
+        yield made[0], made[1]
+
+
+def received(ring: Any) -> list[bytes]:
+    buffer, frames = bytearray(5000), []
+    while length := ring.receive_into(buffer):
+        frames.append(bytes(buffer[:length]))
+    return frames
+
+
+def test_frames_arrive_when_they_are_flushed(ends: Ends) -> None:
+    near, far = ends
+    near.send(b"one")
+    near.send(b"two" * 1000)
+    assert not far.pending()
+    near.flush()
+    assert far.pending()
+    assert received(far) == [b"one", b"two" * 1000]
+    assert not far.pending()
+    assert received(near) == []
+
+
+def test_only_who_sleeps_is_woken(ends: Ends) -> None:
+    near, far = ends
+    assert select.select([far.fileno()], [], [], 0)[0], (
+        "attaching rings, in case the end before died just before it did"
+    )
+    watch = select.epoll()
+    watch.register(far.fileno(), select.EPOLLIN | select.EPOLLET)
+    assert watch.poll(0)
+
+    near.send(b"awake")
+    near.flush()
+    assert not watch.poll(0)
+    assert not far.arm(), "there is a frame already"
+    received(far)
+    assert far.arm()
+    near.send(b"asleep")
+    near.flush()
+    assert watch.poll(0)
+    near.send(b"awake again")
+    near.flush()
+    assert not watch.poll(0)
+    watch.close()
+
+
+def test_a_full_ring_loses_frames_and_counts_them(ends: Ends) -> None:
+    near, far = ends
+    for number in range(20):
+        near.send(bytes([number]) * 1000)
+    near.flush()
+    arrived = received(far)
+    assert [frame[0] for frame in arrived] == list(range(len(arrived)))
+    assert 10 < len(arrived) < 20
+    assert near.lost == 20 - len(arrived)
+    near.send(b"more")
+    near.flush()
+    assert received(far) == [b"more"]
+
+
+def test_a_frame_longer_than_the_interface_takes_is_refused(ends: Ends) -> None:
+    with pytest.raises(OSError, match="long") as error:
+        ends[0].send(bytes(4001))
+    assert error.value.errno == errno.EMSGSIZE
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_frames_pass_through_the_interface_while_either_end_stands_aside(ends: Ends, end: int) -> None:
+    near, far = ends
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with here, there:
+        near.connect(here.fileno(), 4000)
+        ends[end].stand_aside(True)
+        near.send(b"seen")
+        near.flush()
+        assert there.recv(100) == b"seen"
+        ends[end].stand_aside(False)
+        near.send(b"unseen")
+        near.flush()
+        assert received(far) == [b"unseen"]
+        there.close()
+        ends[end].stand_aside(True)
+        with pytest.raises(ConnectionRefusedError):
+            near.send(b"lost")
+
+
+def test_what_waited_for_an_earlier_process_is_discarded(ring_class: Any) -> None:
+    with FrameRings(1 << 14) as rings:
+        near, far = (ring_class(end.map(), end.receiving, end.bell, end.other_bell) for end in rings.ends)
+        for ring in (near, far):
+            ring.connect(-1, 4000)
+            ring.stand_aside(False)
+        near.send(b"old")
+        near.flush()
+        end = rings.ends[1]
+        again = ring_class(end.map(), end.receiving, end.bell, end.other_bell)
+        assert received(again) == []
+        again.stand_aside(False)
+        near.send(b"new")
+        near.flush()
+        assert received(again) == [b"new"]
+
+
+def test_memory_that_is_none_is_refused(ring_class: Any) -> None:
+    for size in (0, 1, 8192, 8194, 20480):
+        with pytest.raises(ValueError, match="no memory of rings"):
+            ring_class(bytearray(size), 0, 0, 0)
+    with pytest.raises(ValueError, match="no memory of rings"):
+        ring_class(bytearray(16384), 2, 0, 0)
