@@ -93,6 +93,11 @@ def core_for(fabric: Fabric, delay: int) -> NativeCore | None:
     return core
 
 
+def look_again() -> None:
+    """Forget why there was none: what it takes may have been installed."""
+    _load.cache_clear()
+
+
 def unavailable() -> str:
     """Why there is no native core, in a few words; empty if there is."""
     return _load(os.environ.get("PATH", ""))[1]

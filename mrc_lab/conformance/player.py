@@ -31,6 +31,7 @@ GREETING_NS = 200_000_000  # how long the NIC may take to answer the report of t
 _LOOK_NS = 1_000_000  # how often completions are looked for while frames come
 _DRAIN_NS = 1_000_000
 _MOST_PACKETS = 100_000
+KEPT_BYTES = 16 << 20  # of the frames of one scene, the first: a NIC that floods, or never answers, has no more kept
 _SHOWN = 4
 
 
@@ -98,6 +99,7 @@ class Scene:
     def __init__(self, wire: Wire, nic: NicUnderTest, config: NicConfig, destination: bytes, rng: Random) -> None:
         self.frames: list[Passed] = []
         self.writer = PacketWriter(config, destination)
+        self._kept = 0  # bytes of `frames`
         self._wire = wire
         self._nic = nic
         self._config = config
@@ -165,7 +167,7 @@ class Scene:
         body = body_of(kind, given, self.numbering, self.nic_end, self._config.settings)
         port = given.get("plane", 0)
         frame = self.writer.frame(kind, body, port, given)
-        self.frames.append(Passed(self._wire.now(), port, frame, comment or f"sent: {kind}"))
+        self._keep(Passed(self._wire.now(), port, frame, comment or f"sent: {kind}"))
         self._wire.send(port, frame)
 
     def receive(self, until: int) -> Packet | None:
@@ -177,16 +179,23 @@ class Scene:
             packet = self._reader.read(*frame)
             if packet is None:
                 continue
-            if len(self.frames) < 2 * _MOST_PACKETS:
-                self.frames.append(Passed(*frame, f"received: {packet}"))
+            kept = self._keep(Passed(*frame, f"received: {packet}"))
             if packet.kind == "data":
                 self._newest = max(self._newest, packet.fields["psn"])
             elif packet.kind == "request" and not self._silent:
                 self._answer(packet)
-            if len(self._all) < _MOST_PACKETS:
+            if kept and len(self._all) < _MOST_PACKETS:
                 self._all.append(packet)
                 self._came.append(packet)
             return packet
+
+    def _keep(self, passed: Passed) -> bool:
+        """Keep a frame for the results, while there is room."""
+        self._kept += len(passed.frame)
+        if self._kept > KEPT_BYTES:
+            return False
+        self.frames.append(passed)
+        return True
 
     def _answer(self, request: Packet) -> None:
         operation = request.fields["operation"]

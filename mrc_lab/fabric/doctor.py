@@ -88,6 +88,7 @@ def apply(fix: Fix) -> str:
         return "; ".join(f"{r.name}: {r.processes} processes, {r.interfaces} interfaces" for r in reports) or "nothing"
     if fix is Fix.MODULES:
         return _run(["modprobe", "-a", *_MODULES])
+    native_core.look_again()
     if _INSTALLER.is_file():
         return _run([str(_INSTALLER), "runtime"])
     _run(["apt-get", "update"])

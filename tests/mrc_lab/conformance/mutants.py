@@ -48,6 +48,9 @@ MUTANTS = (
     Mutant("R1.10", f"{T}.data_packets", "self._middle, word, wqe.numbers, record.stamp << 16 | self._tick_flags,\n"
            "                wqe.address + offset & 0xFFFFFFFFFFFFFFFF",
            "self._middle, word, wqe.numbers, record.stamp << 16 | self._tick_flags,\n                wqe.address"),
+    Mutant("R1.10", f"{T}.memory", "region = self._by_rkey.get(rkey)\n        if region is None",
+           "region = next((one for one in self._by_rkey.values() if one.remote_write), None)\n"
+           "        if region is None"),
     Mutant("R1.12", f"{T}.ack_generator", "rcvd_units=received.units", "rcvd_units=received.units // 2"),
     Mutant("R1.13", f"{T}.ack_generator", "mark = self._mark_for(flow.ev)", "mark = control.MARK_NONE"),
     Mutant("R1.15", f"{T}.ack_generator", "control.NACK_TRIMMED_LASTHOP if lasthop else", ""),
@@ -70,6 +73,7 @@ MUTANTS = (
            "        if offset and message.with_imm:\n            self._owner.complete_receive(length, imm, solicited)\n"
            "        elif message.last < received.next_psn:\n"),
     Mutant("R2.5", f"{T}.responder", "if self._max_wimm <= (rqmsn - self._wimm_done) & 0xFFFF < 0x8000:", "if False:"),
+    Mutant("R2.5", f"{T}.responder", "if self._max_wimm <= (rqmsn", "if self._max_wimm - 1 <= (rqmsn"),
     Mutant("R2.6", f"{T}.responder", "max(attributes.mpr, attributes.dynamic_mpr) * 128 - 1",
            "max(attributes.mpr, attributes.dynamic_mpr) * 256 - 1"),
     Mutant("R2.7", f"{T}.send_window", "self.psn_range = attributes.mpr_dest * 128 - 1",
@@ -78,6 +82,12 @@ MUTANTS = (
            "            self._paths.doubt_reverse_paths()\n            self._sack(psn, flow, stamp, True)\n"
            "        return None\n\n    def out",
            "            self._paths.doubt_reverse_paths()\n        return None\n\n    def out"),
+    Mutant("R2.8", f"{T}.responder",
+           "            self.acks.duplicate(psn, word, stamp, flow)\n            return None\n",
+           "            self.acks.duplicate(psn, word, stamp, flow)\n"),
+    Mutant("R2.8", f"{T}.ack_generator",
+           "            self._paths.doubt_reverse_paths()\n        self._sack(psn, flow, stamp, True)\n",
+           "            self._paths.doubt_reverse_paths()\n"),
     Mutant("R2.9", f"{T}.ack_generator", "_SACK_NOW: Final = headers.ACK_REQUEST | headers.RTX",
            "_SACK_NOW: Final = headers.ACK_REQUEST"),
     Mutant("R2.10", f"{T}.ack_generator", "& _ALL,", "& 2,"),
@@ -90,6 +100,7 @@ MUTANTS = (
     Mutant("R2.15", f"{T}.requester", "        self.window.cc.on_timeout(now, self._expire(now - rto, now))\n",
            "        self.window.cc.on_timeout(now, 0)\n"),
     Mutant("R2.16", f"{T}.retry_policy", "return self._limit == _UNLIMITED or retries <= self._limit", "return True"),
+    Mutant("R2.16", f"{T}.retry_policy", "retries <= self._limit", "retries < self._limit"),
     Mutant("R2.17", f"{T}.ack_generator", "self._remote_qpn, psn, syndrome, self.completed_msn)",
            "self._remote_qpn, psn, syndrome & 0x60, self.completed_msn)"),
     Mutant("R3.1", f"{T}.paths", "    def next(self, plane: int, avoid: int) -> int:",

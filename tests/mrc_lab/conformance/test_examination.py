@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mrc_lab.conformance import player
 from mrc_lab.conformance.collection import load_scripts
 from mrc_lab.conformance.examine import examine, in_memory
 from mrc_lab.conformance.player import RuleVerdict
@@ -121,3 +122,12 @@ def test_a_failing_step_is_named_with_what_happened_instead(text: str, reason: s
 def test_a_script_after_a_failed_one_has_a_connection_of_its_own() -> None:
     first, second = verdicts("qp timeout=99\n< data psn=0", "< data psn=0 a\n> sack cack=0")
     assert (first.kept, second.kept) == (False, True)
+
+
+def test_frames_of_a_nic_that_floods_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(player, "KEPT_BYTES", 10_000)
+    (verdict,) = verdicts(
+        "qp path_mtu=1024 mpr_dest=8\npost write size=100000\n> data psn=0 as one\nwait 5ms\nwait 5ms"
+    )
+    assert verdict.kept
+    assert 5_000 < sum(len(one.frame) for one in verdict.frames) <= 10_000
