@@ -37,12 +37,14 @@ def doctor(fix: bool, as_json: bool) -> int:
 
 
 def _print(findings: list[CheckResult], *, advise: bool) -> None:
-    from mrc_lab.terminal.console import echo
+    from mrc_lab.terminal.console import console, print_folded
     from mrc_lab.terminal.state_colour import coloured_verdict
 
+    to = console()
     for finding in findings:
         mark = "ok     " if finding.ok else ("MISSING" if finding.fatal else f"{finding.if_not:<7}")
-        echo(coloured_verdict(f"{mark}  {finding.what:<18}  {finding.detail}"))
+        begin = f"{mark}  {finding.what:<18}  "
+        print_folded(to, coloured_verdict(f"{begin}{finding.detail}"), len(begin))
     if advise and any(finding.fix for finding in findings if not finding.ok):
         click.echo("'sudo mrc doctor --fix' fixes some of this.")
 

@@ -37,6 +37,18 @@ def echo(text: str | Text, *, err: bool = False) -> None:
     console(stderr=err).print(text, soft_wrap=True)
 
 
+def print_folded(to: Console, text: Text, indent: int) -> None:
+    """Print a line, folded in the width of a terminal with its other lines indented; whole to anything else."""
+    if not to.is_terminal or len(text) <= to.width or to.width < 2 * indent:
+        to.print(text, soft_wrap=True)
+        return
+    to.print(text[:indent], end="", soft_wrap=True)
+    first, *others = text[indent:].wrap(to, to.width - indent)
+    to.print(first, soft_wrap=True)
+    for line in others:
+        to.print(Text(" " * indent) + line, soft_wrap=True)
+
+
 def show(to: Console, table: Table, *, alike: bool = False) -> None:
     """Print a table; with `alike` its columns but the first are of one kind, and none is left out."""
     _colour_states(table)

@@ -20,6 +20,7 @@ from topologies.emulation.link_counters import LinkTraffic
 from topologies.fabric import Fabric
 
 PERIOD_S = 0.25
+MAX_LINKS_PER_S = 10_000  # read and sent; the links of larger fabrics are read less often
 _DEVICES = Path("/proc/net/dev")
 
 
@@ -47,9 +48,14 @@ class LinkSampler:
                     await self._feed.watched()
                     self._before = None  # a rate over the time when nobody watched says little
                 self.sample()
-                await asyncio.sleep(PERIOD_S)
+                await asyncio.sleep(self.period_s)
         finally:
             self._monitor.stop()
+
+    @property
+    def period_s(self) -> float:
+        """How often traffic is read; states of links are known at once all the same."""
+        return max(PERIOD_S, len(self._fabric.links) / MAX_LINKS_PER_S)
 
     def changed(self, link: str, up: bool) -> None:
         """The kernel reports a link as down or up."""

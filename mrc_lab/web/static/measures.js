@@ -14,7 +14,7 @@ const queue = (model, link) => Math.max(0, ...(model.state.queues.get(link.name)
 const signal = (index) => (model, link) => model.state.signals.get(link.name)?.[index] ?? 0;
 
 export const MEASURES = {
-  load: { name: "load", value: load, level: (v, link) => level(v / link.rate, [0.005, 0.1, 0.25, 0.5, 0.75, 0.9]), show: showRate, scale: "share of the rate" },
+  load: { name: "load", share: true, value: load, level: (v, link) => level(v / link.rate, [0.005, 0.1, 0.25, 0.5, 0.75, 0.9]), show: showRate, scale: "share of the rate" },
   queue: { name: "queue", value: queue, level: (v) => level(v, [64, 4096, 16384, 32768, 65536, 131072]), show: showSize, scale: "bytes waiting" },
   marks: { name: "marks", value: signal(SIGNAL.marked), level: (v) => level(v, perSecond), show: (v) => `${showCount(v)} marks/s`, scale: "ECN marks a second" },
   trims: { name: "trims", value: signal(SIGNAL.trimmed), level: (v) => level(v, perSecond), show: (v) => `${showCount(v)} trims/s`, scale: "trims a second" },

@@ -138,3 +138,19 @@ def test_of_a_verdict_only_the_first_word_is_coloured():
     (span,) = coloured_verdict("fail      bytes that were wrong: 7").spans
     assert (span.start, span.end, span.style) == (0, 4, RED)
     assert coloured_verdict("").spans == []
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_long_line_is_folded_below_its_own_text_in_a_terminal(width):
+    to, text = at(width), "absent   tool   " + "what does not work without it " * 6
+    terminal.print_folded(to, coloured_verdict(text), 16)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", printed(to)).splitlines()
+    assert max(map(len, plain)) <= width
+    assert all(line.startswith(" " * 16 + "w") or line[16] != " " for line in plain[1:])
+    assert " ".join(" ".join(plain).split()) == " ".join(text.split())
+
+
+def test_long_line_is_whole_in_a_pipe():
+    to = Console(file=io.StringIO(), width=60, highlight=False, markup=False)
+    terminal.print_folded(to, Text("x" * 20 + " y" * 100), 10)
+    assert printed(to) == "x" * 20 + " y" * 100 + "\n"

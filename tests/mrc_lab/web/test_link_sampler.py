@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mrc_lab.web.feed import Feed
-from mrc_lab.web.link_sampler import LinkSampler, significant
+from mrc_lab.web.link_sampler import MAX_LINKS_PER_S, PERIOD_S, LinkSampler, significant
 from mrc_lab.web.records import FabricLayout, LinkView, StateSection
 from topologies import addressing
 from topologies.clos import multi_plane_clos
@@ -68,3 +68,11 @@ def test_link_that_goes_down_is_published_at_once_and_stays_down_in_samples(tmp_
 @pytest.mark.parametrize(("exact", "rounded"), [(0, 0), (7, 7), (999, 999), (1234, 1230), (98765432, 98800000)])
 def test_three_significant_digits_are_kept(exact: int, rounded: int) -> None:
     assert significant(exact) == rounded
+
+
+def test_links_of_large_fabrics_are_read_less_often() -> None:
+    small = multi_plane_clos("small", hosts=4, planes=2, t0=2, t1=4, rate_bps=10**9)
+    large = multi_plane_clos("large", hosts=256, planes=4, t0=32, t1=32, rate_bps=10**9)
+    periods = [LinkSampler(fabric, Feed(FabricLayout(fabric))).period_s for fabric in (small, large)]
+    assert periods == [PERIOD_S, len(large.links) / MAX_LINKS_PER_S]
+    assert periods[1] > PERIOD_S

@@ -192,3 +192,23 @@ def test_plane_of_thousands_of_links_is_a_heat_map_whose_cells_can_be_clicked() 
         page.js(cell)
         assert page.text("#selected h3") == "link t0-2:t1-3@p0"
         page.until_text("#selected .facts", lambda text: "down" in text)
+
+
+def test_tier_with_more_links_than_can_be_told_apart_has_a_cell_for_each_switch() -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    fabric = multi_plane_clos("giant", hosts=128, planes=1, t0=64, t1=64, rate_bps=10**9)
+    with served(fabric, (("h1", "h128"),)) as running, chromium(running.page) as page:
+        page.until_text("#status", lambda text: "live" in text)
+        running.call(lambda: running.fake.set_link("t0-2:t1-3@p0", up=False))
+        page.until_text("#figures", lambda text: f"1 of {len(fabric.links)}" in text)
+        map_of_switches = page.one(".heat canvas")
+        map_of_switches.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)  # the third cell
+        page.until_text("#tip", lambda text: text.startswith("64 links, 1 down · most: t0-2:"))
+        map_of_switches.send_keys(Keys.ENTER)
+        assert page.text("#selected h3") == "switch t0-2@p0"
+        links = page.one(".heat .heat canvas")
+        links.send_keys(*[Keys.ARROW_RIGHT] * 4, Keys.ENTER)
+        assert page.text("#selected h3") == "link t0-2:t1-3@p0"
+        page.until_text("#selected .facts", lambda text: "down" in text)
+        assert page.problems() == []
