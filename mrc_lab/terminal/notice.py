@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import shutil
+import textwrap
 from typing import IO
 
 try:
@@ -23,7 +24,7 @@ def print_above(file: IO[str], prompt: str, notice: str) -> None:
     library = _library()
     typed = readline.get_line_buffer() if readline is not None else ""
     point = ctypes.c_int.in_dll(library, "rl_point").value if library is not None else len(typed)
-    file.write(clear_from(len(prompt) + point, width) + notice + "\n")
+    file.write(clear_from(len(prompt) + point, width) + folded(notice, width) + "\n")
     file.flush()
     if library is None:
         file.write(prompt + typed)
@@ -37,6 +38,14 @@ def clear_from(cursor: int, width: int) -> str:
     """Go back from column `cursor` of the line, which may fill several rows, to its beginning, and clear from there."""
     rows = cursor // max(1, width)
     return (f"\x1b[{rows}A" if rows else "") + "\r\x1b[J"
+
+
+def folded(notice: str, width: int) -> str:
+    """The notice in lines that fit a terminal; words, which may be paths to be copied, stay whole."""
+    lines = notice.splitlines()
+    return "\n".join(
+        textwrap.fill(line, max(20, width), break_long_words=False, break_on_hyphens=False) for line in lines
+    )
 
 
 def _library() -> ctypes.CDLL | None:

@@ -1,8 +1,10 @@
-"""A recording of the live view: everything that a viewer is sent, kept and then written as one file that plays it.
+"""A recording of the live view: everything that a viewer is sent, written into one file that plays it.
 
 The file is the page itself with its styles, modules and records inside, and needs neither a server nor a network: a
 module's imports become names, which an import map gives as data. The recorder is a viewer like any other, so the fabric
-is read for as long as it runs. A recording that has become too large ends there, and says so.
+is read for as long as it runs. Records are at the end of the file, one a line, and are appended as they come: a
+recording whose end was never written, because its recorder was killed or the disk is full, plays as far as it goes. One
+that has become too large ends there, and says so.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import asyncio
 import base64
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,61 +24,74 @@ from mrc_lab.web.server import static_files
 
 MAX_BYTES = 128 << 20
 _PERIOD_S = 0.1
-_TIME = re.compile(r'\{"at":(\d+)')
 _IMPORT = re.compile(r'(\bfrom "|\bimport ")(?:\./)((?:uplot/)?\w+(?:\.esm)?\.js")')
 _MODULES = "live-view/"  # begins the names of modules in a recording
 _POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:"
 _CLOSING = "</script>"
+_SEPARATOR = ",\n"
+_EMPTY = b"[]"  # where records go in a page without any
 
 
 class Recorder:
-    """Records a feed from now on, to be written to `file`; ExperimentError if it cannot be."""
+    """Records a feed from now on into `file`; ExperimentError if it cannot be written."""
 
     def __init__(self, feed: Feed, file: Path, max_bytes: int = MAX_BYTES) -> None:
         self._feed = feed
         self._file = file
         self._left = max_bytes
-        self._records: list[str] = []
-        self._write()  # what cannot be written is known at once
+        self._separator = b""
+        begin, _, self._end = playable([]).rpartition(_EMPTY)
+        try:
+            self._stream = file.open("wb", buffering=0)
+            self._stream.write(begin + b"[")
+        except OSError as error:
+            raise ExperimentError(f"{file} cannot be written: {error.strerror}") from None
         self._outbox: Outbox = feed.join()
 
     async def run(self) -> None:
-        """Record until the recording is too large, and then wait; does not return."""
-        while self._left > 0:
-            await self._outbox.take()
-            self._take()
-            await asyncio.sleep(_PERIOD_S)
+        """Record until the recording is too large or cannot be written, and then wait; does not return."""
+        problem = f"{self._file} has become too large and ends here."
+        try:
+            while self._left > 0:
+                await self._outbox.take()
+                self.write()
+                await asyncio.sleep(_PERIOD_S)
+        except ExperimentError as error:
+            problem = str(error)
+        self._left = 0
         self._feed.leave(self._outbox)
-        self._feed.event("recording", "", f"{self._file} has become too large and ends here.")
+        self._feed.event("recording", "", problem)
         await asyncio.get_running_loop().create_future()
 
     def write(self) -> None:
-        """Write the file, with what has been recorded until now."""
-        if self._left > 0:
-            self._take()
-        self._write()
+        """Write what has come until now. ExperimentError if that cannot be done."""
+        if self._left <= 0:
+            return
+        lines = self._outbox.records(self._feed.now_ms())
+        if not lines:
+            return
+        text = _escaped(_SEPARATOR.join(lines)).encode()
+        self._left -= len(text)
+        self._append(self._separator + text)
+        self._separator = _SEPARATOR.encode()
 
-    def _write(self) -> None:
+    def close(self) -> None:
+        """Write what has come until now, and the end. ExperimentError if that cannot be done."""
+        self.write()
+        self._append(b"]" + self._end)
+        self._stream.close()
+
+    def _append(self, text: bytes) -> None:
         try:
-            self._file.write_bytes(playable(in_order(self._records)))
+            while text:
+                text = text[self._stream.write(text) :]
         except OSError as error:
-            raise ExperimentError(f"{self._file} cannot be written: {error.strerror}") from None
-
-    def _take(self) -> None:
-        for record in self._outbox.records(self._feed.now_ms()):
-            self._records.append(record)
-            self._left -= len(record)
+            raise ExperimentError(f"{self._file} cannot be written any further: {error.strerror}.") from None
 
 
-def in_order(records: list[str]) -> list[str]:
+def in_order(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Records by time: an event may be known some time after it happened. Layout and first state stay in front."""
-    return [*records[:2], *sorted(records[2:], key=_time)]
-
-
-def _time(record: str) -> int:
-    found = _TIME.match(record)
-    assert found is not None, "every record begins with its time"
-    return int(found[1])
+    return [*records[:2], *sorted(records[2:], key=lambda record: record["at"])]
 
 
 def playable(records: Iterable[str]) -> bytes:
@@ -113,8 +128,11 @@ def _named_imports(text: str) -> str:
 
 def data(name: str, records: Iterable[str]) -> str:
     """Lines of JSON as a list in a script element, in which nothing can end the element."""
-    lines = ",\n".join(records).replace("<", "\\u003c")
-    return f"{_opening(name)}[{lines}]{_CLOSING}\n"
+    return f"{_opening(name)}[{_escaped(_SEPARATOR.join(records))}]{_CLOSING}\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("<", "\\u003c")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +163,17 @@ def read_recordings(file: Path) -> list[NamedRecording]:
         ]
     if not found or not all(isinstance(name, str) and _is_recording(records) for name, records in found):
         raise ExperimentError(f"{file} is not a recording: 'mrc web --record FILE.html' or 'mrc report' makes one.")
-    return [NamedRecording(name, tuple(map(_with_time_first, records))) for name, records in found]
+    return [NamedRecording(name, tuple(map(_with_time_first, in_order(records)))) for name, records in found]
 
 
 def _part(text: str, name: str) -> Any:
     """What a page's script element of that id has as JSON; None if there is no such thing."""
     _, begin, rest = text.rpartition(_opening(name))
-    return _loads(rest.partition(_CLOSING)[0]) if begin else None
+    content, end, _ = rest.partition(_CLOSING)
+    if begin and not end:  # it was not finished: the last line may be there in part
+        whole = content.rpartition(_SEPARATOR)[0]
+        content = f"{content if _loads(content + ']') is not None else whole}]"
+    return _loads(content) if begin else None
 
 
 def _loads(text: str) -> Any:

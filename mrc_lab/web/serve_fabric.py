@@ -119,7 +119,7 @@ async def _serve(
             for task in tasks:
                 task.cancel()
             if recorder is not None:
-                recorder.write()
+                recorder.close()
                 echo(f"recorded: {record}")
             await jobs.close()
             await server.stop()

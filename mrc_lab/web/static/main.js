@@ -8,8 +8,9 @@ import { Model } from "./model.js";
 import { PathsView } from "./paths_view.js";
 import { Plots } from "./plots.js";
 import { Player } from "./player.js";
-import { liveRecords } from "./records.js";
+import { liveRecords, readRecording } from "./records.js";
 import { act, setUndo } from "./requests.js";
+import { Story } from "./story.js";
 import { plural, showRate } from "./words.js";
 
 const DRAW_MS = 100;
@@ -19,6 +20,7 @@ const inspector = new Inspector(model, byId("selected"));
 const fabric = new FabricView(model, byId("planes"), select);
 const paths = new PathsView(model, byId("pairs"), select, (names) => fabric.showPath(names));
 const plots = new Plots(model);
+const story = new Story(model, byId("training"));
 const jobRows = new Map(); // by job
 let eventsShown = null;
 let clock = 0; // the server's time minus ours, ms
@@ -59,9 +61,16 @@ function draw() {
   paths.refresh(changes);
   inspector.refresh();
   if (changes.jobs.size) drawJobs();
-  if (changes.training.size && !byId("recording")) plots.train(changes.training);
+  if (changes.training.size && !byId("recording")) train(changes.training);
+  story.draw(byId("recording") ? model.at : Date.now() + clock);
+  byId("story").hidden = byId("training").hidden;
   drawEvents();
   drawFigures();
+}
+
+function train(names) {
+  plots.train(names);
+  for (const name of names) if (model.state.training.has(name)) story.step(name, model.state.training.get(name), model.at);
 }
 
 function layOut() {
@@ -185,15 +194,20 @@ function live() {
 
 function play(records) {
   document.body.classList.add("recorded");
+  if (records.length < 2) {
+    byId("status").textContent = "The recording ended before anything was recorded.";
+    return;
+  }
   byId("status").textContent = records[0].layout.run ? "recorded run" : "recording";
   const restart = () => {
     model.at = 0;
     plots.clear();
+    story.clear();
   };
   const takeOne = (record) => {
     model.take(record);
     if (record.state) plots.sample(record.at);
-    if (record.state?.training) plots.train(Object.keys(record.state.training));
+    if (record.state?.training) train(Object.keys(record.state.training));
   };
   takeOne(records[0]); // says what times are
   plots.spanMs = model.run?.end ?? null;
@@ -233,6 +247,6 @@ function setMeasure(measure) {
 
 if (location.search) history.replaceState(null, "", location.pathname); // the token is in a cookie now
 setUp();
-if (byId("recording")) play(JSON.parse(byId("recording").textContent));
+if (byId("recording")) play(readRecording(byId("recording").textContent));
 else live();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => model.layout && fabric.refreshAll());

@@ -31,7 +31,7 @@ export class PathsView {
       this.#refreshRow(name);
     }
     const rows = shown.map((name) => this.rows.get(name).row);
-    if (!rows.length) rows.push(html("p", { class: "empty", text: "No queue pairs. Start a transfer to see its paths." }));
+    if (!rows.length) rows.push(html("p", { class: "empty", text: "No connection with several paths now: start a transfer. A RoCE connection has only one." }));
     if (names.length > shown.length) rows.push(html("p", { class: "empty", text: `and ${names.length - shown.length} more pairs` }));
     if (rows.length !== this.root.children.length || rows.some((row, i) => row !== this.root.children[i])) this.root.replaceChildren(...rows);
   }

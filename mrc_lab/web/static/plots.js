@@ -2,12 +2,12 @@
 
 import uPlot from "./uplot/uPlot.esm.js";
 import { byId } from "./elements.js";
+import { TRANSPORTS } from "./story.js";
 import { showDuration, showRate } from "./words.js";
 
 const SPAN_S = 120;
 const SHORTEST_S = 30;
 const STEPS_SPAN_S = 600;
-const TRANSPORTS = { roce: "RoCE", mrc: "MRC" };
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
 
 export class Plots {
@@ -55,7 +55,7 @@ export class Plots {
     while (this.spanMs === null && this.points.length && this.points[0][0] < seconds - SPAN_S) this.points.shift();
   }
 
-  // Steps of a training job that are done since the last call; their time, by transport, and words about each.
+  // Steps of a training job that are done since the last call; their time, by transport.
   train(changed) {
     for (const name of changed) {
       const state = this.model.state.training.get(name);
@@ -68,8 +68,6 @@ export class Plots {
       if (this.steps.length > 4000) this.steps.shift();
       if (unknown && this.model.layout) this.build();
     }
-    const words = [...this.model.state.training].map(([name, [step, planned, loss]]) => `${TRANSPORTS[name] ?? name}: step ${step} of ${planned}${loss === null ? "" : `, loss ${loss.toFixed(4)}`}`);
-    byId("training").textContent = words.join(" · ");
   }
 
   draw() {

@@ -43,3 +43,18 @@ export function playRecords(records, from, until, take) {
   while (place < records.length && records[place].at <= until) take(records[place++]);
   return place;
 }
+
+// The records in the text of a recording, in order of time: an event may be known some time after it happened. Of a
+// recording that was not finished the last line may be there in part.
+export function readRecording(text) {
+  const attempts = [() => text, () => `${text}]`, () => `${text.slice(0, Math.max(1, text.lastIndexOf(",\n")))}]`];
+  const parsed = (attempt) => {
+    try {
+      return JSON.parse(attempt());
+    } catch {
+      return null;
+    }
+  };
+  const records = attempts.reduce((found, attempt) => found ?? parsed(attempt), null) ?? [];
+  return [...records.slice(0, 2), ...records.slice(2).sort((a, b) => a.at - b.at)];
+}

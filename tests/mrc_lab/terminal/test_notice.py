@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from mrc_lab.terminal.notice import clear_from
+from mrc_lab.terminal.notice import clear_from, folded
 
 pytest.importorskip("readline")
 # Types for itself: waits for a byte on a pipe, prints the notice from another thread, says so, and shows the line read.
@@ -92,3 +92,9 @@ def test_a_notice_on_an_empty_line_draws_the_prompt_again(session):
     session.until("mrc> ")
     session.type("x\n")
     session.until("READ 'x'")
+
+
+def test_long_notice_is_folded_between_words_and_paths_stay_whole():
+    path = "/run/mrc/a-fabric-with-a-long-name/logs/the-agent-of-h2-of-this-fabric.log"
+    lines = folded(f"*** the agent of h2 has crashed; see {path} for why\nit was restarted", 40).splitlines()
+    assert lines == ["*** the agent of h2 has crashed; see", path, "for why", "it was restarted"]

@@ -154,8 +154,18 @@ def test_steps_of_a_training_job_are_shown(small: tuple[Served, Page]) -> None:
     running, page = small
     state = TrainingState(7, 40, 1.25, 180.0)
     running.call(lambda: running.fake.feed.put(StateSection.TRAINING, "mrc", state))
-    page.until_text("#training", lambda text: text == "MRC: step 7 of 40, loss 1.2500")
+    page.until_text("#training", lambda text: "step 7 of 40, loss 1.2500, usually 180 ms a step" in text)
     page.one("#steps canvas")
+    page.until_text("#training", lambda text: "MRC" in text and "has stood still for" in text)
+    running.call(lambda: running.fake.set_link(LINK, up=False))
+    running.call(lambda: running.fake.set_link(LINK, up=True))
+    for step in (8, 9, 10):
+        later = TrainingState(step, 40, 1.0, 200.0)
+        running.call(lambda later=later: running.fake.feed.put(StateSection.TRAINING, "mrc", later))  # type: ignore[misc]
+        page.until_text("#training", lambda text, step=step: f"step {step} of" in text)  # type: ignore[misc]
+    page.until_text("#training", lambda text: "✓" in text and "went down: the longest step took 200 ms" in text)
+    running.call(lambda: running.fake.feed.put(StateSection.TRAINING, "mrc", TrainingState(11, 40, 1.0, 9300.0)))
+    page.until_text("#training", lambda text: "✕" in text and "the longest step took 9.3 s" in text)
 
 
 def test_browser_has_nothing_to_complain_about(small: tuple[Served, Page]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from mrc_lab.errors import ExperimentError
 from mrc_lab.web.feed import Feed
-from mrc_lab.web.recording import Recorder, in_order, playable
+from mrc_lab.web.recording import Recorder, in_order, playable, read_recordings
 from mrc_lab.web.records import FabricLayout, StateSection, TrainingState
 from tests.mrc_lab.web.browser import chromium
 from tests.mrc_lab.web.fake_fabric import FakeFabric
@@ -90,9 +90,62 @@ def test_recording_that_is_too_large_ends_and_says_so(tmp_path: Path) -> None:
 
 
 def test_event_that_is_known_late_is_played_at_its_time() -> None:
-    layout, whole = '{"at":50,"layout":{}}', '{"at":50,"whole":{}}'
-    earlier, state, event = '{"at":10,"event":[]}', '{"at":90,"state":{}}', '{"at":80,"event":[]}'
+    layout, whole = {"at": 50, "layout": {}}, {"at": 50, "whole": {}}
+    earlier, state, event = {"at": 10, "event": []}, {"at": 90, "state": {}}, {"at": 80, "event": []}
     assert in_order([layout, whole, earlier, state, event]) == [layout, whole, earlier, event, state]
+
+
+@pytest.mark.parametrize("lost", [0, 7, 300])
+def test_recording_that_was_killed_half_way_plays_as_far_as_it_goes(tmp_path: Path, lost: int) -> None:
+    file = tmp_path / "lab.html"
+    recorded(file)
+    content = file.read_bytes()
+    assert not content.endswith(b"</html>\n")  # nobody has closed it
+    file.write_bytes(content[: len(content) - lost])
+    (found,) = read_recordings(file)
+    assert len(found.records) >= 8
+    with chromium(file.as_uri()) as page:
+        page.one(DRAWN)
+        page.one("#next-event").click()
+        until(lambda: "down" in page.classes(DRAWN), "the link to be down after the first event")
+        assert page.problems() == []
+
+
+def test_recording_without_anything_in_it_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "lab.html"
+    Recorder(FakeFabric(FABRIC, (("h1", "h3"),)).feed, file)
+    with pytest.raises(ExperimentError, match="is not a recording"):
+        read_recordings(file)
+    with chromium(file.as_uri()) as page:
+        page.until_text("#status", lambda text: "ended before anything was recorded" in text)
+
+
+def test_recording_ends_when_the_disk_is_full_and_the_page_goes_on(tmp_path: Path) -> None:
+    async def work() -> None:
+        fake = FakeFabric(FABRIC, (("h1", "h3"),))
+        recorder = Recorder(fake.feed, tmp_path / "lab.html")
+        with Path("/dev/full").open("wb", buffering=0) as full:
+            recorder._stream = full
+            task = asyncio.create_task(recorder.run())
+            await until_async(lambda: fake.feed.viewers == 0, "the end of the recording")
+        assert "lab.html cannot be written any further: No space left on device." in fake.feed.join().records(0)[-1]
+        assert not task.done()
+        task.cancel()
+
+    asyncio.run(work())
+
+
+def test_finished_recording_is_a_whole_page(tmp_path: Path) -> None:
+    file = tmp_path / "lab.html"
+    fake = FakeFabric(FABRIC, (("h1", "h3"),))
+    recorder = Recorder(fake.feed, file)
+    fake.feed.event("crash", "x", "</script><b>")
+    recorder.close()
+    text = file.read_text()
+    assert text.endswith("</html>\n")
+    (found,) = read_recordings(file)
+    assert json.loads(found.records[-1])["event"] == ["crash", "x", "</script><b>"]
+    assert text.count("</script><b>") == 0
 
 
 def test_file_that_cannot_be_written_is_refused_at_the_begin(tmp_path: Path) -> None:
