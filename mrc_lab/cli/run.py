@@ -124,11 +124,16 @@ def _live_view(notify: Callable[[str], None], token: Path, fabric: str) -> Itera
 
 def _write_page(folder: Path) -> None:
     """Write the page that plays a result, and open it where somebody sits at the machine."""
+    from mrc_lab.errors import ExperimentError
     from mrc_lab.reports.write_file import write_text
     from mrc_lab.web.result_page import PLAYBACK, result_page
 
     page = folder / PLAYBACK
-    write_text(page, result_page(folder))
+    try:
+        write_text(page, result_page(folder))
+    except ExperimentError as error:  # the run itself is done
+        click.echo(f"no page: {error}. {error.hint}".rstrip(), err=True)
+        return
     click.echo(f"page: {page}")
     screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if screen and os.geteuid() and sys.stdout.isatty():  # browsers refuse to be root's

@@ -49,6 +49,7 @@ from topologies.fabric import Fabric
 from topologies.up_down import nodes
 
 MAX_BYTES = 48 << 20  # of one recording
+MAX_TOGETHER = 4  # recordings of a page of that size; more are coarser and end earlier
 MAX_PAIRS = 100
 MAX_PATHS = 512  # of a pair
 MAX_PATH_CHANGES = 200_000
@@ -65,20 +66,24 @@ def result_recordings(folder: Path, prefix: str = "") -> list[NamedRecording]:
         raise ExperimentError(f"{folder} has no experiment.yaml", _WHERE_FOLDER)
     experiment = load_file(file)
     title = str(summary.get("name", experiment.name))
+    # what an axis has is too much to play
+    cases = [case for case in experiment.cases if case.name in summary["cases"] and not case.point]
+    if not cases:
+        raise ExperimentError(f"{folder} has nothing to play", "The points of an axis are drawn in its report.")
+    share = min(1.0, MAX_TOGETHER / len(cases))
     found = []
-    for case in experiment.cases:
-        if case.name not in summary["cases"] or case.point:  # what an axis has is too much to play
-            continue
+    for case in cases:
         label = case_label(case.name) or title
-        records = tuple(case_records(case, folder / case.name, summary["cases"][case.name], title))
+        records = tuple(case_records(case, folder / case.name, summary["cases"][case.name], title, share))
         found.append(NamedRecording(joined(prefix, label), records))
-    if not found:
-        raise ExperimentError(f"{folder} has nothing to play", "A sweep's points are drawn in its report.")
     return found
 
 
-def case_records(case: Case, folder: Path, summary: Mapping[str, Any], title: str) -> Iterator[str]:
-    """The records of one case. Raises ExperimentError for tables that are not those of a run."""
+def case_records(case: Case, folder: Path, summary: Mapping[str, Any], title: str, share: float = 1.0) -> Iterator[str]:
+    """The records of one case, of at most a `share` of what a recording may take.
+
+    Raises ExperimentError for tables that are not those of a run.
+    """
     try:
         rate_scale, time_scale = float(summary["rate_scale"]), float(summary["time_scale"])
     except (KeyError, TypeError, ValueError):
@@ -86,8 +91,8 @@ def case_records(case: Case, folder: Path, summary: Mapping[str, Any], title: st
     fabric = build_fabric(case.fabric)
     links = tuple(replace(link, rate_bps=round(link.rate_bps * rate_scale)) for link in fabric.links)
     fabric = replace(fabric, links=links)
-    bins = read_series(folder, len(links), links_measured=case.measure.links)
-    return _Player(case, fabric, folder, bins, time_scale, title).records()
+    bins = read_series(folder, len(links), links_measured=case.measure.links, share=share)
+    return _Player(case, fabric, folder, bins, time_scale, title).records(round(MAX_BYTES * share))
 
 
 class _Player:
@@ -111,11 +116,11 @@ class _Player:
         self._letters = {name: ["G"] * len(routes) for name, routes in self._routes.items()}
         self._place = {name: {route.ev: n for n, route in enumerate(routes)} for name, routes in self._routes.items()}
 
-    def records(self) -> Iterator[str]:
-        """All records, in order, until there are too many bytes of them."""
+    def records(self, left: int) -> Iterator[str]:
+        """All records, in order, until there are more bytes of them than are `left`."""
         run = RunTime(self._end / 1e6, self._time_scale)
         title = joined(self._title, case_label(self._case.name))
-        yield layout_record(FabricLayout(replace(self._fabric, name=self._fabric.name), title, run), 0)
+        yield layout_record(FabricLayout(self._fabric, title, run), 0)
         whole: Changes = {section: {} for section in StateSection}
         whole[StateSection.LINKS] = {name: LinkView(True) for name in self._up}
         whole[StateSection.ROUTES] = {name: PairRoutes(routes) for name, routes in self._routes.items()}
@@ -124,7 +129,6 @@ class _Player:
         if not self._case.measure.links:
             text = "the file says measure: {links: no}, so nothing is known of what links carried"
             yield event_record(Happening(0, "not measured", "", text))
-        left = MAX_BYTES
         for time, record in sorted(self._all(), key=lambda one: one[0]):
             left -= len(record)
             if left < 0:

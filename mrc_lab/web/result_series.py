@@ -52,12 +52,15 @@ class TimeBin:
     flows: dict[str, FlowCounts] = field(default_factory=lambda: defaultdict(FlowCounts))
 
 
-def read_series(folder: Path, links: int, *, links_measured: bool) -> list[TimeBin]:
-    """The bins of a case with so many links. Raises ExperimentError for tables that are not those of a run."""
+def read_series(folder: Path, links: int, *, links_measured: bool, share: float = 1.0) -> list[TimeBin]:
+    """The bins of a case with so many links, of at most a `share` of what one may have.
+
+    Raises ExperimentError for tables that are not those of a run.
+    """
     edges = sorted(set(_edges(folder)))
     if not edges:
         raise ExperimentError(f"{folder / 'flows.csv'} has no rows", "The run ended before its first time bin did.")
-    most = max(MIN_BINS, min(MAX_BINS, MAX_VALUES // max(1, links)))
+    most = max(MIN_BINS, min(MAX_BINS, round(MAX_VALUES * share) // max(1, links)))
     together = -(-len(edges) // most)
     groups = [edges[first : first + together] for first in range(0, len(edges), together)]
     bins = [TimeBin(group[0][0], group[-1][1]) for group in groups]

@@ -2,16 +2,27 @@
 
 import { byId } from "./elements.js";
 
+const PATIENCE_MS = 700; // then the page says that it waits
+
 export async function act(request) {
   let answer;
+  const waiting = setTimeout(showWaiting, PATIENCE_MS);
   try {
     const response = await fetch("actions", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request) });
     answer = await response.json();
   } catch {
     answer = { error: "The server does not answer: nothing was done, or nobody knows." };
   }
+  clearTimeout(waiting);
   showOutcome(answer);
   return answer;
+}
+
+// A controller that is stopped or busy may take its time, and a click that shows nothing is clicked again.
+function showWaiting() {
+  byId("done-text").className = "";
+  byId("done-text").textContent = "Waiting for the controller to answer …";
+  byId("done-command").hidden = true;
 }
 
 function showOutcome(answer) {

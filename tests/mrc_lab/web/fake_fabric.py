@@ -44,6 +44,7 @@ class FakeFabric:
         self.fabric = fabric
         self.feed = Feed(FabricLayout(fabric))
         self.requests: list[Mapping[str, Any]] = []
+        self.delay_s = 0.0  # before an action is carried out
         self._down: set[str] = set()
         self._pairs = {f"{a}>{b}": self._routes(a, b) for a, b in pairs}
         self.publish_all()
@@ -79,6 +80,7 @@ class FakeFabric:
     async def perform(self, request: Mapping[str, Any]) -> Outcome:
         """Actions of the page: a link down or up."""
         self.requests.append(request)
+        await asyncio.sleep(self.delay_s)
         if request.get("do") == "undo":
             self.set_link(sorted(self._down)[0], up=True)
             return Outcome("undone")

@@ -129,6 +129,17 @@ def test_refused_action_is_shown_as_a_sentence(small: tuple[Served, Page]) -> No
     page.until_text("#done-text", lambda text: text == "this fabric cannot do that")
 
 
+def test_action_that_takes_long_is_shown_to_be_waited_for(small: tuple[Served, Page]) -> None:
+    running, page = small
+    running.fake.delay_s = 2.0
+    page.click_drawing(LINK)
+    page.one("#take-down").click()
+    page.until_text("#done-text", lambda text: "Waiting for the controller" in text)
+    page.until_text("#done-text", lambda text: text == f"{LINK} down")
+    running.fake.delay_s = 0.0
+    running.call(lambda: running.fake.set_link(LINK, up=True))
+
+
 def test_names_from_the_fabric_are_never_markup(small: tuple[Served, Page]) -> None:
     running, page = small
     running.call(lambda: running.fake.feed.event("crash", "x", "<img src=x onerror=alert(1)><b>bold</b>"))

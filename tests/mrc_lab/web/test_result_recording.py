@@ -135,6 +135,22 @@ def test_many_bins_and_links_are_put_together_and_bytes_are_bounded(
     assert "too large" in result_recordings(result)[1].records[-1]
 
 
+def test_many_variants_share_what_a_page_may_take(result: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_recording, "MAX_BYTES", 40_000)
+    monkeypatch.setattr(result_recording, "MAX_TOGETHER", 1)
+    assert all(sum(map(len, one.records)) < 20_000 + 8_000 for one in result_recordings(result))
+
+
+def test_run_over_an_axis_is_done_all_the_same_and_says_that_there_is_no_page(tmp_path: Path) -> None:
+    text = CUT.partition("variants:")[0] + "axis:\n  - {name: small, workload: {message: 16K}}\n"
+    file = tmp_path / "cut.yaml"
+    file.write_text(text)
+    outcome = CliRunner().invoke(run, [str(file), "--results", str(tmp_path), "--web"], standalone_mode=False)
+    assert outcome.exception is None, outcome.output
+    assert "no page: " in outcome.output
+    assert not (tmp_path / "cut/latest/playback.html").exists()
+
+
 def test_page_plays_both_variants_in_slow_motion_from_disk(result: Path) -> None:
     with chromium((result / "playback.html").as_uri()) as page:
         assert page.text("#left option:checked") == "rc"
