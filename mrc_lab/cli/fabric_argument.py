@@ -96,7 +96,7 @@ def making_given(*, besides: tuple[str, ...] = ()) -> list[str]:
     return [
         option.opts[0]
         for option in context.command.params
-        if option.name in (*SIZES, "switch")
+        if option.name in (*SIZES, "switch", "wire")
         and option.name not in besides
         and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
     ]
@@ -113,7 +113,7 @@ def made(given: str | None, default: str, sizes: Mapping[str, Any]) -> Fabric:
     if given is None or not is_file(given):
         rate = link_rate(sizes["rate_bps"], sizes["hosts"], sizes["planes"])
         return multi_plane_clos(given or default, **{**sizes, "rate_bps": rate})
-    if options := making_given(besides=("switch",)):
+    if options := making_given(besides=("switch", "wire")):
         raise click.UsageError(f"{options[0]} does not apply to a fabric file: leave it out, or change the file")
     fabric = loader.load_file(given)
     link_rate(max(link.rate_bps for link in fabric.links), len(fabric.nics), fabric.planes)

@@ -51,7 +51,7 @@ def file(tmp_path: Path) -> str:
 @click.command()
 @fabric_argument.fabric_to_make("demo")
 @fabric_argument.fabric_options
-def making(fabric: str | None, switch: str, **sizes: Any) -> None:
+def making(fabric: str | None, switch: str, wire: str, **sizes: Any) -> None:
     wanted = fabric_argument.made(fabric, "demo", sizes)
     click.echo(f"{wanted.name} {wanted.planes} {len(wanted.nics)}")
 
@@ -185,6 +185,9 @@ def up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (["lab", "two"], ["two"], "two"),
         (["lab"], ["--fabric", "lab"], "lab"),
         (["lab"], ["lab", "--switch", "bmv2"], click.UsageError),
+        (["lab"], ["lab", "--wire", "ring"], click.UsageError),
+        (["lab"], ["--wire", "ring"], None),
+        ([], ["FILE", "--wire", "ring"], None),
         (["lab"], ["new"], ExperimentError),
         (["lab"], ["new", "--planes", "1"], None),
         ([], ["FILE"], None),
