@@ -1,7 +1,7 @@
 // How training goes over each transport, in words: how far it is, how long a step takes, and what links that went down
 // did to it. Somebody who has never heard of either sees here what there is to see.
 
-import { html } from "./elements.js";
+import { byId, html } from "./elements.js";
 import { showDuration } from "./words.js";
 
 export const TRANSPORTS = { roce: "RoCE", mrc: "MRC" };
@@ -42,6 +42,8 @@ export class Story {
     const key = JSON.stringify(rows);
     if (key === this.key) return;
     this.key = key;
+    const training = [...this.runs.keys()].every((name) => name in TRANSPORTS);
+    byId("story-heading").textContent = training ? "The same training job over each transport" : "Steps of the workload";
     this.root.replaceChildren(
       ...rows.map(([name, progress, effect, bad]) =>
         html("p", {}, html("strong", { text: TRANSPORTS[name] ?? name }), html("span", { class: "about", text: ABOUT[name] ?? "" }), html("span", { text: progress }), html("span", { class: bad ? "bad" : "effect", text: effect })),
