@@ -264,7 +264,8 @@ class Scene:
                 f"none came within {show_time(step.time)}"
                 + (f"; the last of this kind: {'; '.join(of_kind)}" if of_kind else f", nor any other {step.kind}")
             )
-        self._came.remove(packet)
+        if packet in self._came:  # unless there was no room for it
+            self._came.remove(packet)
         for check in step.checks:
             if not self._holds(check, packet):
                 found = packet.fields.get(check.name, "missing")
