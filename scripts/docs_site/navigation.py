@@ -31,7 +31,6 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
             "Experiments": [
                 "docs/experiments.md",
                 "docs/simulation.md",
-                "docs/performance.md",
                 "docs/extending.md",
                 "docs/ci.md",
                 "docs/fabrics.md",
