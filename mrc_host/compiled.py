@@ -40,12 +40,14 @@ def sources() -> list[Path]:
 
 def extensions() -> list[Path]:
     """Files of C that become modules of the same name, relative to the folder with the package in it."""
-    return [(_PACKAGE / "driver" / "frame_ring.c").relative_to(_PACKAGE.parent)]
+    files = (_PACKAGE / "datapath" / "native.c", _PACKAGE / "driver" / "frame_ring.c")
+    return [file.relative_to(_PACKAGE.parent) for file in files]
 
 
 def headers() -> list[Path]:
     """What they include, relative to the same folder; each is included by its name alone."""
-    return sorted(file.relative_to(_PACKAGE.parent) for file in (_PACKAGE.parent / "mrc_common").glob("*.h"))
+    folders = [_PACKAGE / "datapath", _PACKAGE.parent / "mrc_common"]
+    return sorted(file.relative_to(_PACKAGE.parent) for folder in folders for file in folder.glob("*.h"))
 
 
 def folder(prefix: Path | None = None) -> Path:
@@ -88,6 +90,12 @@ def _place() -> Path | None:
 def _abi() -> str:
     """Pythons with the same take the same machine code."""
     return str(sysconfig.get_config_var("SOABI"))
+
+
+def extension(name: str) -> Path | None:
+    """Where the extension of this name is, if these sources are compiled; in use or not."""
+    place = _place()
+    return None if place is None else place.joinpath(*name.split(".")).with_suffix(EXTENSION_SUFFIXES[0])
 
 
 def outdated() -> str | None:

@@ -491,6 +491,8 @@ class Nic:
         if sink is not None:
             trace = Tracer(sink, self._config.settings, self._connections)
         self._trace = self._context.trace = trace
+        if self._context.datapath is not None:
+            self._context.datapath.receiver.trace(trace is not None)
         for cq in self._cqs.values():
             cq.trace = None if trace is None else self._trace_completion
 

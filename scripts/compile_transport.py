@@ -61,7 +61,7 @@ def build_into(place: Path, check: Callable[[], None] = lambda: None) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix="making-") as name:
         scratch = Path(name)
-        python = [file.relative_to(ROOT) for file in (ROOT / "mrc_host").rglob("*.py")]
+        python = [file.relative_to(ROOT) for end in ("py", "pyi") for file in (ROOT / "mrc_host").rglob(f"*.{end}")]
         for file in (*python, *compiled.extensions(), *compiled.headers()):
             copy = scratch / file  # mypyc writes beside the sources and where it is run
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -103,12 +103,8 @@ class AckGenerator:
     """The acknowledgements due on one connection."""
 
     __slots__ = (
-        "_ack_requested",
-        "_bytes",
         "_cap",
         "_connection",
-        "_high",
-        "_low",
         "_marked",
         "_nacks",
         "_offer",
@@ -127,8 +123,12 @@ class AckGenerator:
         "_trim_nack",
         "_window",
         "ack_due",
+        "ack_requested",
         "completed_msn",
+        "high",
+        "low",
         "nak",
+        "pending_bytes",
     )
 
     def __init__(
@@ -154,14 +154,14 @@ class AckGenerator:
         self._threshold = nic.transport.sack_threshold
         self._skip_after = nic.transport.always_skip_marks
         self._marked: dict[int, int] = {}  # consecutive marks by entropy value; empty unless they are counted
-        self._low = [-1] * planes  # by plane: oldest PSN that arrived and was in no bitmap yet; -1 for none
-        self._high = [-1] * planes
+        self.low = [-1] * planes  # by plane: oldest PSN that arrived and was in no bitmap yet; -1 for none
+        self.high = [-1] * planes
         self.completed_msn = 0  # number of completed messages
         self._slow = False  # the receive CQ is full
         self._restores = 0
         # due
-        self._bytes = 0  # since the last SACK
-        self._ack_requested = -1  # PSN of the newest packet with the A bit that arrived ahead of others; -1 for none
+        self.pending_bytes = 0  # since the last SACK
+        self.ack_requested = -1  # PSN of the newest packet with the A bit that arrived ahead of others; -1 for none
         self._sacks: deque[_Trigger] = deque()
         self._sweep = _Sweep(received.next_psn)
         self._nacks: deque[Nack] = deque()
@@ -174,21 +174,21 @@ class AckGenerator:
         """A data packet of `size` bytes was placed, and its message completed if possible."""
         received, due = self._received, word & _SACK_NOW
         if not word & headers.RTX or len(self._sacks) >= _MAX_SACKS:  # a retransmission's own SACK covers it
-            low = self._low[plane]
+            low = self.low[plane]
             if low < 0 or psn < low:
-                self._low[plane] = psn
-            if psn > self._high[plane]:
-                self._high[plane] = psn
+                self.low[plane] = psn
+            if psn > self.high[plane]:
+                self.high[plane] = psn
         if psn >= received.next_psn:
-            if due & headers.ACK_REQUEST and psn > self._ack_requested:
-                self._ack_requested = psn
-        elif 0 <= self._ack_requested < received.next_psn:
-            self._ack_requested = -1
+            if due & headers.ACK_REQUEST and psn > self.ack_requested:
+                self.ack_requested = psn
+        elif 0 <= self.ack_requested < received.next_psn:
+            self.ack_requested = -1
             due = 1
-        self._bytes += size if size > 1024 else 1024
+        self.pending_bytes += size if size > 1024 else 1024
         if self._marked and not flow.ce:
             self._marked.pop(flow.ev, None)
-        if self._bytes >= self._threshold or flow.ce or due:
+        if self.pending_bytes >= self._threshold or flow.ce or due:
             self._sack(psn, flow, stamp, bool(word & headers.RTX))
 
     def trimmed(self, word: int, stamp: int, flow: Flow, lasthop: bool) -> Drop | None:
@@ -255,10 +255,10 @@ class AckGenerator:
         path.
         """
         self._stats.probes_received += 1
-        if not self._bytes:
+        if not self.pending_bytes:
             self._paths.doubt_reverse_paths(probed=True)
         self.ack_due = self.ack_due or self.completed_msn > 0
-        self._bytes = 0
+        self.pending_bytes = 0
         mark = control.MARK_SKIP_ONCE if flow.ce else control.MARK_NONE
         self._sweep.credit += 1
         self._queue_sack(_Trigger(self._received.max_psn, flow.ev, stamp, mark, probe_id))
@@ -287,7 +287,7 @@ class AckGenerator:
             self._owner.offer_control()
 
     def _sack(self, psn: int, flow: Flow, stamp: int, again: bool = False) -> None:
-        self._bytes = 0
+        self.pending_bytes = 0
         mark = control.MARK_NONE
         if flow.ce:
             self._stats.marks_received += 1
@@ -455,11 +455,11 @@ class AckGenerator:
             base = self._oldest_unshown(expected) if psn < 0 else max(expected, psn - control.SACK_BITS + 1)
         end = base + control.SACK_BITS
         more = False
-        for plane, high in enumerate(self._high):
+        for plane, high in enumerate(self.high):
             if high < end:
-                self._low[plane] = self._high[plane] = -1
+                self.low[plane] = self.high[plane] = -1
             else:
-                self._low[plane] = max(self._low[plane], end)
+                self.low[plane] = max(self.low[plane], end)
                 more = True
         if more and not self._sacks:
             self._sacks.append(self._sweep_trigger())
@@ -468,7 +468,7 @@ class AckGenerator:
     def _oldest_unshown(self, expected: int) -> int:
         waiting = [
             (max(low, expected), high)
-            for low, high in zip(self._low, self._high, strict=True)
+            for low, high in zip(self.low, self.high, strict=True)
             if low >= 0 and high >= expected
         ]
         if not waiting:

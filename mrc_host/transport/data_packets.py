@@ -1,4 +1,7 @@
-"""The frames of an MRC requester: a path's prefix, then headers and payload of a segment, from BTH to ICRC."""
+"""The frames of an MRC requester: a path's prefix, then headers and payload of a segment, from BTH to ICRC.
+
+Where there is a datapath in C, it builds them, except those of messages with a gather list.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,22 @@ _pack_imm: Final = headers.data_ts_imm.pack
 class DataPackets:
     """Cuts messages into segments and builds their frames."""
 
-    __slots__ = ("_full_weight", "_middle", "_mtu", "_peer", "_remote_qpn", "_solicited", "_tick_flags", "_trimmable")
+    __slots__ = (
+        "_datapath",
+        "_full_weight",
+        "_middle",
+        "_mtu",
+        "_peer",
+        "_remote_qpn",
+        "_solicited",
+        "_tick_flags",
+        "_trimmable",
+    )
 
     def __init__(self, connection: Connection, peer: Peer) -> None:
         attributes, settings = connection.attributes, connection.nic.settings
         self._peer = peer
+        self._datapath = connection.nic.datapath
         self._remote_qpn = connection.remote_qpn
         self._mtu = attributes.path_mtu
         self._full_weight = control.nominal_size(_DATA_SIZE + self._mtu)  # of all but the last of a message
@@ -55,9 +69,23 @@ class DataPackets:
         record.size = size
         return last
 
+    def begin(self, wqe: Wqe) -> None:
+        """The first segment of a message is about to be sent, and its message numbers are known."""
+        datapath, view = self._datapath, wqe.view
+        if datapath is not None and view is not None and wqe.pieces is None:
+            wqe.message = datapath.message(
+                view, self._remote_qpn, self._tick_flags, (wqe.rqmsn & 0xFFFF) << 16 | wqe.msn & 0xFFFF, wqe.address,
+                wqe.rkey, wqe.imm, self._solicited if wqe.solicited else 0,
+            )  # fmt: skip
+
     def build(self, record: SentPacket, wqe: Wqe, word: int, role: int) -> bytes:
         """The frame of a packet that leaves now; `word` is the BTH's control word, `role` its class."""
         size = record.size
+        message, datapath = wqe.message, self._datapath
+        if message is not None and datapath is not None:
+            template = self._peer.template(record.index, role if self._trimmable else NO_TRIM)
+            frame: bytes = datapath.data_frame(template, message, record.kind, word, record.stamp, record.offset, size)
+            return frame
         pad = -size & 3
         offset = record.offset
         segment = record.kind

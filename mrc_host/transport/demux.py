@@ -5,6 +5,8 @@ bytes; what remains for each frame is to check the ICRC, read the BTH, and find 
 responses of endpoint operations go to the peer they came from, path probes to the prober. Everything else is dropped,
 for the first of the reasons in `Drop` that applies. Flow control is checked only for frames of unknown flows, since a
 PAUSE frame is never cached.
+
+A datapath in C keeps the cache instead, and does all this for packets that a queue pair has granted it.
 """
 
 from __future__ import annotations
@@ -62,6 +64,20 @@ class Demultiplexer:
         nic = self._nic
         if not nic.local_up >> port & 1:
             return Drop.PORT_DOWN
+        datapath = nic.datapath
+        found: object = None
+        if datapath is not None:
+            found = datapath.receive(port, frame)
+            if found is True:
+                return None
+        if found is None:
+            found = self._check(port, frame, now)
+        if not isinstance(found, Flow):
+            return found if isinstance(found, Drop) else None
+        return self._dispatch(port, frame, found, now)
+
+    def _check(self, port: int, frame: bytes | memoryview, now: int) -> Flow | Drop | None:
+        """Check prefix and ICRC: the prefix, why the frame is dropped, or None for a PAUSE frame."""
         flows = self._flows[port]
         length = PREFIX_LENGTHS[frame[KIND_BYTE]]
         head = frame[:length]
@@ -76,28 +92,42 @@ class Demultiplexer:
             flow = parsed
         else:
             flow = known
-        start = flow.start
+        if flow.trimmed:
+            return flow
+        start, end = flow.start, flow.end
+        view = memoryview(frame)
+        if len(view) < end + icrc.LENGTH:
+            return Drop.LENGTH
+        if frame[start + icrc.VARIANT]:
+            crc = icrc.compute(bytes(frame[flow.inner : start]), bytes(frame[start:end]))
+        else:
+            crc = _crc32(view[start:end], flow.seed) ^ flow.mask
+        sent: int = _trailer(view, end)[0]
+        if sent != crc:
+            return Drop.ICRC
+        if known is None:
+            self._learn(port, key, flow)
+        return flow
+
+    def _learn(self, port: int, key: bytes, flow: Flow) -> None:
+        nic = self._nic
+        if nic.datapath is not None:
+            nic.datapath.learn(port, key, flow, not flow.ce and flow.srv6 == nic.srv6)
+            return
+        flows = self._flows[port]
+        if len(flows) >= _MAX_FLOWS:
+            flows.clear()
+        flows[key] = flow
+
+    def _dispatch(self, port: int, frame: bytes | memoryview, flow: Flow, now: int) -> Drop | None:
+        """Pass a frame on whose prefix and ICRC are right."""
+        nic = self._nic
         view = memoryview(frame)
         opcode: int  # annotated because struct returns Any
         flags: int
         pkey: int
         word: int
-        opcode, flags, pkey, word, _psn = _bth(frame, start)
-        if not flow.trimmed:
-            end = flow.end
-            if len(view) < end + icrc.LENGTH:
-                return Drop.LENGTH
-            if word >> 24:
-                crc = icrc.compute(bytes(frame[flow.inner : start]), bytes(frame[start:end]))
-            else:
-                crc = _crc32(view[start:end], flow.seed) ^ flow.mask
-            sent: int = _trailer(view, end)[0]
-            if sent != crc:
-                return Drop.ICRC
-            if known is None:
-                if len(flows) >= _MAX_FLOWS:
-                    flows.clear()
-                flows[key] = flow
+        opcode, flags, pkey, word, _psn = _bth(frame, flow.start)
         if flags & 0x0F:
             return Drop.MALFORMED
         if pkey & _PARTITION != _PARTITION:

@@ -9,10 +9,13 @@ the only way from an rkey to memory, and checks everything first.
 from __future__ import annotations
 
 import random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mrc_host.errors import InvalidArgumentError, NotFoundError
 from mrc_host.values import Access, MemoryRegionInfo
+
+if TYPE_CHECKING:
+    from mrc_host.datapath import native
 
 _PAGE: Final = 4096
 _BASE: Final = 0x7A00_0000_0000
@@ -22,7 +25,7 @@ NOTHING: Final = memoryview(bytearray())
 class Region:
     """One registered buffer. `view` is None once it is deregistered."""
 
-    __slots__ = ("address", "length", "lkey", "pd", "remote_write", "rkey", "view")
+    __slots__ = ("address", "length", "lkey", "pd", "placed", "remote_write", "rkey", "view")
 
     def __init__(self, address: int, view: memoryview, lkey: int, rkey: int, pd: int, remote_write: bool) -> None:
         self.address = address
@@ -32,6 +35,7 @@ class Region:
         self.rkey = rkey
         self.pd = pd
         self.remote_write = remote_write
+        self.placed: native.Region | None = None  # the same buffer, for the datapath in C
 
 
 def empty_region(address: int) -> Region:
@@ -78,6 +82,8 @@ class MemoryTable:
             raise NotFoundError(f"No memory region has lkey {lkey:#x}.")
         del self._by_rkey[region.rkey]
         region.view = None
+        if region.placed is not None:
+            region.placed.release()
 
     def local(self, pd: int, lkey: int, address: int, length: int) -> memoryview | None:
         """The bytes of a local range, or None if the key, protection domain or bounds are wrong.

@@ -20,6 +20,7 @@ class Message:
     __slots__ = (
         "count",
         "first",
+        "granted",
         "highest",
         "imm",
         "last",
@@ -49,6 +50,7 @@ class Message:
         self.with_imm = False
         self.imm = 0
         self.solicited = False
+        self.granted = False  # known to the datapath in C
 
     def fits(self, lowest: int, highest: int, mtu: int) -> bool:
         """Whether the message lies in its region for at least one start between two PSNs."""

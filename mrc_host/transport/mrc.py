@@ -27,6 +27,7 @@ from mrc_host.values import (
     PathInfo,
     PathReason,
     QpAttributes,
+    QpCounters,
     QpState,
     QpType,
 )
@@ -80,7 +81,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""
         peer = self.connected_peer()
-        self.responder = Responder(self, self.connection(), peer, len(peer.members), first_psn)
+        self.responder = Responder(self, self.connection(), peer, peer.address, len(peer.members), first_psn)
         peer.join(self, now)
 
     def start_sending(self, first_psn: int, now: int) -> None:
@@ -109,7 +110,10 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
 
     def psns_received(self) -> int:
         """How many PSNs there are up to the highest one accepted in this life."""
-        return 0 if self.responder is None else self.responder.received.psns_used()
+        if self.responder is None:
+            return 0
+        self.responder.settle()
+        return self.responder.received.psns_used()
 
     def _expected_paths(self, peer: Peer) -> int | None:
         """Size of the active set: as given, or two windows of packets by the hints (docs/protocol.md §3), or None."""
@@ -136,6 +140,8 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         self._release()
         if self.peer is not None:
             self.peer.windows.leave(self)
+        if self.responder is not None:
+            self.responder.close()
         self.requester = None
         self.responder = None
         self._nak_pending = False
@@ -151,6 +157,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             return self._receive_control(responder, opcode, frame, flow, port, now)
         if not self.running:
             return self._repeat_nak(opcode, frame, flow, now)
+        responder.settle()
         start = flow.start
         if flow.trimmed:
             *_, word, _rqmsn, _msn, stamp, _tick = headers.trimmed.unpack_from(frame, start)
@@ -194,6 +201,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             probe = control.parse_probe(frame, flow.start + BTH_LENGTH)
             # a probe sent on all planes is answered on all
             self._answer_port = 1 << port & self.connected_peer().answerable
+            responder.settle()
             responder.acks.probe(probe.probe_id, probe.timestamp, flow)
             return None
         if not self.running:
@@ -288,6 +296,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
     def on_cq_room(self) -> None:
         """The receive CQ was polled, so completions may fit again."""
         if self.responder is not None and self.running:
+            self.responder.settle()
             self.responder.on_cq_room()
 
     # ---- sending ------------------------------------------------------------------------------------------------
@@ -357,11 +366,14 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             return None
         if self._answer_port >> port & 1:
             acks = responder.acks
+            responder.settle()
             frame = acks.build_nak(port, now) if self._nak_pending else acks.transmit(port, now)
             if frame is not None:
                 self._nak_pending = False
                 self._answer_port = 0
                 self.offer_control()
+                if self.running:
+                    responder.renew_grant()
                 return frame
         if requester is None or not self.running or not requester.probes.mask >> port & 1:
             return None
@@ -447,10 +459,18 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
     def settle_stats(self, now: int) -> None:
         """Bring the statistics up to `now`."""
         super().settle_stats(now)
+        if self.responder is not None:
+            self.responder.settle()
         if self.requester is not None and self.running:
             self.requester.settle_stats(now)
         if self.responder is not None and self.running:
             self.responder.settle_stats(now)
+
+    def counters(self) -> QpCounters:
+        """Snapshot of the counters."""
+        if self.responder is not None:
+            self.responder.settle()
+        return super().counters()
 
     def inflight(self) -> int:
         """Bytes of data in flight, as the congestion window counts them."""

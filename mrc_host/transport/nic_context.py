@@ -10,6 +10,7 @@ from typing import Final
 from mrc_host.config import NicConfig
 from mrc_host.transport.algorithms import ALGORITHMS, Algorithm
 from mrc_host.transport.memory import MemoryTable
+from mrc_host.transport.native_datapath import of_nic
 from mrc_host.transport.path_selection import PathSelection
 from mrc_host.transport.scheduler import Scheduler
 from mrc_host.transport.trace import Tracer
@@ -29,6 +30,7 @@ class NicContext:
         "algorithms",
         "cc_profiles",
         "config",
+        "datapath",
         "encapsulation",
         "ev_profiles",
         "events_lost",
@@ -75,6 +77,7 @@ class NicContext:
         self._next_probe = 0
         self.now = 0  # time of the input being handled
         self.trace: Tracer | None = None
+        self.datapath = of_nic(len(config.ports))
 
     def new_path_selection(self) -> PathSelection | None:
         """For one queue pair, of the name in the settings; None where paths take turns."""

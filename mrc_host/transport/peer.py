@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import trait
 
@@ -42,6 +42,9 @@ from mrc_host.wire import control, icrc
 from mrc_host.wire.control import OP_EV_PROBE, OP_PORT_STATUS_UPDATE, EndpointRequest, EndpointResponse
 from mrc_host.wire.encap import ECT0
 from mrc_host.wire.headers import timestamp
+
+if TYPE_CHECKING:
+    from mrc_host.datapath import native
 
 DATA: Final = 0
 RETRANSMISSION: Final = 1
@@ -103,6 +106,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         "_reverse_used",
         "_rng",
         "_status",
+        "_templates",
         "_unanswered",
         "address",
         "answerable",
@@ -143,6 +147,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self.windows = SharedWindows()
         self.denied = Denylist(ports)
         self._prefixes: dict[int, tuple[bytes, int, int]] = {}
+        self._templates: dict[int, native.Template] = {}
         self._remote = PeerPorts(nic.transport.packet_lifetime)
         self._down_since = [0] * ports
         self.usable = 0
@@ -193,18 +198,34 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         known = self._prefixes.get(key)
         return known if known is not None else self._make_prefix(key, index, kind, body)
 
+    def template(self, index: int, kind: int) -> native.Template:
+        """The same for the datapath in C: one for all lengths."""
+        known = self._templates.get(index << 2 | kind)
+        return known if known is not None else self._make_template(index, kind)
+
+    def _make_template(self, index: int, kind: int) -> native.Template:
+        datapath = self._nic.datapath
+        assert datapath is not None
+        head, _seed = self._build_prefix(index, kind, 0)
+        made: native.Template = datapath.template(head, 0)
+        self._templates[index << 2 | kind] = made
+        return made
+
     def _make_prefix(self, key: int, index: int, kind: int, body: int) -> tuple[bytes, int, int]:
-        dscp = self._nic.settings.dscp
-        role = (dscp.trimmable, dscp.retransmit, dscp.control, dscp.no_trim)[kind]
-        ev = self.evs[index]
-        ecn = 0 if kind == CONTROL else ECT0
-        template, plane = self.destination.template, self.plane_of[index]
-        head, seed = self._nic.encapsulation.path(plane, template, self.address, ev, role, ecn, body)
+        head, seed = self._build_prefix(index, kind, body)
         made = (head, seed, icrc.mask_constant(body))
         if len(self._prefixes) >= _MAX_PREFIXES:
             self._prefixes.clear()
         self._prefixes[key] = made
         return made
+
+    def _build_prefix(self, index: int, kind: int, body: int) -> tuple[bytes, int]:
+        dscp = self._nic.settings.dscp
+        role = (dscp.trimmable, dscp.retransmit, dscp.control, dscp.no_trim)[kind]
+        ev = self.evs[index]
+        ecn = 0 if kind == CONTROL else ECT0
+        template, plane = self.destination.template, self.plane_of[index]
+        return self._nic.encapsulation.path(plane, template, self.address, ev, role, ecn, body)
 
     def frame(self, index: int, kind: int, body: bytes) -> bytes:
         """A whole frame without payload."""

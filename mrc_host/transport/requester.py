@@ -236,6 +236,7 @@ class Requester:
         wqe.numbers = headers.data_numbers.pack(wqe.rqmsn & 0xFFFF, wqe.msn & 0xFFFF)
         wqe.range = headers.data_range.pack(wqe.rkey, wqe.length)
         wqe.first_psn = psn
+        self._packets.begin(wqe)
         if wqe.with_imm:
             self._wimm_sent += 1
         return wqe

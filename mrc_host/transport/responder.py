@@ -13,6 +13,9 @@ before it are complete, the peer gets a NAK and this queue pair goes to ERROR; l
 **Completion.** The cumulative PSN passes a message only when everything before it has arrived, so messages complete in
 order. A WRITE_WITH_IMM then adds an entry to the receive CQ; while that is full, completion and transport ACK wait.
 
+**Carried packets.** Where there is a datapath in C, packets that need none of this go there (``receive_grant``);
+the queue pair settles before it calls anything here.
+
 **Parts.** ``received_packets`` holds the PSNs that arrived, ``incoming_messages`` the incomplete messages;
 ``ack_generator`` produces acknowledgements.
 """
@@ -26,6 +29,7 @@ from mrc_host.transport.incoming_messages import LOCATED, OVERLAP, IncomingMessa
 from mrc_host.transport.memory import empty_region
 from mrc_host.transport.message import Message
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, MrcResponderOwner
+from mrc_host.transport.receive_grant import ReceiveGrant
 from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.encap import Drop, Flow
@@ -53,13 +57,21 @@ class Responder:
         "_stats",
         "_wimm_done",
         "acks",
+        "grant",
         "messages",
         "received",
     )
 
     def __init__(
-        self, owner: MrcResponderOwner, connection: Connection, paths: AnswerPaths, planes: int, first_psn: int
+        self,
+        owner: MrcResponderOwner,
+        connection: Connection,
+        paths: AnswerPaths,
+        source: bytes,
+        planes: int,
+        first_psn: int,
     ) -> None:
+        """`source` is the peer's address."""
         attributes, settings = connection.attributes, connection.nic.transport
         self._owner = owner
         self._nic = connection.nic
@@ -74,6 +86,9 @@ class Responder:
         self.messages = IncomingMessages(first_psn, self._mtu)
         self.acks = AckGenerator(owner, connection, paths, planes, self.received)
         self._wimm_done = 0
+        self.grant: ReceiveGrant | None = None
+        if connection.nic.datapath is not None and not connection.nic.transport.always_skip_marks:
+            self.grant = ReceiveGrant(connection, source, self._reach, self.received, self.acks)
         self._refused = -1  # first message that must not be placed, -1 for none
         self._cq_full = False  # a completion waits for room in the receive CQ
         self._cq_full_since = 0
@@ -131,7 +146,27 @@ class Responder:
         elif message.last < received.next_psn:
             self._complete()
         self.acks.arrived(psn, word, size, plane, stamp, flow)
+        grant = self.grant
+        if grant is not None:
+            if message.count > 1 and message.first >= 0 and not message.granted:
+                grant.include(msn, message)
+            self.renew_grant()
         return None
+
+    def settle(self) -> None:
+        """Take back what is granted to the datapath in C, before anything here is read or changed."""
+        if self.grant is not None:
+            self.grant.settle()
+
+    def renew_grant(self) -> None:
+        """Grant it again, unless messages are being refused."""
+        if self.grant is not None and self._refused < 0:
+            self.grant.renew(self.messages.next_msn)
+
+    def close(self) -> None:
+        """The queue pair leaves this connection."""
+        if self.grant is not None:
+            self.grant.close()
 
     def _open(
         self, kind: int, psn: int, msn: int, address: int, rkey: int, length: int, size: int, flow: Flow, stamp: int

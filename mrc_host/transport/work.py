@@ -7,6 +7,7 @@ transports use this queue; they differ in how they send the packets.
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError
 from mrc_host.transport.completion import NicCompletionQueue
@@ -22,6 +23,9 @@ from mrc_host.values import (
     WrOpcode,
 )
 
+if TYPE_CHECKING:
+    from mrc_host.datapath import native
+
 MAX_LENGTH = (1 << 32) - 1
 
 
@@ -34,6 +38,7 @@ class Wqe:
         "imm",
         "last_psn",
         "length",
+        "message",
         "msn",
         "numbers",
         "offset",
@@ -62,6 +67,7 @@ class Wqe:
         self.offset = 0  # bytes segmented so far
         self.msn = 0
         self.rqmsn = 0
+        self.message: native.Message | None = None  # the same request, for the datapath in C
         self.numbers = b""  # both as packed in MRC's packets
         self.range = b""  # rkey and length, packed likewise
         self.first_psn = 0
@@ -142,7 +148,7 @@ class SendQueue:
         """The oldest `count` outstanding requests succeeded."""
         for _ in range(count):
             wqe = self.outstanding.popleft()
-            wqe.view = wqe.pieces = None
+            wqe.view = wqe.pieces = wqe.message = None
             self.bytes_completed += wqe.length
             if wqe.signaled:
                 self._cq.push_reserved(self._entry(wqe, CompletionStatus.SUCCESS, ""))
@@ -152,7 +158,7 @@ class SendQueue:
         for queue in (self.outstanding, self.waiting):
             while queue:
                 wqe = queue.popleft()
-                wqe.view = wqe.pieces = None
+                wqe.view = wqe.pieces = wqe.message = None
                 entry = self._entry(wqe, status, reason)
                 if wqe.signaled:
                     self._cq.push_reserved(entry)

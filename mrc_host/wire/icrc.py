@@ -22,7 +22,7 @@ from mrc_host.checksum import crc32
 LENGTH: Final = 4
 _IPV4_UDP: Final = 28
 _PSEUDO_LRH: Final = b"\xff" * 8
-_BTH_VARIANT_BYTE: Final = 4
+VARIANT: Final = 4  # of the BTH: this byte counts as ones
 _PADS: Final = (b"", b"\0\0\0", b"\0\0", b"\0")  # by the last two bits of the payload's length
 _trailer: Final = struct.Struct("<I")
 _crc32: Final = crc32
@@ -47,7 +47,7 @@ def mask_constant(length: int) -> int:
     """Effect of masking BTH byte 4 on the CRC of `length` bytes that start with a BTH whose byte 4 is zero."""
     zeros = bytearray(length)
     plain = crc32(zeros)
-    zeros[_BTH_VARIANT_BYTE] = 0xFF
+    zeros[VARIANT] = 0xFF
     return plain ^ crc32(zeros)
 
 
@@ -68,5 +68,5 @@ def data_frame(prefix: bytes, seed: int, head: bytes, mask: int, payload: memory
 def compute(ip_udp: bytes, body: bytes) -> int:
     """ICRC of a whole inner packet, without shortcuts: `body` is everything from the BTH to before the ICRC."""
     masked = bytearray(body)
-    masked[_BTH_VARIANT_BYTE] = 0xFF
+    masked[VARIANT] = 0xFF
     return crc32(masked, header_seed(ip_udp))

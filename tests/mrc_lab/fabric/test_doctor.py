@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mrc_host import compiled
 from mrc_host.libibverbs import build as verbs_library
 from mrc_lab.fabric import doctor
 from mrc_lab.fabric.doctor import CheckResult, Fix, apply, examine
@@ -226,3 +227,23 @@ def test_limits_that_cannot_be_raised_are_named_with_their_consequence(monkeypat
     assert "raised here: open files 1024, net.core.rmem_max 212992; a fabric with many hosts" in found.detail
     monkeypatch.setattr(limits, "out_of_reach", lambda: iter(()))
     assert findings()["limits"] == CheckResult("limits", True, "high enough, or can be raised", if_not="low")
+
+
+@pytest.mark.parametrize(
+    ("available", "chosen", "ok", "said"),
+    [
+        (True, "", True, "compiled, with the datapath in C"),
+        (True, "reference", True, "compiled, without the datapath in C: chosen by MRC_DATAPATH"),
+        (False, "", False, "plain Python"),
+    ],
+)
+def test_the_fast_parts_of_the_nic_are_named(
+    monkeypatch: pytest.MonkeyPatch, available: bool, chosen: str, ok: bool, said: str
+) -> None:
+    monkeypatch.setattr(compiled, "available", lambda: available)
+    monkeypatch.setattr(compiled, "outdated", lambda: None)
+    monkeypatch.setenv("MRC_DATAPATH", chosen)
+    found = findings()["transport"]
+    assert found.ok == ok
+    assert said in found.detail
+    assert not found.fatal

@@ -1,0 +1,60 @@
+"""The NIC's datapath in C: Python decides and C carries.
+
+The transport in Python decides which packet leaves when and on which path, and what an arrival means. ``native`` does
+what is the same for every data packet:
+
+* **Out** (transmit.h): a packet's frame from the header template of its path and class, its message, and its ICRC.
+* **In** (receive.h): prefix, ICRC and queue pair of every frame; and while a queue pair's responder grants it, window,
+  bitmap and placement of its unremarkable packets, of which the responder gets one record a run
+  (``transport.receive_grant``).
+
+All else takes the way through Python, which is the reference: with and without ``native`` a NIC gives the same answers,
+memory and counters for the same packets. It is compiled together with the transport (``scripts/compile_transport.py``)
+and used where that is (``mrc_host.compiled``). ``MRC_DATAPATH=reference`` does without it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from importlib.machinery import ExtensionFileLoader
+from types import ModuleType
+
+from mrc_host import compiled
+from mrc_host.errors import InvalidArgumentError
+
+VARIABLE = "MRC_DATAPATH"
+NAME = "mrc_host.datapath.native"
+
+_CHOICES = ("native", "reference")
+
+
+def load() -> ModuleType | None:
+    """The module ``native``, or None for the reference.
+
+    By default whichever goes with the transport of this process; ``native`` is also possible with the plain one.
+    InvalidArgumentError if the environment asks for what does not exist.
+    """
+    chosen = os.environ.get(VARIABLE, "")
+    if chosen not in ("", *_CHOICES):
+        raise InvalidArgumentError(f"{VARIABLE} is {chosen!r}; set it to one of: {', '.join(_CHOICES)}.")
+    if chosen == "reference" or not (chosen or compiled.in_use()):
+        return None
+    path = compiled.extension(NAME)
+    if path is None:
+        if chosen:
+            raise InvalidArgumentError(
+                f"{VARIABLE} is 'native', but the transport is not compiled: run 'make install'."
+            )
+        return None
+    return load_from(path)
+
+
+def load_from(path: os.PathLike[str] | str) -> ModuleType:
+    """The module in a shared object."""
+    spec = importlib.util.spec_from_loader(NAME, ExtensionFileLoader(NAME, str(path)))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

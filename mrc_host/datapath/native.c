@@ -1,0 +1,45 @@
+/* mrc_host.datapath.native: what the NIC does with each data packet, in C (see datapath/__init__.py and native.pyi). */
+#include "python.h"
+
+#include "receive.h"
+#include "transmit.h"
+
+/* crc32(bytes, crc=0, fold=True): for tests, which also try it without the processor's help. */
+static PyObject *native_crc32(PyObject *module, PyObject *args) {
+    (void)module;
+    Py_buffer bytes;
+    unsigned crc = 0;
+    int fold = 1, can = crc_folds;
+    if (!PyArg_ParseTuple(args, "y*|Ip", &bytes, &crc, &fold))
+        return NULL;
+    crc_folds = can && fold;
+    crc = crc32_of(crc, bytes.buf, (size_t)bytes.len);
+    crc_folds = can;
+    PyBuffer_Release(&bytes);
+    return PyLong_FromUnsignedLong(crc);
+}
+
+static PyMethodDef native_methods[] = {
+    {"crc32", native_crc32, METH_VARARGS, "CRC-32 of bytes."},
+    {"data_frame", (PyCFunction)(void (*)(void))data_frame, METH_FASTCALL, "The frame of a segment of a message."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef native_module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "native",
+    .m_doc = "The NIC's datapath in C.",
+    .m_size = -1,
+    .m_methods = native_methods,
+};
+
+PyMODINIT_FUNC PyInit_native(void) {
+    PyTypeObject *types[] = {&TemplateType, &MessageType, &RegionType, &ReceiverType, &CarrierType};
+    const char *names[] = {"Template", "Message", "Region", "Receiver", "Carrier"};
+    crc_setup();
+    PyObject *module = PyModule_Create(&native_module);
+    for (int i = 0; module && i < 5; i++)
+        if (PyType_Ready(types[i]) < 0 || PyModule_AddObject(module, names[i], Py_NewRef((PyObject *)types[i])) < 0)
+            Py_CLEAR(module);
+    return module;
+}

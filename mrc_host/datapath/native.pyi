@@ -1,0 +1,76 @@
+"""The types of ``native`` (native.c), with what the C files say about them."""
+
+from mrc_host.wire.encap import Flow
+
+class Template:
+    """The header template of a path and class (transmit.h)."""
+
+    def __new__(cls, prefix: bytes, body: int, /) -> Template:
+        """`prefix` is that of a frame with `body` bytes after it. ValueError if it cannot be one."""
+
+class Message:
+    """What the packets of a request have in common, and its bytes, which must stay where they are (transmit.h)."""
+
+    def __new__(
+        cls, buffer: bytes | memoryview, qpn: int, tick: int, numbers: int, address: int, rkey: int, imm: int,
+        solicited: int, /,
+    ) -> Message:  # fmt: skip
+        """`numbers` are RQMSN and MSN, `solicited` the bit of BTH byte 1 for packets with immediate data."""
+
+class Region:
+    """A registered buffer, for placement (receive.h)."""
+
+    def __new__(cls, buffer: memoryview, /) -> Region: ...
+    def release(self) -> None:
+        """Let go of the buffer: nothing is placed there any more."""
+
+class Receiver:
+    """Receives for one NIC (receive.h)."""
+
+    def __new__(cls, ports: int, secret: int, /) -> Receiver:
+        """`secret`, 64 bits, keeps peers from choosing prefixes with the same hash."""
+
+    def receive(self, port: int, frame: bytes | memoryview, /) -> Flow | bool | None:
+        """True: the frame was carried; its flow: the prefix is known and the ICRC right; None: Python must check it."""
+
+    def learn(
+        self, port: int, prefix: bytes, flow: Flow, end: int, seed: int, mask: int, units: int, carried: bool,
+        source: bytes, /,
+    ) -> None:  # fmt: skip
+        """Know a prefix from now on; the numbers are those of the flow."""
+
+    def trace(self, on: bool, /) -> None:
+        """Whether to carry no packet, so that each can be traced."""
+
+class Carrier:
+    """Carries packets for one queue pair (receive.h), known to its receiver until ``close``."""
+
+    def __new__(
+        cls, receiver: Receiver, qpn: int, source: bytes, mtu: int, reach: int, threshold: int, low: list[int],
+        high: list[int], /,
+    ) -> Carrier:  # fmt: skip
+        """`low` and `high` are the acknowledgement generator's own: ``grant`` reads, ``take`` writes them."""
+
+    def message(
+        self, msn: int, first: int, last: int, region: Region, at: int, address: int, rkey: int, length: int, /
+    ) -> None:
+        """Packets `first` to `last` belong to a message whose first byte goes to offset `at` of its region."""
+
+    def grant(
+        self, next_msn: int, next_psn: int, bitmap: int, max_psn: int, ack_requested: int, pending: int, /
+    ) -> None:
+        """Carry packets from this state on; messages before `next_msn` are complete."""
+
+    def take(self) -> tuple[int, int, int, int, int, int, int] | None:
+        """End the grant. What was carried: packets, those out of order, units; then the state as it is now."""
+
+    def close(self) -> None:
+        """The queue pair receives no more."""
+
+def data_frame(
+    template: Template, message: Message, kind: int, word: int, stamp: int, offset: int, size: int, /
+) -> bytes:
+    """The frame of `size` bytes of a message from `offset` on, as a segment of this kind; ValueError if beyond it."""
+
+def crc32(data: bytes, crc: int = 0, fold: bool = True, /) -> int:
+    """As zlib's; without `fold`, by the table alone."""

@@ -1,0 +1,49 @@
+"""The datapath in C as one NIC uses it (``mrc_host.datapath``)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from mrc_host import datapath
+
+if TYPE_CHECKING:
+    from mrc_host.datapath import native
+    from mrc_host.wire.encap import Flow
+
+
+class NativeDatapath:
+    """The module ``native`` and this NIC's receiver."""
+
+    __slots__ = ("_carrier", "_receive", "data_frame", "message", "receiver", "region", "template")
+
+    def __init__(self, module: Any, ports: int) -> None:
+        self._carrier: Any = module.Carrier
+        self.data_frame: Any = module.data_frame
+        self.message: Any = module.Message
+        self.region: Any = module.Region
+        self.template: Any = module.Template
+        # the secret decides only where prefixes lie in a table, so nothing that is repeatable depends on it
+        self.receiver: native.Receiver = module.Receiver(ports, int.from_bytes(os.urandom(8), "big"))
+        self._receive: Any = self.receiver.receive
+
+    def receive(self, port: int, frame: bytes | memoryview) -> object:
+        """True: the frame was carried; its flow: prefix and ICRC are right; None: they have yet to be checked."""
+        return self._receive(port, frame)
+
+    def learn(self, port: int, prefix: bytes, flow: Flow, carried: bool) -> None:
+        """Know a prefix, with which a frame came whose ICRC was right; `carried`: data with it may be carried."""
+        self.receiver.learn(port, prefix, flow, flow.end, flow.seed, flow.mask, flow.units, carried, flow.source)
+
+    def carrier(
+        self, qpn: int, source: bytes, mtu: int, reach: int, threshold: int, low: list[int], high: list[int]
+    ) -> native.Carrier:
+        """What carries the packets of one queue pair."""
+        made: native.Carrier = self._carrier(self.receiver, qpn, source, mtu, reach, threshold, low, high)
+        return made
+
+
+def of_nic(ports: int) -> NativeDatapath | None:
+    """The datapath of a NIC with so many ports; None where Python does everything."""
+    module = datapath.load()
+    return None if module is None else NativeDatapath(module, ports)

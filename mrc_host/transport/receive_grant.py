@@ -1,0 +1,90 @@
+"""What a responder grants to the datapath in C, and what comes back: one record for a run of packets.
+
+A grant is the responder's state: which PSNs have arrived, which arrivals no bitmap has shown, how much has arrived
+since the last SACK, and the messages whose place is known. While it lasts the datapath places packets that need no
+decision (``datapath/receive.h``), and this state is out of date. So whoever reads or changes it settles first, which
+ends the grant; after the next ordinary packet, or when a SACK was built, there is a new one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrc_host.transport.ack_generator import AckGenerator
+from mrc_host.transport.memory import Region
+from mrc_host.transport.message import Message
+from mrc_host.transport.queue_pair_interfaces import Connection
+from mrc_host.transport.received_packets import ReceivedPackets
+
+if TYPE_CHECKING:
+    from mrc_host.datapath import native
+
+
+class ReceiveGrant:
+    """The grants of one responder."""
+
+    __slots__ = ("_acks", "_carrier", "_datapath", "_granted", "_mtu", "_received", "_stats")
+
+    def __init__(
+        self, connection: Connection, source: bytes, reach: int, received: ReceivedPackets, acks: AckGenerator
+    ) -> None:
+        """`source` is the peer's address, `reach` how many PSNs from the expected one on are accepted."""
+        datapath = connection.nic.datapath
+        assert datapath is not None
+        self._datapath = datapath
+        self._mtu = connection.attributes.path_mtu
+        self._stats = connection.stats
+        self._received = received
+        self._acks = acks
+        self._granted = False
+        self._carrier: native.Carrier = datapath.carrier(
+            connection.qpn, source, self._mtu, reach, connection.nic.transport.sack_threshold, acks.low, acks.high
+        )
+
+    def settle(self) -> None:
+        """End the grant: the responder's state is up to date again."""
+        if not self._granted:
+            return
+        self._granted = False
+        run = self._carrier.take()
+        if run is None:
+            return
+        arrived, out_of_order, units, next_psn, bitmap, max_psn, pending = run
+        received, stats = self._received, self._stats
+        received.next_psn = next_psn
+        received.bitmap = bitmap
+        received.max_psn = max_psn
+        received.units += units
+        received.out_of_order += out_of_order
+        self._acks.pending_bytes = pending
+        stats.data_received += arrived
+        stats.out_of_order_received += out_of_order
+
+    def renew(self, next_msn: int) -> None:
+        """Grant what has arrived so far; messages before `next_msn` are complete."""
+        received, acks = self._received, self._acks
+        self._granted = True
+        self._carrier.grant(
+            next_msn, received.next_psn, received.bitmap, received.max_psn, acks.ack_requested, acks.pending_bytes
+        )
+
+    def include(self, msn: int, message: Message) -> None:
+        """Grant a message, too, whose start is known."""
+        message.granted = True
+        start = message.first * self._mtu
+        self._carrier.message(
+            msn, message.first, message.last, self._region(message.region), message.offset + start,
+            message.origin + start, message.rkey, message.length,
+        )  # fmt: skip
+
+    def _region(self, region: Region) -> native.Region:
+        if region.placed is None:
+            assert region.view is not None
+            region.placed = self._datapath.region(region.view)
+        placed: native.Region = region.placed
+        return placed
+
+    def close(self) -> None:
+        """The responder receives no more."""
+        self.settle()
+        self._carrier.close()

@@ -1,0 +1,108 @@
+"""What an enemy sends to a NIC whose packets the datapath in C carries, and calls that no friend makes."""
+
+from __future__ import annotations
+
+import random
+from types import ModuleType
+from typing import Any
+
+from mrc_host.values import QpAttributes
+from tests.mrc_host.nic_world import End, World, connect
+from tests.mrc_host.test_nic_fuzz import Secrets, seal
+
+NUMBERS = (0, 1, -1, 15, 16, 63, 64, 4031, 4032, 4096, 1 << 24, (1 << 31) - 1, (1 << 32) - 1, 1 << 62, (1 << 64) - 1)
+
+
+def frames_of_messages_under_way(chance: random.Random, psn: int | None) -> list[Any]:
+    """Forged packets for messages that are half here; returns all that shows of the NIC that got them."""
+    world = World(planes=2)
+    attributes = QpAttributes(path_mtu=256, send_psn=psn, receive_psn=psn)
+    a, b = connect(world, size=1 << 14, attributes=attributes)
+    secrets = Secrets(world)
+    frames: list[tuple[int, bytes]] = []
+    world.arrival = lambda number, port, frame: frames.append((port, frame)) if number == 1 else None
+    a.write(b, 1 << 14)
+    a.write(b, 600, offset=5)
+    world.run(until=lambda: len(frames) > chance.randrange(2, 60))
+    nic, answers = world.nics[1], []
+    for _ in range(30):
+        port, frame = chance.choice(frames)
+        changed = _forged(bytearray(frame), a, secrets, chance) if frame[102] <= 0xCB else frame
+        nic.receive(port, changed, world.now)
+        for p in range(2):
+            while (answer := nic.transmit(p, world.now)) is not None:
+                answers.append((p, answer))
+    assert secrets.untouched()
+    assert nic.nic_counters()["drop_internal_error"] == 0
+    return [answers, bytes(b.buffer), dict(nic.nic_counters()), nic.hw_counters(None, world.now)]
+
+
+def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
+    """Numbers of any size, in any order: an exception or none, but no harm."""
+    prefix = bytearray(chance.randbytes(chance.choice([20, 21, 42, 62, 102, 126, 127])))
+    if len(prefix) > 20:
+        prefix[20] = {42: 0, 102: 41, 126: 43}.get(len(prefix), 9)
+    low, high = [-1] * chance.randint(1, 3), [-1] * 3
+    buffer = bytearray(chance.randrange(1, 5000))
+    made: dict[str, Any] = {"receiver": module.Receiver(2, 1), "region": module.Region(memoryview(buffer))}
+
+    def number() -> int:
+        return chance.choice(NUMBERS) + chance.choice([0, 0, -1, 1])
+
+    carrier = None
+    for _ in range(40):
+        what = chance.randrange(8)
+        try:
+            if what == 0:
+                made["template"] = module.Template(bytes(prefix), number())
+            elif what == 1:
+                made["message"] = module.Message(memoryview(buffer), *(number() % (1 << 32) for _ in range(7)))
+            elif what == 2 and "template" in made and "message" in made:
+                module.data_frame(made["template"], made["message"], *(number() for _ in range(5)))
+            elif what == 3:
+                made["receiver"].learn(
+                    number(), bytes(prefix), object(), number(), 0, 0, 1, True, bytes(chance.choice([4, 16, 17]))
+                )
+            elif what == 4 and carrier is None:
+                carrier = module.Carrier(
+                    made["receiver"], 5, bytes(4), chance.choice([0, 1, 256]), number(), 4096, low, high
+                )
+            elif what == 5 and carrier is not None:
+                carrier.message(
+                    number(), number(), number(), made["region"], *(number() % (1 << 64) for _ in range(2)), 7,
+                    number() % (1 << 32),
+                )  # fmt: skip
+            elif what == 6 and carrier is not None:
+                carrier.grant(number(), number(), number() << chance.randrange(300), number(), number(), 0)
+                low.append(0) if chance.random() < 0.1 else low.clear() if chance.random() < 0.05 else None
+                carrier.take()
+            else:
+                frame = bytes(prefix) + chance.randbytes(chance.randrange(200))
+                made["receiver"].receive(chance.randrange(2), frame)
+        except (ValueError, TypeError, OverflowError):
+            pass
+
+
+def _forged(frame: bytearray, a: End, secrets: Secrets, chance: random.Random) -> bytes:
+    """Another packet of the same message, as it should be or with one thing wrong."""
+    ahead = chance.choice([0, 1, 2, 5, 64, 200, 5000, 40_000])
+    word = int.from_bytes(frame[110:114], "big")
+    frame[110:114] = (word & 0x70000000 | (word + ahead) & 0xFFFFFF).to_bytes(4, "big")
+    address = int.from_bytes(frame[122:130], "big") + 256 * ahead
+    wrong = chance.randrange(12)
+    if wrong == 0:
+        address += chance.choice([-256, -1, 1, 256, 1 << 40])
+    elif wrong == 1:
+        frame[130:134] = chance.choice(secrets.regions).rkey.to_bytes(4, "big")
+    elif wrong == 2:
+        frame[134:138] = chance.choice([0, 1, 1 << 14, 1 << 31, (1 << 32) - 1]).to_bytes(4, "big")
+    elif wrong == 3:
+        frame[102] = 0xC6 + chance.randrange(6)
+    elif wrong == 4:
+        frame[103] = chance.choice([0x10, 0x30, 0x01, 0x80])
+    elif wrong == 5:
+        frame[116:118] = chance.getrandbits(16).to_bytes(2, "big")
+    elif wrong == 6:
+        frame[110] = chance.getrandbits(8)
+    frame[122:130] = (address % (1 << 64)).to_bytes(8, "big")
+    return seal(frame)

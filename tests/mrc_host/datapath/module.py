@@ -1,0 +1,34 @@
+"""The datapath in C for tests: compiled from its present source, whatever the installer compiled last."""
+
+from __future__ import annotations
+
+import functools
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
+from types import ModuleType
+
+import pytest
+
+from mrc_host import datapath
+from p4runtime_shim.build import BuildOptions, build_extension
+
+SOURCE = Path(datapath.__file__).parent / "native.c"
+
+
+@functools.cache
+def native(flags: tuple[str, ...] = ("-O1", "-Werror")) -> ModuleType:
+    """The module; a test that needs it is skipped where no extension can be compiled."""
+    if which("cc") is None or not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        pytest.skip("there is no C compiler, or python3-dev is missing")
+    return datapath.load_from(build_extension("datapath", SOURCE, options=BuildOptions(flags=flags)))
+
+
+@contextmanager
+def used(module: ModuleType | None) -> Iterator[None]:
+    """NICs made meanwhile have this datapath; None: the reference."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datapath, "load", lambda: module)
+        yield

@@ -1,0 +1,139 @@
+"""The functions of the datapath in C against those of the transport in Python, and what they refuse."""
+
+import random
+import zlib
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from mrc_host.config import EvFormat
+from mrc_host.transport.peer import CONTROL, DATA, NO_TRIM, RETRANSMISSION, Peer
+from mrc_host.wire import headers, icrc, opcodes
+from mrc_host.wire.encap import Flow
+from tests.mrc_host.datapath.module import native, used
+from tests.mrc_host.nic_world import World, connect
+from tests.mrc_host.test_formats import FORMATS, IDS, Wire
+
+SIZES = (0, 1, 2, 3, 4, 63, 64, 1000, 4095, 4096)
+
+
+@pytest.fixture
+def module() -> ModuleType:
+    return native()
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_the_checksum_is_that_of_zlib(module: ModuleType, fold: bool) -> None:
+    chance = random.Random(1)
+    for size in (*range(300), 1023, 4096, 4132, 9001):
+        data, before = chance.randbytes(size), chance.getrandbits(32)
+        assert module.crc32(data, before, fold) == zlib.crc32(data, before), size
+
+
+@pytest.mark.parametrize(("ev_format", "addresses"), FORMATS, ids=IDS)
+def test_frames_are_those_of_the_reference_in_every_format(
+    module: ModuleType, ev_format: EvFormat, addresses: tuple[bytes, ...]
+) -> None:
+    """Every path, class, kind of segment and some lengths, in any order from one template."""
+    wire = Wire(ev_format, addresses)
+    chance = random.Random(1)
+    with used(module):
+        datapath = Wire(ev_format, addresses).nics[0]._context.datapath
+    assert datapath is not None
+    peer = wire.nics[0]._peers.get(addresses[1])
+    assert peer is not None
+    data = chance.randbytes(1 << 13)
+    for index in range(len(peer.evs)):
+        for role in (DATA, RETRANSMISSION, CONTROL, NO_TRIM):
+            template = datapath.template(peer._build_prefix(index, role, 0)[0], 0)
+            for size in SIZES:
+                check_frame(datapath, peer, template, index, role, size, data, chance)
+
+
+def check_frame(
+    datapath: Any, peer: Peer, template: object, index: int, role: int, size: int, data: bytes, chance: random.Random
+) -> None:
+    kind, solicited, stamp = chance.randrange(6), chance.choice([0, 0x40, 0x80]), chance.getrandbits(16)
+    word, offset = chance.getrandbits(32) & ~(0xF << 24), chance.randrange(0, len(data) - size) & ~3
+    qpn, rqmsn, msn = chance.getrandbits(24), chance.getrandbits(16), chance.getrandbits(16)
+    address, rkey, imm = chance.getrandbits(64), chance.getrandbits(32), chance.getrandbits(32)
+    message = datapath.message(memoryview(data), qpn, 0x8001, rqmsn << 16 | msn, address, rkey, imm, solicited)
+    frame = datapath.data_frame(template, message, kind, word, stamp, offset, size)
+    with_imm = kind in (opcodes.LAST_IMM, opcodes.ONLY_IMM)
+    pack = headers.data_ts_imm if with_imm else headers.data_ts
+    pad = -size & 3
+    fields = [
+        opcodes.WRITE_FIRST + kind, pad << 4 | (solicited if with_imm else 0), headers.PKEY, qpn, word, rqmsn, msn,
+        stamp, 0x8001, (address + offset) % (1 << 64), rkey, len(data),
+    ]  # fmt: skip
+    head = pack.pack(*fields, *([imm] if with_imm else []))
+    prefix, seed, _ = peer.prefix(index, role, len(head) + size + pad)
+    assert frame == icrc.data_frame(prefix, seed, head, icrc.mask_constant(len(head)), memoryview(data)[offset:][:size])
+
+
+def test_a_segment_beyond_its_message_is_refused(module: ModuleType) -> None:
+    template = module.Template(bytes(12) + b"\x86\xdd" + bytes(88), 0)
+    message = module.Message(bytes(100), 1, 2, 3, 4, 5, 6, 7)
+    for kind, offset, size in ((0, 0, 101), (0, 100, 1), (0, 1 << 32, 1), (6, 0, 1), (0, 101, 0), (0, 0, 1 << 40)):
+        with pytest.raises(ValueError, match="not part of its message"):
+            module.data_frame(template, message, kind, 0, 0, offset, size)
+    for arguments in ((message, template, 0, 0, 0, 0, 0), (template, message), (template, message, 0, 0, 0, 0, "1")):
+        with pytest.raises(TypeError):
+            module.data_frame(*arguments)
+    with pytest.raises(OverflowError):
+        module.data_frame(template, message, 0, 0, 0, -1, 0)
+
+
+def test_what_is_no_prefix_is_refused(module: ModuleType) -> None:
+    for length, body in ((0, 0), (41, 0), (43, 0), (127, 0), (102, -1), (102, 1 << 16)):
+        with pytest.raises(ValueError, match="prefix"):
+            module.Template(bytes(length), body)
+    receiver = module.Receiver(2, 1)
+    for port, length, end in ((2, 62, 100), (-1, 62, 100), (0, 20, 100), (0, 200, 300), (0, 62, 62), (0, 62, 1 << 16)):
+        with pytest.raises(ValueError, match=r"port|prefix"):
+            receiver.learn(port, bytes([9]) * length, object(), end, 0, 0, 0, False, bytes(16))
+    with pytest.raises(ValueError, match="ports"):
+        module.Receiver(65, 1)
+
+
+def test_a_region_given_up_is_not_written_and_may_be_closed(module: ModuleType) -> None:
+    buffer = bytearray(100)
+    region = module.Region(memoryview(buffer))
+    with pytest.raises(BufferError):
+        buffer.append(0)
+    region.release()
+    region.release()
+    buffer.append(0)
+
+
+def test_a_deregistered_region_ends_what_was_granted(module: ModuleType) -> None:
+    """A message is half placed when its region goes: the rest changes nothing, and the peer gets a NAK."""
+    with used(module):
+        world = World(planes=1)
+        a, b = connect(world, size=1 << 17)
+        a.write(b, 1 << 17)
+        world.run(until=lambda: b.nic.qp_counters(b.qpn).data_received >= 10)
+        b.nic.deregister_memory(b.region.lkey)
+        before = bytes(b.buffer)
+        world.run()
+    assert b.buffer == before
+    assert any(before)
+    assert not all(before)
+    assert [c.status.name for c in a.poll()] == ["REMOTE_ACCESS_ERROR"]
+
+
+def test_most_packets_of_a_long_write_are_carried(module: ModuleType) -> None:
+    """Otherwise all else here would compare the reference with itself."""
+    with used(module):
+        world = World()
+        a, b = connect(world)
+        seen: list[object] = []
+        datapath = b.nic._context.datapath
+        receive = datapath._receive
+        datapath._receive = lambda port, frame: (seen.append(found := receive(port, frame)), found)[1]
+        a.write(b, 1 << 20)
+        world.run(until=a.idle)
+    assert a.buffer == b.buffer
+    assert sum(found is True for found in seen) > 0.8 * len(seen)
+    assert {type(found) for found in seen} <= {bool, Flow, type(None)}

@@ -1,0 +1,160 @@
+"""A NIC with the datapath in C does what one without does: the same frames at the same times, memory, counters, events.
+
+Random worlds with faults, flapping ports, small limits and two kinds of queue pairs run once with each; then hostile
+frames go to both.
+"""
+
+import functools
+import random
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrc_host.config import TransportSettings
+from mrc_host.errors import MrcError
+from mrc_host.values import QpAttributes, QpState
+from tests.fuzz.fuzz_nic import Fuzzer
+from tests.mrc_host.datapath.hostile import frames_of_messages_under_way
+from tests.mrc_host.datapath.module import native, used
+from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect
+from tests.mrc_host.test_nic_fuzz import Secrets, make_world
+from tests.mrc_host.test_nic_properties import Write, faults, flaps, limits, psns, writes
+
+SIZE = 300_000
+
+
+def on_both(run: Callable[[], Any]) -> None:
+    """What `run` returns is the same with and without the datapath in C."""
+    module = native()
+    with used(module):
+        carried = run()
+    with used(None):
+        reference = run()
+    assert carried == reference
+
+
+def state(world: World, ends: list[End]) -> list[Any]:
+    """All that shows of the NICs."""
+    for end in ends:
+        end.poll()
+    return [
+        world.now,
+        world.sent,
+        [dict(nic.nic_counters()) for nic in world.nics],
+        [nic.async_events() for nic in world.nics],
+        [
+            (bytes(end.buffer), end.done, end.nic.qp_state(end.qpn), end.nic.hw_counters(end.qpn, world.now),
+             end.nic.qp_counters(end.qpn), end.nic.qp_paths(end.qpn))
+            for end in ends
+        ],
+    ]  # fmt: skip
+
+
+@given(
+    writes, faults, flaps, st.integers(1, 4), st.integers(1, 3), psns, st.sampled_from([256, 1024, 4096]), limits,
+    st.integers(0, 1 << 20),
+)  # fmt: skip
+def test_random_transfers_under_random_faults(
+    plan: list[Write], fault: Faults, flap: list[tuple[int, int, int, int]], planes: int, qps: int, psn: int | None,
+    mtu: int, transport: TransportSettings, seed: int,
+) -> None:  # fmt: skip
+    """Queue pairs in turn write the plan; at random times one is reset and connected again, or a region goes."""
+
+    def run() -> list[Any]:
+        chance = random.Random(seed)
+        fault.rng.seed(fault.seed)
+        world = World(planes=planes, uplinks=2, faults=fault, transport=transport)
+        world.record = True
+        attributes = QpAttributes(path_mtu=mtu, timeout=9, send_psn=psn, receive_psn=psn, max_wimm=4, max_wimm_dest=4)
+        pairs = [connect(world, size=SIZE, attributes=attributes) for _ in range(qps)]
+        for number, port, after, duration in flap:
+            if port < planes:
+                down = world.now + after * US
+                world.at(down, lambda n=number, p=port: world.set_port(n, p, False))
+                world.at(down + duration * US, lambda n=number, p=port: world.set_port(n, p, True))
+        for number, write in enumerate(plan):
+            a, b = pairs[number % qps]
+            world.run(write.wait)
+            _act(chance.randrange(40), world, a, b)
+            try:
+                a.write(
+                    b, write.length, offset=write.offset, imm=number if write.imm else None, signaled=write.signaled
+                )
+            except MrcError as error:
+                world.sent.append((world.now, -1, -1, str(error).encode()))
+        world.run(200 * MS)
+        return state(world, [end for pair in pairs for end in pair])
+
+    on_both(run)
+
+
+def _act(what: int, world: World, a: End, b: End) -> None:
+    """Mostly nothing."""
+    if what == 0:
+        _tried(world, lambda: b.nic.deregister_memory(b.region.lkey))
+    elif what == 1:  # packets of the earlier life are still under way
+        for end in (a, b):
+            end.nic.modify_qp(end.qpn, QpState.RESET, world.now)
+        for end, other in ((a, b), (b, a)):
+            _tried(world, functools.partial(end.nic.connect_qp, end.qpn, other.nic.qp_address(other.qpn), world.now))
+    elif what == 2:
+        b.nic.modify_qp(b.qpn, QpState.ERROR, world.now)
+    elif what == 3:
+        b.nic.set_trace(lambda event: None)
+    elif what == 4:
+        b.nic.set_trace(None)
+
+
+def _tried(world: World, action: Callable[[], Any]) -> None:
+    """Do it; a refusal is among what is compared."""
+    try:
+        action()
+    except MrcError as error:
+        world.sent.append((world.now, -1, -1, str(error).encode()))
+
+
+def test_messages_that_follow_each_other_complete_at_the_same_time() -> None:
+    """Their last packets request no acknowledgement, so nothing but the completion makes them remarkable."""
+
+    def run() -> list[Any]:
+        world = World()
+        world.record = True
+        a, b = connect(world, attributes=QpAttributes(path_mtu=1024))
+        for number in range(40):
+            a.write(b, 3000, offset=3000 * number)
+        world.run(100 * MS)
+        return state(world, [a, b])
+
+    on_both(run)
+
+
+@given(st.integers(0, 1 << 32))
+def test_hostile_frames(seed: int) -> None:
+    """Valid frames changed behind their ICRC, cut, trimmed, repeated: each NIC answers them alike."""
+
+    def run() -> list[Any]:
+        chance = random.Random(seed)
+        world, frames, buffer = make_world()
+        secrets = Secrets(world)
+        nic = world.nics[1]
+        answers: list[Any] = []
+        for _ in range(20):
+            port, frame = chance.choice(frames)
+            nic.receive(port, Fuzzer._changed(bytearray(frame), secrets, chance), world.now)
+            for p in range(world.planes):
+                while (answer := nic.transmit(p, world.now)) is not None:
+                    answers.append((p, answer))
+            if chance.random() < 0.2:
+                world.now += chance.choice([1, 1_000, 1_000_000])
+                nic.tick(world.now)
+        return [answers, bytes(buffer), secrets.buffers, dict(nic.nic_counters()), nic.hw_counters(None, world.now)]
+
+    on_both(run)
+
+
+@given(st.integers(0, 1 << 32), psns)
+def test_hostile_packets_of_messages_under_way(seed: int, psn: int | None) -> None:
+    """A peer's long message is half here, so its packets are carried; then come packets that only look like its own."""
+    on_both(lambda: frames_of_messages_under_way(random.Random(seed), psn))
