@@ -31,7 +31,8 @@ from setuptools import Extension, setup
 python = [file for file in sys.argv[2:] if file.endswith(".py")]
 c = [file for file in sys.argv[2:] if file.endswith(".c")]
 extensions = mypycify(["--strict", *python], opt_level="1")
-extensions += [Extension(file[:-2].replace("/", "."), [file], include_dirs=["mrc_common"]) for file in c]
+how = {"include_dirs": ["mrc_common"], "extra_compile_args": ["-O2"]}  # CFLAGS below replace the default, which has it
+extensions += [Extension(file[:-2].replace("/", "."), [file], **how) for file in c]
 setup(name="transport", ext_modules=extensions, script_args=["build_ext", "--build-lib", sys.argv[1]])
 """
 
