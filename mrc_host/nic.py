@@ -36,7 +36,7 @@ from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
-from mrc_host.transport.peers import Peers
+from mrc_host.transport.peer_table import PeerTable
 from mrc_host.transport.qp import MAX_MPR, MAX_WIMM, NicQueuePair, check_attributes, largest_path_mtu
 from mrc_host.transport.roce.qp import RcQueuePair
 from mrc_host.transport.stats import NicPortStats, QpStats
@@ -103,7 +103,7 @@ class Nic:
         )
         self._scheduler = self._context.scheduler
         self._pauses = None if config.pause is None else Pauses(config, config.pause, self._scheduler)
-        self._peers = Peers(self._context, config.destinations)
+        self._peers = PeerTable(self._context, config.destinations)
         self._qps: dict[int, NicQueuePair] = {}
         self._qpn_shift = random.Random(incarnation).getrandbits(24) if incarnation else 0
         self._retired: dict[int, int] = {}  # QPNs of destroyed queue pairs -> until when they are not reused

@@ -15,7 +15,7 @@ from mrc_host.transport.algorithms import derived
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.path_prober import PathProber
 from mrc_host.transport.peer import Peer
-from mrc_host.transport.peers import Peers
+from mrc_host.transport.peer_table import PeerTable
 from mrc_host.transport.profiles import check_profile
 from mrc_host.values import CcProfile, DeniedPath, DestinationInfo, EvProfile, PortState
 
@@ -28,7 +28,7 @@ _MAX_TIMEOUT: Final = 60_000_000_000
 class NicControlPlane:
     """Commands of a controller. All times are integer nanoseconds of the NIC's clock."""
 
-    def __init__(self, nic: NicContext, peers: Peers, profile_used: Callable[[int | str], bool]) -> None:
+    def __init__(self, nic: NicContext, peers: PeerTable, profile_used: Callable[[int | str], bool]) -> None:
         self._nic = nic
         self._peers = peers
         self._profile_used = profile_used

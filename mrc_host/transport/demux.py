@@ -17,7 +17,7 @@ from mrc_host.checksum import crc32
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.path_prober import PathProber
 from mrc_host.transport.pause import Pauses
-from mrc_host.transport.peers import Peers
+from mrc_host.transport.peer_table import PeerTable
 from mrc_host.transport.qp import NicQueuePair
 from mrc_host.transport.refusals import identity
 from mrc_host.wire import control, headers, icrc, opcodes
@@ -46,7 +46,7 @@ class Demultiplexer:
         self,
         nic: NicContext,
         qps: dict[int, NicQueuePair],
-        peers: Peers,
+        peers: PeerTable,
         prober: PathProber,
         pauses: Pauses | None,
     ) -> None:

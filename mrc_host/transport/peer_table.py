@@ -16,7 +16,7 @@ from mrc_host.transport.peer import FirstNumbers, Peer
 from mrc_host.values import DestinationInfo
 
 
-class Peers:
+class PeerTable:
     """The peers of one NIC, by address."""
 
     __slots__ = ("_destinations", "_first_numbers", "_made", "_nic")
