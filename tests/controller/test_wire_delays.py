@@ -121,8 +121,10 @@ def test_a_delay_that_cannot_be_made_is_refused_and_changes_nothing(tmp_path: Pa
             await delays.set({UPLINK: 0})
         with pytest.raises(ControllerError, match="t0-0@p0 is not reachable"):
             await delays.set({UPLINK: MS})
-        switch = Switch()
-        async with serving(tmp_path, switch) as address:
+        switch, other = Switch(), tmp_path / "other"
+        other.mkdir()
+        async with serving(other, switch) as address:
+            delays = wires(address)
             switch.refuses = True
             with pytest.raises(ControllerError, match="refused a delay: a delay is 0 to 60 s"):
                 await delays.set({UPLINK: 10**12})

@@ -33,6 +33,8 @@ ALLOWED = {
     "simulation/swarm/command.py": {'multiprocessing.get_context("fork")', "ProcessPoolExecutor"},
     # The command takes the place of this process: nothing is started.
     "mrc_lab/cli/exec.py": {"os.execvpe"},
+    # Where the shell that is recorded finds the testbed's programs: no process.
+    "scripts/record_terminal.py": {"sys.executable"},
     # Where the tools lie that a host's shell is to find: no process.
     "mrc_lab/prompt/perf_commands.py": {"sys.executable"},
 }
