@@ -62,7 +62,8 @@ MUTANTS = (
     Mutant("R1.19", f"{T}.peer", "ecn = 0 if kind == CONTROL else ECT0", "ecn = ECT0"),
     Mutant("R1.20", f"{T}.peer", "(dscp.trimmable, dscp.retransmit, dscp.control, dscp.no_trim)[kind]",
            "(dscp.trimmable, dscp.trimmable, dscp.control, dscp.no_trim)[kind]"),
-    Mutant("R1.21", f"{T}.demux", "        if flow.trimmed:\n            return flow\n        start", "        if len(frame) < 0:\n            return flow\n        start"),
+    Mutant("R1.21", f"{T}.demux", "        if flow.trimmed:\n            return flow\n        start",
+           "        if len(frame) < 0:\n            return flow\n        start"),
     Mutant("R2.1", f"{T}.demux", "        if not mrc and opcode not in _RC_OPCODES:",
            "        if opcode == 0xC0:\n            mrc, opcode = True, 0xCA\n"
            "        if not mrc and opcode not in _RC_OPCODES:"),
