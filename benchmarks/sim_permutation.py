@@ -61,10 +61,11 @@ def run_htsim(binary: Path) -> float:
         matrix = Path(folder, "permutation.cm")
         matrix.write_text("\n".join([f"Nodes {HOSTS}", f"Connections {HOSTS}", *flows, ""]))
         size = ("-nodes", str(HOSTS), "-tiers", "2", "-linkspeed", str(RATE // 1_000_000), "-mtu", "4096")
-        command = [str(binary), "-tm", str(matrix), *size, "-strat", "perm", "-end", "100000", "-o", f"{folder}/log"]
+        end = ("-strat", "perm", "-end", "100000", "-o", f"{folder}/log")
+        command = [str(binary.resolve()), "-tm", str(matrix), *size, *end]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        try:
-            done = children.run(command, capture_output=True, text=True, check=False, timeout=_LONGEST)
+        try:  # it leaves files where it runs
+            done = children.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=_LONGEST)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise RuntimeError(f"htsim does not run: {error}") from None
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -23,6 +23,13 @@ def test_packets_a_second_are_what_htsim_sent_by_the_time_it_took(tmp_path):
     assert 0 < run_htsim(made) <= 1000 / 1e-3
 
 
+def test_files_that_htsim_leaves_do_not_stay(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = script(tmp_path, f"touch idmap.txt; yes ' finished at ' | head -{HOSTS}; echo 'New: 1000 '")
+    assert run_htsim(Path(made.name)) > 0
+    assert [path.name for path in tmp_path.iterdir()] == [made.name]
+
+
 @pytest.mark.parametrize("text", ["echo Flow 1 finished at 1; echo 'New: 5 Rtx: 0'", "echo no such option >&2; exit 1"])
 def test_a_program_that_does_not_finish_all_flows_is_refused(tmp_path, text):
     with pytest.raises(RuntimeError, match=f"of {HOSTS} flows.*It printed last"):
