@@ -122,9 +122,7 @@ def _(fault: PathLoss, fabric: Fabric) -> FaultImpairments:
         for plane, addresses in by_plane.items():
             losing.append((LinkEnd(nic.name, plane), Impairment(path_loss=addresses)))
     if not losing:
-        raise FaultError(
-            f"No path from {fault.source} to {fault.destination} in fabric {fabric.name} has entropy value {fault.ev}."
-        )
+        raise FaultError(fault.without_path(fabric))
     return FaultImpairments(tuple(losing))
 
 

@@ -145,7 +145,7 @@ def _lossy_paths(fabric: Fabric, fault: PathLoss) -> tuple[_Path, ...]:
                 sender = None if any_sender else int(addressing.nic_address(fabric, nic))
                 found.add((t0, address, sender))
     if not found:
-        raise FabricError(f"no path from {fault.source!r} to {fault.destination!r} has the entropy value {fault.ev:#x}")
+        raise FabricError(fault.without_path(fabric))
     return tuple(sorted(found, key=str))
 
 

@@ -91,11 +91,22 @@ def load_text(text: str, *, source: str = "fabric") -> Fabric:
         raise FabricError(f"{source}: {error}") from None
 
 
+# What one may look for in vain, with what to write instead.
+_ALL_SIX = "T0, T1, T2, T1, T0 and the NIC take all six uSIDs of an address"
+_NOT_KEYS = {
+    "t3": f"a fabric has three tiers at most: {_ALL_SIX}",
+    "tiers": f"the number of tiers follows from t2: without it two, with it three, which is the most, since {_ALL_SIX}",
+    "clusters": (
+        "clusters are pods that T2s join: write pods, t2, and the rate and delay of links to T2s. Clusters that have"
+        f" three tiers themselves would need gateways that re-encapsulate, which are not there, since {_ALL_SIX}"
+    ),
+}
+
+
 def _fabric(root: LocatedValue) -> Fabric:
-    if isinstance(root.value, dict) and "t3" in root.value:
-        raise root.value["t3"].error(
-            "a fabric has three tiers at most: T0, T1, T2, T1, T0 and the NIC take all six uSIDs of an address"
-        )
+    for key, why in _NOT_KEYS.items():
+        if isinstance(root.value, dict) and key in root.value:
+            raise root.value[key].error(why)
     values = root.mapping("a fabric file", _REQUIRED + _OPTIONAL)
     for key in _REQUIRED:
         if key not in values and not ("racks" in values and key in _FROM_RACKS):

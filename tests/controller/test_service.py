@@ -156,7 +156,7 @@ def test_a_fault_refused_by_a_switch_is_not_registered(client: ControllerClient,
         ),
         (lambda c: c.inject(Corruption("h9@p0", 0.5)), "no link that matches 'h9@p0'"),
         (lambda c: c.inject(Blackhole("t3-0@p0")), "no switch that matches 't3-0@p0'"),
-        (lambda c: c.inject(PathLoss(0x3FF)), "has the entropy value 0x3ff"),
+        (lambda c: c.inject(PathLoss(0x3FF)), "has entropy value 0x3ff"),
         (lambda c: c.inject(PathLoss(1, source="h77")), "no NIC that matches 'h77'"),
     ],
 )

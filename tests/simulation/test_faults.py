@@ -259,7 +259,7 @@ def test_a_pending_fault_that_is_cleared_never_begins(world):
         (lambda f: f.loss("h1@p0", 1.5), "probability"),
         (lambda f: f.corruption("h1@p0", 0), "probability"),
         (lambda f: f.reordering("h1@p0", 0.1, 0), "hold must be at least 1 ns"),
-        (lambda f: f.path_loss(77), "entropy value 77"),
+        (lambda f: f.path_loss(77), "entropy value 0x4d"),
         (lambda f: f.rate("h1@p0", 0), "rate must be at least 1 b/s"),
         (lambda f: f.delay("h1@p0", 0), "extra must be at least 1 ns"),
         (lambda f: f.add(Flap("h1@p0", 0, 5)), "down must be at least 1 ns"),

@@ -108,13 +108,22 @@ def test_loss_of_one_sender_is_combined_with_loss_of_all_senders() -> None:
         (LinkFault("h9@p0"), "no link that matches"),
         (LinkFault("h1@p0", towards="t1-*"), "leads to a node that matches"),
         (Blackhole("t2-0@p0"), "no switch that matches"),
-        (PathLoss(2), "has the entropy value 0x2"),
+        (PathLoss(2), "has entropy value 0x2"),
         (PathLoss(0, source="h5"), "no NIC that matches 'h5'"),
     ],
 )
 def test_unknown_names_are_refused(fault: LinkFault, message: str) -> None:
     with pytest.raises(FabricError, match=message):
         fault_entries(FABRIC, [fault])
+
+
+def test_that_planes_and_uplinks_do_not_name_paths_over_t2s_is_said_where_there_are_any() -> None:
+    tiers = multi_plane_clos(planes=2, t0=1, t1=2, hosts=2, pods=2, t2=2)
+    for fabric, said in ((FABRIC, False), (tiers, True)):
+        text = PathLoss(0x7777, source="h1", destination="h4").without_path(fabric)
+        assert "from h1 to h4" in text
+        assert "0x7777" in text
+        assert ("over T2s are not named by plane and uplink" in text) == said
 
 
 def test_probabilities_are_encoded_in_parts_per_billion() -> None:

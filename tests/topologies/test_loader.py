@@ -107,6 +107,8 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         (SMALL.replace("hosts: 4", "hosts: 0x" + "f" * 10_000), "not a number of more than 64 bits"),
         (SMALL + f"rate: {'9' * 400}G", "rate must be a rate such as"),
         (SMALL + "\nt3: 4", "my.yaml:7: a fabric has three tiers at most: T0, T1, T2, T1, T0 and the NIC take all six"),
+        (SMALL + "\ntiers: 3", "my.yaml:7: the number of tiers follows from t2: without it two, with it three"),
+        (SMALL + "\nclusters: 2", "my.yaml:7: clusters are pods that T2s join: write pods, t2, and the rate and delay"),
         (SMALL + "pods: 2", "my.yaml:6: 2 pods need at least one T1 each and one T2 per plane to join them"),
         (SMALL + "pods: 2\nt2: 3", "my.yaml:7: 3 T2s cannot be divided evenly over the 2 T1s of a pod"),
         (SMALL + "t2_wiring: ring", "my.yaml:6: t2_wiring must be groups or mesh, not 'ring'"),

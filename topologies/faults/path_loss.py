@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topologies.addressing import entropy_value
+from topologies.fabric import Fabric
 from topologies.faults.kind import Fault, Spelling, kind
 from topologies.faults.parameters import host, share, whole
 
@@ -27,3 +28,11 @@ class PathLoss(Fault):
     probability: float = share("probability for a frame", "100%", "10%", default=1.0)
     source: str = host("only frames of this host, or pattern")
     destination: str = host("only frames to this host, or pattern")
+
+    def without_path(self, fabric: Fabric) -> str:
+        """Why it can do nothing in a fabric in which no path has its entropy value, and where the values are listed."""
+        hint = " Paths over T2s are not named by plane and uplink." if fabric.t2_count else ""
+        return (
+            f"No path from {self.source} to {self.destination} in fabric {fabric.name} has entropy value {self.ev:#x}."
+            f"{hint} 'evs' at the prompt lists the values of a host's paths."
+        )
