@@ -57,13 +57,31 @@ static int attach_ring(const char *numbers, int receive) {
     return -1;
 }
 
-/* As sendmmsg: what finds no room is lost on the wire, but was sent. */
-static int ring_put(size_t length, int count) {
+static void ring_flush(void) {
     uint64_t one = 1;
-    for (int i = 0; i < count; i++)
-        frame_ring_put(&ring, frames[i], length, 0);
     if (frame_ring_publish(&ring) && write(other_bell, &one, sizeof one) < 0)
-        return 0;
+        exit(1);
+}
+
+static void ring_sleep(void) {
+    struct pollfd wait = {bell, POLLIN, 0};
+    uint64_t ignored;
+    if (poll(&wait, 1, 50) > 0 && read(bell, &ignored, sizeof ignored) < 0)
+        exit(1);
+}
+
+/* As a NIC: what finds no room waits. Returns how many were sent, fewer when nobody takes them for a while. */
+static int ring_put(size_t length, int count) {
+    for (int i = 0; i < count; i++) {
+        for (int waited = 0; !frame_ring_put(&ring, frames[i], length, 0); waited++) {
+            ring_flush();
+            if (waited > 2)
+                return i;
+            if (frame_ring_await_room(&ring, length))
+                ring_sleep();
+        }
+    }
+    ring_flush();
     return count;
 }
 
@@ -72,15 +90,15 @@ static int ring_take(void) {
     int count = 0;
     for (size_t n; count < BATCH && (n = frame_ring_take(&ring, frames[count], LONGEST, &sent)); count++)
         messages[count].msg_len = (unsigned)n;
-    frame_ring_release(&ring);
+    uint64_t one = 1;
+    if (frame_ring_release(&ring) && write(other_bell, &one, sizeof one) < 0)
+        exit(1);
     return count;
 }
 
 static int ring_wait(void) {
-    struct pollfd wait = {bell, POLLIN, 0};
-    uint64_t ignored;
-    if (frame_ring_arm(&ring) && poll(&wait, 1, 50) > 0 && read(bell, &ignored, sizeof ignored) < 0)
-        return 0;
+    if (frame_ring_arm(&ring))
+        ring_sleep();
     frame_ring_disarm(&ring);
     return ring_take();
 }

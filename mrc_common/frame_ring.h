@@ -6,15 +6,16 @@
  *
  * Waking costs more than carrying a frame, so a consumer says when it sleeps (frame_ring_arm), and only then does publishing
  * ask for a doorbell, an eventfd beside the ring. Both sides write one word and then read the other's, with a fence in
- * between, so that at least one of them sees the other.
+ * between, so that at least one of them sees the other. In the same way a producer that finds the ring full says that it waits
+ * for room (frame_ring_await_room), and the consumer rings its doorbell when half of the ring is free.
  *
  * `aside` is set by a consumer whose interface is watched (tcpdump) or shaped (tc): frames of either direction then go
  * through the interfaces.
  *
  * The other end is not trusted. All that counts is kept in private copies; what is read from shared memory is read once and
  * checked, and a frame is copied out before anybody looks at it. A ring whose content makes no sense is emptied
- * (FRAME_RING_BROKEN). An end that stops, or dies at any instruction, leaves the other with a full or an empty ring: nobody
- * waits for it. Who attaches to the receiving side discards what it finds.
+ * (FRAME_RING_BROKEN). An end that stops, or dies at any instruction, leaves the other with a full or an empty ring: nothing
+ * but the frames of this direction waits for it. Who attaches to the receiving side discards what it finds.
  *
  * The file is sealed against shrinking by its maker (mrc_common/frame_rings.py), so that access cannot fault. */
 #ifndef FRAME_RING_H
@@ -33,6 +34,7 @@
 /* In shared memory, in cache lines by who writes them. */
 struct frame_ring_control {
     _Alignas(64) uint64_t head; /* producer */
+    uint32_t waiting;           /* for room: set by the producer, cleared by whoever wakes it */
     _Alignas(64) uint64_t tail; /* consumer */
     uint32_t asleep;            /* set by the consumer, cleared by whoever wakes it */
     uint32_t aside;             /* consumer */
@@ -116,11 +118,17 @@ static inline bool frame_ring_wrap(struct frame_ring *ring, uint64_t more)
     return true;
 }
 
-/* Writes a frame, to be published later; false when the ring is full, or could never hold it. */
+/* Whether the ring can hold such a frame at all, wherever it has to wrap. */
+static inline bool frame_ring_fits(const struct frame_ring *ring, size_t length)
+{
+    return length && length < ring->size / 2 && frame_ring_record_size(length) <= ring->size / 2;
+}
+
+/* Writes a frame that fits, to be published later; false when the ring is full. */
 static inline bool frame_ring_put(struct frame_ring *ring, const void *frame, size_t length, int64_t now)
 {
     uint64_t bytes = frame_ring_record_size(length), offset = ring->position & (ring->size - 1);
-    if (!length || length >= ring->size / 2)
+    if (!frame_ring_fits(ring, length))
         return false;
     if (offset >= FRAME_RING_HOT && ring->position == ring->published) {
         ring->other = __atomic_load_n(&ring->control->tail, __ATOMIC_ACQUIRE);
@@ -153,6 +161,20 @@ static inline bool frame_ring_publish(struct frame_ring *ring)
            __atomic_exchange_n(&ring->control->asleep, 0, __ATOMIC_RELAXED);
 }
 
+/* Before waiting for room for a frame that fits, when all is published: asks for the doorbell. False when there is room by
+ * now. */
+static inline bool frame_ring_await_room(struct frame_ring *ring, size_t length)
+{
+    __atomic_store_n(&ring->control->waiting, 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    ring->other = __atomic_load_n(&ring->control->tail, __ATOMIC_ACQUIRE);
+    uint64_t bytes = frame_ring_record_size(length), to_end = ring->size - (ring->position & (ring->size - 1));
+    bool full = !frame_ring_has_room(ring, bytes > to_end ? to_end + bytes : bytes);
+    if (!full)
+        __atomic_store_n(&ring->control->waiting, 0, __ATOMIC_RELAXED);
+    return full;
+}
+
 /* Whether the consumer at the other end wants frames to go another way. */
 static inline bool frame_ring_aside(const struct frame_ring *ring)
 {
@@ -174,13 +196,18 @@ static inline bool frame_ring_pending(const struct frame_ring *ring)
     return ring->position != ring->other || __atomic_load_n(&ring->control->head, __ATOMIC_RELAXED) != ring->position;
 }
 
-/* Makes room for the producer; called after some frames. */
-static inline void frame_ring_release(struct frame_ring *ring)
+/* Makes room for the producer; called after some frames. True when it waits and its doorbell must be rung: not for every frame
+ * that is taken, but once half of the ring is free. */
+static inline bool frame_ring_release(struct frame_ring *ring)
 {
-    if (ring->published != ring->position) {
-        ring->published = ring->position;
-        __atomic_store_n(&ring->control->tail, ring->position, __ATOMIC_RELEASE);
-    }
+    if (ring->published == ring->position)
+        return false;
+    ring->published = ring->position;
+    __atomic_store_n(&ring->control->tail, ring->position, __ATOMIC_RELEASE);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return __atomic_load_n(&ring->control->waiting, __ATOMIC_RELAXED) &&
+           __atomic_load_n(&ring->control->head, __ATOMIC_RELAXED) - ring->position <= ring->size / 2 &&
+           __atomic_exchange_n(&ring->control->waiting, 0, __ATOMIC_RELAXED);
 }
 
 static inline size_t frame_ring_discard(struct frame_ring *ring)
@@ -205,7 +232,8 @@ static inline size_t frame_ring_take(struct frame_ring *ring, void *buffer, size
             return frame_ring_discard(ring);
         uint32_t length = __atomic_load_n((uint32_t *)(void *)(ring->data + offset), __ATOMIC_RELAXED);
         if (length == FRAME_RING_WRAP) {
-            if (to_end > available)
+            /* Never at the start, where it would lead to itself: a producer could keep us here for ever. */
+            if (to_end > available || !offset)
                 return frame_ring_discard(ring);
             ring->position += to_end;
             continue;

@@ -64,7 +64,6 @@ class DriverPortStats:
     tx_too_long: int
     tx_blocked: int
     tx_lost: int
-    tx_ring_full: int
     downs: int
     reopens: int
     up: int

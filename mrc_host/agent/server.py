@@ -29,7 +29,7 @@ from mrc_host.agent.programmed_profiles import ProgrammedProfiles
 from mrc_host.agent.session import ClientSession
 from mrc_host.agent.trace_file import TraceFile
 from mrc_host.driver.loop import READABLE, Loop
-from mrc_host.driver.nic_driver import PortStatus
+from mrc_host.driver.nic_port import PortStatus
 from mrc_host.errors import MrcError
 from mrc_host.values import AsyncEvent, PathEvent, PortEvent, ProbeEvent, QpEvent
 from mrc_host.verbs.remote import descriptors, protocol

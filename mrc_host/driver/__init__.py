@@ -4,8 +4,10 @@
 monitor to a NIC device. Nothing here knows the protocol.
 """
 
+from mrc_host.driver.coalescing import DEFAULT_COALESCE_NS
 from mrc_host.driver.loop import Loop
-from mrc_host.driver.nic_driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, NicDriver, PortStatus
+from mrc_host.driver.nic_driver import DEFAULT_BURST_NS, NicDriver
+from mrc_host.driver.nic_port import PortStatus
 from mrc_host.driver.packet import NicDriverError, PacketPort
 
 __all__ = [

@@ -1,8 +1,8 @@
 /* FrameRing: a NIC's end of the rings beside a link (mrc_common/frame_ring.h), for Python.
  *
- * What it sends goes through the ring, or through the packet socket at the link's interface while either end stands aside. A
- * frame for which there is no room is lost, and counted, as a wire loses what its other end does not take: it must not hold
- * up the NIC. Nothing here blocks. Its owner keeps the descriptors open. */
+ * What it sends goes through the ring, or through the packet socket at the link's interface while either end stands aside.
+ * Like a socket it refuses a frame for which there is no room (EAGAIN), and says when there is room again. Nothing here
+ * blocks. Its owner keeps the descriptors open. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <errno.h>
@@ -21,7 +21,8 @@ typedef struct {
     Py_ssize_t longest;      /* frame in bytes */
     int aside;               /* at this end */
     int64_t sent;            /* of the frame received last */
-    uint64_t lost, broken;
+    size_t refused;          /* length of a frame for which there was no room; 0: there was */
+    uint64_t broken;
 } FrameRing;
 
 static void ring_bell(int bell)
@@ -96,6 +97,27 @@ static int64_t monotonic(void)
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
+static void flush(FrameRing *self)
+{
+    if (frame_ring_publish(&self->send))
+        ring_bell(self->other_bell);
+}
+
+/* 0, or the error why not. */
+static int put(FrameRing *self, const void *frame, size_t length)
+{
+    if ((Py_ssize_t)length > self->longest || !frame_ring_fits(&self->send, length))
+        return EMSGSIZE;
+    self->refused = 0;
+    if (frame_ring_put(&self->send, frame, length, monotonic()))
+        return 0;
+    flush(self); /* or the other end could not make room */
+    if (!frame_ring_await_room(&self->send, length) && frame_ring_put(&self->send, frame, length, monotonic()))
+        return 0;
+    self->refused = length;
+    return EAGAIN;
+}
+
 static PyObject *ring_send(FrameRing *self, PyObject *given)
 {
     Py_buffer frame;
@@ -106,10 +128,8 @@ static PyObject *ring_send(FrameRing *self, PyObject *given)
     if (self->aside || frame_ring_aside(&self->send)) {
         length = send(self->socket, frame.buf, (size_t)frame.len, MSG_DONTWAIT);
         error = length < 0 ? errno : 0;
-    } else if (length > self->longest) {
-        error = EMSGSIZE;
-    } else if (!frame_ring_put(&self->send, frame.buf, (size_t)length, monotonic())) {
-        self->lost++;
+    } else {
+        error = put(self, frame.buf, (size_t)length);
     }
     PyBuffer_Release(&frame);
     if (error) {
@@ -121,9 +141,14 @@ static PyObject *ring_send(FrameRing *self, PyObject *given)
 
 static PyObject *ring_flush(FrameRing *self, PyObject *Py_UNUSED(none))
 {
-    if (frame_ring_publish(&self->send))
-        ring_bell(self->other_bell);
+    flush(self);
     Py_RETURN_NONE;
+}
+
+static void release(FrameRing *self)
+{
+    if (frame_ring_release(&self->receive))
+        ring_bell(self->other_bell);
 }
 
 static PyObject *ring_receive_into(FrameRing *self, PyObject *given)
@@ -138,13 +163,13 @@ static PyObject *ring_receive_into(FrameRing *self, PyObject *given)
         length = 0;
     }
     if (!length)
-        frame_ring_release(&self->receive);
+        release(self);
     return PyLong_FromSize_t(length);
 }
 
 static PyObject *ring_release(FrameRing *self, PyObject *Py_UNUSED(none))
 {
-    frame_ring_release(&self->receive);
+    release(self);
     Py_RETURN_NONE;
 }
 
@@ -153,9 +178,26 @@ static PyObject *ring_pending(FrameRing *self, PyObject *Py_UNUSED(none))
     return PyBool_FromLong(frame_ring_pending(&self->receive));
 }
 
+/* Whether there is still no room for the frame that was refused. */
+static int full(FrameRing *self)
+{
+    if (self->refused && (self->aside || frame_ring_aside(&self->send) ||
+                          !frame_ring_await_room(&self->send, self->refused)))
+        self->refused = 0;
+    return self->refused != 0;
+}
+
+static PyObject *ring_full(FrameRing *self, PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(full(self));
+}
+
 static PyObject *ring_arm(FrameRing *self, PyObject *Py_UNUSED(none))
 {
-    return PyBool_FromLong(frame_ring_arm(&self->receive));
+    int idle = frame_ring_arm(&self->receive);
+    if (self->refused && !full(self))
+        idle = 0;
+    return PyBool_FromLong(idle);
 }
 
 static PyObject *ring_disarm(FrameRing *self, PyObject *Py_UNUSED(none))
@@ -174,9 +216,9 @@ static PyObject *ring_get_sent(FrameRing *self, void *Py_UNUSED(closure))
     return PyLong_FromLongLong(self->sent);
 }
 
-static PyObject *ring_get_lost(FrameRing *self, void *Py_UNUSED(closure))
+static PyObject *ring_get_refused(FrameRing *self, void *Py_UNUSED(closure))
 {
-    return PyLong_FromUnsignedLongLong(self->lost);
+    return PyLong_FromSize_t(self->refused);
 }
 
 static PyObject *ring_get_broken(FrameRing *self, void *Py_UNUSED(closure))
@@ -190,12 +232,12 @@ static PyMethodDef methods[] = {
     METHOD(connect, METH_VARARGS),  METHOD(stand_aside, METH_O),    METHOD(send, METH_O),
     METHOD(flush, METH_NOARGS),     METHOD(receive_into, METH_O),   METHOD(release, METH_NOARGS),
     METHOD(pending, METH_NOARGS),   METHOD(arm, METH_NOARGS),       METHOD(disarm, METH_NOARGS),
-    METHOD(fileno, METH_NOARGS),    {NULL, NULL, 0, NULL},
+    METHOD(full, METH_NOARGS),      METHOD(fileno, METH_NOARGS),    {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef values[] = {
     {"sent", (getter)ring_get_sent, NULL, NULL, NULL},
-    {"lost", (getter)ring_get_lost, NULL, NULL, NULL},
+    {"refused", (getter)ring_get_refused, NULL, NULL, NULL},
     {"broken", (getter)ring_get_broken, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

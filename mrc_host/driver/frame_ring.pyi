@@ -7,8 +7,8 @@ class FrameRing:
 
     sent: int
     """When the frame received last was sent, ns of CLOCK_MONOTONIC."""
-    lost: int
-    """Frames for which the ring had no room."""
+    refused: int
+    """Length of the frame for which there was no room, as long as `full` and `arm` find none; 0: there is."""
     broken: int
     """Times that the other end had written what makes no sense."""
 
@@ -22,7 +22,10 @@ class FrameRing:
         """Have the frames of both directions pass through the interface, or not."""
 
     def send(self, frame: Buffer) -> int:
-        """Write a frame, which goes with the next `flush`, or send it through the interface (OSError as from there)."""
+        """Write a frame, which goes with the next `flush`, or send it through the interface (OSError as from there).
+
+        BlockingIOError: there is no room, until `full` is false.
+        """
 
     def flush(self) -> None:
         """Pass on what was written, and wake the other end if it sleeps."""
@@ -36,8 +39,11 @@ class FrameRing:
     def pending(self) -> bool:
         """Whether frames wait."""
 
+    def full(self) -> bool:
+        """Whether there is still no room for the frame that `send` refused; while so, the other end rings."""
+
     def arm(self) -> bool:
-        """Before sleeping: have the other end ring; False if frames came meanwhile."""
+        """Before sleeping: have the other end ring; False if frames, or room for the one refused, came meanwhile."""
 
     def disarm(self) -> None:
         """Awake again."""

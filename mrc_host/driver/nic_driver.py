@@ -10,59 +10,42 @@ wakes up late although frames were waiting, the port catches up on at most `burs
 `burst_ns` * rate + one frame leave back to back, and lateness up to `burst_ns` costs no rate. A port that had nothing
 to send gains nothing. Rate 0 means unpaced.
 
-**Back-pressure.** If somebody has put a queue in front of the interface that is slower than the port, the socket
-accepts no more frames when it is full. The frame is then held, and the port sends nothing until the socket is writable
-again: nothing is lost, so no path is suspected.
+**Back-pressure.** A socket accepts no more frames when it is full, because somebody has put a queue in front of the
+interface that is slower than the port; a ring, when the process at its other end does not take them. The frame is then
+held, and the port sends nothing until there is room: nothing is lost, so no path is suspected.
 
-**Coalescing.** Waking a sleeping process costs the sender of a frame several times what creating and sending the frame
-does, above all in a virtual machine. So, like NICs with adaptive interrupt coalescing, while frames arrive closely
-spaced the driver sleeps for `coalesce_ns` at a time to collect them instead of waking for each, until a few sleeps in a
-row collected none. Occasional frames, such as acknowledgements, wake it at once.
+**Coalescing.** While frames arrive closely spaced the driver sleeps for `coalesce_ns` at a time to collect them
+(:mod:`mrc_host.driver.coalescing`).
 
 **Rings.** A port may have shared-memory rings beside its interface (:mod:`mrc_host.driver.packet`). They are looked
-into at the beginning of each turn, and flushed after each batch. They stand aside while the interface is not plain:
-somebody captures there, or it has a queueing discipline.
+into at the beginning of each turn, and flushed after each batch.
 
 **Delays.** On request the driver measures how late frames were received and sent (:mod:`mrc_host.driver.delays`).
 
-**Links.** A port whose interface has no carrier, is down, or has vanished is reported to the NIC as down; nothing is
-transmitted on it. An interface that returns under its name (even as a new one) is opened again.
+**Links.** A port without link (:mod:`mrc_host.driver.port_links`) is reported to the NIC as down; nothing is
+transmitted on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil
 from time import monotonic_ns, time_ns
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from mrc_common.delays import PortDelays
-from mrc_common.link_monitor import LinkMonitor, LinkState
-from mrc_host.config import NicConfig, PortConfig
-from mrc_host.driver.delays import DelayCounter, StampClock
+from mrc_common.link_monitor import LinkMonitor
+from mrc_host.config import NicConfig
+from mrc_host.driver.coalescing import DEFAULT_COALESCE_NS, Coalescing
+from mrc_host.driver.delays import StampClock
 from mrc_host.driver.loop import READABLE, WRITABLE, Loop
-from mrc_host.driver.packet import (
-    ETHERNET_HEADER,
-    ETHERNET_OVERHEAD,
-    NicDriverError,
-    PacketPort,
-    is_link_error,
-    is_lost_frame,
-)
-
-if TYPE_CHECKING:
-    from mrc_host.driver.frame_ring import FrameRing
+from mrc_host.driver.nic_port import NicPort, PortStatus
+from mrc_host.driver.packet import ETHERNET_OVERHEAD, PacketPort, is_link_error, is_lost_frame
+from mrc_host.driver.port_links import OpenMonitor, OpenPort, PortLinks
 
 DEFAULT_BURST_NS = 1_000_000
-DEFAULT_COALESCE_NS = 30_000
-COALESCE_SPACING_NS = 25_000  # frames spaced more closely than this, over all ports, are collected
-COALESCE_WINDOW_NS = 200_000  # the time over which the spacing is measured
-COALESCE_VAIN = 3  # sleeps in a row without a frame, after which the next frame wakes the driver
 RECEIVE_BATCH = 8  # frames read from one port before the others, and transmission, have their turn
 TRANSMIT_BATCH = 16  # frames sent on one port before the others, and reception, have their turn
-_QUERY_INTERVAL_NS = 1_000_000  # between netlink queries of a link that may be down
-_BITS_NS = 8 * 1_000_000_000
 
 
 class Device(Protocol):
@@ -87,72 +70,6 @@ class Device(Protocol):
         """The link of `port` went up or down."""
 
 
-@dataclass(frozen=True, slots=True)
-class PortStatus:
-    """One port as the driver sees it: interface, usable or not, rate in bit/s, frame, byte and drop counters."""
-
-    port: int
-    interface: str
-    up: bool
-    rate_bps: int
-    tx_frames: int
-    tx_bytes: int
-    rx_frames: int
-    rx_bytes: int
-    tx_dropped: int
-    rx_dropped: int
-
-
-class _NicPort:
-    """One port's socket and transmission state."""
-
-    __slots__ = (
-        "arrivals",
-        "backlog",
-        "blocked",
-        "config",
-        "departures",
-        "enabled",
-        "free_at",
-        "has_link",
-        "held",
-        "idle",
-        "index",
-        "ns_per_byte",
-        "number",
-        "packet",
-        "queried",
-        "ring",
-        "rx_bytes",
-        "rx_dropped",
-        "rx_frames",
-        "tx_bytes",
-        "tx_dropped",
-        "tx_frames",
-        "up",
-    )  # fmt: skip
-
-    def __init__(self, number: int, config: PortConfig) -> None:
-        self.number = number
-        self.config = config
-        self.packet: PacketPort | None = None
-        self.ring: FrameRing | None = None  # stays when the interface vanishes
-        self.index = 0
-        self.up = True  # the NIC's initial assumption
-        self.enabled = True  # used when it has a link
-        self.has_link = True
-        self.free_at = 0.0
-        self.backlog = False  # when the port became busy there may have been more to send
-        self.held: bytes | None = None  # a frame that the socket had no room for
-        self.blocked = False  # the socket has no room: wait until it is writable
-        self.ns_per_byte = _BITS_NS / config.rate_bps if config.rate_bps else 0.0
-        self.queried = 0  # when netlink was last queried because a frame could not be sent
-        self.tx_frames = self.tx_bytes = self.tx_dropped = 0
-        self.rx_frames = self.rx_bytes = self.rx_dropped = 0
-        self.arrivals, self.departures = DelayCounter(), DelayCounter()
-        self.idle = 0.0  # ns without sending although there was more to send, while delays are measured
-
-
 class NicDriver:
     """Connects `nic` to the interfaces named in `config`, in `loop`.
 
@@ -171,46 +88,35 @@ class NicDriver:
         coalesce_ns: int = DEFAULT_COALESCE_NS,
         clock: Callable[[], int] = monotonic_ns,
         real_clock: Callable[[], int] = time_ns,
-        open_port: Callable[[str, bytes, int], PacketPort] = PacketPort,
-        open_monitor: Callable[[Callable[[LinkState], None]], LinkMonitor] = LinkMonitor,
+        open_port: OpenPort = PacketPort,
+        open_monitor: OpenMonitor = LinkMonitor,
     ) -> None:
         self._clock = clock
-        self._open_packet_port = open_port
-        self._open_monitor = open_monitor
         self._nic = nic
-        self._config = config
         self._loop = loop
         self._burst_ns = burst_ns
-        self._coalesce_ns = coalesce_ns
-        self._taken = 0  # frames read since the last turn
-        self._left = False  # there may be more to read
-        self._stream = False  # frames arrive closely spaced
-        self._counted = 0  # frames read since `_count_from`
-        self._count_from = 0
-        self._vain = 0  # sleeps in a row that collected no frame
+        self._coalescing = Coalescing(coalesce_ns)
         self._measuring = False  # delays
         self._stamps = StampClock(real_clock)
         self._taken_at = 0  # when the first frame since the last turn was read; 0: none was, or measuring is off
         self._cause_at = 0  # the same, or when the turn began
         self._now = 0  # the latest time passed to the NIC by a turn: it must not see an earlier one later
-        self._ports = [_NicPort(i, port) for i, port in enumerate(config.ports)]
-        self._ringed: list[_NicPort] = []  # those with rings
+        self._ports = [NicPort(i, port) for i, port in enumerate(config.ports)]
+        self._links = PortLinks(
+            self._ports,
+            config.mtu,
+            loop,
+            on_readable=self._on_readable,
+            on_change=self._update,
+            open_port=open_port,
+            open_monitor=open_monitor,
+        )
         self._buffer = memoryview(bytearray(1 << 16))
-        self._monitor: LinkMonitor | None = None
 
     def start(self) -> None:
         """Open all ports, report those that are down to the NIC, and enter the loop."""
         try:
-            try:
-                self._monitor = monitor = self._open_monitor(self._on_link)
-            except TimeoutError as error:
-                raise NicDriverError(str(error)) from None
-            links = monitor.links()
-            for nic_port in self._ports:
-                self._check(nic_port, links.get(nic_port.config.interface))
-                if nic_port.packet is None:
-                    self._link_changed(nic_port, links[nic_port.config.interface])
-            self._loop.add(monitor.fileno(), READABLE, monitor.on_readable)
+            self._links.start()
         except BaseException:
             self.close()
             raise
@@ -219,18 +125,11 @@ class NicDriver:
     def close(self) -> None:
         """Leave the loop and close every socket. Closing twice, or without start, does nothing."""
         self._loop.remove_turn(self._turn)
-        for nic_port in self._ports:
-            self._close_port(nic_port)
-            if nic_port.ring is not None:
-                self._loop.remove_ring(nic_port.ring)
-        if self._monitor is not None:
-            self._loop.remove(self._monitor.fileno())
-            self._monitor.close()
-            self._monitor = None
+        self._links.close()
 
     def ports(self) -> tuple[PortStatus, ...]:
         """State and counters of every port."""
-        return tuple(self._status(nic_port) for nic_port in self._ports)
+        return tuple(port.status() for port in self._ports)
 
     def enable_port(self, port: int, enabled: bool) -> None:
         """Use a port whenever it has a link (the default), or treat it as one without: nothing is sent or received."""
@@ -251,23 +150,21 @@ class NicDriver:
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
-    def _on_readable(self, nic_port: _NicPort, mask: int) -> None:
+    def _on_readable(self, nic_port: NicPort, mask: int) -> None:
         packet = nic_port.packet
         if packet is None:
             return
         if mask & WRITABLE:
-            self._unblock(nic_port)
+            self._links.unblock(nic_port)
             if mask == WRITABLE:
                 return
             mask &= ~WRITABLE
-        if mask != READABLE and packet.take_error() and self._monitor is not None:
-            self._monitor.on_readable()
+        if mask != READABLE and packet.take_error():
+            self._links.refresh()
             return
         self._receive(nic_port, packet.receive_into, packet)
 
-    def _receive(
-        self, nic_port: _NicPort, receive_into: Callable[[memoryview], int], packet: PacketPort | None
-    ) -> None:
+    def _receive(self, nic_port: NicPort, receive_into: Callable[[memoryview], int], packet: PacketPort | None) -> None:
         """Pass a batch of frames to the NIC; `packet` if they come from there, None: they come from the ring."""
         buffer = self._buffer
         usable = nic_port.enabled and nic_port.packet is not None
@@ -294,10 +191,9 @@ class NicDriver:
         nic_port.rx_bytes += total
         if waited is not None:
             nic_port.arrivals.note(waited, frames)
-        self._taken += frames
-        self._left |= frames == RECEIVE_BATCH
+        self._coalescing.took(frames, frames == RECEIVE_BATCH)
 
-    def _waited(self, nic_port: _NicPort, packet: PacketPort | None, now: int) -> int | None:
+    def _waited(self, nic_port: NicPort, packet: PacketPort | None, now: int) -> int | None:
         """How long the frame just read had waited; None when that is unknown."""
         if not self._taken_at:
             self._taken_at = now
@@ -305,20 +201,27 @@ class NicDriver:
             return self._stamps.delay(packet.stamp(), now)
         return None if nic_port.ring is None else now - nic_port.ring.sent
 
-    def _take_from_rings(self) -> None:
-        for nic_port in self._ringed:
+    def _serve_rings(self) -> None:
+        """Take a batch from each ring, and see whether a full one has room again."""
+        for nic_port in self._links.ringed:
             ring = nic_port.ring
-            if ring is not None and ring.pending():
+            if ring is None:
+                continue
+            if nic_port.blocked and nic_port.for_ring and not ring.full():
+                self._links.unblock(nic_port)
+            if ring.pending():
                 self._receive(nic_port, ring.receive_into, None)
                 ring.release()
 
     def _turn(self, now: int) -> int | None:
         nic = self._nic
-        if self._ringed:
-            self._take_from_rings()
+        if self._links.ringed:
+            self._serve_rings()
             now = self._clock()
         self._cause_at, self._taken_at = self._taken_at or now, 0
-        self._coalesce(now)
+        rest = self._coalescing.rest_until(now)
+        if rest:
+            self._loop.rest(rest)
         wakeup = nic.wakeup()
         if wakeup is not None and wakeup <= now:
             nic.tick(now)
@@ -338,19 +241,6 @@ class NicDriver:
         free = ceil(busy)
         return free if wakeup is None or wakeup > free else wakeup
 
-    def _coalesce(self, now: int) -> None:
-        """Rest to collect frames when they arrive closely spaced and all have been read."""
-        taken, left = self._taken, self._left
-        self._taken, self._left = 0, False
-        self._counted += taken
-        elapsed = now - self._count_from
-        if elapsed >= COALESCE_WINDOW_NS:
-            self._stream = self._counted * COALESCE_SPACING_NS >= elapsed
-            self._counted, self._count_from = 0, now
-        self._vain = 0 if taken else self._vain + 1
-        if self._stream and not left and self._vain < COALESCE_VAIN:
-            self._loop.rest(now + self._coalesce_ns)
-
     def _serve_ports(self, now: int) -> tuple[bool, float | None]:
         """Send on every port that is free; whether to go on at once, and when the first busy port becomes free."""
         again = False
@@ -365,7 +255,7 @@ class NicDriver:
                     busy = nic_port.free_at
         return again, busy
 
-    def _transmit(self, nic_port: _NicPort, now: int) -> bool:
+    def _transmit(self, nic_port: NicPort, now: int) -> bool:
         """Send what the NIC has until the port is busy; True if the batch ended before either did."""
         packet = nic_port.packet
         if packet is None:
@@ -392,7 +282,7 @@ class NicDriver:
                 frames += 1
                 total += length
             except BlockingIOError:
-                self._block(nic_port, frame)
+                self._links.block(nic_port, frame)
                 break
             except OSError as error:
                 self._send_failed(nic_port, error, now)
@@ -412,110 +302,20 @@ class NicDriver:
         self._now = now
         return nic_port.backlog and free_at <= now and not nic_port.blocked
 
-    def _block(self, nic_port: _NicPort, frame: bytes) -> None:
-        """Hold a frame until the socket has room for it."""
-        nic_port.held, nic_port.blocked = frame, True
-        if nic_port.packet is not None:
-            self._loop.modify(nic_port.packet.fileno(), READABLE | WRITABLE)
-
-    def _unblock(self, nic_port: _NicPort) -> None:
-        if nic_port.blocked:
-            nic_port.blocked = False
-            if nic_port.packet is not None:
-                self._loop.modify(nic_port.packet.fileno(), READABLE)
-
-    def _send_failed(self, nic_port: _NicPort, error: OSError, now: int) -> None:
+    def _send_failed(self, nic_port: NicPort, error: OSError, now: int) -> None:
         """Count a frame that was lost before the wire; MRC retransmits it."""
         if not is_lost_frame(error):
             raise error
         nic_port.tx_dropped += 1
-        # netlink may be delaying a carrier change: query the state now
-        if self._monitor is not None and nic_port.index and now - nic_port.queried >= _QUERY_INTERVAL_NS:
-            nic_port.queried = now
-            self._monitor.query(nic_port.index)
+        self._links.suspect(nic_port, now)
 
-    # -- links -----------------------------------------------------------------------------------------------------
-
-    def _check(self, nic_port: _NicPort, link: LinkState | None) -> None:
-        name, needed = nic_port.config.interface, self._config.mtu
-        if link is None:
-            raise NicDriverError(
-                f"Interface {name!r} of port {nic_port.number} does not exist in this network namespace: "
-                "start the agent inside the host's namespace, after its links are made."
-            )
-        if link.mtu < needed:
-            raise NicDriverError(
-                f"Interface {name!r} has MTU {link.mtu}, the NIC needs {needed}: "
-                f"set it with `ip link set {name} mtu {needed}`, on both ends of the link."
-            )
-
-    def _on_link(self, link: LinkState) -> None:
-        for nic_port in self._ports:
-            if nic_port.config.interface == link.name:
-                self._link_changed(nic_port, link)
-
-    def _link_changed(self, nic_port: _NicPort, link: LinkState) -> None:
-        if link.index != nic_port.index:
-            self._close_port(nic_port)
-            if link.index:
-                self._open_port(nic_port, link)
-        if nic_port.ring is not None:
-            nic_port.ring.stand_aside(not (link.plain and link.index))
-        nic_port.has_link = link.up and nic_port.packet is not None
-        self._update(nic_port)
-
-    def _update(self, nic_port: _NicPort) -> None:
+    def _update(self, nic_port: NicPort) -> None:
         up = nic_port.has_link and nic_port.enabled
         if up != nic_port.up:
             nic_port.up = up
             nic_port.free_at, nic_port.backlog = 0.0, False
-            self._drop_held(nic_port)
+            self._links.drop_held(nic_port)
             self._nic.port_changed(nic_port.number, up, self._clock())
-
-    def _open_port(self, nic_port: _NicPort, link: LinkState) -> None:
-        max_frame = self._config.mtu + ETHERNET_HEADER
-        try:
-            packet = self._open_packet_port(nic_port.config.interface, nic_port.config.mac, max_frame)
-        except NicDriverError:  # vanished again meanwhile: netlink is about to say so
-            return
-        nic_port.packet, nic_port.index = packet, link.index
-        if packet.ring is not None and nic_port.ring is None:
-            nic_port.ring = packet.ring
-            self._ringed.append(nic_port)
-            self._loop.add_ring(packet.ring)
-        self._loop.add(packet.fileno(), READABLE, lambda mask: self._on_readable(nic_port, mask))
-
-    def _drop_held(self, nic_port: _NicPort) -> None:
-        """A frame held for the socket is lost with the link, like those on it."""
-        self._unblock(nic_port)
-        if nic_port.held is not None:
-            nic_port.held = None
-            nic_port.tx_dropped += 1
-
-    def _close_port(self, nic_port: _NicPort) -> None:
-        self._drop_held(nic_port)
-        packet = nic_port.packet
-        nic_port.packet, nic_port.index = None, 0
-        if packet is not None:
-            nic_port.rx_dropped += packet.kernel_drops()
-            self._loop.remove(packet.fileno())
-            packet.close()
-
-    def _status(self, nic_port: _NicPort) -> PortStatus:
-        if nic_port.packet is not None:
-            nic_port.rx_dropped += nic_port.packet.kernel_drops()
-        return PortStatus(
-            port=nic_port.number,
-            interface=nic_port.config.interface,
-            up=nic_port.up and nic_port.packet is not None,
-            rate_bps=nic_port.config.rate_bps,
-            tx_frames=nic_port.tx_frames,
-            tx_bytes=nic_port.tx_bytes,
-            rx_frames=nic_port.rx_frames,
-            rx_bytes=nic_port.rx_bytes,
-            tx_dropped=nic_port.tx_dropped,
-            rx_dropped=nic_port.rx_dropped,
-        )
 
 
 def _discard(_port: int, _frame: memoryview, _now: int) -> None:

@@ -17,7 +17,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from mrc_host.counters import RTT_BUCKETS, CounterInfo, Level, at_level, rtt_name
-from mrc_host.driver.nic_driver import PortStatus
+from mrc_host.driver.nic_port import PortStatus
 from mrc_host.values import PathState, QpType
 from mrc_lab.telemetry.family_set import Family, FamilySet
 from mrc_lab.telemetry.readings import NicReading, QueuePairReading

@@ -22,7 +22,7 @@ from typing import TypeVar
 from controller.client import ControllerClient
 from controller.errors import ControllerError
 from controller.values import FaultRecord, LinkStatus, SwitchCounters
-from mrc_host.driver.nic_driver import PortStatus
+from mrc_host.driver.nic_port import PortStatus
 from mrc_host.errors import MrcError, NotFoundError
 from mrc_host.values import QpType
 from mrc_host.verbs.remote.connection import AgentConnection

@@ -201,9 +201,12 @@ static int64_t due(const struct drv *drv, int64_t now)
 static void serve_rings(struct drv *drv)
 {
     for (unsigned i = 0; i < drv->ringed_count && !drv_stopping(drv); i++) {
+        struct drv_port *port = drv->ringed[i];
         int64_t now;
-        if (wire_receive(drv, drv->ringed[i], &now) > 0)
-            drain(drv, drv->ringed[i]->owner, now);
+        if (port->blocked && port->for_ring && port_unblock(drv, port))
+            visit(drv, port->owner, drv_now());
+        if (wire_receive(drv, port, &now) > 0)
+            drain(drv, port->owner, now);
     }
 }
 

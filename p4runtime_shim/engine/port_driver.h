@@ -29,9 +29,8 @@ struct drv_port_stats {
     uint64_t rx_errors;      /* receive calls that failed */
     uint64_t tx_errors;      /* frames that the kernel refused */
     uint64_t tx_too_long;    /* of these, longer than the MTU of the interface */
-    uint64_t tx_blocked;     /* times the send buffer was full (the frames waited) */
+    uint64_t tx_blocked;     /* times the send buffer, or the ring, was full (the frames waited) */
     uint64_t tx_lost;        /* frames taken from the switch that were lost when the interface went away */
-    uint64_t tx_ring_full;   /* frames lost because the process at the other end of the ring did not take them */
     uint64_t downs;          /* times the port went down */
     uint64_t reopens;        /* times the socket was reopened because the interface had vanished */
     uint64_t up;             /* 1: carrier present, interface up, and not held down */

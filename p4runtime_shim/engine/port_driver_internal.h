@@ -39,7 +39,8 @@ struct drv_port {
     bool carrier;
     int up;       /* the last state passed to the switch; -1 = none yet */
     bool active;  /* in owner->active */
-    bool blocked; /* send buffer full: frames wait in `stash` for EPOLLOUT */
+    bool blocked; /* no room: frames wait in `stash` */
+    bool for_ring; /* for room in the ring; false: in the send buffer (EPOLLOUT) */
     int held;     /* held down by drv_hold_down(); atomic */
     uint8_t *stash;
     uint32_t *stash_lengths;
@@ -126,21 +127,26 @@ int rx_prepare(struct drv *drv);
 int port_receive(struct drv *drv, struct drv_port *port, int64_t *now);
 /* Adds the kernel's count of frames dropped because the receive buffer was full; any thread, under drv->fd_lock. */
 void port_count_drops(struct drv_port *port);
-/* Sends frames through the interface of their port, or keeps them until there is room. Not under a lock. */
-void port_send(struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count);
-/* Sends the frames in drv->tx_slots and empties it. Not under a lock. */
+/* Sends as many of the frames as go through the interface of their port; returns how many are dealt with (sent, or refused and
+ * counted), fewer than `count` only when the send buffer is full. Not under a lock. */
+unsigned socket_send(const struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count);
+/* Sends the frames in drv->tx_slots, or keeps them until there is room, and empties it. Not under a lock. */
 void tx_flush(struct drv *drv);
-/* Sends what waited for room in the send buffer; true when nothing waits any more. */
+/* Sends what waited for room; true when nothing waits any more. */
 bool port_unblock(struct drv *drv, struct drv_port *port);
+/* What waits for room is lost. */
+void stash_drop(struct drv *drv, struct drv_port *port);
 
 /* port_driver_wire.c */
-/* Sends frames past the kernel; false when they must pass through the interface. Not under a lock. */
-bool wire_send(struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count);
+/* Whether frames of the port pass the kernel by now. */
+bool wire_used(const struct drv_port *port);
+/* Sends frames past the kernel as socket_send() does; sets port->for_ring when it is the ring that is full. */
+unsigned wire_send(struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count);
 /* Receives a batch from the rings of a port as port_receive() does. */
 int wire_receive(struct drv *drv, struct drv_port *port, int64_t *now);
 /* Whether frames wait in any ring. */
 bool wires_pending(const struct drv *drv);
-/* Before sleeping: has all rings ring; false when frames came meanwhile. */
+/* Before sleeping: has all rings ring; false when frames, or room for those that wait, came meanwhile. */
 bool wires_arm(struct drv *drv);
 void wires_disarm(struct drv *drv);
 /* The interface is watched or shaped (as far as is known), or no more. */

@@ -55,12 +55,13 @@ static void link_query(const struct drv *drv, int ifindex)
 
 void port_refresh(struct drv *drv, struct drv_port *port, int64_t now)
 {
-    (void)drv;
     bool up = port->fd >= 0 && port->carrier && !__atomic_load_n(&port->held, __ATOMIC_RELAXED);
     if (up == port->up)
         return;
     if (!up && port->up == 1)
         bump(&port->stats.downs, 1);
+    if (!up && port->for_ring)
+        stash_drop(drv, port); /* lost with the link, as the kernel would say of an interface */
     port->up = up;
     __atomic_store_n(&port->stats.up, (uint64_t)up, __ATOMIC_RELAXED);
     sw_lock(port->owner->sw);

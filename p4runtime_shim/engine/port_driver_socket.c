@@ -95,7 +95,7 @@ void port_count_drops(struct drv_port *port)
         bump(&port->stats.rx_dropped, kernel.tp_drops);
 }
 
-static void stash_drop(struct drv_port *port)
+static void stash_free(struct drv_port *port)
 {
     bump(&port->stats.tx_lost, port->stash_count - port->stash_next);
     free(port->stash);
@@ -106,7 +106,20 @@ static void stash_drop(struct drv_port *port)
     port->stash_due = NULL;
     port->stash_count = port->stash_next = 0;
     port->stash_offset = 0;
-    port->blocked = false;
+    port->blocked = port->for_ring = false;
+}
+
+static int watch_room(const struct drv *drv, struct drv_port *port, bool on)
+{
+    struct epoll_event event = {.events = on ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = port};
+    return epoll_ctl(drv->epoll_fd, EPOLL_CTL_MOD, port->fd, &event);
+}
+
+void stash_drop(struct drv *drv, struct drv_port *port)
+{
+    if (port->blocked && !port->for_ring && port->fd >= 0)
+        watch_room(drv, port, false);
+    stash_free(port);
 }
 
 void port_close(struct drv *drv, struct drv_port *port)
@@ -120,7 +133,7 @@ void port_close(struct drv *drv, struct drv_port *port)
         epoll_ctl(drv->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
         close(fd);
     }
-    stash_drop(port);
+    stash_free(port);
     port->ifindex = 0;
     port->carrier = false;
     wire_set_aside(port, true);
@@ -220,9 +233,7 @@ static bool interface_gone(int error)
     return error == ENETDOWN || error == ENXIO || error == ENODEV;
 }
 
-/* Sends as many of the slots as go; returns how many are dealt with (sent, or refused and counted). Fewer than `count` only
- * when the send buffer is full. */
-static unsigned send_slots(const struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count)
+unsigned socket_send(const struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count)
 {
     struct mmsghdr messages[TX_BATCH];
     struct iovec vectors[TX_BATCH];
@@ -262,7 +273,13 @@ static unsigned send_slots(const struct drv *drv, struct drv_port *port, const s
     return done;
 }
 
-/* Keeps frames until there is room in the send buffer. */
+static unsigned send_slots(struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count)
+{
+    port->for_ring = false;
+    return port->wire && wire_used(port) ? wire_send(drv, port, slots, count) : socket_send(drv, port, slots, count);
+}
+
+/* Keeps frames until there is room where port->for_ring says. */
 static void stash_slots(struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count)
 {
     size_t bytes = 0;
@@ -271,11 +288,10 @@ static void stash_slots(struct drv *drv, struct drv_port *port, const struct tx_
     port->stash = malloc(bytes);
     port->stash_lengths = malloc(count * sizeof *port->stash_lengths);
     port->stash_due = malloc(count * sizeof *port->stash_due);
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT, .data.ptr = port};
     port->stash_count = count;
     bool memory = port->stash && port->stash_lengths && port->stash_due;
-    if (!memory || epoll_ctl(drv->epoll_fd, EPOLL_CTL_MOD, port->fd, &event)) {
-        stash_drop(port);
+    if (!memory || (!port->for_ring && watch_room(drv, port, true))) {
+        stash_free(port);
         return;
     }
     size_t offset = 0;
@@ -289,7 +305,7 @@ static void stash_slots(struct drv *drv, struct drv_port *port, const struct tx_
     bump(&port->stats.tx_blocked, 1);
 }
 
-void port_send(struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count)
+static void port_send(struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count)
 {
     unsigned done = port->blocked || port->fd < 0 ? 0 : send_slots(drv, port, slots, count);
     if (done == count)
@@ -306,8 +322,7 @@ void tx_flush(struct drv *drv)
         struct drv_port *port = drv->tx_slots[first].port;
         for (last = first + 1; last < drv->tx_count && drv->tx_slots[last].port == port;)
             last++;
-        if (!port->wire || !wire_send(drv, port, &drv->tx_slots[first], last - first))
-            port_send(drv, port, &drv->tx_slots[first], last - first);
+        port_send(drv, port, &drv->tx_slots[first], last - first);
     }
     drv->tx_count = 0;
     drv->tx_used = 0;
@@ -315,16 +330,23 @@ void tx_flush(struct drv *drv)
 
 bool port_unblock(struct drv *drv, struct drv_port *port)
 {
-    while (port->stash_next < port->stash_count) {
-        unsigned next = port->stash_next;
-        struct tx_slot slot = {port, port->stash + port->stash_offset, port->stash_lengths[next], port->stash_due[next]};
-        if (!send_slots(drv, port, &slot, 1))
-            return false;
-        port->stash_offset += slot.length;
-        port->stash_next++;
+    struct tx_slot slots[TX_BATCH];
+    unsigned count = port->stash_count - port->stash_next; /* one batch at most */
+    bool waited_for_ring = port->for_ring;
+    size_t offset = port->stash_offset;
+    for (unsigned i = 0, next = port->stash_next; i < count; i++, next++) {
+        slots[i] = (struct tx_slot){port, port->stash + offset, port->stash_lengths[next], port->stash_due[next]};
+        offset += slots[i].length;
     }
-    stash_drop(port);
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = port};
-    epoll_ctl(drv->epoll_fd, EPOLL_CTL_MOD, port->fd, &event);
+    unsigned done = send_slots(drv, port, slots, count);
+    for (unsigned i = 0; i < done; i++)
+        port->stash_offset += slots[i].length;
+    port->stash_next += done;
+    bool waits_for_ring = done < count && port->for_ring;
+    if (waits_for_ring != waited_for_ring || (done == count && !waited_for_ring))
+        watch_room(drv, port, done < count && !waits_for_ring);
+    if (done < count)
+        return false;
+    stash_free(port);
     return true;
 }

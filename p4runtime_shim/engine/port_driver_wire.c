@@ -40,10 +40,10 @@ static bool for_nic(const uint8_t *frame, uint32_t length)
     }
 }
 
-static bool aside(const struct drv_port *port)
+bool wire_used(const struct drv_port *port)
 {
     const struct drv_wire *wire = port->wire;
-    return wire->aside || (wire->peer ? wire->peer->wire->aside : frame_ring_aside(&wire->send));
+    return !wire->aside && !(wire->peer ? wire->peer->wire->aside : frame_ring_aside(&wire->send));
 }
 
 void wire_set_aside(struct drv_port *port, bool on)
@@ -83,7 +83,8 @@ static void count_sent(struct drv_port *port, uint64_t packets, uint64_t bytes)
 /* As the kernel does with what an interface cannot carry. */
 static bool too_long(struct drv_port *port, const struct tx_slot *slot)
 {
-    if (!port->mtu || slot->length <= port->mtu + ETHERNET_BYTES)
+    bool fits = port->wire->peer || frame_ring_fits(&port->wire->send, slot->length);
+    if (fits && (!port->mtu || slot->length <= port->mtu + ETHERNET_BYTES))
         return false;
     bump(&port->stats.tx_errors, 1);
     bump(&port->stats.tx_too_long, 1);
@@ -110,6 +111,11 @@ static void hand_over(struct drv *drv, struct drv_port *port, const struct tx_sl
     peer->owner->given = true;
     count_sent(port, packets, bytes);
     count_received(peer, packets, bytes);
+    if (drv_measuring(drv)) {
+        delay_departures(port, slots, count, now, drv_now());
+        for (unsigned i = 0; i < count; i++)
+            delay_arrival(peer, 0);
+    }
 }
 
 static void ring_bell(const struct drv_wire *wire)
@@ -118,49 +124,63 @@ static void ring_bell(const struct drv_wire *wire)
     (void)!write(wire->other_bell, &one, sizeof one); /* EAGAIN: it rings already */
 }
 
-static void ring_send(struct drv_port *port, const struct tx_slot *slots, unsigned count, int64_t now)
+/* Puts one frame into the ring; false when it has to wait for room. What was put before is published then, or the other end
+ * could not make room. */
+static bool ring_put(struct drv_port *port, const struct tx_slot *slot, int64_t now)
+{
+    struct drv_wire *wire = port->wire;
+    if (frame_ring_put(&wire->send, slot->data, slot->length, now))
+        return true;
+    if (frame_ring_publish(&wire->send))
+        ring_bell(wire);
+    return !frame_ring_await_room(&wire->send, slot->length) && frame_ring_put(&wire->send, slot->data, slot->length, now);
+}
+
+static unsigned ring_send(const struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count, int64_t now)
 {
     struct drv_wire *wire = port->wire;
     uint64_t packets = 0, bytes = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (too_long(port, &slots[i]))
+    unsigned done = 0;
+    for (; done < count; done++) {
+        if (too_long(port, &slots[done]))
             continue;
-        if (!frame_ring_put(&wire->send, slots[i].data, slots[i].length, now)) {
-            bump(&port->stats.tx_ring_full, 1);
-            continue;
+        if (!ring_put(port, &slots[done], now)) {
+            port->for_ring = true;
+            break;
         }
         packets++;
-        bytes += slots[i].length;
+        bytes += slots[done].length;
     }
     if (frame_ring_publish(&wire->send))
         ring_bell(wire);
     count_sent(port, packets, bytes);
+    if (drv_measuring(drv) && done)
+        delay_departures(port, slots, done, now, drv_now());
+    return done;
 }
 
-bool wire_send(struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count)
+/* What a NIC takes goes into the ring, and all else to the kernel of its host; in order. */
+static unsigned send_outside(struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count, int64_t now)
 {
-    if (aside(port))
-        return false;
-    int64_t began = drv_now();
-    if (port->wire->peer) {
-        hand_over(drv, port, slots, count, began);
-    } else {
-        for (unsigned first = 0, last; first < count; first = last) {
-            bool nic = for_nic(slots[first].data, slots[first].length);
-            for (last = first + 1; last < count && for_nic(slots[last].data, slots[last].length) == nic;)
-                last++;
-            if (nic)
-                ring_send(port, &slots[first], last - first, began);
-            else
-                port_send(drv, port, &slots[first], last - first);
-        }
+    for (unsigned first = 0, last; first < count; first = last) {
+        bool nic = for_nic(slots[first].data, slots[first].length);
+        for (last = first + 1; last < count && for_nic(slots[last].data, slots[last].length) == nic;)
+            last++;
+        unsigned done = nic ? ring_send(drv, port, &slots[first], last - first, now)
+                            : socket_send(drv, port, &slots[first], last - first);
+        if (done < last - first)
+            return first + done;
     }
-    if (drv_measuring(drv)) {
-        delay_departures(port, slots, count, began, drv_now());
-        for (unsigned i = 0; port->wire->peer && i < count; i++)
-            delay_arrival(port->wire->peer, 0);
-    }
-    return true;
+    return count;
+}
+
+unsigned wire_send(struct drv *drv, struct drv_port *port, const struct tx_slot *slots, unsigned count)
+{
+    int64_t now = drv_now();
+    if (!port->wire->peer)
+        return send_outside(drv, port, slots, count, now);
+    hand_over(drv, port, slots, count, now);
+    return count;
 }
 
 /* --- receiving --- */
@@ -188,7 +208,8 @@ int wire_receive(struct drv *drv, struct drv_port *port, int64_t *now)
         bytes += length;
         count++;
     }
-    frame_ring_release(ring);
+    if (frame_ring_release(ring))
+        ring_bell(port->wire);
     count_received(port, (uint64_t)count, bytes);
     if (!count)
         sw_unlock(port->owner->sw);
@@ -205,10 +226,14 @@ bool wires_pending(const struct drv *drv)
 
 bool wires_arm(struct drv *drv)
 {
-    bool empty = true;
-    for (unsigned i = 0; i < drv->ringed_count; i++)
-        empty &= frame_ring_arm(&drv->ringed[i]->wire->receive);
-    return empty;
+    bool idle = true;
+    for (unsigned i = 0; i < drv->ringed_count; i++) {
+        struct drv_port *port = drv->ringed[i];
+        idle &= frame_ring_arm(&port->wire->receive);
+        if (port->blocked && port->for_ring)
+            idle &= frame_ring_await_room(&port->wire->send, port->stash_lengths[port->stash_next]);
+    }
+    return idle;
 }
 
 void wires_disarm(struct drv *drv)

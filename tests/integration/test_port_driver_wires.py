@@ -137,7 +137,7 @@ def test_frames_pass_in_memory_and_are_counted(setup: Setup) -> None:
     assert setup.numbers(setup.between[1]) == (50, 5000, 50, 200_000)
     assert interface_packets(setup.between[0]) == kernel
     stats = setup.driver.stats(setup.switches[0], 1)
-    assert (stats.rx_packets, stats.tx_packets, stats.tx_ring_full) == (50, 50, 0)
+    assert (stats.rx_packets, stats.tx_packets, stats.tx_blocked) == (50, 50, 0)
 
 
 def test_what_a_nic_does_not_take_goes_to_the_kernel_of_its_host(setup: Setup) -> None:
@@ -187,16 +187,67 @@ def test_carrier_is_the_interfaces(setup: Setup) -> None:
         setup.passes(2)
 
 
-def test_a_nic_that_takes_nothing_loses_frames_and_holds_up_nobody(setup: Setup) -> None:
-    for mark in range(100):
+def send_to_nic(setup: Setup, frames: int) -> None:
+    """Send frames of 4000 bytes to the NIC, numbered from 0, until all of them have reached its switch."""
+    before = setup.switches[0].stats().ports[2].rx_packets
+    for mark in range(frames):
         setup.far.send(roce(mark, 4000))
-    stats = lambda: setup.driver.stats(setup.switches[0], 1)  # noqa: E731
-    until(lambda: stats().tx_packets + stats().tx_ring_full == 100, "all frames to be dealt with")
-    assert stats().tx_ring_full > 50
+    until(lambda: setup.switches[0].stats().ports[2].rx_packets == before + frames, "all frames to be at the switch")
+    until(lambda: setup.driver.stats(setup.switches[0], 1).tx_blocked == 1, "the ring to be full")
+
+
+def test_frames_for_a_nic_that_takes_none_wait_in_the_switch_and_hold_up_nobody(setup: Setup) -> None:
+    send_to_nic(setup, 100)
+    assert 10 < setup.driver.stats(setup.switches[0], 1).tx_packets < 20, "what the ring holds"
     setup.passes(1)
+    for mark in range(100):
+        assert setup.nic.receive() == roce(mark, 4000)
+    setup.far.send(roce(1234))
+    assert setup.nic.receive() == roce(1234)
+    assert setup.driver.stats(setup.switches[0], 1).tx_lost == 0
+
+
+def test_frames_that_a_nic_does_not_take_meet_the_limits_of_the_switchs_queues(setup: Setup) -> None:
+    switch = setup.switches[0]
+    switch.set_queue_limits(1, max_packets=10)
+    send_to_nic(setup, 100)
+    dropped = switch.stats().ports[1].queue_drops
+    assert dropped > 20
+    arrived = [setup.nic.receive() for _ in range(100 - dropped)]
+    assert arrived == sorted(arrived), "in order, without those for which a queue had no room"
+    assert len(set(arrived)) == len(arrived)
+    assert not setup.nic.ring.pending()
+
+
+def test_frames_that_wait_for_a_nic_are_lost_with_the_link(setup: Setup) -> None:
+    send_to_nic(setup, 50)
+    a, port = setup.switches[0], 1
+    ip(f"link set {setup.nic.cable.outside} down")
+    until(lambda: not setup.driver.stats(a, port).up, "the port to be down")
+    assert setup.driver.stats(a, port).tx_lost > 0
+    ip(f"link set {setup.nic.cable.outside} up")
+    until(lambda: setup.driver.stats(a, port).up == 1, "the port to be up")
+    setup.settled(setup.nic.cable.inside, False)
     setup.nic.start()  # another process in its place
     setup.far.send(roce(1234))
     assert setup.nic.receive() == roce(1234)
+
+
+def test_frames_that_wait_for_a_nic_pass_through_its_interface_once_somebody_captures_there(setup: Setup) -> None:
+    send_to_nic(setup, 50)
+    held = setup.driver.stats(setup.switches[0], 1).tx_packets
+    turn(setup.nic.cable.inside, "promisc", on=True)
+    for mark in range(held, 50):
+        assert setup.nic.cable.receive() == roce(mark, 4000)
+    turn(setup.nic.cable.inside, "promisc", on=False)
+
+
+def test_a_nic_started_in_place_of_one_that_took_nothing_gets_what_waited_in_the_switch(setup: Setup) -> None:
+    send_to_nic(setup, 50)
+    held = setup.driver.stats(setup.switches[0], 1).tx_packets
+    setup.nic.start()  # discards what is in the ring
+    for mark in range(held, 50):
+        assert setup.nic.receive() == roce(mark, 4000)
 
 
 def test_wires_of_unknown_interfaces_are_refused() -> None:

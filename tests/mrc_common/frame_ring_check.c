@@ -2,6 +2,8 @@
  *
  *   model    one thread puts and takes at random, and compares with a list
  *   hostile  the other end writes anything anywhere, also while we read
+ *   wrap     records that lead to the start from there, which would keep us reading for ever
+ *   full     a producer that waits for room, asleep, gets all frames through to a consumer that sleeps, too
  *   crash    two processes; either is killed at any instruction and started again */
 #define _GNU_SOURCE
 #include <assert.h>
@@ -133,10 +135,32 @@ static void hostile(void)
                 frame_ring_release(&in);
             frame_ring_put(&out, frame, 1 + (size_t)i % LONGEST, i);
             frame_ring_publish(&out);
+            frame_ring_await_room(&out, 1 + (size_t)i % LONGEST);
             frame_ring_arm(&in);
             frame_ring_disarm(&in);
         }
         pthread_join(other, NULL);
+    }
+    free(memory);
+}
+
+static void wrap(void)
+{
+    uint8_t *memory = aligned_alloc(64, BYTES / 2);
+    memset(memory, 0, BYTES / 2);
+    struct frame_ring in = {.control = (void *)memory, .data = memory + FRAME_RING_CONTROL, .size = RING};
+    uint8_t frame[LONGEST];
+    int64_t sent;
+    uint32_t record = FRAME_RING_WRAP;
+    frame_ring_attach_consumer(&in);
+    for (int round = 0; round < 100; round++) {
+        uint64_t offset = round ? draw(RING / 16) * 16u : 0;
+        memcpy(in.data, &record, sizeof record);
+        memcpy(in.data + offset, &record, sizeof record);
+        in.position = in.other = in.published = offset;
+        __atomic_store_n(&in.control->head, offset + RING, __ATOMIC_RELEASE);
+        assert(frame_ring_take(&in, frame, sizeof frame, &sent) == FRAME_RING_BROKEN);
+        assert(!frame_ring_take(&in, frame, sizeof frame, &sent));
     }
     free(memory);
 }
@@ -158,7 +182,7 @@ static void produce(void *memory, int bell, uint32_t from)
     (void)!write(bell, &one, sizeof one);
     for (uint32_t number = from;; number++) {
         while (!frame_ring_put(&out, frame, make(frame, number, 4 + number * 7919 % (LONGEST - 4)), number))
-            publish(&out, bell), usleep(20); /* a driver would drop it */
+            publish(&out, bell), usleep(20);
         if (number % 3 == 0)
             publish(&out, bell);
     }
@@ -190,6 +214,74 @@ static void consume(void *memory, int bell, volatile uint32_t *seen)
         }
         frame_ring_disarm(&in);
     }
+}
+
+static void ring(int bell)
+{
+    uint64_t one = 1;
+    assert(write(bell, &one, sizeof one) > 0);
+}
+
+static void await(int bell)
+{
+    uint64_t ignored;
+    struct pollfd wait = {.fd = bell, .events = POLLIN};
+    assert(poll(&wait, 1, 20000) == 1); /* or somebody was not woken */
+    assert(read(bell, &ignored, sizeof ignored) > 0);
+}
+
+static void *memory_of_both;
+static int bells[2]; /* of the consumer, of the producer */
+
+static void *produce_all(void *count)
+{
+    struct frame_ring out;
+    uint8_t frame[LONGEST];
+    frame_ring_place(&out, memory_of_both, BYTES, 0);
+    frame_ring_attach_producer(&out);
+    for (uint32_t number = 0; number < *(uint32_t *)count; number++) {
+        size_t length = make(frame, number, 4 + number * 7919 % (LONGEST - 4));
+        while (!frame_ring_put(&out, frame, length, number)) {
+            publish(&out, bells[0]);
+            if (frame_ring_await_room(&out, length))
+                await(bells[1]);
+        }
+        if (number % 5 == 0)
+            publish(&out, bells[0]);
+    }
+    publish(&out, bells[0]);
+    return NULL;
+}
+
+static void full(void)
+{
+    uint32_t count = 300000, number = 0;
+    struct frame_ring in;
+    uint8_t frame[LONGEST];
+    memory_of_both = aligned_alloc(64, BYTES);
+    memset(memory_of_both, 0, BYTES);
+    bells[0] = eventfd(0, 0), bells[1] = eventfd(0, 0);
+    frame_ring_place(&in, memory_of_both, BYTES, 0);
+    frame_ring_attach_consumer(&in);
+    pthread_t other;
+    assert(!pthread_create(&other, NULL, produce_all, &count));
+    while (number < count) {
+        int64_t sent;
+        size_t length;
+        for (uint32_t batch = draw(8); (length = frame_ring_take(&in, frame, sizeof frame, &sent)); batch--) {
+            assert(length != FRAME_RING_BROKEN && sent == number++);
+            check(frame, length);
+            if (!batch)
+                break;
+        }
+        if (frame_ring_release(&in))
+            ring(bells[1]);
+        if (!length && number < count && frame_ring_arm(&in))
+            await(bells[0]);
+        frame_ring_disarm(&in);
+    }
+    pthread_join(other, NULL);
+    free(memory_of_both);
 }
 
 static pid_t start(int producer, void *memory, int bell, volatile uint32_t *seen)
@@ -242,6 +334,10 @@ int main(int argc, char **argv)
         model();
     else if (!strcmp(argv[1], "hostile"))
         hostile();
+    else if (!strcmp(argv[1], "wrap"))
+        wrap();
+    else if (!strcmp(argv[1], "full"))
+        full();
     else
         crash();
     return 0;

@@ -32,6 +32,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         pytest.param("model", id="what-is-put-is-taken-in-order"),
         pytest.param("hostile", id="the-other-end-may-write-anything"),
+        pytest.param("wrap", id="nothing-leads-from-the-start-to-the-start"),
+        pytest.param("full", id="who-waits-for-room-is-woken"),
         pytest.param("crash", id="either-end-is-killed-and-started-again"),
     ],
 )

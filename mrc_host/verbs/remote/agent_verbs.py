@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from mrc_common.delays import PortDelays
-from mrc_host.driver.nic_driver import PortStatus
+from mrc_host.driver.nic_port import PortStatus
 from mrc_host.values import Access, MemoryRegionInfo, QpCounters, QpState, QpType
 from mrc_host.verbs.declaration import (
     U62,

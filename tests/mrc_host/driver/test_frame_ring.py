@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import select
 import socket
@@ -74,18 +75,99 @@ def test_only_who_sleeps_is_woken(ends: Ends) -> None:
     watch.close()
 
 
-def test_a_full_ring_loses_frames_and_counts_them(ends: Ends) -> None:
+def fill(ring: Any) -> int:
+    """Send frames of 1000 bytes, numbered by their first, until one is refused; how many went."""
+    count = 0
+    with contextlib.suppress(BlockingIOError):
+        while count < 20:
+            ring.send(bytes([count]) * 1000)
+            count += 1
+    assert count < 20, "a ring of 16 KiB has no room for 20 frames of 1000 bytes"
+    return count
+
+
+def test_a_full_ring_refuses_frames_until_there_is_room(ends: Ends) -> None:
     near, far = ends
-    for number in range(20):
-        near.send(bytes([number]) * 1000)
+    count = fill(near)
+    assert count > 10
+    assert near.refused == 1000
+    assert near.full()
+    buffer = bytearray(5000)
+    assert far.receive_into(buffer) == 1000, "what was sent before is there without a flush, or nobody could make room"
+    far.release()
+    assert not near.full()
+    assert near.refused == 0
+    near.send(bytes([count]) * 1000)
     near.flush()
-    arrived = received(far)
-    assert [frame[0] for frame in arrived] == list(range(len(arrived)))
-    assert 10 < len(arrived) < 20
-    assert near.lost == 20 - len(arrived)
-    near.send(b"more")
-    near.flush()
-    assert received(far) == [b"more"]
+    assert [frame[0] for frame in received(far)] == list(range(1, count + 1))
+
+
+def test_who_waits_for_room_is_woken_once_half_of_the_ring_is_free(ends: Ends) -> None:
+    near, far = ends
+    watch = select.epoll()
+    watch.register(near.fileno(), select.EPOLLIN | select.EPOLLET)
+    watch.poll(0)
+    count = fill(near)
+    assert near.arm(), "it may sleep"
+    buffer, taken = bytearray(5000), 0
+    while not watch.poll(0):
+        assert far.receive_into(buffer)
+        far.release()
+        taken += 1
+    assert abs(taken - count / 2) <= 1.5
+    assert not near.arm(), "there is room"
+    assert not near.full()
+    assert len(received(far)) == count - taken
+    assert not watch.poll(0), "nobody waits any more"
+    watch.close()
+
+
+def test_who_waits_for_room_is_woken_when_the_other_end_is_started_again(ring_class: Any) -> None:
+    with FrameRings(1 << 14) as rings:
+        near, _dead = (ring_class(end.map(), end.receiving, end.bell, end.other_bell) for end in rings.ends)
+        for ring in (near, _dead):
+            ring.connect(-1, 4000)
+            ring.stand_aside(False)
+        fill(near)
+        watch = select.epoll()
+        watch.register(near.fileno(), select.EPOLLIN | select.EPOLLET)
+        watch.poll(0)
+        assert near.arm()
+        end = rings.ends[1]
+        again = ring_class(end.map(), end.receiving, end.bell, end.other_bell)
+        assert watch.poll(0)
+        watch.close()
+        again.stand_aside(False)
+        assert not near.full()
+        near.send(b"new")
+        near.flush()
+        assert received(again) == [b"new"]
+
+
+def test_frames_for_a_full_ring_pass_through_the_interface_once_the_other_end_stands_aside(ends: Ends) -> None:
+    near, far = ends
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with here, there:
+        near.connect(here.fileno(), 4000)
+        fill(near)
+        assert near.full()
+        far.stand_aside(True)
+        assert not near.full()
+        near.send(b"seen")
+        assert there.recv(100) == b"seen"
+
+
+def test_a_frame_that_no_ring_of_this_size_can_hold_is_refused_for_good(ring_class: Any) -> None:
+    with FrameRings(1 << 12) as rings:
+        end = rings.ends[0]
+        ring = ring_class(end.map(), end.receiving, end.bell, end.other_bell)
+        ring.connect(-1, 4000)
+        ring.stand_aside(False)
+        ring.send(bytes(2000))
+        with pytest.raises(OSError, match="long") as error:
+            ring.send(bytes(2040))
+        assert error.value.errno == errno.EMSGSIZE
+        assert ring.refused == 0
 
 
 def test_a_frame_longer_than_the_interface_takes_is_refused(ends: Ends) -> None:

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mrc_host.driver.nic_driver import (
-    COALESCE_SPACING_NS,
-    COALESCE_VAIN,
-    COALESCE_WINDOW_NS,
-    DEFAULT_COALESCE_NS,
-    RECEIVE_BATCH,
-)
+from mrc_host.driver.coalescing import COALESCE_SPACING_NS, COALESCE_VAIN, COALESCE_WINDOW_NS, DEFAULT_COALESCE_NS
+from mrc_host.driver.nic_driver import RECEIVE_BATCH
 from tests.mrc_host.driver.rig import Rig
 
 

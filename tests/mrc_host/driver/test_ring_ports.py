@@ -25,14 +25,27 @@ class FakeRing:
         self.aside = True
         self.armed = False
         self.sent = 0
+        self.room: int | None = None  # frames; None: any number
+        self.refused = 0
         self._bell = os.eventfd(0, os.EFD_NONBLOCK)
 
     def fileno(self) -> int:
         return self._bell
 
     def send(self, frame: bytes) -> int:
+        if self.room == 0:
+            self.refused = len(frame)
+            raise BlockingIOError
+        if self.room is not None:
+            self.room -= 1
+        self.refused = 0
         self.written.append(frame)
         return len(frame)
+
+    def full(self) -> bool:
+        if self.room != 0:
+            self.refused = 0
+        return bool(self.refused)
 
     def flush(self) -> None:
         self.flushed += self.written
@@ -56,10 +69,16 @@ class FakeRing:
 
     def arm(self) -> bool:
         self.armed = True
-        return not self.arrived
+        return not self.arrived and (not self.refused or self.full())
 
     def disarm(self) -> None:
         self.armed = False
+
+    def make_room(self, frames: int) -> None:
+        """The other end takes frames, and wakes who sleeps."""
+        self.room = frames
+        if self.armed:
+            os.eventfd_write(self._bell, 1)
 
     def arrive(self, frame: bytes) -> None:
         """A frame comes, and wakes who sleeps."""
@@ -122,6 +141,40 @@ def test_what_comes_while_the_interface_is_gone_is_discarded(ringed: tuple[Rig, 
     assert [frame for _, frame, _ in rig.nic.received] == [b"seen"]
 
 
+def test_a_full_ring_holds_up_its_port_and_loses_nothing(ringed: tuple[Rig, FakeRing]) -> None:
+    rig, ring = ringed
+    frames = [bytes([number]) * 100 for number in range(5)]
+    rig.nic.offered[0] += frames
+    rig.nic.offered[1].append(b"elsewhere")
+    ring.room = 2
+    rig.run_until(rig.time + 10_000_000)
+    assert ring.flushed == frames[:2]
+    assert rig.opened[1].sent == [b"elsewhere"]
+    assert len(rig.nic.offered[0]) == 2, "the third is held"
+    assert rig.step() is None, "nothing is due until there is room"
+    ring.room = 1
+    assert not ring.arm(), "there is room: no time to sleep"
+    rig.run_until(rig.time + 10_000_000)
+    assert ring.flushed == frames[:3]
+    ring.room = None
+    rig.run_until(rig.time + 10_000_000)
+    assert ring.flushed == frames
+    assert rig.driver.ports()[0].tx_dropped == 0
+
+
+def test_a_frame_held_for_a_full_ring_is_lost_with_the_link(ringed: tuple[Rig, FakeRing]) -> None:
+    rig, ring = ringed
+    rig.nic.offered[0] += [b"held" * 20, b"next" * 20]
+    ring.room = 0
+    rig.step()
+    rig.monitor.on_change(LinkState("eth0", 2, False, 4500))
+    assert rig.driver.ports()[0].tx_dropped == 1
+    rig.monitor.on_change(LinkState("eth0", 2, True, 4500))
+    ring.room = None
+    rig.step()
+    assert ring.flushed == [b"next" * 20]
+
+
 def test_delays_are_measured_from_when_frames_were_sent(ringed: tuple[Rig, FakeRing]) -> None:
     rig, ring = ringed
     rig.driver.measure_delays(True)
@@ -156,3 +209,26 @@ def test_a_frame_wakes_a_loop_that_sleeps() -> None:
     assert not ring.armed
     loop.remove_ring(ring)
     loop.close()
+
+
+def test_room_in_a_full_ring_wakes_a_loop_that_sleeps(ringed: tuple[Rig, FakeRing]) -> None:
+    rig, ring = ringed
+    frames = [bytes([number]) * 100 for number in range(20)]
+    rig.nic.offered[0] += frames
+    ring.room = 0
+
+    def turn(_now: int) -> None:
+        rig.time += 1_000_000
+        if len(ring.flushed) == len(frames):
+            rig.loop.stop()
+
+    rig.loop.add_turn(turn)
+    thread = threading.Thread(target=rig.loop.run)
+    thread.start()
+    for _ in frames:
+        until(lambda: ring.armed, "the loop to sleep, or to be about to")
+        ring.make_room(1)
+        until(lambda: ring.room == 0, "the room to be used")
+    thread.join(10)
+    assert not thread.is_alive()
+    assert ring.flushed == frames
