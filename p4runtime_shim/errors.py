@@ -28,6 +28,10 @@ class PermissionDenied(SwitchError):
     """The object is constant: const entries, const default action."""
 
 
+class SwitchClosed(SwitchError):
+    """The switch was closed."""
+
+
 class BuildError(SwitchError):
     """The C compiler is missing or rejected the generated program."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes as c
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from p4runtime_shim.ctypes_bindings import (
@@ -27,7 +27,7 @@ from p4runtime_shim.ctypes_bindings import (
     values_of,
 )
 from p4runtime_shim.entities import LogRecord
-from p4runtime_shim.errors import InvalidArgument, NotFound, ResourceExhausted
+from p4runtime_shim.errors import InvalidArgument, NotFound, ResourceExhausted, SwitchClosed
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.state.control_plane import ControlPlane
 from p4runtime_shim.traffic_manager import (
@@ -45,6 +45,10 @@ __all__ = ["EmbeddedSwitch", "Pipeline"]
 LONGEST_DELAY_NS = 60_000_000_000
 _MAX_PORT = 510
 _READY = 64
+
+
+def _refuse(*_: object) -> int:
+    raise SwitchClosed("The switch was closed; only a new one can be used.")
 
 
 class EmbeddedSwitch:
@@ -92,9 +96,9 @@ class EmbeddedSwitch:
         self._buffer = c.create_string_buffer(queues.max_frame)
         self._view = memoryview(self._buffer)
         self._address = c.addressof(self._buffer)
-        self._receive = self._native.hot.sw_dev_receive
-        self._transmit = self._native.hot.sw_dev_transmit
-        self._wakeup = self._native.hot.sw_dev_next_wakeup
+        self._receive: Callable[..., object] = self._native.hot.sw_dev_receive
+        self._transmit: Callable[..., int] = self._native.hot.sw_dev_transmit
+        self._wakeup: Callable[..., int] = self._native.hot.sw_dev_next_wakeup
         self._ready = (c.c_uint16 * _READY)()
         self._rates: dict[int, int] = {}
         self._delays: dict[int, PortDelay] = {}
@@ -109,7 +113,9 @@ class EmbeddedSwitch:
 
     @property
     def handle(self) -> int:
-        """Address of the C `struct sw`, for a driver in C; valid until close()."""
+        """Address of the C `struct sw`, for a driver in C; valid until close(), after which there is SwitchClosed."""
+        if not self._handle:
+            _refuse()
         return self._handle
 
     @property
@@ -147,6 +153,7 @@ class EmbeddedSwitch:
 
     def adopt(self, staged: EmbeddedSwitch) -> None:
         """Swap programs with a staged switch, including all entries and cells. It cannot fail."""
+        _both_open = self.handle, staged.handle
         self.control_plane.swap(staged.control_plane)
         self.control_plane, staged.control_plane = staged.control_plane, self.control_plane
 
@@ -155,7 +162,8 @@ class EmbeddedSwitch:
             raise InvalidArgument("the pipeline was compiled for another engine library")
 
     def close(self) -> None:
-        """Free the switch; no driver may use the handle any more. Further calls do nothing."""
+        """Free the switch; no driver may use the handle any more. Another call does nothing, all other verbs raise."""
+        self._receive = self._transmit = self._wakeup = _refuse  # which spares a check for each frame
         handle, self._handle = self._handle, 0
         if handle:
             self.control_plane.unload()
@@ -189,22 +197,22 @@ class EmbeddedSwitch:
 
         None: not before there is input.
         """
-        when: int = self._wakeup(self._handle)
+        when = self._wakeup(self._handle)
         return None if when == NEVER else when
 
     def tick(self, now: int) -> None:
         """Time passes: pauses end, and are repeated; frames on long wires arrive."""
-        self._native.hot.sw_dev_tick(self._handle, now)
+        self._native.hot.sw_dev_tick(self.handle, now)
 
     def port_changed(self, port: int, up: bool, now: int) -> None:
         """Carrier changed. Packets queued at a port that goes down still run egress, then are dropped and counted."""
-        self._native.library.sw_dev_port_changed(self._handle, port, int(up), now)
+        self._native.library.sw_dev_port_changed(self.handle, port, int(up), now)
 
     def ready(self) -> list[int]:
         """Ports that became ready to send since the last call, by any verb on any port (switch.h, sw_take_ready)."""
         ports: list[int] = []
         while True:
-            count = self._native.library.sw_dev_take_ready(self._handle, self._ready, _READY)
+            count = self._native.library.sw_dev_take_ready(self.handle, self._ready, _READY)
             ports.extend(self._ready[:count])
             if count < _READY:
                 return ports
@@ -222,7 +230,7 @@ class EmbeddedSwitch:
             raise InvalidArgument("rate and slack cannot be negative")
         if bits_per_second >= 1 << 63:
             raise InvalidArgument("a rate is below 2**63 b/s")
-        self._native.library.sw_ctl_port_rate(self._handle, port, bits_per_second, slack)
+        self._native.library.sw_ctl_port_rate(self.handle, port, bits_per_second, slack)
         self._rates[port] = bits_per_second
 
     def port_rate(self, port: int) -> int:
@@ -235,7 +243,7 @@ class EmbeddedSwitch:
         self._check_port(port)
         if not all(0 <= time <= LONGEST_DELAY_NS for time in (delay.arriving, delay.leaving)):
             raise InvalidArgument(f"a delay is 0 to {LONGEST_DELAY_NS // 10**9} s")
-        self._native.library.sw_dev_set_port_delay(self._handle, port, delay.arriving, delay.leaving, now)
+        self._native.library.sw_dev_set_port_delay(self.handle, port, delay.arriving, delay.leaving, now)
         self._delays[port] = delay
 
     def port_delay(self, port: int) -> PortDelay:
@@ -253,7 +261,7 @@ class EmbeddedSwitch:
         if not 0 <= max_packets < 1 << 32 or not 0 <= max_bytes < 1 << 32:
             raise InvalidArgument("limits are 0 to 2**32 - 1 packets or bytes")
         for number in range(self.queues.queues) if queue is None else (queue,):
-            self._native.library.sw_ctl_queue_limits(self._handle, port, number, max_packets, max_bytes)
+            self._native.library.sw_ctl_queue_limits(self.handle, port, number, max_packets, max_bytes)
 
     def queue_stats(self, port: int, *, reset_peaks: bool = False) -> list[QueueStats]:
         """The queues of a port, by priority; `reset_peaks` resets the peaks to the current depth."""
@@ -261,7 +269,7 @@ class EmbeddedSwitch:
         queues = []
         for number in range(self.queues.queues):
             raw = SwQueueStats()
-            self._native.library.sw_ctl_queue_stats(self._handle, port, number, int(reset_peaks), c.byref(raw))
+            self._native.library.sw_ctl_queue_stats(self.handle, port, number, int(reset_peaks), c.byref(raw))
             queues.append(QueueStats(**values_of(raw)))
         return queues
 
@@ -269,7 +277,7 @@ class EmbeddedSwitch:
         """Set priority flow control of a port; None turns it off (the default). Raises InvalidArgument, NotFound."""
         self._check_port(port)
         if config is None:
-            self._native.library.sw_ctl_pause(self._handle, port, None)
+            self._native.library.sw_ctl_pause(self.handle, port, None)
             return
         if not 0 < config.xon <= config.xoff or config.headroom < 0 or config.xoff + config.headroom >= 1 << 32:
             raise InvalidArgument("flow control needs 0 < xon <= xoff and a headroom, in bytes, below 4 GiB together")
@@ -280,55 +288,55 @@ class EmbeddedSwitch:
         mask = sum(1 << priority for priority in config.priorities)
         sizes = config.xoff, config.xon, config.headroom
         native = SwPauseConfig(mask, *sizes, config.quanta, config.rate_bps)
-        self._native.library.sw_ctl_pause(self._handle, port, c.byref(native))
+        self._native.library.sw_ctl_pause(self.handle, port, c.byref(native))
 
     def set_epoch(self, epoch: int) -> None:
         """Set the zero (ns) of the program's timestamps."""
-        self._native.library.sw_ctl_epoch(self._handle, epoch)
+        self._native.library.sw_ctl_epoch(self.handle, epoch)
 
     def set_event(self, fd: int) -> None:
         """Set the eventfd to write when a verb called here makes a port ready (for a driver in C); -1 = none."""
-        self._native.library.sw_ctl_event(self._handle, fd)
+        self._native.library.sw_ctl_event(self.handle, fd)
 
     def set_port_event(self, port: int, fd: int) -> None:
         """Set the eventfd to write when a port becomes ready for any reason; -1 = none."""
         self._check_port(port)
-        self._native.library.sw_ctl_port_event(self._handle, port, fd)
+        self._native.library.sw_ctl_port_event(self.handle, port, fd)
 
     def set_digest_event(self, fd: int) -> None:
         """Set the eventfd to write when a digest is queued; -1 = none."""
-        self._native.library.sw_ctl_digest_event(self._handle, fd)
+        self._native.library.sw_ctl_digest_event(self.handle, fd)
 
     def set_logging(self, *, messages: bool = True, trace: bool = False, event: int = -1) -> None:
         """Choose the records of take_log(): log_msg() and failed assertions, and a trace of every packet.
 
         `event` is the eventfd to write when a record is added. Tracing is slow; use it on demand.
         """
-        self._native.library.sw_ctl_logging(self._handle, int(messages), int(trace), event)
+        self._native.library.sw_ctl_logging(self.handle, int(messages), int(trace), event)
 
     # --- output ---
 
     def digests_lost(self) -> int:
         """Digests lost because 4096 were queued."""
-        return int(self._native.library.sw_ctl_digests_lost(self._handle))
+        return int(self._native.library.sw_ctl_digests_lost(self.handle))
 
     def take_log(self, limit: int | None = None) -> list[LogRecord]:
         """At most `limit` records since the last call, oldest first; the switch keeps 16384 and counts those lost."""
         when, text = c.c_int64(), c.create_string_buffer(1024)
         records: list[LogRecord] = []
         while len(records) != limit:
-            if self._native.library.sw_ctl_log_record(self._handle, c.byref(when), text, len(text)) < 0:
+            if self._native.library.sw_ctl_log_record(self.handle, c.byref(when), text, len(text)) < 0:
                 break
             records.append(LogRecord(when.value, text.value.decode(errors="replace")))
         return records
 
     def log_lost(self) -> int:
         """Records lost because 16384 were queued."""
-        return int(self._native.library.sw_ctl_log_records_lost(self._handle))
+        return int(self._native.library.sw_ctl_log_records_lost(self.handle))
 
     def sample_ports(self, now: int, *, keep_peaks: bool = False) -> dict[int, PortSample]:
         """A sample of every port at `now`, from which the next one's peaks count, unless it is to `keep_peaks`."""
-        self._native.library.sw_ctl_sample_ports(self._handle, now, int(keep_peaks), self._samples)
+        self._native.library.sw_ctl_sample_ports(self.handle, now, int(keep_peaks), self._samples)
         return {
             port: PortSample(one.bytes, one.peak_bytes, one.byte_ns, one.silenced_ns, one.silenced_times)
             for port, one in zip(self.ports, self._samples, strict=True)
@@ -337,10 +345,10 @@ class EmbeddedSwitch:
     def stats(self) -> SwitchStats:
         """Counters: drops by reason (names as in engine/switch.h), and those of each port."""
         drops = (c.c_uint64 * len(DROP_REASONS))()
-        self._native.library.sw_ctl_stats(self._handle, drops)
+        self._native.library.sw_ctl_stats(self.handle, drops)
         ports: dict[int, PortStats] = {}
         for port in self.ports:
             raw = SwPortStats()
-            self._native.library.sw_ctl_port_stats(self._handle, port, c.byref(raw))
+            self._native.library.sw_ctl_port_stats(self.handle, port, c.byref(raw))
             ports[port] = PortStats(**values_of(raw) | {"up": bool(raw.up)})
         return SwitchStats(dict(zip(DROP_REASONS, drops, strict=True)), ports)

@@ -7,17 +7,17 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from mrc_common.p4_match import Exact, GroupRef, Lpm
 from p4runtime_shim.entities import ActionCall, CloneSession, CounterValue, Entry, Replica
-from p4runtime_shim.errors import NotFound
+from p4runtime_shim.errors import NotFound, SwitchClosed
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import EmbeddedSwitch
-from p4runtime_shim.traffic_manager import QueueConfig
+from p4runtime_shim.traffic_manager import PortDelay, QueueConfig
 from tests.p4runtime_shim import programs
 
 F = "FabricIngress."
@@ -261,6 +261,48 @@ if name == "keys":
         assert stats.frames and stats.lost and not stats.problem
 print("clean", name)
 """
+
+
+def test_a_closed_switch_refuses_every_verb_and_setting() -> None:
+    with EmbeddedSwitch(Pipeline.load(programs.FABRIC.read_text()), ports=[1], seed=0) as switch:
+        other = EmbeddedSwitch(switch.pipeline, ports=[1], seed=0)
+        assert switch.handle
+        assert switch.transmit(1, 0) is None
+    calls: list[Callable[[], object]] = [
+        lambda: switch.handle,
+        lambda: switch.adopt(other),
+        lambda: other.adopt(switch),
+        lambda: switch.receive(1, bytes(64), 0),
+        lambda: switch.transmit(1, 0),
+        switch.wakeup,
+        lambda: switch.tick(0),
+        lambda: switch.port_changed(1, False, 0),
+        switch.ready,
+        lambda: switch.set_port_rate(1, 1),
+        lambda: switch.set_port_delay(1, PortDelay(), 0),
+        lambda: switch.set_queue_limits(1, max_packets=1),
+        lambda: switch.queue_stats(1),
+        lambda: switch.set_pause(1, None),
+        lambda: switch.set_epoch(0),
+        lambda: switch.set_event(-1),
+        lambda: switch.set_port_event(1, -1),
+        lambda: switch.set_digest_event(-1),
+        switch.set_logging,
+        switch.digests_lost,
+        switch.take_log,
+        switch.log_lost,
+        lambda: switch.sample_ports(0),
+        switch.stats,
+    ]
+    for call in calls:
+        with pytest.raises(SwitchClosed, match="closed"):
+            call()
+    with pytest.raises(NotFound):
+        _ = switch.control_plane.externs
+    assert switch.control_plane.take_digests() == []
+    switch.close()
+    assert other.transmit(1, 0) is None  # what was to be adopted is as before
+    other.close()
 
 
 def _runtime(name: str) -> str | None:
