@@ -3,10 +3,11 @@
 The transport in Python decides which packet leaves when and on which path, and what an arrival means. ``native`` does
 what is the same for every data packet:
 
-* **Out** (transmit.h): a packet's frame from the header template of its path and class, its message, and its ICRC.
-* **In** (receive.h): prefix, ICRC and queue pair of every frame; and while a queue pair's responder grants it, window,
-  bitmap and placement of its unremarkable packets, of which the responder gets one record a run
-  (``transport.receive_grant``).
+* **Out**: a packet's frame from the header template of its path and class (template.h), and for data its message
+  (transmit.h), and its ICRC.
+* **In**: prefix, ICRC and queue pair of every frame (receive.h, flows.h). While a queue pair's responder grants it
+  (carrier.h), window, bitmap and placement of its unremarkable packets (placement.h), and SACKs for them (sack.h). When
+  a SACK is due, and when it leaves, Python decides; it gets one record a run (``transport.receive_grant``).
 
 All else takes the way through Python, which is the reference: with and without ``native`` a NIC gives the same answers,
 memory and counters for the same packets. It is compiled together with the transport (``scripts/compile_transport.py``)

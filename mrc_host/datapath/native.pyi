@@ -3,7 +3,7 @@
 from mrc_host.wire.encap import Flow
 
 class Template:
-    """The header template of a path and class (transmit.h)."""
+    """The header template of a path and class (template.h)."""
 
     def __new__(cls, prefix: bytes, body: int, /) -> Template:
         """`prefix` is that of a frame with `body` bytes after it. ValueError if it cannot be one."""
@@ -18,7 +18,7 @@ class Message:
         """`numbers` are RQMSN and MSN, `solicited` the bit of BTH byte 1 for packets with immediate data."""
 
 class Region:
-    """A registered buffer, for placement (receive.h)."""
+    """A registered buffer, for placement (region.h)."""
 
     def __new__(cls, buffer: memoryview, /) -> Region: ...
     def release(self) -> None:
@@ -30,8 +30,11 @@ class Receiver:
     def __new__(cls, ports: int, secret: int, /) -> Receiver:
         """`secret`, 64 bits, keeps peers from choosing prefixes with the same hash."""
 
-    def receive(self, port: int, frame: bytes | memoryview, /) -> Flow | bool | None:
-        """True: the frame was carried; its flow: the prefix is known and the ICRC right; None: Python must check it."""
+    def receive(self, port: int, frame: bytes | memoryview, /) -> Flow | tuple[int, int, int, Flow] | bool | None:
+        """True: the frame was carried; its flow: the prefix is known and the ICRC right; None: Python must check it.
+
+        QPN, PSN, timestamp and flow: it was carried, and makes a SACK due.
+        """
 
     def learn(
         self, port: int, prefix: bytes, flow: Flow, end: int, seed: int, mask: int, units: int, carried: bool,
@@ -43,7 +46,7 @@ class Receiver:
         """Whether to carry no packet, so that each can be traced."""
 
 class Carrier:
-    """Carries packets for one queue pair (receive.h), known to its receiver until ``close``."""
+    """Carries packets for one queue pair (carrier.h), known to its receiver until ``close``."""
 
     def __new__(
         cls, receiver: Receiver, qpn: int, source: bytes, mtu: int, reach: int, threshold: int, low: list[int],
@@ -61,8 +64,14 @@ class Carrier:
     ) -> None:
         """Carry packets from this state on; messages before `next_msn` are complete."""
 
-    def take(self) -> tuple[int, int, int, int, int, int, int] | None:
+    def take(self) -> tuple[int, int, int, int, int, int, int, int] | None:
         """End the grant. What was carried: packets, those out of order, units; then the state as it is now."""
+
+    def sack(
+        self, remote_qpn: int, flags: int, psn: int, probe_id: int, entropy: int, stamp: int, mpr: int,
+        out_of_order: int, units: int, /,
+    ) -> bytes | None:  # fmt: skip
+        """A SACK from the BTH on, for what is granted and was carried (sack.h); the grant goes on."""
 
     def close(self) -> None:
         """The queue pair receives no more."""
@@ -71,6 +80,9 @@ def data_frame(
     template: Template, message: Message, kind: int, word: int, stamp: int, offset: int, size: int, /
 ) -> bytes:
     """The frame of `size` bytes of a message from `offset` on, as a segment of this kind; ValueError if beyond it."""
+
+def frame(template: Template, body: bytes, /) -> bytes:
+    """The frame of a packet with these bytes from the BTH on."""
 
 def crc32(data: bytes, crc: int = 0, fold: bool = True, /) -> int:
     """As zlib's; without `fold`, by the table alone."""

@@ -12,11 +12,68 @@
 enum { WRITE_FIRST = 0xC6 };
 enum { FIRST, MIDDLE, LAST, LAST_IMM, ONLY, ONLY_IMM };
 
+#define BTH_LENGTH 12
+
+/* A type whose objects are structs of the same name; the rest are the fields that it has beside. */
+#define TYPE(Name, ...)                                                                                                \
+    static PyTypeObject Name##Type = {                                                                                 \
+        PyVarObject_HEAD_INIT(NULL, 0)                                                                                 \
+        .tp_name = "mrc_host.datapath.native." #Name,                                                                  \
+        .tp_basicsize = sizeof(Name),                                                                                  \
+        .tp_flags = Py_TPFLAGS_DEFAULT,                                                                                \
+        __VA_ARGS__                                                                                                    \
+    }
+
+#define FAST(function) (PyCFunction)(void (*)(void))(function), METH_FASTCALL
+
 static int no_keywords(PyObject *kwargs) {
     if (!kwargs || !PyDict_GET_SIZE(kwargs))
         return 0;
     PyErr_SetString(PyExc_TypeError, "No argument has a name.");
     return 1;
+}
+
+/* `count` arguments as numbers; 0 after an exception. */
+static int signed_numbers(PyObject *const *args, int count, int64_t *out) {
+    for (int i = 0; i < count; i++) {
+        out[i] = PyLong_AsLongLong(args[i]);
+        if (out[i] == -1 && PyErr_Occurred())
+            return 0;
+    }
+    return 1;
+}
+
+static int unsigned_numbers(PyObject *const *args, int count, uint64_t *out) {
+    for (int i = 0; i < count; i++) {
+        out[i] = PyLong_AsUnsignedLongLong(args[i]);
+        if (out[i] == (uint64_t)-1 && PyErr_Occurred())
+            return 0;
+    }
+    return 1;
+}
+
+/* What holds on to bytes of somebody else; the first part of such objects. */
+typedef struct {
+    PyObject_HEAD
+    Py_buffer bytes; /* without an object: let go */
+} Holder;
+
+/* A new object of a type that begins with a Holder. */
+static void *hold(PyTypeObject *type, PyObject *buffer, int flags) {
+    Holder *holder = (Holder *)type->tp_alloc(type, 0);
+    if (holder && PyObject_GetBuffer(buffer, &holder->bytes, flags) < 0)
+        Py_CLEAR(holder);
+    return holder;
+}
+
+static void let_go(Holder *holder) {
+    if (holder->bytes.obj)
+        PyBuffer_Release(&holder->bytes); /* which forgets the object */
+}
+
+static void holder_dealloc(Holder *holder) {
+    let_go(holder);
+    Py_TYPE(holder)->tp_free((PyObject *)holder);
 }
 
 /* The ICRC of a packet with these bytes from the BTH on, which ones replace one of; `seed` is for what is before them. */

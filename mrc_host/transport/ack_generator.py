@@ -15,7 +15,7 @@ afterwards.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mrc_host.config import OutOfWindow
 from mrc_host.transport.peer import CONTROL
@@ -25,6 +25,9 @@ from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import Nack, Sack
 from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.psn import HALF, MASK
+
+if TYPE_CHECKING:
+    from mrc_host.transport.receive_grant import ReceiveGrant
 
 _MAX_SACKS: Final = 64  # queued
 _RESTORES: Final = 4  # SACKs that ask to restore the window; several, as some may be lost
@@ -125,6 +128,7 @@ class AckGenerator:
         "ack_due",
         "ack_requested",
         "completed_msn",
+        "grant",
         "high",
         "low",
         "nak",
@@ -167,6 +171,7 @@ class AckGenerator:
         self._nacks: deque[Nack] = deque()
         self.ack_due = False
         self.nak = 0  # syndrome of the NAK that ended this queue pair
+        self.grant: ReceiveGrant | None = None  # what the datapath in C has; the responder sets it
 
     # ---- packets that arrived -----------------------------------------------------------------------------------
 
@@ -190,6 +195,10 @@ class AckGenerator:
             self._marked.pop(flow.ev, None)
         if self.pending_bytes >= self._threshold or flow.ce or due:
             self._sack(psn, flow, stamp, bool(word & headers.RTX))
+
+    def due(self, psn: int, flow: Flow, stamp: int) -> None:
+        """The datapath in C has placed packet `psn`, and that makes a SACK due."""
+        self._queue_sack(_Trigger(psn, flow.ev, stamp, control.MARK_NONE, -1))
 
     def trimmed(self, word: int, stamp: int, flow: Flow, lasthop: bool) -> Drop | None:
         """A packet arrived without its payload: send a NACK if it is missing and the peer understands such NACKs.
@@ -327,6 +336,7 @@ class AckGenerator:
         """Next acknowledgement to send on `plane`."""
         paths = self._paths
         if self.sweeping():
+            self._settle()
             return self._transmit_sweep(plane)
         index = paths.reverse_path(plane, now)
         if index < 0:
@@ -341,6 +351,7 @@ class AckGenerator:
             paths.acknowledging(now)
         else:
             self.ack_due = False
+            self._settle()
             psn = (self._received.next_psn - 1) & MASK
             body = self._pack_ack(psn, headers.SYNDROME_ACK)
         self._stats.acks_sent += 1
@@ -352,12 +363,28 @@ class AckGenerator:
         if index < 0:
             return None
         self._stats.acks_sent += 1
+        self._settle()
         return self._paths.frame(index, CONTROL, self._pack_ack(self._received.next_psn & MASK, self.nak))
 
     def _pack_ack(self, psn: int, syndrome: int) -> bytes:
         return headers.pack_aeth(opcodes.TRANSPORT_ACK, self._remote_qpn, psn, syndrome, self.completed_msn)
 
+    def _settle(self) -> None:
+        """What has arrived is about to be read."""
+        if self.grant is not None:
+            self.grant.settle()
+
     def _build_sack(self, trigger: _Trigger) -> bytes:
+        grant = self.grant
+        if grant is not None:
+            if not (self._cap or self._slow or self._restores):  # the offer stays as it is
+                flags, remote = _flags(trigger), self._remote_qpn
+                body = grant.sack(
+                    remote, flags, trigger.psn, trigger.probe_id, trigger.entropy, trigger.stamp, self._offer
+                )
+                if body is not None:
+                    return body
+            grant.settle()
         base = self._choose_base(trigger.probe_id >= 0, trigger.psn if trigger.again else -1)
         if self._received.max_psn - self._received.next_psn >= control.SACK_BITS:
             self._begin_sweep(trigger, base)
@@ -476,3 +503,8 @@ class AckGenerator:
         end = min(waiting)[0] + control.SACK_BITS
         top = max(min(high, end - 1) for low, high in waiting if low < end)
         return max(expected, top - control.SACK_BITS + 1)
+
+
+def _flags(trigger: _Trigger) -> int:
+    """Mark and probe of a SACK, as in its first word."""
+    return trigger.mark << 5 | (trigger.probe_id >= 0) << 1

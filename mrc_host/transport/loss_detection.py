@@ -280,13 +280,13 @@ class LossDetection:
 
     def _lose_followers(self, first: SentPacket, lane: Lane, before: int, now: int) -> None:
         """The path of `first` is dead: what else was sent on it until `before` is lost too."""
-        for record, serial in list(lane.queue):
-            if record.sent > before:
-                break
-            unanswered = record.state == OUT and record.serial == serial
-            if unanswered and record.index == first.index and self._went_dead(record):
+        record = lane.head()
+        while record is not None and record.sent <= before:
+            newer = record.newer
+            if record.index == first.index and self._went_dead(record):
                 record.by_order = False
                 self._lose(record, now)
+            record = newer
 
     def _went_dead(self, record: SentPacket) -> bool:
         """Whether `record` was sent on a path already found dead, and nothing sent as late has arrived on it."""

@@ -11,7 +11,7 @@ from typing import Final
 from mrc_host.transport.memory import Region
 from mrc_host.wire import opcodes
 
-UNKNOWN: Final = 1 << 62  # last PSN of a message whose start is not known
+UNKNOWN: Final = (1 << 62) - 1  # last PSN of a message whose start is not known
 
 
 class Message:

@@ -243,6 +243,11 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if self.requester is not None:
             self.requester.settle()
 
+    def sack_due(self, psn: int, flow: Flow, stamp: int) -> None:
+        """The datapath in C has placed packet `psn`, and that makes a SACK due."""
+        assert self.responder is not None
+        self.responder.acks.due(psn, flow, stamp)
+
     def _repeat_nak(self, opcode: int, frame: memoryview, flow: Flow, now: int) -> Drop | None:
         """In ERROR: repeat the NAK for whatever the peer sends, since it may not have received the first one."""
         if self.responder is not None and self.responder.acks.nak:
@@ -366,7 +371,6 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             return None
         if self._answer_port >> port & 1:
             acks = responder.acks
-            responder.settle()
             frame = acks.build_nak(port, now) if self._nak_pending else acks.transmit(port, now)
             if frame is not None:
                 self._nak_pending = False

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 class NativeDatapath:
     """The module ``native`` and this NIC's receiver."""
 
-    __slots__ = ("_carrier", "_receive", "data_frame", "message", "receiver", "region", "template")
+    __slots__ = ("_carrier", "_receive", "data_frame", "frame", "message", "receiver", "region", "template")
 
     def __init__(self, module: Any, ports: int) -> None:
         self._carrier: Any = module.Carrier
         self.data_frame: Any = module.data_frame
+        self.frame: Any = module.frame
         self.message: Any = module.Message
         self.region: Any = module.Region
         self.template: Any = module.Template
@@ -28,7 +29,10 @@ class NativeDatapath:
         self._receive: Any = self.receiver.receive
 
     def receive(self, port: int, frame: bytes | memoryview) -> object:
-        """True: the frame was carried; its flow: prefix and ICRC are right; None: they have yet to be checked."""
+        """True: the frame was carried; its flow: prefix and ICRC are right; None: they have yet to be checked.
+
+        QPN, PSN, timestamp and flow: it was carried, and makes a SACK due.
+        """
         return self._receive(port, frame)
 
     def learn(self, port: int, prefix: bytes, flow: Flow, carried: bool) -> None:

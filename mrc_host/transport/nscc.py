@@ -31,7 +31,7 @@ from mrc_host.values import NsccProfile
 
 REFERENCE_BDP: Final = 150_000  # bytes: the network the published constants are tuned for, 100 Gb/s ...
 REFERENCE_RTT: Final = 12_000  # ... times 12 us
-_NEVER: Final = 1 << 62
+_NEVER: Final = (1 << 62) - 1  # no more, or compiled code would need an object for it
 _MAX_GIVEN_UP: Final = 0.25  # of what arrives: where marks bound the queue, this much may be trimmed or lost
 _Number = TypeVar("_Number", int, float)
 

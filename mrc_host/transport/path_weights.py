@@ -19,7 +19,6 @@ this is this project's own (docs/protocol.md §3).
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from typing import Final
 
@@ -88,7 +87,7 @@ class PathWeights:
         self.slow.pop(index, None)
 
     def marked(
-        self, index: int, plane: int, ring: Sequence[int], round_trips: array[int], least: int, now: int
+        self, index: int, plane: int, ring: Sequence[int], round_trips: list[int], least: int, now: int
     ) -> bool:
         """A marked packet on path `index` was acknowledged: whether the path stands out, and so has less weight now.
 
@@ -123,11 +122,11 @@ class PathWeights:
         self._due = min(slow.due for slow in self.slow.values())
         return True
 
-    def _stands_out(self, index: int, entry: _Slow | None, known: _Ring, round_trips: array[int], least: int) -> bool:
+    def _stands_out(self, index: int, entry: _Slow | None, known: _Ring, round_trips: list[int], least: int) -> bool:
         others = self._slowest_other(index, entry, known, round_trips)
         return others > 0 and round_trips[index] - least >= _OUTSTANDING * (others - least)
 
-    def _slowest_other(self, index: int, entry: _Slow | None, known: _Ring, round_trips: array[int]) -> int:
+    def _slowest_other(self, index: int, entry: _Slow | None, known: _Ring, round_trips: list[int]) -> int:
         """The longest round trip of paths with at least the weight of `index`; 0 when none is known."""
         others = known.second if index == known.slowest else known.first
         if entry is not None:
@@ -136,7 +135,7 @@ class PathWeights:
                     others = max(others, round_trips[path])
         return others
 
-    def _scan(self, known: _Ring, ring: Sequence[int], round_trips: array[int], until: int) -> None:
+    def _scan(self, known: _Ring, ring: Sequence[int], round_trips: list[int], until: int) -> None:
         """Scan the ring; once per round trip, since in congestion every other packet may be marked."""
         known.until = until
         known.slowest, known.first, known.second, known.full = -1, 0, 0, 0

@@ -229,6 +229,10 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
 
     def frame(self, index: int, kind: int, body: bytes) -> bytes:
         """A whole frame without payload."""
+        datapath = self._nic.datapath
+        if datapath is not None:
+            made: bytes = datapath.frame(self.template(index, kind), body)
+            return made
         head, seed, mask = self.prefix(index, kind, len(body))
         return b"".join((head, body, _pack_trailer(_crc32(body, seed) ^ mask)))
 
@@ -366,9 +370,11 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         if planes & (planes - 1) == 0:
             return planes
         left = self._unanswered & planes or planes
-        choices = [p for p in range(len(self.members)) if left >> p & 1]
-        chosen = 1 << choices[int(self._rng.random() * len(choices))]
-        self._unanswered = left & ~chosen
+        others = left
+        for _ in range(int(self._rng.random() * left.bit_count())):
+            others &= others - 1
+        chosen = others & -others
+        self._unanswered = left ^ chosen
         return chosen
 
     def acknowledging(self, now: int) -> None:

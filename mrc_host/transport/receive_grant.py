@@ -2,8 +2,9 @@
 
 A grant is the responder's state: which PSNs have arrived, which arrivals no bitmap has shown, how much has arrived
 since the last SACK, and the messages whose place is known. While it lasts the datapath places packets that need no
-decision (``datapath/receive.h``), and this state is out of date. So whoever reads or changes it settles first, which
-ends the grant; after the next ordinary packet, or when a SACK was built, there is a new one.
+decision (``datapath/placement.h``), and this state is out of date. So whoever reads or changes it settles first, which
+ends the grant; after the next packet that takes the way through Python, or when an acknowledgement was built, there is
+a new one. Most SACKs and transport ACKs are built from the granted state, without ending it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class ReceiveGrant:
         self._stats = connection.stats
         self._received = received
         self._acks = acks
-        self._granted = False
+        self._granted = False  # though perhaps of nothing
         self._carrier: native.Carrier = datapath.carrier(
             connection.qpn, source, self._mtu, reach, connection.nic.transport.sack_threshold, acks.low, acks.high
         )
@@ -49,24 +50,40 @@ class ReceiveGrant:
         run = self._carrier.take()
         if run is None:
             return
-        arrived, out_of_order, units, next_psn, bitmap, max_psn, pending = run
+        arrived, out_of_order, units, next_psn, bitmap, max_psn, ack_requested, pending = run
         received, stats = self._received, self._stats
         received.next_psn = next_psn
         received.bitmap = bitmap
         received.max_psn = max_psn
         received.units += units
         received.out_of_order += out_of_order
+        self._acks.ack_requested = ack_requested
         self._acks.pending_bytes = pending
         stats.data_received += arrived
         stats.out_of_order_received += out_of_order
 
     def renew(self, next_msn: int) -> None:
-        """Grant what has arrived so far; messages before `next_msn` are complete."""
+        """Grant what has arrived so far, unless it is granted; messages before `next_msn` are complete."""
+        if self._granted:
+            return
         received, acks = self._received, self._acks
         self._granted = True
         self._carrier.grant(
             next_msn, received.next_psn, received.bitmap, received.max_psn, acks.ack_requested, acks.pending_bytes
         )
+
+    def sack(
+        self, remote_qpn: int, flags: int, psn: int, probe_id: int, entropy: int, stamp: int, mpr: int
+    ) -> bytes | None:
+        """A SACK for what is granted, as the datapath builds it; None if it cannot, or nothing is granted."""
+        if not self._granted:
+            return None
+        received = self._received
+        body: bytes | None = self._carrier.sack(
+            remote_qpn, flags, psn, probe_id, entropy, stamp, mpr, received.out_of_order & 0x7FFF,
+            received.units & 0xFFFFFF,
+        )  # fmt: skip
+        return body
 
     def include(self, msn: int, message: Message) -> None:
         """Grant a message, too, whose start is known."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-UNLIMITED: Final = 1 << 62
+UNLIMITED: Final = (1 << 62) - 1  # no more, or compiled code would need an object for it
 
 
 class ReceiverLimit:

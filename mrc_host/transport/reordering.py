@@ -11,7 +11,7 @@ from typing import Final
 from mrc_host.transport.round_trip import RoundTrip
 
 _MEMORY: Final = 1024  # round trips after which reordering not seen again counts half
-_UNBOUNDED: Final = 1 << 62
+_UNBOUNDED: Final = (1 << 62) - 1  # no more, or compiled code would need an object for it
 MAX_ROUND_TRIPS: Final = 16  # the widest reorder window
 
 

@@ -88,7 +88,7 @@ class Responder:
         self._wimm_done = 0
         self.grant: ReceiveGrant | None = None
         if connection.nic.datapath is not None and not connection.nic.transport.always_skip_marks:
-            self.grant = ReceiveGrant(connection, source, self._reach, self.received, self.acks)
+            self.grant = self.acks.grant = ReceiveGrant(connection, source, self._reach, self.received, self.acks)
         self._refused = -1  # first message that must not be placed, -1 for none
         self._cq_full = False  # a completion waits for room in the receive CQ
         self._cq_full_since = 0

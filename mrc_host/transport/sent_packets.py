@@ -1,9 +1,10 @@
 """Packets that were sent and are not acknowledged yet, and how many of their bytes are in flight.
 
 There is one record per PSN, from the oldest unacknowledged one on, in a ring that grows with the window. Every
-transmission is also queued in a *lane*, in the order of sending. A lane is one class (first transmissions or
-retransmissions) on one plane. A record is removed when its packet is acknowledged; when its packet is marked lost, its
-PSN waits in a heap, lowest first, to be retransmitted. ``loss_detection`` and others decide what is lost.
+packet in flight is also in a *lane*, in the order of sending. A lane is one class (first transmissions or
+retransmissions) on one plane, and a list linked by the records. A record is removed when its packet is acknowledged;
+when its packet is marked lost, its PSN waits in a heap, lowest first, to be retransmitted. ``loss_detection`` and others
+decide what is lost.
 
 PSNs are unbounded integers (see ``wire.psn``). An *index* is a path, a *serial* numbers the transmissions of the queue
 pair, and a *weight* is the nominal size of a packet, rounded up as the peer counts it.
@@ -12,8 +13,6 @@ pair, and a *weight* is the nominal size of a packet, rounded up as the peer cou
 from __future__ import annotations
 
 import heapq
-from array import array
-from collections import deque
 from typing import Final
 
 from mrc_host.transport.congestion import CongestionControl
@@ -22,13 +21,13 @@ from mrc_host.transport.work import Wqe
 FREE: Final = 0
 OUT: Final = 1
 LOST: Final = 2
-NEVER: Final = 1 << 62
+NEVER: Final = (1 << 62) - 1  # no more, or compiled code would need an object for it
 
 _FIRST_RING: Final = 4  # records; small, as most queue pairs are idle
 
 
 class SentPacket:
-    """One PSN in flight. Records are reused: a lane entry is stale when its serial differs from `serial`."""
+    """One PSN in flight. Records are reused. `older` and `newer` are its neighbours in its lane, while it is OUT."""
 
     __slots__ = (
         "attempts",
@@ -37,7 +36,9 @@ class SentPacket:
         "index",
         "kind",
         "lane",
+        "newer",
         "offset",
+        "older",
         "plane",
         "psn",
         "sent",
@@ -53,6 +54,8 @@ class SentPacket:
 
     def __init__(self) -> None:
         self.state = FREE
+        self.older: SentPacket | None = None
+        self.newer: SentPacket | None = None
         self.wqe: Wqe | None = None
         self.psn = 0
         self.offset = 0  # in the message
@@ -73,23 +76,42 @@ class SentPacket:
 
 
 class Lane:
-    """Transmissions of one class on one plane, oldest first."""
+    """Packets in flight of one class on one plane, oldest first."""
 
-    __slots__ = ("acked", "queue")
+    __slots__ = ("acked", "newest", "oldest")
 
     def __init__(self) -> None:
-        self.queue: deque[tuple[SentPacket, int]] = deque()
+        self.oldest: SentPacket | None = None
+        self.newest: SentPacket | None = None
         self.acked = 0  # latest send time of a packet that arrived
 
     def head(self) -> SentPacket | None:
         """Oldest unanswered transmission."""
-        queue = self.queue
-        while queue:
-            record, serial = queue[0]
-            if record.state == OUT and record.serial == serial:
-                return record
-            queue.popleft()
-        return None
+        return self.oldest
+
+    def enter(self, record: SentPacket) -> None:
+        """A packet leaves."""
+        newest = self.newest
+        if newest is None:
+            self.oldest = record
+        else:
+            newest.newer = record
+            record.older = newest
+        self.newest = record
+
+    def leave(self, record: SentPacket) -> None:
+        """It is no longer in flight."""
+        older, newer = record.older, record.newer
+        if older is None:
+            self.oldest = newer
+        else:
+            older.newer = newer
+            record.older = None
+        if newer is None:
+            self.newest = older
+        else:
+            newer.older = older
+            record.newer = None
 
 
 class SentPackets:
@@ -133,7 +155,7 @@ class SentPackets:
         self._held: list[tuple[int, int, int]] = []  # heap of lost packets that wait: until when, PSN, serial
         # by path, of first transmissions only: the latest one sent, and the serial of the latest that arrived
         self.last_on_path = [SentPacket()] * paths
-        self.arrived_serial = array("q", bytes(8 * paths))
+        self.arrived_serial = [0] * paths
         self.first_arrived = NEVER  # send time of the first packet known to have arrived
 
     def psns_used(self) -> int:
@@ -182,7 +204,7 @@ class SentPackets:
         record.attempts += 1
         record.timed = False
         record.stamp = stamp
-        self.lanes[lane].queue.append((record, serial))
+        self.lanes[lane].enter(record)
         if not again:
             last = self.last_on_path[index]
             if last.index == index:
@@ -195,6 +217,7 @@ class SentPackets:
 
     def _end_flight(self, record: SentPacket) -> None:
         """The packet is no longer in flight."""
+        self.lanes[record.lane].leave(record)
         weight = record.weight
         self.cc.inflight -= weight
         self.in_flight -= weight

@@ -4,34 +4,47 @@ import pytest
 
 from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.round_trip import RoundTrip
-from mrc_host.transport.sent_packets import FREE, LOST, OUT, Lane, SentPacket
+from mrc_host.transport.sent_packets import Lane, SentPacket
 from mrc_host.values import PathReason, PathState, QpAttributes
 from mrc_host.wire import control
 from tests.mrc_host.nic_world import US, path_events
 from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, flight, warm
 
 
-def record(serial: int) -> SentPacket:
-    one = SentPacket()
-    one.state = OUT
-    one.serial = serial
-    return one
-
-
-def test_the_head_is_the_oldest_unacknowledged_transmission() -> None:
+def test_packets_leave_a_lane_in_any_order_and_may_return() -> None:
     lane = Lane()
-    records = [record(n) for n in range(4)]
+    records = [SentPacket() for _ in range(5)]
     for one in records:
-        lane.queue.append((one, one.serial))
-    assert lane.head() is records[0]
-    records[0].state = FREE
-    records[1].state = LOST
-    assert lane.head() is records[2]
-    records[2].serial = 99  # sent again: its old entry is stale
-    assert lane.head() is records[3]
-    assert len(lane.queue) == 1
-    records[3].state = FREE
+        lane.enter(one)
+    inside = list(records)
+    for one in (records[2], records[0], records[4]):  # from the middle, and from both ends
+        lane.leave(one)
+        inside.remove(one)
+        assert chain(lane) == inside
+        assert one.older is one.newer is None
+    lane.enter(records[2])
+    assert chain(lane) == [records[1], records[3], records[2]]
+    for one in chain(lane):
+        lane.leave(one)
     assert lane.head() is None
+    lane.enter(records[0])
+    assert chain(lane) == [records[0]]
+
+
+def chain(lane: Lane) -> list[SentPacket]:
+    """What is in a lane, found from both ends alike."""
+    found: list[SentPacket] = []
+    one = lane.head()
+    while one is not None:
+        found.append(one)
+        one = one.newer
+    back: list[SentPacket] = []
+    one = lane.newest
+    while one is not None:
+        back.insert(0, one)
+        one = one.older
+    assert back == found
+    return found
 
 
 def test_rtt_follows_rfc_6298_and_keeps_the_minimum() -> None:

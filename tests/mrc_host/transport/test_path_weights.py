@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from array import array
 from collections import Counter, defaultdict
 
 import pytest
@@ -25,7 +24,7 @@ class Plane:
     def __init__(self, paths: int) -> None:
         self.weights = PathWeights(1)
         self.ring = list(range(paths))
-        self.trips = array("q", [LEAST] * paths)
+        self.trips = [LEAST] * paths
         self.now = 1000 * US
 
     def mark(self, path: int, trip: int, after: int = 0) -> bool:
@@ -56,7 +55,7 @@ def test_equally_congested_paths_keep_their_weight() -> None:
     rng = random.Random(1)
     plane = Plane(8)
     for base in range(10, 60, 5):
-        plane.trips = array("q", [base * US] * 8)
+        plane.trips = [base * US] * 8
         for _ in range(50):
             trip = LEAST + round((base * US - LEAST) * rng.uniform(0.8, 1.2))
             assert not plane.mark(rng.randrange(8), trip, US)
@@ -120,7 +119,7 @@ def test_without_measured_other_paths_weights_are_unchanged() -> None:
     alone = Plane(1)
     assert not alone.mark(0, 90 * US)
     plane = Plane(4)
-    plane.trips = array("q", [0] * 4)
+    plane.trips = [0] * 4
     assert not plane.mark(0, 90 * US)
 
 
