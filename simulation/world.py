@@ -35,6 +35,7 @@ from simulation.clock import Clock
 from simulation.delayed_completions import DelayedCompletions
 from simulation.errors import SimulationError
 from simulation.faults import Faults
+from simulation.garbage import seldom_collected
 from simulation.hardware_timing import IDEAL, HardwareTiming
 from simulation.native_core import core_for
 from simulation.nodes import NicNode, Node, SwitchNode
@@ -298,16 +299,17 @@ class SimulatedWorld:
         no end there is no rest, which is a FaultError. A coroutine that can never end raises StalledError. Coroutines
         started with :meth:`spawn` go on in any case; an exception of theirs is raised where they are awaited.
         """
-        if until is None:
-            with self.faults.rest_expected():
-                self._loop.run_to_rest()
-        elif isinstance(until, int):
-            if until < self.now:
-                raise SimulationError(f"It is {self.now} ns already; the world cannot run to {until} ns.")
-            self._loop.run_to_time(until)
-        else:
-            task = until if isinstance(until, asyncio.Future) else self._loop.create_task(until)
-            return self._loop.run_task(task)
+        with seldom_collected():
+            if until is None:
+                with self.faults.rest_expected():
+                    self._loop.run_to_rest()
+            elif isinstance(until, int):
+                if until < self.now:
+                    raise SimulationError(f"It is {self.now} ns already; the world cannot run to {until} ns.")
+                self._loop.run_to_time(until)
+            else:
+                task = until if isinstance(until, asyncio.Future) else self._loop.create_task(until)
+                return self._loop.run_task(task)
         return None
 
     def _advance(self, name: str, deadline: int | None) -> bool:

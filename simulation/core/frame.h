@@ -25,17 +25,46 @@ static Py_ssize_t frame_size(PyObject *frame) {
     return is_frame(frame) ? Py_SIZE(frame) + ((Frame *)frame)->rest_len : PyObject_Size(frame);
 }
 
+/* Bytes of the size of a Frame, or NULL; filled with it. */
+static PyObject *fill(PyObject *whole, const Frame *frame) {
+    if (!whole)
+        return NULL;
+    memcpy(PyBytes_AS_STRING(whole), frame->head, (size_t)Py_SIZE(frame));
+    memcpy(PyBytes_AS_STRING(whole) + Py_SIZE(frame), frame->rest, (size_t)frame->rest_len);
+    return whole;
+}
+
 /* As bytes, a new reference. */
 static PyObject *whole_frame(PyObject *frame) {
     if (!is_frame(frame))
         return Py_NewRef(frame);
-    Frame *self = (Frame *)frame;
-    PyObject *whole = PyBytes_FromStringAndSize(NULL, Py_SIZE(frame) + self->rest_len);
-    if (!whole)
-        return NULL;
-    memcpy(PyBytes_AS_STRING(whole), self->head, (size_t)Py_SIZE(frame));
-    memcpy(PyBytes_AS_STRING(whole) + Py_SIZE(frame), self->rest, (size_t)self->rest_len);
-    return whole;
+    return fill(PyBytes_FromStringAndSize(NULL, frame_size(frame)), (Frame *)frame);
+}
+
+/* Bytes that were lent to a receiver who kept nothing of them. The next one gets the same: they are in the cache, others not. */
+static PyObject *spare;
+
+/* As bytes for one who rarely keeps them; a new reference, which return_frame takes back. */
+static PyObject *lend_frame(PyObject *frame) {
+    if (!is_frame(frame))
+        return Py_NewRef(frame);
+    PyObject *whole = spare;
+    spare = NULL;
+    if (whole && PyBytes_GET_SIZE(whole) != frame_size(frame))
+        Py_CLEAR(whole);
+    return fill(whole ? whole : PyBytes_FromStringAndSize(NULL, frame_size(frame)), (Frame *)frame);
+}
+
+static void return_frame(PyObject *whole, PyObject *frame) {
+    if (!is_frame(frame) || Py_REFCNT(whole) != 1 || spare) {
+        Py_DECREF(whole);
+        return;
+    }
+    _Py_COMP_DIAG_PUSH
+    _Py_COMP_DIAG_IGNORE_DEPR_DECLS
+    ((PyBytesObject *)whole)->ob_shash = -1; /* of bytes that it will not have any more */
+    _Py_COMP_DIAG_POP
+    spare = whole;
 }
 
 /* As a switch takes it; the reference to its owner is borrowed. */

@@ -119,13 +119,14 @@ static int hop_receive(SwitchHop *hop, long long port, PyObject *frame) {
 }
 
 static int deliver_whole(Channel *channel, NicNode *node, PyObject *frame) {
-    PyObject *port = PyLong_FromLongLong(channel->to_port), *whole = port ? whole_frame(frame) : NULL;
+    PyObject *port = PyLong_FromLongLong(channel->to_port), *whole = port ? lend_frame(frame) : NULL;
     int done = whole ? 0 : -1;
     if (whole && node)
         done = node_receive(node, port, whole);
     else if (whole && channel->receive)
         done = discard(call(channel->receive, port, whole));
-    Py_XDECREF(whole);
+    if (whole)
+        return_frame(whole, frame);
     Py_XDECREF(port);
     return done;
 }

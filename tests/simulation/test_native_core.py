@@ -222,6 +222,24 @@ def test_an_exception_of_a_nic_ends_the_run_and_the_next_goes_on(native):
         assert world.run(task).equal
 
 
+def test_what_a_nic_keeps_of_its_frames_stays_as_it_was(native):
+    """A frame that nobody keeps lends its memory to the next."""
+    with small_world() as world:
+        node = world.nic_node("h3")
+        honest, kept, copies = node._receive, [], []
+
+        def keeping(port, frame, now):
+            if len(copies) % 3 != 1:
+                kept.append((len(copies), frame if len(copies) % 2 else memoryview(frame)[5:]))
+            copies.append(bytearray(frame))
+            honest(port, frame, now)
+
+        node._receive = keeping
+        assert world.run(transfer(world, length=1 << 18)).equal
+    assert len(kept) > 40
+    assert all(frame == copies[at][0 if at % 2 else 5 :] for at, frame in kept)
+
+
 def test_a_closed_world_is_freed_with_what_was_under_way(native):
     class Witness:
         pass
