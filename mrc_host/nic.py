@@ -168,17 +168,13 @@ class Nic:
     def transmit_first(self, ports: int, now: int) -> tuple[int, bytes] | None:
         """Port and frame of the first in the mask `ports`, from the lowest on, that ``transmit`` has a frame for."""
         scheduler = self._scheduler
-        while ports:
-            low = ports & -ports
-            ports ^= low
-            if not self._context.local_up & low:
-                continue
+        ports &= self._context.local_up
+        while low := scheduler.first_waiting(ports):
             port = low.bit_length() - 1
-            if scheduler.is_empty(port):
-                continue
             frame = self.transmit(port, now)
             if frame is not None:
                 return port, frame
+            ports &= -(low << 1)
         return None
 
     def has_news(self) -> bool:

@@ -130,7 +130,7 @@ class PathSet:
         self._listener = listener
         self._target = target
         self._floor = min(max(1, -(-ev_min_active // len(present))), target)
-        self._state = bytearray([GOOD if universe is None else _OUTSIDE]) * len(plane_of)
+        self._state = [GOOD if universe is None else _OUTSIDE] * len(plane_of)
         for index in universe or ():
             self._state[index] = GOOD
         self._active = [m[:target] for m in members]
@@ -406,7 +406,7 @@ class PathSet:
 
     def universe(self) -> list[int]:
         """All paths that may ever be used."""
-        return [index for index, state in enumerate(bytes(self._state)) if state != _OUTSIDE]
+        return [index for index, state in enumerate(self._state) if state != _OUTSIDE]
 
     def bad(self, index: int) -> bool:
         """Whether a path is out of use: bad or denied."""

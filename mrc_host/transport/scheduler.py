@@ -18,6 +18,9 @@ balanced). Then ``wakeup`` returns "at once", so that the driver serves that por
 Timers are a heap with one valid entry per source: ``timer_at``. Entries that no longer match are skipped, and removed
 when there are too many. A source that is called early returns its next time, so deadlines that only move later cost
 nothing per packet.
+
+Which ports have sources queued, and when the first timer is due, is kept beside queues and heap: both are asked for
+after every packet, when most queues of a NIC with many ports are empty and not in the cache.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+_NEVER: Final = (1 << 62) - 1
+_UNKNOWN: Final = -1
 _SLACK: Final = 64  # outdated timer entries that are always tolerated
 
 
@@ -113,6 +118,7 @@ class Scheduler:
         self._control = [ReadyQueue() for _ in range(ports)]
         self._data = [ReadyQueue() for _ in range(ports)]
         self._all = (1 << ports) - 1
+        self.waiting = 0  # mask of ports where sources are queued
         self.empty_ports = 0  # ports that had nothing to send since the last input
         self.kick = False
         self.held_control = self.held_data = 0  # masks of ports that may not send: see pause.py
@@ -121,6 +127,7 @@ class Scheduler:
         self._heap: list[tuple[int, int, PacketSource]] = []
         self._serial = 0
         self._armed = 0  # sources with a valid entry
+        self._due = _NEVER  # the earliest time of a valid entry
 
     # ---- ready queues ----
 
@@ -147,6 +154,7 @@ class Scheduler:
     def _enter(self, queues: list[ReadyQueue], entries: list[QueueEntry], mask: int) -> None:
         if mask & self.empty_ports:
             self.kick = True
+        self.waiting |= mask
         while mask:
             low = mask & -mask
             mask ^= low
@@ -177,12 +185,21 @@ class Scheduler:
         self.empty_ports = 0
         self.kick = False
 
-    def is_empty(self, port: int) -> bool:
-        """Whether no source is queued at `port`; if so, that is the same as to ask it in vain."""
-        if self._control[port].first is not None or self._data[port].first is not None:
-            return False
-        self.empty_ports |= 1 << port
-        return True
+    def first_waiting(self, ports: int) -> int:
+        """The lowest port of the mask `ports` where a source is queued, as a mask; 0 for none.
+
+        Those before it, which are empty, count as asked in vain.
+        """
+        waiting = ports & self.waiting
+        first = waiting & -waiting
+        self.empty_ports |= ports & (first - 1)
+        return first
+
+    def _leave(self, queue: ReadyQueue, first: QueueEntry, port: int) -> None:
+        """The source at the front of a queue of `port` has nothing for it."""
+        queue.leave(first)
+        if self._control[port].first is None and self._data[port].first is None:
+            self.waiting &= ~(1 << port)
 
     def transmit(self, port: int, now: int) -> bytes | None:
         """Next frame for `port`, control first."""
@@ -195,7 +212,7 @@ class Scheduler:
                 if entry.behind is not None:
                     queue.rotate(entry)
                 return frame
-            queue.leave(entry)
+            self._leave(queue, entry, port)
             source.control_mask &= ~bit
         queue = self._data[port]
         while (entry := queue.first) is not None and not self.held_data & bit:
@@ -214,7 +231,7 @@ class Scheduler:
                 if source.data_mask != self._all:
                     self.activate_data(source, source.data_ports())
                 return frame
-            queue.leave(entry)
+            self._leave(queue, entry, port)
             source.data_mask &= ~bit
         self.empty_ports |= bit
         return None
@@ -228,6 +245,8 @@ class Scheduler:
             if at == 0:
                 self._armed += 1
             source.timer_at = when
+            if when < self._due:
+                self._due = when
             self._serial += 1
             heap = self._heap
             heapq.heappush(heap, (when, self._serial, source))
@@ -238,6 +257,8 @@ class Scheduler:
     def disarm(self, source: PacketSource) -> None:
         """Cancel the timer of `source`."""
         if source.timer_at:
+            if source.timer_at == self._due:
+                self._due = _UNKNOWN
             source.timer_at = 0
             self._armed -= 1
 
@@ -245,14 +266,19 @@ class Scheduler:
         """Earliest time when something is due; 0 means at once."""
         if self.kick:
             return 0
-        heap = self._heap
-        while heap and heap[0][2].timer_at != heap[0][0]:
-            heapq.heappop(heap)
-        return heap[0][0] if heap else None
+        due = self._due
+        if due == _UNKNOWN:
+            heap = self._heap
+            while heap and heap[0][2].timer_at != heap[0][0]:
+                heapq.heappop(heap)
+            due = self._due = heap[0][0] if heap else _NEVER
+        return None if due == _NEVER else due
 
     def tick(self, now: int) -> None:
         """Call every source that is due."""
         heap = self._heap
+        if heap and heap[0][0] <= now:
+            self._due = _UNKNOWN
         while heap and heap[0][0] <= now:
             when, _serial, source = heapq.heappop(heap)
             if source.timer_at != when:
