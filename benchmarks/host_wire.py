@@ -24,6 +24,7 @@ from pathlib import Path
 
 from benchmarks.report import Measurement
 from mrc_common import children
+from mrc_common.same_bytes import same_bytes
 from mrc_host import verbs
 from mrc_host.back_to_back import Agent, BackToBack
 from mrc_host.values import QpAttributes
@@ -139,7 +140,7 @@ def _write(ends: list[End], seconds: float) -> tuple[float, int]:
         if time.monotonic() < start + seconds or todo[i][0] * message < share:
             post(i)
     took = time.monotonic() - start
-    if b.mr.buffer != a.mr.buffer:
+    if not same_bytes(b.mr.buffer, a.mr.buffer):
         raise AssertionError("the bytes that arrived are not those that were written")
     packets = sum(done for _, done in todo) * (message // PAYLOAD)
     return packets / took, packets

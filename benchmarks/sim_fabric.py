@@ -25,6 +25,7 @@ if __name__ == "__main__" and sys.argv[1] == COMPILED:
     compiled.use()  # before anything imports the transport
 
 from benchmarks.report import Measurement, report
+from mrc_common.same_bytes import same_bytes
 from mrc_host.values import CompletionStatus, QpType
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
@@ -33,6 +34,7 @@ GIGA = 1_000_000_000
 MESSAGE = 1 << 20
 PACKETS = MESSAGE // 4096
 TARGET = 15_000  # packets per second
+_BYTES = bytes(range(256)) * (MESSAGE // 256)
 
 
 async def write_messages(world: SimulatedWorld, source: str, target: str, messages: int) -> None:
@@ -40,7 +42,7 @@ async def write_messages(world: SimulatedWorld, source: str, target: str, messag
     with world.open(source) as near, world.open(target) as far:
         pd, far_pd = near.alloc_pd(), far.alloc_pd()
         region, far_region = pd.alloc_mr(MESSAGE), far_pd.alloc_mr(MESSAGE)
-        region.buffer[:] = bytes(range(256)) * (MESSAGE // 256)
+        region.buffer[:] = _BYTES
         cq, far_cq = near.create_cq(), far.create_cq()
         qp = pd.create_qp(cq, cq, QpType.MRC, world.attributes())
         far_qp = far_pd.create_qp(far_cq, far_cq, QpType.MRC, world.attributes())
@@ -53,7 +55,7 @@ async def write_messages(world: SimulatedWorld, source: str, target: str, messag
                 posted += 1
             completion = await cq.next()
             assert completion.status is CompletionStatus.SUCCESS, completion
-        assert far_region.buffer == region.buffer
+        assert same_bytes(far_region.buffer, region.buffer)
 
 
 def _pair(

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from mrc_common.same_bytes import same_bytes
 from mrc_host.values import CompletionOpcode, CompletionStatus, EvMode, EvProfile, QpAttributes, QpType
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context
@@ -121,7 +122,7 @@ class TrafficFlow:
         if not any(message.ok for message in self.messages):
             return 0, 0
         size = len(self.source)
-        if self.source.buffer == self.target.buffer:
+        if same_bytes(self.source.buffer, self.target.buffer):
             return 0, size
         return sum(a != b for a, b in zip(self.source.buffer, self.target.buffer, strict=True)), size
 
