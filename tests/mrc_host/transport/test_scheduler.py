@@ -1,5 +1,7 @@
 """Ready queues and timers."""
 
+import random
+
 import pytest
 
 from mrc_host.transport.scheduler import PacketSource, Scheduler
@@ -179,3 +181,50 @@ def test_replaced_timers_do_not_pile_up() -> None:
         scheduler.arm(a, now + 5)
         scheduler.tick(now + 6)
     assert len(scheduler._heap) < 1000  # memory, which shows nowhere else
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_due_first_and_which_ports_have_sources_is_known_whatever_happens(seed: int) -> None:
+    """Compared with a look at all timers and queues after each of some hundred random calls."""
+    chance, ports = random.Random(seed), 3
+    scheduler = Scheduler(ports)
+    sources = [Talker(bytes([65 + n]), ports=chance.randrange(8)) for n in range(5)]
+    now = 0
+    for _ in range(400):
+        one, port = chance.choice(sources), chance.randrange(ports)
+        one.again = [chance.choice([0, now + chance.randrange(50)]) for _ in range(4)]
+        what = chance.randrange(8)
+        if what == 0:
+            one.control += chance.randrange(2)
+            scheduler.activate_control(one, chance.randrange(8))
+        elif what == 1:
+            one.data += chance.randrange(3)
+            scheduler.activate_data(one, chance.randrange(8))
+        elif what == 2:
+            scheduler.hold(chance.randrange(8), chance.randrange(8))
+        elif what == 3:
+            scheduler.arm(one, now + chance.randrange(1, 100))
+        elif what == 4:
+            scheduler.disarm(one)
+        elif what == 5:
+            now += chance.randrange(30)
+            scheduler.input_begins()
+            scheduler.tick(now)
+        else:
+            scheduler.transmit(port, now)
+        mask = 0
+        for source in sources:
+            mask |= source.control_mask | source.data_mask
+        assert scheduler.waiting == mask
+        if not scheduler.kick:
+            assert scheduler.wakeup() == min((s.timer_at for s in sources if s.timer_at), default=None)
+
+
+def test_ports_before_the_first_that_waits_count_as_asked_in_vain() -> None:
+    scheduler = Scheduler(4)
+    assert scheduler.first_waiting(0b0101) == 0
+    scheduler.activate_data(Talker(b"a", data=1, ports=0b1000), 0b1000)
+    assert not scheduler.kick, "nobody has asked that port"
+    assert scheduler.first_waiting(0b1110) == 0b1000
+    scheduler.activate_data(Talker(b"b", data=1), 0b0010)
+    assert scheduler.kick, "it was passed over"
