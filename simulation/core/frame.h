@@ -60,10 +60,10 @@ static void return_frame(PyObject *whole, PyObject *frame) {
         Py_DECREF(whole);
         return;
     }
-    _Py_COMP_DIAG_PUSH
-    _Py_COMP_DIAG_IGNORE_DEPR_DECLS
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* since 3.11 */
     ((PyBytesObject *)whole)->ob_shash = -1; /* of bytes that it will not have any more */
-    _Py_COMP_DIAG_POP
+#pragma GCC diagnostic pop
     spare = whole;
 }
 
