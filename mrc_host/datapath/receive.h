@@ -34,7 +34,7 @@ static const Flow *check_frame(const Receiver *receiver, int port, const uint8_t
     return crc == sent ? flow : NULL;
 }
 
-/* What becomes of a frame whose ICRC is right. *carrier and *psn are its own, and *packet what its headers say, if it was carried. */
+/* What becomes of a frame whose ICRC is right: if it was carried, *carrier, *packet and *psn say by whom, and what it is. */
 static enum outcome carry_frame(
     const Receiver *receiver, int port, const uint8_t *frame, const Flow *flow, Carrier **carrier, Packet *packet, int64_t *psn
 ) {
