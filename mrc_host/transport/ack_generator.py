@@ -15,19 +15,16 @@ afterwards.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mrc_host.config import OutOfWindow
 from mrc_host.transport.peer import CONTROL
-from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, ResponderOwner
+from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, GrantedArrivals, ResponderOwner
 from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import Nack, Sack
 from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.psn import HALF, MASK
-
-if TYPE_CHECKING:
-    from mrc_host.transport.receive_grant import ReceiveGrant
 
 _MAX_SACKS: Final = 64  # queued
 _RESTORES: Final = 4  # SACKs that ask to restore the window; several, as some may be lost
@@ -171,7 +168,7 @@ class AckGenerator:
         self._nacks: deque[Nack] = deque()
         self.ack_due = False
         self.nak = 0  # syndrome of the NAK that ended this queue pair
-        self.grant: ReceiveGrant | None = None  # what the datapath in C has; the responder sets it
+        self.grant: GrantedArrivals | None = None  # what the datapath in C has; the responder sets it
 
     # ---- packets that arrived -----------------------------------------------------------------------------------
 

@@ -86,9 +86,7 @@ class PathWeights:
         """A path is out of use; when it returns it has full weight."""
         self.slow.pop(index, None)
 
-    def marked(
-        self, index: int, plane: int, ring: Sequence[int], round_trips: list[int], least: int, now: int
-    ) -> bool:
+    def marked(self, index: int, plane: int, ring: Sequence[int], round_trips: list[int], least: int, now: int) -> bool:
         """A marked packet on path `index` was acknowledged: whether the path stands out, and so has less weight now.
 
         `round_trips` are the latest of all paths in ns (0: none yet), `least` is the shortest one of the plane.

@@ -106,6 +106,23 @@ class MrcResponderOwner(ResponderOwner):
 
 
 @trait
+class GrantedArrivals(ABC):
+    """What a responder has granted to the datapath in C, as its acknowledgements see it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def settle(self) -> None:
+        """End the grant: what has arrived is as the responder has it."""
+
+    @abstractmethod
+    def sack(
+        self, remote_qpn: int, flags: int, psn: int, probe_id: int, entropy: int, stamp: int, mpr: int
+    ) -> bytes | None:
+        """A SACK for what is granted, as the datapath builds it; None if it cannot, or nothing is granted."""
+
+
+@trait
 class PathMonitor(ABC):
     """Tracks the paths to a peer for all queue pairs."""
 

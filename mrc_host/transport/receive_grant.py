@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from mrc_host.transport.ack_generator import AckGenerator
 from mrc_host.transport.memory import Region
 from mrc_host.transport.message import Message
-from mrc_host.transport.queue_pair_interfaces import Connection
+from mrc_host.transport.queue_pair_interfaces import Connection, GrantedArrivals
 from mrc_host.transport.received_packets import ReceivedPackets
 
 if TYPE_CHECKING:
     from mrc_host.datapath import native
 
 
-class ReceiveGrant:
+class ReceiveGrant(GrantedArrivals):
     """The grants of one responder."""
 
     __slots__ = ("_acks", "_carrier", "_datapath", "_granted", "_mtu", "_received", "_stats")

@@ -3,8 +3,8 @@
 There is one record per PSN, from the oldest unacknowledged one on, in a ring that grows with the window. Every
 packet in flight is also in a *lane*, in the order of sending. A lane is one class (first transmissions or
 retransmissions) on one plane, and a list linked by the records. A record is removed when its packet is acknowledged;
-when its packet is marked lost, its PSN waits in a heap, lowest first, to be retransmitted. ``loss_detection`` and others
-decide what is lost.
+when its packet is marked lost, its PSN waits in a heap, lowest first, to be retransmitted. ``loss_detection`` and
+others decide what is lost.
 
 PSNs are unbounded integers (see ``wire.psn``). An *index* is a path, a *serial* numbers the transmissions of the queue
 pair, and a *weight* is the nominal size of a packet, rounded up as the peer counts it.
