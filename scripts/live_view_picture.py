@@ -1,8 +1,8 @@
 """The picture of the live view in README.md: ``sudo python -m scripts.live_view_picture``.
 
-It runs ``mrc demo --web`` with its page open in Chromium without a screen, and takes the picture two seconds after the
-demo has cut the T0-T1 link during MRC's run, when the curves show what the same cut has done to RoCE. The picture has
-few colours, so that the file is small. Needs selenium, and Debian's packages chromium and chromium-driver.
+It runs ``mrc demo --web`` with its page open in Chromium without a screen, and takes the picture while the T0-T1 link
+is down in MRC's run, as soon as the page says what the same cut has cost both transports. The picture has few colours,
+so that the file is small. Needs selenium, and Debian's packages chromium and chromium-driver.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ LARGEST = 200_000  # bytes
 _SIZE = (1360, 1035)
 _COLORS = 96
 _LONGEST_S = 300.0
-_SEEN_S = 2.0  # after the cut
+_SEEN_S = 1.0  # after that, for curves and link to be drawn
 _READY = """
 const down = document.querySelector('.link.down[data-name^="t0-"]');
-if (!down || !document.querySelector('#training').textContent.includes('MRC')) return false;
+if (!down || !document.querySelector('#training .result')) return false;
 down.dispatchEvent(new MouseEvent('click', {bubbles: true}));
 return true;
 """

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from topologies.fabric import Fabric
 
 TORCH_STEPS = 120
+OPENED_S = 20.0  # for somebody to open the page
+RECORDING = "live-view.html"
 
 
 @click.command(epilog="Example: sudo mrc demo --hosts 8 --planes 4")
@@ -39,7 +41,7 @@ TORCH_STEPS = 120
 )
 @click.option("--install-torch", is_flag=True, help="Install PyTorch first if it is missing, with --job torch.")
 @click.option("--steps", type=int, help="Training steps per run. [default: as many as the faults need]")
-@click.option("--fault-seconds", "fault_s", default=5.0, show_default=True, help="How long each link stays down.")
+@click.option("--fault-seconds", "fault_s", default=3.0, show_default=True, help="How long each link stays down.")
 @click.option("--batch", default=64, show_default=True, help="Samples per step over all hosts.")
 @click.option("--seed", default=1, show_default=True, help="Seed for initial weights and the order of samples.")
 @click.option(
@@ -99,16 +101,19 @@ def _training_state(record: RunRecord) -> TrainingState:
 
 @contextmanager
 def _world(
-    settings: DemoSettings, console: Console, web: bool, pages: list[Beside], fabric: Fabric
+    settings: DemoSettings, console: Console, web: bool, pages: list[Beside], fabric: Fabric, results: Path
 ) -> Iterator[EmulatedWorld]:
-    """The fabric, and with `web` its page, which is added to `pages`."""
+    """The fabric; with `web` also its page, added to `pages` and recorded, and a browser has had time to open it."""
     from mrc_lab.fabric.emulation import running
     from mrc_lab.web.beside import web_beside
 
     with running(fabric, switch=settings.switch, wire=settings.wire) as world, ExitStack() as undo:
         if web:
-            pages.append(undo.enter_context(web_beside(fabric.name)))
-            console.print(pages[-1].address, highlight=False, soft_wrap=True)
+            page = undo.enter_context(web_beside(fabric.name, recording=results / RECORDING))
+            pages.append(page)
+            console.print(f"Open the live view in a browser. The demo waits {OPENED_S:.0f} s for it:", highlight=False)
+            console.print(page.address, highlight=False, soft_wrap=True)
+            page.wait_until_opened(OPENED_S)
         yield world
 
 

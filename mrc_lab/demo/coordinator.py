@@ -51,12 +51,15 @@ class BuiltWorld(World, Protocol):
         ...
 
 
-WorldMaker = Callable[[Fabric], AbstractContextManager[BuiltWorld]]
+WorldMaker = Callable[[Fabric, Path], AbstractContextManager[BuiltWorld]]
 
 
 @dataclass(slots=True)
 class Demo:
-    """One demo. `make_world` brings up `fabric` (None: of the settings); `run` does the rest and returns the status."""
+    """One demo. `make_world` brings up `fabric` (None: of the settings); `run` does the rest and returns the status.
+
+    `make_world` is also given the result folder.
+    """
 
     settings: DemoSettings
     console: Console
@@ -79,7 +82,7 @@ class Demo:
         folder = ResultFolder(self.settings.results)
         passed = False
         try:
-            with self.make_world(fabric) as world:
+            with self.make_world(fabric, folder.path) as world:
                 self.bring_up = dict(world.bring_up)
                 self._print_fabric()
                 asyncio.run(self._runs(world, folder.path))

@@ -42,11 +42,11 @@ PASSED, CHECK_FAILED, BROKEN = 0, 1, 3
 
 @dataclass(slots=True)
 class PytorchDemo(Generic[Up]):
-    """One demo on `fabric`, which `make_world` brings up; `hosts_of` it run the programs."""
+    """One demo on `fabric`, which `make_world` brings up, given the result folder; `hosts_of` it run the programs."""
 
     settings: DemoSettings
     console: Console
-    make_world: Callable[[Fabric], AbstractContextManager[Up]]
+    make_world: Callable[[Fabric, Path], AbstractContextManager[Up]]
     hosts_of: Callable[[Up], Hosts]
     fabric: Fabric
     records: dict[str, RunRecord] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class PytorchDemo(Generic[Up]):
         summary: dict[str, Any] = {"passed": False}
         interrupted = False
         try:
-            with self.make_world(self.fabric) as world:
+            with self.make_world(self.fabric, folder.path) as world:
                 self._runs(world, folder.path)
         except KeyboardInterrupt:
             interrupted = True

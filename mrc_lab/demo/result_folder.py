@@ -39,7 +39,9 @@ class ResultFolder:
                 os.chown(path, *self._owner, follow_symlinks=False)
 
     def discard(self) -> None:
-        """Remove the folder, which must be empty, and the ones that were made for it."""
+        """Remove the folder with the files in it, and the folders that were made for it."""
+        for file in self.path.iterdir():
+            file.unlink()
         for path in reversed(self._made):
             path.rmdir()
 

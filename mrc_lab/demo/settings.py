@@ -16,10 +16,10 @@ from topologies.clos import multi_plane_clos
 from topologies.emulation import switch_kind, wire_kind
 from topologies.fabric import Fabric
 
-FIRST_CUT, SECOND_CUT = 0.30, 0.65  # share of the steps after which each fault comes
+FIRST_CUT, SECOND_CUT = 0.28, 0.62  # share of the steps after which each fault comes
 PROBE_FROM, PROBE_STEPS = 3, 8  # link counters are compared over these steps to find what carries the traffic
 FEWEST_STEPS = 40
-BETWEEN_FAULTS_S = 14.0  # before, between and after the faults, so that there is something to compare with
+AFTER_FAULT_S = 1.5  # at least, for steps to compare those before and during a fault with
 _WINDOW_S = 0.020
 _MIN_WINDOW = 8 * 4096
 _WIRE_OVERHEAD = 1.05  # headers of a 4096-byte packet, acknowledgements
@@ -39,11 +39,11 @@ class DemoSettings:
     t0: int = 2  # T0s of a plane
     t1: int = 4  # T1s of a plane
     rate_bps: int = 25_000_000
-    steps: int = 140  # of training, in each run
+    steps: int = 70  # of training, in each run
     batch: int = 64  # samples a step, over all hosts
     hidden: tuple[int, ...] = (256, 256)  # widths of the hidden layers
     seed: int = 1
-    fault_s: float = 5.0
+    fault_s: float = 3.0
     timeout_s: float = 30.0
     switch: str = switch_kind.DEFAULT  # kind of switch, as for --switch
     wire: str = wire_kind.DEFAULT  # what carries frames, as for --wire
@@ -69,11 +69,14 @@ class DemoSettings:
 
     @staticmethod
     def with_enough_steps(*, steps: int | None = None, **options: Any) -> DemoSettings:
-        """Settings with `steps` or, where None, as many as leave room for both faults if nothing slows a run down."""
+        """Settings with `steps` or, where None, as many as leave room for both faults if nothing slows a run down.
+
+        They are no more than that: by default both transports' first faults are over within a minute.
+        """
         if steps is not None:
             return DemoSettings(steps=steps, **options)
         settings = DemoSettings(**options)
-        wanted = BETWEEN_FAULTS_S + 2 * settings.fault_s
+        wanted = (settings.fault_s + AFTER_FAULT_S) / min(SECOND_CUT - FIRST_CUT, 1 - SECOND_CUT)
         return dataclasses.replace(settings, steps=max(FEWEST_STEPS, math.ceil(wanted / settings.fastest_step_s)))
 
     @property

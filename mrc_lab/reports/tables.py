@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mrc_lab.experiments.running.recording import FLOW_COUNTERS, LINK_COUNTERS, Recording
+from mrc_lab.experiments.running.recording import FLOW_COUNTERS, LINK_COUNTERS, SIGNAL_COUNTERS, Recording, Samples
 from mrc_lab.reports import queues
 from mrc_lab.reports.write_file import naming
 from mrc_lab.workloads.schedules.schedule import OperationKind
@@ -23,8 +23,8 @@ _TASKS = (
 def write_tables(recording: Recording, folder: Path) -> list[str]:
     """Write the tables, and return their names.
 
-    They are flows.csv, links.csv, completions.csv, events.csv and, if there is something in them, tasks.csv and
-    queues.csv.
+    They are flows.csv, links.csv, completions.csv, events.csv and, if there is something in them, tasks.csv,
+    queues.csv and signals.csv.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tables: dict[str, tuple[tuple[str, ...], Iterable[Sequence[object]]]] = {
@@ -40,11 +40,14 @@ def write_tables(recording: Recording, folder: Path) -> list[str]:
         tables["tasks.csv"] = _TASKS, _tasks(recording)
     if recording.queue_samples is not None:
         tables["queues.csv"] = queues.HEAD, queues.rows(recording, _bins(recording))
-    for name, (head, rows) in tables.items():
+    if recording.signal_samples is not None and recording.signal_edges is not None:
+        rows = _signals(recording, recording.signal_edges, recording.signal_samples)
+        tables["signals.csv"] = ("begin_ns", "end_ns", "link", "direction", *SIGNAL_COUNTERS), rows
+    for name, (head, facts) in tables.items():
         with naming(folder / name), (folder / name).open("w", newline="") as out:
             writer = csv.writer(out, lineterminator="\n")
             writer.writerow(head)
-            writer.writerows(rows)
+            writer.writerows(facts)
     return list(tables)
 
 
@@ -63,6 +66,16 @@ def _links(recording: Recording) -> Iterable[Sequence[object]]:
         for column in np.flatnonzero(steps[number].any(axis=1)):
             line = recording.channels[column]
             yield begin, end, line[:-1], "up" if line[-1] == ">" else "down", *map(int, steps[number, column])
+
+
+def _signals(recording: Recording, edges: Samples, samples: Samples) -> Iterable[Sequence[object]]:
+    """What was marked and trimmed from one sample to the next, which may be several bins; only where something was."""
+    steps = np.diff(samples, axis=0)
+    for number, (first, last) in enumerate(itertools.pairwise(edges)):
+        begin, end = int(recording.times[first]), int(recording.times[last])
+        for column in np.flatnonzero(steps[number].any(axis=1)):
+            name = recording.channels[column]
+            yield begin, end, name[:-1], "up" if name[-1] == ">" else "down", *map(int, steps[number, column])
 
 
 def _completions(recording: Recording) -> Iterable[Sequence[object]]:

@@ -1,11 +1,13 @@
-"""``python -m mrc_lab.web FABRIC beside|detached [TOKEN_FILE]``: the page's server as a process of its own.
+"""``python -m mrc_lab.web FABRIC beside|detached [TOKEN_FILE [RECORDING]]``: the page's server as its own process.
 
-``mrc_lab.web.beside`` starts it. It prints the page's address, or why there is none, as one line. It takes the usual
-port, or a free one if that is taken. Unless it is detached, it ends when its standard input does.
+``mrc_lab.web.beside`` starts it. It prints the page's address, or why there is none, as one line, and another one when
+a browser has opened the page. It takes the usual port, or a free one if that is taken. Unless it is detached, it ends
+when its standard input does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -17,7 +19,7 @@ from mrc_lab.web.serve_fabric import DEFAULT_ADDRESS, serve
 from topologies.emulation.run_directory import RunDirectory
 
 
-def main(fabric: str, how: str, token_file: str = "") -> int:
+def main(fabric: str, how: str, token_file: str = "", recording: str = "") -> int:
     """Serve the page of a fabric that is up."""
     try:
         check_port_free(DEFAULT_ADDRESS)
@@ -26,8 +28,15 @@ def main(fabric: str, how: str, token_file: str = "") -> int:
         address = "127.0.0.1:0"
     reports = None if how == "detached" else sys.stdin.fileno()
     settings = EndpointSettings(Path(token_file) if token_file else None)
+    out = os.dup(1)
+
+    def opened() -> None:
+        with contextlib.suppress(OSError):  # nobody may read it any more
+            os.write(out, b"opened\n")
+
     try:
-        serve(RunDirectory(fabric), address, settings, _print_address, reports)
+        record = Path(recording) if recording else None
+        serve(RunDirectory(fabric), address, settings, _print_address, reports, record, opened)
     except (ControllerError, EndpointError, ExperimentError) as error:
         print(error, flush=True)
         return 1

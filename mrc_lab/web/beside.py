@@ -26,9 +26,14 @@ _END_S = 10.0
 class Beside:
     """The process that serves the page of a fabric, at `address`."""
 
-    def __init__(self, address: str, descriptor: int) -> None:
+    def __init__(self, address: str, descriptor: int, output: int) -> None:
         self.address = address
         self._descriptor = descriptor
+        self._output = output  # of the process; what comes there after the address says that a browser is there
+
+    def wait_until_opened(self, timeout_s: float) -> bool:
+        """Wait until a browser shows the page, or its server has ended; False if neither happened in this time."""
+        return bool(select.select([self._output], [], [], timeout_s)[0])
 
     def training(self, transport: str, state: TrainingState) -> None:
         """How training over a transport goes; never waits."""
@@ -38,16 +43,18 @@ class Beside:
 
 
 @contextlib.contextmanager
-def web_beside(fabric: str, token_file: Path | None = None) -> Iterator[Beside]:
+def web_beside(fabric: str, token_file: Path | None = None, recording: Path | None = None) -> Iterator[Beside]:
     """Serve the page of a fabric that is up for as long as the body runs. ExperimentError if that cannot be.
 
-    The page's token is that in `token_file`, or a new one.
+    The page's token is that in `token_file`, or a new one. All that it shows is recorded into the file `recording`.
     """
-    process = _start(fabric, "" if token_file is None else str(token_file), detached=False)
+    files = ["" if file is None else str(file) for file in (token_file, recording)]
+    process = _start(fabric, *files, detached=False)
     assert process.stdin is not None
+    assert process.stdout is not None
     try:
         os.set_blocking(process.stdin.fileno(), False)
-        yield Beside(_address(process), process.stdin.fileno())
+        yield Beside(_address(process), process.stdin.fileno(), process.stdout.fileno())
     finally:
         with contextlib.suppress(OSError):
             process.stdin.close()
@@ -66,9 +73,9 @@ def web_detached(fabric: str) -> str:
     return address
 
 
-def _start(fabric: str, token_file: str = "", *, detached: bool) -> subprocess.Popen[str]:
+def _start(fabric: str, *files: str, detached: bool) -> subprocess.Popen[str]:
     return children.popen(
-        children.python("mrc_lab.web", fabric, "detached" if detached else "beside", *filter(None, [token_file])),
+        children.python("mrc_lab.web", fabric, "detached" if detached else "beside", *files),
         stdin=subprocess.DEVNULL if detached else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -1,8 +1,9 @@
 """The newest state of a fabric and the latest events, and what each browser has yet to be sent of them.
 
-A viewer has an outbox of bounded size: one pending change for each value, newer ones replacing older, and so many
-events, the oldest of which are dropped and counted. So publishing never waits, and a browser that is slow or stopped
-costs the memory of one state and nothing else. Everything here belongs to one asyncio loop.
+A viewer has an outbox of bounded size: one pending change for each value, newer ones replacing older, so many events,
+the oldest of which are dropped and counted, and so many steps of training, none of which replaces another. So
+publishing never waits, and a browser that is slow or stopped costs the memory of one state and nothing else. Everything
+here belongs to one asyncio loop.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from mrc_lab.errors import ExperimentError
+from mrc_lab.web.history import MAX_STEPS, History, Step, steps_record
 from mrc_lab.web.records import (
     Changes,
     FabricLayout,
     Happening,
     State,
     StateSection,
+    TrainingState,
     Value,
     difference,
     event_record,
@@ -29,6 +32,7 @@ from mrc_lab.web.records import (
 
 MAX_VIEWERS = 32
 MAX_EVENTS = 200  # kept for those who join, and waiting for one viewer
+HISTORY_PERIOD_S = 0.5
 
 
 def unix_ms() -> int:
@@ -43,6 +47,7 @@ class Outbox:
         self._first = first
         self._changes: Changes = {}
         self._events: deque[Happening] = deque()
+        self._steps: deque[Step] = deque(maxlen=MAX_STEPS)
         self.events_dropped = 0
         self._there = asyncio.Event()
         self._there.set()
@@ -60,6 +65,11 @@ class Outbox:
         self._events.append(happening)
         self._there.set()
 
+    def offer_step(self, step: Step) -> None:
+        """A step of training: the one that stood still may be followed by others at once."""
+        self._steps.append(step)
+        self._there.set()
+
     async def take(self) -> None:
         """Wait until there is something to send."""
         await self._there.wait()
@@ -68,6 +78,9 @@ class Outbox:
         """All that waits, as records; none of it waits any more."""
         self._there.clear()
         found, self._first = self._first, []
+        if self._steps:  # before the state, which has the last of them too
+            found.append(steps_record(self._steps, at_ms))
+            self._steps.clear()
         if self._changes:
             found.append(state_record(self._changes, at_ms))
             self._changes = {}
@@ -90,6 +103,7 @@ class Feed:
         self._events: deque[Happening] = deque(maxlen=MAX_EVENTS)
         self._viewers: set[Outbox] = set()
         self._watched = asyncio.Event()
+        self._history = History(layout.fabric)
 
     # ---- samplers ---------------------------------------------------------------------------------------------------
 
@@ -113,6 +127,14 @@ class Feed:
         for viewer in self._viewers:
             viewer.offer_event(happening)
 
+    async def keep_history(self) -> None:
+        """Note the sums that curves show, twice a second while somebody watches; does not return."""
+        while True:
+            await self.watched()
+            await asyncio.sleep(HISTORY_PERIOD_S)
+            if self._viewers:
+                self._history.point(self._clock(), self._state)
+
     async def watched(self) -> None:
         """Wait until there is a viewer: nobody reads a fabric that nobody looks at."""
         await self._watched.wait()
@@ -126,8 +148,15 @@ class Feed:
                 state.pop(name, None)
             else:
                 state[name] = value
+                if isinstance(value, TrainingState):
+                    self._step(Step(self._clock(), name, value))
         for viewer in self._viewers:
             viewer.offer_changes({section: changes})
+
+    def _step(self, step: Step) -> None:
+        self._history.step(step)
+        for viewer in self._viewers:
+            viewer.offer_step(step)
 
     # ---- viewers ----------------------------------------------------------------------------------------------------
 
@@ -138,7 +167,8 @@ class Feed:
         now = self._clock()
         whole: Changes = {section: dict(values) for section, values in self._state.items()}
         first = [layout_record(self.layout, now), state_record(whole, now, whole=True)]
-        outbox = Outbox([*first, *map(event_record, self._events)])
+        past = self._history.record(now)
+        outbox = Outbox([*first, *filter(None, [past]), *map(event_record, self._events)])
         self._viewers.add(outbox)
         self._watched.set()
         return outbox

@@ -63,7 +63,7 @@ def _overview(recording: NamedRecording) -> list[Any]:
     The kind of a state is an empty word.
     """
     run = json.loads(recording.records[0])["layout"].get("run")
-    scale = run[1] if isinstance(run, list) and len(run) == 2 and isinstance(run[1], int | float) and run[1] > 0 else 1
+    scale = run[1] if isinstance(run, list) and len(run) >= 2 and isinstance(run[1], int | float) and run[1] > 0 else 1
     return [recording.name, scale, run is None, list(map(_time_and_kind, recording.records))]
 
 

@@ -6,7 +6,8 @@ The first record is a :class:`FabricLayout`, which never changes. Then come stat
 levels: sections, and in each the values by name (of a link, a pair of hosts, a fault). Only what has changed is sent:
 a state record replaces the values it names, and removes those it names as None. So records can be left out between
 two others as long as their changes are merged (:func:`merge`), and a reader who has them all from some full state on
-knows everything.
+knows everything. Steps of a training job are also sent one by one, and a live viewer gets what was before it came, for
+the page's curves (``history``).
 """
 
 from __future__ import annotations
@@ -154,10 +155,14 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class RunTime:
-    """Of a recorded run: how long it took (ms), and its times over those in its file."""
+    """Of a recorded run: how long it took (ms), its times over those in its file, and whether it has marks and trims.
+
+    They are not known where they were not measured over time.
+    """
 
     end_ms: float
     time_scale: float
+    signals: bool = False
 
 
 @dataclass(frozen=True, slots=True)

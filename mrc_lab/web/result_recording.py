@@ -42,7 +42,7 @@ from mrc_lab.web.records import (
     state_record,
 )
 from mrc_lab.web.result_faults import FaultInResult, carrier_changes, faults_of
-from mrc_lab.web.result_series import TimeBin, read_series
+from mrc_lab.web.result_series import TimeBin, has_signals, read_series
 from topologies import addressing
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
@@ -118,7 +118,8 @@ class _Player:
 
     def records(self, left: int) -> Iterator[str]:
         """All records, in order, until there are more bytes of them than are `left`."""
-        run = RunTime(self._end / 1e6, self._time_scale)
+        signals = self._case.measure.links and has_signals(self._folder)
+        run = RunTime(self._end / 1e6, self._time_scale, signals)
         title = joined(self._title, case_label(self._case.name))
         yield layout_record(FabricLayout(self._fabric, title, run), 0)
         whole: Changes = {section: {} for section in StateSection}
@@ -195,11 +196,14 @@ class _Player:
                 yield name, LinkView(self._up[name], *rates)
 
     def _signals(self, one: TimeBin, span: int) -> Iterator[tuple[str, SignalState]]:
+        def rate(count: float) -> int:
+            return round(count * 1e9 / span)
+
         for name, link in one.links.items():
-            if link.lost:
+            if link.lost or link.marked or link.trimmed:
                 self._drops[name] += link.lost
-                lost = {"lost on the link": self._drops[name]}
-                yield name, SignalState(0, 0, link.lost * 10**9 // span, lost)
+                lost = {"lost on the link": self._drops[name]} if self._drops[name] else {}
+                yield name, SignalState(rate(link.marked), rate(link.trimmed), rate(link.lost), lost)
 
     def _with_ended(self, section: StateSection, values: Mapping[str, Value]) -> dict[str, Value | None]:
         """What a section has now, and what it has no more."""
@@ -349,13 +353,15 @@ class _Player:
     # ---- collectives --------------------------------------------------------------------------------------------
 
     def _operations(self) -> Iterator[tuple[int, str]]:
-        """Collectives and steps of training as they are done."""
+        """Collectives and steps of training as they are done, by tenant, or by workload if there is only one."""
         done: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for path, number, row in rows(self._folder / "completions.csv", ("flow", "began_ns", "ended_ns")):
             if ">" not in row["flow"]:
                 with naming_line(path, number, "a completion"):
                     done[row["flow"]].append((int(row["began_ns"]), int(row["ended_ns"])))
-        for name, some in done.items():
+        alone = self._case.tenants[0].workload.name if len(self._case.tenants) == 1 else ""
+        for tenant, some in done.items():
+            name = alone or tenant
             for count, (began, ended) in enumerate(some, 1):
                 state = TrainingState(count, len(some), None, (ended - began) / 1e6)
                 yield ended, state_record({StateSection.TRAINING: {name: state}}, ended / 1e6)

@@ -6,6 +6,7 @@ below a limit: that, and not the length of the run, bounds what is read into mem
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,13 +23,18 @@ MAX_VALUES = 300_000  # bins times links
 
 @dataclass(slots=True)
 class LinkCounts:
-    """Of one link in one bin: bytes and lost frames, upwards and downwards, and mean queues as bytes times ns."""
+    """Of one link in one bin: bytes, and mean queues as bytes times ns, upwards and downwards; frames lost on it.
+
+    `marked` and `trimmed` are packets on their way to it; of what was counted over several bins, each has its share.
+    """
 
     upward_bytes: int = 0
     downward_bytes: int = 0
     lost: int = 0
     upward_queue: int = 0
     downward_queue: int = 0
+    marked: float = 0.0
+    trimmed: float = 0.0
 
 
 @dataclass(slots=True)
@@ -70,7 +76,14 @@ def read_series(folder: Path, links: int, *, links_measured: bool, share: float 
         _read_links(folder, at)
         if (folder / "queues.csv").exists():
             _read_queues(folder, at)
+        if has_signals(folder):
+            _read_signals(folder, edges, at)
     return bins
+
+
+def has_signals(folder: Path) -> bool:
+    """Whether marks and trims were measured over time."""
+    return (folder / "signals.csv").exists()
 
 
 def _edges(folder: Path) -> Iterator[tuple[int, int]]:
@@ -118,3 +131,20 @@ def _read_queues(folder: Path, at: dict[int, TimeBin]) -> None:
                 link.upward_queue += waited
             else:
                 link.downward_queue += waited
+
+
+def _read_signals(folder: Path, edges: list[tuple[int, int]], at: dict[int, TimeBin]) -> None:
+    begins = [begin for begin, _ in edges]
+    columns = ("begin_ns", "end_ns", "link", "direction", "marked", "trimmed")
+    for path, number, row in rows(folder / "signals.csv", columns):
+        with naming_line(path, number, "a row of signals"):
+            begin, end = time_bin(row)
+            marked, trimmed = int(row["marked"]), int(row["trimmed"])
+            first, last = bisect_left(begins, begin), bisect_left(begins, end)
+            if first == last or begins[first] != begin:
+                raise ValueError("no time bin begins when it does")
+            for edge, until in edges[first:last]:
+                share = (until - edge) / (end - begin)
+                link = at[edge].links[row["link"]]
+                link.marked += marked * share
+                link.trimmed += trimmed * share

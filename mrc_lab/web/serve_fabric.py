@@ -60,8 +60,11 @@ def serve(
     echo: Callable[[str], None],
     reports: int | None = None,
     record: Path | None = None,
+    opened: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve the fabric of a run directory until Ctrl-C or SIGTERM; `echo` prints the page's address.
+
+    `opened` is called when the first browser shows it.
 
     `reports` is a descriptor to read reports of training from, until its end, which is also the server's. With
     `record` everything is recorded, and written to that file at the end.
@@ -71,7 +74,7 @@ def serve(
     check_listening(address, settings)
     token = new_token() if settings.token_file is None else read_token(settings.token_file)
     with watching(run) as watch:
-        asyncio.run(_serve(run, address, token, _tls(settings), watch, echo, reports, record))
+        asyncio.run(_serve(run, address, token, _tls(settings), watch, echo, reports, record, opened))
 
 
 async def _serve(
@@ -83,6 +86,7 @@ async def _serve(
     echo: Callable[[str], None],
     reports: int | None,
     record: Path | None,
+    opened: Callable[[], None],
 ) -> None:
     loop = asyncio.get_running_loop()
     fabric = loader.load_file(run.fabric_file)
@@ -104,7 +108,7 @@ async def _serve(
             SwitchSampler(fabric, feed, controller, switches.address_in_use(run), readers),
             PathSampler(fabric, feed, lambda name: str(run.host_socket(name)), readers, clock),
         )
-        server = LiveServer(feed, Actions(fabric, feed, connect, jobs, actor), token, host, port)
+        server = LiveServer(feed, Actions(fabric, feed, connect, jobs, actor), token, host, port, opened)
         stack.callback(events.stop)
         events.start()
         await events.ready()
@@ -112,9 +116,12 @@ async def _serve(
         echo(f"fabric {fabric.name} is at {page}")
         watch.listen(events.crashed)
         tasks = [asyncio.create_task(sampler.run()) for sampler in samplers]
+        tasks += [asyncio.create_task(feed.keep_history())]
         tasks += [asyncio.create_task(recorder.run())] if recorder is not None else []
+        closed, farewell = False, "The server was stopped."
         try:
             closed = await _until_the_end(watch, tasks, feed, reports)
+            farewell = _farewell(fabric.name, closed, reports is not None)
         finally:
             for task in tasks:
                 task.cancel()
@@ -122,11 +129,18 @@ async def _serve(
                 recorder.close()
                 echo(f"recorded: {record}")
             await jobs.close()
-            await server.stop()
+            await server.stop(farewell)
             readers.shutdown(wait=False, cancel_futures=True)
             actor.shutdown(wait=False, cancel_futures=True)
     if closed:
         raise ExperimentError(f"Fabric {fabric.name} was taken down.")
+
+
+def _farewell(fabric: str, closed: bool, beside: bool) -> str:
+    """What pages that are open are sent at the end."""
+    if closed:
+        return f"Fabric {fabric} was taken down."
+    return "The command that brought the fabric up has ended." if beside else "The server was stopped."
 
 
 async def _listen(server: LiveServer, address: str, tls: ssl.SSLContext | None) -> str:

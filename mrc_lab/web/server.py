@@ -13,7 +13,7 @@ import json
 import logging
 import mimetypes
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any, Protocol
 
@@ -46,11 +46,23 @@ class Performer(Protocol):
 
 
 class LiveServer:
-    """Serves a feed and takes actions on `host` and `port`; port 0 takes a free one."""
+    """Serves a feed and takes actions on `host` and `port`; port 0 takes a free one.
 
-    def __init__(self, feed: Feed, performer: Performer, token: str, host: str, port: int) -> None:
+    `opened` is called when the first browser shows the page.
+    """
+
+    def __init__(
+        self,
+        feed: Feed,
+        performer: Performer,
+        token: str,
+        host: str,
+        port: int,
+        opened: Callable[[], None] = lambda: None,
+    ) -> None:
         self._feed = feed
         self._performer = performer
+        self._opened: Callable[[], None] | None = opened
         self._token = token
         self._host = host
         self.port = port
@@ -93,8 +105,9 @@ class LiveServer:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{'https' if tls else 'http'}://{host}:{self.port}/?token={self._token}"
 
-    async def stop(self) -> None:
-        """Disconnect all browsers and listen no more."""
+    async def stop(self, farewell: str = "The server was stopped.") -> None:
+        """Send all browsers why this is the end, disconnect them, and listen no more."""
+        self._feed.event("ended", "", farewell)
         self._closing.set()
         if self._listener is not None:
             self._listener.close()
@@ -124,6 +137,9 @@ class LiveServer:
         response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
         try:
             await response.prepare(request)
+            if self._opened is not None:
+                self._opened()
+                self._opened = None
             with contextlib.suppress(ConnectionError, asyncio.TimeoutError):
                 await self._stream(response, outbox)
         finally:
@@ -133,10 +149,12 @@ class LiveServer:
         return response
 
     async def _stream(self, response: web.StreamResponse, outbox: Outbox) -> None:
-        """Send what there is, until the browser is gone or does not take it in time."""
-        while not self._closing.is_set():
+        """Send what there is, until the browser is gone or does not take it in time, or this server ends."""
+        last = False
+        while not last:
+            last = self._closing.is_set()  # what was published before that is sent, the reason for the end too
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(outbox.take(), KEEPALIVE_S)
+                await asyncio.wait_for(outbox.take(), 0 if last else KEEPALIVE_S)
             records = outbox.records(self._feed.now_ms())
             text = "".join(f"data: {record}\n\n" for record in records) or ": nothing new\n\n"
             await asyncio.wait_for(response.write(text.encode()), SEND_TIMEOUT_S)

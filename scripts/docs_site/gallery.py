@@ -1,6 +1,7 @@
 """Makes the reports of docs/gallery.md by the commands that the page shows: ``python -m scripts.docs_site.gallery``.
 
 A comment ``<!-- report NAME -->`` stands below the block with the command; the report becomes build/reports/NAME.html.
+With ``recording`` for ``report`` it is the page that plays the run, in which the report is.
 Reports that this version of the project has made are kept: ``make docs`` runs each command once.
 """
 
@@ -20,9 +21,11 @@ from mrc_common import children
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "reports"
-_ENTRY = re.compile(r"^```sh \w+\n(?P<command>mrc run .+)\n```\n+<!-- report (?P<name>[\w-]+) -->$", re.MULTILINE)
+_ENTRY = re.compile(
+    r"^```sh \w+\n(?P<command>mrc run .+)\n```\n+<!-- (?P<what>report|recording) (?P<name>[\w-]+) -->$", re.MULTILINE
+)
 _SOURCES = ("mrc_common", "mrc_host", "mrc_lab", "p4runtime_shim", "p4src", "simulation", "topologies", "examples")
-_SUFFIXES = frozenset({".py", ".c", ".h", ".j2", ".css", ".yaml", ".goal", ".p4"})
+_SUFFIXES = frozenset({".py", ".c", ".h", ".j2", ".css", ".js", ".html", ".yaml", ".goal", ".p4"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,14 @@ class Report:
 
     name: str
     command: tuple[str, ...]  # what follows mrc
+    file: str = "report.html"  # of the result
 
 
 def reports(page: Path) -> Iterator[Report]:
     """The reports that a page shows, in its order."""
     for entry in _ENTRY.finditer(page.read_text("utf-8")):
-        yield Report(entry["name"], tuple(shlex.split(entry["command"])[1:]))
+        file = "report.html" if entry["what"] == "report" else "playback.html"
+        yield Report(entry["name"], tuple(shlex.split(entry["command"])[1:]), file)
 
 
 def make(report: Report, folder: Path) -> None:
@@ -46,7 +51,7 @@ def make(report: Report, folder: Path) -> None:
             children.python("mrc_lab", *report.command, "--results", results),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
         )  # fmt: skip
-        found = list(Path(results).glob("*/latest/report.html"))
+        found = list(Path(results).glob(f"*/latest/{report.file}"))
         if done.returncode or len(found) != 1:
             raise RuntimeError(f"mrc {shlex.join(report.command)}: status {done.returncode}\n{done.stdout[-500:]}")
         folder.mkdir(parents=True, exist_ok=True)

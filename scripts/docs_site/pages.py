@@ -2,8 +2,9 @@
 
 Pages are written for people who read them in the repository. On the site a few things differ: a link to a source leads
 to its page of the API reference, or to the repository, if its address is known; a picture that links to a recording of
-the terminal becomes a player; a comment ``<!-- report NAME -->`` becomes a link to that report of the gallery; words
-that say where a block of code runs (docs/README.md) are left out; and terms of the glossary get their tooltips.
+the terminal becomes a player; a comment ``<!-- report NAME -->``, or ``recording``, becomes a link to that page of the
+gallery; words that say where a block of code runs (docs/README.md) are left out; and terms of the glossary get their
+tooltips.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from scripts.docs_site import recordings
 from scripts.docs_site.glossary import Glossary
 
 _LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)#\s]+)(?P<heading>#[^)\s]*)?\)")
-_REPORT = re.compile(r"^<!-- report (?P<name>[\w-]+) -->$")
+_REPORT = re.compile(r"^<!-- (?P<what>report|recording) (?P<name>[\w-]+) -->$")
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)(?: (?P<where>\w+)(?: (?P<file>\S+))?)?$")
 _PICTURES = (".png", ".svg", ".gif")
 
@@ -76,7 +77,7 @@ def render(project: Project, page: Path, text: str) -> str:
             fence = match["indent"] + "```"
             lines.append(_opening(match))
         elif report := _REPORT.match(line):
-            lines.append(_report(project, page, report["name"]))
+            lines.append(_report(project, page, report["what"], report["name"]))
         else:
             lines.append(recordings.player(line) or _LINK.sub(lambda found: _link(project, page, found), line))
     return "\n".join(lines) + "\n"
@@ -88,10 +89,11 @@ def _opening(match: re.Match[str]) -> str:
     return f"{match['indent']}```{language}{title}"
 
 
-def _report(project: Project, page: Path, name: str) -> str:
+def _report(project: Project, page: Path, what: str, name: str) -> str:
     if name not in project.reports:
-        raise ValueError(f"{page}: there is no report {name} in the gallery")
-    return f'[Open the report]({os.path.relpath("reports", page.parent)}/{name}.html){{ target="_blank" .md-button }}'
+        raise ValueError(f"{page}: there is no {what} {name} in the gallery")
+    text = "Open the report" if what == "report" else "Play it"
+    return f'[{text}]({os.path.relpath("reports", page.parent)}/{name}.html){{ target="_blank" .md-button }}'
 
 
 def _link(project: Project, page: Path, match: re.Match[str]) -> str:

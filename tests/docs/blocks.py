@@ -41,6 +41,7 @@ ELSEWHERE = {
     ),
     "sudo make demo": "tests/integration/test_demo.py",
     'sudo make demo ARGS="--hosts 8 --planes 4"': "tests/integration/test_demo.py",
+    "sudo make demo ARGS=--web": "tests/integration/test_demo_web.py",
     'sudo make demo ARGS="--job torch"': "tests/integration/test_demo_pytorch.py",
     "sudo .venv/bin/python examples/elastic.py lab --steps 100 --checkpoint /tmp/gpt.pt": (
         "tests/integration/test_torch_elastic.py"
@@ -120,6 +121,7 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(
         (
+            "mrc run examples/cut_link_run.yaml --web",
             "mrc run examples/incast.yaml",
             "mrc run examples/plugins_run.yaml",
             "mrc run examples/goal_run.yaml",
@@ -178,7 +180,6 @@ ELSEWHERE = {
         (
             "sudo mrc web lab",
             "sudo mrc web lab --record lab.html",
-            "sudo make demo ARGS=--web",
             "sudo mrc web lab --listen 0.0.0.0:8420 --token-file token --tls-cert cert.pem --tls-key key.pem",
         ),
         "tests/integration/test_web.py",

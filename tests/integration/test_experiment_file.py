@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import Counter
 
 import pytest
 
@@ -128,4 +129,11 @@ def test_tenants_and_queues_work_in_emulation(tmp_path):
     with (tmp_path / "tenants" / "latest" / "only" / "queues.csv").open() as table:
         deepest = max(csv.DictReader(table), key=lambda row: int(row["peak_bytes"] or 0))
     assert int(deepest["peak_bytes"]) == case["queues"]["max_bytes"]
+    with (tmp_path / "tenants" / "latest" / "only" / "signals.csv").open() as table:
+        rows = list(csv.DictReader(table))
+    trimmed = Counter[str]()
+    for row in rows:
+        trimmed[row["link"] + (">" if row["direction"] == "up" else "<")] += int(row["trimmed"])
+    assert sum(int(row["marked"]) for row in rows) > 0, "queues of RC fill, and switches mark"
+    assert all(count <= case["trimmed"].get(channel, 0) for channel, count in trimmed.items())
     assert "Pauses of flow control over time" in (tmp_path / "tenants" / "latest" / "report.html").read_text()

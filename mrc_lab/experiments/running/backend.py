@@ -60,6 +60,13 @@ class Backend(Protocol):
     async def sample_queues(self) -> Samples:
         """Queues and pauses of every channel: [channel, counter of QUEUE_COUNTERS]. Peaks count from the last call."""
 
+    @property
+    def signal_period(self) -> int:
+        """How much time (ns) is between two calls of `sample_signals` at least, lest they disturb the run."""
+
+    async def sample_signals(self) -> Samples:
+        """Packets marked and trimmed so far: [channel, counter of SIGNAL_COUNTERS]."""
+
     def trimmed(self) -> Mapping[str, int]:
         """Packets that switches have trimmed, by the channel that they go out on."""
 

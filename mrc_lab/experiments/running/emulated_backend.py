@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from controller.client import ControllerClient
+from controller.errors import ControllerError
 from controller.fault_impairments import impairments_of
 from controller.fault_registry import MAX_FAULTS
 from mrc_host import verbs
@@ -31,6 +32,7 @@ from mrc_lab.experiments.running.machine_delays import Hop
 from mrc_lab.experiments.running.queue_samples import QueueSampler
 from mrc_lab.experiments.running.recording import Fidelity, Samples
 from mrc_lab.experiments.running.scaling import NAME, scaled_attributes, scaled_fabric, scaled_fault, stretch_of
+from mrc_lab.experiments.running.signal_samples import SignalSampler
 from mrc_lab.fabric import event_traces
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.fabric.supervision import crash_message
@@ -48,6 +50,7 @@ T = TypeVar("T")
 LONGEST_S = 600.0  # of a run, scaled
 _CRASH_NOTICE_S = 0.5  # after what it broke
 _TIME_TO_ORDER_NS = 300_000_000  # a fault, very generous
+_SIGNAL_PERIOD_NS = 250_000_000  # every switch is asked for all its counters
 _TIME_TO_MAKE_NS = 200_000_000  # generous, for the last of a run's faults
 
 
@@ -70,6 +73,8 @@ class EmulatedBackend:
         self.time_scale = 1 / rate_scale
         self.channels = tuple(f"{link.name}{mark}" for link in world.fabric.links for mark in "><")
         self._queues = QueueSampler(world.fabric, self.channels)
+        self._signals = SignalSampler(world.fabric, self.channels)
+        self.signal_period = _SIGNAL_PERIOD_NS
 
     @property
     def fabric(self) -> Fabric:
@@ -141,6 +146,13 @@ class EmulatedBackend:
         """Of every port of the embedded switches; BMv2 has no such figures."""
         address = self._world.emulation.switches_address
         return self._queues.sample(await asyncio.to_thread(switch_counters.sample_ports, self.fabric, address))
+
+    async def sample_signals(self) -> Samples:
+        """By the P4 program's counters; without the controller, which may be what a fault has taken, as they were."""
+        try:
+            return self._signals.sample(await asyncio.to_thread(self._controller.counters))
+        except ControllerError:
+            return self._signals.sample(())
 
     def trimmed(self) -> Mapping[str, int]:
         """Packets trimmed, by channel, by the P4 program's counters."""

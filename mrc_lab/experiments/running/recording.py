@@ -25,6 +25,8 @@ LINK_COUNTERS: Final = ("frames", "bytes", "lost")  # one direction of a link
 # their sum over time (bytes times ns), and for how long (ns) and how often flow control kept it silent. -1: not known.
 QUEUE_COUNTERS: Final = ("time", "depth", "peak", "byte_ns", "paused_ns", "pauses")
 
+SIGNAL_COUNTERS: Final = ("marked", "trimmed")  # packets, by the direction of a link that they go out on
+
 
 def flow_counters(pairs: Sequence[tuple[QueuePair, QueuePair]]) -> list[int]:
     """FLOW_COUNTERS of the queue pairs of one flow, each with its remote end."""
@@ -160,7 +162,9 @@ class Recording:
     channel, counter of LINK_COUNTERS], where a channel is one direction of a link (`channels`: the link's name with
     ``>`` upwards or ``<`` downwards). `trimmed` counts packets by the channel they went out on, `drops` frames by
     reason, and in emulation by channel too. `nic_bps` is what the ports of a NIC carry together, after scaling.
-    `queue_samples` is indexed [edge, channel, counter of QUEUE_COUNTERS], and None where the file does not ask for it.
+    `queue_samples` is indexed [edge, channel, counter of QUEUE_COUNTERS], `signal_samples` [sample, channel, counter of
+    SIGNAL_COUNTERS], each sample at the edge that `signal_edges` names. They are None where the file does not ask for
+    them.
     `rate_scale` is the rate here over that in the file, `time_scale` the same of times. `errors`, `wrong_bytes`,
     `checked_bytes` and `bad_paths` are of all `tenants` together. `warnings` say what would make the metrics mean
     something else than they seem to.
@@ -189,6 +193,8 @@ class Recording:
     fidelity: Fidelity = field(default_factory=Fidelity)
     tenants: tuple[TenantRecord, ...] = ()
     queue_samples: Samples | None = None
+    signal_edges: Samples | None = None
+    signal_samples: Samples | None = None
     warnings: tuple[str, ...] = ()
     tasks: tuple[TaskRecord, ...] = ()
 

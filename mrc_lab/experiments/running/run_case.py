@@ -146,6 +146,8 @@ class _CaseRun:
         self._flow_rows: list[list[list[int]]] = []
         self._link_rows: list[Any] = []
         self._queue_rows: list[Any] = []
+        self._signal_edges: list[int] = []
+        self._signal_rows: list[Any] = []
 
     def _open(self, host: str) -> Context:
         if host not in self._contexts:
@@ -220,6 +222,8 @@ class _CaseRun:
                 await _until(work, (edge - self._backend.now()) / _SECOND)
             await self._sample()
             self._progress(self._times[-1] / duration)
+        if self._case.measure.queues:
+            await self._sample_signals(0)
         self._over = True
         error = work.exception() if work.done() else None
         if error is not None and (failed := plugins.failure(error)):
@@ -241,6 +245,16 @@ class _CaseRun:
             self._link_rows.append(await self._backend.sample_channels())
         if self._case.measure.queues:
             self._queue_rows.append(await self._backend.sample_queues())
+            await self._sample_signals(self._backend.signal_period)
+
+    async def _sample_signals(self, period: int) -> None:
+        """Sample marks and trims for the edge that was just sampled, if the last time is as long ago."""
+        edge = len(self._times) - 1
+        if self._signal_edges and self._times[edge] - self._times[self._signal_edges[-1]] < period:
+            return
+        if edge not in self._signal_edges[-1:]:
+            self._signal_edges.append(edge)
+            self._signal_rows.append(await self._backend.sample_signals())
 
     async def _listen(self, host: str, context: Context) -> None:
         while True:
@@ -312,6 +326,8 @@ class _CaseRun:
             warnings=tuple(case_warnings(self._case, backend.fabric, backend.time_scale)),
             tenants=tenants,
             queue_samples=np.array(self._queue_rows, dtype=np.int64) if self._queue_rows else None,
+            signal_edges=np.array(self._signal_edges, dtype=np.int64) if self._signal_rows else None,
+            signal_samples=np.array(self._signal_rows, dtype=np.int64) if self._signal_rows else None,
             tasks=tuple(tasks),
         )
 

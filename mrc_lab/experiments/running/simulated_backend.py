@@ -22,7 +22,8 @@ from mrc_lab.experiments.files.transport import fitted_settings
 from mrc_lab.experiments.running import switch_counters
 from mrc_lab.experiments.running.psn_range import with_psn_range
 from mrc_lab.experiments.running.queue_samples import QueueSampler
-from mrc_lab.experiments.running.recording import Fidelity, Samples
+from mrc_lab.experiments.running.recording import SIGNAL_COUNTERS, Fidelity, Samples
+from mrc_lab.experiments.running.signal_samples import SignalSampler
 from mrc_lab.workloads.collectives import PacingSettings
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.switch import EmbeddedSwitch
@@ -32,6 +33,7 @@ from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric
 
 T = TypeVar("T")
+_SIGNALS = tuple(f"{name}_packets" for name in SIGNAL_COUNTERS)
 
 
 class SimulatedBackend:
@@ -39,6 +41,7 @@ class SimulatedBackend:
 
     rate_scale = 1.0
     time_scale = 1.0
+    signal_period = 0
 
     def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
@@ -48,6 +51,7 @@ class SimulatedBackend:
         self.channels = tuple(f"{name}{mark}" for *_, name in ends for mark in "><")
         self._watched = [world.channel(end) for end in self._sources]
         self._queues = QueueSampler(world.fabric, self.channels)
+        self._signals = SignalSampler(world.fabric, self.channels)
 
     @property
     def fabric(self) -> Fabric:
@@ -92,6 +96,10 @@ class SimulatedBackend:
         """Of every switch port, at this moment."""
         now, names = self._world.now, [switch.name for switch in self.fabric.switches]
         return self._queues.sample({name: (now, self._world.switch(name).sample_ports(now)) for name in names})
+
+    async def sample_signals(self) -> Samples:
+        """By the P4 program's counters, at this moment."""
+        return self._signals.sample(_signal_counters(self._world))
 
     def trimmed(self) -> Mapping[str, int]:
         """Packets trimmed, by channel; only channels for which any were."""
@@ -162,6 +170,19 @@ def _program_counters(world: SimulatedWorld) -> Iterator[SwitchCounters]:
             ports.append(PortCounters(port, "", tuple(counts)))
         reasons = (_count(switch, full["drop_reasons"], cell, words) for cell, words in enumerate(DROP_REASONS[1:], 1))
         yield SwitchCounters(description.name, tuple(reasons), tuple(ports))
+
+
+def _signal_counters(world: SimulatedWorld) -> Iterator[SwitchCounters]:
+    """Of `_program_counters` only marks and trims, which are read in every time bin."""
+    for description in world.fabric.switches:
+        switch = world.switch(description.name)
+        full, externs = _counters(switch), switch.control_plane.externs
+        cells = {name: externs.counter_read_all(full[name]) for name in _SIGNALS}
+        ports = [
+            PortCounters(port, "", tuple(Count(name, cells[name][port].packets, 0) for name in _SIGNALS))
+            for port in description.ports
+        ]
+        yield SwitchCounters(description.name, (), tuple(ports))
 
 
 def _queue_counters(world: SimulatedWorld) -> Iterator[pb.Switch]:

@@ -69,6 +69,8 @@ def convert_case(writer: TrackWriter, folder: Path, base: int, paths: bool) -> N
     _links(writer, folder / "links.csv", base)
     if (folder / "queues.csv").exists():
         _queues(writer, folder / "queues.csv", base)
+    if (folder / "signals.csv").exists():
+        _signals(writer, folder / "signals.csv", base)
 
 
 def convert_demo(writer: TrackWriter, folder: Path, transport: str) -> None:
@@ -192,6 +194,18 @@ def _queues(writer: TrackWriter, path: Path, base: int) -> None:
                 if row[f"{what}_bytes"]:
                     track = writer.track(f"{name} {what}", group, unit="bytes")
                     counters.put(track, base + begin, base + end, int(row[f"{what}_bytes"]))
+    counters.close()
+
+
+def _signals(writer: TrackWriter, path: Path, base: int) -> None:
+    group, counters = writer.track("switch queues", rank=0), _Counters(writer)
+    for source, number, row in rows(path, ("begin_ns", "end_ns", "link", "direction", "marked", "trimmed")):
+        with naming_line(source, number, "a row of signals"):
+            begin, end, name = _bin(row)
+            for what in ("marked", "trimmed"):
+                if int(row[what]):
+                    track = writer.track(f"{name} {what}", group, unit="packets")
+                    counters.put(track, base + begin, base + end, int(row[what]))
     counters.close()
 
 

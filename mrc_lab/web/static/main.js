@@ -11,6 +11,7 @@ import { Player } from "./player.js";
 import { liveRecords, readRecording } from "./records.js";
 import { act, setUndo } from "./requests.js";
 import { Story } from "./story.js";
+import { Training } from "./training.js";
 import { plural, showRate } from "./words.js";
 
 const DRAW_MS = 100;
@@ -19,8 +20,9 @@ const model = new Model();
 const inspector = new Inspector(model, byId("selected"));
 const fabric = new FabricView(model, byId("planes"), select);
 const paths = new PathsView(model, byId("pairs"), select, (names) => fabric.showPath(names));
-const plots = new Plots(model);
-const story = new Story(model, byId("training"));
+const training = new Training(model);
+const plots = new Plots(model, training);
+const story = new Story(model, training, byId("training"));
 const jobRows = new Map(); // by job
 let eventsShown = null;
 let clock = 0; // the server's time minus ours, ms
@@ -43,15 +45,31 @@ function status(state, text) {
   const node = byId("status");
   if (node.dataset.state === state) return;
   node.dataset.state = state;
-  node.textContent = state === "live" ? "● live" : `○ not connected. ${text}`;
-  node.title = text;
+  const why = model.ended || text;
+  node.textContent = state === "live" ? "● live" : `○ not connected. ${why}${model.ended ? " This was its last state." : ""}`;
+  node.title = why;
   document.body.classList.toggle("lost", state !== "live");
+  document.body.classList.toggle("ended", model.ended !== "");
 }
 
 function take(record) {
   clock = record.at - Date.now();
-  model.take(record);
+  takeOne(record);
 }
+
+function takeOne(record) {
+  model.take(record);
+  if (record.history) {
+    training.restore(record.history.steps);
+    plots.restore(record.history.points);
+  }
+  for (const [at, name, state] of record.steps ?? []) training.step(name, state, at);
+  const steps = (record.state ?? record.whole)?.training ?? {};
+  for (const [name, state] of Object.entries(steps)) if (state) training.step(name, state, record.at);
+}
+
+// The time of what is shown: of a recording, that of its last record.
+const shownTime = () => (byId("recording") ? model.at : Date.now() + clock);
 
 function draw() {
   if (!model.layout || document.hidden) return;
@@ -61,16 +79,10 @@ function draw() {
   paths.refresh(changes);
   inspector.refresh();
   if (changes.jobs.size) drawJobs();
-  if (changes.training.size && !byId("recording")) train(changes.training);
-  story.draw(byId("recording") ? model.at : Date.now() + clock);
+  story.draw(shownTime());
   byId("story").hidden = byId("training").hidden;
   drawEvents();
   drawFigures();
-}
-
-function train(names) {
-  plots.train(names);
-  for (const name of names) if (model.state.training.has(name)) story.step(name, model.state.training.get(name), model.at);
 }
 
 function layOut() {
@@ -187,8 +199,8 @@ function live() {
   setInterval(draw, DRAW_MS);
   setInterval(() => {
     if (!model.layout || document.body.classList.contains("lost")) return;
-    plots.sample(Date.now() + clock);
-    plots.draw();
+    plots.sample(shownTime());
+    plots.draw(shownTime());
   }, 500);
 }
 
@@ -202,23 +214,22 @@ function play(records) {
   const restart = () => {
     model.at = 0;
     plots.clear();
-    story.clear();
+    training.clear();
   };
-  const takeOne = (record) => {
-    model.take(record);
+  const take = (record) => {
+    takeOne(record);
     if (record.state) plots.sample(record.at);
-    if (record.state?.training) train(Object.keys(record.state.training));
   };
   takeOne(records[0]); // says what times are
   plots.spanMs = model.run?.end ?? null;
-  if (model.run) document.body.classList.add("of-a-run");
-  const player = new Player(records, { take: takeOne, restart, moved: redraw, showTime: (at) => model.showTime(at), sampled: !model.run });
+  if (model.run && !model.run.signals) document.body.classList.add("without-signals");
+  const player = new Player(records, { take, restart, moved: redraw, showTime: (at) => model.showTime(at), sampled: !model.run });
   if (parent !== window) follow(player);
 }
 
 function redraw() {
   draw();
-  plots.draw();
+  plots.draw(shownTime());
 }
 
 // One of two recordings: the page around them has the slider. Of times that came while one was drawn only the last counts.

@@ -4,7 +4,10 @@ import { LINK, SIGNAL } from "./model.js";
 import { showCount, showRate, showSize } from "./words.js";
 
 const level = (value, bounds) => bounds.reduce((found, bound) => (value >= bound ? found + 1 : found), 0);
-const perSecond = [1, 4, 16, 64, 256, 1024];
+
+// Counts a second as shares of the packets that a link carries at its rate; what happens at all is never nothing.
+const PACKET_BITS = 8 * 4096;
+const bySignal = (value, link) => (value > 0 ? Math.max(1, level((value * PACKET_BITS) / link.rate, [0.001, 0.005, 0.02, 0.08, 0.3, 0.9])) : 0);
 
 function load(model, link) {
   const state = model.state.links.get(link.name);
@@ -16,9 +19,9 @@ const signal = (index) => (model, link) => model.state.signals.get(link.name)?.[
 export const MEASURES = {
   load: { name: "load", share: true, value: load, level: (v, link) => level(v / link.rate, [0.005, 0.1, 0.25, 0.5, 0.75, 0.9]), show: showRate, scale: "share of the rate" },
   queue: { name: "queue", value: queue, level: (v) => level(v, [64, 4096, 16384, 32768, 65536, 131072]), show: showSize, scale: "bytes waiting" },
-  marks: { name: "marks", value: signal(SIGNAL.marked), level: (v) => level(v, perSecond), show: (v) => `${showCount(v)} marks/s`, scale: "ECN marks a second" },
-  trims: { name: "trims", value: signal(SIGNAL.trimmed), level: (v) => level(v, perSecond), show: (v) => `${showCount(v)} trims/s`, scale: "trims a second" },
-  drops: { name: "drops", value: signal(SIGNAL.dropped), level: (v) => level(v, perSecond), show: (v) => `${showCount(v)} drops/s`, scale: "drops a second" },
+  marks: { name: "marks", value: signal(SIGNAL.marked), level: bySignal, show: (v) => `${showCount(v)} marks/s`, scale: "ECN marks a second" },
+  trims: { name: "trims", value: signal(SIGNAL.trimmed), level: bySignal, show: (v) => `${showCount(v)} trims/s`, scale: "trims a second" },
+  drops: { name: "drops", value: signal(SIGNAL.dropped), level: bySignal, show: (v) => `${showCount(v)} drops/s`, scale: "drops a second" },
 };
 
 // A link in a few words: for tooltips, screen readers and the inspector.

@@ -18,6 +18,7 @@ export class Model {
     this.changed = Object.fromEntries(SECTIONS.map((name) => [name, new Set()]));
     this.events = [];
     this.newLayout = false;
+    this.ended = ""; // why the server has ended
     this.showTime = showClock;
   }
 
@@ -29,6 +30,7 @@ export class Model {
     else if (record.event) {
       const [kind, name, text] = record.event;
       this.events.push({ at: record.at, kind, name, text });
+      if (kind === "ended") this.ended = text;
       if (this.events.length > 300) this.events.splice(0, this.events.length - 300);
     }
   }
@@ -45,14 +47,15 @@ export class Model {
     const switches = layout.switches.map(([name, tier, plane, index, pod]) => ({ name, tier, plane, index, pod }));
     const hosts = layout.hosts.map(([name, t0]) => ({ name, t0 }));
     if (JSON.stringify(layout) !== this.layout?.text) this.newLayout = true;
-    // A recorded run has times since its beginning; [its end in ms, its times over those in its file].
-    this.run = layout.run ? { end: layout.run[0], scale: layout.run[1] } : null;
+    // A recorded run has times since its beginning; [its end in ms, its times over those in its file, marks and trims known].
+    this.run = layout.run ? { end: layout.run[0], scale: layout.run[1], signals: Boolean(layout.run[2]) } : null;
     this.showTime = this.run ? elapsedTimes(this.run.end) : showClock;
     this.layout = { fabric: layout.fabric, planes: layout.planes, links, switches, hosts, text: JSON.stringify(layout) };
     this.linkOf = new Map(links.map((link) => [link.name, link]));
     this.switchOf = new Map(switches.map((one) => [one.name, one]));
     this.between = new Map(links.map((link) => [`${link.lower}|${link.upper}`, link.name]));
     this.events = []; // what is kept comes again after the layout
+    this.ended = "";
   }
 
   #replace(sections) {

@@ -2,24 +2,23 @@
 
 import uPlot from "./uplot/uPlot.esm.js";
 import { byId } from "./elements.js";
-import { TRANSPORTS } from "./story.js";
-import { showDuration, showRate } from "./words.js";
+import { seriesOf, TRANSPORTS } from "./story.js";
+import { showCount, showDuration, showRate } from "./words.js";
 
 const SPAN_S = 120;
 const SHORTEST_S = 30;
-const STEPS_SPAN_S = 600;
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
 
 export class Plots {
-  constructor(model) {
+  constructor(model, training) {
     this.model = model;
+    this.training = training;
     this.points = []; // [seconds, total, plane 0, ..., marks, trims, drops]
     this.charts = [];
-    this.steps = []; // [seconds, ms of a step by transport, ...]
-    this.transports = [];
+    this.runs = ""; // names of those that have a curve
     this.spanMs = null; // of a recorded run: all of it is shown
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.build());
-    new ResizeObserver(() => this.#resize()).observe(byId("plots"));
+    for (const id of ["plots", "story"]) new ResizeObserver(() => this.#resize()).observe(byId(id));
   }
 
   build() {
@@ -27,21 +26,18 @@ export class Plots {
     const planes = this.model.layout.planes;
     const names = planes > 1 ? Array.from({ length: planes }, (_, plane) => `plane ${plane}`) : [];
     this.charts = [
-      this.#chart("throughput", "Received by all hosts", ["total", ...names], showRate, names.length + 1),
+      this.#chart("throughput", "Received by all hosts", ["total", ...names], showRate),
       this.#losses(),
     ];
-    byId("steps").hidden = !this.transports.length;
-    if (this.transports.length) {
-      const names = this.transports.map((name) => TRANSPORTS[name] ?? name);
-      this.charts.push(this.#chart("steps", "Time of each step", names, showDuration, names.length, STEPS_SPAN_S));
-    }
+    const runs = [...this.training.runs.keys()];
+    this.runs = runs.join(" ");
+    if (runs.length) this.charts.push(this.#chart("steps", `Time of each ${this.#byStep() ? "training " : ""}step: lower is better`, runs.map((name) => TRANSPORTS[name] ?? name), showDuration, { looks: runs.map(seriesOf), byStep: this.#byStep() }));
     this.draw();
   }
 
   // Forget all points: a recording begins again.
   clear() {
     this.points = [];
-    this.steps = [];
   }
 
   // One more point, of now.
@@ -55,62 +51,96 @@ export class Plots {
     while (this.spanMs === null && this.points.length && this.points[0][0] < seconds - SPAN_S) this.points.shift();
   }
 
-  // Steps of a training job that are done since the last call; their time, by transport.
-  train(changed) {
-    for (const name of changed) {
-      const state = this.model.state.training.get(name);
-      if (!state) continue;
-      const unknown = !this.transports.includes(name);
-      if (unknown) this.transports.push(name);
-      const row = [this.model.at / 1000];
-      row[1 + this.transports.indexOf(name)] = state[3];
-      this.steps.push(row);
-      if (this.steps.length > 4000) this.steps.shift();
-      if (unknown && this.model.layout) this.build();
-    }
+  // What the server has sampled before this page was there: of each point [ms, received by plane ..., signals ...].
+  restore(points) {
+    const planes = this.model.layout.planes;
+    this.points = points.map(([at, ...values]) => [at / 1000, values.slice(0, planes).reduce((sum, one) => sum + one, 0), ...values]);
   }
 
-  draw() {
+  draw(now = 0) {
     if (!this.charts.length || document.hidden) return;
+    if ([...this.training.runs.keys()].join(" ") !== this.runs) this.build();
     const planes = this.model.layout.planes;
     const times = this.points.map((point) => point[0]);
     const column = (index) => this.points.map((point) => point[index]);
     const per = planes > 1 ? Array.from({ length: planes }, (_, plane) => column(2 + plane)) : [];
     this.charts[0].setData([times, column(1), ...per]);
-    const signals = this.spanMs === null ? [0, 1, 2] : [2];
+    const signals = this.#signals() ? [0, 1, 2] : [2];
     this.charts[1].setData([times, ...signals.map((index) => column(2 + planes + index))]);
-    if (this.charts[2]) this.charts[2].setData([this.steps.map((row) => row[0]), ...this.transports.map((_, index) => this.steps.map((row) => row[1 + index] ?? undefined))]);
-    for (const chart of this.charts) if (!(chart.cursor.left >= 0) && chart.data[0].length) chart.setLegend({ idx: chart.data[0].length - 1 });
+    if (this.charts[2]) this.charts[2].setData(this.#steps(now));
+    for (const chart of this.charts) if (!(chart.cursor.left >= 0) && chart.data[0].length) chart.setLegend({ idx: this.#newest(chart) });
   }
 
-  // The tables of a run have what was lost in each time bin, and of marks and trims only the sums.
+  // Where a chart's legend is while nobody points at it: at the last point, or at the step that was done last.
+  #newest(chart) {
+    const last = chart.data[0].length - 1;
+    if (chart !== this.charts[2] || !this.#byStep()) return last;
+    const newest = [...this.training.runs.values()].reduce((found, run) => (run.last >= found.last ? run : found));
+    return Math.min(last, Math.max(0, newest.state[0] - 1));
+  }
+
+  // A training job goes over each transport in turn, so its steps are compared by their number; the steps of workloads
+  // that ran at the same time, by their time.
+  #byStep() {
+    return !this.model.run;
+  }
+
+  // The data of the steps' curves; the step that is under way, if it takes longer than usual, is the last point.
+  #steps(now) {
+    const runs = [...this.training.runs.values()];
+    if (!this.#byStep()) {
+      const rows = runs.flatMap((run, place) => run.rows.map((row) => ({ ...row, place }))).sort((a, b) => a.at - b.at);
+      return [rows.map((row) => row.at / 1000), ...runs.map((_, place) => rows.map((row) => (row.place === place ? row.took : undefined)))];
+    }
+    const last = Math.max(0, ...runs.map((run) => run.state[0])) + 1;
+    const data = [Array.from({ length: last }, (_, index) => index + 1)];
+    for (const run of runs) {
+      const column = new Array(last).fill(undefined);
+      for (const { step, took } of run.rows) column[step - 1] = took;
+      const waits = this.training.underWay(run, now);
+      if (waits > 2 * this.training.usual(run)) column[run.state[0]] = waits;
+      data.push(column);
+    }
+    return data;
+  }
+
+  // A run that was not asked to measure marks and trims over time has only what was lost in each time bin.
+  #signals() {
+    return this.model.run?.signals ?? true;
+  }
+
   #losses() {
-    const show = (count) => String(Math.round(count));
-    if (this.spanMs !== null) return this.#chart("losses", "Frames lost a second, on all links", ["lost"], show, 1);
-    return this.#chart("losses", "Packets a second, at all switches", ["ECN marks", "trims", "drops"], show, 3);
+    const show = (count) => showCount(count);
+    if (!this.#signals()) return this.#chart("losses", "Frames lost a second, on all links", ["lost"], show);
+    const [title, last] = this.model.run ? ["Packets a second, on all links", "lost"] : ["Packets a second, at all switches", "drops"];
+    return this.#chart("losses", title, ["ECN marks", "trims", last], show);
   }
 
-  #chart(id, title, names, show, count, span = SPAN_S) {
+  // `looks` are the numbers of the curves' colours and dashes; with `byStep` the x axis counts steps.
+  #chart(id, title, names, show, { looks = names.map((_, index) => index), byStep = false } = {}) {
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(name).trim();
     const font = `11px ${getComputedStyle(document.body).fontFamily}`;
     const axis = { stroke: color("--muted"), font, grid: { stroke: color("--grid"), width: 1 }, ticks: { stroke: color("--grid"), width: 1 } };
     const series = names.map((label, index) => ({
       label,
-      stroke: color(`--series-${index % 5}`),
-      width: index === 0 && count > 3 ? 2 : 1.5,
-      dash: DASHES[Math.floor(index / 5) + (index % 5 ? index % 4 : 0)] ?? [],
+      stroke: color(`--series-${looks[index] % 5}`),
+      width: byStep || (index === 0 && names.length > 3) ? 2 : 1.5,
+      dash: DASHES[Math.floor(looks[index] / 5) + (looks[index] % 5 ? looks[index] % 4 : 0)] ?? [],
       value: (_, value) => (value === null || value === undefined ? "" : show(value)),
       points: { show: false },
     }));
-    const when = (seconds) => (this.spanMs === null ? this.model.showTime(seconds * 1000).slice(0, 8) : this.model.showTime(seconds * 1000));
-    const faults = (chart) => this.#faultLines(chart, color("--bad"));
+    const byTime = (seconds) => (this.spanMs === null ? this.model.showTime(seconds * 1000).slice(0, 8) : this.model.showTime(seconds * 1000));
+    const when = byStep ? (step) => `step ${Math.round(step)}` : byTime;
+    const faults = (chart) => this.#faultLines(chart, color("--bad"), byStep);
+    const live = (_, low, high) => [Math.max(high - SPAN_S, Math.min(low, high - SHORTEST_S)), high];
+    const range = byStep ? () => [1, Math.max(2, ...[...this.training.runs.values()].map((run) => run.state[1]))] : this.spanMs === null ? live : () => [0, this.spanMs / 1000];
     return new uPlot(
       {
         title, ...this.#size(id), legend: { live: true }, cursor: { drag: { setScale: false } },
-        scales: { x: { time: this.spanMs === null, range: (_, low, high) => (this.spanMs === null ? [Math.max(high - span, Math.min(low, high - SHORTEST_S)), high] : [0, this.spanMs / 1000]) }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.08] } },
+        scales: { x: { time: !byStep && this.spanMs === null, range }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.08] } },
         axes: [{ ...axis, values: (_, values) => values.map(when), space: 90 }, { ...axis, size: 78, values: (_, values) => values.map(show) }],
-        series: [{ label: "time", value: (_, seconds) => (seconds === null || seconds === undefined ? "" : when(seconds)) }, ...series],
+        series: [{ label: byStep ? "step" : "time", value: (_, seconds) => (seconds === null || seconds === undefined ? "" : when(seconds)) }, ...series],
         hooks: { draw: [faults] },
       },
       [[], ...names.map(() => [])],
@@ -118,17 +148,20 @@ export class Plots {
     );
   }
 
-  // A vertical line where a link went down or came up.
-  #faultLines(chart, color) {
+  // A vertical line where a link went down or came up; by step, where one went down in any of the runs.
+  #faultLines(chart, color, byStep) {
     const draw = chart.ctx;
     draw.save();
     draw.strokeStyle = color;
     draw.setLineDash([3, 3]);
-    for (const event of this.model.events) {
-      if (event.kind !== "link down" && event.kind !== "link up") continue;
-      const x = chart.valToPos(event.at / 1000, "x", true);
+    const shown = this.model.events.filter((event) => event.kind === "link down" || event.kind === "link up");
+    const lines = byStep
+      ? [...new Set([...this.training.runs.values()].flatMap((run) => this.training.cuts(run, run.last).map((cut) => cut.step)))].map((step) => [step + 0.5, 0.9])
+      : shown.map((event) => [event.at / 1000, event.kind === "link down" ? 0.9 : 0.35]);
+    for (const [at, alpha] of lines) {
+      const x = chart.valToPos(at, "x", true);
       if (x < chart.bbox.left || x > chart.bbox.left + chart.bbox.width) continue;
-      draw.globalAlpha = event.kind === "link down" ? 0.9 : 0.35;
+      draw.globalAlpha = alpha;
       draw.beginPath();
       draw.moveTo(x, chart.bbox.top);
       draw.lineTo(x, chart.bbox.top + chart.bbox.height);
@@ -138,7 +171,7 @@ export class Plots {
   }
 
   #size(id) {
-    return { width: Math.max(240, byId(id).clientWidth), height: 170 };
+    return { width: Math.max(240, byId(id).clientWidth), height: id === "steps" ? 230 : 170 };
   }
 
   #resize() {

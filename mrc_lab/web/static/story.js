@@ -1,71 +1,87 @@
 // How training goes over each transport, in words: how far it is, how long a step takes, and what links that went down
-// did to it. Somebody who has never heard of either sees here what there is to see.
+// did to it. Somebody who has never heard of either sees here what there is to see, and which curve is which.
 
-import { byId, html } from "./elements.js";
-import { showDuration } from "./words.js";
+import { html } from "./elements.js";
+import { plural, showDuration } from "./words.js";
 
 export const TRANSPORTS = { roce: "RoCE", mrc: "MRC" };
-const ABOUT = { roce: "one path for each connection", mrc: "every connection over all paths" };
-const MUCH_LONGER = 4; // times the usual: a step that stood still
-const LEAST_STALL_MS = 1000;
-const MOST_STEPS = 2000; // that say what is usual
+const ABOUT = { roce: "one path for each connection", mrc: "every packet may take another path" };
+const SERIES = { mrc: 0, roce: 1 }; // the look of their curves, whichever comes first
+
+export const seriesOf = (name, place) => SERIES[name] ?? place;
 
 export class Story {
-  constructor(model, root) {
+  constructor(model, training, root) {
     this.model = model;
+    this.training = training;
     this.root = root;
-    this.clear();
-  }
-
-  // Forget everything: a recording begins again.
-  clear() {
-    this.runs = new Map(); // transport -> { state, times, began, last, longest, longestAt }
     this.key = "";
   }
 
-  // A step that is done, at a time in ms.
-  step(name, state, at) {
-    const took = state[3];
-    const run = this.runs.get(name) ?? { times: [], began: at - took, longest: 0, longestAt: 0 };
-    run.state = state;
-    run.last = at;
-    run.times.push(took);
-    if (run.times.length > MOST_STEPS) run.times.shift();
-    if (took > run.longest && run.times.length > 2) [run.longest, run.longestAt] = [took, at]; // the first ones connect
-    this.runs.set(name, run);
-  }
-
   draw(now) {
-    this.root.hidden = !this.runs.size;
-    if (!this.runs.size) return;
-    const rows = [...this.runs].map(([name, run], place) => [name, ...this.#words(run, now, place === this.runs.size - 1)]);
-    const key = JSON.stringify(rows);
+    const runs = [...this.training.runs.values()];
+    this.root.hidden = !runs.length;
+    if (!runs.length) return;
+    const ofDemo = runs.every((run) => run.name in TRANSPORTS);
+    const told = runs.map((run) => ({ run, cuts: this.training.cuts(run, now) }));
+    const rows = told.map(({ run, cuts }, place) => [run.name, seriesOf(run.name, place), this.#progress(run), cuts.map((cut) => this.#effect(run, cut))]);
+    if (ofDemo && runs.length === 1 && !this.model.ended) rows.push(["mrc", 0, "the same job, and the same cuts, when RoCE is done", []]);
+    const texts = { heading: ofDemo ? "The same training job over two transports" : "Steps of the workload", intro: ofDemo ? this.#intro() : "", rows, result: told.length > 1 ? this.#result(told) : [] };
+    const key = JSON.stringify(texts);
     if (key === this.key) return;
     this.key = key;
-    const training = [...this.runs.keys()].every((name) => name in TRANSPORTS);
-    byId("story-heading").textContent = training ? "The same training job over each transport" : "Steps of the workload";
     this.root.replaceChildren(
-      ...rows.map(([name, progress, effect, bad]) =>
-        html("p", {}, html("strong", { text: TRANSPORTS[name] ?? name }), html("span", { class: "about", text: ABOUT[name] ?? "" }), html("span", { text: progress }), html("span", { class: bad ? "bad" : "effect", text: effect })),
-      ),
+      html("h2", { id: "story-heading", text: texts.heading }),
+      ...(texts.intro ? [html("p", { class: "about", text: texts.intro })] : []),
+      ...rows.map((row) => this.#row(...row)),
+      ...texts.result.map((text) => html("p", { class: "result", text })),
     );
   }
 
-  // How far a run is, what happened to it, and whether that is bad.
-  #words(run, now, runs) {
+  #intro() {
+    return `${plural(this.model.layout.hosts.length, "host")} train one network together. After each step they exchange what they have learned, so a step takes as long as the slowest packet. In each run the same links are cut after the same steps.`;
+  }
+
+  #row(name, series, progress, effects) {
+    const head = [html("span", { class: `curve series-${series}`, "aria-hidden": "true" }), html("strong", { text: TRANSPORTS[name] ?? name })];
+    if (ABOUT[name]) head.push(html("span", { text: ABOUT[name] }));
+    return html("div", { class: "run" }, html("p", {}, ...head), html("p", { class: "about", text: progress }), ...effects.map(([bad, text]) => html("p", { class: bad ? "bad" : "effect", text })));
+  }
+
+  #progress(run) {
     const [step, planned, loss] = run.state;
-    const usual = [...run.times].sort((a, b) => a - b)[run.times.length >> 1];
-    const progress = `step ${step} of ${planned}${loss === null ? "" : `, loss ${loss.toFixed(4)}`}, usually ${showDuration(usual)} a step`;
-    const cuts = this.model.events.filter((one) => one.kind === "link down" && one.at >= run.began && one.at <= (runs ? now : run.last));
-    const still = now - run.last;
-    const stall = Math.max(MUCH_LONGER * usual, this.model.run ? 0 : LEAST_STALL_MS);
-    if (runs && step < planned && still > stall) {
-      const cut = cuts.filter((one) => one.at >= run.last - usual).at(-1);
-      return [progress, `✕ has stood still for ${showDuration(Math.round(still / 100) * 100 || still)}${cut ? ` since ${cut.name} went down` : ""}`, true];
+    return `step ${step} of ${planned}${loss === null ? "" : `, loss ${loss.toFixed(3)}`}, usually ${showDuration(Math.round(this.training.usual(run)) || this.training.usual(run))} a step`;
+  }
+
+  // What a cut did: whether it is bad, and the words for it.
+  #effect(run, { name, longest, waiting }) {
+    const link = this.#link(name);
+    const what = `${link[0].toUpperCase()}${link.slice(1)} was cut`; // whole sentences, since screen readers read them
+    const stall = this.training.stall(run);
+    if (waiting) return [true, `✕ ${what}: it has stood still for ${showDuration(Math.round(longest / 100) * 100 || longest)}`];
+    if (!longest) return [false, `${what} …`];
+    if (longest > stall) return [true, `✕ ${what}: it stood still for ${showDuration(longest)}`];
+    return [false, `✓ ${what}: it went on, a step took at most ${showDuration(longest)}`];
+  }
+
+  // What the same cut cost both: how much longer than usual the longest step was.
+  #result(told) {
+    const [first, second] = told;
+    const found = [];
+    for (const cut of first.cuts) {
+      const same = second.cuts.find((other) => other.name === cut.name);
+      if (!same?.longest || same.waiting || !cut.longest) continue;
+      const cost = ({ run }, one) => `${TRANSPORTS[run.name] ?? run.name} ${showDuration(Math.max(0, Number((one.longest - this.training.usual(run)).toPrecision(2))))}`;
+      found.push(`Cutting ${this.#link(cut.name)} cost ${cost(first, cut)} and ${cost(second, same)}.`);
     }
-    if (!cuts.length) return [progress, "", false];
-    const times = `${cuts.length === 1 ? "A link" : `${cuts.length} links`} went down:`;
-    if (run.longest > stall) return [progress, `✕ ${times} the longest step took ${showDuration(run.longest)}`, true];
-    return [progress, `✓ ${times} the longest step took ${showDuration(Math.max(run.longest, usual))}`, false];
+    return found;
+  }
+
+  #link(name) {
+    const link = this.model.linkOf.get(name);
+    if (!link) return name;
+    const place = this.model.layout.planes > 1 ? ` in plane ${link.plane}` : "";
+    const short = (node) => node.split("@")[0];
+    return link.kind === "nic-t0" ? `the link of host ${link.lower}${place}` : `the link ${short(link.lower)} to ${short(link.upper)}${place}`;
   }
 }

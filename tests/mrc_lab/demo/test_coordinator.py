@@ -26,7 +26,7 @@ def make(tmp_path, **world_options):
     worlds = []
 
     @contextlib.contextmanager
-    def make_world(fabric):
+    def make_world(fabric, _folder):
         worlds.append(FakeWorld(fabric, tmp_path / "scratch", step_seconds=STEP_S, **world_options))
         yield worlds[0]
 
@@ -138,7 +138,7 @@ def test_a_failed_bring_up_leaves_no_folder(tmp_path):
     demo, _, _ = make(tmp_path)
 
     @contextlib.contextmanager
-    def fail(fabric):
+    def fail(fabric, folder):
         raise RuntimeError("no veth")
         yield
 

@@ -84,7 +84,7 @@ def demo(folder: Path, prepare: Callable[[PrintingHosts], object] = lambda hosts
     prepare(hosts)
 
     @contextlib.contextmanager
-    def up(fabric: Any) -> Any:
+    def up(fabric: Any, folder: Any) -> Any:
         yield hosts
 
     shown = io.StringIO()

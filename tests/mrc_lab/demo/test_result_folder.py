@@ -35,7 +35,9 @@ def test_discarding_removes_only_what_was_created(tmp_path):
     kept = ResultFolder(tmp_path / "results", environment={})
     ResultFolder(tmp_path / "results", environment={}).discard()
     assert kept.path.exists()
-    ResultFolder(tmp_path / "other", environment={}).discard()
+    other = ResultFolder(tmp_path / "other", environment={})
+    (other.path / "live-view.html").write_text("begun and not finished")
+    other.discard()
     assert not (tmp_path / "other").exists()
 
 

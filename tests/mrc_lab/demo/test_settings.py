@@ -27,13 +27,18 @@ def test_impossible_fabric_sizes_are_refused():
         DemoSettings(hosts=5).fabric()
 
 
-def test_the_number_of_steps_covers_the_faults_at_any_rate():
+@pytest.mark.parametrize("fault_s", [1.0, 3.0, 5.0, 20.0])
+def test_the_number_of_steps_covers_the_faults_at_any_rate(fault_s):
     for rate in (20_000_000, 100_000_000, 400_000_000):
-        settings = DemoSettings.with_enough_steps(rate_bps=rate, fault_s=5.0)
+        settings = DemoSettings.with_enough_steps(rate_bps=rate, fault_s=fault_s)
         first, second = settings.fault_steps
         step = settings.fastest_step_s
-        assert first * step + 5.0 < second * step  # up before the next link down
-        assert second * step + 5.0 + 1.5 < settings.steps * step  # and the last one before the end
+        assert first * step > 1.0  # something to compare with
+        assert first * step + fault_s + 1.2 < second * step  # up before the next link down
+        assert second * step + fault_s + 1.2 < settings.steps * step  # and the last one before the end
+
+
+def test_chosen_steps_are_kept():
     assert DemoSettings.with_enough_steps(steps=77).steps == 77
 
 

@@ -44,6 +44,14 @@ def test_ids_and_titles_are_unique():
         assert len({panel[key] for panel in BOARD["panels"]}) == len(BOARD["panels"])
 
 
+def test_legends_have_all_that_grafanas_schema_requires_of_them():
+    """Grafana adds what is missing only to dashboards of older schemas."""
+    plotted = [panel["options"]["legend"] for panel in PANELS if panel["type"] == "timeseries"]
+    assert len(plotted) >= 20
+    assert all(legend.keys() == {"displayMode", "placement", "showLegend", "calcs"} for legend in plotted)
+    assert all(legend["showLegend"] for legend in plotted)
+
+
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
 def test_a_panel_has_a_meaning_a_unit_and_queries_of_what_there_is(panel: dict[str, Any]):
     assert panel["description"].endswith(".")

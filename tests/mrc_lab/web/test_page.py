@@ -148,7 +148,7 @@ def test_names_from_the_fabric_are_never_markup(small: tuple[Served, Page]) -> N
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 900, 390])
+@pytest.mark.parametrize("width", [1440, 900, 360])
 def test_nothing_is_cut_off_or_too_small_to_read_at_any_width(
     small: tuple[Served, Page], width: int, dark: bool
 ) -> None:
@@ -161,22 +161,54 @@ def test_nothing_is_cut_off_or_too_small_to_read_at_any_width(
     page.resize(1440, 1000)
 
 
-def test_steps_of_a_training_job_are_shown(small: tuple[Served, Page]) -> None:
+def train(running: Served, page: Page, transport: str, step: int, step_ms: float) -> None:
+    """A step is done, and the page knows it."""
+    state = TrainingState(step, 40, 1.25, step_ms)
+    running.call(lambda: running.fake.feed.put(StateSection.TRAINING, transport, state))
+    page.until_text("#training", lambda text: f"step {step} of 40" in text)
+
+
+def test_training_is_told_in_words_and_what_the_same_cut_cost_each_transport(small: tuple[Served, Page]) -> None:
     running, page = small
-    state = TrainingState(7, 40, 1.25, 180.0)
-    running.call(lambda: running.fake.feed.put(StateSection.TRAINING, "mrc", state))
-    page.until_text("#training", lambda text: "step 7 of 40, loss 1.2500, usually 180 ms a step" in text)
+    for step in (1, 2, 3):
+        train(running, page, "roce", step, 180.0)
+    page.until_text("#training", lambda text: "step 3 of 40, loss 1.250, usually 180 ms a step" in text)
+    assert "the same job, and the same cuts, when RoCE is done" in page.text("#training")
+    assert "4 hosts train one network together" in page.text("#training")
     page.one("#steps canvas")
-    page.until_text("#training", lambda text: "MRC" in text and "has stood still for" in text)
-    running.call(lambda: running.fake.set_link(LINK, up=False))
-    running.call(lambda: running.fake.set_link(LINK, up=True))
-    for step in (8, 9, 10):
-        later = TrainingState(step, 40, 1.0, 200.0)
-        running.call(lambda later=later: running.fake.feed.put(StateSection.TRAINING, "mrc", later))  # type: ignore[misc]
-        page.until_text("#training", lambda text, step=step: f"step {step} of" in text)  # type: ignore[misc]
-    page.until_text("#training", lambda text: "✓" in text and "went down: the longest step took 200 ms" in text)
-    running.call(lambda: running.fake.feed.put(StateSection.TRAINING, "mrc", TrainingState(11, 40, 1.0, 9300.0)))
-    page.until_text("#training", lambda text: "✕" in text and "the longest step took 9.3 s" in text)
+    for up in (False, True):
+        running.call(lambda up=up: running.fake.set_link(LINK, up=up))  # type: ignore[misc]
+    page.until_text("#training", lambda text: "was cut: it has stood still for" in text)
+
+    def all_at_once() -> None:
+        for step, step_ms in ((4, 9300.0), (5, 180.0), (6, 180.0)):
+            running.fake.feed.put(StateSection.TRAINING, "roce", TrainingState(step, 40, 1.25, step_ms))
+
+    running.call(all_at_once)
+    was = "The link t0-0 to t1-1 in plane 0 was cut"
+    page.until_text("#training .bad", lambda text: text == f"✕ {was}: it stood still for 9.3 s")
+    train(running, page, "roce", 40, 180.0)
+    for step in (1, 2, 3):
+        train(running, page, "mrc", step, 100.0)
+    for up in (False, True):
+        running.call(lambda up=up: running.fake.set_link(LINK, up=up))  # type: ignore[misc]
+    train(running, page, "mrc", 4, 133.0)
+    page.until_text("#training .effect", lambda text: text == f"✓ {was}: it went on, a step took at most 133 ms")
+    result = "Cutting the link t0-0 to t1-1 in plane 0 cost RoCE 9.1 s and MRC 33 ms."
+    page.until_text("#training .result", lambda text: text == result)
+    looks = "return [...document.querySelectorAll('#training .curve')].map((one) => one.className)"
+    assert page.js(looks) == ["curve series-1", "curve series-0"], "each transport has its own curve whichever is first"
+
+
+def test_reloaded_page_still_knows_the_training(small: tuple[Served, Page]) -> None:
+    running, page = small
+    for step in (5, 6, 40):
+        train(running, page, "mrc", step, 100.0)
+    before = page.until_text("#training", lambda text: text.count("step 40 of 40") == 2)
+    assert "Cutting the link t0-0 to t1-1 in plane 0 cost RoCE 9.1 s and MRC 33 ms." in before
+    page.driver.refresh()
+    page.until_text("#training", lambda text: text == before)
+    page.one("#steps canvas")
 
 
 def test_browser_has_nothing_to_complain_about(small: tuple[Served, Page]) -> None:

@@ -62,7 +62,7 @@ def test_records_are_in_order_and_begin_with_layout_and_whole_state(result: Path
     rc, mrc = result_recordings(result)
     assert (rc.name, mrc.name) == ("rc", "mrc")
     first, second = json.loads(mrc.records[0]), json.loads(mrc.records[1])
-    assert first["layout"]["run"] == [0.3, 1.0]
+    assert first["layout"]["run"] == [0.3, 1.0, True]
     assert set(second["whole"]["links"]) == {link[0] for link in first["layout"]["links"]}
     times = [json.loads(record)["at"] for record in mrc.records]
     assert times == sorted(times)
@@ -85,6 +85,91 @@ def test_bytes_of_every_link_are_those_of_the_table(result: Path) -> None:
         for name, value in record.get("state", {}).get("links", {}).items():
             rates[name] = value[1]
     assert found == pytest.approx(wanted, rel=1e-3)
+
+
+@pytest.fixture(scope="module")
+def congested(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of an incast, whose packets are marked and trimmed before its target."""
+    place = tmp_path_factory.mktemp("congested")
+    file = place / "incast.yaml"
+    incast = "{kind: incast, target: h1, sources: [h2, h3, h4], total: 2M}"
+    text = CUT.partition("faults:")[0].replace("{kind: write_bw, pairs: [h1>h3], message: 64K, outstanding: 2}", incast)
+    file.write_text(text.replace("300us", "5ms"))
+    outcome = CliRunner().invoke(run, [str(file), "--results", str(place), "--web"], standalone_mode=False)
+    assert outcome.exception is None, outcome.output
+    return place / "cut" / "latest"
+
+
+def counted(records: tuple[str, ...]) -> dict[str, list[float]]:
+    """Packets marked and trimmed by link, from the rates that the page is given."""
+    found: dict[str, list[float]] = {}
+    rates: dict[str, list[int]] = {}
+    then = 0.0
+    for record in states(records):
+        for name, now in rates.items():
+            sums = found.setdefault(name, [0.0, 0.0])
+            for place in range(2):
+                sums[place] += now[place] * (record["at"] - then) / 1e3
+        then = record["at"]
+        for name, value in record.get("state", {}).get("signals", {}).items():
+            rates[name] = value[:2] if value else [0, 0]
+    return {name: sums for name, sums in found.items() if any(sums)}
+
+
+def test_marks_and_trims_of_every_link_are_those_of_the_table_over_time(congested: Path) -> None:
+    wanted: dict[str, list[float]] = {}
+    with (congested / "only" / "signals.csv").open() as table:
+        for row in csv.DictReader(table):
+            sums = wanted.setdefault(row["link"], [0.0, 0.0])
+            for place, name in enumerate(("marked", "trimmed")):
+                sums[place] += int(row[name])
+    assert min(sum(sums[place] for sums in wanted.values()) for place in range(2)) > 0, "some of both"
+    (one,) = result_recordings(congested)
+    assert json.loads(one.records[0])["layout"]["run"][2] is True
+    found = counted(one.records)
+    assert found.keys() == wanted.keys()
+    for name, sums in wanted.items():
+        assert found[name] == pytest.approx(sums, rel=1e-3, abs=0.01)
+
+
+def test_marks_and_trims_that_were_counted_over_several_bins_are_shared_among_them(
+    congested: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(congested.resolve(), folder)
+    head = "begin_ns,end_ns,link,direction,marked,trimmed"
+    (folder / "only" / "signals.csv").write_text(f"{head}\n20000,80000,h1@p0,down,3,60\n")
+    shared = [
+        (record["at"], record["state"]["signals"].get("h1@p0"))
+        for record in states(result_recordings(folder)[0].records)[1:]
+        if "h1@p0" in record["state"].get("signals", {})
+    ]
+    assert shared == [
+        *((at, [50_000, 1_000_000, 0, {}]) for at in (0.02, 0.04, 0.06)),
+        (0.08, None),
+    ]
+
+
+def test_run_without_marks_and_trims_over_time_says_so(result: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(result.resolve(), folder)
+    for variant in ("rc", "mrc"):
+        (folder / variant / "signals.csv").unlink()
+    assert json.loads(result_recordings(folder)[0].records[0])["layout"]["run"][2] is False
+
+
+def test_page_of_a_run_shows_marks_and_trims_where_and_when_they_were(congested: Path) -> None:
+    with chromium((congested / "playback.html").as_uri()) as page:
+        page.js("const t = document.querySelector('#time'); t.value = t.max / 8; t.dispatchEvent(new Event('input'))")
+        page.driver.switch_to.frame(page.one("#frames iframe"))
+        page.js("document.querySelector('#measure input[value=trims]').click()")
+        until(lambda: "level-0" not in page.classes('[data-name="h1@p0"]'), "trims before the target")
+        assert "level-0" in page.classes('[data-name="h2@p0"]')
+        assert "trims" in page.text("#losses")
+        page.driver.switch_to.default_content()
+        page.js("const t = document.querySelector('#time'); t.value = t.max; t.dispatchEvent(new Event('input'))")
+        page.driver.switch_to.frame(page.one("#frames iframe"))
+        until(lambda: "level-0" in page.classes('[data-name="h1@p0"]'), "no trims at the end")
 
 
 def test_cut_link_is_down_between_its_times_and_paths_over_it_go(result: Path) -> None:
@@ -195,6 +280,8 @@ def test_report_of_a_folder_and_comparison_of_two_are_pages_that_play(result: Pa
         ("flows.csv", "100,50,h1>h3,1,1,1,1,1,1,1", "line 2: not a row of flows"),
         ("flows.csv", "0,20000,h1>h3,x,1,1,1,1,1,1", "line 2: not a row of flows"),
         ("links.csv", "7,20000,h1@p0,up,1,1,1", "line 2: not a row of links"),
+        ("signals.csv", "0,20000,h1@p0,up,x,1", "line 2: not a row of signals"),
+        ("signals.csv", "7,20000,h1@p0,up,1,1", "line 2: not a row of signals: no time bin begins when it does"),
         ("events.csv", "5,path,h1,h1>h3,1,2,0,good,wrong,loss,", "line 2: not a change of a path"),
     ],
 )

@@ -23,7 +23,7 @@ def test_reports_arrive_until_their_end() -> None:
         feed, ended = Feed(FabricLayout(FABRIC)), asyncio.Event()
         reading, writing = os.pipe()
         TrainingReports(feed, reading, ended.set).start()
-        Beside("", writing).training("mrc", STATE)
+        Beside("", writing, -1).training("mrc", STATE)
         await until_async(lambda: feed.section(StateSection.TRAINING) == {"mrc": STATE}, "the report")
         assert not ended.is_set()
         os.close(writing)
@@ -43,9 +43,21 @@ def test_line_that_is_no_report_is_left_out(line: bytes) -> None:
 def test_demo_does_not_wait_for_a_page_that_reads_nothing() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    beside = Beside("", writing)
+    beside = Beside("", writing, -1)
     for _ in range(5000):  # more than fits into a pipe
         beside.training("mrc", STATE)
     os.close(reading)
     beside.training("mrc", STATE)
     os.close(writing)
+
+
+def test_demo_waits_until_the_page_is_open_and_no_longer_than_it_said() -> None:
+    reading, writing = os.pipe()
+    beside = Beside("", -1, reading)
+    assert not beside.wait_until_opened(0.001)
+    os.write(writing, b"opened\n")
+    assert beside.wait_until_opened(60)
+    os.close(writing)
+    os.read(reading, 100)
+    assert beside.wait_until_opened(60), "a server that has ended is not waited for"
+    os.close(reading)

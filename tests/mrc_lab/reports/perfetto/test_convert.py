@@ -178,6 +178,19 @@ def test_the_queues_of_switches_are_counters_although_the_file_does_not_measure_
     assert max(peaks.values()) > 4_096, "a packet waited"
 
 
+def test_marks_and_trims_are_counters_of_switch_queues(tmp_path):
+    (tmp_path / "signals.csv").write_text(
+        "begin_ns,end_ns,link,direction,marked,trimmed\n0,10,h1@p0,down,3,0\n10,30,h1@p0,down,0,7\n"
+    )
+    (tmp_path / "links.csv").write_text("begin_ns,end_ns,link,direction,bytes,lost\n")
+    (tmp_path / "events.csv").write_text("time_ns,event,host,flow,qpn,ev,plane,old,new,reason\n")
+    (tmp_path / "completions.csv").write_text("flow,began_ns,ended_ns,bytes,ok\n")
+    convert([tmp_path], tmp_path / "out")
+    found = Decoded(tmp_path / "out")
+    assert found.counter("switch queues", "h1@p0< marked") == [(0, 3), (10, 0)]
+    assert found.counter("switch queues", "h1@p0< trimmed") == [(10, 7), (30, 0)]
+
+
 def test_without_event_traces_the_tables_show_how_paths_changed(result, tmp_path):
     for name in ("completions.csv", "events.csv", "links.csv"):
         (tmp_path / name).write_bytes((result / "only" / name).read_bytes())
@@ -271,6 +284,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     ("name", "row", "reason"),
     [
         ("links.csv", "0,10,h1@p0,up,many,0", "line 2: not a row of links"),
+        ("signals.csv", "0,10,h1@p0,up,many,0", "line 2: not a row of signals"),
         ("links.csv", "10,0,h1@p0,up,1,0", "line 2: not a row of links: it ends before it begins"),
         ("links.csv", "0,10,h1@p0", "line 2: it has not as many values as columns"),
         ("events.csv", "x,path,h1,f,1,1,0,good,skip,ecn", "line 2: not an event"),
@@ -282,6 +296,7 @@ def test_a_damaged_table_is_named_with_its_line(name, row, reason, tmp_path):
         "links.csv": "begin_ns,end_ns,link,direction,bytes,lost",
         "events.csv": "time_ns,event,host,flow,qpn,ev,plane,old,new,reason",
         "completions.csv": "flow,began_ns,ended_ns,bytes,ok",
+        "signals.csv": "begin_ns,end_ns,link,direction,marked,trimmed",
     }
     for each, head in heads.items():
         (tmp_path / each).write_text(f"{head}\n{row}\n" if each == name else f"{head}\n")
