@@ -68,6 +68,10 @@ export class Plots {
     const signals = this.#signals() ? [0, 1, 2] : [2];
     this.charts[1].setData([times, ...signals.map((index) => column(2 + planes + index))]);
     if (this.charts[2]) this.charts[2].setData(this.#steps(now));
+    queueMicrotask(() => this.#showNewest()); // new data takes the legend's values away, when it is drawn
+  }
+
+  #showNewest() {
     for (const chart of this.charts) if (!(chart.cursor.left >= 0) && chart.data[0].length) chart.setLegend({ idx: this.#newest(chart) });
   }
 

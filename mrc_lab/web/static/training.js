@@ -68,8 +68,8 @@ export class Training {
     const waits = this.underWay(run, now);
     return events.map(({ at, name }, place) => {
       const next = events[place + 1]?.at ?? Infinity;
-      const during = run.rows.filter((row, index) => index >= FIRST_STEPS && row.at > at && row.at - row.took < next);
-      const step = run.rows.findLast((row) => row.at <= at)?.step ?? 0;
+      const during = run.rows.filter((row, index) => index >= FIRST_STEPS && row.at >= at && row.at - row.took < next);
+      const step = run.rows.findLast((row) => row.at < at)?.step ?? 0;
       const longest = Math.max(0, ...during.map((row) => row.took));
       const waiting = next === Infinity && waits > Math.max(longest, this.stall(run));
       return { at, name, step, longest: waiting ? waits : longest, waiting };

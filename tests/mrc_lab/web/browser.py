@@ -34,7 +34,10 @@ class Page:
 
     def until_text(self, selector: str, wanted: Callable[[str], bool]) -> str:
         """Wait until the text of an element is as `wanted`, and return it."""
-        until(lambda: wanted(self.text(selector)), f"{selector} (now {self.text(selector)!r})")
+        try:
+            until(lambda: wanted(self.text(selector)), selector)
+        except AssertionError as error:
+            raise AssertionError(f"{error}, which has {self.text(selector)!r}") from None
         return self.text(selector)
 
     def classes(self, selector: str) -> set[str]:

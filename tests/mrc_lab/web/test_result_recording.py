@@ -94,7 +94,7 @@ def congested(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = place / "incast.yaml"
     incast = "{kind: incast, target: h1, sources: [h2, h3, h4], total: 2M}"
     text = CUT.partition("faults:")[0].replace("{kind: write_bw, pairs: [h1>h3], message: 64K, outstanding: 2}", incast)
-    file.write_text(text.replace("300us", "5ms"))
+    file.write_text(text.replace("300us", "5ms").replace("rate: 100G}", "rate: 100G, queues: {ecn_lasthop: yes}}"))
     outcome = CliRunner().invoke(run, [str(file), "--results", str(place), "--web"], standalone_mode=False)
     assert outcome.exception is None, outcome.output
     return place / "cut" / "latest"

@@ -45,7 +45,7 @@ def test_the_recording_plays_a_cut_link_over_both_transports_from_disk(tmp_path:
         page.js("const t = document.querySelector('#time'); t.value = t.max; t.dispatchEvent(new Event('input'))")
         for frame, wanted in zip(page.driver.find_elements("css selector", "#frames iframe"), ("✕", "✓"), strict=True):
             page.driver.switch_to.frame(frame)
-            page.until_text("#training", lambda text, wanted=wanted: f"{wanted} The link t0-0 to t1-1" in text)  # type: ignore[misc]
+            page.until_text("#training", lambda text, wanted=wanted: f"{wanted} The link t0-0 to t1-3" in text)  # type: ignore[misc]
             page.driver.switch_to.default_content()
         assert page.problems() == []
 
