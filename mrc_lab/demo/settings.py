@@ -16,10 +16,10 @@ from topologies.clos import multi_plane_clos
 from topologies.emulation import switch_kind, wire_kind
 from topologies.fabric import Fabric
 
-FIRST_CUT, SECOND_CUT = 0.28, 0.62  # share of the steps after which each fault comes
+FIRST_CUT, SECOND_CUT = 0.28, 0.64  # share of the steps after which each fault comes
 PROBE_FROM, PROBE_STEPS = 3, 8  # link counters are compared over these steps to find what carries the traffic
 FEWEST_STEPS = 40
-AFTER_FAULT_S = 1.5  # at least, for steps to compare those before and during a fault with
+AFTER_FAULT_S = 1.0  # at least, for steps to compare those before and during a fault with
 _WINDOW_S = 0.020
 _MIN_WINDOW = 8 * 4096
 _WIRE_OVERHEAD = 1.05  # headers of a 4096-byte packet, acknowledgements

@@ -56,12 +56,13 @@ export class Story {
   // What a cut did: whether it is bad, and the words for it.
   #effect(run, { name, longest, waiting }) {
     const link = this.#link(name);
-    const what = `${link[0].toUpperCase()}${link.slice(1)} was cut`; // whole sentences, since screen readers read them
+    const what = `${link[0].toUpperCase()}${link.slice(1)} was cut`;
     const stall = this.training.stall(run);
-    if (waiting) return [true, `✕ ${what}: it has stood still for ${showDuration(Math.round(longest / 100) * 100 || longest)}`];
+    const it = run.name in TRANSPORTS ? "training" : "it";
+    if (waiting) return [true, `✕ ${what}: ${it} has stood still for ${showDuration(Math.round(longest / 100) * 100 || longest)}`];
     if (!longest) return [false, `${what} …`];
-    if (longest > stall) return [true, `✕ ${what}: it stood still for ${showDuration(longest)}`];
-    return [false, `✓ ${what}: it went on, a step took at most ${showDuration(longest)}`];
+    if (longest > stall) return [true, `✕ ${what}: ${it} stood still for ${showDuration(longest)}`];
+    return [false, `✓ ${what}: ${it} went on, a step took at most ${showDuration(longest)}`];
   }
 
   // What the same cut cost both: how much longer than usual the longest step was.

@@ -34,8 +34,8 @@ def test_the_number_of_steps_covers_the_faults_at_any_rate(fault_s):
         first, second = settings.fault_steps
         step = settings.fastest_step_s
         assert first * step > 1.0  # something to compare with
-        assert first * step + fault_s + 1.2 < second * step  # up before the next link down
-        assert second * step + fault_s + 1.2 < settings.steps * step  # and the last one before the end
+        assert first * step + fault_s + 0.8 < second * step  # up before the next link down
+        assert second * step + fault_s + 0.8 < settings.steps * step  # and the last one before the end
 
 
 def test_chosen_steps_are_kept():

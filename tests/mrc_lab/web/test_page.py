@@ -178,7 +178,7 @@ def test_training_is_told_in_words_and_what_the_same_cut_cost_each_transport(sma
     page.one("#steps canvas")
     for up in (False, True):
         running.call(lambda up=up: running.fake.set_link(LINK, up=up))  # type: ignore[misc]
-    page.until_text("#training", lambda text: "was cut: it has stood still for" in text)
+    page.until_text("#training", lambda text: "was cut: training has stood still for" in text)
 
     def all_at_once() -> None:
         for step, step_ms in ((4, 9300.0), (5, 180.0), (6, 180.0)):
@@ -186,14 +186,14 @@ def test_training_is_told_in_words_and_what_the_same_cut_cost_each_transport(sma
 
     running.call(all_at_once)
     was = "The link t0-0 to t1-1 in plane 0 was cut"
-    page.until_text("#training .bad", lambda text: text == f"✕ {was}: it stood still for 9.3 s")
+    page.until_text("#training .bad", lambda text: text == f"✕ {was}: training stood still for 9.3 s")
     train(running, page, "roce", 40, 180.0)
     for step in (1, 2, 3):
         train(running, page, "mrc", step, 100.0)
     for up in (False, True):
         running.call(lambda up=up: running.fake.set_link(LINK, up=up))  # type: ignore[misc]
     train(running, page, "mrc", 4, 133.0)
-    page.until_text("#training .effect", lambda text: text == f"✓ {was}: it went on, a step took at most 133 ms")
+    page.until_text("#training .effect", lambda text: text == f"✓ {was}: training went on, a step took at most 133 ms")
     result = "Cutting the link t0-0 to t1-1 in plane 0 cost RoCE 9.1 s and MRC 33 ms."
     page.until_text("#training .result", lambda text: text == result)
     looks = "return [...document.querySelectorAll('#training .curve')].map((one) => one.className)"
