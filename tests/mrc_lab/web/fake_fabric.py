@@ -127,6 +127,10 @@ class Served:
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(10)
 
+    def stop(self, farewell: str) -> None:
+        """End the server."""
+        asyncio.run_coroutine_threadsafe(self.server.stop(farewell), self._loop).result(10)
+
 
 @contextmanager
 def served(fabric: Fabric | None = None, pairs: tuple[tuple[str, str], ...] = (("h1", "h3"),)) -> Iterator[Served]:

@@ -217,6 +217,17 @@ def test_browser_has_nothing_to_complain_about(small: tuple[Served, Page]) -> No
     assert complaints == []
 
 
+def test_page_whose_server_has_ended_says_why_and_keeps_its_last_state() -> None:
+    with served() as running, chromium(running.page) as page:
+        train(running, page, "mrc", 1, 100.0)
+        page.one(DRAWN)
+        running.stop("Fabric lab was taken down.")
+        status = "○ not connected. Fabric lab was taken down. This was its last state."
+        page.until_text("#status", lambda text: text == status)
+        assert "step 1 of 40" in page.text("#training")
+        assert page.js("return getComputedStyle(document.querySelector('#fabric')).opacity") == "1"
+
+
 def test_eight_planes_of_24_switches_fit_and_are_labelled() -> None:
     fabric = multi_plane_clos("wide", hosts=32, planes=8, t0=8, t1=16, rate_bps=10**9)
     with served(fabric, (("h1", "h32"),)) as running, chromium(running.page) as page:

@@ -333,3 +333,29 @@ def test_too_many_browsers_are_refused_with_a_sentence(monkeypatch: pytest.Monke
         assert "close a tab" in json.loads(text)["error"]
         for browser in browsers:
             browser.close()
+
+
+def test_stream_ends_with_the_reason_for_the_servers_end() -> None:
+    with served() as running:
+        browser = Browser(running)
+        records = browser.records()
+        next(records)
+        running.stop("Fabric lab was taken down.")
+        *_, last = records
+        assert last["event"] == ["ended", "", "Fabric lab was taken down."]
+        browser.close()
+
+
+def test_opening_is_reported_once_and_only_for_a_browser_that_shows_the_page() -> None:
+    opened: list[int] = []
+    with served() as running:
+        running.call(lambda: setattr(running.server, "_opened", lambda: opened.append(1)))
+        assert ask(running, "GET", "/records")[0].status == 403
+        ask(running, "GET", "/", cookie(running))
+        assert opened == []
+        browsers = [Browser(running) for _ in range(2)]
+        for browser in browsers:
+            next(browser.records())
+        assert opened == [1]
+        for browser in browsers:
+            browser.close()
