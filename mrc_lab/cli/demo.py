@@ -39,7 +39,12 @@ RECORDING = "live-view.html"
     show_default=True,
     help="What is trained: our own network on digits, or a GPT by PyTorch, which is an extra.",
 )
-@click.option("--install-torch", is_flag=True, help="Install PyTorch first if it is missing, with --job torch.")
+@click.option(
+    "--install-torch/--no-install-torch",
+    default=True,
+    show_default=True,
+    help="With --job torch: install PyTorch first if it is missing, or end with how to.",
+)
 @click.option("--steps", type=int, help="Training steps per run. [default: as many as the faults need]")
 @click.option("--fault-seconds", "fault_s", default=3.0, show_default=True, help="How long each link stays down.")
 @click.option("--batch", default=64, show_default=True, help="Samples per step over all hosts.")
@@ -56,10 +61,10 @@ def demo(fabric: str | None, web: bool, job: str, install_torch: bool, **options
     from mrc_lab.demo.settings import DemoSettings
 
     if job == "torch":
-        _prepare_torch(install_torch)
+        _check_torch_options()
         options["steps"] = TORCH_STEPS if options["steps"] is None else options["steps"]
-    elif install_torch:
-        raise click.UsageError("--install-torch goes with --job torch")
+    elif _given("install_torch"):
+        raise click.UsageError("--install-torch and --no-install-torch go with --job torch")
     wanted = made(fabric, "demo", {name: options.pop(name) for name in SIZES})
     settings = DemoSettings.with_enough_steps(
         name=wanted.name,
@@ -70,7 +75,10 @@ def demo(fabric: str | None, web: bool, job: str, install_torch: bool, **options
         rate_bps=wanted.links[0].rate_bps,
         **options,
     )
-    return (_train_digits if job == "digits" else _train_gpt)(settings, wanted, web)
+    if job == "digits":
+        return _train_digits(settings, wanted, web)
+    _prepare_torch(install_torch, settings.switch)
+    return _train_gpt(settings, wanted, web)
 
 
 def _train_digits(settings: DemoSettings, fabric: Fabric, web: bool) -> int:
@@ -127,15 +135,25 @@ def _train_gpt(settings: DemoSettings, fabric: Fabric, web: bool) -> int:
     return PytorchDemo(settings, console, partial(_world, settings, console, web, []), EmulatedHosts, fabric).run()
 
 
-def _prepare_torch(install: bool) -> None:
-    """UsageError for options of the other job; PyTorch is there afterwards, or an error says what it takes."""
-    from mrc_lab.torch.installation import SIZE, install_torch, installed, require_torch
-
-    context = click.get_current_context()
+def _check_torch_options() -> None:
+    """UsageError for options of the other job."""
     for option in ("batch", "seed"):
-        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+        if _given(option):
             raise click.UsageError(f"--{option} does not apply to --job torch: examples/gpt.py has its own")
+
+
+def _prepare_torch(install: bool, switch: str) -> None:
+    """PyTorch is there afterwards, or an error says what it takes; it is not installed where no fabric can be."""
+    from mrc_lab.torch.installation import SIZE, install_torch, installed, require_torch
+    from topologies.emulation import requirements
+
+    requirements.check(switch=switch)
     if install and not installed():
-        click.echo(f"Installing PyTorch's CPU build: {SIZE}.")
+        click.echo(f"PyTorch is missing: installing its CPU build ({SIZE}), which takes some minutes.")
         install_torch()
-    require_torch(", or run the demo with --install-torch, which does that.")
+    require_torch(", or run the demo without --no-install-torch, which does that.")
+
+
+def _given(option: str) -> bool:
+    """Whether an option stands on the command line."""
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE

@@ -19,6 +19,9 @@ from mrc_lab.errors import ExperimentError
 SIZE = "200 MB to download, 900 MB on disk"  # of 2.13's CPU build and what it needs
 _INDEX = "https://download.pytorch.org/whl/cpu"
 _INSTALL = ("install", "--disable-pip-version-check", "torch>=2.13,<2.14", "--index-url", _INDEX)
+# Where that index cannot be reached pip would say so five times for each of six packages, before it takes what it finds
+# by `find-links` and the like.
+_QUICKLY = ("--retries", "1", "--root-user-action", "ignore")
 
 
 def installed() -> bool:
@@ -40,7 +43,7 @@ def require_torch(otherwise: str = "") -> None:
 
 def install_torch() -> None:
     """Put PyTorch's CPU build into this environment, by pip; what it makes belongs to whom the environment does."""
-    done = children.run(children.python_tool("pip", *_INSTALL))
+    done = children.run(children.python_tool("pip", *_INSTALL, *_QUICKLY))
     owner = os.stat(sys.prefix)
     if os.geteuid() == 0 != owner.st_uid:
         children.run(("chown", "-R", "--no-dereference", "--from=0", f"{owner.st_uid}:{owner.st_gid}", sys.prefix))

@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from mrc_host import verbs
 from mrc_host.libibverbs.build import is_current, missing
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from tests.integration.names import own
+from tests.integration.nic_traffic import MTU, WRITE, Reading, Traffic
 from tests.mrc_host.libibverbs import rdma_core_tests
 from tests.mrc_host.libibverbs.build_program import build_program
 from tests.waiting import until
@@ -46,7 +46,6 @@ needs_perftest = pytest.mark.skipif(
 
 NAME = own("verbs")
 MRC = Path(sys.executable).with_name("mrc")
-MTU = 4096
 CASES = (
     "gather", "inline", "empty", "receives", "bad", "full", "refused", "channel", "errors", "extended", "memory",
     "in_flight", "fork", "threads",
@@ -100,6 +99,13 @@ def table_of(client: subprocess.Popen[str], server: subprocess.Popen[str]) -> li
     printed, other = client.communicate(timeout=60)[0], server.communicate(timeout=60)[0]
     assert (client.returncode, server.returncode) == (0, 0), printed + other
     return [line.split() for line in printed.splitlines() if line.strip()[:1].isdigit()]
+
+
+@contextmanager
+def ends(world: EmulatedWorld) -> Iterator[tuple[verbs.Context, verbs.Context]]:
+    """The NICs of h1 and h3, to read."""
+    with verbs.open(world.emulation.socket("h1")) as one, verbs.open(world.emulation.socket("h3")) as other:
+        yield one, other
 
 
 def counters(world: EmulatedWorld, host: str) -> tuple[Mapping[str, int], tuple[Mapping[str, int], ...]]:
@@ -190,37 +196,92 @@ def test_rdma_cm_is_refused(world: EmulatedWorld) -> None:
         assert re.search(r"rdma_create_event_channel failed|failed to create RDMA CM event channel", printed)
 
 
+@contextmanager
+def without_tcp(world: EmulatedWorld, host: str) -> Iterator[None]:
+    """The management network is down at `host`."""
+    interface = world.emulation.host(host)
+    interface.cmd("ip", "link", "set", management.INTERFACE, "down")
+    try:
+        yield
+    finally:
+        interface.cmd("ip", "link", "set", management.INTERFACE, "up")
+
+
+@contextmanager
+def cut(world: EmulatedWorld, link: str) -> Iterator[None]:
+    """`link` is down."""
+    world.link_down(link)
+    try:
+        yield
+    finally:
+        world.link_up(link)
+
+
+def assert_all_bytes_are_counted(sender: Traffic, receiver: Traffic, messages: int, size: int) -> None:
+    """The NICs' counters have the messages' bytes, once in memory, and in frames that have room for nothing else."""
+    packets = messages * size // MTU
+    assert (receiver["rx_data_packets"], receiver["rx_write_requests"]) == (packets, messages)
+    assert (sender["tx_data_packets"], sender["bytes_completed"]) == (packets, messages * size)
+    sender.assert_sent(packets * (MTU + WRITE))
+    sent, received = sender.by_plane("tx_bytes"), receiver.by_plane("rx_bytes")
+    assert packets * (MTU + WRITE) <= sum(received) <= sum(sent)
+    assert all(into <= out for out, into in zip(sent, received, strict=True)), "in its own plane"
+    receiver.assert_sent(0)
+
+
 @needs_perftest
 def test_with_tcp_blocked_and_a_link_cut_all_bytes_go_over_the_planes(world: EmulatedWorld) -> None:
     messages, size = 200, 65536
-    (before, ports), (_, sent_before) = counters(world, "h3"), counters(world, "h1")
+    with ends(world) as (sender, receiver):
+        before = Reading.take(sender), Reading.take(receiver)
+
+        def arrived() -> int:
+            return Traffic(before[1], Reading.take(receiver))["rx_data_packets"]
+
+        with pair(world, f"ib_write_bw -s {size} -n {messages} -q 1") as (client, server):
+            until(lambda: arrived() > 0, "the first bytes to arrive: the rendezvous is over")
+            with without_tcp(world, "h1"), cut(world, "t0-0:t1-1@p1"):
+                until(lambda: arrived() == messages * size // MTU, "all bytes to arrive with TCP blocked")
+            assert table_of(client, server)
+        one, other = Traffic(before[0], Reading.take(sender)), Traffic(before[1], Reading.take(receiver))
+        assert_all_bytes_are_counted(one, other, messages, size)
+        assert all(share > 0.2 * messages * size for share in other.by_plane("rx_bytes")), "both planes carried it"
+
+
+@needs_perftest
+def test_a_plane_whose_link_is_cut_counts_nothing_while_the_other_takes_the_rest(world: EmulatedWorld) -> None:
+    messages, size = 800, 65536
     packets = messages * size // MTU
-    link, management_link = "t0-0:t1-1@p1", ["ip", "link", "set", management.INTERFACE]
-    host = world.emulation.host("h1")
-
-    def arrived() -> int:
-        return counters(world, "h3")[0]["rx_data_packets"] - before["rx_data_packets"]
-
-    with pair(world, f"ib_write_bw -s {size} -n {messages} -q 1") as (client, server):
-        until(lambda: arrived() > 0, "the first bytes to arrive: the rendezvous is over")
-        host.cmd(*management_link, "down")
-        try:
-            world.link_down(link)
-            repair = threading.Timer(0.3, lambda: world.link_up(link))
-            repair.start()
-            until(lambda: arrived() >= packets, "all bytes to arrive with TCP blocked", 30)
-            repair.join()
-        finally:
-            host.cmd(*management_link, "up")
-        assert table_of(client, server)
-    assert arrived() == packets
-    assert counters(world, "h3")[0]["rx_write_requests"] - before["rx_write_requests"] == messages
-    (_, after), (_, sent_after) = counters(world, "h3"), counters(world, "h1")
-    received = [new["rx_bytes"] - old["rx_bytes"] for new, old in zip(after, ports, strict=True)]
-    sent = [new["tx_bytes"] - old["tx_bytes"] for new, old in zip(sent_after, sent_before, strict=True)]
-    assert sum(received) >= packets * MTU
-    assert all(share > 0.2 * packets * MTU for share in received)  # both planes carried it
-    assert all(0 <= out - into < 0.2 * packets * MTU for out, into in zip(sent, received, strict=True))  # lost: little
+    with ends(world) as (sender, receiver):
+        before = Reading.take(sender), Reading.take(receiver)
+        with pair(world, f"ib_write_bw -s {size} -n {messages} -q 1") as (client, server):
+            until(lambda: Reading.take(receiver).nic["rx_data_packets"] > before[1].nic["rx_data_packets"], "bytes")
+            client.send_signal(signal.SIGSTOP)  # so that the rest is written when the cut is known; no timing decides
+            with without_tcp(world, "h1"), cut(world, "h1@p1"):  # while the NIC sends what was posted
+                until(lambda: not Reading.take(sender).ports[1]["link_up"], "the NIC to see it")
+                until(lambda: not sender.hw_counters()["inflight_bytes"], "what was posted to be acknowledged")
+                since = Reading.take(sender), Reading.take(receiver)
+                client.send_signal(signal.SIGCONT)
+                until(
+                    lambda: Traffic(before[1], Reading.take(receiver))["rx_data_packets"] == packets,
+                    "all bytes to arrive over the other plane",
+                )
+                until(lambda: not sender.hw_counters()["inflight_bytes"], "all to be acknowledged")
+                now = Reading.take(sender), Reading.take(receiver)
+                with_link_cut = [Traffic(*one) for one in zip(since, now, strict=True)]
+            assert table_of(client, server)
+        whole = Traffic(before[0], Reading.take(sender)), Traffic(before[1], Reading.take(receiver))
+        assert_all_bytes_are_counted(*whole, messages, size)
+        rest = with_link_cut[1]["rx_data_packets"]
+        assert rest > packets // 2, "perftest posts at most 128 messages ahead"
+        for traffic, name in zip(with_link_cut, ("tx_bytes", "rx_bytes"), strict=True):
+            assert traffic.by_plane(name)[0] >= rest * (MTU + WRITE)
+            assert traffic.by_plane(name)[1] == 0
+        before = Reading.take(sender), Reading.take(receiver)
+        with pair(world, f"ib_write_bw -s {size} -n 200 -q 1") as (client, server):
+            assert table_of(client, server)
+        again = Traffic(before[0], Reading.take(sender))
+        assert min(again.by_plane("tx_bytes")) > 0.2 * 200 * size, "the plane is in use again"
 
 
 @needs_perftest
