@@ -30,7 +30,8 @@ ROUNDS = 5
 TIMEOUT_S = 60
 PORT = "18515"
 MEBI = 1 << 20
-BANDWIDTH = ("-s", "65536", "-n", "1000")
+BANDWIDTH = ("-s", "65536")
+MESSAGES = 1000  # of bandwidth's
 LATENCY = ("-s", "8", "-n", "1000")
 _AVERAGE, _MEDIAN = 3, 4  # columns of perftest's tables, and of ours
 
@@ -61,9 +62,9 @@ def lacks(benchmark: str) -> bool:
     return True
 
 
-def compare(sockets: Sequence[Path], name: str) -> Iterator[Measurement]:
+def compare(sockets: Sequence[Path], name: str, messages: int = MESSAGES) -> Iterator[Measurement]:
     """Bandwidth and latency between two agents' NICs, by both tools; `name` begins the names of measurements."""
-    yield from _compare(sockets, name, "write_bw", BANDWIDTH, _AVERAGE, 8 * MEBI, "bit/s")
+    yield from _compare(sockets, name, "write_bw", (*BANDWIDTH, "-n", str(messages)), _AVERAGE, 8 * MEBI, "bit/s")
     yield from _compare(sockets, name, "write_lat", LATENCY, _MEDIAN, 1, "us")
 
 

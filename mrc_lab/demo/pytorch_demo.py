@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from rich.console import Console
 
+from mrc_common.units import show_rate
 from mrc_lab.demo.fabric_interface import World
 from mrc_lab.demo.faults import FaultPlan
 from mrc_lab.demo.metrics import RunMetrics, run_metrics
@@ -67,6 +68,7 @@ class PytorchDemo(Generic[Up]):
         interrupted = False
         try:
             with self.make_world(self.fabric, folder.path) as world:
+                self._print_plan()
                 self._runs(world, folder.path)
         except KeyboardInterrupt:
             interrupted = True
@@ -83,6 +85,15 @@ class PytorchDemo(Generic[Up]):
         if failure is not None:
             raise ExperimentError(failure, f"All output is in {folder.path}.")
         return PASSED if summary["passed"] else CHECK_FAILED
+
+    def _print_plan(self) -> None:
+        s = self.settings
+        self.console.print(
+            f"{s.planes} planes x ({s.t0} T0 + {s.t1} T1), {s.hosts} hosts, {show_rate(s.rate_bps)} a link."
+            f" A GPT takes {s.steps} steps over each of gloo, RoCE and MRC; PyTorch takes a while to start.",
+            highlight=False,
+            soft_wrap=True,
+        )
 
     def _runs(self, world: Up, folder: Path) -> None:
         """All runs, until one fails."""
@@ -177,8 +188,8 @@ class PytorchDemo(Generic[Up]):
             ("steps completed", [f"{one.steps}/{self.settings.steps}" for one in each]),
             ("step time, median", [show_seconds(one.median_step_s) for one in each]),
             ("longest stall", [show_seconds(one.longest_stall_s) for one in each]),
-            ("packets retransmitted", [str(self.retransmitted.get(name, "unknown")) for name in names]),
-            ("weights off gloo's by", [_number(differences[name]) for name in names]),
+            ("retransmissions", [str(self.retransmitted.get(name, "unknown")) for name in names]),
+            ("weights off gloo's", [_number(differences[name]) for name in names]),
         ]
         faults = fault_sections(each, lambda _, faults: step_rows(faults))
         # gloo's run has none.

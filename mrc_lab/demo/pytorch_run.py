@@ -78,6 +78,7 @@ class PytorchRun:
         """Train for `steps`. A step that takes more than `timeout_s` ends the run."""
         first = self._world.fabric.nics[0].name
         self.record = RunRecord(self._transport, (first,), steps, time.monotonic_ns())
+        self._progress.progress(self.record)
         retransmitted = self._hosts.retransmitted()
         cuts = threading.Thread(target=self._cut_links, name="faults")
         cuts.start()

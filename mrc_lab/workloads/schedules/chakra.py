@@ -168,7 +168,7 @@ def _delimited(name: str, data: memoryview) -> Iterator[memoryview]:
         length = shift = 0
         while True:
             if at >= len(data) or shift > 7 * _WIRE_BYTES:
-                raise FileError(f"{name}: ends within {_part(number)}")
+                raise _cut_off(name, number)
             byte = data[at]
             at += 1
             length |= (byte & 0x7F) << shift
@@ -176,10 +176,17 @@ def _delimited(name: str, data: memoryview) -> Iterator[memoryview]:
             if byte < 0x80:
                 break
         if length > len(data) - at:
-            raise FileError(f"{name}: ends within {_part(number)}")
+            raise _cut_off(name, number)
         yield data[at : at + length]
         at += length
         number += 1
+
+
+def _cut_off(name: str, number: int) -> FileError:
+    reason = (
+        f"ends within node {number}, as if cut off" if number else "is no Chakra trace: its first message has no end"
+    )
+    return FileError(f"{name}: {reason}")
 
 
 def _part(number: int) -> str:

@@ -109,6 +109,8 @@ def test_all_three_runs_end_and_both_transports_have_the_same_links_cut(tmp_path
         assert found[transport]["median_step_s"] == pytest.approx(0.01)
     assert [len(found[transport]["faults"]) for transport in ("gloo", "roce", "mrc")] == [0, 2, 2]
     assert (tmp_path / "demo" / "latest" / "step_time.png").stat().st_size
+    assert "A GPT takes 40 steps over each of gloo, RoCE and MRC" in shown.getvalue()
+    assert "gloo step    0/40" in shown.getvalue(), "before PyTorch has started"
     assert "step time, median" in shown.getvalue()
 
 

@@ -167,9 +167,9 @@ def test_ranks_that_call_different_collectives_are_named(tmp_path: Path) -> None
     ("content", "why"),
     [
         (b"", "is empty"),
-        (b"\x05ab", "ends within its beginning"),
-        (b"\x80" * 20, "ends within its beginning"),
-        (b"\x00\x85", "ends within node 1"),
+        (b"\x05ab", "is no Chakra trace: its first message has no end"),
+        (b"\x80" * 20, "is no Chakra trace: its first message has no end"),
+        (b"\x00\x85", "ends within node 1, as if cut off"),
     ],
 )
 def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
