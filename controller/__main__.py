@@ -122,7 +122,7 @@ async def _serve(fabric: Fabric, listening: Listening, settings: Settings) -> No
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     try:
         await _take_over(fabric, fleet, injector, settings)
-        async with _running(server, fleet, injector, links, settings), _watching(fabric, events):
+        async with _watching(fabric, fleet, events), _running(server, fleet, injector, links, settings):
             stop = asyncio.create_task(stopping.wait())
             ready = asyncio.create_task(_report_ready(fleet, server, settings))
             await asyncio.wait((stop, ready), return_when=asyncio.FIRST_COMPLETED)
@@ -167,11 +167,13 @@ async def _running(
 
 
 @contextlib.asynccontextmanager
-async def _watching(fabric: Fabric, events: Events) -> AsyncIterator[None]:
+async def _watching(fabric: Fabric, fleet: Fleet, events: Events) -> AsyncIterator[None]:
     def on_change(link: str, up: bool) -> None:
         events.publish(EventKind.LINK_UP if up else EventKind.LINK_DOWN, link)
 
     watch = LinkEvents(fabric, on_change)
+    for switch in fleet.kernel.values():
+        switch.notify = watch.changed
     watch.start()
     try:
         yield
@@ -193,7 +195,7 @@ async def _report_ready(fleet: Fleet, server: Server, settings: Settings) -> Non
         raise ControllerError("\n".join(fleet.status.problems))
     await server.ready()
     count = sum(switch.entries for switch in fleet.status.switches)
-    line = f"ready: {len(fleet.switches)} switches, {count} entries verified\n"
+    line = f"ready: {len(fleet.status.switches)} switches, {count} entries verified\n"
     print(line, end="", flush=True)
     if settings.ready_fd is not None:
         os.write(settings.ready_fd, line.encode())

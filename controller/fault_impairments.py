@@ -13,7 +13,7 @@ from functools import singledispatch
 from topologies.errors import FabricError
 from topologies.fabric import Fabric, Link, LinkEnd
 from topologies.fault_entries import ALWAYS, DataPlaneFault, LinkFault, directions_of, fault_entries, ppb
-from topologies.fault_targets import directions, link_of_port, links_of_switches
+from topologies.fault_targets import delaying_end, directions, link_of_port, links_of_switches
 from topologies.faults import Fault
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.corruption import Corruption
@@ -87,7 +87,7 @@ def _(fault: PowerOff, fabric: Fabric) -> FaultImpairments:
 
 @_impairments_of.register
 def _(fault: Blackhole, fabric: Fabric) -> FaultImpairments:
-    fabric.find_switches(fault.switch)
+    fault_entries(fabric, (fault,))  # that all of these run the P4 program
     return FaultImpairments(entries=(fault,))
 
 
@@ -118,6 +118,12 @@ def _(fault: Rate, fabric: Fabric) -> FaultImpairments:
 def _(fault: Delay, fabric: Fabric) -> FaultImpairments:
     if fault.extra > 10_000_000_000:
         raise FabricError(f"an added delay is 10 s at most, not {fault.extra} ns")
+    for _, source, target in directions(fabric, fault.link, fault.towards):
+        if delaying_end(fabric, source) is None:
+            raise FabricError(
+                f"the link from {source.node} to {target.node} has no end at a P4 switch, which would delay frames:"
+                " use another link, or simulation"
+            )
     return _shaped(fabric, fault.link, fault.towards, PortShaping(delay=fault.extra))
 
 
@@ -154,6 +160,8 @@ def _down(links: Iterable[Link]) -> FaultImpairments:
 
 def _on_links(fabric: Fabric, entries: LinkFault) -> FaultImpairments:
     names = tuple(dict.fromkeys(link.name for link, _ in directions_of(fabric, entries)))
+    if fabric.kernel_switches:
+        fault_entries(fabric, (entries,))  # that a P4 switch is at each
     return FaultImpairments(entries=(entries,), links=names)
 
 

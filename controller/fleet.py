@@ -10,6 +10,8 @@ the switch's state.
 A switch is only dialled once something accepts connections there: gRPC waits a second and more before it tries an
 address again that nobody listened on.
 
+Switches that Linux itself is (``kernel_switch``) are in the fleet too. They have no entries and make no faults.
+
 Requests of a session are cancelled when the session ends: gRPC raises CancelledError, as if the caller had been
 cancelled. It was the session if its client is not the present one any more.
 """
@@ -32,11 +34,13 @@ from google.protobuf import text_format
 from controller import reconcile, translate
 from controller.errors import ControllerError
 from controller.events import Events
+from controller.kernel_switch import KernelSwitch
 from controller.reconcile import EntryDifference
 from controller.values import CHANGE_REQUESTS, SWITCH_TIMEOUT_S, EventKind, FleetStatus, SwitchState, SwitchStatus
-from controller.wire_delays import WireDelays, delaying_end
+from controller.wire_delays import WireDelays
 from topologies.entries import SwitchEntries, TableEntry, switch_entries
 from topologies.fabric import Fabric, LinkEnd
+from topologies.fault_targets import delaying_end
 
 _DIAL_INTERVAL_S = 0.02
 _SESSION_INTERVAL_S = 0.5  # at least, from the begin of one session to that of the next
@@ -303,7 +307,7 @@ class FleetSwitch:
 
 
 class Fleet:
-    """Every switch of a fabric.
+    """Every switch of a fabric: `switches` are those that run the P4 program, `kernel` those that Linux itself is.
 
     `address` is the switches' gRPC address; ``{name}`` in it stands for the name of a switch that has an address of its
     own. `p4info` and `p4blob` are the P4 program, which is installed on switches that run another or none. A switch
@@ -325,6 +329,7 @@ class Fleet:
                 raise ControllerError(f"{file} is missing: run 'make p4', or take it from the repository.")
         self._fabric_name = fabric.name
         options = finsy.SwitchOptions(p4info=p4info, p4blob=p4blob)
+        self.kernel = {switch.name: KernelSwitch(fabric, switch, events) for switch in fabric.kernel_switches}
         self.switches = {
             switch.name: FleetSwitch(
                 switch_entries(fabric, switch),
@@ -336,8 +341,10 @@ class Fleet:
                     fabric, switch.name, switch.device_id, address.format(name=switch.name), timeout_s=timeout_s
                 ),
             )
-            for switch in fabric.switches
+            for switch in fabric.p4_switches
         }
+        managed: Mapping[str, FleetSwitch | KernelSwitch] = {**self.kernel, **self.switches}
+        self._all = {switch.name: managed[switch.name] for switch in fabric.switches}
         self._fabric = fabric
         self._tasks: list[asyncio.Task[None]] = []
         self._log = _ProblemCollector(self.switches)
@@ -346,7 +353,7 @@ class Fleet:
         """Begin to connect to all switches."""
         _FINSY_LOG.addHandler(self._log)
         _FINSY_LOG.propagate = False
-        self._tasks = [asyncio.create_task(switch.run(), name=name) for name, switch in self.switches.items()]
+        self._tasks = [asyncio.create_task(switch.run(), name=name) for name, switch in self._all.items()]
 
     async def stop(self) -> None:
         """Let go of all switches; their tables stay as they are."""
@@ -357,18 +364,18 @@ class Fleet:
 
     async def wait_verified(self, timeout_s: float) -> bool:
         """Wait until every switch is verified or has failed, or time is up; True if all are verified."""
-        waiting = [self._settled(switch) for switch in self.switches.values()]
+        waiting = [self._settled(switch) for switch in self._all.values()]
         try:
             await asyncio.wait_for(asyncio.gather(*waiting), timeout_s)
         except asyncio.TimeoutError:
-            for switch in self.switches.values():
+            for switch in self._all.values():
                 if switch.status.state in (SwitchState.CONNECTING, SwitchState.PROGRAMMING):
                     switch.failed(f"is still {switch.status.state.value} at {switch.address} after {timeout_s:g} s")
         return self.status.ready
 
     async def reconcile(self) -> None:
         """Reconcile every switch, concurrently."""
-        await asyncio.gather(*(switch.reconcile() for switch in self.switches.values()))
+        await asyncio.gather(*(switch.reconcile() for switch in self._all.values()))
 
     def expect_faults(self, entries: Mapping[str, Iterable[TableEntry]]) -> None:
         """Before :meth:`start`: the entries of faults that switches hold, or are to hold."""
@@ -393,7 +400,11 @@ class Fleet:
         """Delay (ns) what leaves these ends, 0: no more than the fabric says; ControllerError if a switch cannot."""
         by_switch: dict[str, dict[LinkEnd, int]] = {}
         for end, delay in delays.items():
-            by_switch.setdefault(delaying_end(self._fabric, end).node, {})[end] = delay
+            at = delaying_end(self._fabric, end)
+            if at is not None:
+                by_switch.setdefault(at.node, {})[end] = delay
+            elif delay:
+                raise ControllerError(f"What leaves {end.node} cannot be delayed: the link has no end at a P4 switch.")
         for name, wanted in by_switch.items():
             wires = self.switches[name].wires
             assert wires is not None, "a fleet's switches have them"
@@ -401,17 +412,17 @@ class Fleet:
 
     async def verified(self, names: Iterable[str]) -> None:
         """Wait until switches hold what they should."""
-        await asyncio.gather(*(self.switches[name].verified() for name in names))
+        await asyncio.gather(*(self._all[name].verified() for name in names))
 
     @property
     def status(self) -> FleetStatus:
         """State of every switch."""
-        statuses = tuple(switch.status for switch in self.switches.values())
+        statuses = tuple(switch.status for switch in self._all.values())
         ready = all(status.state is SwitchState.VERIFIED for status in statuses)
         return FleetStatus(self._fabric_name, ready, statuses)
 
     @staticmethod
-    async def _settled(switch: FleetSwitch) -> None:
+    async def _settled(switch: FleetSwitch | KernelSwitch) -> None:
         while switch.status.state not in (SwitchState.VERIFIED, SwitchState.FAILED):
             switch.changed.clear()
             await switch.changed.wait()

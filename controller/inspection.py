@@ -24,30 +24,33 @@ PORT_COUNTERS = ("marked_packets", "trimmed_packets", "arrival_corrupted", "depa
 async def tables(fabric: Fabric, fleet: Fleet, pattern: str, *, entries: bool) -> list[SwitchTables]:
     """The tables of the switches that match (empty: all), compared with what should be there."""
     wanted = fabric.find_switches(pattern) if pattern else fabric.switches
-    return list(await asyncio.gather(*(_tables(fleet.switches[switch.name], entries) for switch in wanted)))
+    return list(await asyncio.gather(*(_tables(fleet.switches.get(switch.name), switch, entries) for switch in wanted)))
 
 
 async def counters(fabric: Fabric, fleet: Fleet, pattern: str) -> list[SwitchCounters]:
     """Drops and port counters of the switches that match (empty: all)."""
     wanted = fabric.find_switches(pattern) if pattern else fabric.switches
-    return list(await asyncio.gather(*(_counters(fabric, fleet.switches[switch.name], switch) for switch in wanted)))
+    found = ((fleet.switches.get(switch.name), switch) for switch in wanted)
+    return list(await asyncio.gather(*(_counters(fabric, managed, switch) for managed, switch in found)))
 
 
-async def _tables(switch: FleetSwitch, list_entries: bool) -> SwitchTables:
-    name = switch.wanted.switch
+async def _tables(managed: FleetSwitch | None, switch: Switch, list_entries: bool) -> SwitchTables:
+    name = switch.name
+    if managed is None:
+        return SwitchTables(name, problems=(no_tables(name),))
     try:
-        schema = switch.schema
-        entities = await switch.read(translate.wildcards(schema, counters=True))
+        schema = managed.schema
+        entities = await managed.read(translate.wildcards(schema, counters=True))
     except ControllerError as error:
         return SwitchTables(name, problems=(str(error),))
     found = translate.decode_all(name, entities, schema)
-    difference = reconcile.compare(switch.wanted, found)
+    difference = reconcile.compare(managed.wanted, found)
     counts = {
         translate.decode_entry(entity, schema): (entity.counter_data.packet_count, entity.counter_data.byte_count)
         for entity in entities
         if isinstance(entity, finsy.P4TableEntry) and entity.counter_data and not entity.is_default_action
     }
-    states = _table_states(switch.wanted, found, difference, counts, list_entries)
+    states = _table_states(managed.wanted, found, difference, counts, list_entries)
     return SwitchTables(name, tuple(states), tuple(difference.problems()))
 
 
@@ -90,7 +93,14 @@ def _where(entry: reconcile.Neutral) -> str:
     return f"{entry.profile} {'members' if isinstance(entry, Member) else 'groups'}"
 
 
-async def _counters(fabric: Fabric, managed: FleetSwitch, switch: Switch) -> SwitchCounters:
+def no_tables(switch: str) -> str:
+    """What to say of a switch that Linux itself is."""
+    return f"Switch {switch} is the kernel's: it has no tables, and counts by link alone."
+
+
+async def _counters(fabric: Fabric, managed: FleetSwitch | None, switch: Switch) -> SwitchCounters:
+    if managed is None:
+        return SwitchCounters(switch.name)
     wanted = {(name, port): (name, port) for name in PORT_COUNTERS for port in switch.ports}
     wanted |= {(DROP_REASONS[r], port): ("port_drops", port_drop(port, r)) for r in _REASONS for port in switch.ports}
     try:

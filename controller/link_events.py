@@ -16,7 +16,7 @@ class LinkEvents:
 
     def __init__(self, fabric: Fabric, on_change: Callable[[str, bool], None]) -> None:
         self._on_change = on_change
-        self._links = {addressing.interface_name(fabric, link.switch_end): link.name for link in fabric.links}
+        self._links = {addressing.interface_name(fabric, fabric.watched_end(link)): link.name for link in fabric.links}
         self._up = dict.fromkeys(self._links.values(), True)
         self._monitor: LinkMonitor | None = None
 
@@ -36,7 +36,7 @@ class LinkEvents:
             self._monitor = None
 
     def changed(self, interface: LinkState) -> None:
-        """An interface of this machine changed, or is gone."""
+        """An interface of this machine, or of a switch that the kernel is, changed, or is gone."""
         link = self._links.get(interface.name)
         if link is not None and self._up[link] != interface.up:
             self._up[link] = interface.up

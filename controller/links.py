@@ -1,8 +1,9 @@
 """Links of an emulated fabric as the kernel sees them: state, traffic, and taking them down and up.
 
-A link is taken down at its lowest end at a switch, an interface of the root namespace. The other end of the veth link
-then loses its carrier: a NIC sees its port fail, and the port of a switch above goes down. A link is brought up at
-every end that is in the root namespace, in case somebody else took the other end down.
+A link is taken down at its lowest end at a P4 switch, an interface of the root namespace. The other end of the veth
+link then loses its carrier: a NIC sees its port fail, and the port of a switch above goes down. A link is brought up at
+every end at a switch, in case somebody else took the other end down. Where all switches of a link are the kernel's, the
+end is an interface in the namespace of one of them, which is entered for a moment.
 
 Netlink calls take a fraction of a millisecond, but block; they run in one thread of their own, which owns the
 socket. pyroute2 is imported there with the first call: it would be a third of what starting a controller costs.
@@ -14,15 +15,16 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from controller import kernel_ports
 from controller.errors import ControllerError
 from controller.fault_impairments import PortShaping
 from controller.values import LinkEndInfo, LinkStatus
 from topologies import addressing
 from topologies.emulation import link_counters
 from topologies.emulation.link_counters import LinkTraffic
-from topologies.fabric import Fabric, Link, LinkEnd, LinkKind
+from topologies.fabric import Fabric, Link, LinkEnd
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -51,9 +53,20 @@ class FabricLinks:
 
         ControllerError names one that this machine does not have; with `absent_ok` it is passed over.
         """
-        ends = [end for link in links for end in (_switch_ends(link) if up else (link.switch_end,))]
-        names = [addressing.interface_name(self._fabric, end) for end in ends]
-        await self._call(lambda netlink: _set_up(netlink, names, up, absent_ok))
+        ends = [end for link in links for end in (link.switch_ends if up else (self._fabric.watched_end(link),))]
+        names: dict[str, list[str]] = {}
+        for end in ends:
+            name = addressing.interface_name(self._fabric, end)
+            names.setdefault(end.node if self._fabric.is_kernel(end.node) else "", []).append(name)
+
+        def work(netlink: IPRoute) -> None:
+            for switch, interfaces in names.items():
+                if switch:
+                    kernel_ports.set_up(self._fabric, switch, interfaces, up, absent_ok)
+                else:
+                    _set_up(netlink, interfaces, up, absent_ok)
+
+        await self._call(work)
 
     async def shape(self, shapes: Mapping[LinkEnd, PortShaping | None]) -> None:
         """Shape what leaves ports, None: as it was made; ControllerError where machine, kernel or switch cannot."""
@@ -89,17 +102,20 @@ class FabricLinks:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _read(self, netlink: IPRoute, links: list[Link]) -> list[LinkStatus]:
-        messages = {message.get("ifname"): message for message in netlink.get_links()}
+        flags = {message.get("ifname"): message["flags"] for message in netlink.get_links()}
+        ends = {link.name: self._fabric.watched_end(link) for link in links}
+        for switch in {end.node for end in ends.values() if self._fabric.is_kernel(end.node)}:
+            flags |= kernel_ports.flags(self._fabric, switch)
         carried = link_counters.read(self._fabric)
         now = time.monotonic_ns()
         return [
             self._status(
-                link, messages.get(addressing.interface_name(self._fabric, link.switch_end)), carried[link.name], now
+                link, flags.get(addressing.interface_name(self._fabric, ends[link.name]), 0), carried[link.name], now
             )
             for link in links
         ]
 
-    def _status(self, link: Link, message: Any | None, carried: LinkTraffic, now: int) -> LinkStatus:
+    def _status(self, link: Link, flags: int, carried: LinkTraffic, now: int) -> LinkStatus:
         return LinkStatus(
             name=link.name,
             kind=link.kind,
@@ -107,7 +123,7 @@ class FabricLinks:
             lower=self._end(link.lower),
             upper=self._end(link.upper),
             rate_bps=link.rate_bps,
-            up=message is not None and message["flags"] & _IFF_UP_AND_CARRIER == _IFF_UP_AND_CARRIER,
+            up=flags & _IFF_UP_AND_CARRIER == _IFF_UP_AND_CARRIER,
             upward=carried.upward,
             downward=carried.downward,
             fault_ids=(),
@@ -116,10 +132,6 @@ class FabricLinks:
 
     def _end(self, end: LinkEnd) -> LinkEndInfo:
         return LinkEndInfo(end.node, end.port, addressing.interface_name(self._fabric, end))
-
-
-def _switch_ends(link: Link) -> tuple[LinkEnd, ...]:
-    return (link.upper,) if link.kind is LinkKind.NIC_T0 else (link.lower, link.upper)
 
 
 def _set_up(netlink: IPRoute, names: list[str], up: bool, absent_ok: bool) -> None:

@@ -2,10 +2,12 @@
 
 Embedded switches and NICs pace their lines themselves and then send through the interface's discipline, usually none. A
 slower token bucket there (tc-tbf(8)) has a short queue of its own and drops what does not fit: as if the slow line were
-a hop further on, behind the switch's queue. BMv2's ports have a token bucket already, which then gets another rate.
+a hop further on, behind the switch's queue. Ports of BMv2 and of kernel switches have a token bucket already, which
+then gets another rate.
 Delay is the switches' own (wire_delays).
 
-A NIC's port is in its host's network namespace, which is found by the process id in the run directory.
+A NIC's port is in its host's network namespace, and a kernel switch's in its own; both are found by process ids in the
+run directory.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from controller.fault_impairments import PortShaping
 from topologies import addressing
 from topologies.emulation import namespaces
 from topologies.emulation.interfaces import token_bucket
+from topologies.emulation.kernel_switch import port_bucket
 from topologies.emulation.run_directory import RunDirectory
 from topologies.fabric import Fabric, LinkEnd
 
@@ -33,19 +36,19 @@ def shape(netlink: IPRoute, fabric: Fabric, shapes: Mapping[LinkEnd, PortShaping
     """Shape what leaves ports, None: as it was made; ControllerError names what is not possible."""
     for end, wanted in shapes.items():
         name = addressing.interface_name(fabric, end)
-        if end.node in fabric.nic_names:
+        if end.node in fabric.nic_names or fabric.is_kernel(end.node):
             _inside(fabric, end, name, wanted)
         else:
             _shape_one(netlink, fabric, end, name, wanted)
 
 
 def _inside(fabric: Fabric, end: LinkEnd, name: str, wanted: PortShaping | None) -> None:
-    """Shape a port of a host, in its namespace; of a host that is gone there is nothing to be undone."""
-    record = RunDirectory(fabric.name).host_shells().get(end.node)
+    """Shape a port of a host or kernel switch, in its namespace; of one that is gone there is nothing to be undone."""
+    record = RunDirectory(fabric.name).shell(end.node)
     if record is None:
         if wanted is None:
             return
-        raise ControllerError(f"Host {end.node} is not on this machine: is the fabric still up?")
+        raise ControllerError(f"{end.node} is not on this machine: is the fabric still up?")
 
     def work() -> None:
         with IPRoute() as netlink:
@@ -71,9 +74,9 @@ def _shape_one(netlink: IPRoute, fabric: Fabric, end: LinkEnd, name: str, wanted
             if ours:
                 netlink.tc("del", index=index, handle=_HANDLE, parent=_ROOT)
             elif paced:
-                _change(netlink, index, "tbf", present["handle"], token_bucket(link.rate_bps, fabric.mtu))
+                _change(netlink, index, "tbf", present["handle"], _bucket(fabric, end, link.rate_bps))
         else:
-            options = token_bucket(min(wanted.rate_bps, link.rate_bps), fabric.mtu)
+            options = _bucket(fabric, end, min(wanted.rate_bps, link.rate_bps))
             if paced:
                 _change(netlink, index, "tbf", present["handle"], options)
             else:
@@ -82,6 +85,11 @@ def _shape_one(netlink: IPRoute, fabric: Fabric, end: LinkEnd, name: str, wanted
                 netlink.tc(command, "tbf", index=index, handle=_HANDLE, parent=_ROOT, **options)
     except NetlinkError as error:
         raise ControllerError(f"Interface {name} cannot be shaped: {error.args[-1]}.") from None
+
+
+def _bucket(fabric: Fabric, end: LinkEnd, rate_bps: int) -> dict[str, int]:
+    """The token bucket of a port at a rate; a port of a kernel switch has its whole queue there."""
+    return port_bucket(fabric, end, rate_bps) if fabric.is_kernel(end.node) else token_bucket(rate_bps, fabric.mtu)
 
 
 def _room(bucket: Mapping[str, int], mtu: int) -> int:

@@ -1,7 +1,8 @@
 """Delay of a switch's links, made by the embedded switch itself (p4runtime_shim/engine/long_wire.c).
 
-What leaves a switch is delayed behind its port, and what leaves a NIC before the port of the T0 that it arrives at: so
-a link's delay needs nothing of the kernel, and nothing of the NIC. A link has the delay that the fabric gives it, and
+What leaves a switch is delayed behind its port, and what leaves a NIC, or a switch that Linux itself is, before the
+port of the embedded switch that it arrives at: so a link's delay needs nothing of the kernel, and nothing of the NIC.
+A link has the delay that the fabric gives it, and
 that of faults on top. Both are set through SwitchManagement on the switch's own address, and set again whenever it is
 connected to, as it may have been restarted. BMv2 has no such service.
 """
@@ -18,17 +19,9 @@ from controller.errors import ControllerError
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from topologies.fabric import Fabric, LinkEnd
+from topologies.fault_targets import delaying_end
 
 _OPTIONS = (("grpc.enable_http_proxy", 0),)
-
-
-def delaying_end(fabric: Fabric, end: LinkEnd) -> LinkEnd:
-    """The port of a switch that delays what leaves `end`: the port itself, or the one at the other end of a NIC's."""
-    if end.node not in fabric.nic_names:
-        return end
-    peer = fabric.peer(end)
-    assert peer is not None, "a fabric has a link on every port"
-    return peer
 
 
 class WireDelays:
@@ -54,7 +47,8 @@ class WireDelays:
         changed = {end: delay for end, delay in delays.items() if before.get(end) != delay}
         self._faults |= changed
         try:
-            await self._send(dict.fromkeys(delaying_end(self._fabric, end) for end in changed))
+            ends = (delaying_end(self._fabric, end) for end in changed)
+            await self._send(dict.fromkeys(end for end in ends if end is not None))
         except grpc.RpcError as error:
             if not any(delays.values()):
                 return
@@ -81,12 +75,12 @@ class WireDelays:
                 await stub.SetPort(request, timeout=self._timeout_s)
 
     def _delays(self, end: LinkEnd) -> tuple[int, int]:
-        """Delay (ns) of what arrives at a port of this switch from a NIC, and of what leaves it."""
+        """Delay (ns) of what arrives at a port of this switch from a NIC or kernel switch, and of what leaves it."""
         link, peer = self._fabric.link_at(end), self._fabric.peer(end)
         if link is None or peer is None:
             return 0, 0  # a port that this fabric leaves free
         own = link.delay_ns or 0
-        arrival = own + self._faults.get(peer, 0) if peer.node in self._fabric.nic_names else 0
+        arrival = 0 if delaying_end(self._fabric, peer) == peer else own + self._faults.get(peer, 0)
         return arrival, own + self._faults.get(end, 0)
 
 

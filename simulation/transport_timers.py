@@ -109,7 +109,7 @@ def timing(fabric: Fabric, delay: int, queue_packets: int, hardware: HardwareTim
     rate = max(sum(link.rate_bps for link in fabric.links_of(nic.name)) for nic in fabric.nics)
     window = max(16 * FRAME, 3 * rate * round_trip // 2 // 8_000_000_000)
     bdp = bandwidth_delay_product(fabric, round_trip)
-    return FabricTiming(round_trip, queue_packets * packet, window, fabric.queues.trimming, bdp, hardware)
+    return FabricTiming(round_trip, queue_packets * packet, window, fabric.trims, bdp, hardware)
 
 
 def _switches(fabric: Fabric) -> int:

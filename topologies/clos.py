@@ -36,6 +36,7 @@ def multi_plane_clos(
     rate_bps: int = DEFAULT_RATE_BPS,
     uplink_rate_bps: int | None = None,
     links: Iterable[LinkRule] = (),
+    kernel_switches: Iterable[str] = (),
     mtu: int = DEFAULT_MTU,
     usid_block: int = DEFAULT_USID_BLOCK,
     address_prefix: int = DEFAULT_ADDRESS_PREFIX,
@@ -48,7 +49,8 @@ def multi_plane_clos(
     join T1s as `t2_wiring` says. `racks` says how many hosts each T0 has, pod by pod; `pods`, `t0` and `hosts` then
     follow from it. `rate_bps` is the rate of every link per direction, `uplink_rate_bps` that of links between switches
     where it differs; `links` are rules for those that are different or missing. With one T0, `t1` may be 0: each plane
-    is then a single switch. Raises :class:`FabricError`.
+    is then a single switch. `kernel_switches` are names and patterns of those that Linux itself is, instead of the P4
+    program. Raises :class:`FabricError`.
     """
     if racks is None:
         _check_sizes(planes=planes, pods=pods, t0=t0, t1=t1, t2=t2, hosts=hosts)
@@ -87,7 +89,7 @@ def multi_plane_clos(
     if len(present) < len(complete):  # else a switch has one group
         for switch in fabric.switches:
             ip_routes(fabric, switch)
-    return fabric
+    return fabric.with_kernel_switches(kernel_switches)
 
 
 def _check_sizes(**sizes: int) -> None:

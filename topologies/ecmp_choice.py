@@ -41,6 +41,8 @@ def source_ports(fabric: Fabric, source: FabricNic, target: FabricNic, plane: in
 def _uplinks(fabric: Fabric, source: FabricNic, target: FabricNic, plane: int) -> tuple[int, ...]:
     """The members of the ECMP group, in its order; none where both hosts are below one T0."""
     switch = fabric.racks(source.t0)[plane]
+    if switch.kernel:
+        raise FabricError(f"{switch.name} is the kernel's, whose choice among its uplinks cannot be foretold")
     routes = ip_routes(fabric, switch)
     if source.t0 == target.t0:
         return ()

@@ -11,6 +11,9 @@ are given in the order of the table's key. Per switch:
 - ``ecmp_seed``: a seed of its own for the switch's hash.
 - ``traffic_class``: DSCP roles that overtake data.
 - ``queue_profile``, ``trimmable``, ``ecn_profile``: queue signals of each port (``topologies.queues``).
+
+A switch that Linux itself is (``topologies.kernel_routes``) has no P4 tables in emulation. In simulation it is stood
+for by one without what Linux does not do there: priorities, trimming and marks.
 """
 
 from __future__ import annotations
@@ -96,8 +99,7 @@ def switch_entries(fabric: Fabric, switch: Switch) -> SwitchEntries:
             *(TableEntry("usid_next", (Exact(key),), hops[port]) for key, port in _neighbours(fabric, switch)),
             *_routes(fabric, switch, routes),
             _ecmp_seed(fabric, switch),
-            *_traffic_classes(fabric),
-            *_trimmable(fabric),
+            *(() if switch.kernel else (*_traffic_classes(fabric), *_trimmable(fabric))),
             *(entry for port in switch.ports for entry in _queue_signals(fabric, switch, port)),
         ),
     )
@@ -191,14 +193,14 @@ def _queue_signals(fabric: Fabric, switch: Switch, port: int) -> Iterator[TableE
     last_hop = link.kind is LinkKind.NIC_T0
     rates = (_link(fabric, switch, number).rate_bps for number in switch.ports) if profile.pfc else (link.rate_bps,)
     limit = ("limit", profile.data_limit(max(rates), fabric.mtu, len(switch.ports)))
-    if profile.trimming:
+    if profile.trimming and not switch.kernel:
         threshold = profile.bytes_at(profile.trim_lasthop if last_hop else profile.trim, link.rate_bps, fabric.mtu)
         role = dscp.trimmed_lasthop if last_hop else dscp.trimmed
         full = TableAction("trim", (("threshold", threshold), limit, ("dscp", role), ("keep", profile.trim_keep)))
     else:
         full = TableAction("tail_drop", (limit,))
     yield TableEntry("queue_profile", (Exact(port),), full)
-    if profile.ecn and (not last_hop or profile.ecn_lasthop):
+    if profile.ecn and not switch.kernel and (not last_hop or profile.ecn_lasthop):
         low = profile.frames_at(profile.ecn_low, link.rate_bps, fabric.mtu)
         high = profile.frames_at(profile.ecn_high, link.rate_bps, fabric.mtu)
         marking = TableAction("mark_between", (("start", low), ("width", max(1, high - low))))

@@ -15,8 +15,8 @@ take names, and glob patterns where several things may be meant.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
@@ -124,6 +124,45 @@ class Fabric:
     def t2_count(self) -> int:
         """T2 switches per plane; 0 with two tiers."""
         return len(self._tiers.get((Tier.T2, 0), ()))
+
+    # Switches of the kernel
+
+    @property
+    def kernel_switches(self) -> tuple[Switch, ...]:
+        """Switches that Linux itself is, instead of the P4 program."""
+        return tuple(switch for switch in self.switches if switch.kernel)
+
+    @property
+    def p4_switches(self) -> tuple[Switch, ...]:
+        """Switches that run the P4 program."""
+        return tuple(switch for switch in self.switches if not switch.kernel)
+
+    @property
+    def trims(self) -> bool:
+        """Whether every switch trims, so that NICs may take it for granted."""
+        return self.queues.trimming and not self.kernel_switches
+
+    def with_kernel_switches(self, patterns: Iterable[str]) -> Fabric:
+        """The same with the switches that match any of `patterns` as the kernel's; FabricError if one matches none."""
+        chosen = {switch.name for pattern in patterns for switch in self.find_switches(pattern)}
+        if not chosen:
+            return self
+        switches = (replace(one, kernel=True) if one.name in chosen else one for one in self.switches)
+        return replace(self, switches=tuple(switches))
+
+    def is_kernel(self, node: str) -> bool:
+        """Whether a node is a switch that Linux itself is."""
+        switch = self._switches.get(node)
+        return switch is not None and switch.kernel
+
+    def watched_end(self, link: Link) -> LinkEnd:
+        """The end of a link where emulation counts its traffic and takes it down: the lowest of a P4 switch, if any.
+
+        The interfaces of other switches are in namespaces of their own, and their kernel drops the routes of an
+        interface that is taken down.
+        """
+        p4 = (end for end in link.switch_ends if not self._switches[end.node].kernel)
+        return next(p4, link.switch_end)
 
     # Lookups
 

@@ -39,6 +39,11 @@ def check_parts(fabric: Fabric) -> bool:
     _check_switches(fabric)
     _check_pods(fabric)
     _check_nics(fabric)
+    if fabric.queues.pfc and fabric.kernel_switches:
+        raise FabricError(
+            f"queues: pfc is on, but {fabric.kernel_switches[0].name} is the kernel's, which has no priority flow"
+            " control: turn pfc off, or leave it out of kernel_switches"
+        )
     return _check_links(fabric)
 
 

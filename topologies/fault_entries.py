@@ -1,8 +1,8 @@
 """Faults that the P4 program makes (p4src/arrival_faults.p4, departure_faults.p4), by name, as table entries.
 
-A frame that a link loses or corrupts was sent: so the receiving switch does it, on arrival, and only towards a NIC the
-sending one, on departure. Several faults on one port or path make one entry with the joint probability. Probabilities
-are parts per billion.
+A frame that a link loses or corrupts was sent: so the receiving switch does it, on arrival, and only towards a NIC, or
+a switch that Linux itself is, the sending one, on departure. What a kernel switch would have to do is refused. Several
+faults on one port or path make one entry with the joint probability. Probabilities are parts per billion.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from topologies import addressing, paths
 from topologies.entries import TableAction, TableEntry
 from topologies.errors import FabricError
 from topologies.fabric import Fabric, FabricNic, Link, LinkEnd
-from topologies.fault_targets import directions
+from topologies.fault_targets import directions, is_p4
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.path_loss import PathLoss
 
@@ -113,17 +113,34 @@ class _Places:
 
 def _places(fabric: Fabric, fault: DataPlaneFault) -> _Places:
     if isinstance(fault, Blackhole):
-        return _Places(blackholes=tuple(switch.name for switch in fabric.find_switches(fault.switch)))
+        names = tuple(switch.name for switch in fabric.find_switches(fault.switch))
+        for name in names:
+            _check_p4(fabric, name, "drop everything silently: use power_off")
+        return _Places(blackholes=names)
     if isinstance(fault, PathLoss):
         return _Places(paths=_lossy_paths(fabric, fault), loss=ppb(fault.probability))
     arrivals, departures = [], []
-    nics = frozenset(fabric.nic_names)
-    for link, end in directions_of(fabric, fault):
-        if end.node in nics:
-            departures.append(link.upper)
+    for _, source, target in directions(fabric, fault.link, fault.towards):
+        if is_p4(fabric, target.node):
+            arrivals.append(target)
         else:
-            arrivals.append(end)
+            _check_sender(fabric, source, target)
+            departures.append(source)
     return _Places(tuple(arrivals), tuple(departures), loss=fault.loss, corruption=fault.corruption)
+
+
+def _check_sender(fabric: Fabric, source: LinkEnd, target: LinkEnd) -> None:
+    """FabricError if no P4 switch sends what goes from one end of a link to the other, where none receives it."""
+    if not is_p4(fabric, source.node):
+        raise FabricError(
+            f"the link from {source.node} to {target.node} has no end at a P4 switch, which would lose or corrupt"
+            " frames: take it down in both directions, or use another link"
+        )
+
+
+def _check_p4(fabric: Fabric, switch: str, what: str) -> None:
+    if fabric.is_kernel(switch):
+        raise FabricError(f"switch {switch} is the kernel's, and cannot {what}, or a switch that runs the P4 program")
 
 
 def _lossy_paths(fabric: Fabric, fault: PathLoss) -> tuple[_Path, ...]:
@@ -140,6 +157,7 @@ def _lossy_paths(fabric: Fabric, fault: PathLoss) -> tuple[_Path, ...]:
             route = paths.destination(fabric, nic, peer)
             if fault.ev in route.evs:
                 t0 = f"t0-{nic.t0}@p{route.template.plane(fault.ev)}"
+                _check_p4(fabric, t0, "lose packets of one path: use a link")
                 address = int.from_bytes(route.template.address(fault.ev), "big")
                 any_sender = fault.source == "*" and nic.t0 != peer.t0
                 sender = None if any_sender else int(addressing.nic_address(fabric, nic))

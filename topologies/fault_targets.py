@@ -39,3 +39,17 @@ def links_of_switches(fabric: Fabric, pattern: str) -> tuple[Link, ...]:
     """All links of the switches that match, each once; FabricError if no switch does."""
     names = [switch.name for switch in fabric.find_switches(pattern)]
     return tuple(dict.fromkeys(link for name in names for link in fabric.links_of(name)))
+
+
+def delaying_end(fabric: Fabric, end: LinkEnd) -> LinkEnd | None:
+    """The port of a P4 switch that delays what leaves `end`: the port itself, or the one at the other end of the link.
+
+    That is for a NIC's port and a kernel switch's; None if neither end is at a P4 switch.
+    """
+    ends = (end, fabric.peer(end))
+    return next((one for one in ends if one is not None and is_p4(fabric, one.node)), None)
+
+
+def is_p4(fabric: Fabric, node: str) -> bool:
+    """Whether a node is a switch that runs the P4 program, and so can make faults."""
+    return node not in fabric.nic_names and not fabric.is_kernel(node)

@@ -25,6 +25,7 @@
     links:              # links that differ, by class or by name or pattern; a later rule wins
       t1-t2: {rate: 400M, delay: 20us}
       t0-1:t1-0@p0: missing
+    kernel_switches: [t1-0@p0, "t0-*@p1"]   # Linux itself forwards there, instead of the P4 program
 
 Name, planes, t1, and t0 and hosts, or racks, are needed. Any mistake raises an error that names the
 file and line, the key and what would be right; nothing is guessed.
@@ -58,7 +59,9 @@ MAX_FILE_BYTES = 1 << 20
 
 _REQUIRED = ("name", "planes", "t0", "t1", "hosts")
 _SHAPE = ("pods", "t2", "t2_wiring", "racks", "ports", "links")
-_OPTIONAL = ("rate", "uplink_rate", *_SHAPE, "mtu", "usid_block", "address_prefix", "protocol", "queues")
+_OPTIONAL = (
+    "rate", "uplink_rate", *_SHAPE, "kernel_switches", "mtu", "usid_block", "address_prefix", "protocol", "queues"
+)  # fmt: skip
 _FROM_RACKS = ("pods", "t0", "hosts")
 _PROTOCOL = ("udp_port", "ev_order", "hop_limit", "dscp")
 _MISSING = "missing"
@@ -130,6 +133,7 @@ def _fabric(root: LocatedValue) -> Fabric:
             planes=planes,
             t2_wiring=_wiring(values.get("t2_wiring")),
             links=[rule for _, rule in rules],
+            kernel_switches=_patterns("kernel_switches", values.get("kernel_switches")),
             rate_bps=_rate("rate", values["rate"]) if "rate" in values else DEFAULT_RATE_BPS,
             uplink_rate_bps=_rate("uplink_rate", values["uplink_rate"]) if "uplink_rate" in values else None,
             settings=_protocol(values.get("protocol")),
@@ -138,7 +142,10 @@ def _fabric(root: LocatedValue) -> Fabric:
         )
 
 
-_ABOUT = {"t2": r"\bT2", "pods": r"\bpods\b", "racks": "rack|host|T0|ports", "hosts": "host|T0|ports"}
+_ABOUT = {
+    "t2": r"\bT2", "pods": r"\bpods\b", "racks": "rack|host|T0|ports", "hosts": "host|T0|ports",
+    "kernel_switches": "no switch that matches",
+}  # fmt: skip
 _PREFIX_BITS = {"usid_block": 32, "address_prefix": 48}
 
 
@@ -205,6 +212,16 @@ def _links(piece: LocatedValue | None) -> Iterator[tuple[int, LinkRule]]:
         keys = what.mapping(f"links: {links}", ("rate", "delay"))
         rate = _rate("rate", keys["rate"]) if "rate" in keys else None
         yield what.line, LinkRule(links, rate, _delay(keys["delay"]) if "delay" in keys else None)
+
+
+def _patterns(key: str, piece: LocatedValue | None) -> list[str]:
+    if piece is None:
+        return []
+    if not isinstance(piece.value, list) or not all(isinstance(one.value, str) for one in piece.value):
+        raise piece.error(
+            f'{key} must list names or patterns of switches, as [t1-0@p0, "t0-*@p1"], not {piece.shown()}'
+        )
+    return [one.value for one in piece.value]
 
 
 def _wiring(piece: LocatedValue | None) -> T2Wiring:
@@ -317,6 +334,7 @@ def dump_text(fabric: Fabric) -> str:
         "rate": rate,
         **({"uplink_rate": uplink_rate} if uplink_rate != rate else {}),
         **_dump_links(fabric, rate, uplink_rate),
+        **({"kernel_switches": [switch.name for switch in fabric.kernel_switches]} if fabric.kernel_switches else {}),
         "mtu": fabric.mtu,
         "usid_block": str(IPv6Network((fabric.usid_block << 96, 32))),
         "address_prefix": str(IPv6Network((fabric.address_prefix << 80, 48))),

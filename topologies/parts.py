@@ -49,7 +49,8 @@ class LinkEnd:
 class Switch:
     """A switch: number `index` of its tier in its plane. `device_id` is its P4Runtime device, unique in the fabric.
 
-    `pod` is that of a T0 or T1; a T2 belongs to none and has 0. `ports` are those with a link.
+    `pod` is that of a T0 or T1; a T2 belongs to none and has 0. `ports` are those with a link. A `kernel` switch does
+    not run the P4 program: Linux forwards with its own SRv6, which neither trims nor marks and has one queue a port.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Switch:
     device_id: int
     ports: tuple[int, ...]
     pod: int = 0
+    kernel: bool = False
 
     @property
     def short_name(self) -> str:
@@ -95,3 +97,8 @@ class Link:
     def switch_end(self) -> LinkEnd:
         """The lowest end at a switch; every link has one."""
         return self.upper if self.kind is LinkKind.NIC_T0 else self.lower
+
+    @property
+    def switch_ends(self) -> tuple[LinkEnd, ...]:
+        """Its ends at switches, the lowest first."""
+        return (self.upper,) if self.kind is LinkKind.NIC_T0 else (self.lower, self.upper)

@@ -22,7 +22,7 @@ _NOT_FOUND = 127  # as shells have it
 @click.argument("words", metavar="[FABRIC] HOST [--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @fabric_name(ONLY_ONE, words=True)
 def exec_(words: Sequence[str], name: str | None) -> int:
-    """Run a command inside a host of a fabric that is up; without one, a shell.
+    """Run a command inside a host, or a switch that the kernel is, of a fabric that is up; without one, a shell.
 
     Other hosts are known by name: h3 on the management network, h3-p0 in plane 0 of the fabric. MRC_FABRIC, MRC_HOST
     and MRC_AGENT (the socket of the host's NIC) are in the command's environment, and programs for RDMA, such as
@@ -37,16 +37,19 @@ def exec_(words: Sequence[str], name: str | None) -> int:
         raise ExperimentError("running commands inside a host needs root", "Run the same command with sudo.")
     name, host, command = divided(words, name)
     run = find_fabric(name)
-    host = load_file(run.fabric_file).nic(host).name
-    shell = run.host_shells().get(host)
+    fabric = load_file(run.fabric_file)
+    is_switch = fabric.is_kernel(host)
+    host = host if is_switch else fabric.nic(host).name
+    shell = run.shell(host)
     if shell is None:
-        raise ExperimentError(f"host {host} of fabric {run.name} is gone", "Take the fabric down.")
+        raise ExperimentError(f"{host} of fabric {run.name} is gone", "Take the fabric down.")
     command = command or [os.environ.get("SHELL") or "bash"]
     if shutil.which(command[0]) is None:
         click.echo(f"There is no command {command[0]} here.", err=True)
         return _NOT_FOUND
     argv = [*namespaces.enter_host(shell.pid), *command]
-    return os.execvpe(argv[0], argv, {**os.environ, **host_environment.variables(run, host)})
+    more = {} if is_switch else host_environment.variables(run, host)
+    return os.execvpe(argv[0], argv, {**os.environ, **more})
 
 
 def divided(words: Sequence[str], name: str | None) -> tuple[str | None, str, list[str]]:

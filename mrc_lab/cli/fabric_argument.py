@@ -20,8 +20,8 @@ from mrc_common.units import show_rate
 from mrc_lab.cli.options import RATE
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import is_file, name_of, the_one
-from mrc_lab.fabric.switch_option import SwitchChoice
-from topologies.emulation import switch_kind, wire_kind
+from mrc_lab.fabric.switch_option import switch_option
+from topologies.emulation import wire_kind
 from topologies.emulation.wire_kind import WireKind
 
 if TYPE_CHECKING:
@@ -178,12 +178,9 @@ def wire_option(function: _F) -> _F:
 def fabric_options(function: _F) -> _F:
     """Adds the options that describe a fabric, except its name."""
     for option in (
-        click.option(
-            "--switch",
-            type=SwitchChoice(),
-            default=switch_kind.DEFAULT,
-            show_default=True,
-            help="Embedded switches in one process, or one process each, or BMv2.",
+        switch_option(
+            "Embedded switches in one process, or one process each, or BMv2, or Linux itself; with a name or pattern"
+            " before it, as in t1-0@p0=kernel, Linux for some. May be repeated."
         ),
         wire_option,
         click.option(

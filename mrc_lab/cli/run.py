@@ -14,16 +14,13 @@ import click
 
 from mrc_lab.cli.fabric_argument import name_to_make, wire_option
 from mrc_lab.cli.options import backend_option
-from mrc_lab.fabric.switch_option import SwitchChoice
-from topologies.emulation import switch_kind
+from mrc_lab.fabric.switch_option import switch_option
 
 
 @click.command(epilog="Example: mrc run mrc_lab/paper/fig09a.yaml --seed 7")
 @click.argument("file", type=click.Path(path_type=Path))
 @backend_option
-@click.option(
-    "--switch", type=SwitchChoice(), default=switch_kind.DEFAULT, show_default=True, help="Switches in emulation."
-)
+@switch_option("Switches in emulation, as for 'mrc up'. May be repeated.")
 @wire_option
 @name_to_make("experiment")
 @click.option("--seed", default=1, show_default=True, help="Seed for everything random.")

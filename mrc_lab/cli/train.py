@@ -45,7 +45,7 @@ def train(
     hosts = [nic.name for nic in load_file(run.fabric_file).nics]
     if nproc is not None and nproc > len(hosts):
         raise click.UsageError(f"fabric {run.name} has {len(hosts)} hosts: --nproc is at most that")
-    shells = run.host_shells()
+    shells = run.shells()
     ranks = [Rank(host, shells[host].pid) for host in hosts[:nproc] if host in shells]
     if len(ranks) < (nproc or len(hosts)):
         raise ExperimentError(f"a host of fabric {run.name} is gone", "Take the fabric down.")

@@ -80,10 +80,11 @@ def up(
     from mrc_lab.fabric.daemon import bring_up
     from mrc_lab.terminal.progress import progress
     from topologies.emulation import requirements
+    from topologies.emulation.switch_kind import SwitchSelection
 
     if show is not None and show != DRAWING and not show.endswith(".svg"):
         fabric, show = the_fabric_after_show(fabric, show), DRAWING
-    wanted = made(fabric, "demo", sizes)
+    wanted = SwitchSelection.parse(switch).applied(made(fabric, "demo", sizes))
     if show is not None:
         draw_fabric(wanted, show)
         return
@@ -96,7 +97,7 @@ def up(
 
         Listening(None, address, token_file, tls_cert, tls_key).check()
         more += ["--listen", address] if address else []
-    requirements.check(switch=switch)
+    requirements.check(switch=switch, kernel_switches=bool(wanted.kernel_switches))
     nics = nic_settings(plugin, congestion, path_selection)
     with progress(f"fabric {wanted.name}") as line:
         took = bring_up(
@@ -156,11 +157,15 @@ def draw_fabric(fabric: Fabric, show: str) -> None:
 
 
 def delays_left_out(fabric: Fabric, switch: str) -> str:
-    """What to say of link delays, which BMv2 does not have; nothing if there are none."""
-    from topologies.emulation.switch_kind import SwitchKind
+    """What to say of link delays that nobody makes: BMv2, or Linux at both ends; nothing if there are none."""
+    from topologies.emulation.switch_kind import SwitchKind, program_of
+    from topologies.fault_targets import delaying_end
 
-    if SwitchKind(switch) is SwitchKind.BMV2 and any(link.delay_ns for link in fabric.links):
+    delayed = [link for link in fabric.links if link.delay_ns]
+    if program_of(switch) is SwitchKind.BMV2 and delayed:
         return "links of BMv2 have no delay but this machine's: the file's are left out."
+    if any(delaying_end(fabric, link.lower) is None for link in delayed):
+        return "links with no end at a P4 switch have no delay but this machine's: the file's are left out."
     return ""
 
 

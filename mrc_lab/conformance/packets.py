@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 from zlib import crc32
 
@@ -116,9 +117,12 @@ class PacketWriter:
 class PacketReader:
     """Reads frames of the NIC under test that concern one connection, or endpoint operations."""
 
-    def __init__(self, config: NicConfig, numbering: Numbering) -> None:
+    def __init__(self, config: NicConfig, numbering: Numbering, source: bytes) -> None:
+        """`source` is the address of the NIC under test, and the MAC addresses of its ports are our gateways'."""
         self._settings = config.settings
         self._numbering = numbering
+        self._source = source
+        self._macs = [port.gateway_mac for port in config.ports]
 
     def read(self, time_ns: int, port: int, frame: bytes) -> Packet | None:
         """What the frame is; None if it is nothing of MRC's. A frame that ends too early is of kind ``malformed``."""
@@ -136,6 +140,9 @@ class PacketReader:
         body = frame[prefix.start + headers.BTH_LENGTH : -icrc.LENGTH]
         common = {"opcode": opcode, "pkey": pkey, "plane": port, "ev": prefix.ev, **_classes(frame, prefix.start)}
         common["icrc"] = int(_icrc_is_right(frame, prefix.start))
+        common["source"] = int(prefix.source == self._source)
+        common["outer_source"] = int(_may_send(_outer_source(frame)))
+        common["mac"] = int(frame[6:12] == self._macs[port])
         packet = Packet(time_ns, port, frame, kind, common)
         try:
             return self._with_fields(packet, opcode, flags, word, body)
@@ -202,6 +209,18 @@ class PacketReader:
         }  # fmt: skip
         fields["pattern"] = int(payload == pattern(fields["address"], len(payload)))
         return replace(packet, fields={**packet.fields, **fields})
+
+
+def _outer_source(frame: bytes) -> IPv4Address | IPv6Address:
+    """The source of the outermost IP header."""
+    if frame[12:14] == encap.ETHERTYPE_IPV4:
+        return IPv4Address(frame[26:30])
+    return IPv6Address(frame[22:38])
+
+
+def _may_send(address: IPv4Address | IPv6Address) -> bool:
+    """Whether a packet on a wire may come from an address (RFC 4291 sections 2.5.2, 2.5.3 and 2.7)."""
+    return not (address.is_multicast or address.is_unspecified or address.is_loopback)
 
 
 def _classes(frame: bytes, start: int) -> dict[str, int]:

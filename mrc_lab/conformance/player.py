@@ -103,6 +103,7 @@ class Scene:
         self._wire = wire
         self._nic = nic
         self._config = config
+        self._destination = destination
         self._rng = rng
         self._attributes: dict[str, int] = {}
         self._connected = False
@@ -146,7 +147,7 @@ class Scene:
         peer = QpAddress(self._config.address, qpn, psn)
         self.nic_end = self._nic.connect(peer, {**self._attributes, **attributes})
         self.numbering = Numbering(qpn, psn, self.nic_end.psn, REMOTE)
-        self._reader = PacketReader(self._config, self.numbering)
+        self._reader = PacketReader(self._config, self.numbering, self._destination)
         # An earlier script may have reported a port as down. Whatever its id was, one of these is newer.
         up = {"operation": control.OP_PORT_STATUS_UPDATE, "mask": (1 << self.planes) - 1}
         for number in (0, 0x5555, 0xAAAA):

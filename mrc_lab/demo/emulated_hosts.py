@@ -21,7 +21,7 @@ class EmulatedHosts:
         self, command: Sequence[str], more: Mapping[str, str], write: Callable[[str], object]
     ) -> RankFailure | None:
         """Run `command` in every host and wait for all; which one failed first, if any."""
-        shells = self._run.host_shells()
+        shells = self._run.shells()
         ranks = [Rank(name, shells[name].pid) for name in self._names]
         return launch(self._run, ranks, command, more=more, write=write)
 

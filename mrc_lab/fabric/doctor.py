@@ -72,6 +72,7 @@ def examine() -> Iterator[CheckResult]:
     yield _transport()
     yield _simulation_core()
     yield _rings()
+    yield check_kernel_switches()
     yield _processors()
     yield _memory()
     yield _limits()
@@ -218,6 +219,17 @@ def _rings() -> CheckResult:
     if not compiled.available():
         return CheckResult("rings", False, "no --wire ring: they come with the compiled transport, make install")
     return CheckResult("rings", True, "NICs and switches can exchange frames in shared memory (--wire ring)")
+
+
+def check_kernel_switches() -> CheckResult:
+    """Whether this kernel can be a switch."""
+    if os.geteuid() != 0:
+        return CheckResult("kernel switches", False, "whether there is --switch kernel cannot be tried without root")
+    try:
+        requirements.check_srv6()
+    except RequirementError as error:
+        return CheckResult("kernel switches", False, f"no --switch kernel: {error}")
+    return CheckResult("kernel switches", True, "this kernel forwards by uSIDs itself (--switch kernel)")
 
 
 def _processors() -> CheckResult:

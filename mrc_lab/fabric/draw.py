@@ -45,6 +45,8 @@ def draw(fabric: Fabric) -> str:
     lines = [f"fabric {fabric.name}: {', '.join(sizes)}"]
     for planes, drawing in _alike(fabric):
         lines += [("plane " if len(planes) == 1 else "planes ") + _runs(map(str, planes)), *drawing]
+    if fabric.kernel_switches:
+        lines.append(f"Linux itself: {', '.join(switch.name for switch in fabric.kernel_switches)}")
     lines += _missing(missing)
     lines += _paths(fabric)
     return "\n".join(part for line in lines for part in _wrapped(line)) + "\n"

@@ -109,8 +109,8 @@ def this_host(root: Path = DEFAULT_ROOT) -> tuple[RunDirectory, str] | None:
     own = cookie()
     for name in existing(root):
         run = RunDirectory(name, root)
-        for host, shell in run.host_shells().items():
-            if shell.namespace == own:
+        for host, shell in run.shells().items():
+            if shell.namespace == own and "@" not in host:  # else it is a switch that the kernel is
                 return run, host
     return None
 

@@ -108,7 +108,8 @@ class Captures:
 
     def _end(self, end: LinkEnd, other: LinkEnd) -> CaptureEnd:
         fabric = self._emulation.fabric
-        pid = self._emulation.host(end.node).pid if end.node in fabric.nic_names else None
+        own = end.node in fabric.nic_names or fabric.is_kernel(end.node)  # a namespace
+        pid = self._emulation.net[end.node].pid if own else None
         sender = "" if other.node in fabric.nic_names else other.node
         return CaptureEnd(end.node, addressing.interface_name(fabric, end), pid, sender)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from controller.inspection import no_tables
 from controller.switch_reader import SwitchReader
 from mrc_host.verbs.remote.connection import AgentConnection
 from mrc_lab.commands import link_listing
@@ -79,7 +80,7 @@ class ListingCommands:
     def do_tables(self, line: str) -> None:
         """See helping."""
         (name, *table), as_json = self._listed("tables", line, 1, 2)
-        switch = self._world.fabric.switch(name)
+        switch = self._p4_switch(name)
         with SwitchReader(switch.name, self._address(switch), switch.device_id) as reader:
             if not table:
                 rows = switch_views.all_tables(switch.name, reader)
@@ -93,7 +94,7 @@ class ListingCommands:
         (name, *reset), as_json = self._listed("queues", line, 1, 2)
         if reset not in ([], ["reset"]):
             raise ExperimentError(f"use it like this: queues {name}, or queues {name} reset")
-        switch = self._world.fabric.switch(name)
+        switch = self._p4_switch(name)
         address = self._address(switch)
         with SwitchReader(switch.name, address, switch.device_id) as reader:
             counted = switch_views.signals(reader)
@@ -109,6 +110,12 @@ class ListingCommands:
         words, as_json = wanted_as_json(self._words(name, line, least, most + 1))
         self._words(name, shlex.join(words), least, most)
         return words, as_json
+
+    def _p4_switch(self, name: str) -> Switch:
+        switch = self._world.fabric.switch(name)
+        if switch.kernel:
+            raise ExperimentError(no_tables(name), f"'{name} ip -6 route' and '{name} tc -s qdisc' show what it has.")
+        return switch
 
     def _address(self, switch: Switch) -> str:
         return self._world.emulation.switches_address.format(name=switch.name)

@@ -36,7 +36,7 @@ class Kill:
 def processes(fabric: Fabric, switch: SwitchKind) -> tuple[str, ...]:
     """Names of a fabric's processes but its owner."""
     shared = switch is SwitchKind.EMBEDDED
-    switches = ("switches",) if shared else tuple(f"switch-{found.name}" for found in fabric.switches)
+    switches = ("switches",) if shared else tuple(f"switch-{found.name}" for found in fabric.p4_switches)
     return (*fabric.nic_names, *switches, "controller")
 
 

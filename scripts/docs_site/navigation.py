@@ -69,6 +69,7 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
         "docs/p4.md",
         "docs/p4-and-bmv2.md",
         "docs/switch.md",
+        "docs/kernel-switches.md",
         "docs/trimming.md",
     ],
     "Reference": ["docs/command-line.md", "docs/listings.md", "docs/stability.md", "docs/api.md"],

@@ -13,11 +13,12 @@ import grpc
 import pytest
 
 from controller.errors import ControllerError
-from controller.wire_delays import WireDelays, delaying_end
+from controller.wire_delays import WireDelays
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric, LinkEnd
+from topologies.fault_targets import delaying_end
 
 MS = 1_000_000
 FABRIC = multi_plane_clos("wires", planes=1, t0=2, t1=1, hosts=2)

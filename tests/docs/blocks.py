@@ -107,6 +107,13 @@ ELSEWHERE = {
         "it changes the environment that runs the tests",
     ),
     'sudo mrc shell --switch bmv2 -c "write h1 h3 1M"': "tests/integration/test_bmv2.py",
+    **dict.fromkeys(
+        (
+            'sudo mrc shell --switch kernel -c "write h1 h3 4M" -c "t1-0@p0 ip -6 route"',
+            'sudo mrc up lab --switch t1-0@p0=kernel --switch "t0-*@p1=kernel"',
+        ),
+        "tests/integration/test_kernel_switch.py",
+    ),
     "mrc run mrc_lab/paper/fig11.yaml --seed 7": "tests/mrc_lab/paper/test_published.py",
     **dict.fromkeys(
         (

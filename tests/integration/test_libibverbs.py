@@ -60,7 +60,7 @@ def world() -> Iterator[EmulatedWorld]:
 
 def start(world: EmulatedWorld, host: str, *command: str, **environment: str) -> subprocess.Popen[str]:
     """Start a command in a host, as ``mrc exec`` does."""
-    pid = world.emulation.run.host_shells()[host].pid
+    pid = world.emulation.run.shells()[host].pid
     known = {**os.environ, **host_environment.variables(world.emulation.run, host), **environment}
     return subprocess.Popen(
         [*namespaces.enter_host(pid), *command], env=known, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

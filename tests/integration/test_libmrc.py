@@ -66,7 +66,7 @@ def start(world: EmulatedWorld, host: str, *command: str, **environment: str) ->
     """Start a command in a host, as ``mrc exec`` does."""
     run = world.emulation.run
     known = {**os.environ, **host_environment.variables(run, host), **environment}
-    words = [*namespaces.enter_host(run.host_shells()[host].pid), *command]
+    words = [*namespaces.enter_host(run.shells()[host].pid), *command]
     return subprocess.Popen(words, env=known, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

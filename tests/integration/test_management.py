@@ -129,7 +129,7 @@ def test_the_machine_keeps_its_own_hosts_file() -> None:
     before = Path("/etc/hosts").read_bytes(), socket.gethostname()
     fabric = multi_plane_clos(own("mgmt-name"), hosts=2, planes=1, t0=2, t1=1, rate_bps=20_000_000)
     with emulated(fabric, agents=False) as emulation:
-        shell = emulation.run.host_shells()["h1"]
+        shell = emulation.run.shells()["h1"]
         assert namespaces.run_inside(shell.pid, socket.gethostname, kinds=("uts",)) == "h1"
         assert (Path("/etc/hosts").read_bytes(), socket.gethostname()) == before
     assert (Path("/etc/hosts").read_bytes(), socket.gethostname()) == before

@@ -65,7 +65,7 @@ def ends(
     processes = []
     for host, role in (("h3", "receive"), ("h1", "send")):
         known = {**os.environ, **host_environment.variables(run, host), **ENVIRONMENT, **environment}
-        words = [*namespaces.enter_host(run.host_shells()[host].pid), program, PLUGIN, role, folder, case]
+        words = [*namespaces.enter_host(run.shells()[host].pid), program, PLUGIN, role, folder, case]
         processes.append(
             subprocess.Popen(
                 words, env=known, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -198,3 +198,40 @@ def test_more_lossy_paths_than_a_t0_holds_are_refused() -> None:
     with pytest.raises(FabricError, match="take 1025 entries"):
         tables.entries([*below, PathLoss(0, source="h33", destination="h1")])
     assert len(tables.entries(below)["t0-0@p0"]) == 1024, "what was refused is forgotten"
+
+
+# Switches that Linux itself is
+
+MIXED = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4, kernel_switches=["t1-0@p0", "t0-1@p0"])
+
+
+def test_what_goes_to_a_kernel_switch_is_lost_where_a_p4_switch_sends_it() -> None:
+    assert fault_entries(MIXED, [LinkFault("t0-0:t1-0@p0", loss=7)]) == {
+        "t0-0@p0": (
+            TableEntry("arrival_fault", (Ternary(3, PORT),), impair(7), 1),
+            TableEntry("departure_fault", (Exact(3),), impair(7)),
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("fault", "problem"),
+    [
+        (LinkFault("h3@p0", loss=7), "from h3 to t0-1@p0 has no end at a P4 switch"),
+        (LinkFault("h3@p0", loss=7, towards="h3"), "from t0-1@p0 to h3 has no end at a P4 switch"),
+        (LinkFault("t0-1:t1-0@p0", loss=7), "has no end at a P4 switch"),
+        (Blackhole("t1-*@p0"), "switch t1-0@p0 is the kernel's"),
+        (PathLoss(0, 0.5, "h3", "h1"), "switch t0-1@p0 is the kernel's"),
+    ],
+)
+def test_faults_that_a_kernel_switch_would_have_to_make_are_refused(fault: object, problem: str) -> None:
+    with pytest.raises(FabricError, match=problem):
+        fault_entries(MIXED, [fault])  # type: ignore[list-item]
+
+
+def test_delays_are_made_at_the_other_end() -> None:
+    link = MIXED.link("t0-0:t1-0@p0")
+    assert fault_targets.delaying_end(MIXED, link.lower) == link.lower
+    assert fault_targets.delaying_end(MIXED, link.upper) == link.lower
+    assert fault_targets.delaying_end(MIXED, MIXED.link("h1@p0").lower) == MIXED.link("h1@p0").upper
+    assert fault_targets.delaying_end(MIXED, MIXED.link("h3@p0").lower) is None

@@ -66,9 +66,9 @@ def up_now() -> str:
 
 
 def _join(fabric: Fabric, run: RunDirectory) -> FabricNet:
-    from topologies.emulation.nodes import FabricNet, KnownLink
+    from topologies.emulation.nodes import FabricNet, KernelSwitch, KnownLink
 
-    shells = run.host_shells()
+    shells = run.shells()
     net = FabricNet(interface_group=addressing.interface_group(fabric.name))
     for nic in fabric.nics:
         shell = shells.get(nic.name)
@@ -78,7 +78,13 @@ def _join(fabric: Fabric, run: RunDirectory) -> FabricNet:
         ports = kernel_ports(fabric, nic)
         net.addHost(nic.name, ip=None, kernel_ports=ports, inside=shell.pid, environment=environment)
     for switch in fabric.switches:
-        net.addSwitch(switch.name, device_id=switch.device_id)
+        if not switch.kernel:
+            net.addSwitch(switch.name, device_id=switch.device_id)
+            continue
+        shell = shells.get(switch.name)
+        if shell is None:
+            raise EmulationError(f"Switch {switch.name} of fabric {fabric.name} is gone: take the fabric down.")
+        net.addSwitch(switch.name, cls=KernelSwitch, device_id=switch.device_id, inside=shell.pid)
     for link in fabric.links:
         options: dict[str, Any] = link_options(fabric, link)
         net.addLink(link.lower.node, link.upper.node, cls=KnownLink, **options)

@@ -32,6 +32,7 @@ from topologies.emulation import (
     deferred_signals,
     host_environment,
     interfaces,
+    kernel_switch,
     management,
     namespaces,
     ownership,
@@ -50,10 +51,10 @@ from topologies.emulation.ownership import Mark
 from topologies.emulation.process_watch import ProcessWatch
 from topologies.emulation.processes import READY_FD, Child, Command
 from topologies.emulation.run_directory import RunDirectory
-from topologies.emulation.switch_kind import SwitchKind
+from topologies.emulation.switch_kind import SwitchKind, SwitchSelection
 from topologies.emulation.wire_kind import WireKind
 from topologies.emulation.wires import FabricWires
-from topologies.fabric import Fabric, FabricNic, Link, LinkEnd
+from topologies.fabric import Fabric, FabricNic, Link, LinkEnd, Switch
 
 if TYPE_CHECKING:
     from topologies.emulation.nodes import FabricHost, FabricNet
@@ -138,7 +139,7 @@ class Emulation:
 def emulated(
     fabric: Fabric,
     *,
-    switch: SwitchKind | str = SwitchKind.EMBEDDED,
+    switch: SwitchKind | SwitchSelection | str = SwitchKind.EMBEDDED,
     wire: WireKind | str = wire_kind.DEFAULT,
     agents: bool = True,
     management_network: bool = True,
@@ -147,15 +148,17 @@ def emulated(
 ) -> Iterator[Emulation]:
     """Bring `fabric` up as Mininet nodes, veth links and processes; on leaving, take everything down.
 
-    `switch` chooses the data plane, `wire` what carries frames, `agents` whether each host runs its NIC's agent,
-    `management_network` whether hosts also reach each other beside the fabric, `companions` what else belongs to it.
+    `switch` chooses the data plane or, as for `--switch`, that of single switches too; `wire` what carries frames,
+    `agents` whether each host runs its NIC's agent, `management_network` whether hosts also reach each other beside the
+    fabric, `companions` what else belongs to it.
 
     Raises :class:`EmulationError` (RequirementError, InUseError, ProcessError).
     """
     began = time.monotonic()
-    kind = _switch_kind(switch)
+    selection = _selection(switch)
+    fabric, kind = selection.applied(fabric), selection.program
     _check_name_lengths(fabric)
-    requirements.check(switch=kind.value)
+    requirements.check(switch=kind.value, kernel_switches=bool(fabric.kernel_switches))
     wires_kind = _wire_kind(wire)
     wires.check(kind, wires_kind)
     run = RunDirectory(fabric.name)
@@ -172,12 +175,10 @@ def emulated(
         yield emulation
 
 
-def _switch_kind(switch: SwitchKind | str) -> SwitchKind:
-    try:
-        return SwitchKind(switch)
-    except ValueError:
-        known = ", ".join(kind.value for kind in SwitchKind)
-        raise EmulationError(f"There is no switch {switch!r}: choose one of {known}.") from None
+def _selection(switch: SwitchKind | SwitchSelection | str) -> SwitchSelection:
+    if isinstance(switch, SwitchSelection):
+        return switch
+    return SwitchSelection.parse(switch if isinstance(switch, str) else switch.value)
 
 
 def _wire_kind(wire: WireKind | str) -> WireKind:
@@ -346,13 +347,25 @@ class _Builder:
             self._management = ManagementNetwork(self.fabric)
             self._management.connect([(nic, self.emulation.host(nic.name).pid) for nic in self.fabric.nics])
 
-    def _record_shell(self, host: str, pid: int) -> None:
-        argv = ("bash", "--norc", "--noediting", "-is", f"mininet:{host}")
-        self.run.record_shell(host, pid, argv, namespaces.cookie(pid))
+    def _record_shell(self, node: str, pid: int) -> None:
+        argv = ("bash", "--norc", "--noediting", "-is", f"mininet:{node}")
+        self.run.record_shell(node, pid, argv, namespaces.cookie(pid))
 
     def _add_switches(self) -> None:
         for switch in self.fabric.switches:
-            self.emulation.net.addSwitch(switch.name, device_id=switch.device_id)
+            if switch.kernel:
+                self._add_kernel_switch(switch)
+            else:
+                self.emulation.net.addSwitch(switch.name, device_id=switch.device_id)
+            self.check()
+
+    def _add_kernel_switch(self, switch: Switch) -> None:
+        from topologies.emulation.nodes import KernelSwitch
+
+        node = self.emulation.net.addSwitch(switch.name, cls=KernelSwitch, device_id=switch.device_id)
+        node.shell_started = partial(self._record_shell, switch.name)
+        node.shell_started(node.pid)
+        namespaces.run_inside(node.pid, partial(kernel_switch.prepare, self.fabric, switch))
 
     def _add_links(self, netlink: IPRoute) -> None:
         for link in self.fabric.links:
@@ -383,7 +396,7 @@ class _Builder:
         )
 
     def _raise_switch_ports(self, netlink: IPRoute) -> None:
-        ends = [(LinkEnd(switch.name, port)) for switch in self.fabric.switches for port in switch.ports]
+        ends = [(LinkEnd(switch.name, port)) for switch in self.fabric.p4_switches for port in switch.ports]
         names = [addressing.interface_name(self.fabric, end) for end in ends]
         interfaces.bring_up_switch_ports(netlink, names, self.group, self.mark)
         if self.kind is SwitchKind.BMV2:
@@ -391,9 +404,13 @@ class _Builder:
                 link = self.fabric.link_at(end)
                 assert link is not None, "a fabric has a link on every port"
                 interfaces.shape(netlink, name, link.rate_bps, self.fabric.mtu)
+        for switch in self.fabric.kernel_switches:
+            pid = self.emulation.net[switch.name].pid
+            namespaces.run_inside(pid, partial(kernel_switch.configure_ports, self.fabric, switch))
+            self.check()
 
     def _set_bmv2_queues(self) -> None:
-        for switch in self.fabric.switches:
+        for switch in self.fabric.p4_switches:
             command = self.emulation.children[f"switch-{switch.name}"].command
             bmv2.set_queues(self.fabric, switch, switches.thrift_port(command))
             self.check()

@@ -62,11 +62,18 @@ class KernelPort:
 
 
 def create_veth(netlink: IPRoute, near: VethEnd, far: VethEnd, *, mtu: int, group: int, mark: Mark) -> None:
-    """Make a veth link whose `near` end stays in this namespace, belongs to `group` and bears `mark`; it is down."""
+    """Make a veth link, which is down; its `near` end, if it stays in this namespace, is of `group` and bears `mark`.
+
+    A link between two other namespaces goes with them.
+    """
     peer = {"ifname": far.name, "address": far.mac.hex(":"), "mtu": mtu}
     if far.namespace_pid is not None:
         peer["net_ns_pid"] = far.namespace_pid
-    netlink.link("add", kind="veth", ifname=near.name, address=near.mac.hex(":"), mtu=mtu, group=group, peer=peer)
+    own = {"ifname": near.name, "address": near.mac.hex(":"), "mtu": mtu}
+    if near.namespace_pid is not None:
+        netlink.link("add", kind="veth", **own, net_ns_pid=near.namespace_pid, peer=peer)
+        return
+    netlink.link("add", kind="veth", **own, group=group, peer=peer)
     netlink.link("set", index=socket.if_nametoindex(near.name), ifalias=str(mark))  # it does not go with "add"
 
 
@@ -75,7 +82,7 @@ def bring_up_switch_ports(netlink: IPRoute, interfaces: Iterable[str], group: in
     interfaces = tuple(interfaces)
     disable_offloads(interfaces)
     for name in interfaces:
-        _write_sysctl(_SYSCTL_IPV6 / name / "disable_ipv6", "1")
+        write_sysctl(_SYSCTL_IPV6 / name / "disable_ipv6", "1")
         index = socket.if_nametoindex(name)
         netlink.link("set", index=index, group=group, ifalias=str(mark), noarp=True, state="up")
 
@@ -84,7 +91,7 @@ def prepare_host() -> None:
     """Set up the current namespace, before interfaces come into it, so that they inherit the quiet settings."""
     for scope in ("all", "default"):
         for key, value in _HOST_SYSCTLS.items():
-            _write_sysctl(_SYSCTL_IPV6 / scope / key, value)
+            write_sysctl(_SYSCTL_IPV6 / scope / key, value)
     with IPRoute() as netlink:
         netlink.link("set", index=socket.if_nametoindex("lo"), state="up")
 
@@ -199,7 +206,8 @@ def delete(netlink: IPRoute, group: int, ours: Callable[[GroupedInterface], bool
     return len(mine)
 
 
-def _write_sysctl(path: Path, value: str) -> None:
+def write_sysctl(path: Path, value: str) -> None:
+    """Write a setting of the kernel, if it has it."""
     try:
         path.write_text(value)
     except FileNotFoundError:

@@ -20,7 +20,7 @@ from mininet.node import Host, Node, Switch
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from topologies.emulation import interfaces, limits, namespaces
+from topologies.emulation import interfaces, kernel_switch, limits, namespaces
 from topologies.emulation.interfaces import KernelPort, VethEnd
 from topologies.emulation.mininet_shell import ShellNode
 from topologies.emulation.ownership import Mark
@@ -110,6 +110,48 @@ class FabricSwitch(ShellNode, Switch):  # type: ignore[misc]
             interface.ifconfig("down")
 
 
+class KernelSwitch(ShellNode, Switch):  # type: ignore[misc]
+    """A switch that Linux itself is: a shell in the namespace that forwards, whose interfaces are its ports.
+
+    The namespace is a new one, or that of the process `inside`. Its routes are the controller's work.
+    """
+
+    def __init__(self, name: str, *, device_id: int, inside: int | None = None, **params: Any) -> None:
+        self._inside = inside
+        params["inNamespace"] = True
+        Node.__init__(self, name, **params)  # Switch would set up a controller interface through a shell
+        self.dpid = f"{device_id:016x}"
+        self.opts = ""
+        self.listenPort = None
+        self.controlIntf = None
+
+    def _popen(self, cmd: Sequence[str], **params: Any) -> Any:
+        if self._inside is not None and list(cmd[:2]) == ["mnexec", "-cdn"] and not self._kept:  # the first shell
+            cmd = ["mnexec", "-cd", "-a", str(self._inside), *cmd[2:]]
+        return super()._popen(cmd, **params)
+
+    def popen(self, *args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
+        """Start a process in the switch."""
+        kwargs.setdefault("mncmd", ["mnexec", "-da", str(self.pid)])
+        process: subprocess.Popen[bytes] = super().popen(*args, **kwargs)
+        return process
+
+    def configure(self, *names: str) -> None:
+        """Take ports up: those named, or all. Safe to repeat."""
+        self.ensure_shell()
+        wanted = [interface.name for interface in self.intfList() if not names or interface.name in names]
+        namespaces.run_inside(self.pid, lambda: kernel_switch.raise_ports(wanted))
+
+    def start(self, controllers: Sequence[Any] = ()) -> None:
+        """Take all ports up."""
+        self.configure()
+
+    def stop(self, deleteIntfs: bool = False) -> None:  # noqa: N803
+        """Take all ports down, as if the switch were powered off."""
+        for interface in self.intfList():
+            interface.ifconfig("down")
+
+
 class FabricIntf(Intf):  # type: ignore[misc]
     """An interface that was made and set up by netlink; Mininet's object only knows it."""
 
@@ -166,7 +208,7 @@ class FabricIntf(Intf):  # type: ignore[misc]
 
 
 class FabricLink(Link):  # type: ignore[misc]
-    """A veth link made by netlink. A host's end is born in its namespace; the other end is in the root namespace."""
+    """A veth link made by netlink. Ends at hosts and kernel switches are born there, others in the root namespace."""
 
     def __init__(
         self, node1: Any, node2: Any, *, netlink: IPRoute, mtu: int, group: int, mark: Mark, **params: Any

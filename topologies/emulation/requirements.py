@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from ipaddress import IPv6Network
 from pathlib import Path
 
 from pyroute2 import IPRoute
@@ -20,8 +21,12 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 import p4src
 from mrc_common import children
-from topologies.emulation import namespaces, switch_kind
+from topologies import addressing
+from topologies.emulation import kernel_switch, namespaces, switch_kind
 from topologies.emulation.errors import RequirementError
+from topologies.emulation.route_netlink import Route, RouteSocket, Shift
+from topologies.emulation.switch_kind import SwitchSelection
+from topologies.kernel_routes import BLOCK_BITS
 
 _TOOLS = {
     "mnexec": "mininet",
@@ -34,10 +39,16 @@ _ETH_P_ALL = 3
 _DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 
 
-def check(*, switch: str = switch_kind.DEFAULT) -> None:
-    """Raise :class:`RequirementError` if a fabric cannot be brought up on this machine."""
-    for _, requirement in needs(switch):
+def check(*, switch: str = switch_kind.DEFAULT, kernel_switches: bool = False) -> None:
+    """Raise :class:`RequirementError` if a fabric cannot be brought up on this machine.
+
+    `switch` is as for `--switch`, `kernel_switches` says whether the kernel is to be some of them in any case.
+    """
+    selection = SwitchSelection.parse(switch)
+    for _, requirement in needs(selection.program.value):
         requirement()
+    if kernel_switches or selection.kernel:
+        check_srv6()
 
 
 def needs(switch: str = switch_kind.DEFAULT) -> tuple[tuple[str, Callable[[], None]], ...]:
@@ -54,6 +65,33 @@ def needs(switch: str = switch_kind.DEFAULT) -> tuple[tuple[str, Callable[[], No
         ("kernel", _check_kernel),
         ("mnexec", _check_mnexec),
     )
+
+
+def check_srv6() -> None:
+    """Raise :class:`RequirementError` if the kernel cannot be a switch. It is tried, and needs root."""
+    try:
+        shift = namespaces.run_in_new(_try_srv6)
+    except OSError as error:
+        raise RequirementError(
+            f"This kernel has no SRv6 endpoints ({error.strerror}): take another (CONFIG_IPV6_SEG6_LWTUNNEL),"
+            " or leave out --switch kernel and kernel_switches."
+        ) from None
+    if not shift:
+        raise RequirementError(
+            "This kernel does not know SRv6's NEXT-CSID flavour, and so no uSIDs: take Linux 6.1 or newer,"
+            " or leave out --switch kernel and kernel_switches."
+        )
+
+
+def _try_srv6() -> bool:
+    """Whether a route whose flavour is NEXT-CSID is there as it was made; kernels leave out what they do not know."""
+    kernel_switch.make_sid_link()
+    with RouteSocket() as kernel:
+        (index,) = (link.index for link in kernel.links() if link.name == kernel_switch.SID_LINK[0])
+        shift = Shift(BLOCK_BITS, addressing.USID_BITS)
+        wanted = Route(IPv6Network("fc00:0:2000::/48"), frozenset(((index, None),)), shift)
+        kernel.add_route(wanted)
+        return kernel.routes() == [wanted]
 
 
 def _check_linux() -> None:

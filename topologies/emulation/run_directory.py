@@ -187,16 +187,21 @@ class RunDirectory:
         if not self.accessible():
             return
         for path in sorted((self.path / "processes").glob("*.json")):
-            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-                values = json.loads(path.read_text())
-                yield ProcessRecord(**{**values, "argv": tuple(values["argv"])})
+            record = _read_record(path)
+            if record is not None:
+                yield record
 
-    def record_shell(self, host: str, pid: int, argv: Sequence[str], namespace: int) -> None:
-        """Note the shell of a host, in whose namespaces all of the host's processes run."""
-        self.record(_SHELL + host, pid, argv, namespace)
+    def record_shell(self, node: str, pid: int, argv: Sequence[str], namespace: int) -> None:
+        """Note the shell of a host or kernel switch, in whose namespaces all of the node's processes run."""
+        self.record(_SHELL + node, pid, argv, namespace)
 
-    def host_shells(self) -> dict[str, ProcessRecord]:
-        """Hosts and their shells, those that run."""
+    def shell(self, node: str) -> ProcessRecord | None:
+        """The shell of a host or kernel switch; None if none is running."""
+        record = _read_record(self.path / "processes" / f"{_SHELL}{node}.json") if self.accessible() else None
+        return record if record is not None and record.alive() else None
+
+    def shells(self) -> dict[str, ProcessRecord]:
+        """Hosts and kernel switches, and their shells, those that run."""
         shells = (record for record in self.records() if record.namespace is not None and record.alive())
         return {record.name.removeprefix(_SHELL): record for record in shells}
 
@@ -259,6 +264,14 @@ class RunDirectory:
                     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
                     return descriptor
             os.close(descriptor)  # the directory was removed between opening and locking
+
+
+def _read_record(path: Path) -> ProcessRecord | None:
+    """What is noted in a file; None for a half-written one, or none."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        values = json.loads(path.read_text())
+        return ProcessRecord(**{**values, "argv": tuple(values["argv"])})
+    return None
 
 
 def existing(root: Path = DEFAULT_ROOT) -> tuple[str, ...]:

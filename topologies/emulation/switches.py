@@ -3,7 +3,7 @@
 Both get their interfaces and a UNIX socket for P4Runtime and start without a program: the controller installs
 it. The embedded switch paces its ports itself, and sends through the queueing discipline of its interfaces: there is
 none but while a fault makes a link slower. BMv2 does not pace in bits per second, so its interfaces get a token
-bucket.
+bucket. Switches that Linux itself is (``kernel_switch``) have no process.
 """
 
 from __future__ import annotations
@@ -47,9 +47,11 @@ def commands(fabric: Fabric, run: RunDirectory, kind: SwitchKind, wires: FabricW
     if kind is SwitchKind.BMV2 and fabric.queues.pfc:
         raise EmulationError("BMv2 has no priority flow control: use the embedded switch, or turn pfc off.")
     if kind is SwitchKind.BMV2:
-        return [_bmv2(fabric, run, switch) for switch in fabric.switches]
+        return [_bmv2(fabric, run, switch) for switch in fabric.p4_switches]
+    if not fabric.p4_switches:
+        return []
     if kind is SwitchKind.EMBEDDED:
-        return [_embedded(fabric, run, wires, "switches", address(run, kind), fabric.switches)]
+        return [_embedded(fabric, run, wires, "switches", address(run, kind), fabric.p4_switches)]
     return [
         _embedded(
             fabric,
@@ -59,7 +61,7 @@ def commands(fabric: Fabric, run: RunDirectory, kind: SwitchKind, wires: FabricW
             address(run, kind).format(name=switch.name),
             (switch,),
         )
-        for switch in fabric.switches
+        for switch in fabric.p4_switches
     ]
 
 

@@ -33,4 +33,4 @@ def _transport(fabric: Fabric, transport: TransportSettings) -> TransportSetting
     nscc = transport.nscc
     if nscc.base_rtt is None and nscc.base_rtt_floor is None:
         nscc = replace(nscc, base_rtt_floor=base_rtt)
-    return replace(transport, base_rtt=base_rtt, trimming=fabric.queues.trimming, nscc=nscc)
+    return replace(transport, base_rtt=base_rtt, trimming=fabric.trims, nscc=nscc)

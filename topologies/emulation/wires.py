@@ -1,7 +1,8 @@
 """Links whose frames pass the kernel by (`--wire ring`): who is joined to whom, and who inherits which rings.
 
 Two embedded switches of one process hand frames to each other. Any other link has shared-memory rings, made here, so
-that they outlive the processes at their ends: a process that is restarted finds them as they were. The interfaces of a
+that they outlive the processes at their ends: a process that is restarted finds them as they were. Links of switches
+that Linux itself is (``kernel_switch``) are interfaces only. The interfaces of a
 link stay, for carrier, for the kernels of hosts, and for frames while somebody captures there or shapes it
 (p4runtime_shim/engine/port_driver_wire.c, mrc_host/driver/nic_driver.py).
 """
@@ -45,7 +46,10 @@ class FabricWires:
         self._rings: dict[LinkEnd, RingEnd] = {}
         self._used = wire is WireKind.RING
         raise_limit()  # three descriptors a link
+        kernel = {one.name for one in fabric.kernel_switches}
         for link in fabric.links if self._used else ():
+            if kernel & {link.lower.node, link.upper.node}:
+                continue  # the kernel has its interface only
             if switch is SwitchKind.EMBEDDED and link.lower.node not in fabric.nic_names:
                 self._joined.append((link.lower, link.upper))
             else:

@@ -1,8 +1,8 @@
 """The fabric of an experiment: the numbers of a Clos, rules for links that differ, or a fabric file (docs/fabrics.md).
 
 The keys are those of a fabric file (`topologies.loader`), with times and rates as everywhere in experiments. A fabric
-file gives all of them; beside it there can be `delay`, for links that have none of their own, and flow control and
-queues, which are laid over the file's.
+file gives all of them; beside it there can be `delay`, for links that have none of their own, `kernel_switches`, which
+are added to the file's, and flow control and queues, which are laid over the file's.
 """
 
 # ruff: noqa: RUF009 - `key` makes dataclass fields, as dataclasses.field does
@@ -22,6 +22,7 @@ from mrc_lab.experiments.files.field_types import (
     FieldType,
     Integer,
     JsonSchema,
+    ListOf,
     MappingOf,
     OrWord,
     Section,
@@ -40,7 +41,7 @@ from topologies.loader import load_file
 from topologies.queues import QueueProfile
 
 MAX_MTU = 65_000  # what a switch's packet buffers hold, but for headers
-BESIDE_FILE = ("file", "delay", "pfc", "queues")
+BESIDE_FILE = ("file", "delay", "kernel_switches", "pfc", "queues")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class FabricPart:
     )
     file: FabricFromFile | None = key(
         FabricFile(),
-        "a fabric file, beside this file; all keys but delay, pfc and queues follow from it",
+        "a fabric file, beside this file; all keys but delay, kernel_switches, pfc and queues follow from it",
         default=None,
     )
     racks: tuple[tuple[int, ...], ...] = key(
@@ -145,6 +146,9 @@ class FabricPart:
     )
     ports: tuple[tuple[str, int], ...] = key(
         Ports(), "hosts, by name or pattern, that have ports in so many planes only, the first", default=()
+    )
+    kernel_switches: tuple[str, ...] = key(
+        ListOf(Text()), "switches, by name or pattern, that Linux itself is, instead of the P4 program", default=()
     )
     mtu: int = key(Integer(1280, MAX_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
     pfc: bool = key(Boolean(), "priority flow control of data, see topologies.queues", default=False)
@@ -201,7 +205,7 @@ def build_fabric(part: FabricPart, name: str = "experiment") -> Fabric:
     own: dict[str, Any] = {} if part.file is None else dataclasses.asdict(part.file.fabric.queues)
     queues = QueueProfile(**{**own, "pfc": part.pfc, **dict(part.queues)})
     if part.file is not None:
-        return replace(part.file.fabric, name=name, queues=queues)
+        return replace(part.file.fabric, name=name, queues=queues).with_kernel_switches(part.kernel_switches)
     fewer_ports = [rule for hosts, ports in part.ports for rule in ports_rules(hosts, ports, part.planes)]
     rules = [
         LinkRule(links, missing=True) if rule is None else LinkRule(links, rule.rate, rule.delay)
@@ -220,6 +224,7 @@ def build_fabric(part: FabricPart, name: str = "experiment") -> Fabric:
         rate_bps=part.rate,
         uplink_rate_bps=part.uplink_rate,
         links=(*fewer_ports, *rules),
+        kernel_switches=part.kernel_switches,
         mtu=part.mtu,
         queues=queues,
     )

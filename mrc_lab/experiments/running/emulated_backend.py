@@ -39,7 +39,7 @@ from mrc_lab.fabric.supervision import crash_message
 from mrc_lab.workloads.collectives import PacingSettings
 from topologies.emulation import link_counters, wire_kind
 from topologies.emulation.process_watch import Crash
-from topologies.emulation.switch_kind import SwitchKind
+from topologies.emulation.switch_kind import SwitchKind, SwitchSelection
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.fault_entries import fault_entries
@@ -143,7 +143,7 @@ class EmulatedBackend:
         return switch_counters.lost(self.fabric, counters)
 
     async def sample_queues(self) -> Samples:
-        """Of every port of the embedded switches; BMv2 has no such figures."""
+        """Of every port of the embedded switches; BMv2 and Linux have no such figures."""
         address = self._world.emulation.switches_address
         return self._queues.sample(await asyncio.to_thread(switch_counters.sample_ports, self.fabric, address))
 
@@ -213,8 +213,11 @@ class EmulatedBackend:
             await asyncio.gather(work, waiting, return_exceptions=True)
 
 
-def check(case: Case, scale: float) -> None:
-    """ExperimentError for anything in the case that only simulation can do; before anything starts."""
+def check(case: Case, scale: float, fabric: Fabric | None = None) -> None:
+    """ExperimentError for anything in the case that only simulation can do; before anything starts.
+
+    `fabric` is the case's, scaled, where switches were chosen for it.
+    """
     for links, rule in case.fabric.links:
         if rule is not None and rule.delay:
             raise ExperimentError(
@@ -233,7 +236,12 @@ def check(case: Case, scale: float) -> None:
             f" takes {MAX_FAULTS}",
             "Leave some out, or use --backend sim.",
         )
-    fabric = scaled_fabric(case, scale)
+    fabric = fabric or scaled_fabric(case, scale)
+    if case.measure.queues and not fabric.p4_switches:
+        raise ExperimentError(
+            f"{case_prefix(case.name)}Linux does not say what waits at the ports of its switches",
+            "Leave measure.queues out, or use --switch embedded for some.",
+        )
     for fault in case.faults:
         _check_fault(fault, fabric, scale)
     seconds = case.duration / 1e9 / scale
@@ -263,19 +271,21 @@ def emulated_backend(
     case: Case, scale: float, switch: str, name: str = NAME, wire: str = wire_kind.DEFAULT
 ) -> Iterator[EmulatedBackend]:
     """Bring the case's fabric up scaled, and take it down on leaving. Raises ExperimentError or EmulationError."""
-    check(case, scale)
-    if case.measure.queues and SwitchKind(switch) is SwitchKind.BMV2:
+    selection = SwitchSelection.parse(switch)
+    fabric = selection.applied(scaled_fabric(case, scale, name))
+    check(case, scale, fabric)
+    if case.measure.queues and selection.program is SwitchKind.BMV2:
         raise ExperimentError(
             f"{case_prefix(case.name)}BMv2 does not say what waits in its queues",
             "Leave measure.queues out, or use --switch embedded.",
         )
-    if SwitchKind(switch) is SwitchKind.BMV2:
+    if selection.program is SwitchKind.BMV2:
         for planned in case.faults:
             if isinstance(planned.fault, Delay):
                 raise ExperimentError(
                     f"line {planned.line}: links of BMv2 cannot be given a delay",
                     "Use --switch embedded, or --backend sim.",
                 )
-    with running(scaled_fabric(case, scale, name), switch=switch, wire=wire) as world, ExitStack() as stack:
+    with running(fabric, switch=selection.program.value, wire=wire) as world, ExitStack() as stack:
         controller = stack.enter_context(world.controller())
         yield EmulatedBackend(case, world, controller, scale, stack)

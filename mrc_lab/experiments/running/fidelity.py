@@ -207,10 +207,15 @@ def _ms(ns: float) -> str:
 
 
 def _unmeasured(fabric: Fabric, hops: Mapping[str, Hop]) -> tuple[str, ...]:
-    nodes = [*(switch.name for switch in fabric.switches), *(nic.name for nic in fabric.nics)]
+    kernel = [switch.name for switch in fabric.kernel_switches]
+    nodes = [*(switch.name for switch in fabric.p4_switches), *(nic.name for nic in fabric.nics)]
     missing = [name for name in nodes if name not in hops]
     if not missing:
-        return ()
-    if set(missing) == {switch.name for switch in fabric.switches}:
+        return (f"Linux does not measure delays at {_first(kernel)}",) if kernel else ()
+    if set(missing) == {switch.name for switch in fabric.p4_switches}:
         return ("delays by the machine were measured at NICs only: these switches cannot measure them",)
-    return (f"delays by the machine were not measured at {', '.join(missing[:4])}{' and others' * (len(missing) > 4)}",)
+    return (f"delays by the machine were not measured at {_first([*missing, *kernel])}",)
+
+
+def _first(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:4])}{' and others' * (len(names) > 4)}"

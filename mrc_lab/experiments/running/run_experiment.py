@@ -16,7 +16,7 @@ from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_case import run_case
 from simulation.errors import SimulationError
 from topologies.emulation import switch_kind, wire_kind
-from topologies.emulation.switch_kind import SwitchKind
+from topologies.emulation.switch_kind import SwitchKind, program_of
 
 Beside = Callable[[str], AbstractContextManager[object]]
 Opener = Callable[[Case, int], AbstractContextManager[Backend]]
@@ -80,7 +80,7 @@ def _of_all(progress: Callable[[float], None], done: int, cases: int, share: flo
 
 def _measured(case: Case, switch: str) -> Case:
     """The case with all that a trace shows of it."""
-    queues = case.measure.queues or SwitchKind(switch) is not SwitchKind.BMV2
+    queues = case.measure.queues or program_of(switch) is not SwitchKind.BMV2
     return replace(case, measure=replace(case.measure, links=True, queues=queues))
 
 

@@ -1,7 +1,8 @@
 """Asking every embedded switch of an emulated fabric for what P4Runtime has no words for.
 
 SwitchManagement (p4runtime_shim/proto/switch_v1.proto) is served on the switches' own addresses, by one process for all
-or one for each. BMv2 has no such service, and a switch that a fault killed does not answer: they are left out.
+or one for each. BMv2 has no such service, nor have switches that Linux itself is, and a switch that a fault killed does
+not answer: they are left out.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def ask(fabric: Fabric, address: str, request: Callable[[Any], Iterable[_T]]) ->
 
 def targets(fabric: Fabric, address: str) -> list[str]:
     """The gRPC address of each process at `address`."""
-    return [*dict.fromkeys(address.format(name=switch.name) for switch in fabric.switches)]
+    return [*dict.fromkeys(address.format(name=switch.name) for switch in fabric.p4_switches)]
 
 
 def ask_process(target: str, request: Callable[[Any], Iterable[_T]]) -> list[_T]:

@@ -37,6 +37,15 @@ class Mutant:
 
 
 T = "mrc_host.transport"
+_OWN = "self.encapsulation = Encapsulation(config)"
+_MACS = "ports=tuple(dataclasses.replace(port, mac={}) for port in config.ports)"
+
+
+def _from_another(change: str) -> str:
+    """Packets are built as by a NIC whose configuration differs."""
+    return f"import dataclasses\n        self.encapsulation = Encapsulation(dataclasses.replace(config, {change}))"
+
+
 MUTANTS = (
     Mutant("R1.2", f"{T}.demux", "if sent != crc:", "if False:"),
     Mutant("R1.4", f"{T}.ack_generator", "_Trigger(psn, flow.ev, stamp, mark, -1", "_Trigger(psn, 0, stamp, mark, -1"),
@@ -64,6 +73,14 @@ MUTANTS = (
            "(dscp.trimmable, dscp.trimmable, dscp.control, dscp.no_trim)[kind]"),
     Mutant("R1.21", f"{T}.demux", "        if flow.trimmed:\n            return flow\n        start",
            "        if len(frame) < 0:\n            return flow\n        start"),
+    Mutant("R1.24", f"{T}.nic_context", _OWN, _from_another("address=config.address[:-1] + bytes((0xEE,))")),
+    Mutant("R1.24", f"{T}.nic_context", _OWN, _from_another(_MACS.format("bytes((2, 9, 9, 9, 9, 9))"))),
+    Mutant("R1.24", f"{T}.nic_context", _OWN, _from_another(_MACS.format("bytes((port.mac[0] | 1,)) + port.mac[1:]"))),
+    Mutant("R1.24", f"{T}.nic_context", _OWN,
+           "made = self.encapsulation = Encapsulation(config)\n        whole = made.srv6\n"
+           "        def from_a_group(*given):\n            prefix, seed = whole(*given)\n"
+           "            return prefix[:22] + bytes((0xFF, 2)) + prefix[24:], seed\n"
+           "        made.srv6 = from_a_group"),
     Mutant("R2.1", f"{T}.demux", "        if not mrc and opcode not in _RC_OPCODES:",
            "        if opcode == 0xC0:\n            mrc, opcode = True, 0xCA\n"
            "        if not mrc and opcode not in _RC_OPCODES:"),

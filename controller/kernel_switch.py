@@ -1,0 +1,186 @@
+"""A switch that Linux itself is, in the fleet: its routes are read, compared, repaired and read again.
+
+There is no P4Runtime. The switch is a network namespace, found by its shell in the run directory. Sockets made inside
+list its routes and report every change of its interfaces (``mrc_common.link_monitor``); after each the routes are
+reconciled, since the kernel drops those of an interface that is taken down, and a port that is up again needs them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controller.events import Events
+from controller.values import EventKind, SwitchState, SwitchStatus
+from mrc_common.link_monitor import LinkMonitor, LinkState
+from topologies.emulation.kernel_switch import KernelRoutes
+from topologies.emulation.namespaces import run_inside
+from topologies.emulation.route_netlink import Neighbour, Route, RouteSocket
+from topologies.emulation.run_directory import RunDirectory
+from topologies.fabric import Fabric, Switch
+from topologies.kernel_routes import kernel_tables
+
+_FIND_INTERVAL_S = 0.02
+_ATTEMPTS = 3  # a port may go down while its routes are written
+_MAX_PROBLEMS = 20
+
+
+class KernelSwitch:
+    """One such switch. `notify`, to be set before it runs, gets the state of its interfaces and every change of it."""
+
+    def __init__(self, fabric: Fabric, switch: Switch, events: Events | None = None) -> None:
+        self.address = f"namespace of {switch.name}"
+        self.status = SwitchStatus(switch.name, SwitchState.CONNECTING, len(kernel_tables(fabric, switch)))
+        self.changed = asyncio.Event()
+        self.notify: Callable[[LinkState], None] = lambda state: None
+        self._fabric = fabric
+        self._switch = switch
+        self._events = events or Events()
+        self._stirred = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._view: _NamespaceView | None = None
+        self._programmed = False  # has been verified before, so that repairs are news
+
+    async def run(self) -> None:
+        """Keep the switch as it should be; does not return."""
+        pid = await self._found()
+        try:
+            view = await asyncio.to_thread(_NamespaceView.of, pid, self._fabric, self._switch, self._arrived)
+        except (OSError, TimeoutError) as error:
+            self.failed(f"cannot be looked at: {error}")
+            return
+        self._view = view
+        loop = asyncio.get_running_loop()
+        loop.add_reader(view.monitor.fileno(), view.monitor.on_readable)
+        try:
+            for state in view.monitor.links().values():
+                self.notify(state)
+            while True:
+                self._stirred.clear()
+                await self.reconcile()
+                await self._stirred.wait()
+        finally:
+            loop.remove_reader(view.monitor.fileno())
+            async with self._lock:
+                self._view = None
+                view.close()
+
+    async def _found(self) -> int:
+        """Process id of the shell, once there is one."""
+        run = RunDirectory(self._fabric.name)
+        while (shell := run.shell(self._switch.name)) is None:
+            await asyncio.sleep(_FIND_INTERVAL_S)
+        return shell.pid
+
+    def _arrived(self, state: LinkState) -> None:
+        """A port has changed. Also called while the monitor is made, in a thread: all that is read again afterwards."""
+        if self._view is not None:
+            self._stirred.set()
+            self.notify(state)
+
+    async def reconcile(self) -> SwitchStatus:
+        """Read, compare, repair and read again; returns and remembers the outcome."""
+        async with self._lock:
+            if self._view is None:
+                self.failed("is not reachable")
+                return self.status
+            try:
+                found = await asyncio.to_thread(self._view.reconcile)
+            except OSError as error:
+                self.failed(f"refused a route: {error.strerror or error}")
+                return self.status
+            if found is None:
+                self._set(SwitchState.CONNECTING, problems=(f"{self._switch.name}: a port is missing",))
+                return self.status
+            problems = tuple(f"{self._switch.name}: {text}" for text in found.problems[:_MAX_PROBLEMS])
+            self._set(
+                SwitchState.FAILED if problems else SwitchState.VERIFIED,
+                repaired=found.repaired,
+                problems=problems,
+                present=found.held,
+                missing=len(found.problems),
+            )
+            if found.repaired and self._programmed:
+                self._events.publish(EventKind.ENTRIES_REPAIRED, self._switch.name, f"{found.repaired} routes")
+            self._programmed = self._programmed or not problems
+            return self.status
+
+    async def verified(self) -> None:
+        """Wait until the switch holds what it should."""
+        while self.status.state is not SwitchState.VERIFIED:
+            self.changed.clear()
+            await self.changed.wait()
+
+    def failed(self, problem: str) -> None:
+        """Note why the switch is not as it should be."""
+        self._set(SwitchState.FAILED, problems=(f"{self._switch.name}: {problem}",))
+
+    def _set(self, state: SwitchState, **values: object) -> None:
+        cleared: dict[str, object] = {"repaired": 0, "problems": (), "present": 0, "missing": 0}
+        changes: dict[str, object] = {**cleared, **values}
+        self.status = dataclasses.replace(self.status, state=state, **changes)  # type: ignore[arg-type]
+        self.changed.set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """How many routes and neighbours were repaired and are there now, and what is still not as it should be."""
+
+    repaired: int
+    held: int
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _NamespaceView:
+    """Sockets inside the namespace of a switch."""
+
+    monitor: LinkMonitor
+    kernel: RouteSocket
+    routes: KernelRoutes
+
+    @classmethod
+    def of(cls, pid: int, fabric: Fabric, switch: Switch, on_change: Callable[[LinkState], None]) -> _NamespaceView:
+        """The view of the namespace that a process is in. Raises OSError or TimeoutError."""
+
+        def make() -> _NamespaceView:
+            kernel = RouteSocket()
+            try:
+                return cls(LinkMonitor(on_change), kernel, KernelRoutes(fabric, switch, kernel))
+            except BaseException:
+                kernel.close()
+                raise
+
+        return run_inside(pid, make)
+
+    def close(self) -> None:
+        """Close the sockets."""
+        self.monitor.close()
+        self.kernel.close()
+
+    def reconcile(self) -> _Outcome | None:
+        """Compare, repair and compare again; None while a port is missing. OSError if the kernel refuses."""
+        if not self.routes.complete():
+            return None
+        for attempt in range(_ATTEMPTS):
+            found = self.routes.compare()
+            if not found:
+                return _Outcome(0, found.held, ())
+            try:
+                self.routes.repair(found)
+            except OSError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            left = self.routes.compare()
+            problems = [f"{_shown(one)} is missing" for one in left.missing]
+            problems += [f"route {prefix} is not as it should be" for prefix in left.superfluous]
+            changed = len(found.missing) + len(found.superfluous)
+            return _Outcome(max(0, changed - len(problems)), left.held, tuple(problems))
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _shown(one: Route | Neighbour) -> str:
+    return f"route {one.prefix}" if isinstance(one, Route) else f"neighbour {one.mac.hex(':')}"
