@@ -86,15 +86,18 @@ def packets(length: int) -> int:
 
 def test_writes_of_many_sizes_arrive_at_soft_roce_which_counts_their_packets(ends: Ends) -> None:
     for length in LENGTHS:
-        before = ends.kernel.counters()
+        before, sent_again = ends.kernel.counters(), ends.qp.counters().retransmitted
         ends.to_kernel(noise(length))
-        ends.kernel.advanced(before, "rcvd_pkts", packets(length))
+        # On a busy machine an acknowledgement may come after the timeout. Nothing is lost here, so whatever was sent
+        # again is a duplicate.
+        again = ends.qp.counters().retransmitted - sent_again
+        ends.kernel.advanced(before, "rcvd_pkts", packets(length) + again)
         ends.kernel.advanced(before, "sent_pkts", 1)  # it acknowledges
+        ends.kernel.advanced(before, "duplicate_request", again)
         after = ends.kernel.counters()
-        assert after["rcvd_pkts"] == before["rcvd_pkts"] + packets(length), length
-        for trouble in ("duplicate_request", "out_of_seq_request"):
-            assert after[trouble] == before[trouble], trouble
-    assert ends.qp.counters().retransmitted == 0
+        assert after["rcvd_pkts"] == before["rcvd_pkts"] + packets(length) + again, length
+        assert after["duplicate_request"] == before["duplicate_request"] + again, length
+        assert after["out_of_seq_request"] == before["out_of_seq_request"], length
 
 
 def test_writes_of_soft_roce_of_many_sizes_arrive_here(ends: Ends) -> None:

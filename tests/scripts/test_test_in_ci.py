@@ -74,8 +74,10 @@ def test_two_commits_are_compared_and_the_later_one_decides(project: Project) ->
     file.write_text(file.read_text().replace("aimd", "none"))
     (project.folder / "tests/test_own.py").write_text(TEST + "def test_wrong(): assert False\n")
     project.commit()
-    done = project.test(TESTS="tests", COMPARE_WITH=before)
+    done = project.test(TESTS="tests", COMPARE_WITH=before, OPTIONS=PLUGIN.removeprefix("-q "))
     assert done.returncode == 1, done.stdout + done.stderr
+    roots = [line for line in done.stdout.splitlines() if line.startswith("rootdir: ")]
+    assert [Path(line).name for line in roots] == ["radio control"] * 2  # not what it has in common with the results
     assert "2 passed" in done.stdout
     assert "1 failed, 2 passed" in done.stdout
     page = (project.folder / "results/compare-incast.html").read_text("utf-8")

@@ -1,5 +1,7 @@
+import asyncio
 import contextlib
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +19,7 @@ from tests.simulation.worlds import GIGA, US, Pair, small_fabric, small_world, t
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import LinkEnd
+from topologies.queues import QueueProfile
 
 
 def test_a_write_crosses_the_fabric_at_nearly_line_rate():
@@ -47,6 +50,30 @@ def test_every_pair_of_nics_reaches_each_other(kind):
             for target in world.fabric.nic_names:
                 if source != target:
                     assert world.run(transfer(world, source, target, length=10_000, kind=kind)).equal
+
+
+def test_an_incast_at_switches_of_the_kernel_is_dropped_instead_of_trimmed():
+    """In simulation they are stood for by switches that do not trim."""
+
+    def incast(kernel):
+        fabric = small_fabric().with_kernel_switches(kernel)
+        shallow = replace(fabric, queues=QueueProfile(least_frames=1, limit=200))
+        with SimulatedWorld(shallow, seed=1, rate=100 * GIGA) as world:
+
+            async def both():
+                return await asyncio.gather(transfer(world, "h1", "h3"), transfer(world, "h2", "h3"))
+
+            results = world.run(both())
+            assert all(result.equal for result in results)
+            lost = sum(result.counters.lost for result in results)
+            with contextlib.closing(world.open("h3")) as receiver:
+                return receiver.hw_counters()["rx_trimmed_lasthop_packets"], lost
+
+    trimmed, _ = incast([])
+    assert trimmed > 0
+    trimmed, lost = incast(["t0-1@*"])
+    assert trimmed == 0
+    assert lost > 0
 
 
 def test_frames_are_conserved():

@@ -133,6 +133,18 @@ def test_a_machine_that_does_not_boot_is_reported_with_its_last_words(machine: M
     assert missing.stderr.endswith("build the machine with 'sudo make vm'.\n")
 
 
+@pytest.mark.skipif(not os.access("/dev/kvm", os.W_OK), reason="this machine has no KVM")
+def test_a_machine_that_hangs_with_kvm_is_booted_without(machine: Machine) -> None:
+    hangs = machine.folder / "hangs"
+    hangs.touch()
+    for name in ("qemu-system-x86_64", "qemu-system-aarch64"):
+        machine.has(name, 'case "$*" in *kvm*) ;; *) rm -f {folder}/hangs ;; esac\n' + QEMU)
+    machine.has("ssh", "[ ! -e {folder}/hangs ] || exit 255\n" + SSH)
+    done = machine.run("test-vm.sh", machine.vm, machine.folder / "results", MRC_VM_KVM_SECONDS="1")
+    assert "It did not boot within 1 s.\nOnce more, without KVM, which is slow.\n" in done.stderr
+    assert (machine.folder / "results" / "pytest.log").read_text() == "1 failed\n"
+
+
 @pytest.mark.root
 def test_a_build_that_fails_leaves_the_earlier_machine(machine: Machine) -> None:
     machine.has("mmdebstrap", "echo E: cannot reach the mirror; exit 1")

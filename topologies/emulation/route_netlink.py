@@ -139,7 +139,7 @@ class RouteSocket:
                 return
 
     def _dump(self, body: bytes, kind: int) -> list[tuple[int, bytes]]:
-        found = []
+        found: list[tuple[int, bytes]] = []
         for answer, content in self._ask(kind, _REQUEST | _DUMP, body):
             if answer == _NLMSG_ERROR:
                 (code,) = struct.unpack_from("=i", content)
