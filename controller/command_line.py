@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mrc_common import children
-from topologies.emulation.processes import READY_FD, Command
+from topologies.emulation.processes import READY_FD, READY_SECONDS, Command, ready_seconds
 from topologies.emulation.run_directory import RunDirectory
 
 
@@ -17,7 +17,9 @@ def arguments(
     fabric_file: Path, switches: str, socket: Path, *, agents: str = "", fault_file: Path | None = None
 ) -> tuple[str, ...]:
     """Command line of a controller that reports on a descriptor when every switch is verified."""
-    more = [*(("--agents", agents) if agents else ()), *(("--fault-file", str(fault_file)) if fault_file else ())]
+    longest = ready_seconds()
+    more = [] if longest == READY_SECONDS else ["--ready-timeout", f"{longest:g}"]
+    more += [*(("--agents", agents) if agents else ()), *(("--fault-file", str(fault_file)) if fault_file else ())]
     return children.python(
         "controller",
         *("--fabric", str(fabric_file)),

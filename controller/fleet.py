@@ -34,7 +34,7 @@ from google.protobuf import text_format
 from controller import reconcile, translate
 from controller.errors import ControllerError
 from controller.events import Events
-from controller.kernel_switch import KernelSwitch
+from controller.kernel_switch import FleetKernelSwitch
 from controller.reconcile import EntryDifference
 from controller.values import CHANGE_REQUESTS, SWITCH_TIMEOUT_S, EventKind, FleetStatus, SwitchState, SwitchStatus
 from controller.wire_delays import WireDelays
@@ -329,7 +329,7 @@ class Fleet:
                 raise ControllerError(f"{file} is missing: run 'make p4', or take it from the repository.")
         self._fabric_name = fabric.name
         options = finsy.SwitchOptions(p4info=p4info, p4blob=p4blob)
-        self.kernel = {switch.name: KernelSwitch(fabric, switch, events) for switch in fabric.kernel_switches}
+        self.kernel = {switch.name: FleetKernelSwitch(fabric, switch, events) for switch in fabric.kernel_switches}
         self.switches = {
             switch.name: FleetSwitch(
                 switch_entries(fabric, switch),
@@ -343,7 +343,7 @@ class Fleet:
             )
             for switch in fabric.p4_switches
         }
-        managed: Mapping[str, FleetSwitch | KernelSwitch] = {**self.kernel, **self.switches}
+        managed: Mapping[str, FleetSwitch | FleetKernelSwitch] = {**self.kernel, **self.switches}
         self._all = {switch.name: managed[switch.name] for switch in fabric.switches}
         self._fabric = fabric
         self._tasks: list[asyncio.Task[None]] = []
@@ -422,7 +422,7 @@ class Fleet:
         return FleetStatus(self._fabric_name, ready, statuses)
 
     @staticmethod
-    async def _settled(switch: FleetSwitch | KernelSwitch) -> None:
+    async def _settled(switch: FleetSwitch | FleetKernelSwitch) -> None:
         while switch.status.state not in (SwitchState.VERIFIED, SwitchState.FAILED):
             switch.changed.clear()
             await switch.changed.wait()

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from controller.events import Events
 from controller.values import EventKind, SwitchState, SwitchStatus
 from mrc_common.link_monitor import LinkMonitor, LinkState
-from topologies.emulation.kernel_switch import KernelRoutes
+from topologies.emulation.kernel_programming import KernelRoutes
 from topologies.emulation.namespaces import run_inside
-from topologies.emulation.route_netlink import Neighbour, Route, RouteSocket
+from topologies.emulation.route_netlink import KernelRoute, Neighbour, RouteSocket
 from topologies.emulation.run_directory import RunDirectory
 from topologies.fabric import Fabric, Switch
 from topologies.kernel_routes import kernel_tables
@@ -27,7 +27,7 @@ _ATTEMPTS = 3  # a port may go down while its routes are written
 _MAX_PROBLEMS = 20
 
 
-class KernelSwitch:
+class FleetKernelSwitch:
     """One such switch. `notify`, to be set before it runs, gets the state of its interfaces and every change of it."""
 
     def __init__(self, fabric: Fabric, switch: Switch, events: Events | None = None) -> None:
@@ -182,5 +182,5 @@ class _NamespaceView:
         raise AssertionError("the last attempt returns or raises")
 
 
-def _shown(one: Route | Neighbour) -> str:
-    return f"route {one.prefix}" if isinstance(one, Route) else f"neighbour {one.mac.hex(':')}"
+def _shown(one: KernelRoute | Neighbour) -> str:
+    return f"route {one.prefix}" if isinstance(one, KernelRoute) else f"neighbour {one.mac.hex(':')}"

@@ -21,6 +21,7 @@ export MRC_VM_SSH_PORT=${MRC_VM_SSH_PORT:-2222}
 boot_seconds=${MRC_VM_BOOT_SECONDS:-900}
 kvm_seconds=${MRC_VM_KVM_SECONDS:-120} # until a machine that KVM runs counts as hanging; it boots in 20
 test_seconds=${MRC_VM_TEST_SECONDS:-1800}
+ready_seconds=${MRC_READY_SECONDS:-900} # for a fabric's processes to get ready
 project=/home/vagrant/mrc-testbed
 
 in_vm() {
@@ -61,7 +62,7 @@ fi
 in_vm "uname -r; systemd-detect-virt; sudo $project/.venv/bin/mrc doctor" </dev/null >"$results/machine.txt" || true
 began=$SECONDS status=0
 printf -v words ' %q' "$@"
-in_vm "cd $project && sudo .venv/bin/python -m pytest -m root --timeout $test_seconds --junitxml /tmp/junit.xml $words" \
+in_vm "cd $project && sudo MRC_READY_SECONDS=$ready_seconds .venv/bin/python -m pytest -m root --timeout $test_seconds --junitxml /tmp/junit.xml $words" \
   </dev/null 2>&1 | tee "$results/pytest.log" || status=${PIPESTATUS[0]}
 echo "== tests: $((SECONDS - began)) s"
 in_vm cat /tmp/junit.xml </dev/null >"$results/junit.xml" || true

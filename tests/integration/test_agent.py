@@ -363,8 +363,10 @@ def test_frames_of_unknown_senders_are_dropped(ends: tuple[End, End], hosts: Bac
     run("ip", "netns", "exec", hosts.namespaces[0], sys.executable, "-c", script, interface, port.mac.hex())
     transfer(a, b, noise(MEBI))
     received = AgentConnection(hosts.agents[1].socket).request("nic_counters")
-    dropped = sum(count for name, count in received.items() if name.startswith("drop_"))
-    assert 1900 <= dropped <= 2001, "those with our address reach the NIC, the others do not even wake it"
+    # On a busy machine there are also answers of the other end that came too late.
+    others = {name: n for name, n in received.items() if name.startswith("drop_") and name != "drop_stale_response"}
+    print(others)
+    assert 1900 <= sum(others.values()) <= 2001, "those with our address reach the NIC, the others do not even wake it"
 
 
 def test_a_twenty_line_program_writes_to_a_peer(hosts: BackToBack, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_an_incast_at_switches_of_the_kernel_is_dropped_instead_of_trimmed():
 
     def incast(kernel):
         fabric = small_fabric().with_kernel_switches(kernel)
-        shallow = replace(fabric, queues=QueueProfile(least_frames=1, limit=200))
+        shallow = replace(fabric, queues=QueueProfile(base_rtt_ns=0, least_frames=4, limit=200))
         with SimulatedWorld(shallow, seed=1, rate=100 * GIGA) as world:
 
             async def both():

@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from topologies.emulation.nodes import FabricHost, FabricNet
 
 _LONGEST_NAME = 15  # characters of an interface
-READY_SECONDS = 60.0  # a first start compiles the P4 program
 
 Companion = Callable[[RunDirectory, str], Command]
 """Given the run directory and the switches' gRPC address, a process to run beside the fabric and wait for."""
@@ -106,7 +105,7 @@ class Emulation:
         self.children[child.name] = child
         return child
 
-    def restart(self, name: str, *, wait: bool = True, timeout_s: float = READY_SECONDS) -> Child:
+    def restart(self, name: str, *, wait: bool = True, timeout_s: float | None = None) -> Child:
         """Restart a process of the fabric with its command and wait until it is ready; one that still runs is ended.
 
         The controller programs a switch that is back by itself; queue pairs of an agent are gone with it. Raises
@@ -122,7 +121,8 @@ class Emulation:
         child = self.spawn(before.command)
         try:
             if wait:
-                processes.wait_ready([child], timeout_s=timeout_s, check=lambda: None)
+                longest = processes.ready_seconds() if timeout_s is None else timeout_s
+                processes.wait_ready([child], timeout_s=longest, check=lambda: None)
         except BaseException:
             processes.stop([child])
             raise
@@ -144,7 +144,7 @@ def emulated(
     agents: bool = True,
     management_network: bool = True,
     companions: Sequence[Companion] = (),
-    ready_timeout_s: float = READY_SECONDS,
+    ready_timeout_s: float | None = None,
 ) -> Iterator[Emulation]:
     """Bring `fabric` up as Mininet nodes, veth links and processes; on leaving, take everything down.
 
@@ -157,6 +157,7 @@ def emulated(
     began = time.monotonic()
     selection = _selection(switch)
     fabric, kind = selection.applied(fabric), selection.program
+    longest = processes.ready_seconds() if ready_timeout_s is None else ready_timeout_s
     _check_name_lengths(fabric)
     requirements.check(switch=kind.value, kernel_switches=bool(fabric.kernel_switches))
     wires_kind = _wire_kind(wire)
@@ -171,7 +172,7 @@ def emulated(
             stack.callback(laid.close)
             builder = _Builder(fabric, run, kind, laid, mark, signals.check, began)
             stack.callback(builder.take_down)
-            emulation = builder.bring_up(agents, management_network, companions, ready_timeout_s)
+            emulation = builder.bring_up(agents, management_network, companions, longest)
         yield emulation
 
 

@@ -6,34 +6,23 @@ nothing of its own: no ICMP error, no neighbour or router discovery, no multicas
 a token bucket whose queue is as long as the P4 program lets data wait, and what does not fit is dropped.
 
 The builder makes the namespace (:func:`prepare`) and its ports (:func:`configure_ports`). Routes are the controller's
-work, as the entries of other switches: it brings them to what they should be (:class:`KernelRoutes`) whenever a port
-has changed, since the kernel drops the routes and neighbours of an interface that is taken down.
+work, as the entries of other switches (``kernel_programming``).
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from ipaddress import IPv6Network
+from collections.abc import Iterable
 from pathlib import Path
 
 from pyroute2 import IPRoute
 
 from topologies import addressing
 from topologies.emulation import interfaces
-from topologies.emulation.route_netlink import (
-    IFF_MULTICAST,
-    IFF_NOARP,
-    IFF_UP,
-    Neighbour,
-    Route,
-    RouteSocket,
-    Shift,
-)
+from topologies.emulation.kernel_programming import SID_LINK
+from topologies.emulation.route_netlink import IFF_MULTICAST, IFF_NOARP, IFF_UP, RouteSocket
 from topologies.entries import ecmp_seed
 from topologies.fabric import Fabric, LinkEnd, Switch
-from topologies.kernel_routes import BLOCK_BITS, KernelTables, kernel_tables
 
 _SYSCTL = Path("/proc/sys/net")
 _SETTINGS = {
@@ -46,7 +35,6 @@ _SETTINGS = {
     "ipv6/conf/{}/addr_gen_mode": "1",  # no link-local address
     "ipv6/conf/{}/forwarding": "0",  # not yet: a port would report that it listens to routers
 }
-SID_LINK = ("sid0", "sid1")  # a link to nowhere, which is always up, for the route of the switch's own uSID
 
 
 def prepare(fabric: Fabric, switch: Switch) -> None:
@@ -97,69 +85,3 @@ def port_bucket(fabric: Fabric, end: LinkEnd, rate_bps: int | None = None) -> di
     options = interfaces.token_bucket(min(rate_bps or link.rate_bps, link.rate_bps), fabric.mtu)
     ports = len(fabric.switch(end.node).ports)
     return {**options, "limit": fabric.queues.data_limit(link.rate_bps, fabric.mtu, ports)}
-
-
-@dataclass(frozen=True, slots=True)
-class RouteDifference:
-    """What a switch lacks of what it should hold, and what it holds beside, of routes and neighbours."""
-
-    missing: tuple[Route | Neighbour, ...]
-    superfluous: tuple[IPv6Network, ...]
-    held: int  # of what it should hold
-
-    def __bool__(self) -> bool:
-        return bool(self.missing or self.superfluous)
-
-
-class KernelRoutes:
-    """The routes and neighbours of a switch, over a socket of its namespace."""
-
-    def __init__(self, fabric: Fabric, switch: Switch, kernel: RouteSocket) -> None:
-        self.tables: KernelTables = kernel_tables(fabric, switch)
-        self._kernel = kernel
-        self._names = {addressing.interface_name(fabric, LinkEnd(switch.name, port)): port for port in switch.ports}
-
-    def compare(self) -> RouteDifference:
-        """The difference between what the switch should hold and what it holds. Ports that are down have no routes."""
-        up = self._ports_up()
-        wanted = {route.prefix: route for route in self._wanted_routes(up)}
-        found = {route.prefix: route for route in self._kernel.routes()}
-        neighbours = {Neighbour(up[port], addressing.KERNEL_GATEWAY, mac) for port, mac in self._of(up)}
-        lacking = neighbours - set(self._kernel.neighbours())
-        wrong = [prefix for prefix, route in found.items() if wanted.get(prefix) != route]
-        missing = [route for prefix, route in wanted.items() if found.get(prefix) != route]
-        held = len(wanted) + len(neighbours) - len(missing) - len(lacking)
-        return RouteDifference((*lacking, *missing), tuple(wrong), held)
-
-    def repair(self, difference: RouteDifference) -> None:
-        """Bring the switch to what it should hold."""
-        for prefix in difference.superfluous:
-            self._kernel.delete_route(prefix)
-        for one in difference.missing:  # neighbours first
-            if isinstance(one, Neighbour):
-                self._kernel.add_neighbour(one)
-            else:
-                self._kernel.add_route(one)
-
-    def complete(self) -> bool:
-        """Whether all ports exist."""
-        present = {link.name for link in self._kernel.links()}
-        return self._names.keys() | set(SID_LINK) <= present
-
-    def _ports_up(self) -> Mapping[int, int]:
-        """Indices of the interfaces of ports that are up, by port; of the link to nowhere under 0."""
-        found = {link.name: link for link in self._kernel.links()}
-        ports = {**self._names, SID_LINK[0]: 0}
-        return {ports[name]: link.index for name, link in found.items() if name in ports and link.link_flags & IFF_UP}
-
-    def _of(self, up: Mapping[int, int]) -> Iterator[tuple[int, bytes]]:
-        return ((port, mac) for port, mac in self.tables.neighbours.items() if port in up)
-
-    def _wanted_routes(self, up: Mapping[int, int]) -> Iterator[Route]:
-        if 0 in up:
-            shift = Shift(BLOCK_BITS, addressing.USID_BITS)
-            yield Route(self.tables.own, frozenset(((up[0], None),)), shift)
-        for prefix, ports in self.tables.routes.items():
-            hops = frozenset((up[port], addressing.KERNEL_GATEWAY) for port in ports if port in up)
-            if hops:
-                yield Route(prefix, hops)

@@ -24,11 +24,15 @@ from dataclasses import dataclass
 
 from mrc_common import children
 from topologies.emulation import limits, namespaces
-from topologies.emulation.errors import ProcessError
+from topologies.emulation.errors import EmulationError, ProcessError
 from topologies.emulation.run_directory import RunDirectory
 
 READY_FD = "{ready-fd}"
+READY_SECONDS = 60.0
+"""How long a process may take to get ready; a first start compiles the P4 program. See :func:`ready_seconds`."""
+READY_VARIABLE = "MRC_READY_SECONDS"
 _STOP_SECONDS = 3.0
+_MOST_READY_SECONDS = 86_400
 _LOG_LINES = 5
 
 
@@ -45,6 +49,18 @@ class Command:
     namespace_pid: int | None = None
     ready_socket: str | None = None
     inherits: tuple[int, ...] = ()
+
+
+def ready_seconds() -> float:
+    """How long processes may take to get ready: the default, or what a slow machine's environment says."""
+    text = os.environ.get(READY_VARIABLE, "")
+    try:
+        seconds = float(text) if text else READY_SECONDS
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= _MOST_READY_SECONDS:
+        raise EmulationError(f"{READY_VARIABLE} is {text!r}, but must be 1 to {_MOST_READY_SECONDS} seconds.")
+    return seconds
 
 
 class Child:

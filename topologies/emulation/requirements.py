@@ -24,7 +24,8 @@ from mrc_common import children
 from topologies import addressing
 from topologies.emulation import kernel_switch, namespaces, switch_kind
 from topologies.emulation.errors import RequirementError
-from topologies.emulation.route_netlink import Route, RouteSocket, Shift
+from topologies.emulation.kernel_programming import SID_LINK
+from topologies.emulation.route_netlink import KernelRoute, RouteSocket, Shift
 from topologies.emulation.switch_kind import SwitchSelection
 from topologies.kernel_routes import BLOCK_BITS
 
@@ -87,9 +88,9 @@ def _try_srv6() -> bool:
     """Whether a route whose flavour is NEXT-CSID is there as it was made; kernels leave out what they do not know."""
     kernel_switch.make_sid_link()
     with RouteSocket() as kernel:
-        (index,) = (link.index for link in kernel.links() if link.name == kernel_switch.SID_LINK[0])
+        (index,) = (link.index for link in kernel.links() if link.name == SID_LINK[0])
         shift = Shift(BLOCK_BITS, addressing.USID_BITS)
-        wanted = Route(IPv6Network("fc00:0:2000::/48"), frozenset(((index, None),)), shift)
+        wanted = KernelRoute(IPv6Network("fc00:0:2000::/48"), frozenset(((index, None),)), shift)
         kernel.add_route(wanted)
         return kernel.routes() == [wanted]
 

@@ -52,7 +52,7 @@ class Shift:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class KernelRoute:
     """A route to `prefix` by interfaces, each with the gateway or, where it has none, straight.
 
     With a `shift` the address is not that of a destination: it is changed and looked up again.
@@ -100,7 +100,7 @@ class RouteSocket:
         found = self._dump(rtnetlink.get_link(0, 0)[_HEADER.size :], 18)
         return [link for link in found_links(found) if link.name is not None]
 
-    def add_route(self, route: Route) -> None:
+    def add_route(self, route: KernelRoute) -> None:
         """Add a route of ours."""
         self._change(_RTM_NEWROUTE, _CREATE | _REPLACE, encode_route(route))
 
@@ -108,7 +108,7 @@ class RouteSocket:
         """Delete our route to a prefix, all its hops."""
         self._change(_RTM_DELROUTE, 0, _route_header(prefix))
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[KernelRoute]:
         """The routes of ours that there are."""
         request = _ROUTE.pack(socket.AF_INET6, 0, 0, 0, 0, 0, 0, 0, 0)
         return [*decode_routes(self._dump(request, _RTM_GETROUTE))]
@@ -169,7 +169,7 @@ def found_links(messages: Sequence[tuple[int, bytes]]) -> Iterator[rtnetlink.Lin
         yield from rtnetlink.parse(_HEADER.pack(_HEADER.size + len(body), kind, 0, 0, 0) + body)
 
 
-def encode_route(route: Route) -> bytes:
+def encode_route(route: KernelRoute) -> bytes:
     """The body of a message that adds a route."""
     body = _route_header(route.prefix)
     if len(route.hops) == 1:
@@ -186,7 +186,7 @@ def encode_route(route: Route) -> bytes:
     return body
 
 
-def decode_routes(messages: Sequence[tuple[int, bytes]]) -> Iterator[Route]:
+def decode_routes(messages: Sequence[tuple[int, bytes]]) -> Iterator[KernelRoute]:
     """Our routes among messages. The kernel lists each hop of one as a message, or all in one."""
     hops: dict[IPv6Network, set[tuple[int, IPv6Address | None]]] = {}
     shifts: dict[IPv6Network, Shift | None] = {}
@@ -201,7 +201,7 @@ def decode_routes(messages: Sequence[tuple[int, bytes]]) -> Iterator[Route]:
             found.add((_NUMBER.unpack(values[_OIF])[0], _address(values.get(_GATEWAY))))
         found.update(_hops(values.get(_MULTIPATH, b"")))
         shifts[prefix] = _shift(values.get(_ENCAP, b""))
-    return (Route(prefix, frozenset(found), shifts[prefix]) for prefix, found in hops.items())
+    return (KernelRoute(prefix, frozenset(found), shifts[prefix]) for prefix, found in hops.items())
 
 
 def _shift(encap: bytes) -> Shift | None:

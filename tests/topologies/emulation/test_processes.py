@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from controller.command_line import arguments
 from topologies.emulation import processes
-from topologies.emulation.errors import ProcessError
+from topologies.emulation.errors import EmulationError, ProcessError
 from topologies.emulation.processes import READY_FD, Child, Command
 from topologies.emulation.run_directory import RunDirectory
 
@@ -150,3 +151,19 @@ def test_running_out_of_descriptors_is_reported(run: RunDirectory, children: lis
     assert "ulimit -n" in error
     assert "Traceback" not in error
     assert "|" not in error
+
+
+def test_slow_machines_may_give_processes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MRC_READY_SECONDS", raising=False)
+    assert processes.ready_seconds() == 60
+    monkeypatch.setenv("MRC_READY_SECONDS", "900")
+    assert processes.ready_seconds() == 900
+    words = arguments(Path("fabric.yaml"), "unix:switches", Path("socket"))
+    assert words[words.index("--ready-timeout") + 1] == "900"
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "nan", "inf"])
+def test_times_that_make_no_sense_are_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("MRC_READY_SECONDS", text)
+    with pytest.raises(EmulationError, match="MRC_READY_SECONDS is"):
+        processes.ready_seconds()

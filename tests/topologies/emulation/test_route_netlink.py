@@ -12,12 +12,13 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from topologies.emulation import kernel_switch, namespaces, requirements
 from topologies.emulation.errors import RequirementError
+from topologies.emulation.kernel_programming import SID_LINK
 from topologies.emulation.route_netlink import (
     IFF_NOARP,
     IFF_UP,
     PROTOCOL,
+    KernelRoute,
     Neighbour,
-    Route,
     RouteSocket,
     Shift,
     decode_routes,
@@ -27,12 +28,12 @@ from topologies.emulation.route_netlink import (
 PREFIX = IPv6Network("fc00:0:4001::/48")
 GATEWAY = IPv6Address("fe80::1")
 NEWROUTE = 24
-ONE = Route(PREFIX, frozenset({(7, GATEWAY)}))
-SEVERAL = Route(IPv6Network("fd00:6d:7263:1::/64"), frozenset({(7, GATEWAY), (9, GATEWAY), (11, GATEWAY)}))
-OWN = Route(IPv6Network("fc00:0:2000::/48"), frozenset({(3, None)}), Shift(32, 16))
+ONE = KernelRoute(PREFIX, frozenset({(7, GATEWAY)}))
+SEVERAL = KernelRoute(IPv6Network("fd00:6d:7263:1::/64"), frozenset({(7, GATEWAY), (9, GATEWAY), (11, GATEWAY)}))
+OWN = KernelRoute(IPv6Network("fc00:0:2000::/48"), frozenset({(3, None)}), Shift(32, 16))
 
 
-def decoded(route: Route) -> rtmsg:
+def decoded(route: KernelRoute) -> rtmsg:
     body = encode_route(route)
     message = rtmsg((16 + len(body)).to_bytes(4, "little") + NEWROUTE.to_bytes(2, "little") + bytes(10) + body)
     message.decode()
@@ -40,7 +41,7 @@ def decoded(route: Route) -> rtmsg:
 
 
 @pytest.mark.parametrize("route", [ONE, SEVERAL, OWN], ids=["one", "several", "own"])
-def test_what_is_encoded_is_decoded(route: Route) -> None:
+def test_what_is_encoded_is_decoded(route: KernelRoute) -> None:
     assert list(decode_routes([(NEWROUTE, encode_route(route))])) == [route]
 
 
@@ -57,7 +58,7 @@ def test_pyroute2_reads_a_route_of_several_hops() -> None:
 
 
 def test_hops_that_the_kernel_lists_one_by_one_are_one_route() -> None:
-    parts = [(NEWROUTE, encode_route(Route(SEVERAL.prefix, frozenset({hop})))) for hop in SEVERAL.hops]
+    parts = [(NEWROUTE, encode_route(KernelRoute(SEVERAL.prefix, frozenset({hop})))) for hop in SEVERAL.hops]
     assert list(decode_routes(parts)) == [SEVERAL]
 
 
@@ -81,9 +82,9 @@ class TestKernel:
         def work() -> None:
             kernel_switch.make_sid_link()
             with RouteSocket() as kernel:
-                (index,) = (link.index for link in kernel.links() if link.name == kernel_switch.SID_LINK[0])
-                one = Route(PREFIX, frozenset({(index, GATEWAY)}))
-                own = Route(OWN.prefix, frozenset({(index, None)}), OWN.shift)
+                (index,) = (link.index for link in kernel.links() if link.name == SID_LINK[0])
+                one = KernelRoute(PREFIX, frozenset({(index, GATEWAY)}))
+                own = KernelRoute(OWN.prefix, frozenset({(index, None)}), OWN.shift)
                 neighbour = Neighbour(index, GATEWAY, bytes.fromhex("020000000001"))
                 for route in (one, own):
                     kernel.add_route(route)

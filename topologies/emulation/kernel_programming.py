@@ -1,0 +1,84 @@
+"""The routes and neighbours of a switch that Linux itself is: what it should hold against what it holds.
+
+Written by the controller, over a socket in the switch's namespace. The kernel drops the routes and neighbours of an
+interface that is taken down, so a port that is down has none, and gets them back when it is up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv6Network
+
+from topologies import addressing
+from topologies.emulation.route_netlink import IFF_UP, KernelRoute, Neighbour, RouteSocket, Shift
+from topologies.fabric import Fabric, LinkEnd, Switch
+from topologies.kernel_routes import BLOCK_BITS, KernelTables, kernel_tables
+
+SID_LINK = ("sid0", "sid1")  # a link to nowhere, which is always up, for the route of the switch's own uSID
+
+
+@dataclass(frozen=True, slots=True)
+class RouteDifference:
+    """What a switch lacks of what it should hold, and what it holds beside, of routes and neighbours."""
+
+    missing: tuple[KernelRoute | Neighbour, ...]
+    superfluous: tuple[IPv6Network, ...]
+    held: int  # of what it should hold
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.superfluous)
+
+
+class KernelRoutes:
+    """The routes and neighbours of a switch, over a socket of its namespace."""
+
+    def __init__(self, fabric: Fabric, switch: Switch, kernel: RouteSocket) -> None:
+        self.tables: KernelTables = kernel_tables(fabric, switch)
+        self._kernel = kernel
+        self._names = {addressing.interface_name(fabric, LinkEnd(switch.name, port)): port for port in switch.ports}
+
+    def compare(self) -> RouteDifference:
+        """The difference between what the switch should hold and what it holds. Ports that are down have no routes."""
+        up = self._ports_up()
+        wanted = {route.prefix: route for route in self._wanted_routes(up)}
+        found = {route.prefix: route for route in self._kernel.routes()}
+        neighbours = {Neighbour(up[port], addressing.KERNEL_GATEWAY, mac) for port, mac in self._of(up)}
+        lacking = neighbours - set(self._kernel.neighbours())
+        wrong = [prefix for prefix, route in found.items() if wanted.get(prefix) != route]
+        missing = [route for prefix, route in wanted.items() if found.get(prefix) != route]
+        held = len(wanted) + len(neighbours) - len(missing) - len(lacking)
+        return RouteDifference((*lacking, *missing), tuple(wrong), held)
+
+    def repair(self, difference: RouteDifference) -> None:
+        """Bring the switch to what it should hold."""
+        for prefix in difference.superfluous:
+            self._kernel.delete_route(prefix)
+        for one in difference.missing:  # neighbours first
+            if isinstance(one, Neighbour):
+                self._kernel.add_neighbour(one)
+            else:
+                self._kernel.add_route(one)
+
+    def complete(self) -> bool:
+        """Whether all ports exist."""
+        present = {link.name for link in self._kernel.links()}
+        return self._names.keys() | set(SID_LINK) <= present
+
+    def _ports_up(self) -> Mapping[int, int]:
+        """Indices of the interfaces of ports that are up, by port; of the link to nowhere under 0."""
+        found = {link.name: link for link in self._kernel.links()}
+        ports = {**self._names, SID_LINK[0]: 0}
+        return {ports[name]: link.index for name, link in found.items() if name in ports and link.link_flags & IFF_UP}
+
+    def _of(self, up: Mapping[int, int]) -> Iterator[tuple[int, bytes]]:
+        return ((port, mac) for port, mac in self.tables.neighbours.items() if port in up)
+
+    def _wanted_routes(self, up: Mapping[int, int]) -> Iterator[KernelRoute]:
+        if 0 in up:
+            shift = Shift(BLOCK_BITS, addressing.USID_BITS)
+            yield KernelRoute(self.tables.own, frozenset(((up[0], None),)), shift)
+        for prefix, ports in self.tables.routes.items():
+            hops = frozenset((up[port], addressing.KERNEL_GATEWAY) for port in ports if port in up)
+            if hops:
+                yield KernelRoute(prefix, hops)
