@@ -72,7 +72,8 @@ export class Story {
     for (const cut of first.cuts) {
       const same = second.cuts.find((other) => other.name === cut.name);
       if (!same?.longest || same.waiting || !cut.longest) continue;
-      const cost = ({ run }, one) => `${TRANSPORTS[run.name] ?? run.name} ${showDuration(Math.max(0, Number((one.longest - this.training.usual(run)).toPrecision(2))))}`;
+      const longer = ({ run }, one) => Math.max(0, Number((one.longest - this.training.usual(run)).toPrecision(2)));
+      const cost = (of, one) => `${TRANSPORTS[of.run.name] ?? of.run.name} ${longer(of, one) ? showDuration(longer(of, one)) : "nothing"}`;
       found.push(`Cutting ${this.#link(cut.name)} cost ${cost(first, cut)} and ${cost(second, same)}.`);
     }
     return found;
