@@ -9,9 +9,10 @@ import contextlib
 import os
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from time import monotonic_ns
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from mrc_common import wire_counters
 from mrc_common.frame_rings import FrameRings
 from p4runtime_shim.port_driver import PortDriver, PortDriverError, Wires
 from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
+from p4runtime_shim.traffic_manager import PortDelay
 from tests.integration.test_port_driver import PATCH, patched
 from tests.integration.veth_switch import Wire, ip, wires
 from tests.mrc_host.driver.rings import compiled_ring
@@ -138,6 +140,36 @@ def test_frames_pass_in_memory_and_are_counted(setup: Setup) -> None:
     assert interface_packets(setup.between[0]) == kernel
     stats = setup.driver.stats(setup.switches[0], 1)
     assert (stats.rx_packets, stats.tx_packets, stats.tx_blocked) == (50, 50, 0)
+
+
+def test_delays_make_rings_and_wires_in_memory_longer(setup: Setup) -> None:
+    """A delay of what arrives through a ring, and of what leaves into a ring or to the next switch in memory."""
+    near = setup.switches[0]
+    ring, joined = 1, 2
+
+    def nanoseconds(send: Callable[[bytes], None], receive: Callable[[], bytes | None]) -> int:
+        began = monotonic_ns()
+        for mark in range(5):
+            send(roce(mark))
+        assert [receive() for _ in range(5)] == [roce(mark) for mark in range(5)]
+        return monotonic_ns() - began
+
+    def there() -> int:
+        return nanoseconds(setup.nic.send, setup.far.receive)
+
+    def back() -> int:
+        return nanoseconds(setup.far.send, setup.nic.receive)
+
+    near.set_port_delay(ring, PortDelay(arriving=40_000_000), monotonic_ns())
+    near.set_port_delay(joined, PortDelay(leaving=30_000_000), monotonic_ns())
+    assert there() >= 70_000_000
+    near.set_port_delay(joined, PortDelay(arriving=20_000_000), monotonic_ns())
+    near.set_port_delay(ring, PortDelay(leaving=50_000_000), monotonic_ns())
+    assert back() >= 70_000_000
+    for port in (ring, joined):
+        near.set_port_delay(port, PortDelay(), monotonic_ns())
+    until(lambda: there() < 20_000_000, "frames to be there sooner than with any delay")
+    until(lambda: back() < 20_000_000, "frames to be back sooner than with any delay")
 
 
 def test_what_a_nic_does_not_take_goes_to_the_kernel_of_its_host(setup: Setup) -> None:
