@@ -128,4 +128,8 @@ int mrc_post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_sen
 int mrc_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *request, struct ibv_recv_wr **bad);
 void mrc_set_extended_operations(struct mrc_qp *qp);
 
+/* EOPNOTSUPP, with a reason on stderr: see refusals.c. */
+int refuse_opcode(enum ibv_wr_opcode opcode);
+int refuse_qp_type(enum ibv_qp_type type);
+
 #endif

@@ -122,7 +122,7 @@ static int post_one(struct mrc_context *context, struct mrc_qp *pair, struct ibv
                     struct ibv_send_wr **unsent, int *send_error) {
     int with_imm = request->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
     if (!with_imm && request->opcode != IBV_WR_RDMA_WRITE)
-        return EOPNOTSUPP;
+        return refuse_opcode(request->opcode);
     if (request->num_sge < 0 || request->num_sge > MAX_SGE || (request->num_sge && !request->sg_list))
         return EINVAL;
     if (!has_room(context, pair))

@@ -14,7 +14,9 @@ static const char *transport(void) {
 
 static int check(const struct ibv_qp_init_attr *init) {
     const struct ibv_qp_cap *cap = &init->cap;
-    if (init->qp_type != IBV_QPT_RC || init->srq)
+    if (init->qp_type != IBV_QPT_RC)
+        return refuse_qp_type(init->qp_type);
+    if (init->srq)
         return EOPNOTSUPP;
     if (!init->send_cq || !init->recv_cq || cap->max_send_wr > SEND_DEPTH || cap->max_recv_wr > MAX_RECEIVES ||
         cap->max_send_sge > MAX_SGE || cap->max_recv_sge > MAX_SGE || cap->max_inline_data > MAX_INLINE)

@@ -174,14 +174,25 @@ def test_roce_is_measured_on_request(world: EmulatedWorld) -> None:
 
 
 @needs_perftest
-@pytest.mark.parametrize("flags", ["ib_read_bw", "ib_send_bw", "ib_write_bw -c UC"])
-def test_perftest_modes_without_mrc_support_are_refused(world: EmulatedWorld, flags: str) -> None:
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        ("ib_read_bw", "MRC has no RDMA READ, only RDMA WRITE, with and without immediate data: refused."),
+        ("ib_send_bw", "MRC has no SEND, only"),
+        ("ib_atomic_bw", "MRC has no atomic fetch and add, only"),
+        ("ib_write_bw -c UC", "MRC has no unreliable connected (UC) queue pairs, only reliable connected ones (RC)"),
+    ],
+)
+def test_perftest_modes_without_mrc_support_are_refused_with_the_reason(
+    world: EmulatedWorld, flags: str, reason: str
+) -> None:
     if shutil.which(flags.split()[0]) is None:
         pytest.skip(f"no {flags.split()[0]} here")
     with pair(world, f"{flags} -n 5") as (client, server):
-        client.communicate(timeout=30)
+        printed = client.communicate(timeout=30)[0]
         server.kill()
     assert client.returncode not in (0, -signal.SIGKILL)
+    assert printed.count(f"libibverbs (MRC): {reason}") == 1, printed
 
 
 @needs_perftest
