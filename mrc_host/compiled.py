@@ -1,8 +1,8 @@
 """The transport compiled to machine code: the same sources, less than half the CPU time per packet.
 
-``scripts/compile_transport.py`` (run by the installer) compiles ``nic.py``, ``transport/`` and ``wire/`` with mypyc
-into the virtual environment, and beside them what is written in C (``extensions``), under a hash of these sources.
-A process that wants the compiled modules calls ``use``
+``scripts/compile_transport.py`` (run by the installer) compiles ``nic.py``, ``transport/``, ``wire/``, ``driver/`` and
+what of the agent each message passes (``sources``) with mypyc into the virtual environment, and beside them what is
+written in C (``extensions``), under a hash of these sources. A process that wants the compiled modules calls ``use``
 before it imports any of them: the agent, ``mrc`` and the swarm do. All other processes, such as tests and debuggers,
 get the plain modules.
 
@@ -28,14 +28,16 @@ from types import ModuleType
 
 _PACKAGE = Path(__file__).parent
 _PREBUILT = _PACKAGE / "prebuilt"  # of a wheel
+_PLAIN = ("__init__.py", "packet.py")  # the latter passes addresses of its variables to the kernel
 _DONE = "complete"  # a file that is written last
 
 
 def sources() -> list[Path]:
     """Files that are compiled, relative to the folder with the package in it."""
-    folders = [_PACKAGE / "transport", _PACKAGE / "wire"]
-    files = [file for folder in folders for file in folder.rglob("*.py") if file.name != "__init__.py"]
-    return sorted(file.relative_to(_PACKAGE.parent) for file in (_PACKAGE / "nic.py", *files))
+    folders = [_PACKAGE / "transport", _PACKAGE / "wire", _PACKAGE / "driver"]
+    files = [file for folder in folders for file in folder.rglob("*.py") if file.name not in _PLAIN]
+    single = ("nic.py", "agent/session.py", "agent/server.py", "verbs/remote/protocol.py")
+    return sorted(file.relative_to(_PACKAGE.parent) for file in (*(_PACKAGE / name for name in single), *files))
 
 
 def extensions() -> list[Path]:

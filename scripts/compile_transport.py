@@ -62,7 +62,9 @@ def build_into(place: Path, check: Callable[[], None] = lambda: None) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix="making-") as name:
         scratch = Path(name)
-        python = [file.relative_to(ROOT) for end in ("py", "pyi") for file in (ROOT / "mrc_host").rglob(f"*.{end}")]
+        rooms = ("mrc_host", "mrc_common")  # all types that are used
+        paths = [path for room in rooms for end in ("py", "pyi") for path in (ROOT / room).rglob(f"*.{end}")]
+        python = [path.relative_to(ROOT) for path in paths]
         for file in (*python, *compiled.extensions(), *compiled.headers()):
             copy = scratch / file  # mypyc writes beside the sources and where it is run
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mrc_common.delays import PortDelays
 from mrc_host.agent.control_api_operations import ControlApiOperations, ControlApiServices
 from mrc_host.agent.denials import Denials
-from mrc_host.agent.session import ClientQueue, ClientQueuePair, ClientSession, MappedRegion
+from mrc_host.agent.holdings import ClientQueue, ClientQueuePair, MappedRegion
+from mrc_host.agent.session import ClientSession
 from mrc_host.driver.nic_port import PortStatus
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError, StateError
 from mrc_host.path_probes import ProbePlan

@@ -15,18 +15,17 @@ from __future__ import annotations
 import array
 import contextlib
 import logging
-import mmap
 import os
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from mrc_host.agent.holdings import Holdings
 from mrc_host.driver.loop import HUNG_UP, READABLE, WRITABLE, Loop
 from mrc_host.errors import MrcError, ResourceExhaustedError
-from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, QpState, QpType, WorkRequest
+from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, QpState, WorkRequest
 from mrc_host.verbs.errors import ProtocolError, RejectedError
 from mrc_host.verbs.remote import descriptors, protocol
 from mrc_host.verbs.remote.agent_verbs import EventScope
@@ -44,52 +43,6 @@ _FETCH = 256
 _MAX_FDS = 4
 
 log = logging.getLogger("mrc.agent")
-
-
-@dataclass(slots=True)
-class MappedRegion:
-    """A client's memory mapped here."""
-
-    memory: mmap.mmap
-    view: memoryview
-
-    def close(self) -> None:
-        """Unmap. While the NIC still holds a slice, the mapping goes with the last slice instead."""
-        with contextlib.suppress(BufferError):
-            self.view.release()
-            self.memory.close()
-
-
-@dataclass(slots=True)
-class ClientQueue:
-    """A completion queue of a client: `credit` entries may still be sent before it has taken some."""
-
-    number: int
-    credit: int
-    capacity: int
-
-
-@dataclass(slots=True)
-class ClientQueuePair:
-    """A queue pair of a client, as far as the agent needs to know it."""
-
-    qpn: int
-    kind: QpType
-    send_cq: int
-    recv_cq: int
-    pd: int
-    remote: str = ""
-
-
-@dataclass(slots=True)
-class Holdings:
-    """Everything on the NIC that belongs to one client."""
-
-    pds: set[int] = field(default_factory=set)
-    queues: dict[int, ClientQueue] = field(default_factory=dict)
-    pairs: dict[int, ClientQueuePair] = field(default_factory=dict)
-    regions: dict[int, MappedRegion] = field(default_factory=dict)
-    region_pds: dict[int, int] = field(default_factory=dict)
 
 
 Execute = Callable[["ClientSession", "dict[str, Any]", "list[int]"], Any]

@@ -48,13 +48,13 @@ class StampClock:
     """Turns kernel timestamps into delays. `real` reads CLOCK_REALTIME in ns."""
 
     def __init__(self, real: Callable[[], int]) -> None:
-        self._real = real
+        self._real_clock = real
         self._offset = 0
         self._checked: int | None = None
 
     def delay(self, stamp: int, now: int) -> int | None:
         """Time from `stamp` to `now` (monotonic, just read); None at the first call, and when a clock was set."""
-        offset = self._real() - now
+        offset = self._real_clock() - now
         before, checked = self._offset, self._checked
         self._offset, self._checked = offset, now
         if checked is None or abs(offset - before) > _MIN_STEP_NS + (now - checked) // _STEP_SHARE:

@@ -75,7 +75,7 @@ class Loop:
         self._calls: deque[Callable[[], None]] = deque()
         self._stopping = False
         self._rest_until = 0
-        self._thread: int | None = None
+        self._running_thread: int | None = None
         self.add(self._wake, READABLE, self._on_wake)
 
     # -- what the loop watches -------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class Loop:
 
         Called from the loop's own thread it runs at once. Raises TimeoutError when the loop does not run it in time.
         """
-        if self._thread == threading.get_ident():
+        if self._running_thread == threading.get_ident():
             return function()
         future: Future[T] = Future()
 
@@ -162,7 +162,7 @@ class Loop:
 
     def run(self) -> None:
         """Run until :meth:`stop`. An exception from a handler or turn ends the run and is raised."""
-        self._thread = threading.get_ident()
+        self._running_thread = threading.get_ident()
         set_timer_slack()
         poll, handlers, turns = self._epoll.poll, self._handlers, self._turns
         try:
@@ -184,7 +184,7 @@ class Loop:
                     else:
                         self._sleep(deadline)
         finally:
-            self._thread = None
+            self._running_thread = None
             self._stopping = False
 
     def close(self) -> None:
