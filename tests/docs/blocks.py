@@ -67,6 +67,8 @@ ELSEWHERE = {
             "sudo mrc up --name lab",
             "sudo mrc exec lab h3 -- ib_write_bw &",
             "sudo mrc exec lab h1 -- ib_write_bw h3",
+            "sudo mrc fault add lab h1@p0 down",
+            "sudo mrc fault clear lab all",
         ),
         "tests/integration/test_libibverbs.py",
     ),
