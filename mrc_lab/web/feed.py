@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from mrc_lab.errors import ExperimentError
-from mrc_lab.web.history import MAX_STEPS, History, Step, steps_record
+from mrc_lab.web.history import MAX_STEPS, History, TrainingStep, steps_record
 from mrc_lab.web.records import (
     Changes,
     FabricLayout,
@@ -47,7 +47,7 @@ class Outbox:
         self._first = first
         self._changes: Changes = {}
         self._events: deque[Happening] = deque()
-        self._steps: deque[Step] = deque(maxlen=MAX_STEPS)
+        self._steps: deque[TrainingStep] = deque(maxlen=MAX_STEPS)
         self.events_dropped = 0
         self._there = asyncio.Event()
         self._there.set()
@@ -65,7 +65,7 @@ class Outbox:
         self._events.append(happening)
         self._there.set()
 
-    def offer_step(self, step: Step) -> None:
+    def offer_step(self, step: TrainingStep) -> None:
         """A step of training: the one that stood still may be followed by others at once."""
         self._steps.append(step)
         self._there.set()
@@ -149,11 +149,11 @@ class Feed:
             else:
                 state[name] = value
                 if isinstance(value, TrainingState):
-                    self._step(Step(self._clock(), name, value))
+                    self._step(TrainingStep(self._clock(), name, value))
         for viewer in self._viewers:
             viewer.offer_changes({section: changes})
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: TrainingStep) -> None:
         self._history.step(step)
         for viewer in self._viewers:
             viewer.offer_step(step)

@@ -21,7 +21,7 @@ MAX_POINTS = 240  # two minutes
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrainingStep:
     """A step of a training job that was done at `at_ms`; `name` is its transport."""
 
     at_ms: int
@@ -40,10 +40,10 @@ class History:
     def __init__(self, fabric: Fabric) -> None:
         self._planes = {link.name: link.plane for link in fabric.links if link.kind is LinkKind.NIC_T0}
         self._count = fabric.planes
-        self._steps: deque[Step] = deque(maxlen=MAX_STEPS)
+        self._steps: deque[TrainingStep] = deque(maxlen=MAX_STEPS)
         self._points: deque[tuple[int, list[int], list[int]]] = deque(maxlen=MAX_POINTS)
 
-    def step(self, step: Step) -> None:
+    def step(self, step: TrainingStep) -> None:
         """A step of a training job that is done."""
         self._steps.append(step)
 
@@ -70,7 +70,7 @@ class History:
         return _line({"at": at_ms, "history": {"steps": steps, "points": points}})
 
 
-def steps_record(steps: Iterable[Step], at_ms: int) -> str:
+def steps_record(steps: Iterable[TrainingStep], at_ms: int) -> str:
     """Steps that are new, in order."""
     return _line({"at": at_ms, "steps": [step.as_json() for step in steps]})
 

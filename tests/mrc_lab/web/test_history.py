@@ -91,7 +91,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     history = history_module.History(FABRIC)
     nothing: State = {StateSection.LINKS: {}, StateSection.SIGNALS: {}}
     for number in range(9):
-        history.step(history_module.Step(number, "mrc", TrainingState(number, 40, 1.0, 1.0)))
+        history.step(history_module.TrainingStep(number, "mrc", TrainingState(number, 40, 1.0, 1.0)))
         history.point(number, nothing)
     record = history.record(9)
     assert record is not None
