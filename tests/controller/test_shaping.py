@@ -85,5 +85,5 @@ def test_a_missing_interface_or_host_is_named() -> None:
         shape(netlink, FABRIC, {END: None, LinkEnd("h1", 0): None})
         with pytest.raises(ControllerError, match=f"Interface {NAME} does not exist on this machine"):
             shape(netlink, FABRIC, {END: PortShaping(1_000_000)})
-        with pytest.raises(ControllerError, match="Host h1 is not on this machine"):
+        with pytest.raises(ControllerError, match="h1 is not on this machine: is the fabric still up"):
             shape(netlink, FABRIC, {LinkEnd("h1", 0): PortShaping(1_000_000)})

@@ -16,6 +16,8 @@ from mrc_lab.perf.launch import Launch
 from mrc_lab.perf.options import parse
 from tests.mrc_lab.perf.printed import footer, rows
 
+pytestmark = pytest.mark.plain_transport  # its agents have fake NICs
+
 
 def agents_of(agents):
     return [AgentSocket(path.stem, path) for path in agents.paths]

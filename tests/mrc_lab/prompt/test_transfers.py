@@ -10,6 +10,8 @@ from mrc_host.verbs import AgentLostError
 from mrc_lab.prompt.transfers import Transfers
 from tests.mrc_host.agent.conftest import Agents
 
+pytestmark = pytest.mark.plain_transport  # its agents have fake NICs
+
 
 @pytest.mark.filterwarnings("error")  # an exception that Python can only print
 def test_a_transfer_whose_agent_exited_ends_silently(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from mrc_lab.soak.flow import SLOT, SLOTS, SoakFlow
 from tests.mrc_host.fake_nic import FakeNic
 from tests.waiting import until_async
 
+pytestmark = pytest.mark.plain_transport  # its agents have fake NICs
+
 
 class Told:
     def __init__(self, agents):

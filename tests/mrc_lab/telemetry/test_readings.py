@@ -23,6 +23,8 @@ from topologies.clos import multi_plane_clos
 from topologies.emulation.run_directory import RunDirectory
 from topologies.loader import dump_text
 
+pytestmark = pytest.mark.plain_transport  # its agents have fake NICs
+
 FABRIC = multi_plane_clos("lab", planes=2, t0=2, t1=2, hosts=4)
 
 

@@ -14,7 +14,7 @@ import pytest
 from finsy.proto import p4i, p4r, rpc_code
 
 from p4runtime_shim.ctypes_bindings import NO_MEMORY, Engine
-from p4runtime_shim.errors import SwitchError
+from p4runtime_shim.errors import SwitchClosed, SwitchError
 from p4runtime_shim.server.arbitration import Session
 from p4runtime_shim.server.device import P4RuntimeDevice
 from p4runtime_shim.server.pipeline_config import PipelineConfigLoader
@@ -270,7 +270,8 @@ def test_a_client_that_disconnects_with_a_staged_config_leaves_nothing(
         go.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert not made[0].handle
+        with pytest.raises(SwitchClosed):
+            _ = made[0].handle
         assert world.seen() == before
 
     run(work)

@@ -24,7 +24,7 @@ def test_every_report_has_its_command_and_every_command_its_report() -> None:
 
 
 def test_a_report_is_self_contained(tmp_path: Path) -> None:
-    gallery.make(next(gallery.reports(PAGE)), tmp_path)
+    gallery.make(next(report for report in gallery.reports(PAGE) if report.name == "incast"), tmp_path)
     text = (tmp_path / "incast.html").read_text()
     assert "An incast under a congestion control of your own" in text
     assert not re.findall(r"""(?:src|href)="https?://[^"]*\.(?:js|css|png|svg)""", text)

@@ -18,6 +18,8 @@ from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
 from tests.mrc_host.agent.conftest import Agents
 from topologies.clos import multi_plane_clos
 
+pytestmark = pytest.mark.plain_transport  # its agents have fake NICs
+
 
 def delayed(*frames: tuple[int, int]) -> DelayHistogram:
     """(ns, how many) of frames."""
