@@ -57,7 +57,8 @@ install_bmv2() {
 [ "$(id -u)" = 0 ] || { echo "provision.sh needs root: run it with sudo." >&2; exit 1; }
 [ -f "$project/Makefile" ] || { echo "$project is not the project's folder: it has no Makefile." >&2; exit 1; }
 
-missing=$(missing_packages make git curl gpg ca-certificates tcpdump)
+# The last three are for programs that use RDMA in hosts (docs/applications.md), such as ib_write_bw.
+missing=$(missing_packages make git curl gpg ca-certificates tcpdump libibverbs-dev perftest ibverbs-utils)
 if [ -n "$missing" ]; then
   apt-get update -qq
   # shellcheck disable=SC2086
