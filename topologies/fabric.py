@@ -67,6 +67,7 @@ class Fabric:
     _racks: dict[int, tuple[FabricNic, ...]] = field(init=False, repr=False, compare=False)
     _uplinks: dict[str, dict[int, Link]] = field(init=False, repr=False, compare=False)
     _by_node: dict[str, list[Link]] = field(init=False, repr=False, compare=False)
+    _planes: dict[str, tuple[int, ...]] = field(init=False, repr=False, compare=False)  # with a link, of each NIC
     _pods: int = field(init=False, repr=False, compare=False)
     _derived: dict[object, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
@@ -80,6 +81,9 @@ class Fabric:
         for switch in self.switches:
             tiers.setdefault((switch.tier, switch.plane), []).append(switch)
         object.__setattr__(self, "_tiers", {key: tuple(found) for key, found in tiers.items()})
+        everywhere = range(self.planes)
+        planes = {nic.name: tuple(plane for plane in everywhere if self.nic_link(nic, plane)) for nic in self.nics}
+        object.__setattr__(self, "_planes", planes)
         racks: dict[int, list[FabricNic]] = {}
         for nic in self.nics:
             racks.setdefault(nic.t0, []).append(nic)
@@ -180,12 +184,15 @@ class Fabric:
 
     def paths(self, source: FabricNic, target: FabricNic) -> tuple[FabricPath, ...]:
         """The paths between two hosts that are used, plane by plane (``up_down``)."""
-        planes = tuple(
-            plane for plane in range(self.planes) if self.nic_link(source, plane) and self.nic_link(target, plane)
-        )
+        planes = self.common_planes(source, target)
         return self.derived(
             ("paths", source.t0, target.t0, planes), lambda: up_down.paths(self, planes, source.t0, target.t0)
         )
+
+    def common_planes(self, source: FabricNic, target: FabricNic) -> tuple[int, ...]:
+        """Planes in which both hosts have a link."""
+        ours, theirs = self._planes[source.name], self._planes[target.name]
+        return ours if ours == theirs else tuple(plane for plane in ours if plane in theirs)
 
     def derived(self, key: object, make: Callable[[], _Derived]) -> _Derived:
         """What `make` derives from the fabric, made once and kept under `key`."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 
 from mrc_host.config import (
     Destination,
@@ -48,7 +49,7 @@ def nic_config(
         block=fabric.usid_block,
         ports=tuple(_port(fabric, nic, plane) for plane in range(fabric.planes)),
         destinations=tuple(
-            destination(fabric, nic, peer, round_trips, timers_of) for peer in fabric.nics if peer != nic
+            destination(fabric, nic, peer, round_trips, timers_of) for peer in fabric.nics if peer.name != nic.name
         ),
         mtu=fabric.mtu,
         settings=fabric.settings,
@@ -64,22 +65,31 @@ def destination(
     timers_of: TimersOf | None = None,
 ) -> Destination:
     """How `nic` reaches `peer`: on every path up and down, in all planes that have one."""
+    key = ("destination", nic.t0, fabric.common_planes(nic, peer), peer.name)
+    shared = fabric.derived(key, lambda: _destination(fabric, nic, peer))
+    if round_trips is None or not round_trips.varied:
+        return shared
+    base_rtt = round_trips.of(nic, peer)
+    return replace(shared, base_rtt=base_rtt, timers=timers_of(base_rtt) if timers_of is not None else None)
+
+
+def _destination(fabric: Fabric, nic: FabricNic, peer: FabricNic) -> Destination:
+    """The same for all NICs of a T0 that have the same planes."""
     paths = fabric.paths(nic, peer)
     if len(paths) > MAX_PATHS:
         raise FabricError(
             f"there are {len(paths)} paths from {nic.name} to {peer.name}, more than the {MAX_PATHS} that a NIC can"
             " keep: use fewer T2s, or t2_wiring: groups"
         )
-    evs = _shared(tuple(addressing.path_ev(path) for path in paths))
-    base_rtt = round_trips.of(nic, peer) if round_trips is not None and round_trips.varied else 0
-    timers = timers_of(base_rtt) if timers_of is not None and base_rtt else None
+    key = ("entropy values", nic.t0, peer.t0, fabric.common_planes(nic, peer))
+    evs = fabric.derived(key, lambda: _shared(tuple(addressing.path_ev(path) for path in paths)))
     address = addressing.nic_address(fabric, peer).packed
-    return Destination(peer.name, address, _template_of(fabric, nic, peer, paths[0].turn), evs, base_rtt, timers)
+    return Destination(peer.name, address, _template_of(fabric, nic, peer, paths[0].turn), evs)
 
 
 @functools.lru_cache(maxsize=1024)
 def _shared(evs: tuple[int, ...]) -> tuple[int, ...]:
-    """The same object for equal entropy values: most pairs of NICs have the same."""
+    """The same object for equal entropy values: most pairs of T0s have the same."""
     return evs
 
 

@@ -16,6 +16,7 @@ and used where that is (``mrc_host.compiled``). ``MRC_DATAPATH=reference`` does 
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 from importlib.machinery import ExtensionFileLoader
@@ -41,14 +42,17 @@ def load() -> ModuleType | None:
         raise InvalidArgumentError(f"{VARIABLE} is {chosen!r}; set it to one of: {', '.join(_CHOICES)}.")
     if chosen == "reference" or not (chosen or compiled.in_use()):
         return None
+    module = _compiled()
+    if module is None and chosen:
+        raise InvalidArgumentError(f"{VARIABLE} is 'native', but the transport is not compiled: run 'make install'.")
+    return module
+
+
+@functools.cache
+def _compiled() -> ModuleType | None:
+    """Loaded once: to find it all sources are read, and a simulation has a thousand NICs."""
     path = compiled.extension(NAME)
-    if path is None:
-        if chosen:
-            raise InvalidArgumentError(
-                f"{VARIABLE} is 'native', but the transport is not compiled: run 'make install'."
-            )
-        return None
-    return load_from(path)
+    return None if path is None else load_from(path)
 
 
 def load_from(path: os.PathLike[str] | str) -> ModuleType:

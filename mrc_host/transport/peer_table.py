@@ -8,6 +8,7 @@ them when the NIC is made, so that nothing else that is random depends on which 
 from __future__ import annotations
 
 import random
+from array import array
 from collections.abc import Iterable
 
 from mrc_host.config import Destination
@@ -24,7 +25,7 @@ class PeerTable:
     def __init__(self, nic: NicContext, destinations: Iterable[Destination]) -> None:
         self._nic = nic
         self._destinations = {destination.address: destination for destination in destinations}
-        self._first_numbers = {address: _draw(nic.rng) for address in self._destinations}
+        self._first_numbers = array("I", [_draw(nic.rng) for _ in self._destinations])  # in their order
         self._made: dict[bytes, Peer] = {}
 
     def get(self, address: bytes) -> Peer | None:
@@ -36,7 +37,7 @@ class PeerTable:
         destination = self._destinations.get(address)
         if destination is None:
             return None
-        bits = self._first_numbers.pop(address)
+        bits = self._first_numbers[list(self._destinations).index(address)]
         peer = self._made[address] = Peer(self._nic, destination, FirstNumbers(bits >> 16, bits & 0xFFFF))
         return peer
 
@@ -61,6 +62,6 @@ class PeerTable:
 
 
 def _draw(rng: random.Random) -> int:
-    """Two numbers of 16 bits, in one, which takes less memory."""
+    """Two numbers of 16 bits, in one of 32."""
     first = rng.getrandbits(16)
     return first << 16 | rng.getrandbits(16)
