@@ -29,9 +29,21 @@ def measure_each(module: str) -> Iterator[Measurement]:
                 file=sys.stderr,
             )
             continue
-        command = children.python(module, kind)
-        with children.popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            yield from map(read, process.stdout)
-        if process.returncode:
-            raise RuntimeError(f"{' '.join(command)} failed")
+        yield from _measure(module, kind)
+
+
+def measure_compiled(module: str) -> Iterator[Measurement]:
+    """The same for the compiled kind alone; nothing, with a remark, where the transport is not compiled."""
+    if compiled.available():
+        yield from _measure(module, COMPILED)
+    else:
+        print(f"The transport is not compiled (scripts/compile_transport.py): no {module}.", file=sys.stderr)
+
+
+def _measure(module: str, kind: str) -> Iterator[Measurement]:
+    command = children.python(module, kind)
+    with children.popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield from map(read, process.stdout)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed")
