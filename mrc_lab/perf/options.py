@@ -20,7 +20,7 @@ from mrc_lab.fabric.find_fabric import the_one
 from mrc_lab.perf.cases import CASES
 from mrc_lab.perf.plan import DATATYPES, Average, PerfPlan
 from mrc_lab.workloads.collectives.reduction import ReduceOp
-from mrc_lab.workloads.collectives.settings import StreamSettings
+from mrc_lab.workloads.collectives.settings import CHUNK_BYTES, SLOTS, StreamSettings
 from topologies.errors import FabricError
 
 _RANKS = "one rank runs on each host; choose hosts with --hosts"
@@ -127,8 +127,8 @@ def parser(case: str) -> argparse.ArgumentParser:
     add("--hosts", type=_names, metavar="H,H,...", help="hosts that take part, in rank order (default: all)")
     add("--transport", choices=[kind.value for kind in QpType], default="mrc", help="MRC, or RoCE RC as a baseline")
     add("--mtu", type=whole_number(1), default=4096, help="path MTU in bytes (default %(default)s)")
-    add("--chunk", type=size, default=32768, help="unit of pipelining in bytes (default 32K)")
-    add("--slots", type=whole_number(1), default=32, help="chunks under way to one peer (default %(default)s)")
+    add("--chunk", type=size, default=CHUNK_BYTES, help=f"unit of pipelining in bytes (default {CHUNK_BYTES >> 10}K)")
+    add("--slots", type=whole_number(1), default=SLOTS, help="chunks under way to one peer (default %(default)s)")
     add("--retries", type=whole_number(), default=255, help="timeouts in a row until a QP fails, 255: never (default)")
     return flags
 

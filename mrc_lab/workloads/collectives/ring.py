@@ -17,7 +17,7 @@ from mrc_host.verbs import Context, QueuePair
 from mrc_lab.workloads.collectives.communicator import Communicator, TransferCounters
 from mrc_lab.workloads.collectives.out_of_band import Exchange
 from mrc_lab.workloads.collectives.reduction import ring_reduce
-from mrc_lab.workloads.collectives.settings import WIDEST_ITEM, StreamSettings
+from mrc_lab.workloads.collectives.settings import CHUNK_BYTES, WIDEST_ITEM, StreamSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class RingSettings:
     """What a ring is built for: `max_bytes` bounds the array of one operation; the rest is as in `StreamSettings`."""
 
     max_bytes: int
-    chunk_bytes: int = 32768
+    chunk_bytes: int = CHUNK_BYTES
     tail_bytes: int = 4096
     qp_type: QpType = QpType.MRC
     attributes: QpAttributes = field(default_factory=QpAttributes)

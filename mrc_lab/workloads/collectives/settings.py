@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from mrc_host.values import QpAttributes, QpType
 from mrc_lab.workloads.collectives.pacing import PacingSettings
 
+CHUNK_BYTES = 1 << 17  # a host's CPU time is by the chunk rather than by the byte
+SLOTS = 16
 WIDEST_ITEM = 16  # bytes of the largest array element (complex128)
 _ALIGN = 64  # slots start on cache lines
 
@@ -31,8 +33,8 @@ class StreamSettings:
     itself takes; nothing by default.
     """
 
-    chunk_bytes: int = 32768
-    slots: int = 32
+    chunk_bytes: int = CHUNK_BYTES
+    slots: int = SLOTS
     tail_bytes: int = 4096
     queue_pairs: int = 1
     split: bool = False
