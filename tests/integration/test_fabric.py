@@ -163,6 +163,8 @@ def test_the_kernel_does_not_answer_nic_traffic(up: Emulation, controller: Contr
     assert " 0% packet loss" in up.host("h3").cmd(f"ping -c 1 -W 2 {up.host('h1').IP()}")
     sent = {link.name: link.upward.packets - before[link.name].packets for link in controller.links("h3@*")}
     assert sent == {"h3@p0": 1, "h3@p1": 0}
+    without_route = up.host("h3").cmd("awk '/Ip6InNoRoutes/ {print $2}' /proc/net/snmp6")
+    assert int(without_route) == 0, "it would make an error of each packet, which costs more than to drop it"
 
 
 @contextlib.contextmanager

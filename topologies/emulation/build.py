@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any
 
 from pyroute2 import IPRoute
@@ -221,6 +222,7 @@ def _check_interface_names(run: RunDirectory) -> None:
 
 def kernel_ports(fabric: Fabric, nic: FabricNic) -> list[KernelPort]:
     """Settings of the kernel of a host for each of its ports that has a link, by plane."""
+    of_nic = ((str(IPv6Address(addressing.usid_address(fabric))), 32), (str(addressing.nic_address(fabric, nic)), 128))
     ports = []
     for link in fabric.links_of(nic.name):
         end, gateway, plane = link.lower, link.upper, link.plane
@@ -231,6 +233,7 @@ def kernel_ports(fabric: Fabric, nic: FabricNic) -> list[KernelPort]:
             gateway=str(addressing.KERNEL_GATEWAY),
             gateway_mac=addressing.mac(fabric, gateway),
             prefixes=tuple((str(prefix.network_address), prefix.prefixlen) for prefix in prefixes),
+            of_nic=of_nic,
         )
         ports.append(port)
     return ports

@@ -52,13 +52,17 @@ class VethEnd:
 
 @dataclass(frozen=True, slots=True)
 class KernelPort:
-    """What a host's kernel knows of one of its ports: its own address, the gateway and what lies behind it."""
+    """What a host's kernel knows of one of its ports: its own address, the gateway and what lies behind it.
+
+    What arrives for the addresses `of_nic` is the NIC's: the kernel, which gets all frames too, answers with no error.
+    """
 
     interface: str
     address: str
     gateway: str
     gateway_mac: bytes
     prefixes: tuple[tuple[str, int], ...]
+    of_nic: tuple[tuple[str, int], ...] = ()
 
 
 def create_veth(netlink: IPRoute, near: VethEnd, far: VethEnd, *, mtu: int, group: int, mark: Mark) -> None:
@@ -119,6 +123,8 @@ def _configure_host_port(netlink: IPRoute, port: KernelPort) -> None:
     )
     for prefix, length in port.prefixes:
         netlink.route("replace", family=socket.AF_INET6, dst=f"{prefix}/{length}", gateway=port.gateway, oif=index)
+    for prefix, length in port.of_nic:
+        netlink.route("replace", family=socket.AF_INET6, dst=f"{prefix}/{length}", type="blackhole")
 
 
 def set_link_state(interface: str, *, up: bool) -> None:
