@@ -18,6 +18,8 @@ from mrc_lab.reports.verdicts import Judged, judge, show
 from topologies.emulation import switch_kind, wire_kind
 
 _RELATIONS = {"at_least": ">=", "at_most": "<=", "about": "about"}
+_MOST_ERRORS = 5  # of a case, on the terminal
+_MOST_VALUES = 6  # of a reported metric; of more cases the report has them as a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class FinishedRun:
     wall_seconds: float
 
     def lines(self) -> Iterator[str]:
-        """The verdicts for a terminal, and why those on timing cannot be had."""
+        """For a terminal: verdicts, what went wrong, reported metrics, and why timing cannot be trusted."""
         for name, recording in self.recordings.items():
             for reason in recording.fidelity.reasons:
                 yield f"{case_prefix(name)}timing cannot be trusted: {reason}"
@@ -41,6 +43,8 @@ class FinishedRun:
             within = f" within {one.tolerance:.3g}" if one.tolerance else ""
             line = f"{one.verdict.value:<9} {one.title}: {ours} ({_RELATIONS[one.relation]} {expected}{within})"
             yield line + (f", published {show(one.published, one.unit)}" if one.published is not None else "")
+        yield from self._errors()
+        yield from self._reported()
         for number in self.summary["published"]["numbers"]:
             ours, theirs = show(number["ours"], number["unit"]), show(number["published"], number["unit"])
             bound = f"{_RELATIONS[number['bound']]} " if number["bound"] else ""
@@ -48,6 +52,21 @@ class FinishedRun:
         for name, recording in self.recordings.items():
             for reason in recording.fidelity.reasons:
                 yield f"untrusted {case_prefix(name)}{reason}"
+
+    def _errors(self) -> Iterator[str]:
+        for name, recording in self.recordings.items():
+            for error in recording.errors[:_MOST_ERRORS]:
+                yield f"{'error':<9} {case_prefix(name)}{error}"
+            if len(recording.errors) > _MOST_ERRORS:
+                yield f"{'error':<9} {case_prefix(name)}and {len(recording.errors) - _MOST_ERRORS} more"
+
+    def _reported(self) -> Iterator[str]:
+        for metric in self.summary["reported"]:
+            values = {name: show(value, metric["unit"]) for name, value in metric["values"].items()}
+            if len(values) <= _MOST_VALUES:
+                yield f"{'reported':<9} {metric['title']}: " + ", ".join(
+                    f"{case_prefix(name)}{value}" for name, value in values.items()
+                )
 
 
 def run_and_report(

@@ -380,7 +380,7 @@ def check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], 
     """FileError when a selection does not fit its metric, or names what is not there."""
     names = [case.name for case in cases]
     if selection.variant is None and len(cases) > 1:
-        raise place.error(f"variant is missing; there are {', '.join(names)}")
+        raise place.error(f"of: {{variant: ...}} is missing; there are {', '.join(names)}")
     if selection.variant is not None and selection.variant not in names:
         raise place.error(f"there is no variant {selection.variant}; {suggest(selection.variant, names)}")
     case = next(case for case in cases if selection.variant in (None, case.name))

@@ -1,6 +1,7 @@
 """From a file to its folder, by the command line and in one process; without root and without Mininet."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -238,3 +239,19 @@ def test_folders_created_in_the_same_second_differ(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ExperimentError, match="cannot be made"):
         make_folder(tmp_path / "file", "x", moment)
+
+
+def test_the_terminal_shows_why_a_run_failed_and_what_it_was_asked_to_report(tmp_path, capsys):
+    path = tmp_path / "short.yaml"
+    path.write_text(
+        "title: too short\n"
+        "fabric: {planes: 2, t0: 2, t1: 2, hosts: 4, rate: 1G}\n"
+        "workload: {kind: training, steps: 90, gradients: 256K}\n"
+        "duration: 30ms\n"
+        "measure: {bin: 1ms}\n"
+        "report: [{metric: retransmitted, title: sent again}]\n"
+    )
+    assert run(["run", str(path), "--results", str(tmp_path / "r")]) == 1
+    printed = capsys.readouterr().out
+    assert re.search(r"^error +only \d+ of 90 steps were done when the time was over$", printed, re.MULTILINE)
+    assert re.search(r"^reported +sent again: \d+$", printed, re.MULTILINE)
