@@ -17,7 +17,8 @@ typedef struct {
     PyObject *flow;
     uint32_t seed, mask, units;
     uint16_t start, end; /* where the BTH and the ICRC begin; the prefix is all before the BTH */
-    uint8_t carried;     /* its packets may be carried: no ECN mark, in the encapsulation that MRC has here */
+    uint8_t carried;     /* its packets may be carried: they have the encapsulation that MRC has here */
+    uint8_t marked;      /* by ECN */
     uint8_t source_length, source[16];
     uint8_t prefix[LONGEST];
 } Flow;

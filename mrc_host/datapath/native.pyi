@@ -38,7 +38,7 @@ class Receiver:
 
     def learn(
         self, port: int, prefix: bytes, flow: Flow, end: int, seed: int, mask: int, units: int, carried: bool,
-        source: bytes, /,
+        marked: bool, source: bytes, /,
     ) -> None:  # fmt: skip
         """Know a prefix from now on; the numbers are those of the flow."""
 
@@ -83,6 +83,9 @@ def data_frame(
 
 def frame(template: Template, body: bytes, /) -> bytes:
     """The frame of a packet with these bytes from the BTH on."""
+
+def pass_caches(on: bool, /) -> None:
+    """Whether payloads are copied past the processor's caches from now on (payload.h)."""
 
 def crc32(data: bytes, crc: int = 0, fold: bool = True, /) -> int:
     """As zlib's; without `fold`, by the table alone."""

@@ -1,14 +1,15 @@
 /* One data packet whose ICRC is right: checked against what is granted, and placed.
  *
  * All that a packet claims is checked here; the region's bounds are checked once more before the copy. Whatever calls for a
- * decision is left to Python: a packet that completes a message, is marked, repeated, retransmitted, carries immediate data, or
- * does not fit.
+ * decision is left to Python: a packet that completes a message, is repeated, retransmitted, carries immediate data, or does not
+ * fit. A marked one makes a SACK due.
  */
 #ifndef MRC_PLACEMENT_H
 #define MRC_PLACEMENT_H
 
 #include "carrier.h"
 #include "flows.h"
+#include "payload.h"
 
 #define PSN_MASK 0xFFFFFF
 #define FLAG_ACK_REQUEST 0x80 /* in the first byte of the BTH's control word */
@@ -83,7 +84,7 @@ static int count_arrival(Carrier *carrier, int64_t psn, const Packet *packet) {
         due = 1;
     }
     carrier->bytes += (int64_t)(packet->size > LEAST_COUNTED ? packet->size : LEAST_COUNTED);
-    if (carrier->bytes >= carrier->threshold)
+    if (carrier->bytes >= carrier->threshold || packet->flow->marked)
         due = 1;
     if (due)
         carrier->bytes = 0;
@@ -107,7 +108,7 @@ static enum outcome carry(Carrier *carrier, const Packet *packet, int64_t *psn) 
     if (expected > message->last)
         return FOR_PYTHON; /* the message is complete */
 
-    memcpy(place, packet->payload, packet->size);
+    copy_payload(place, packet->payload, packet->size);
     if (*psn > carrier->max_psn)
         carrier->max_psn = *psn;
     if (offset) {

@@ -87,13 +87,13 @@ static PyObject *receiver_receive(Receiver *receiver, PyObject *const *args, Py_
     return Py_NewRef(outcome == CARRIED ? Py_True : flow ? flow->flow : Py_None);
 }
 
-/* learn(port, prefix, flow, end, seed, mask, units, carried, source) */
+/* learn(port, prefix, flow, end, seed, mask, units, carried, marked, source) */
 static PyObject *receiver_learn(Receiver *receiver, PyObject *args) {
-    int port, end, carried;
+    int port, end, carried, marked;
     unsigned seed, mask, units;
     Py_buffer prefix, source;
     PyObject *flow;
-    if (!PyArg_ParseTuple(args, "iy*OiIIIpy*", &port, &prefix, &flow, &end, &seed, &mask, &units, &carried, &source))
+    if (!PyArg_ParseTuple(args, "iy*OiIIIppy*", &port, &prefix, &flow, &end, &seed, &mask, &units, &carried, &marked, &source))
         return NULL;
     PyObject *result = NULL;
     Flow *made = NULL;
@@ -112,7 +112,7 @@ static PyObject *receiver_learn(Receiver *receiver, PyObject *args) {
     *made = (Flow){
         .hash = prefix_hash(prefix.buf, (size_t)prefix.len, receiver->secret), .flow = flow, .seed = seed, .mask = mask,
         .units = units, .start = (uint16_t)prefix.len, .end = (uint16_t)end, .carried = (uint8_t)carried,
-        .source_length = (uint8_t)source.len,
+        .marked = (uint8_t)marked, .source_length = (uint8_t)source.len,
     };
     memcpy(made->prefix, prefix.buf, (size_t)prefix.len);
     memcpy(made->source, source.buf, (size_t)source.len);

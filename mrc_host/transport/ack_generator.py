@@ -195,7 +195,7 @@ class AckGenerator:
 
     def due(self, psn: int, flow: Flow, stamp: int) -> None:
         """The datapath in C has placed packet `psn`, and that makes a SACK due."""
-        self._queue_sack(_Trigger(psn, flow.ev, stamp, control.MARK_NONE, -1))
+        self._queue_sack(_Trigger(psn, flow.ev, stamp, self._mark_of(flow), -1))
 
     def trimmed(self, word: int, stamp: int, flow: Flow, lasthop: bool) -> Drop | None:
         """A packet arrived without its payload: send a NACK if it is missing and the peer understands such NACKs.
@@ -294,14 +294,16 @@ class AckGenerator:
 
     def _sack(self, psn: int, flow: Flow, stamp: int, again: bool = False) -> None:
         self.pending_bytes = 0
-        mark = control.MARK_NONE
-        if flow.ce:
-            self._stats.marks_received += 1
-            mark = self._mark_for(flow.ev)
-        self._queue_sack(_Trigger(psn, flow.ev, stamp, mark, -1, again))
+        self._queue_sack(_Trigger(psn, flow.ev, stamp, self._mark_of(flow), -1, again))
+
+    def _mark_of(self, flow: Flow) -> int:
+        """The mark to report for the path of a packet, which may have arrived with an ECN mark."""
+        if not flow.ce:
+            return control.MARK_NONE
+        self._stats.marks_received += 1
+        return self._mark_for(flow.ev)
 
     def _mark_for(self, entropy: int) -> int:
-        """The mark to report for a path whose packet arrived with an ECN mark."""
         if not self._skip_after:
             return control.MARK_SKIP_ONCE
         marks = self._marked.pop(entropy, 0) + 1

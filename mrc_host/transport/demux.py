@@ -123,7 +123,7 @@ class Demultiplexer:
     def _learn(self, port: int, key: bytes, flow: Flow) -> None:
         nic = self._nic
         if nic.datapath is not None:
-            nic.datapath.learn(port, key, flow, not flow.ce and flow.srv6 == nic.srv6)
+            nic.datapath.learn(port, key, flow, flow.srv6 == nic.srv6)
             return
         flows = self._flows[port]
         if len(flows) >= _MAX_FLOWS:

@@ -37,7 +37,9 @@ class NativeDatapath:
 
     def learn(self, port: int, prefix: bytes, flow: Flow, carried: bool) -> None:
         """Know a prefix, with which a frame came whose ICRC was right; `carried`: data with it may be carried."""
-        self.receiver.learn(port, prefix, flow, flow.end, flow.seed, flow.mask, flow.units, carried, flow.source)
+        self.receiver.learn(
+            port, prefix, flow, flow.end, flow.seed, flow.mask, flow.units, carried, flow.ce, flow.source
+        )
 
     def carrier(
         self, qpn: int, source: bytes, mtu: int, reach: int, threshold: int, low: list[int], high: list[int]

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from mrc_host.values import QpAttributes
-from tests.mrc_host.nic_world import End, World, connect
+from tests.mrc_host.nic_world import End, Faults, World, connect
 from tests.mrc_host.test_nic_fuzz import Secrets, seal
 
 NUMBERS = (0, 1, -1, 15, 16, 63, 64, 4031, 4032, 4096, 1 << 24, (1 << 31) - 1, (1 << 32) - 1, 1 << 62, (1 << 64) - 1)
@@ -15,7 +15,7 @@ NUMBERS = (0, 1, -1, 15, 16, 63, 64, 4031, 4032, 4096, 1 << 24, (1 << 31) - 1, (
 
 def frames_of_messages_under_way(chance: random.Random, psn: int | None) -> list[Any]:
     """Forged packets for messages that are half here; returns all that shows of the NIC that got them."""
-    world = World(planes=2)
+    world = World(planes=2, faults=Faults(mark=chance.choice([0.0, 0.5])))
     attributes = QpAttributes(path_mtu=256, send_psn=psn, receive_psn=psn)
     a, b = connect(world, size=1 << 14, attributes=attributes)
     secrets = Secrets(world)
@@ -61,8 +61,9 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
                 module.data_frame(made["template"], made["message"], *(number() for _ in range(5)))
             elif what == 3:
                 made["receiver"].learn(
-                    number(), bytes(prefix), object(), number(), 0, 0, 1, True, bytes(chance.choice([4, 16, 17]))
-                )
+                    number(), bytes(prefix), object(), number(), 0, 0, 1, True, False,
+                    bytes(chance.choice([4, 16, 17])),
+                )  # fmt: skip
             elif what == 4 and carrier is None:
                 carrier = module.Carrier(
                     made["receiver"], 5, bytes(4), chance.choice([0, 1, 256]), number(), 4096, low, high
