@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(600)  # up to three programs, one after the other, on a machine that may be busy
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts/test-in-ci"
 TEST = """
@@ -51,7 +53,7 @@ class Project:
             [SCRIPT, "results"],
             cwd=self.folder,
             env={**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "OPTIONS": PLUGIN, **environment},
-            capture_output=True, text=True, timeout=150, check=False,
+            capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
 
 
@@ -103,6 +105,19 @@ def test_inputs_are_words_and_not_commands(project: Project) -> None:
     done = project.test(TESTS="tests", OPTIONS=f'{PLUGIN} -k "again or nothing"')
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed, 1 deselected" in done.stdout
+
+
+def test_the_environment_that_it_makes_is_deleted_also_when_it_cannot_be_filled(
+    project: Project, tmp_path: Path
+) -> None:
+    made = tmp_path / "made"
+    made.mkdir()
+    # pip, in the environment, has nothing to build the testbed with.
+    nothing = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1"}
+    done = project.test(TESTS="tests", PYTHON="", RUNNER_TEMP=str(made), **nothing)
+    assert done.returncode != 0
+    assert "No matching distribution found for setuptools" in done.stderr
+    assert list(made.iterdir()) == []
 
 
 @pytest.mark.parametrize(
