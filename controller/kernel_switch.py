@@ -1,13 +1,15 @@
 """A switch that Linux itself is, in the fleet: its routes are read, compared, repaired and read again.
 
 There is no P4Runtime. The switch is a network namespace, found by its shell in the run directory. Sockets made inside
-list its routes and report every change of its interfaces (``mrc_common.link_monitor``); after each the routes are
-reconciled, since the kernel drops those of an interface that is taken down, and a port that is up again needs them.
+list its routes, and report every change of its interfaces (``mrc_common.link_monitor``) and every change of routes and
+neighbours that is not ours (``topologies.emulation.route_watch``). After each the routes are reconciled: the kernel
+drops those of an interface that is taken down, and a port that is up again needs them; and a person may delete some.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from mrc_common.link_monitor import LinkMonitor, LinkState
 from topologies.emulation.kernel_programming import KernelRoutes
 from topologies.emulation.namespaces import run_inside
 from topologies.emulation.route_netlink import KernelRoute, Neighbour, RouteSocket
+from topologies.emulation.route_watch import RouteWatch
 from topologies.emulation.run_directory import RunDirectory
 from topologies.fabric import Fabric, Switch
 from topologies.kernel_routes import kernel_tables
@@ -54,6 +57,7 @@ class FleetKernelSwitch:
         self._view = view
         loop = asyncio.get_running_loop()
         loop.add_reader(view.monitor.fileno(), view.monitor.on_readable)
+        loop.add_reader(view.watch.fileno(), self._written, view.watch)
         try:
             for state in view.monitor.links().values():
                 self.notify(state)
@@ -63,6 +67,7 @@ class FleetKernelSwitch:
                 await self._stirred.wait()
         finally:
             loop.remove_reader(view.monitor.fileno())
+            loop.remove_reader(view.watch.fileno())
             async with self._lock:
                 self._view = None
                 view.close()
@@ -80,6 +85,10 @@ class FleetKernelSwitch:
             self._stirred.set()
             self.notify(state)
 
+    def _written(self, watch: RouteWatch) -> None:
+        if watch.changed():
+            self._stirred.set()
+
     async def reconcile(self) -> SwitchStatus:
         """Read, compare, repair and read again; returns and remembers the outcome."""
         async with self._lock:
@@ -91,8 +100,9 @@ class FleetKernelSwitch:
             except OSError as error:
                 self.failed(f"refused a route: {error.strerror or error}")
                 return self.status
-            if found is None:
-                self._set(SwitchState.CONNECTING, problems=(f"{self._switch.name}: a port is missing",))
+            if found.absent:
+                names = ", ".join(found.absent)
+                self._set(SwitchState.CONNECTING, problems=(f"{self._switch.name} has no interface {names}",))
                 return self.status
             problems = tuple(f"{self._switch.name}: {text}" for text in found.problems[:_MAX_PROBLEMS])
             self._set(
@@ -126,11 +136,15 @@ class FleetKernelSwitch:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """How many routes and neighbours were repaired and are there now, and what is still not as it should be."""
+    """How many routes and neighbours were repaired and are there now, and what is still not as it should be.
 
-    repaired: int
-    held: int
-    problems: tuple[str, ...]
+    Nothing is compared while interfaces are `absent`.
+    """
+
+    repaired: int = 0
+    held: int = 0
+    problems: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +153,7 @@ class _NamespaceView:
 
     monitor: LinkMonitor
     kernel: RouteSocket
+    watch: RouteWatch
     routes: KernelRoutes
 
     @classmethod
@@ -146,28 +161,29 @@ class _NamespaceView:
         """The view of the namespace that a process is in. Raises OSError or TimeoutError."""
 
         def make() -> _NamespaceView:
-            kernel = RouteSocket()
-            try:
-                return cls(LinkMonitor(on_change), kernel, KernelRoutes(fabric, switch, kernel))
-            except BaseException:
-                kernel.close()
-                raise
+            with contextlib.ExitStack() as stack:
+                kernel = stack.enter_context(RouteSocket())
+                watch = stack.enter_context(contextlib.closing(RouteWatch(kernel.port)))
+                view = cls(LinkMonitor(on_change), kernel, watch, KernelRoutes(fabric, switch, kernel))
+                stack.pop_all()
+                return view
 
         return run_inside(pid, make)
 
     def close(self) -> None:
         """Close the sockets."""
         self.monitor.close()
+        self.watch.close()
         self.kernel.close()
 
-    def reconcile(self) -> _Outcome | None:
-        """Compare, repair and compare again; None while a port is missing. OSError if the kernel refuses."""
-        if not self.routes.complete():
-            return None
+    def reconcile(self) -> _Outcome:
+        """Compare, repair and compare again. OSError if the kernel refuses."""
+        if absent := self.routes.absent():
+            return _Outcome(absent=tuple(absent))
         for attempt in range(_ATTEMPTS):
             found = self.routes.compare()
             if not found:
-                return _Outcome(0, found.held, ())
+                return _Outcome(held=found.held)
             try:
                 self.routes.repair(found)
             except OSError:

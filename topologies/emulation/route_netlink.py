@@ -91,6 +91,12 @@ class RouteSocket:
         """Close it."""
         self._socket.close()
 
+    @property
+    def port(self) -> int:
+        """Its number, by which the kernel says who has changed something."""
+        number: int = self._socket.getsockname()[0]
+        return number
+
     def set_link(self, index: int, *, on: int = 0, off: int = 0) -> None:
         """Set flags (IFF_*) of an interface, and clear others."""
         self._change(_RTM_NEWLINK, 0, _LINK.pack(0, 0, index, on, on | off))
