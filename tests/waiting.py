@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
 
-TIMEOUT_S = 60.0
+# A machine that is slow enough to need more says so, as it does for processes of a fabric that start (docs/start.md).
+TIMEOUT_S = max(60.0, float(os.environ.get("MRC_READY_SECONDS") or 0))
 _PAUSE_S = 0.005  # of real time between two looks
 
 

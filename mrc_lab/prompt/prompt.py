@@ -47,13 +47,13 @@ from mrc_lab.terminal.notice import print_above
 from mrc_lab.terminal.progress import progress
 from mrc_lab.terminal.state_colour import RED, coloured
 from mrc_lab.workloads.verified_write import planes_text
-from topologies.emulation import process_watch
+from topologies.emulation import process_watch, processes
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.stopped import stopped
 from topologies.errors import FabricError
 
 _ERRORS = (ControllerError, EmulationError, ExperimentError, FabricError, MrcError, OSError, ValueError)
-_WAIT_S, _WAIT_STEP_S = 60.0, 0.1
+_WAIT_STEP_S = 0.1
 _INTERRUPT_INTERVAL_S = 0.2
 _KERNELS = (
     "this measures the hosts' kernels over IPv4, and in the fabric hosts have IPv6 addresses only",
@@ -224,7 +224,7 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
     def do_wait(self, line: str) -> None:
         """See helping."""
         self._words("wait", line, 0, 0)
-        deadline = time.monotonic() + _WAIT_S
+        deadline = time.monotonic() + processes.ready_seconds()
         with self._world.controller() as controller:
             while not (status := controller.status()).ready:
                 if time.monotonic() > deadline:

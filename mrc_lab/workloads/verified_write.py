@@ -50,7 +50,8 @@ class WriteReport:
 class Transfer:
     """A queue pair and memory at each of two NICs, for any number of writes from `source` to `destination`.
 
-    Use in a `with` statement, or close it. Raises MrcError when it cannot be set up.
+    A write without a completion for `timeout_s` fails. Use in a `with` statement, or close it. Raises MrcError when it
+    cannot be set up.
     """
 
     def __init__(
@@ -61,9 +62,11 @@ class Transfer:
         qp_type: QpType = QpType.MRC,
         attributes: QpAttributes | None = None,
         memory: int = MEMORY,
+        timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         attributes = attributes or QpAttributes(retry_count=255)
+        self._timeout_s = timeout_s
         self._clock = clock
         self._size = memory
         self._round = 0
@@ -85,14 +88,14 @@ class Transfer:
     def write(self, nbytes: int, progress: Callable[[float], None] = lambda share: None) -> WriteReport:
         """Write `nbytes` (1 or more) and compare; blocks until done. `progress` gets what is done, from 0 to 1.
 
-        Raises MrcError or `TransferError` when it fails or makes no progress for 30 s; then the transfer is unusable.
+        Raises MrcError or `TransferError` when it fails or makes no progress in time; then the transfer is unusable.
         """
         steps = self._steps(nbytes)
         written = 0
         try:
             queue = next(steps)
             while True:
-                completion = check(queue.wait(TIMEOUT_S))
+                completion = check(queue.wait(self._timeout_s))
                 if completion.opcode is CompletionOpcode.WRITE:
                     written += PIECE
                     progress(min(1.0, written / nbytes))
@@ -107,9 +110,9 @@ class Transfer:
             queue = next(steps)
             while True:
                 try:
-                    completion = await asyncio.wait_for(queue.next(), TIMEOUT_S)
+                    completion = await asyncio.wait_for(queue.next(), self._timeout_s)
                 except asyncio.TimeoutError:
-                    raise TransferError(f"no completion arrived within {TIMEOUT_S:g} s") from None
+                    raise TransferError(f"no completion arrived within {self._timeout_s:g} s") from None
                 queue = steps.send(check(completion))
         except StopIteration as done:
             return _report_of(done)

@@ -13,7 +13,8 @@ import time
 from collections.abc import Sequence
 from types import TracebackType
 
-TIMEOUT_S = 60.0
+from tests.waiting import TIMEOUT_S
+
 CTRL_C, CTRL_D, TAB = "\x03", "\x04", "\t"
 
 

@@ -24,7 +24,7 @@ from mrc_lab.cli.main import run
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.workloads.verified_write import Transfer, WriteReport
 from tests.integration.names import own
-from tests.waiting import until
+from tests.waiting import TIMEOUT_S, until
 from topologies.addressing import interface_name, kernel_address
 from topologies.clos import multi_plane_clos
 from topologies.emulation import cleanup
@@ -43,7 +43,6 @@ pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="br
 MRC = Path(sys.executable).with_name("mrc")
 RATE = 20_000_000
 PIECE = 256 << 10
-TIMEOUT_S = 60.0
 
 
 @contextmanager
@@ -98,7 +97,7 @@ def world(shared_fabric: SharedFabric) -> Iterator[EmulatedWorld]:
 @contextmanager
 def transfer(world: EmulatedWorld, *between: str) -> Iterator[Transfer]:
     ends = [verbs.open(world.emulation.socket(host)) for host in between or ("h1", "h2")]
-    with ends[0], ends[1], Transfer(*ends, memory=PIECE) as pair:
+    with ends[0], ends[1], Transfer(*ends, memory=PIECE, timeout_s=TIMEOUT_S) as pair:
         yield pair
 
 
@@ -176,7 +175,7 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self._process.send_signal(signal.SIGINT)
-        self._process.communicate(timeout=20)
+        self._process.communicate(timeout=TIMEOUT_S)
 
 
 def counted(switches: list[SwitchCounters], *names: str) -> set[tuple[str, str]]:
@@ -388,7 +387,7 @@ def test_kept_faults_survive_controller_restarts(world: EmulatedWorld) -> None:
                 found = [(fault.id, fault.owner, fault.problem) for fault in client.faults()]
             assert found == [(fault.id, owner, "") for fault, owner in zip(kept, ("me", "", ""), strict=True)]
             process.send_signal(end)
-            process.wait(20)
+            process.wait(TIMEOUT_S)
         assert state(world) == before
     with another_controller(world, "--keep-faults"):
         until_ready(world)

@@ -20,15 +20,17 @@ pytest.importorskip("mininet")
 from controller.client import ControllerClient
 from controller.command_line import companion
 from controller.errors import ControllerError
+from controller.values import EventKind
 from mrc_host import verbs
 from mrc_lab.fabric.doctor import check_kernel_switches
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.prompt.captures import Captures
 from mrc_lab.workloads.verified_write import Transfer, usable_paths
 from tests.integration.names import own
+from tests.integration.questions import questions
 from tests.integration.traces import Traces
 from tests.integration.wire_kinds import WIRES
-from tests.waiting import until
+from tests.waiting import TIMEOUT_S, until
 from topologies import addressing, paths
 from topologies.clos import multi_plane_clos
 from topologies.emulation import namespaces, requirements
@@ -182,16 +184,21 @@ def test_frames_are_those_of_the_embedded_switch_at_every_hop(journey: dict[str,
     assert len(found["back at h1"]) == 2  # and no ICMP error
 
 
-def test_the_kernel_of_a_switch_sends_no_packets_of_its_own() -> None:
+def test_the_kernel_of_a_switch_sends_no_packets_of_its_own_and_answers_none() -> None:
     fabric = multi_plane_clos(own("quietkernel"), planes=1, t0=2, t1=2, hosts=4)
     with (
         emulated(fabric, switch="kernel", agents=False, companions=[companion]) as up,
         ControllerClient(up.controller_socket) as client,
     ):
-        ends = [end for link in fabric.links for end in (link.lower, link.upper)]
-        with _at_ports(up, ends) as listeners:
+        first = up.fabric.link("h1@p0")
+        ends = [end for link in fabric.links for end in (link.lower, link.upper) if end != first.upper]
+        node = up.net[first.upper.node]
+        before = node.cmd("ip -6 addr; ip -6 route; ip -6 neigh")
+        with _at_ports(up, ends) as listeners, _at_ports(up, [first.lower]) as (sender,):
             client.link_down("t0-0:t1-0@p0")
             client.link_up("t0-0:t1-0@p0")  # carrier comes back: the moment when a kernel likes to talk
+            for question in questions(up.fabric):
+                sender.send(question)
             assert " 0% packet loss" in up.host("h1").cmd(f"ping -c 4 -i 0.7 -W 2 {up.host('h3').IP()}")
             # What a kernel says of its own comes by timers, all within these two seconds.
             for listener in listeners:
@@ -200,6 +207,8 @@ def test_the_kernel_of_a_switch_sends_no_packets_of_its_own() -> None:
                     assert frame[12:14] == b"\x86\xdd"
                     assert frame[20] == 58, frame.hex()  # ICMPv6
                     assert frame[54] in (128, 129), frame.hex()  # an echo, or the answer to one
+                    assert frame[62:65] not in (b"who", b"no ", b"too", b"rep"), frame.hex()
+        assert node.cmd("ip -6 addr; ip -6 route; ip -6 neigh") == before
 
 
 # Part of a fabric
@@ -222,10 +231,13 @@ def controller(world: EmulatedWorld) -> Iterator[ControllerClient]:
         client.clear_all()
 
 
+_patient = partial(Transfer, timeout_s=TIMEOUT_S)
+
+
 @contextlib.contextmanager
 def _transfer(world: EmulatedWorld, source: str = "h1", target: str = "h3") -> Iterator[Transfer]:
     socket_of = world.emulation.socket
-    with verbs.open(socket_of(source)) as near, verbs.open(socket_of(target)) as far, Transfer(near, far) as transfer:
+    with verbs.open(socket_of(source)) as near, verbs.open(socket_of(target)) as far, _patient(near, far) as transfer:
         yield transfer
 
 
@@ -289,7 +301,7 @@ def test_a_cut_link_of_a_kernel_switch_is_ridden_out_and_used_again(
         assert report.paths == (left or report.paths)
         controller.link_up(link)
         assert all(found.up for found in controller.links())
-        until(lambda: usable_paths(transfer.paths()) == {0: 2, 1: 2}, "every path works again", 60)
+        until(lambda: usable_paths(transfer.paths()) == {0: 2, 1: 2}, "every path works again")
         assert transfer.write(1 << 18).wrong_bytes == 0
 
 
@@ -303,19 +315,38 @@ def test_a_stopped_kernel_switch_is_ridden_out_and_gets_its_routes_back(
         assert (report.wrong_bytes, report.paths) == (0, {0: 1, 1: 2})
         assert "via" not in node.cmd("ip -6 route")
         node.start()
-        until(lambda: usable_paths(transfer.paths()) == {0: 2, 1: 2}, "every path works again", 60)
+        until(lambda: usable_paths(transfer.paths()) == {0: 2, 1: 2}, "every path works again")
     assert controller.status().ready
 
 
-def test_deleted_routes_are_restored(world: EmulatedWorld, controller: ControllerClient) -> None:
+DAMAGE = {
+    "a route deleted": "ip -6 route del {route}",
+    "a neighbour deleted": "ip -6 neigh del fe80::1 dev {port}",
+    "a route replaced": "ip -6 route replace blackhole {route}",
+    "the uSID's link down": "ip link set sid0 down",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_what_a_person_breaks_in_a_kernel_switch_is_mended_at_once(
+    world: EmulatedWorld, controller: ControllerClient, damage: str
+) -> None:
     node = world.emulation.net[T0]
-    before = node.cmd("ip -6 route show proto 109")
-    assert before.count("encap seg6local action End") == 1
-    node.cmd("ip -6 route flush proto 109; ip -6 neigh flush all nud permanent")
-    (status,) = (switch for switch in controller.reconcile().switches if switch.name == T0)
-    assert status.repaired > 5
-    assert status.present == status.entries
-    assert node.cmd("ip -6 route show proto 109") == before
+
+    def held() -> tuple[str, str]:
+        return node.cmd("ip -6 route show"), node.cmd("ip -6 neigh show nud permanent | sort")
+
+    before = held()
+    assert before[0].count("encap seg6local action End") == 1
+    port = addressing.interface_name(world.fabric, world.fabric.link("h3@p1").upper)
+    usid = addressing.switch_usid(world.fabric.switch("t1-0@p1"))
+    with controller.events(timeout_s=TIMEOUT_S) as events:
+        next(events)  # it holds
+        assert node.cmd(damage.format(port=port, route=f"fc00:0:{usid:x}::/48")) == ""
+        mended = (event for event in events if event.kind is EventKind.ENTRIES_REPAIRED)
+        assert next(mended).name == T0
+    assert held() == before
+    assert controller.status().ready
 
 
 def test_a_capture_has_both_directions_where_only_the_kernel_is(world: EmulatedWorld, tmp_path: Any) -> None:
@@ -412,7 +443,7 @@ def test_the_doctor_says_that_this_kernel_can() -> None:
 
 def _mrc(*words: str, status: int = 0) -> str:
     command = [sys.executable, "-m", "mrc_lab", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * TIMEOUT_S, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
 
