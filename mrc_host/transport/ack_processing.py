@@ -157,6 +157,8 @@ class AckProcessing:
         marked = sack.mark != control.MARK_NONE  # any mark: congestion control does not distinguish paths
         if newest:
             self._loss.detect(touched, cack + 1, cack + sack.bitmap_offset, now)
+            if self._loss.window_ends:
+                self._owner.arm(self._loss.window_ends)
             if sent.una < sent.next_psn:
                 self._loss.detect_silent_planes(answered_at, timer.ack_timeout, cack + sack.bitmap_offset, now)
             got = received * control.RCVD_UNIT

@@ -13,6 +13,12 @@ lost when
 Arrivals on other planes count as evidence of loss only where a plane has been silent for more than two of its own round
 trips, and the packet is the oldest of all.
 
+**The end of the window.** Where nothing is sent a reorder window later, as at the end of a message, time takes its
+place: RACK's reordering timer (RFC 8985, section 6.2). It runs once the answers to all that was sent later are there,
+from the newest SACK on, and treats what has arrived as if it had been sent that much later. Only a packet overtaken in
+its lane is lost by time, and only if no other is missing: else late arrivals may not have been reported, and a probe
+asks for them.
+
 A loss retires the path at once, unless the packet was sent before the peer first answered. When the first packet on a
 path found dead is lost, so are the packets that followed it there.
 """
@@ -40,21 +46,27 @@ class LossDetection:
     """Declares packets of one queue pair lost."""
 
     __slots__ = (
+        "_base",
         "_cc",
         "_consecutive",
         "_data_lanes",
         "_dead",
         "_fraction",
+        "_hole",
         "_last_answered",
         "_lost_by_plane",
         "_ordered_from",
+        "_overtaken_in",
         "_paths",
+        "_postponed",
         "_reordering",
         "_round_trips",
         "_sent",
+        "_shown_at",
         "_silent",
         "_stats",
         "_unshown",
+        "window_ends",
     )
 
     def __init__(
@@ -82,6 +94,12 @@ class LossDetection:
         self._ordered_from = 0  # arrival order on a path is trusted from this time on
         self._silent = 0  # mask of planes; see `detect_silent_planes`
         self._unshown = 0  # lanes whose oldest packet was overtaken, but not shown as missing
+        # the newest SACK: what it showed as missing, and when it came
+        self._hole = self._base = -1
+        self._shown_at = 0
+        self._postponed = False  # the timer was called late, and is called once more
+        self._overtaken_in = 0  # lanes whose oldest packet it shows as missing and overtaken, though not as lost yet
+        self.window_ends = 0  # when time may show that they are lost (``on_window_end``); 0: no timer is needed
         self._consecutive = ConsecutiveLosses()
         self._dead: dict[int, int] = {}  # paths found dead -> serial of the packet whose loss showed it
 
@@ -94,16 +112,24 @@ class LossDetection:
             lane.acked = sent
         else:
             self._reordering[number].observe(lane.acked - sent, now)
+            self._was_late(number, sent, now)
 
     def disproved(self, index: int, lane: int, sent: int, by_order: bool, now: int) -> None:
         """A transmission declared lost has arrived: learn from it, and restore its path."""
         late = self._acked(lane) - sent
         if late > 0:
             self._reordering[lane].observe(late, now)
+        self._was_late(lane, sent, now)
         if by_order:
             self._ordered_from = now + _DISORDER
         self._dead.pop(index, None)
         self._paths.restore(index, PathReason.PROBE, now)
+
+    def _was_late(self, number: int, sent: int, now: int) -> None:
+        """A packet arrived after one sent later, or after it was declared lost."""
+        smoothed = self._round_trips[number >> 1].smoothed
+        if smoothed and now - sent > smoothed:
+            self._reordering[number].observe_late(now - sent - smoothed, now)
 
     # ---- what is lost -------------------------------------------------------------------------------------------
 
@@ -116,31 +142,42 @@ class LossDetection:
         one, and the lane is checked again with the next SACK, whatever that acknowledges. Packets on paths found dead
         need not be shown: the bitmaps of new SACKs may have moved past them.
         """
-        end = base + SACK_BITS
-        lanes = self._sent.lanes
+        self._hole, self._base, self._shown_at, self._postponed = hole, base, now, False
         touched |= self._unshown | (touched & self._data_lanes) << 1
+        self._overtaken_in &= ~touched
         hidden = 0
         while touched:
             low = touched & -touched
             touched ^= low
-            number = low.bit_length() - 1
-            lane = lanes[number]
-            record = lane.head()
-            if record is None:
-                continue
-            acked, windows = self._acked(number), self._windows(number, now)
-            in_order = not number & 1 and now >= self._ordered_from
-            while record is not None and self._overtaken(record, acked, windows, in_order, now):
-                if not (base <= record.psn < end or record.psn == hole or self._went_dead(record)):
-                    hidden |= low
-                    break
-                if self._lose(record, now) and not record.by_order:
-                    self._dead[record.index] = record.serial
-                    self._lose_followers(record, lane, acked - windows[0], now)
-                record = lane.head()
+            if self._lose_oldest(low.bit_length() - 1, now):
+                hidden |= low
         self._unshown = hidden
         if hidden:
-            self._detect_shown(hidden, base, end, now)
+            self._detect_shown(hidden, base, base + SACK_BITS, now)
+        self.window_ends = self._next_window_end(now) if self._overtaken_in else 0
+
+    def _lose_oldest(self, number: int, now: int) -> bool:
+        """Declare lost what is lost of a lane, oldest first. Whether it ended at a packet not shown as missing."""
+        lane = self._sent.lanes[number]
+        record = lane.head()
+        if record is None:
+            return False
+        acked, windows = self._acked(number), self._windows(number, now)
+        in_order = not number & 1 and now >= self._ordered_from
+        while record is not None and self._overtaken(record, acked, windows, in_order, now):
+            if not (self._shown(record) or self._went_dead(record)):
+                return True
+            if self._lose(record, now) and not record.by_order:
+                self._dead[record.index] = record.serial
+                self._lose_followers(record, lane, acked - windows[0], now)
+            record = lane.head()
+        if record is not None and record.sent <= acked and self._shown(record):
+            self._overtaken_in |= 1 << number
+        return False
+
+    def _shown(self, record: SentPacket) -> bool:
+        """Whether the newest SACK shows a packet in flight as missing."""
+        return self._base <= record.psn < self._base + SACK_BITS or record.psn == self._hole
 
     def _detect_shown(self, lanes: int, base: int, end: int, now: int) -> None:
         """Check the packets in `lanes` (a mask) that a SACK shows as missing, from PSN `base` to before `end`."""
@@ -240,6 +277,12 @@ class LossDetection:
         data = self._reordering[number - 1].windows(trip, self._fraction, now)
         return max(windows[0], data[0]), max(windows[1], data[1])
 
+    def _time_windows(self, number: int, now: int) -> tuple[int, int]:
+        """The same when only time can show a loss: at least as long as late arrivals were seen to take."""
+        narrow, wide = self._windows(number, now)
+        wait = self._reordering[number].wait(self._round_trips[number >> 1], now)
+        return max(narrow, wait), max(wide, wait)
+
     def _overtaken(self, record: SentPacket, acked: int, windows: tuple[int, int], in_order: bool, now: int) -> bool:
         """Whether a packet sent long enough after `record`, or later on its path, has arrived.
 
@@ -256,25 +299,101 @@ class LossDetection:
             record.by_order = False
         else:
             followed, measured = record.followed, self._paths.round_trip[index] > 0
-            record.by_order = self._slow(record, now - record.sent) or (
+            record.by_order = now - record.sent <= self._patience(record) or (
                 followed > 0 and late < wide and (followed > acked - narrow or arrived > serial or not measured)
             )
         return not record.by_order or (in_order and arrived > serial)
 
-    def _slow(self, record: SentPacket, waited: int) -> bool:
-        """Whether the path of `record` may just be slow: a wait of up to two round trips of its plane is no loss yet.
+    def _patience(self, record: SentPacket) -> int:
+        """How long a packet may be on a path that may just be slow: up to two round trips of its plane are no loss yet.
 
-        It may be if its last round trip was as long; or if it was never measured and carries later packets, which will
-        reveal a loss. If its last two round trips were as long, the path is known to be slow, and the reorder window's
-        maximum is the limit.
+        The path may if its last round trip was as long; or if it was never measured and carries later packets, which
+        will reveal a loss. If its last two round trips were as long, the path is known to be slow, and the reorder
+        window's maximum is the limit.
         """
         paths, index, trip = self._paths, record.index, self._round_trips[record.plane]
         last = paths.round_trip[index]
         if not last:
-            return record.followed > 0 and waited <= trip.pto()
-        if waited > last:
-            return False
-        return waited <= trip.pto() or waited <= min(paths.round_trip_before[index], MAX_ROUND_TRIPS * trip.smoothed)
+            return trip.pto() if record.followed else -1
+        return min(last, max(trip.pto(), min(paths.round_trip_before[index], MAX_ROUND_TRIPS * trip.smoothed)))
+
+    # ---- the end of the window ----------------------------------------------------------------------------------
+
+    def on_window_end(self, now: int) -> int:
+        """Time has passed. Once ``window_ends`` has, a packet that alone is missing is lost.
+
+        Where others are missing too, a responder need not have reported late arrivals before these: then the result is
+        a mask of planes on which a probe should ask. A timer called much too late tells of a NIC that stood still, and
+        may not have seen the latest answers yet: it is called once more, when these have been read.
+        """
+        ends, wait = self.window_ends, self.window_ends - self._shown_at
+        if not ends or now < ends:
+            return 0
+        if now > ends + wait and not self._postponed:
+            self._postponed = True
+            self._shown_at, self.window_ends = now, now + wait
+            return 0
+        self.window_ends = 0
+        sent, lanes, planes = self._sent, self._overtaken_in, 0
+        if sent.next_psn - sent.una - sent.sacked.bit_count() == 1:
+            self._lose_only(sent.record(sent.una), now)
+            return 0
+        while lanes:
+            low = lanes & -lanes
+            lanes ^= low
+            planes |= 1 << (low.bit_length() - 1 >> 1)
+        return planes
+
+    def _lose_only(self, record: SentPacket, now: int) -> None:
+        """Only `record` is missing: declare it lost, if it is overdue by now."""
+        if record.state != OUT:
+            return
+        acked, windows = self._acked(record.lane), self._time_windows(record.lane, now)
+        if record.sent > acked:
+            return
+        acked += now - self._shown_at
+        if self._overtaken(record, acked, windows, False, now - windows[0]):  # its answer may be later than itself
+            if self._lose(record, now):
+                self._dead[record.index] = record.serial
+        else:
+            self.window_ends = self._next_window_end(now)
+
+    def _next_window_end(self, now: int) -> int:
+        """When an overtaken packet is overdue; 0 while anything sent later may yet be answered, which will tell more.
+
+        If that is lost too, a probe has to find it, and finds the rest.
+        """
+        lanes = self._sent.lanes
+        for number, lane in enumerate(lanes):
+            newest = lane.newest
+            if newest is not None and newest.sent > self._acked(number):
+                return 0
+        ends, waiting = NEVER, self._overtaken_in
+        while waiting:
+            low = waiting & -waiting
+            waiting ^= low
+            record = lanes[low.bit_length() - 1].head()
+            if record is not None and (overdue := self._overdue_at(record, now)) > now:
+                ends = min(ends, overdue)
+        return 0 if ends == NEVER else ends
+
+    def _overdue_at(self, record: SentPacket, now: int) -> int:
+        """When ``_overtaken`` becomes true if nothing but time passes."""
+        number, index = record.lane, record.index
+        newest, (narrow, wide) = self._acked(number), self._time_windows(number, now)
+        if narrow == NEVER:
+            return NEVER
+        begun = self._shown_at + record.sent - newest
+        overdue = begun + narrow
+        if number & 1 or self._paths.bad(index):
+            return overdue
+        overdue = max(overdue, record.sent + self._patience(record) + 1 + narrow)
+        if record.followed:
+            revealed = begun + wide
+            if self._paths.round_trip[index] and self._sent.arrived_serial[index] <= record.serial:
+                revealed = min(revealed, self._shown_at + record.followed - newest + narrow)
+            overdue = max(overdue, revealed)
+        return overdue
 
     # ---- dead paths ---------------------------------------------------------------------------------------------
 

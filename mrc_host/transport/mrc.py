@@ -388,9 +388,10 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if not self.running or self.requester is None:
             return 0
         requester = self.requester
+        lost = requester.on_window_end(now)
         released = requester.release_held(now)
         again = requester.on_timer(now)
-        if released:
+        if lost or released:
             self.offer_data()
         self._release_window()
         return again if self.running else 0

@@ -2,6 +2,10 @@
 
 It is measured as in RACK (RFC 8985): a fraction of the round-trip time, its variation, and how late packets were
 actually seen to arrive, including those whose retransmission proved spurious.
+
+How late is measured twice: by when packets were sent, for judging by what was sent later, and by when they arrived, for
+judging by time. Of a packet that is late by many round trips the former says no more than how much was sent meanwhile,
+which at the end of a message is little.
 """
 
 from __future__ import annotations
@@ -18,17 +22,32 @@ MAX_ROUND_TRIPS: Final = 16  # the widest reorder window
 class ReorderWindow:
     """How far packets of one lane overtake each other. Shared by all queue pairs to one peer. Times are ns."""
 
-    __slots__ = ("_since", "extent")
+    __slots__ = ("_late_since", "_since", "extent", "lateness")
 
     def __init__(self) -> None:
         self.extent = 0  # how much earlier a late arrival was sent than a packet that had arrived before it
         self._since = 0
+        self.lateness = 0  # how much longer than a round trip a late arrival took
+        self._late_since = 0
 
     def observe(self, extent: int, now: int) -> None:
         """A packet arrived after one that was sent `extent` later."""
         if extent > self.extent:
             self.extent = extent
             self._since = now
+
+    def observe_late(self, lateness: int, now: int) -> None:
+        """A packet that had been overtaken arrived; its round trip took `lateness` longer than others."""
+        if lateness > self.lateness:
+            self.lateness = lateness
+            self._late_since = now
+
+    def wait(self, trip: RoundTrip, now: int) -> int:
+        """How long late arrivals are waited for when only time can show a loss; 0 where none were seen."""
+        if self.lateness and now - self._late_since > _MEMORY * trip.smoothed:
+            self.lateness >>= 1
+            self._late_since = now
+        return min(self.lateness * 5 // 4, MAX_ROUND_TRIPS * trip.smoothed)
 
     def windows(self, trip: RoundTrip, fraction: int, now: int) -> tuple[int, int]:
         """Reorder windows: for a path without later packets of its own, and for a path with some.

@@ -403,6 +403,16 @@ class Requester:
             self.timer.last_answer = max(self.timer.last_answer, now)
             self._owner.arm(now + self.timer.rto())
 
+    def on_window_end(self, now: int) -> bool:
+        """If the end of the reorder window is due, find what is lost, or ask for it; whether anything is lost."""
+        loss = self._loss
+        planes = loss.on_window_end(now) & self._planes()
+        if planes:
+            self._request_probes(planes, now)
+        if loss.window_ends:
+            self._owner.arm(loss.window_ends)
+        return self.sent.lost()
+
     def release_held(self, now: int) -> bool:
         """Let go of what waited for the end of a recovery delay or of a pause, and come back for the next.
 

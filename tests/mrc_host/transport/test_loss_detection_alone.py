@@ -36,7 +36,7 @@ class Sender:
         self.stats = QpStats()
         self.lost_by_plane = [0] * PLANES
         self.sent = SentPackets(self.cc, FIRST, PLANES, PLANES * PATHS)
-        paths = PathSet(
+        self.paths = PathSet(
             bytes(plane for plane in range(PLANES) for _ in range(PATHS)),
             active_paths=None,
             backup_share=4,
@@ -44,12 +44,12 @@ class Sender:
             rng=random.Random(1),
             listener=self.listener,
         )
-        trips = [RoundTrip() for _ in range(PLANES)]
-        for trip in trips:
+        self.trips = [RoundTrip() for _ in range(PLANES)]
+        for trip in self.trips:
             trip.sample(RTT)
-        reordering = [ReorderWindow() for _ in range(2 * PLANES)]
+        self.reordering = [ReorderWindow() for _ in range(2 * PLANES)]
         self.loss = LossDetection(
-            self.sent, paths, self.cc, trips, reordering, self.stats, self.lost_by_plane, reorder_fraction=25
+            self.sent, self.paths, self.cc, self.trips, self.reordering, self.stats, self.lost_by_plane, 25
         )
 
     def send(self, path: int, now: int) -> SentPacket:
