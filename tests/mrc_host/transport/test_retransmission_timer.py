@@ -11,7 +11,7 @@ from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.values import CompletionStatus, PathReason, QpAttributes, QpState
 from mrc_host.wire import control, opcodes
 from tests.mrc_host.nic_world import MS, US, path_events
-from tests.mrc_host.transport.far_end import FIRST_OUT, UNITS, FarEnd, bits, counters, warm
+from tests.mrc_host.transport.far_end import FIRST_OUT, UNITS, FarEnd, counters, warm
 
 TIMEOUT = 1024 << 4
 
@@ -115,14 +115,9 @@ def test_a_probe_avoids_the_path_of_the_missing_packet(others: int) -> None:
     end = FarEnd(planes=1)  # four paths; wherever the rotation stands after `others` more packets
     warm(end)
     end.write(4096 * (1 + others))
-    missing, *arrived = sorted(end.data(), key=lambda packet: packet.psn)
-    if arrived:
-        first = missing.psn - FIRST_OUT
-        shown = bits([packet.psn - FIRST_OUT for packet in arrived], first)
-        end.pass_time(20 * US)
-        end.sack(first - 1, shown, of=arrived[-1], units=UNITS * (first + others))
+    missing = min(end.data(), key=lambda packet: packet.psn)
     probe, *_ = (packet for packet in end.wait(200 * US) if packet.opcode == opcodes.PROBE)
-    assert counters(end) == (0, 0, 0), "the missing packet is not judged lost before"
+    assert counters(end) == (0, 0, 0), "no answer shows a loss before"
     assert probe.ev != missing.ev
 
 
