@@ -15,6 +15,7 @@ from scapy.utils import RawPcapNgReader
 
 from mrc_lab.cli.main import run
 from mrc_lab.prompt.command_help import COMMANDS
+from p4runtime_shim import object_cache
 from tests.integration.names import own
 from tests.integration.terminal import CTRL_C, CTRL_D, TAB, Terminal
 from tests.integration.traces import Traces
@@ -32,7 +33,9 @@ ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     cleanup.clean(NAME, force=True)
-    environment = {"HOME": str(tmp_path_factory.mktemp("home")), "DISPLAY": ""}
+    # Without the history of whoever runs the tests, but with the switch that has been compiled for others.
+    cache = str(object_cache.default_cache().parent)
+    environment = {"HOME": str(tmp_path_factory.mktemp("home")), "XDG_CACHE_HOME": cache, "DISPLAY": ""}
     with Terminal("shell", "--name", NAME, *SIZES, environment=environment) as found:
         found.until("mrc> ")
         yield found
