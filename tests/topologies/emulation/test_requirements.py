@@ -7,11 +7,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from topologies.emulation import namespaces, requirements
+from mrc_common.rtnetlink import LinkMessage
+from topologies.emulation import kernel_switch, namespaces, requirements
 from topologies.emulation.errors import RequirementError
+from topologies.emulation.kernel_programming import SID_LINK
+from topologies.emulation.route_netlink import KernelRoute
 
 real_which = shutil.which
 real_find_spec = importlib.util.find_spec
@@ -102,3 +106,49 @@ def test_a_failing_mininet_helper_is_reported(root: pytest.MonkeyPatch) -> None:
     failed = subprocess.CompletedProcess(["mnexec"], 1, b"", b"set / shared: Invalid argument\n")
     root.setattr(subprocess, "run", lambda command, **_: failed)
     assert "mnexec cannot make a host's namespaces (set / shared: Invalid argument)" in refusal()
+
+
+class OlderKernel:
+    """The routes of a kernel that refuses those with SRv6, or leaves out the flavour, which it does not know."""
+
+    def __init__(self, refuses: int = 0) -> None:
+        self._refuses = refuses
+        self._routes: list[KernelRoute] = []
+
+    def __enter__(self) -> OlderKernel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def links(self) -> list[LinkMessage]:
+        return [LinkMessage(16, 0, index=2, name=name) for name in ("lo", SID_LINK[0])]
+
+    def add_route(self, route: KernelRoute) -> None:
+        if self._refuses:
+            raise OSError(self._refuses, os.strerror(self._refuses))
+        self._routes.append(replace(route, shift=None))
+
+    def routes(self) -> list[KernelRoute]:
+        return self._routes
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        (OlderKernel(errno.EOPNOTSUPP), "This kernel has no SRv6 endpoints (Operation not supported): take another"),
+        (OlderKernel(), "This kernel does not know SRv6's NEXT-CSID flavour, and so no uSIDs: take Linux 6.1 or newer"),
+    ],
+    ids=["no SRv6", "no flavours"],
+)
+def test_kernel_switches_are_refused_where_the_kernel_cannot_be_one(
+    root: pytest.MonkeyPatch, kernel: OlderKernel, reason: str
+) -> None:
+    root.setattr(namespaces, "run_in_new", lambda function: function())
+    root.setattr(kernel_switch, "make_sid_link", lambda: None)
+    root.setattr(requirements, "RouteSocket", lambda: kernel)
+    root.setattr(requirements, "_check_kernel", lambda: None)
+    with pytest.raises(RequirementError) as raised:
+        requirements.check(kernel_switches=True)
+    assert str(raised.value).startswith(reason)
+    assert str(raised.value).endswith("or leave out --switch kernel and kernel_switches.")
