@@ -14,6 +14,7 @@ from mrc_common import children
 from mrc_common.unix_sockets import listening
 from mrc_host.tools.session import GONE
 from mrc_lab.errors import ExperimentError
+from topologies.emulation import processes
 from topologies.emulation.run_directory import RunDirectory
 
 _SERVER_START_S = 20.0
@@ -60,14 +61,14 @@ def run_pair(
 
 
 def _wait_until_listening(server: subprocess.Popen[bytes], path: str, host: str) -> None:
-    deadline = time.monotonic() + _SERVER_START_S
+    seconds = processes.ready_seconds(_SERVER_START_S)
+    deadline = time.monotonic() + seconds
     while path not in listening():
         if server.poll() is not None:
             raise ExperimentError("The server did not start.")
         if time.monotonic() > deadline:
             raise ExperimentError(
-                f"The server did not start within {_SERVER_START_S:g} s:"
-                f" the agent of {host} may be stopped or overloaded."
+                f"The server did not start within {seconds:g} s: the agent of {host} may be stopped or overloaded."
             )
         time.sleep(0.01)
 

@@ -59,6 +59,12 @@ class Terminal:
         before, _, self._seen = self._seen.partition(text)
         return before
 
+    def seen(self) -> str:
+        """What has been printed by now and was not waited for."""
+        while select.select([self._master], [], [], 0)[0]:
+            self._seen += os.read(self._master, 4096).decode(errors="replace")
+        return self._seen
+
     def run(self, line: str, prompt: str = "mrc> ") -> str:
         """Enter a line and return what is printed until the next prompt."""
         self.type(f"{line}\n")

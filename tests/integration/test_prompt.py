@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -19,7 +20,7 @@ from p4runtime_shim import object_cache
 from tests.integration.names import own
 from tests.integration.terminal import CTRL_C, CTRL_D, TAB, Terminal
 from tests.integration.traces import Traces
-from tests.waiting import TIMEOUT_S
+from tests.waiting import TIMEOUT_S, until
 from topologies.emulation import cleanup, process_watch
 from topologies.emulation.run_directory import RunDirectory
 
@@ -189,11 +190,14 @@ def _wait_for_data(terminal: Terminal) -> None:
     """Return when a queue pair of h1 has sent something for somebody."""
     from mrc_host.verbs.remote.connection import AgentConnection
 
-    agent = AgentConnection(RunDirectory(NAME).host_socket("h1"))
-    before = agent.request("nic_counters")["tx_frames"]
-    while agent.request("nic_counters")["tx_frames"] < before + 100:
-        assert terminal.process.poll() is None
-    agent.close()
+    with contextlib.closing(AgentConnection(RunDirectory(NAME).host_socket("h1"))) as agent:
+        before = agent.request("nic_counters")["tx_frames"]
+
+        def sending() -> bool:
+            assert "mrc> " not in terminal.seen(), f"it has ended: {terminal.seen()!r}"
+            return bool(agent.request("nic_counters")["tx_frames"] >= before + 100)
+
+        until(sending, "data")
 
 
 def test_a_second_fabric_with_the_same_name_is_refused(

@@ -51,11 +51,13 @@ class Command:
     inherits: tuple[int, ...] = ()
 
 
-def ready_seconds() -> float:
-    """How long processes may take to get ready: the default, or what a slow machine's environment says."""
+def ready_seconds(usual: float = READY_SECONDS) -> float:
+    """How long processes may take to get ready: as usual, or what a slow machine's environment says."""
     text = os.environ.get(READY_VARIABLE, "")
+    if not text:
+        return usual
     try:
-        seconds = float(text) if text else READY_SECONDS
+        seconds = float(text)
     except ValueError:
         seconds = 0.0
     if not 1 <= seconds <= _MOST_READY_SECONDS:
