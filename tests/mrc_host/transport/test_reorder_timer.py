@@ -227,6 +227,49 @@ def test_late_arrivals_seen_long_ago_are_forgotten_by_and_by() -> None:
     assert order.wait(trip, 1024 * RTT + 2) == 16 * RTT, "and none is waited for longer than that"
 
 
+def test_time_waits_longer_once_a_packet_was_seen_to_be_late() -> None:
+    end = begun()
+    late = end.send(3, 10_000)
+    end.arrive(end.send(4, 10_400), 10_400 + RTT)
+    end.arrive(late, 10_000 + 3 * RTT)  # two round trips later than others
+    end.sent.advance(end.sent.next_psn, 10_000 + 3 * RTT)
+    end.send(3, 100_000)
+    end.arrive(end.send(4, 100_400), 100_400 + RTT)
+    end.detect(100_400 + RTT)
+    assert end.loss.window_ends == 100_000 + RTT + 2 * RTT * 5 // 4
+
+
+def test_a_window_that_has_grown_meanwhile_is_waited_for() -> None:
+    end = begun()
+    one = overtaken(end)
+    end.trips[0].variation *= 2  # as another queue pair to the same peer measured
+    assert not lost_at(end, 10_000 + RTT + WINDOW)
+    assert end.loss.window_ends == 10_000 + RTT + 2 * WINDOW
+    assert lost_at(end, 10_000 + RTT + 2 * WINDOW)
+    assert one.state == LOST
+
+
+def test_what_was_declared_lost_otherwise_is_not_lost_again() -> None:
+    end = begun()
+    one = overtaken(end)
+    end.loss.mark_lost(one, "port_down")
+    assert not lost_at(end, end.loss.window_ends)
+    assert (end.stats.lost, end.cc.inflight) == (1, 0)
+
+
+def test_only_planes_where_something_is_overtaken_are_asked() -> None:
+    end = begun()
+    early = end.send(3, 10_000)
+    two = [end.send(PATHS + path, 10_000 + path) for path in (1, 2)]
+    end.arrive(end.send(4, 10_400), 10_400 + RTT)
+    end.arrive(end.send(PATHS + 4, 10_400), 10_400 + RTT)
+    end.detect(10_400 + RTT, 0b101)
+    end.arrive(early, 10_500 + RTT)
+    end.detect(10_500 + RTT, 0b001)
+    assert end.loss.on_window_end(end.loss.window_ends) == 0b10
+    assert [record.state for record in two] == [OUT, OUT]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_nothing_is_lost_a_moment_before_the_timer_and_something_at_it(seed: int) -> None:
     """Whatever the paths are like: a timer that ended too soon would be set again and again."""
