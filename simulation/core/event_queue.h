@@ -1,5 +1,9 @@
-/* The state of clocks, channels and devices, and the event queue: a heap of keys in order of (when, serial), four children
- * to a parent. The events themselves stay where they are put, so that little is moved. */
+/* The state of clocks, channels and devices, and the event queue.
+ *
+ * What happens within HORIZON is in a wheel with a slot for each nanosecond: a list of events, in the order in which they were
+ * scheduled. In a large world there are thousands at a time, and entering or leaving a list takes the same time however many
+ * there are. What happens later is in a heap of keys in order of (when, serial), four children to a parent. The first event is
+ * the earlier one of the first in the wheel and the first in the heap. The events themselves stay where they are put. */
 #ifndef EVENT_QUEUE_H
 #define EVENT_QUEUE_H
 
@@ -16,17 +20,21 @@
 #define MAX_TIME (1LL << 62)
 #define MAX_PORTS SW_MAX_PORTS
 #define CHILDREN 4
+#define HORIZON 4096 /* ns */
+#define LINE 64      /* bytes of a cache line */
 
-enum kind { CALL, FREE, ARRIVE, WAKE };
+enum kind { NOTHING, CALL, FREE, ARRIVE, WAKE };
 
 struct event {
+    int64_t when;
+    uint64_t serial;
     PyObject *handler; /* CALL only */
     PyObject *a;       /* the channel of FREE and ARRIVE, the NIC of WAKE */
     PyObject *b;       /* the frame of ARRIVE, bytes or a Frame; NULL for FREE and WAKE */
     int64_t epoch;     /* of ARRIVE; the time that WAKE was asked for */
-    enum kind kind;
-    uint32_t next_free;
-};
+    uint32_t next;     /* place of the next event of its slot, or the next free place; 0 for none */
+    uint32_t kind;     /* enum kind */
+} __attribute__((aligned(LINE)));
 
 struct key {
     int64_t when;
@@ -34,15 +42,22 @@ struct key {
     uint32_t place; /* of the event */
 };
 
+struct slot {
+    uint32_t first, last; /* places; 0: the slot is empty */
+};
+
 typedef struct {
     PyObject_HEAD
     int64_t now, events;
     uint64_t serial;
+    int64_t base;         /* the wheel has events from this time on */
+    struct event *places; /* the first is not used, so that there is no place 0 */
     struct key *heap;
-    struct event *places;
-    size_t count, room;
-    uint32_t free_place; /* the first; `room` if there is none */
+    size_t count, far, room; /* events; those in the heap, and how many it has room for */
+    uint32_t place_room, free_place;
     char running, stopped;
+    uint64_t some, used[HORIZON / 64]; /* which of the words below is not zero; which slots are not empty */
+    struct slot slots[HORIZON];
 } Clock;
 
 typedef struct hop SwitchHop;
@@ -109,25 +124,103 @@ static void sift_down(struct key *heap, size_t count, size_t at) {
     heap[at] = moved;
 }
 
-static int grow(Clock *clock) {
-    size_t room = clock->room ? 2 * clock->room : 256;
-    if (room > UINT32_MAX) {
+static int grow_heap(Clock *clock) {
+    size_t room = clock->room ? 2 * clock->room : 64;
+    struct key *heap = PyMem_Realloc(clock->heap, room * sizeof *heap);
+    if (!heap) {
         PyErr_NoMemory();
         return -1;
     }
-    struct key *heap = PyMem_Realloc(clock->heap, room * sizeof *heap);
-    if (heap)
-        clock->heap = heap;
-    struct event *places = heap ? PyMem_Realloc(clock->places, room * sizeof *places) : NULL;
+    clock->heap = heap;
+    clock->room = room;
+    return 0;
+}
+
+static int grow_places(Clock *clock) {
+    size_t before = clock->place_room, room = before ? 2 * before : 64;
+    struct event *places = room > UINT32_MAX ? NULL : aligned_alloc(LINE, room * sizeof *places);
     if (!places) {
         PyErr_NoMemory();
         return -1;
     }
+    if (before)
+        memcpy(places, clock->places, before * sizeof *places);
+    free(clock->places);
     clock->places = places;
-    for (size_t i = clock->room; i < room; i++)
-        places[i] = (struct event){.next_free = (uint32_t)i + 1};
-    clock->free_place = (uint32_t)clock->room; /* all places were taken */
-    clock->room = room;
+    clock->place_room = (uint32_t)room;
+    for (size_t i = room; i-- > before;) {
+        places[i] = (struct event){.next = i ? clock->free_place : 0};
+        if (i)
+            clock->free_place = (uint32_t)i;
+    }
+    return 0;
+}
+
+/* ---- the wheel ---- */
+
+static void enter_slot(Clock *clock, uint32_t place) {
+    struct event *places = clock->places, *event = &places[place];
+    uint32_t number = (uint32_t)(event->when % HORIZON);
+    struct slot *slot = &clock->slots[number];
+    event->next = 0;
+    if (!slot->first) {
+        *slot = (struct slot){place, place};
+        clock->used[number / 64] |= 1ull << number % 64;
+        clock->some |= 1ull << number / 64;
+    } else if (places[slot->last].serial < event->serial) {
+        places[slot->last].next = place;
+        slot->last = place;
+    } else { /* it was scheduled earlier, for another time (py_bring_forward) */
+        uint32_t *at = &slot->first;
+        while (places[*at].serial < event->serial)
+            at = &places[*at].next;
+        event->next = *at;
+        *at = place;
+    }
+}
+
+/* The place is in the slot, after `before`, or the first if that is 0. */
+static void leave_slot(Clock *clock, uint32_t number, uint32_t before, uint32_t place) {
+    struct slot *slot = &clock->slots[number];
+    uint32_t next = clock->places[place].next;
+    if (before)
+        clock->places[before].next = next;
+    else
+        slot->first = next;
+    if (!next)
+        slot->last = before;
+    if (!slot->first) {
+        clock->used[number / 64] &= ~(1ull << number % 64);
+        if (!clock->used[number / 64])
+            clock->some &= ~(1ull << number / 64);
+    }
+}
+
+/* The first slot, of those that are not empty, from slot `from` on, around the wheel; -1 if all are empty. */
+static int next_slot(const Clock *clock, uint32_t from) {
+    uint32_t word = from / 64;
+    uint64_t here = clock->used[word] >> from % 64;
+    if (here)
+        return (int)from + __builtin_ctzll(here);
+    uint64_t later = word < 63 ? clock->some >> (word + 1) << (word + 1) : 0;
+    if (!later && !clock->some)
+        return -1;
+    word = (uint32_t)__builtin_ctzll(later ? later : clock->some);
+    return (int)(64 * word) + __builtin_ctzll(clock->used[word]);
+}
+
+/* ---- scheduling ---- */
+
+static int insert(Clock *clock, uint32_t place) {
+    const struct event *event = &clock->places[place];
+    if ((uint64_t)(event->when - clock->base) < HORIZON) {
+        enter_slot(clock, place);
+        return 0;
+    }
+    if (clock->far == clock->room && grow_heap(clock) < 0)
+        return -1;
+    clock->heap[clock->far] = (struct key){event->when, event->serial, place};
+    sift_up(clock->heap, clock->far++);
     return 0;
 }
 
@@ -137,42 +230,84 @@ static int push(Clock *clock, int64_t when, enum kind kind, PyObject *handler, P
         PyErr_SetString(PyExc_OverflowError, "The simulation's times end at 2**62 ns, after 146 years.");
         return -1;
     }
-    if (clock->count == clock->room && grow(clock) < 0)
+    if (!clock->free_place && grow_places(clock) < 0)
         return -1;
-    uint32_t place = clock->free_place;
-    struct event *event = &clock->places[place];
-    clock->free_place = event->next_free;
+    uint32_t place = clock->free_place, next_free = clock->places[place].next;
+    clock->places[place] = (struct event){when, clock->serial, handler, a, b, epoch, 0, kind};
+    if (insert(clock, place) < 0) {
+        clock->places[place] = (struct event){.next = next_free};
+        return -1;
+    }
+    clock->free_place = next_free;
+    clock->serial++;
+    clock->count++;
     Py_XINCREF(handler);
     Py_XINCREF(a);
     Py_XINCREF(b);
-    *event = (struct event){handler, a, b, epoch, kind, 0};
-    clock->heap[clock->count] = (struct key){when, clock->serial++, place};
-    sift_up(clock->heap, clock->count++);
     return 0;
 }
 
-/* What was at a place, which is free from now on. Its references are the caller's. */
-static struct event take(Clock *clock, uint32_t place) {
-    struct event event = clock->places[place];
-    clock->places[place] = (struct event){.next_free = clock->free_place};
-    clock->free_place = place;
-    return event;
+/* ---- what is first ---- */
+
+struct first {
+    int64_t when;
+    uint32_t place;
+    int slot; /* -1: it is in the heap */
+};
+
+/* There is an event. */
+static struct first find_first(const Clock *clock) {
+    int slot = next_slot(clock, (uint32_t)(clock->base % HORIZON));
+    if (slot < 0)
+        return (struct first){clock->heap[0].when, clock->heap[0].place, -1};
+    uint32_t place = clock->slots[slot].first;
+    const struct event *event = &clock->places[place];
+    struct key near = {event->when, event->serial, place};
+    if (clock->far && before(&clock->heap[0], &near))
+        return (struct first){clock->heap[0].when, clock->heap[0].place, -1};
+    return (struct first){near.when, place, slot};
 }
 
-/* The first event; the clock goes to its time. */
-static struct event pop(Clock *clock) {
-    struct key first = clock->heap[0];
-    clock->heap[0] = clock->heap[--clock->count];
-    if (clock->count)
-        sift_down(clock->heap, clock->count, 0);
-    clock->now = first.when;
-    return take(clock, first.place);
+static struct event pop(Clock *clock, const struct first *first) {
+    struct event event = clock->places[first->place];
+    clock->now = first->when;
+    if (first->when > clock->base)
+        clock->base = first->when;
+    if (first->slot >= 0) {
+        leave_slot(clock, (uint32_t)first->slot, 0, first->place);
+    } else {
+        clock->heap[0] = clock->heap[--clock->far];
+        if (clock->far)
+            sift_down(clock->heap, clock->far, 0);
+    }
+    clock->places[first->place] = (struct event){.next = clock->free_place};
+    clock->free_place = first->place;
+    clock->count--;
+    return event; /* its references are the caller's */
 }
 
 static void forget(struct event *event) {
     Py_XDECREF(event->handler);
     Py_XDECREF(event->a);
     Py_XDECREF(event->b);
+}
+
+/* An event that is queued happens earlier. */
+static void bring_forward(Clock *clock, uint32_t place, int64_t when) {
+    struct event *event = &clock->places[place];
+    for (size_t at = 0; at < clock->far; at++) {
+        if (clock->heap[at].place != place)
+            continue;
+        event->when = clock->heap[at].when = when; /* it stays in the heap: where an event is does not matter */
+        sift_up(clock->heap, at);
+        return;
+    }
+    uint32_t number = (uint32_t)(event->when % HORIZON), before = 0;
+    for (uint32_t at = clock->slots[number].first; at != place; at = clock->places[at].next)
+        before = at;
+    leave_slot(clock, number, before, place);
+    event->when = when;
+    enter_slot(clock, place);
 }
 
 #endif

@@ -46,8 +46,11 @@ static PyObject *clock_stop(Clock *clock, PyObject *Py_UNUSED(none)) {
 }
 
 static int run_until(Clock *clock, int64_t limit) {
-    while (clock->count && clock->heap[0].when <= limit) {
-        struct event event = pop(clock);
+    while (clock->count) {
+        struct first first = find_first(clock);
+        if (first.when > limit)
+            return 0;
+        struct event event = pop(clock, &first);
         clock->events++;
         int done = handle_event(clock, &event);
         forget(&event);
@@ -83,16 +86,17 @@ static PyObject *clock_run(Clock *clock, PyObject *args, PyObject *keywords) {
     return PyBool_FromLong(done);
 }
 
-/* A copy of the queue, as clock.py has it; for checks, not for changes. */
+/* A copy of the queue, as clock.py has it, but in any order; for checks, not for changes. */
 static PyObject *clock_heap(Clock *clock, void *Py_UNUSED(closure)) {
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i < clock->count; i++) {
-        const struct key *key = &clock->heap[i];
-        const struct event *event = &clock->places[key->place];
+    for (uint32_t place = 1; list && place < clock->place_room; place++) {
+        const struct event *event = &clock->places[place];
+        if (event->kind == NOTHING)
+            continue;
         PyObject *handler = event->kind == CALL ? event->handler : Py_None;
         PyObject *b = event->b ? event->b : Py_None;
         PyObject *entry =
-            Py_BuildValue("LKOOO", (long long)key->when, (unsigned long long)key->serial, handler, event->a, b);
+            Py_BuildValue("LKOOO", (long long)event->when, (unsigned long long)event->serial, handler, event->a, b);
         if (!entry || PyList_Append(list, entry) < 0)
             Py_CLEAR(list);
         Py_XDECREF(entry);
@@ -101,8 +105,10 @@ static PyObject *clock_heap(Clock *clock, void *Py_UNUSED(closure)) {
 }
 
 static int clock_traverse(Clock *clock, visitproc visit, void *arg) {
-    for (size_t i = 0; i < clock->count; i++) {
-        struct event *event = &clock->places[clock->heap[i].place];
+    for (uint32_t place = 1; place < clock->place_room; place++) {
+        const struct event *event = &clock->places[place];
+        if (event->kind == NOTHING)
+            continue;
         Py_VISIT(event->handler);
         Py_VISIT(event->a);
         Py_VISIT(event->b);
@@ -112,7 +118,8 @@ static int clock_traverse(Clock *clock, visitproc visit, void *arg) {
 
 static int clock_clear(Clock *clock) {
     while (clock->count) {
-        struct event event = take(clock, clock->heap[--clock->count].place);
+        struct first first = find_first(clock);
+        struct event event = pop(clock, &first);
         forget(&event);
     }
     return 0;
@@ -122,7 +129,7 @@ static void clock_dealloc(Clock *clock) {
     PyObject_GC_UnTrack(clock);
     clock_clear(clock);
     PyMem_Free(clock->heap);
-    PyMem_Free(clock->places);
+    free(clock->places);
     Py_TYPE(clock)->tp_free((PyObject *)clock);
 }
 
@@ -177,14 +184,14 @@ static PyObject *py_schedule_arrival(Channel *channel, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* Where an event of a channel is in the heap, the first that is found or the one with a serial; NULL if there is none. */
-static struct key *key_of(Clock *clock, enum kind kind, Channel *channel, const uint64_t *serial) {
-    for (struct key *key = clock->heap, *end = key + clock->count; key < end; key++) {
-        const struct event *event = &clock->places[key->place];
-        if (event->kind == kind && event->a == (PyObject *)channel && (!serial || key->serial == *serial))
-            return key;
+/* Where an event of a channel is, the first that is found or the one with a serial; 0 if there is none. */
+static uint32_t place_of(const Clock *clock, enum kind kind, const Channel *channel, const uint64_t *serial) {
+    for (uint32_t place = 1; place < clock->place_room; place++) {
+        const struct event *event = &clock->places[place];
+        if (event->kind == kind && event->a == (PyObject *)channel && (!serial || event->serial == *serial))
+            return place;
     }
-    return NULL;
+    return 0;
 }
 
 /* The frame on the channel ends `saved` ns earlier, arriving not before a time or as it would have: when it arrives, -1 if
@@ -194,21 +201,19 @@ static PyObject *py_bring_forward(Channel *channel, PyObject *args) {
     Clock *clock = clock_of(channel->clock);
     if (!clock || !PyArg_ParseTuple(args, "LL", &saved, &not_before))
         return NULL;
-    struct key *free_key = key_of(clock, FREE, channel, NULL);
-    if (!free_key)
+    uint32_t free_place = place_of(clock, FREE, channel, NULL);
+    if (!free_place)
         Py_RETURN_NONE;
-    uint64_t next = free_key->serial + 1;
-    free_key->when -= saved;
-    struct key *key = key_of(clock, ARRIVE, channel, &next);
-    if (key) {
-        int64_t latest = key->when < not_before ? key->when : not_before;
-        key->when -= saved;
-        if (key->when < latest)
-            key->when = latest;
-        arrival = key->when;
+    if (saved < 0 || saved > clock->places[free_place].when - clock->now)
+        return PyErr_Format(PyExc_ValueError, "a frame ends after now, and not later than it would have");
+    uint64_t next = clock->places[free_place].serial + 1;
+    bring_forward(clock, free_place, clock->places[free_place].when - saved);
+    uint32_t place = place_of(clock, ARRIVE, channel, &next);
+    if (place) {
+        int64_t when = clock->places[place].when, latest = when < not_before ? when : not_before;
+        arrival = when - saved > latest ? when - saved : latest;
+        bring_forward(clock, place, arrival);
     }
-    for (size_t at = clock->count; at-- > 0;)
-        sift_down(clock->heap, clock->count, at);
     channel->free_at -= saved;
     return PyLong_FromLongLong(arrival);
 }

@@ -203,6 +203,33 @@ def test_events_of_one_time_run_in_the_order_in_which_they_were_scheduled(native
     assert seen == sorted(expected), f"seed {SEED}"
 
 
+def test_near_and_far_events_run_in_the_order_of_the_reference(native):
+    """Handlers schedule more, near and far; the clock runs in steps, some of which reach no event."""
+
+    def log(clock, seed):
+        chance, seen, left = random.Random(seed), [], [3_000]
+
+        def handler(number, _):
+            seen.append((clock.now, number))
+            for _ in range(chance.randrange(3)):
+                if left[0]:
+                    left[0] -= 1
+                    delay = chance.choice((0, 1, 63, 64, 4_095, 4_096, 4_097, chance.randrange(10_000), 1 << 40))
+                    clock.at(clock.now + delay, handler, left[0])
+
+        while left[0]:
+            left[0] -= 1
+            clock.at(clock.now + chance.randrange(5_000), handler, left[0])
+            clock.run(clock.now + chance.choice((0, 1, 100, 5_000, 1 << 41)))
+        clock.run()
+        return seen, clock.now, clock.events, list(clock.heap)
+
+    for seed in range(SEED, SEED + 10):
+        found = log(native.clock(), seed)
+        assert found == log(Clock(), seed), f"seed {seed}"
+        assert len(found[0]) > 1_000
+
+
 def test_an_exception_of_a_nic_ends_the_run_and_the_next_goes_on(native):
     with small_world() as world:
         node = world.nic_node("h3")
