@@ -69,9 +69,13 @@ class Carrier:
 
     def sack(
         self, remote_qpn: int, flags: int, psn: int, probe_id: int, entropy: int, stamp: int, mpr: int,
-        out_of_order: int, units: int, /,
-    ) -> bytes | None:  # fmt: skip
-        """A SACK from the BTH on, for what is granted and was carried (sack.h); the grant goes on."""
+        out_of_order: int, units: int, again: int, /,
+    ) -> bytes | tuple[bytes, int, int, int, int, bool, int] | None:  # fmt: skip
+        """A SACK from the BTH on, for what is granted and was carried (sack.h); the grant goes on.
+
+        With it, if one bitmap does not reach the newest PSN: first PSN of the bitmap, expected and newest PSN, packets
+        ahead of the expected one, whether arrivals are left to be shown, and packets carried.
+        """
 
     def close(self) -> None:
         """The queue pair receives no more."""

@@ -14,22 +14,77 @@ static int16_t ahead_of(int64_t psn, int64_t cack) {
     return (int16_t)(offset < INT16_MIN ? INT16_MIN : offset > INT16_MAX ? INT16_MAX : offset);
 }
 
-/* sack(remote_qpn, flags, psn, probe_id, entropy, stamp, mpr, out_of_order, units): its bytes from the BTH on, or None.
+/* First PSN of the bitmap where one does not reach the newest PSN: AckGenerator._choose_base. `again` is the PSN of the
+ * retransmission that the SACK answers, or -1. */
+static int64_t choose_base(const Carrier *carrier, int64_t again) {
+    int64_t expected = carrier->next_psn, lowest = INT64_MAX, top = -1;
+    if (again >= 0)
+        return again - SACK_BITS + 1 > expected ? again - SACK_BITS + 1 : expected;
+    for (int plane = 0; plane < carrier->planes; plane++) {
+        const Unshown *unshown = &carrier->unshown[plane];
+        int64_t low = unshown->lowest > expected ? unshown->lowest : expected;
+        if (unshown->lowest >= 0 && unshown->highest >= expected && low < lowest)
+            lowest = low;
+    }
+    if (lowest == INT64_MAX)
+        return carrier->max_psn - SACK_BITS + 1;
+    int64_t end = lowest < LAST_PSN ? lowest + SACK_BITS : lowest;
+    for (int plane = 0; plane < carrier->planes; plane++) {
+        const Unshown *unshown = &carrier->unshown[plane];
+        int64_t high = unshown->highest < end - 1 ? unshown->highest : end - 1;
+        if (unshown->lowest >= 0 && unshown->highest >= expected && unshown->lowest < end && high > top)
+            top = high;
+    }
+    return top - SACK_BITS + 1 > expected ? top - SACK_BITS + 1 : expected;
+}
+
+/* A bitmap from `base` on is shown: whether there are arrivals beyond it, not shown yet. */
+static int show(Carrier *carrier, int64_t base) {
+    int64_t end = base + SACK_BITS;
+    int more = 0;
+    for (int plane = 0; plane < carrier->planes; plane++) {
+        Unshown *unshown = &carrier->unshown[plane], left = {-1, -1};
+        if (unshown->highest >= end) {
+            left = (Unshown){unshown->lowest > end ? unshown->lowest : end, unshown->highest};
+            more = 1;
+        }
+        if (unshown->lowest != left.lowest || unshown->highest != left.highest)
+            carrier->changed |= 1ull << plane;
+        *unshown = left;
+    }
+    return more;
+}
+
+/* How many packets have arrived ahead of the expected one. */
+static int count_ahead(const Carrier *carrier) {
+    int count = 0;
+    for (int64_t psn = carrier->next_psn; psn <= carrier->max_psn; psn += 64)
+        count += __builtin_popcountll(carrier_word(carrier, psn));
+    return count;
+}
+
+/* sack(remote_qpn, flags, psn, probe_id, entropy, stamp, mpr, out_of_order, units, again): its bytes from the BTH on, or None.
  *
- * It answers packet `psn`, or with a probe_id other than -1 a probe. `flags` are mark and probe, the last two numbers the counts
- * before the grant. The bitmap begins at the expected PSN, so there is no such SACK where one does not reach the newest PSN, and
- * then there is one for all planes. None: that, or there is no grant. */
+ * It answers packet `psn`, or with a probe_id other than -1 a probe. `flags` are mark and probe, the two numbers after `mpr` the
+ * counts before the grant, `again` is `psn` if that was sent more than once, else -1. Where a bitmap from the expected PSN on does
+ * not reach the newest PSN, there are more numbers for Python: a tuple of the bytes, the first PSN of the bitmap, the expected PSN,
+ * the newest, how many have arrived ahead, whether the bitmap leaves arrivals to be shown, and how many arrived since the grant.
+ * None: there is no grant, or a probe needs a sweep. */
 static PyObject *carrier_sack(Carrier *carrier, PyObject *const *args, Py_ssize_t count) {
-    int64_t number[9];
-    if (count != 9) {
-        PyErr_SetString(PyExc_TypeError, "sack takes nine numbers.");
+    int64_t number[10];
+    if (count != 10) {
+        PyErr_SetString(PyExc_TypeError, "sack takes ten numbers.");
         return NULL;
     }
-    if (!signed_numbers(args, 9, number))
+    if (!signed_numbers(args, 10, number))
         return NULL;
-    if (!carrier->granted || carrier->max_psn - carrier->next_psn >= SACK_BITS)
-        Py_RETURN_NONE;
     int64_t remote_qpn = number[0], psn = number[2], probe_id = number[3], cack = carrier->next_psn - 1;
+    int wide = carrier->max_psn - carrier->next_psn >= SACK_BITS;
+    if (!carrier->granted || (wide && (probe_id >= 0 || number[9] > carrier->max_psn)))
+        Py_RETURN_NONE;
+    int64_t base = wide ? choose_base(carrier, number[9]) : carrier->next_psn;
+    if (base > carrier->max_psn && wide)
+        Py_RETURN_NONE; /* no packet like this has arrived */
     PyObject *body = PyBytes_FromStringAndSize(NULL, SACK_LENGTH);
     if (!body)
         return NULL;
@@ -47,19 +102,20 @@ static PyObject *carrier_sack(Carrier *carrier, PyObject *const *args, Py_ssize_
     put32(at + 24, (uint32_t)cack & 0xFFFFFF);
     at[28] = CC_NSCC << 4;
     at[29] = (uint8_t)number[6];
-    put16(at + 30, 1); /* from where the bitmap begins back to the cumulative PSN */
-    put64(at + 32, carrier_word(carrier, carrier->next_psn));
+    put16(at + 30, (uint32_t)(base - cack));
+    put64(at + 32, carrier_word(carrier, base));
     put16(at + 40, (uint32_t)number[5]);
     put16(at + 42, ((uint32_t)number[7] + (uint32_t)carrier->out_of_order) & 0x7FFF);
     put32(at + 44, ((uint32_t)number[8] + (uint32_t)carrier->units) & 0xFFFFFF);
-    for (int plane = 0; plane < carrier->planes; plane++) { /* it shows all that has arrived */
-        Unshown *unshown = &carrier->unshown[plane];
-        if (unshown->lowest != -1 || unshown->highest != -1) {
-            *unshown = (Unshown){-1, -1};
-            carrier->changed |= 1ull << plane;
-        }
+    if (!wide) {
+        show(carrier, INT64_MAX - SACK_BITS); /* all that has arrived */
+        return body;
     }
-    return body;
+    int more = show(carrier, base);
+    return Py_BuildValue(
+        "NLLLiNL", body, (long long)base, (long long)carrier->next_psn, (long long)carrier->max_psn, count_ahead(carrier),
+        PyBool_FromLong(more), (long long)carrier->arrived
+    );
 }
 
 static PyMethodDef carrier_methods[] = {

@@ -21,6 +21,7 @@ from mrc_host.config import OutOfWindow
 from mrc_host.transport.peer import CONTROL
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, GrantedArrivals, ResponderOwner
 from mrc_host.transport.received_packets import ReceivedPackets
+from mrc_host.transport.sack_sweep import Sweep
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import Nack, Sack
 from mrc_host.wire.encap import Drop, Flow
@@ -33,7 +34,6 @@ _MAX_MARKED: Final = 4096  # paths whose marks are counted
 _MIN_RANGE: Final = 8  # units of 128 PSNs; the minimum a responder may offer
 _NO_ENTROPY: Final = 0xFFFFFFFF  # in a SACK that answers no packet in particular
 _ALL: Final = (1 << control.SACK_BITS) - 1
-_MAX_CREDIT: Final = 512  # SACKs of a sweep: they show 32,768 PSNs, the widest window there is
 _PENALTY: Final = 64  # out of 127: halves the sender's window in a round trip
 _SACK_NOW: Final = headers.ACK_REQUEST | headers.RTX
 
@@ -51,52 +51,6 @@ class _Trigger:
         self.stamp = stamp
         self.mark = mark
         self.probe_id = probe_id  # -1: not a probe
-
-
-class _Sweep:
-    """A series of SACKs that covers what one bitmap cannot. Each packet that arrived gives credit for one of them."""
-
-    __slots__ = ("active", "credit", "doubted", "everything", "next_psn", "paid")
-
-    def __init__(self, first_psn: int) -> None:
-        self.active = False
-        self.everything = False  # send every bitmap, not only those where something is missing
-        self.next_psn = first_psn  # the next bitmap starts here or later
-        self.credit = 0  # how many SACKs the peer's packets still allow
-        self.paid = 0  # arrivals for which credit was given
-        self.doubted = -1  # expected PSN when reverse paths were last doubted because of a hole
-
-    def pay(self, arrived: int) -> None:
-        """`arrived` packets have arrived in all: give credit for the new ones."""
-        self.credit = min(self.credit + arrived - self.paid, _MAX_CREDIT)
-        self.paid = arrived
-
-    def begin(self, received: ReceivedPackets, base: int, everything: bool) -> None:
-        """Continue the sweep, or start it at the expected PSN; a SACK with a bitmap from `base` on leaves next."""
-        if not self.active and not received.next_psn < self.next_psn <= received.max_psn:
-            self.next_psn = received.next_psn
-        if base == self.next_psn:
-            self.next_psn += control.SACK_BITS
-        self.everything = self.everything or everything
-        self.active = True
-
-    def next_base(self, received: ReceivedPackets) -> int:
-        """First PSN of the next bitmap: at the next hole, or just the next one; -1 at the end."""
-        if not self.active:
-            return -1
-        base = max(self.next_psn, received.next_psn)
-        if not self.everything and base <= received.max_psn:
-            base = received.next_hole(base)
-        return base if base <= received.max_psn and self.credit else -1
-
-    def end(self) -> None:
-        """The sweep is complete."""
-        self.active = self.everything = False
-
-    def shown(self, base: int) -> None:
-        """A SACK of the sweep with a bitmap from `base` on was sent."""
-        self.credit -= 1
-        self.next_psn = base + control.SACK_BITS
 
 
 class AckGenerator:
@@ -164,7 +118,7 @@ class AckGenerator:
         self.pending_bytes = 0  # since the last SACK
         self.ack_requested = -1  # PSN of the newest packet with the A bit that arrived ahead of others; -1 for none
         self._sacks: deque[_Trigger] = deque()
-        self._sweep = _Sweep(received.next_psn)
+        self._sweep = Sweep(received.next_psn)
         self._nacks: deque[Nack] = deque()
         self.ack_due = False
         self.nak = 0  # syndrome of the NAK that ended this queue pair
@@ -377,34 +331,45 @@ class AckGenerator:
         grant = self.grant
         if grant is not None:
             if not (self._cap or self._slow or self._restores):  # the offer stays as it is
-                flags, remote = _flags(trigger), self._remote_qpn
-                body = grant.sack(
-                    remote, flags, trigger.psn, trigger.probe_id, trigger.entropy, trigger.stamp, self._offer
-                )
-                if body is not None:
-                    return body
+                built = grant.sack(
+                    self._remote_qpn, _flags(trigger), trigger.psn, trigger.probe_id, trigger.entropy, trigger.stamp,
+                    self._offer, trigger.psn if trigger.again else -1,
+                )  # fmt: skip
+                if isinstance(built, bytes):
+                    return built
+                if isinstance(built, tuple):
+                    return self._built(built)
             grant.settle()
-        base = self._choose_base(trigger.probe_id >= 0, trigger.psn if trigger.again else -1)
-        if self._received.max_psn - self._received.next_psn >= control.SACK_BITS:
-            self._begin_sweep(trigger, base)
+        received, probed = self._received, trigger.probe_id >= 0
+        base = self._choose_base(probed, trigger.psn if trigger.again else -1)
+        if received.max_psn - received.next_psn >= control.SACK_BITS:
+            arrived, ahead = self._stats.data_received, received.bitmap.bit_count()
+            self._begin_sweep(received.next_psn, received.max_psn, base, probed, ahead, arrived)
         return self._pack(trigger, base)
+
+    def _built(self, built: tuple[bytes, int, int, int, int, bool, int]) -> bytes:
+        """The datapath in C has built a SACK whose bitmap does not show everything."""
+        body, base, expected, newest, ahead, more, arrived = built
+        if more and not self._sacks:
+            self._sacks.append(_sweep_trigger(expected))
+        self._begin_sweep(expected, newest, base, False, ahead, self._stats.data_received + arrived)
+        return body
 
     # ---- the sweep ----------------------------------------------------------------------------------------------
 
-    def _begin_sweep(self, trigger: _Trigger, base: int) -> None:
+    def _begin_sweep(self, expected: int, newest: int, base: int, probed: bool, ahead: int, arrived: int) -> None:
         """One bitmap, from `base` on, does not reach the newest PSN: cover the rest in a sweep, if needed.
 
-        It is needed after a probe, and when more has arrived ahead of a hole than one bitmap covers. Each packet that
-        arrived gives credit for one SACK, so that a peer cannot trigger many with few packets.
+        It is needed after a probe, and when more has arrived `ahead` of a hole than one bitmap covers. Each packet that
+        `arrived` gives credit for one SACK, so that a peer cannot trigger many with few packets.
         """
-        sweep, received = self._sweep, self._received
-        sweep.pay(self._stats.data_received + self._stats.duplicates_received)
-        probed = trigger.probe_id >= 0
-        if sweep.credit and (probed or received.bitmap.bit_count() >= control.SACK_BITS):
-            if not probed and sweep.doubted != received.next_psn:
-                sweep.doubted = received.next_psn
+        sweep = self._sweep
+        sweep.pay(arrived + self._stats.duplicates_received)
+        if sweep.credit and (probed or ahead >= control.SACK_BITS):
+            if not probed and sweep.doubted != expected:
+                sweep.doubted = expected
                 self._paths.doubt_reverse_paths()
-            sweep.begin(received, base, probed)
+            sweep.begin(expected, newest, base, probed)
 
     def _transmit_sweep(self, plane: int) -> bytes | None:
         """The next SACK of the sweep, on any path: the failure that lost the peer's packets may affect ours too."""
@@ -418,11 +383,7 @@ class AckGenerator:
         self._sweep.shown(base)
         self._stats.acks_sent += 1
         self._stats.sacks_sent += 1
-        return self._paths.frame(index, CONTROL, self._pack(self._sweep_trigger(), base))
-
-    def _sweep_trigger(self) -> _Trigger:
-        """The trigger of a SACK that answers no packet in particular."""
-        return _Trigger(self._received.next_psn - 1, _NO_ENTROPY, 0, control.MARK_NONE, -1)
+        return self._paths.frame(index, CONTROL, self._pack(_sweep_trigger(self._received.next_psn), base))
 
     def _pack(self, trigger: _Trigger, base: int) -> bytes:
         received = self._received
@@ -488,7 +449,7 @@ class AckGenerator:
                 self.low[plane] = max(self.low[plane], end)
                 more = True
         if more and not self._sacks:
-            self._sacks.append(self._sweep_trigger())
+            self._sacks.append(_sweep_trigger(expected))
         return base
 
     def _oldest_unshown(self, expected: int) -> int:
@@ -507,3 +468,8 @@ class AckGenerator:
 def _flags(trigger: _Trigger) -> int:
     """Mark and probe of a SACK, as in its first word."""
     return trigger.mark << 5 | (trigger.probe_id >= 0) << 1
+
+
+def _sweep_trigger(expected: int) -> _Trigger:
+    """The trigger of a SACK that answers no packet in particular."""
+    return _Trigger(expected - 1, _NO_ENTROPY, 0, control.MARK_NONE, -1)

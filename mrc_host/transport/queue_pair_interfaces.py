@@ -117,9 +117,12 @@ class GrantedArrivals(ABC):
 
     @abstractmethod
     def sack(
-        self, remote_qpn: int, flags: int, psn: int, probe_id: int, entropy: int, stamp: int, mpr: int
-    ) -> bytes | None:
-        """A SACK for what is granted, as the datapath builds it; None if it cannot, or nothing is granted."""
+        self, remote_qpn: int, flags: int, psn: int, probe_id: int, entropy: int, stamp: int, mpr: int, again: int
+    ) -> object:
+        """A SACK for what is granted, as the datapath builds it; None if it cannot, or nothing is granted.
+
+        Where one bitmap does not reach the newest PSN, a tuple (``datapath/sack.h``).
+        """
 
 
 @trait

@@ -73,17 +73,17 @@ class ReceiveGrant(GrantedArrivals):
         )
 
     def sack(
-        self, remote_qpn: int, flags: int, psn: int, probe_id: int, entropy: int, stamp: int, mpr: int
-    ) -> bytes | None:
+        self, remote_qpn: int, flags: int, psn: int, probe_id: int, entropy: int, stamp: int, mpr: int, again: int
+    ) -> object:
         """A SACK for what is granted, as the datapath builds it; None if it cannot, or nothing is granted."""
         if not self._granted:
             return None
         received = self._received
-        body: bytes | None = self._carrier.sack(
+        built: object = self._carrier.sack(
             remote_qpn, flags, psn, probe_id, entropy, stamp, mpr, received.out_of_order & 0x7FFF,
-            received.units & 0xFFFFFF,
+            received.units & 0xFFFFFF, again,
         )  # fmt: skip
-        return body
+        return built
 
     def include(self, msn: int, message: Message) -> None:
         """Grant a message, too, whose start is known."""

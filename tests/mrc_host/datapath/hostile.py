@@ -76,7 +76,7 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
             elif what == 6 and carrier is not None:
                 carrier.grant(number(), number(), number() << chance.randrange(300), number(), number(), 0)
                 low.append(0) if chance.random() < 0.1 else low.clear() if chance.random() < 0.05 else None
-                carrier.sack(*(number() for _ in range(9)))
+                carrier.sack(*(number() for _ in range(10)))
                 carrier.take()
             elif what == 7 and "template" in made:
                 module.frame(made["template"], bytes(max(0, number() % (1 << 17))))

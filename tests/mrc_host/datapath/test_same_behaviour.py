@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mrc_host.config import TransportSettings
 from mrc_host.errors import MrcError
 from mrc_host.values import QpAttributes, QpState
+from mrc_host.wire import opcodes
 from tests.fuzz.fuzz_nic import Fuzzer
 from tests.mrc_host.datapath.hostile import frames_of_messages_under_way
 from tests.mrc_host.datapath.module import native, used
@@ -129,6 +130,31 @@ def test_messages_that_follow_each_other_complete_at_the_same_time() -> None:
         return state(world, [a, b])
 
     on_both(run)
+
+
+@given(st.integers(50, 400), st.integers(2, 4), st.sampled_from([0.0, 0.02]), psns, st.integers(0, 1 << 20))
+def test_planes_of_different_delays(late: int, planes: int, unlucky: float, psn: int | None, seed: int) -> None:
+    """More arrives ahead of the late plane's packets than one bitmap shows."""
+    wide: list[int] = []
+
+    def run() -> list[Any]:
+        faults = Faults(seed=seed, plane_delay={0: late * US}, loss=unlucky, mark=unlucky)
+        world = World(planes=planes, uplinks=2, faults=faults)
+        world.record = True
+        a, b = connect(world, size=SIZE, attributes=QpAttributes(path_mtu=256, send_psn=psn, receive_psn=psn))
+        for _ in range(4):
+            a.write(b, SIZE // 4)
+        world.run(100 * MS)
+        wide.append(max(_bitmap_starts(frame) for _when, _nic, _port, frame in world.sent))
+        return state(world, [a, b])
+
+    on_both(run)
+    assert min(wide) > 1
+
+
+def _bitmap_starts(frame: bytes) -> int:
+    """How far from the cumulative PSN the bitmap of a SACK starts; 0 for other frames."""
+    return int.from_bytes(frame[132:134], "big", signed=True) if frame[102] == opcodes.SACK else 0
 
 
 @given(st.integers(0, 1 << 32))
