@@ -26,7 +26,7 @@ from topologies.fabric import Fabric, Switch
 from topologies.kernel_routes import kernel_tables
 
 _FIND_INTERVAL_S = 0.02
-_ATTEMPTS = 3  # a port may go down while its routes are written
+_ATTEMPTS = 100  # ports may go down or come up while routes are written
 _MAX_PROBLEMS = 20
 
 
@@ -180,22 +180,24 @@ class _NamespaceView:
         """Compare, repair and compare again. OSError if the kernel refuses."""
         if absent := self.routes.absent():
             return _Outcome(absent=tuple(absent))
-        for attempt in range(_ATTEMPTS):
+        attempts, repaired = _ATTEMPTS, 0
+        while True:
             found = self.routes.compare()
             if not found:
-                return _Outcome(held=found.held)
+                return _Outcome(repaired, found.held)
+            attempts -= 1
             try:
                 self.routes.repair(found)
             except OSError:
-                if attempt == _ATTEMPTS - 1:
+                if attempts == 0:
                     raise
                 continue
             left = self.routes.compare()
             problems = [f"{_shown(one)} is missing" for one in left.missing]
             problems += [f"route {prefix} is not as it should be" for prefix in left.superfluous]
-            changed = len(found.missing) + len(found.superfluous)
-            return _Outcome(max(0, changed - len(problems)), left.held, tuple(problems))
-        raise AssertionError("the last attempt returns or raises")
+            repaired += max(0, len(found.missing) + len(found.superfluous) - len(problems))
+            if not left or attempts == 0 or left.up == found.up:
+                return _Outcome(repaired, left.held, tuple(problems))
 
 
 def _shown(one: KernelRoute | Neighbour) -> str:

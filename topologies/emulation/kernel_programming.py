@@ -23,12 +23,14 @@ SID_LINK = ("sid0", "sid1")  # a link to nowhere, which is always up, for the ro
 class RouteDifference:
     """What a switch lacks of what it should hold, and what it holds beside, of routes and neighbours.
 
-    `down` are ends of the link to nowhere that are: nobody but a person at the switch's shell takes them down.
+    `up` are the ports that were up then. `down` are ends of the link to nowhere that are: nobody but a person at the
+    switch's shell takes them down.
     """
 
     missing: tuple[KernelRoute | Neighbour, ...]
     superfluous: tuple[IPv6Network, ...]
     held: int  # of what it should hold
+    up: frozenset[int]
     down: tuple[int, ...] = ()
 
     def __bool__(self) -> bool:
@@ -55,7 +57,7 @@ class KernelRoutes:
         wrong = [prefix for prefix, route in found.items() if wanted.get(prefix) != route]
         missing = [route for prefix, route in wanted.items() if found.get(prefix) != route]
         held = len(wanted) + len(neighbours) - len(missing) - len(lacking)
-        return RouteDifference((*lacking, *missing), tuple(wrong), held, down)
+        return RouteDifference((*lacking, *missing), tuple(wrong), held, frozenset(up), down)
 
     def repair(self, difference: RouteDifference) -> None:
         """Bring the switch to what it should hold."""
