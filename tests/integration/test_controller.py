@@ -233,7 +233,7 @@ def test_a_rate_fault_slows_a_link_until_cleared(world: EmulatedWorld) -> None:
         client.inject(Rate("h1@p*", slow))  # both ends: a switch's port and one in the host's namespace
         report = pair.write(PIECE)
         assert report.wrong_bytes == 0
-        assert report.bits_per_second < 2 * slow
+        assert report.bits_per_second < 3 * slow  # in each of two planes, and what their buckets held at first
         client.clear_all()
         kinds = subprocess.run(["tc", "qdisc", "show"], capture_output=True, text=True, check=True).stdout
         interfaces = {link.upper.interface for link in client.links("h1@p*")}
