@@ -48,7 +48,8 @@ def _from_another(change: str) -> str:
 
 MUTANTS = (
     Mutant("R1.2", f"{T}.demux", "if sent != crc:", "if False:"),
-    Mutant("R1.4", f"{T}.ack_generator", "_Trigger(psn, flow.ev, stamp, mark, -1", "_Trigger(psn, 0, stamp, mark, -1"),
+    Mutant("R1.4", f"{T}.ack_generator", "_Trigger(psn, flow.ev, stamp, self._mark_of(flow), -1, again)",
+           "_Trigger(psn, 0, stamp, self._mark_of(flow), -1, again)"),
     Mutant("R1.6", f"{T}.data_packets", "opcodes.WRITE_FIRST + record.kind, pad << 4, headers.PKEY",
            "opcodes.WRITE_FIRST + record.kind % 4, pad << 4, headers.PKEY"),
     Mutant("R1.7", f"{T}.demux", "if pkey & _PARTITION != _PARTITION:", "if False:"),
@@ -61,7 +62,7 @@ MUTANTS = (
            "region = next((one for one in self._by_rkey.values() if one.remote_write), None)\n"
            "        if region is None"),
     Mutant("R1.12", f"{T}.ack_generator", "rcvd_units=received.units", "rcvd_units=received.units // 2"),
-    Mutant("R1.13", f"{T}.ack_generator", "mark = self._mark_for(flow.ev)", "mark = control.MARK_NONE"),
+    Mutant("R1.13", f"{T}.ack_generator", "return self._mark_for(flow.ev)", "return control.MARK_NONE"),
     Mutant("R1.15", f"{T}.ack_generator", "control.NACK_TRIMMED_LASTHOP if lasthop else", ""),
     Mutant("R1.15", f"{T}.ack_processing",
            "        if nack.reason == control.NACK_UNEXP_EVENT:\n            return _UNEXPECTED\n", ""),
