@@ -59,6 +59,8 @@ if [ -w /dev/kvm ] && [ "${MRC_VM_KVM:-yes}" != no ] && ! boot "$kvm_seconds"; t
 fi
 [ -n "${vm:-}" ] || boot "$boot_seconds" || exit 1
 (cd "$here/.." && git ls-files -z | tar --null -T - -c) | in_vm "tar -x -C $project"
+# The machine has compiled the sources that it was built with; with others, tests would run on plain Python.
+in_vm "cd $project && .venv/bin/python -m scripts.compile_transport" </dev/null || true
 in_vm "uname -r; systemd-detect-virt; sudo $project/.venv/bin/mrc doctor" </dev/null >"$results/machine.txt" || true
 began=$SECONDS status=0
 printf -v words ' %q' "$@"

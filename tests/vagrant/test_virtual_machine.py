@@ -118,8 +118,9 @@ def test_the_tests_status_and_results_come_back_and_the_machine_ends(machine: Ma
     assert (results / "pytest.log").read_text() == "1 failed\n"
     assert (results / "junit.xml").read_text() == "<testsuites/>\n"
     assert (results / "machine.txt").read_text() == "6.1.0-99-amd64\n"
-    (command,) = [line for line in machine.said("ssh").splitlines() if "pytest" in line]
+    *earlier, command = [line for line in machine.said("ssh").splitlines() if "python -m" in line]
     assert command.endswith(r"tests/integration/test_agent.py -k a\ b")
+    assert [line.split()[-1] for line in earlier] == ["scripts.compile_transport"]
 
 
 def test_a_machine_that_does_not_boot_is_reported_with_its_last_words(machine: Machine) -> None:
