@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mrc_host import datapath, plugins
+from mrc_host import plugins
 from mrc_host.config import TransportSettings
 from mrc_host.nic import Nic
 from mrc_host.transport.algorithms import Algorithm
@@ -52,7 +52,6 @@ from topologies.round_trip import PathRoundTrips, base_round_trip
 
 DEFAULT_DELAY = 1_000  # ns a link
 _MAX_BUFFERS = 16_384  # packets a switch can hold
-_MANY_NICS = 16  # with fewer, payloads are still in the caches when they are read, which is faster
 
 T = TypeVar("T")
 
@@ -115,7 +114,6 @@ class SimulatedWorld:
         self._restarts: Counter[str] = Counter()
         self._switches: dict[str, SwitchNode] = {}
         self._nic_names = frozenset(nic.name for nic in fabric.nics)
-        datapath.pass_caches(len(fabric.nics) >= _MANY_NICS)
         self._make_lines(delay)
         self._make_nics()
         self._make_switches(pipeline)

@@ -55,16 +55,6 @@ def _compiled() -> ModuleType | None:
     return None if path is None else load_from(path)
 
 
-def pass_caches(on: bool) -> None:
-    """Whether payloads of this process pass the caches by from now on, so that they do not displace its NICs' state.
-
-    For simulations of many NICs: elsewhere whoever reads a payload does so soon. Nothing else changes.
-    """
-    module = load()
-    if module is not None:
-        module.pass_caches(on)
-
-
 def load_from(path: os.PathLike[str] | str) -> ModuleType:
     """The module in a shared object."""
     spec = importlib.util.spec_from_loader(NAME, ExtensionFileLoader(NAME, str(path)))

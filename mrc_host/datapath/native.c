@@ -23,7 +23,6 @@ static PyMethodDef native_methods[] = {
     {"crc32", native_crc32, METH_VARARGS, "CRC-32 of bytes."},
     {"data_frame", FAST(data_frame), "The frame of a segment of a message."},
     {"frame", FAST(whole_frame), "The frame of a packet, by its bytes."},
-    {"pass_caches", native_pass_caches, METH_O, "Whether payloads are copied past the caches."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -88,8 +88,5 @@ def data_frame(
 def frame(template: Template, body: bytes, /) -> bytes:
     """The frame of a packet with these bytes from the BTH on."""
 
-def pass_caches(on: bool, /) -> None:
-    """Whether payloads are copied past the processor's caches from now on (payload.h)."""
-
 def crc32(data: bytes, crc: int = 0, fold: bool = True, /) -> int:
     """As zlib's; without `fold`, by the table alone."""

@@ -9,7 +9,6 @@
 
 #include "carrier.h"
 #include "flows.h"
-#include "payload.h"
 
 #define PSN_MASK 0xFFFFFF
 #define FLAG_ACK_REQUEST 0x80 /* in the first byte of the BTH's control word */
@@ -108,7 +107,7 @@ static enum outcome carry(Carrier *carrier, const Packet *packet, int64_t *psn) 
     if (expected > message->last)
         return FOR_PYTHON; /* the message is complete */
 
-    copy_payload(place, packet->payload, packet->size);
+    memcpy(place, packet->payload, packet->size);
     if (*psn > carrier->max_psn)
         carrier->max_psn = *psn;
     if (offset) {

@@ -70,7 +70,6 @@ def _cases() -> None:
     module = native(FLAGS)
     for line in sys.stdin:
         chance = random.Random(int(line))
-        module.pass_caches(chance.random() < 0.5)
         with used(module):
             FrameFuzzer().case(chance)
             hostile.frames_of_messages_under_way(chance, chance.choice([None, 0, 0xFFFFFF, 0xFFFFF8]))

@@ -34,10 +34,9 @@ def test_the_checksum_is_that_of_zlib(module: ModuleType, fold: bool) -> None:
         assert module.crc32(data, before, fold) == zlib.crc32(data, before), size
 
 
-@pytest.mark.parametrize("past_caches", [False, True])
 @pytest.mark.parametrize(("ev_format", "addresses"), FORMATS, ids=IDS)
 def test_frames_are_those_of_the_reference_in_every_format(
-    module: ModuleType, ev_format: EvFormat, addresses: tuple[bytes, ...], past_caches: bool
+    module: ModuleType, ev_format: EvFormat, addresses: tuple[bytes, ...]
 ) -> None:
     """Every path, class, kind of segment and some lengths, in any order from one template."""
     wire = Wire(ev_format, addresses)
@@ -48,7 +47,6 @@ def test_frames_are_those_of_the_reference_in_every_format(
     peer = wire.nics[0]._peers.get(addresses[1])
     assert peer is not None
     data = chance.randbytes(1 << 13)
-    module.pass_caches(past_caches)
     for index in range(len(peer.evs)):
         for role in (DATA, RETRANSMISSION, CONTROL, NO_TRIM):
             template = datapath.template(peer._build_prefix(index, role, 0)[0], 0)

@@ -26,10 +26,9 @@ from tests.mrc_host.test_nic_properties import Write, faults, flaps, limits, psn
 SIZE = 300_000
 
 
-def on_both(run: Callable[[], Any], past_caches: bool = False) -> None:
+def on_both(run: Callable[[], Any]) -> None:
     """What `run` returns is the same with and without the datapath in C."""
     module = native()
-    module.pass_caches(past_caches)
     with used(module):
         carried = run()
     with used(None):
@@ -56,11 +55,11 @@ def state(world: World, ends: list[End]) -> list[Any]:
 
 @given(
     writes, faults, flaps, st.integers(1, 4), st.integers(1, 3), psns, st.sampled_from([256, 1024, 4096]), limits,
-    st.integers(0, 1 << 20), st.booleans(),
+    st.integers(0, 1 << 20),
 )  # fmt: skip
 def test_random_transfers_under_random_faults(
     plan: list[Write], fault: Faults, flap: list[tuple[int, int, int, int]], planes: int, qps: int, psn: int | None,
-    mtu: int, transport: TransportSettings, seed: int, past_caches: bool,
+    mtu: int, transport: TransportSettings, seed: int,
 ) -> None:  # fmt: skip
     """Queue pairs in turn write the plan; at random times one is reset and connected again, or a region goes."""
 
@@ -89,7 +88,7 @@ def test_random_transfers_under_random_faults(
         world.run(200 * MS)
         return state(world, [end for pair in pairs for end in pair])
 
-    on_both(run, past_caches)
+    on_both(run)
 
 
 def _act(what: int, world: World, a: End, b: End) -> None:
