@@ -177,22 +177,6 @@ class Nic:
             ports &= -(low << 1)
         return None
 
-    def receive_and_ask(self, port: int, frame: bytes | bytearray | memoryview, now: int, ports: int) -> object:
-        """``receive``, and what a driver asks for afterwards, in one call.
-
-        What ``transmit_first`` has for `ports`; otherwise twice the time that ``wakeup`` says, plus 1 if ``has_news``;
-        -1 with and -2 without news if that says None.
-        """
-        self.receive(port, frame, now)
-        if ports:
-            first = self.transmit_first(ports, now)
-            if first is not None:
-                return first
-        due, news = self._scheduler.wakeup(), self.has_news()
-        if due is None:
-            return -1 if news else -2
-        return 2 * due + news
-
     def has_news(self) -> bool:
         """Whether there are completions or events that ``cq_ready``, ``cq_notified`` or ``async_events`` would name."""
         return bool(self._ready) or bool(self._notified) or self._context.has_events()

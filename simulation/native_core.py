@@ -158,5 +158,3 @@ def _replace(self: Any, nic: Nic) -> None:
     at_once = ports == sorted(set(ports)) and max(ports, default=0) < _MAX_NIC_PORTS
     self._own_transmit = self._transmit if known and at_once and self.engine is None and not self._watchers else None
     self._transmit_first, self._has_news = nic.transmit_first, nic.has_news if known else None
-    self._own_receive, self._own_wakeup = (self._receive, self._wakeup) if self._own_transmit else (None, None)
-    self._receive_and_ask = nic.receive_and_ask

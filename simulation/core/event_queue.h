@@ -84,13 +84,12 @@ struct hop {
 };
 
 /* The hot part of NicNode in simulation/nodes.py: the device's verbs, and what it is asked with while nobody has replaced
- * those that have an `own` one here. */
+ * `transmit`. */
 typedef struct {
     PyObject_HEAD
     PyObject *clock, *channels;
     PyObject *receive, *transmit, *wakeup, *tick, *announce;
     PyObject *own_transmit, *transmit_first, *has_news;
-    PyObject *own_receive, *own_wakeup, *receive_and_ask;
     long long wake_at;
 } NicNode;
 

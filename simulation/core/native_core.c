@@ -384,7 +384,7 @@ static int node_set_channels(NicNode *node, PyObject *value, void *Py_UNUSED(clo
 
 #define EACH_PART(DO)                                                                                                  \
     DO(clock) DO(channels) DO(receive) DO(transmit) DO(wakeup) DO(tick) DO(announce) DO(own_transmit)                  \
-    DO(transmit_first) DO(has_news) DO(own_receive) DO(own_wakeup) DO(receive_and_ask)
+    DO(transmit_first) DO(has_news)
 
 static int node_traverse(NicNode *self, visitproc visit, void *arg) {
     EACH_PART(VISIT_PART)
@@ -412,8 +412,7 @@ static PyMethodDef node_methods[] = {
 static PyMemberDef node_members[] = {
     PART("_clock", clock), PART("_receive", receive), PART("_transmit", transmit), PART("_wakeup", wakeup),
     PART("_tick", tick), PART("announce", announce), PART("_own_transmit", own_transmit),
-    PART("_transmit_first", transmit_first), PART("_has_news", has_news), PART("_own_receive", own_receive),
-    PART("_own_wakeup", own_wakeup), PART("_receive_and_ask", receive_and_ask),
+    PART("_transmit_first", transmit_first), PART("_has_news", has_news),
     {"_wake_at", T_LONGLONG, offsetof(NicNode, wake_at), 0, NULL}, {0},
 };
 static PyGetSetDef node_getset[] = {{"_channels", (getter)node_channels, (setter)node_set_channels, NULL, NULL}, {0}};

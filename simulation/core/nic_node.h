@@ -45,19 +45,24 @@ static Py_ssize_t channel_count(NicNode *node) { return node->channels ? PyTuple
 
 static Channel *channel_at(NicNode *node, Py_ssize_t at) { return (Channel *)PyTuple_GET_ITEM(node->channels, at); }
 
-/* A mask of the idle ports from channel `from` on. */
-static unsigned long long idle_ports(NicNode *node, Py_ssize_t from) {
+/* Ask the idle ports from channel `from` on, all at once, for the first frame of any. Returns the channel after the one
+ * that sent it; the number of channels if there was none, -1 after an error. */
+static Py_ssize_t ask_together(NicNode *node, Py_ssize_t from, PyObject *now, int64_t time) {
+    Py_ssize_t count = channel_count(node);
     unsigned long long ports = 0;
-    for (Py_ssize_t at = from, count = channel_count(node); at < count; at++)
+    for (Py_ssize_t at = from; at < count; at++)
         if (channel_at(node, at)->idle)
             ports |= 1ULL << channel_at(node, at)->port;
-    return ports;
-}
-
-/* Send what `transmit_first` has answered for channels from `from` on, and take the answer's reference. Returns the channel after
- * the one that sent it, -1 after an error. */
-static Py_ssize_t send_first(NicNode *node, Py_ssize_t from, PyObject *answer, int64_t time) {
-    Py_ssize_t count = channel_count(node), sent = -1;
+    if (!ports)
+        return count;
+    PyObject *mask = PyLong_FromUnsignedLongLong(ports);
+    PyObject *answer = mask ? call(node->transmit_first, mask, now) : NULL;
+    Py_XDECREF(mask);
+    if (!answer || answer == Py_None) {
+        Py_XDECREF(answer);
+        return answer ? count : -1;
+    }
+    Py_ssize_t sent = -1;
     if (PyTuple_CheckExact(answer) && PyTuple_GET_SIZE(answer) == 2) {
         long long port = PyLong_AsLongLong(PyTuple_GET_ITEM(answer, 0));
         for (Py_ssize_t at = from; at < count && sent < 0 && !PyErr_Occurred(); at++)
@@ -72,34 +77,14 @@ static Py_ssize_t send_first(NicNode *node, Py_ssize_t from, PyObject *answer, i
     return sent < 0 ? -1 : sent + 1;
 }
 
-/* Ask the idle ports from channel `from` on, all at once, for the first frame of any. Returns the channel after the one
- * that sent it; the number of channels if there was none, -1 after an error. */
-static Py_ssize_t ask_together(NicNode *node, Py_ssize_t from, PyObject *now, int64_t time) {
-    unsigned long long ports = idle_ports(node, from);
-    if (!ports)
-        return channel_count(node);
-    PyObject *mask = PyLong_FromUnsignedLongLong(ports);
-    PyObject *answer = mask ? call(node->transmit_first, mask, now) : NULL;
-    Py_XDECREF(mask);
-    if (answer && answer != Py_None)
-        return send_first(node, from, answer, time);
-    Py_XDECREF(answer);
-    return answer ? channel_count(node) : -1;
-}
-
-static int ask_together_from(NicNode *node, Py_ssize_t at, PyObject *now, int64_t time) {
-    while (at >= 0 && at < channel_count(node))
-        at = ask_together(node, at, now, time);
-    return at < 0 ? -1 : 0;
-}
-
-static int is_own(PyObject *verb, PyObject *own) { return own && own != Py_None && verb == own; }
-
 /* Ask every idle port. */
 static int ask_idle(NicNode *node, PyObject *now, int64_t time) {
     Py_ssize_t count = channel_count(node), at = 0;
-    if (is_own(node->transmit, node->own_transmit))
-        return ask_together_from(node, 0, now, time);
+    if (node->own_transmit && node->own_transmit != Py_None && node->transmit == node->own_transmit) {
+        while (at >= 0 && at < count)
+            at = ask_together(node, at, now, time);
+        return at < 0 ? -1 : 0;
+    }
     for (PyObject *port; at < count; at++) {
         Channel *channel = channel_at(node, at);
         if (!channel->idle)
@@ -135,20 +120,17 @@ static int wake_at(NicNode *node, Clock *clock, int64_t due) {
     return push(clock, due, WAKE, NULL, (PyObject *)node, NULL, due);
 }
 
-/* Do what is due, of which the first is due at `due`, and ask idle ports, until nothing is; when something will be. MAX_TIME
- * for never, -1 after an error. */
-static int64_t do_due(NicNode *node, int64_t due, PyObject *now, int64_t time) {
-    while (due >= 0 && due <= time) {
-        if (discard(call(node->tick, now, NULL)) < 0 || ask_idle(node, now, time) < 0)
-            return -1;
-        due = due_at(node);
-    }
-    return due;
-}
-
-/* The same, but the ports are asked first. */
+/* Ask idle ports and do what is due until nothing is; when something will be. MAX_TIME for never, -1 after an error. */
 static int64_t serve_idle(NicNode *node, PyObject *now, int64_t time) {
-    return ask_idle(node, now, time) < 0 ? -1 : do_due(node, due_at(node), now, time);
+    for (;;) {
+        if (ask_idle(node, now, time) < 0)
+            return -1;
+        int64_t due = due_at(node);
+        if (due < 0 || due > time)
+            return due;
+        if (discard(call(node->tick, now, NULL)) < 0)
+            return -1;
+    }
 }
 
 static int node_poke(NicNode *node) {
@@ -172,52 +154,17 @@ static int node_announce(NicNode *node) {
     return discard(call(node->announce, NULL, NULL));
 }
 
-/* What node_receive does, with an answer of `receive_and_ask`, whose reference this takes. */
-static int node_answered(NicNode *node, Clock *clock, PyObject *answer, PyObject *now) {
-    int64_t time = clock->now, due, known = 0;
-    int news = 1;
-    if (PyLong_CheckExact(answer)) {
-        known = PyLong_AsLongLong(answer);
-        Py_DECREF(answer);
-        if (known == -1 && PyErr_Occurred())
-            return -1;
-        due = known < 0 ? MAX_TIME : known >> 1;
-        news = (known & 1) || due <= time;
-        due = do_due(node, due, now, time);
-    } else {
-        Py_ssize_t next = send_first(node, 0, answer, time);
-        due = next < 0 || ask_together_from(node, next, now, time) < 0 ? -1 : do_due(node, due_at(node), now, time);
-    }
-    if (due < 0 || wake_at(node, clock, due) < 0)
-        return -1;
-    return news ? node_announce(node) : 0;
-}
-
 static int node_receive(NicNode *node, PyObject *port, PyObject *frame) {
     Clock *clock = clock_of(node->clock);
     PyObject *now = clock ? PyLong_FromLongLong(clock->now) : NULL;
-    int together = is_own(node->receive, node->own_receive) && is_own(node->transmit, node->own_transmit) &&
-                   is_own(node->wakeup, node->own_wakeup);
-    PyObject *verb = together ? node->receive_and_ask : node->receive;
-    PyObject *idle = now && together ? PyLong_FromUnsignedLongLong(idle_ports(node, 0)) : Py_NewRef(Py_None);
-    PyObject *arguments[] = {port, frame, now, idle}, *answer = NULL;
-    int done = -1;
-    if (!verb)
-        discard(call(NULL, NULL, NULL));
-    else if (now && idle) {
-        Py_INCREF(verb);
-        answer = PyObject_Vectorcall(verb, arguments, together ? 4 : 3, NULL);
-        Py_DECREF(verb);
-    }
-    if (answer && together) {
-        done = node_answered(node, clock, answer, now);
-    } else if (answer) {
-        Py_DECREF(answer);
-        done = node_poke(node) < 0 ? -1 : node_announce(node);
-    }
-    Py_XDECREF(idle);
-    Py_XDECREF(now);
-    return done;
+    PyObject *arguments[] = {port, frame, now}, *verb = node->receive;
+    if (!now || !verb)
+        return discard(now ? call(NULL, NULL, NULL) : NULL);
+    Py_INCREF(verb);
+    int done = discard(PyObject_Vectorcall(verb, arguments, 3, NULL));
+    Py_DECREF(verb);
+    Py_DECREF(now);
+    return done < 0 || node_poke(node) < 0 ? -1 : node_announce(node);
 }
 
 static int node_tick_and_poke(NicNode *node, PyObject *now) {

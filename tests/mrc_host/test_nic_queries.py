@@ -1,14 +1,12 @@
 """What a NIC reports of its limits, each of which holds, and of a queue pair."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
-from mrc_host.nic import Nic
 from mrc_host.values import QpAddress, QpAttributes, QpState, QpType, Sge, WorkRequest, WrOpcode
-from tests.mrc_host.nic_world import MS, End, World, connect
+from tests.mrc_host.nic_world import World, connect
 
 KINDS = [QpType.MRC, QpType.RC]
 
@@ -72,34 +70,3 @@ def test_application_chosen_first_psns_are_used_and_reported() -> None:
     a.write(b, 100)
     assert world.run(10**9, until=a.idle)
     assert b.buffer == a.buffer
-
-
-@pytest.mark.parametrize(("ports", "kinds"), [(0b11, {int, tuple}), (0, {int})])
-def test_one_call_for_an_arrival_and_what_follows_says_what_four_calls_say(ports: int, kinds: set[type]) -> None:
-    def connected() -> tuple[World, End, End]:
-        world = World(planes=2)
-        a, b = connect(world)
-        return world, a, b
-
-    world, a, b = connected()
-    frames: list[tuple[int, int, bytes]] = []
-    world.arrival = lambda nic, port, frame: frames.append((world.now, port, frame)) if nic == 1 else None
-    a.write(b, 60_000, imm=1)
-    world.run(5 * MS)
-
-    def apart(nic: Nic, port: int, frame: bytes, now: int) -> object:
-        nic.receive(port, frame, now)
-        first = nic.transmit_first(ports, now)
-        if first is not None:
-            return first
-        due, news = nic.wakeup(), nic.has_news()
-        return (-1 if news else -2) if due is None else 2 * due + news
-
-    def answers(ask: Callable[[Nic, int, bytes, int], object]) -> list[object]:
-        nic = connected()[0].nics[1]
-        return [ask(nic, port, frame, when) for when, port, frame in frames]
-
-    together = answers(lambda nic, port, frame, now: nic.receive_and_ask(port, frame, now, ports))
-    assert together == answers(apart)
-    assert {type(answer) for answer in together} == kinds
-    assert ports or any(isinstance(answer, int) and answer & 1 for answer in together)
