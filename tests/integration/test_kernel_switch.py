@@ -343,8 +343,8 @@ def test_what_a_person_breaks_in_a_kernel_switch_is_mended_at_once(
     with controller.events(timeout_s=TIMEOUT_S) as events:
         next(events)  # it holds
         assert node.cmd(damage.format(port=port, route=f"fc00:0:{usid:x}::/48")) == ""
-        mended = (event for event in events if event.kind is EventKind.ENTRIES_REPAIRED)
-        assert next(mended).name == T0
+        repaired = (event for event in events if event.kind is EventKind.ENTRIES_REPAIRED)
+        assert next(repaired).name == T0
     assert held() == before
     assert controller.status().ready
 

@@ -62,7 +62,7 @@ class KernelPort:
     gateway: str
     gateway_mac: bytes
     prefixes: tuple[tuple[str, int], ...]
-    of_nic: tuple[tuple[str, int], ...] = ()
+    of_nic: tuple[tuple[str, int], ...]
 
 
 def create_veth(netlink: IPRoute, near: VethEnd, far: VethEnd, *, mtu: int, group: int, mark: Mark) -> None:
