@@ -327,8 +327,9 @@ class UsidTemplate:
     def address(self, ev: int) -> bytes:
         """Outer IPv6 destination (16 bytes) of the path that `ev` names."""
         value = self.base
+        plane = self.plane(ev)
         for shift in self.plane_shifts:
-            value += self.plane(ev) << shift
+            value += plane << shift
         if self.uplink_shift is not None:
             value += self.uplink(ev) << self.uplink_shift
         for field_ in self.fields:

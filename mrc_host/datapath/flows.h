@@ -101,4 +101,20 @@ static int add_flow(Flows *flows, Flow *flow) {
     flows->count++;
     return 0;
 }
+
+/* Keeps a copy of a flow that is not known yet, and a reference to its object; NULL without memory. */
+static const Flow *learn_flow(Flows *flows, const Flow *flow) {
+    Flow *made = PyMem_Malloc(sizeof *made);
+    if (!made) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *made = *flow;
+    if (add_flow(flows, made) < 0) {
+        PyMem_Free(made);
+        return NULL;
+    }
+    Py_INCREF(made->flow);
+    return made;
+}
 #endif

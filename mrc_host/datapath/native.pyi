@@ -8,6 +8,12 @@ class Template:
     def __new__(cls, prefix: bytes, body: int, /) -> Template:
         """`prefix` is that of a frame with `body` bytes after it. ValueError if it cannot be one."""
 
+    def on_path(self, ethernet: bytes, outer: bytes, label: int, udp_port: int, /) -> Template:
+        """The template of the same class on another path: what differs, as `Encapsulation.varying` has it.
+
+        ValueError if no path of this template differs so; one with a Segment Routing Header has no other path.
+        """
+
 class Message:
     """What the packets of a request have in common, and its bytes, which must stay where they are (transmit.h)."""
 
@@ -31,9 +37,19 @@ class Receiver:
         """`secret`, 64 bits, keeps peers from choosing prefixes with the same hash."""
 
     def receive(self, port: int, frame: bytes | memoryview, /) -> Flow | tuple[int, int, int, Flow] | bool | None:
-        """True: the frame was carried; its flow: the prefix is known and the ICRC right; None: Python must check it.
+        """True: the frame was carried; its flow: prefix and ICRC are right; None: Python must check it.
 
         QPN, PSN, timestamp and flow: it was carried, and makes a SACK due.
+        """
+
+    def expect(
+        self, make: type[Flow], address: bytes, udp_port: int, high_in_port: bool, trimmed: int, carried: bool,
+        heads: list[bytes], /,
+    ) -> None:  # fmt: skip
+        """Learn new prefixes of frames with an outer header that are like this, without Python (prefixes.h).
+
+        `trimmed` is a mask of DSCPs; `high_in_port`: the UDP source port is the high half of an entropy value; `heads`
+        are MAC and the first six bytes of the outer destination of each port.
         """
 
     def learn(

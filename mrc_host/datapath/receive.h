@@ -6,25 +6,31 @@
 #define MRC_RECEIVE_H
 
 #include "placement.h"
+#include "prefixes.h"
 #include "sack.h"
 
 typedef struct {
     CarrierTable table;
     Flows flows[MAX_PLANES];
+    Expected expected;
     int ports;
     int traced; /* Python wants to see every packet */
     uint64_t secret;
 } Receiver;
 
-/* The flow of a frame whose prefix is known and whose ICRC is right; NULL otherwise. */
-static const Flow *check_frame(const Receiver *receiver, int port, const uint8_t *frame, size_t length) {
+/* The flow of a frame whose prefix is known, or learned now, and whose ICRC is right; NULL otherwise. */
+static const Flow *check_frame(Receiver *receiver, int port, const uint8_t *frame, size_t length) {
     if (length <= KIND_BYTE)
         return NULL;
     size_t prefix = prefix_length(frame);
     if (length < prefix)
         return NULL;
-    const Flow *flow = find_flow(&receiver->flows[port], frame, prefix, prefix_hash(frame, prefix, receiver->secret));
-    if (!flow || length < (size_t)flow->end + 4)
+    Flows *flows = &receiver->flows[port];
+    uint64_t hash = prefix_hash(frame, prefix, receiver->secret);
+    const Flow *flow = find_flow(flows, frame, prefix, hash);
+    if (!flow)
+        return meet(&receiver->expected, flows, port, frame, length, hash);
+    if (length < (size_t)flow->end + ICRC_LENGTH)
         return NULL;
     const uint8_t *bth = frame + flow->start, *end = frame + flow->end;
     if (bth[4])
@@ -61,8 +67,8 @@ static int valid_port(const Receiver *receiver, long port) {
     return 0;
 }
 
-/* receive(port, frame): True if the frame was carried; what `sack_due` says if that makes a SACK due; its Flow if its prefix is
- * known and its ICRC right; otherwise None. */
+/* receive(port, frame): True if the frame was carried; what `sack_due` says if that makes a SACK due; its Flow if its prefix and
+ * its ICRC are right; None if Python is to find out. */
 static PyObject *receiver_receive(Receiver *receiver, PyObject *const *args, Py_ssize_t count) {
     if (count != 2) {
         PyErr_SetString(PyExc_TypeError, "receive takes a port and a frame.");
@@ -82,6 +88,8 @@ static PyObject *receiver_receive(Receiver *receiver, PyObject *const *args, Py_
     if (flow)
         outcome = carry_frame(receiver, (int)port, frame.buf, flow, &carrier, &packet, &psn);
     PyBuffer_Release(&frame);
+    if (!flow && PyErr_Occurred())
+        return NULL;
     if (outcome == SACK_DUE)
         return sack_due(carrier, &packet, psn);
     return Py_NewRef(outcome == CARRIED ? Py_True : flow ? flow->flow : Py_None);
@@ -96,7 +104,6 @@ static PyObject *receiver_learn(Receiver *receiver, PyObject *args) {
     if (!PyArg_ParseTuple(args, "iy*OiIIIppy*", &port, &prefix, &flow, &end, &seed, &mask, &units, &carried, &marked, &source))
         return NULL;
     PyObject *result = NULL;
-    Flow *made = NULL;
     if (!valid_port(receiver, port))
         goto done;
     if (prefix.len > LONGEST || prefix.len <= KIND_BYTE || (size_t)prefix.len != prefix_length(prefix.buf) || source.len > 16
@@ -104,30 +111,26 @@ static PyObject *receiver_learn(Receiver *receiver, PyObject *args) {
         PyErr_SetString(PyExc_ValueError, "This is no prefix of a frame.");
         goto done;
     }
-    made = PyMem_Calloc(1, sizeof *made);
-    if (!made) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    *made = (Flow){
+    Flow known = {
         .hash = prefix_hash(prefix.buf, (size_t)prefix.len, receiver->secret), .flow = flow, .seed = seed, .mask = mask,
         .units = units, .start = (uint16_t)prefix.len, .end = (uint16_t)end, .carried = (uint8_t)carried,
         .marked = (uint8_t)marked, .source_length = (uint8_t)source.len,
     };
-    memcpy(made->prefix, prefix.buf, (size_t)prefix.len);
-    memcpy(made->source, source.buf, (size_t)source.len);
+    memcpy(known.prefix, prefix.buf, (size_t)prefix.len);
+    memcpy(known.source, source.buf, (size_t)source.len);
     Flows *flows = &receiver->flows[port];
-    if (find_flow(flows, made->prefix, made->start, made->hash) || add_flow(flows, made) < 0) {
-        PyMem_Free(made);
-    } else {
-        Py_INCREF(flow);
-    }
-    if (!PyErr_Occurred())
+    if (find_flow(flows, known.prefix, known.start, known.hash) || learn_flow(flows, &known))
         result = Py_NewRef(Py_None);
 done:
     PyBuffer_Release(&prefix);
     PyBuffer_Release(&source);
     return result;
+}
+
+static PyObject *receiver_expect(Receiver *receiver, PyObject *args) {
+    if (set_expected(&receiver->expected, receiver->ports, args) < 0)
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 static PyObject *receiver_trace(Receiver *receiver, PyObject *on) {
@@ -153,11 +156,13 @@ static PyObject *receiver_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 static void receiver_dealloc(Receiver *receiver) {
     for (int port = 0; port < receiver->ports; port++)
         forget_flows(&receiver->flows[port]);
+    Py_XDECREF(receiver->expected.make);
     Py_TYPE(receiver)->tp_free((PyObject *)receiver);
 }
 
 static PyMethodDef receiver_methods[] = {
     {"receive", FAST(receiver_receive), "What became of a frame."},
+    {"expect", (PyCFunction)receiver_expect, METH_VARARGS, "Learn prefixes that are like this."},
     {"learn", (PyCFunction)receiver_learn, METH_VARARGS, "Know a prefix from now on."},
     {"trace", (PyCFunction)receiver_trace, METH_O, "Whether to carry no packet, so that each can be traced."},
     {NULL, NULL, 0, NULL},

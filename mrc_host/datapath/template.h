@@ -25,12 +25,14 @@ typedef struct {
     uint32_t seed;  /* CRC from the ones in place of a LRH to the end of the UDP header */
 } Template;
 
-static uint32_t template_seed(const Template *template) {
+static PyTypeObject TemplateType;
+
+/* The CRC of what the ICRC covers before the BTH: ones in place of a LRH, and IP and UDP header, `size` bytes. */
+static uint32_t header_seed(const uint8_t *headers, size_t size) {
     uint8_t covered[8 + IPV6 + UDP];
     uint8_t *ip = covered + 8;
-    size_t size = (size_t)(template->length - template->inner);
     memset(covered, 0xFF, 8);
-    memcpy(ip, template->prefix + template->inner, size);
+    memcpy(ip, headers, size);
     if (size == IPV4 + UDP) {
         ip[1] = ip[8] = ip[10] = ip[11] = 0xFF;
     } else {
@@ -39,6 +41,10 @@ static uint32_t template_seed(const Template *template) {
     }
     ip[size - 2] = ip[size - 1] = 0xFF;
     return crc32_of(0, covered, 8 + size);
+}
+
+static uint32_t template_seed(const Template *template) {
+    return header_seed(template->prefix + template->inner, (size_t)(template->length - template->inner));
 }
 
 static void ipv4_checksum(uint8_t *ip) {
@@ -90,7 +96,40 @@ static PyObject *template_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     return (PyObject *)template;
 }
 
-TYPE(Template, .tp_new = template_new);
+/* on_path(ethernet, outer, label, udp_port): the template of the same class on another path; `outer` is empty without an outer
+ * header. */
+static PyObject *template_on_path(Template *template, PyObject *args) {
+    const char *ethernet, *outer;
+    Py_ssize_t ethernet_length, outer_length;
+    int label, udp_port;
+    if (!PyArg_ParseTuple(args, "y#y#ii", &ethernet, &ethernet_length, &outer, &outer_length, &label, &udp_port))
+        return NULL;
+    int routed = template->inner == ETHERNET + IPV6, ipv4 = template->length - template->inner == IPV4 + UDP;
+    if (ethernet_length != ETHERNET || outer_length != (routed ? 16 : 0) || template->length == MAX_PREFIX || label < 0
+        || label > (ipv4 ? 0 : 0xFFFF) || udp_port < 0 || udp_port > 0xFFFF)
+        return PyErr_Format(PyExc_ValueError, "This template has no such path.");
+    Template *made = PyObject_New(Template, &TemplateType);
+    if (!made)
+        return NULL;
+    memcpy(made->prefix, template->prefix, sizeof made->prefix);
+    made->length = template->length;
+    made->inner = template->inner;
+    made->body = template->body;
+    memcpy(made->prefix, ethernet, ETHERNET);
+    memcpy(made->prefix + ETHERNET + 24, outer, (size_t)outer_length);
+    if (!ipv4)
+        put16(made->prefix + made->inner + 2, (uint32_t)label);
+    put16(made->prefix + made->length - UDP, (uint32_t)udp_port);
+    made->seed = template_seed(made);
+    return (PyObject *)made;
+}
+
+static PyMethodDef template_methods[] = {
+    {"on_path", (PyCFunction)template_on_path, METH_VARARGS, "The template of the same class on another path."},
+    {NULL, NULL, 0, NULL},
+};
+
+TYPE(Template, .tp_new = template_new, .tp_methods = template_methods);
 
 /* A frame with room for `body` bytes from the BTH on, and for the ICRC; NULL after an exception. *bth is where they begin. */
 static PyObject *new_frame(Template *template, size_t body, uint8_t **bth) {

@@ -6,10 +6,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mrc_host import datapath
+from mrc_host.config import EvFormat, EvOrder, NicConfig
+from mrc_host.wire.encap import Flow
 
 if TYPE_CHECKING:
     from mrc_host.datapath import native
-    from mrc_host.wire.encap import Flow
 
 
 class NativeDatapath:
@@ -17,7 +18,7 @@ class NativeDatapath:
 
     __slots__ = ("_carrier", "_receive", "data_frame", "frame", "message", "receiver", "region", "template")
 
-    def __init__(self, module: Any, ports: int) -> None:
+    def __init__(self, module: Any, config: NicConfig) -> None:
         self._carrier: Any = module.Carrier
         self.data_frame: Any = module.data_frame
         self.frame: Any = module.frame
@@ -25,8 +26,20 @@ class NativeDatapath:
         self.region: Any = module.Region
         self.template: Any = module.Template
         # the secret decides only where prefixes lie in a table, so nothing that is repeatable depends on it
-        self.receiver: native.Receiver = module.Receiver(ports, int.from_bytes(os.urandom(8), "big"))
+        self.receiver: native.Receiver = module.Receiver(len(config.ports), int.from_bytes(os.urandom(8), "big"))
+        if config.settings.ev_format is not EvFormat.UDP:  # where the flow label is part of entropy values
+            self._expect(config)
         self._receive: Any = self.receiver.receive
+
+    def _expect(self, config: NicConfig) -> None:
+        """Learn what ``FrameParser`` would accept with an outer header."""
+        settings, block = config.settings, config.block.to_bytes(4, "big")
+        dscp = settings.dscp
+        self.receiver.expect(
+            Flow, config.address, settings.udp_port, settings.ev_order is not EvOrder.LOW_IN_SOURCE_PORT,
+            1 << dscp.trimmed | 1 << dscp.trimmed_lasthop, settings.ev_format.routed,
+            [port.mac + block + port.usid.to_bytes(2, "big") for port in config.ports],
+        )  # fmt: skip
 
     def receive(self, port: int, frame: bytes | memoryview) -> object:
         """True: the frame was carried; its flow: prefix and ICRC are right; None: they have yet to be checked.
@@ -49,7 +62,7 @@ class NativeDatapath:
         return made
 
 
-def of_nic(ports: int) -> NativeDatapath | None:
-    """The datapath of a NIC with so many ports; None where Python does everything."""
+def of_nic(config: NicConfig) -> NativeDatapath | None:
+    """The datapath of a NIC; None where Python does everything."""
     module = datapath.load()
-    return None if module is None else NativeDatapath(module, ports)
+    return None if module is None else NativeDatapath(module, config)

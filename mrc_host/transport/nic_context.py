@@ -77,7 +77,7 @@ class NicContext:
         self._next_probe = 0
         self.now = 0  # time of the input being handled
         self.trace: Tracer | None = None
-        self.datapath = of_nic(len(config.ports))
+        self.datapath = of_nic(config)
 
     def new_path_selection(self) -> PathSelection | None:
         """For one queue pair, of the name in the settings; None where paths take turns."""

@@ -95,6 +95,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         "_bad",
         "_down_since",
         "_endpoint_probes",
+        "_first_templates",
         "_nic",
         "_prefixes",
         "_probes",
@@ -148,6 +149,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self.denied = Denylist(ports)
         self._prefixes: dict[int, tuple[bytes, int, int]] = {}
         self._templates: dict[int, native.Template] = {}
+        self._first_templates: dict[int, native.Template] = {}  # by class
         self._remote = PeerPorts(nic.transport.packet_lifetime)
         self._down_since = [0] * ports
         self.usable = 0
@@ -206,8 +208,14 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
     def _make_template(self, index: int, kind: int) -> native.Template:
         datapath = self._nic.datapath
         assert datapath is not None
-        head, _seed = self._build_prefix(index, kind, 0)
-        made: native.Template = datapath.template(head, 0)
+        first = self._first_templates.get(kind)
+        if first is None or self._nic.settings.ev_format is EvFormat.SRV6_SRH:
+            head, _seed = self._build_prefix(index, kind, 0)
+            made: native.Template = datapath.template(head, 0)
+            self._first_templates[kind] = made
+        else:
+            template, plane = self.destination.template, self.plane_of[index]
+            made = first.on_path(*self._nic.encapsulation.varying(plane, template, self.evs[index]))
         self._templates[index << 2 | kind] = made
         return made
 

@@ -181,6 +181,17 @@ class Encapsulation:
             return self.plain(port, destination, ev, dscp, ecn, body)
         return self.hashed(port, destination, ev, dscp, ecn, body)
 
+    def varying(self, port: int, template: UsidTemplate, ev: int) -> tuple[bytes, bytes, int, int]:
+        """All in which prefixes of one destination and class differ by path.
+
+        Ethernet header, outer destination (empty without an outer header), the flow label's low 16 bits and UDP source
+        port.
+        """
+        ev_format = self._settings.ev_format
+        outer = template.address(ev) if ev_format.routed else b""
+        sport, label = (ev, 0) if ev_format is EvFormat.UDP else split_ev(ev, self._settings.ev_order)
+        return self._ethernet[port], outer, label, sport
+
     def srv6(
         self, port: int, outer: bytes, destination: bytes, ev: int, dscp: int, ecn: int, body: int, routing: bytes = b""
     ) -> tuple[bytes, int]:
@@ -218,7 +229,11 @@ class FrameParser:
         self._locators = [block + p.usid.to_bytes(2, "big") for p in config.ports]
 
     def parse(self, port: int, frame: bytes | memoryview) -> Flow | Drop:
-        """Describe the prefix of `frame`, or return why it is not for us. The ICRC is not checked here."""
+        """Describe the prefix of `frame`, or return why it is not for us. The ICRC is not checked here.
+
+        The datapath in C knows what is accepted with an outer header and without a Segment Routing Header, too
+        (datapath/prefixes.h).
+        """
         if len(frame) < _SHORTEST:
             return Drop.SHORT
         if frame[0:6] != self._macs[port]:
