@@ -33,6 +33,7 @@ from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.control_plane import NicControlPlane
 from mrc_host.transport.demux import Demultiplexer
 from mrc_host.transport.mrc import MrcQueuePair
+from mrc_host.transport.native_datapath import NativeDatapath
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
@@ -63,7 +64,7 @@ from mrc_host.values import (
     QpType,
     WorkRequest,
 )
-from mrc_host.wire.encap import Drop, check_format
+from mrc_host.wire.encap import Drop, Flow, check_format
 from mrc_host.wire.ip import SRH_LENGTH
 
 _MAX_CQ: Final = 65536
@@ -150,6 +151,17 @@ class Nic:
             if self._trace is not None:
                 self._trace.dropped(port, drop.value, len(frame), now)
 
+    def sack_due(self, due: tuple[int, int, int, Flow], now: int) -> None:
+        """The simulation's core gave a frame to ``datapath``, which carried it and says this: it makes a SACK due."""
+        self._context.now = now
+        self._scheduler.input_begins()
+        self._demux.sack_due(due)
+
+    @property
+    def datapath(self) -> NativeDatapath | None:
+        """The datapath in C, where there is one."""
+        return self._context.datapath
+
     def transmit(self, port: int, now: int) -> bytes | None:
         """Next frame for `port`, or None when there is none now (or the port is down)."""
         if not self._context.local_up >> port & 1:
@@ -199,7 +211,7 @@ class Nic:
         bit = 1 << port
         if bool(context.local_up & bit) == up:
             return
-        context.local_up ^= bit
+        context.change_link(port)
         if up:
             self._ports[port].recovered += 1
         else:
@@ -512,9 +524,10 @@ class Nic:
         With flow control also PAUSE frames received, and the time (ns) for which ports could not send data, summed over
         ports.
         """
+        received = [self._received(port) for port in range(len(self._ports))]
         counters = {
-            "rx_frames": sum(stats.rx_frames for stats in self._ports),
-            "rx_bytes": sum(stats.rx_bytes for stats in self._ports),
+            "rx_frames": sum(frames for frames, _ in received),
+            "rx_bytes": sum(size for _, size in received),
             "tx_frames": sum(stats.tx_frames for stats in self._ports),
             "tx_bytes": sum(stats.tx_bytes for stats in self._ports),
             "events_lost": self._context.events_lost,
@@ -552,8 +565,8 @@ class Nic:
         peers = [peer for peer in self._peers.made() if peer.users]
         return tuple(
             {
-                "rx_frames": stats.rx_frames,
-                "rx_bytes": stats.rx_bytes,
+                "rx_frames": received[0],
+                "rx_bytes": received[1],
                 "tx_frames": stats.tx_frames,
                 "tx_bytes": stats.tx_bytes,
                 "tx_plane_retransmitted_packets": context.retransmitted_by_plane[port],
@@ -566,7 +579,13 @@ class Nic:
                 "paths_denied": sum(peer.denied.of_plane[port] for peer in peers),
             }
             for port, stats in enumerate(self._ports)
+            for received in (self._received(port),)
         )
+
+    def _received(self, port: int) -> tuple[int, int]:
+        """Frames and bytes."""
+        stats, (frames, size) = self._ports[port], self._context.received_unseen(port)
+        return stats.rx_frames + frames, stats.rx_bytes + size
 
     def set_path_denied(self, peer: bytes, ev: int, denied: bool, now: int) -> None:
         """The same as ``control.set_path_denied``."""

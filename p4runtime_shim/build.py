@@ -28,7 +28,7 @@ from p4runtime_shim.program import Program, load_program
 __all__ = ["BuildOptions", "build", "build_engine", "build_extension", "compile_program", "default_cache"]
 
 ENGINE_SOURCES = Path(__file__).parent / "engine"
-_SHARED_HEADERS = Path(mrc_common.__file__).parent
+SHARED_HEADERS = Path(mrc_common.__file__).parent
 _LANGUAGE = ("-std=gnu11", "-fPIC", "-shared", "-pthread", "-Wall", "-Wextra")
 
 
@@ -67,7 +67,7 @@ def compile_program(code: str, *, cache: Path | None = None, options: BuildOptio
 def build_engine(*, cache: Path | None = None, options: BuildOptions | None = None) -> Path:
     """The engine's shared library, compiled unless it is cached."""
     options = options or BuildOptions()
-    files = sorted([*ENGINE_SOURCES.glob("*.c"), *ENGINE_SOURCES.glob("*.h"), *_SHARED_HEADERS.glob("*.h")])
+    files = sorted([*ENGINE_SOURCES.glob("*.c"), *ENGINE_SOURCES.glob("*.h"), *SHARED_HEADERS.glob("*.h")])
     made_by = (c_compiler.version(options.compiler), platform.machine())
     digest = hashlib.sha256(repr((made_by, options.flags, _LANGUAGE)).encode())
     for file in files:
@@ -75,7 +75,7 @@ def build_engine(*, cache: Path | None = None, options: BuildOptions | None = No
     folder = private_folder((cache or default_cache()).absolute())
     target = folder / f"libengine-{digest.hexdigest()[:24]}.so"
     sources = [str(file) for file in files if file.suffix == ".c"]
-    return _object(target, options, [*sources, "-I", str(_SHARED_HEADERS), f"-Wl,-soname,{target.name}"], {})
+    return _object(target, options, [*sources, "-I", str(SHARED_HEADERS), f"-Wl,-soname,{target.name}"], {})
 
 
 def build_extension(

@@ -20,7 +20,7 @@ from types import FunctionType
 from typing import Any
 
 from mrc_host.nic import Nic
-from p4runtime_shim.build import ENGINE_SOURCES, build_extension
+from p4runtime_shim.build import ENGINE_SOURCES, SHARED_HEADERS, build_extension
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.channel import Channel
@@ -107,7 +107,7 @@ def unavailable() -> str:
 def _load(_path: str) -> tuple[NativeCore | None, str]:
     """The core, or why there is none; asked again only where another PATH may have a compiler."""
     try:
-        path = build_extension("simcore", SOURCE, (ENGINE_SOURCES,))
+        path = build_extension("simcore", SOURCE, (ENGINE_SOURCES, SHARED_HEADERS))
         spec = importlib.util.spec_from_loader("native_core", ExtensionFileLoader("native_core", str(path)))
         assert spec is not None
         assert spec.loader is not None
@@ -148,7 +148,7 @@ def _hurry(self: Any, rate: int) -> None:
 
 
 def _replace(self: Any, nic: Nic) -> None:
-    """As NicNode.replace; the native part then knows how to ask all ports of this NIC at once, and when it has news.
+    """As NicNode.replace; then the native part can ask all ports at once, and knows the NIC's news and its datapath.
 
     A class derived from Nic may send and announce in other ways, so it is asked as in the reference.
     """
@@ -158,3 +158,7 @@ def _replace(self: Any, nic: Nic) -> None:
     at_once = ports == sorted(set(ports)) and max(ports, default=0) < _MAX_NIC_PORTS
     self._own_transmit = self._transmit if known and at_once and self.engine is None and not self._watchers else None
     self._transmit_first, self._has_news = nic.transmit_first, nic.has_news if known else None
+    if known and self.engine is None and nic.datapath is not None:
+        self._carry(nic.datapath.receiver, nic.datapath.carry_frame, nic.sack_due)
+    else:
+        self._carry()

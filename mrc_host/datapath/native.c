@@ -42,5 +42,11 @@ PyMODINIT_FUNC PyInit_native(void) {
     for (int i = 0; module && i < 5; i++)
         if (PyType_Ready(types[i]) < 0 || PyModule_AddObject(module, names[i], Py_NewRef((PyObject *)types[i])) < 0)
             Py_CLEAR(module);
+    static CarryFrame carry_frame = carry_pieces;
+    PyObject *capsule = module ? PyCapsule_New(&carry_frame, CARRY_FRAME_CAPSULE, NULL) : NULL;
+    if (!capsule || PyModule_AddObject(module, "carry_frame", capsule) < 0) {
+        Py_XDECREF(capsule);
+        Py_CLEAR(module);
+    }
     return module;
 }

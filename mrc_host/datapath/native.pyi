@@ -58,6 +58,12 @@ class Receiver:
     ) -> None:  # fmt: skip
         """Know a prefix from now on; the numbers are those of the flow."""
 
+    def links(self, mask: int, /) -> None:
+        """Ports that have a link; at first all have. For frames that come without Python (carry_frame.h)."""
+
+    def unseen(self, port: int, /) -> tuple[int, int]:
+        """Frames and bytes that the simulation's core gave to this without Python, and that were carried."""
+
     def trace(self, on: bool, /) -> None:
         """Whether to carry no packet, so that each can be traced."""
 
@@ -95,6 +101,9 @@ class Carrier:
 
     def close(self) -> None:
         """The queue pair receives no more."""
+
+carry_frame: object
+"""A capsule with what the simulation's core calls (mrc_common/carry_frame.h)."""
 
 def data_frame(
     template: Template, message: Message, kind: int, word: int, stamp: int, offset: int, size: int, /

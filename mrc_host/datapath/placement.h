@@ -8,6 +8,7 @@
 #define MRC_PLACEMENT_H
 
 #include "carrier.h"
+#include "carry_frame.h"
 #include "flows.h"
 
 #define PSN_MASK 0xFFFFFF
@@ -20,24 +21,30 @@ enum outcome { FOR_PYTHON, CARRIED, SACK_DUE };
 
 typedef struct {
     const Flow *flow;
-    const uint8_t *bth, *reth, *payload;
-    size_t size; /* of the payload */
+    const uint8_t *bth, *reth, *payload, *rest;
+    size_t size, first; /* of the payload; how much of it is not in `rest` */
     unsigned kind, stamp;
     int ack_request, plane;
 } Packet;
 
-/* What the headers say; 0 if Python is to look at them. */
-static int read_packet(Packet *packet, const Flow *flow, const uint8_t *bth, const uint8_t *end, int plane) {
+/* What the headers say, which are in the frame's first piece; 0 if Python is to look at them. */
+static int read_packet(Packet *packet, const Flow *flow, const FramePieces *frame, int plane) {
+    const uint8_t *bth = frame->head + flow->start;
     int stamped = bth[8] & FLAG_TIMESTAMP;
     *packet = (Packet){
-        .flow = flow, .bth = bth, .reth = bth + (stamped ? 20 : 16), .kind = bth[0] - (unsigned)WRITE_FIRST,
-        .stamp = stamped ? get16(bth + 16) : 0, .ack_request = bth[8] & FLAG_ACK_REQUEST, .plane = plane,
+        .flow = flow, .bth = bth, .reth = bth + (stamped ? 20 : 16), .rest = frame->rest,
+        .kind = bth[0] - (unsigned)WRITE_FIRST, .stamp = stamped ? get16(bth + 16) : 0,
+        .ack_request = bth[8] & FLAG_ACK_REQUEST, .plane = plane,
     };
     packet->payload = packet->reth + 16;
-    unsigned pad = bth[1] >> 4 & 3;
-    if (packet->kind > ONLY || packet->kind == LAST_IMM || bth[8] & FLAG_RTX || !flow->carried || packet->payload + pad >= end)
+    size_t at = (size_t)(packet->payload - frame->head), pad = bth[1] >> 4 & 3;
+    if (packet->kind > ONLY || packet->kind == LAST_IMM || bth[8] & FLAG_RTX || !flow->carried || at + pad >= flow->end
+        || at > frame->head_length)
         return 0;
-    packet->size = (size_t)(end - packet->payload) - pad;
+    packet->size = flow->end - at - pad;
+    packet->first = frame->head_length - at;
+    if (packet->first > packet->size)
+        packet->first = packet->size;
     return 1;
 }
 
@@ -107,7 +114,9 @@ static enum outcome carry(Carrier *carrier, const Packet *packet, int64_t *psn) 
     if (expected > message->last)
         return FOR_PYTHON; /* the message is complete */
 
-    memcpy(place, packet->payload, packet->size);
+    memcpy(place, packet->payload, packet->first);
+    if (packet->size > packet->first)
+        memcpy(place + packet->first, packet->rest, packet->size - packet->first);
     if (*psn > carrier->max_psn)
         carrier->max_psn = *psn;
     if (offset) {

@@ -16,43 +16,58 @@ typedef struct {
     int ports;
     int traced; /* Python wants to see every packet */
     uint64_t secret;
+    uint64_t links; /* a bit for each port that has one */
+    struct {
+        uint64_t frames, bytes;
+    } unseen[MAX_PLANES]; /* by port: what was carried without Python */
 } Receiver;
 
-/* The flow of a frame whose prefix is known, or learned now, and whose ICRC is right; NULL otherwise. */
-static const Flow *check_frame(Receiver *receiver, int port, const uint8_t *frame, size_t length) {
-    if (length <= KIND_BYTE)
-        return NULL;
-    size_t prefix = prefix_length(frame);
+/* The flow with the prefix of a frame, whose hash *hash becomes; NULL if it is not known, or the frame is too short. */
+static const Flow *flow_of(const Receiver *receiver, int port, const uint8_t *frame, size_t length, uint64_t *hash) {
+    size_t prefix = length > KIND_BYTE ? prefix_length(frame) : SIZE_MAX;
     if (length < prefix)
         return NULL;
-    Flows *flows = &receiver->flows[port];
-    uint64_t hash = prefix_hash(frame, prefix, receiver->secret);
-    const Flow *flow = find_flow(flows, frame, prefix, hash);
-    if (!flow)
-        return meet(&receiver->expected, flows, port, frame, length, hash);
-    if (length < (size_t)flow->end + ICRC_LENGTH)
-        return NULL;
-    const uint8_t *bth = frame + flow->start, *end = frame + flow->end;
-    if (bth[4])
-        return NULL; /* the mask is for a zero there */
-    uint32_t crc = crc32_of(flow->seed, bth, (size_t)(end - bth)) ^ flow->mask;
-    uint32_t sent = end[0] | end[1] << 8 | end[2] << 16 | (uint32_t)end[3] << 24;
-    return crc == sent ? flow : NULL;
+    *hash = prefix_hash(frame, prefix, receiver->secret);
+    return find_flow(&receiver->flows[port], frame, prefix, *hash);
 }
 
-/* What becomes of a frame whose ICRC is right: if it was carried, *carrier, *packet and *psn say by whom, and what it is. */
-static enum outcome carry_frame(
-    const Receiver *receiver, int port, const uint8_t *frame, const Flow *flow, Carrier **carrier, Packet *packet, int64_t *psn
-) {
-    const uint8_t *bth = frame + flow->start;
+static uint8_t byte_at(const FramePieces *frame, size_t at) {
+    return at < frame->head_length ? frame->head[at] : frame->rest[at - frame->head_length];
+}
+
+/* Whether the ICRC of a frame of this flow is right; 0 also if the BTH's variant byte is not zero, for which the mask is. */
+static int icrc_matches(const Flow *flow, const FramePieces *frame) {
+    size_t end = flow->end, first = end < frame->head_length ? end : frame->head_length;
+    const uint8_t *bth = frame->head + flow->start;
+    if (frame->head_length + frame->rest_length < end + ICRC_LENGTH || first < (size_t)flow->start + BTH_LENGTH || bth[4])
+        return 0;
+    uint32_t crc = crc32_of(flow->seed, bth, first - flow->start), sent = 0;
+    if (end > first)
+        crc = crc32_of(crc, frame->rest, end - first);
+    for (size_t i = 0; i < ICRC_LENGTH; i++)
+        sent |= (uint32_t)byte_at(frame, end + i) << 8 * i;
+    return (crc ^ flow->mask) == sent;
+}
+
+/* The flow of a frame in one piece whose prefix is known, or learned now, and whose ICRC is right; NULL otherwise. */
+static const Flow *check_frame(Receiver *receiver, int port, const FramePieces *frame) {
+    uint64_t hash = 0;
+    const Flow *flow = flow_of(receiver, port, frame->head, frame->head_length, &hash);
+    if (flow)
+        return icrc_matches(flow, frame) ? flow : NULL;
+    return meet(&receiver->expected, &receiver->flows[port], port, frame->head, frame->head_length, hash);
+}
+
+/* Who may carry a packet of this flow; NULL: Python must look at it. */
+static Carrier *carrier_of(const Receiver *receiver, int port, const Flow *flow, const uint8_t *bth) {
     if (receiver->traced || flow->end - flow->start < 36 || bth[1] & 0x0F || (get16(bth + 2) & 0x7FFF) != 0x7FFF)
-        return FOR_PYTHON;
-    Carrier *found = *carrier = find_carrier(&receiver->table, get32(bth + 4));
+        return NULL;
+    Carrier *found = find_carrier(&receiver->table, get32(bth + 4));
     if (!found || !found->granted || port >= found->planes)
-        return FOR_PYTHON;
+        return NULL;
     if (found->source_length != flow->source_length || memcmp(found->source, flow->source, flow->source_length))
-        return FOR_PYTHON;
-    return read_packet(packet, flow, bth, frame + flow->end, port) ? carry(found, packet, psn) : FOR_PYTHON;
+        return NULL;
+    return found;
 }
 
 /* A packet was carried that makes a SACK due: its QPN, PSN, timestamp and flow. */
@@ -80,19 +95,64 @@ static PyObject *receiver_receive(Receiver *receiver, PyObject *const *args, Py_
     Py_buffer frame;
     if (PyObject_GetBuffer(args[1], &frame, PyBUF_SIMPLE) < 0)
         return NULL;
-    const Flow *flow = check_frame(receiver, (int)port, frame.buf, (size_t)frame.len);
+    FramePieces whole = {.head = frame.buf, .head_length = (size_t)frame.len};
+    const Flow *flow = check_frame(receiver, (int)port, &whole);
+    Carrier *carrier = flow ? carrier_of(receiver, (int)port, flow, whole.head + flow->start) : NULL;
     enum outcome outcome = FOR_PYTHON;
-    Carrier *carrier;
     Packet packet;
     int64_t psn;
-    if (flow)
-        outcome = carry_frame(receiver, (int)port, frame.buf, flow, &carrier, &packet, &psn);
+    if (carrier && read_packet(&packet, flow, &whole, (int)port))
+        outcome = carry(carrier, &packet, &psn);
     PyBuffer_Release(&frame);
     if (!flow && PyErr_Occurred())
         return NULL;
     if (outcome == SACK_DUE)
         return sack_due(carrier, &packet, psn);
     return Py_NewRef(outcome == CARRIED ? Py_True : flow ? flow->flow : Py_None);
+}
+
+/* As mrc_common/carry_frame.h says. Whether a packet may be carried is known before its ICRC is: most that may not are SACKs. */
+static int carry_pieces(PyObject *object, int port, const FramePieces *frame, PyObject **due) {
+    Receiver *receiver = (Receiver *)object;
+    uint64_t hash;
+    *due = NULL;
+    if (port < 0 || port >= receiver->ports || !(receiver->links >> port & 1))
+        return 0;
+    const Flow *flow = flow_of(receiver, port, frame->head, frame->head_length, &hash);
+    if (!flow || frame->head_length < (size_t)flow->start + BTH_LENGTH)
+        return 0;
+    Carrier *carrier = carrier_of(receiver, port, flow, frame->head + flow->start);
+    Packet packet;
+    int64_t psn;
+    if (!carrier || frame->head_length < (size_t)flow->start + 36 || !read_packet(&packet, flow, frame, port)
+        || !icrc_matches(flow, frame))
+        return 0;
+    enum outcome outcome = carry(carrier, &packet, &psn);
+    if (outcome == FOR_PYTHON)
+        return 0;
+    receiver->unseen[port].frames++;
+    receiver->unseen[port].bytes += frame->head_length + frame->rest_length;
+    if (outcome == SACK_DUE)
+        *due = sack_due(carrier, &packet, psn);
+    return outcome == SACK_DUE && !*due ? -1 : 1;
+}
+
+/* unseen(port): frames and bytes that were carried without Python. */
+static PyObject *receiver_unseen(Receiver *receiver, PyObject *number) {
+    long port = PyLong_AsLong(number);
+    if ((port == -1 && PyErr_Occurred()) || !valid_port(receiver, port))
+        return NULL;
+    unsigned long long frames = receiver->unseen[port].frames, bytes = receiver->unseen[port].bytes;
+    return Py_BuildValue("KK", frames, bytes);
+}
+
+/* links(mask): ports that have a link. */
+static PyObject *receiver_links(Receiver *receiver, PyObject *mask) {
+    unsigned long long links = PyLong_AsUnsignedLongLong(mask);
+    if (links == (unsigned long long)-1 && PyErr_Occurred())
+        return NULL;
+    receiver->links = links;
+    Py_RETURN_NONE;
 }
 
 /* learn(port, prefix, flow, end, seed, mask, units, carried, marked, source) */
@@ -149,6 +209,7 @@ static PyObject *receiver_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     if (receiver) {
         receiver->ports = ports;
         receiver->secret = secret;
+        receiver->links = UINT64_MAX;
     }
     return (PyObject *)receiver;
 }
@@ -164,6 +225,8 @@ static PyMethodDef receiver_methods[] = {
     {"receive", FAST(receiver_receive), "What became of a frame."},
     {"expect", (PyCFunction)receiver_expect, METH_VARARGS, "Learn prefixes that are like this."},
     {"learn", (PyCFunction)receiver_learn, METH_VARARGS, "Know a prefix from now on."},
+    {"links", (PyCFunction)receiver_links, METH_O, "Which ports have a link."},
+    {"unseen", (PyCFunction)receiver_unseen, METH_O, "What was carried without Python."},
     {"trace", (PyCFunction)receiver_trace, METH_O, "Whether to carry no packet, so that each can be traced."},
     {NULL, NULL, 0, NULL},
 };

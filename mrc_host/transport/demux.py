@@ -72,7 +72,7 @@ class Demultiplexer:
             if found is True:
                 return None
             if isinstance(found, tuple):
-                self._sack_due(found)
+                self.sack_due(found)
                 return None
         if found is None:
             found = self._check(port, frame, now)
@@ -80,7 +80,7 @@ class Demultiplexer:
             return found if isinstance(found, Drop) else None
         return self._dispatch(port, frame, found, now)
 
-    def _sack_due(self, due: tuple[int, int, int, Flow]) -> None:
+    def sack_due(self, due: tuple[int, int, int, Flow]) -> None:
         """A packet was carried that makes a SACK due."""
         qpn, psn, stamp, flow = due
         qp = self._qps[qpn]

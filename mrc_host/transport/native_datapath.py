@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 class NativeDatapath:
     """The module ``native`` and this NIC's receiver."""
 
-    __slots__ = ("_carrier", "_receive", "data_frame", "frame", "message", "receiver", "region", "template")
+    __slots__ = (
+        "_carrier",
+        "_receive",
+        "carry_frame",
+        "data_frame",
+        "frame",
+        "message",
+        "receiver",
+        "region",
+        "template",
+    )
 
     def __init__(self, module: Any, config: NicConfig) -> None:
         self._carrier: Any = module.Carrier
@@ -26,6 +36,7 @@ class NativeDatapath:
         self.region: Any = module.Region
         self.template: Any = module.Template
         # the secret decides only where prefixes lie in a table, so nothing that is repeatable depends on it
+        self.carry_frame: object = module.carry_frame
         self.receiver: native.Receiver = module.Receiver(len(config.ports), int.from_bytes(os.urandom(8), "big"))
         if config.settings.ev_format is not EvFormat.UDP:  # where the flow label is part of entropy values
             self._expect(config)

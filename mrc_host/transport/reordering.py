@@ -63,7 +63,8 @@ class ReorderWindow:
         if self.extent and now - self._since > _MEMORY * smoothed:
             self.extent >>= 1
             self._since = now
-        seen = min(self.extent * 5 // 4, MAX_ROUND_TRIPS * smoothed)
+        seen = max(min(self.extent * 5 // 4, MAX_ROUND_TRIPS * smoothed), 1)
         most = smoothed + 4 * variation
-        narrow = max(min(max(smoothed * fraction // 100, 2 * variation), most), seen)
-        return max(narrow, 1), max(smoothed, 4 * variation, seen, 1)
+        narrow = min(max(smoothed * fraction // 100, 2 * variation), most)
+        wide = max(smoothed, 4 * variation)
+        return max(narrow, seen), max(wide, seen)  # of two each: with more, compiled code takes a tuple and a call

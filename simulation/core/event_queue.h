@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <structmember.h>
 
+#include "carry_frame.h"
 #include "switch.h"
 
 #define OVERHEAD 24 /* preamble, FCS and gap of a frame (topologies/round_trip.py) */
@@ -84,12 +85,14 @@ struct hop {
 };
 
 /* The hot part of NicNode in simulation/nodes.py: the device's verbs, and what it is asked with while nobody has replaced
- * `transmit`. */
+ * `transmit` or `receive`. */
 typedef struct {
     PyObject_HEAD
     PyObject *clock, *channels;
     PyObject *receive, *transmit, *wakeup, *tick, *announce;
     PyObject *own_transmit, *transmit_first, *has_news;
+    PyObject *own_receive, *receiver, *sack_due; /* `receiver` is that of the NIC's datapath in C */
+    CarryFrame carry;                            /* NULL: there is none */
     long long wake_at;
 } NicNode;
 

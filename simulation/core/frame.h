@@ -80,6 +80,15 @@ static struct sw_frame parts_of(PyObject *frame) {
     return (struct sw_frame){bytes, bytes + SW_HEAD, SW_HEAD, length - SW_HEAD, frame};
 }
 
+/* As a NIC's datapath takes it. */
+static FramePieces pieces_of(PyObject *frame) {
+    if (!is_frame(frame))
+        return (FramePieces){.head = (uint8_t *)PyBytes_AS_STRING(frame), .head_length = (size_t)PyBytes_GET_SIZE(frame)};
+    const Frame *self = (Frame *)frame;
+    return (FramePieces){
+        (const uint8_t *)self->head, (const uint8_t *)self->rest, (size_t)Py_SIZE(frame), (size_t)self->rest_len};
+}
+
 /* What a switch sends, as a new reference in *context; NULL there, and an error set, if there is no memory. */
 static void take_frame(void *context, const struct sw_frame *parts) {
     PyObject **made = context;

@@ -131,11 +131,21 @@ static int deliver_whole(Channel *channel, NicNode *node, PyObject *frame) {
     return done;
 }
 
+static int deliver_to_nic(Channel *channel, NicNode *node, PyObject *frame) {
+    if (node && has_parts(frame)) {
+        FramePieces pieces = pieces_of(frame);
+        int carried = node_carry(node, channel->to_port, &pieces);
+        if (carried)
+            return carried < 0 ? -1 : 0;
+    }
+    return deliver_whole(channel, node, frame);
+}
+
 static int deliver(Channel *channel, PyObject *frame) {
     PyObject *end = channel->receiver;
     SwitchHop *hop = has_parts(frame) ? open_hop(end) : NULL;
     Py_XINCREF(end);
-    int done = hop ? hop_receive(hop, channel->to_port, frame) : deliver_whole(channel, nic_node(end), frame);
+    int done = hop ? hop_receive(hop, channel->to_port, frame) : deliver_to_nic(channel, nic_node(end), frame);
     Py_XDECREF(end);
     return done;
 }

@@ -364,6 +364,22 @@ static PyObject *py_node_pull(NicNode *node, PyObject *const *args, Py_ssize_t c
 
 static PyObject *py_node_poke(NicNode *node, PyObject *Py_UNUSED(none)) { return none_or_error(node_poke(node)); }
 
+/* _carry(receiver, capsule, sack_due): frames for the NIC go to its datapath first, while `_receive` is what it is now; _carry()
+ * ends that. */
+static PyObject *py_node_carry(NicNode *node, PyObject *args) {
+    PyObject *receiver = NULL, *capsule = NULL, *sack_due = NULL;
+    if (!PyArg_ParseTuple(args, "|OOO:_carry", &receiver, &capsule, &sack_due))
+        return NULL;
+    CarryFrame *carry = NULL;
+    if (sack_due && !(carry = PyCapsule_GetPointer(capsule, CARRY_FRAME_CAPSULE)))
+        return NULL;
+    node->carry = carry ? *carry : NULL;
+    Py_XSETREF(node->receiver, Py_XNewRef(carry ? receiver : NULL));
+    Py_XSETREF(node->sack_due, Py_XNewRef(carry ? sack_due : NULL));
+    Py_XSETREF(node->own_receive, Py_XNewRef(carry ? node->receive : NULL));
+    Py_RETURN_NONE;
+}
+
 static PyObject *node_channels(NicNode *node, void *Py_UNUSED(closure)) {
     return node->channels ? Py_NewRef(node->channels) : PyTuple_New(0);
 }
@@ -384,7 +400,7 @@ static int node_set_channels(NicNode *node, PyObject *value, void *Py_UNUSED(clo
 
 #define EACH_PART(DO)                                                                                                  \
     DO(clock) DO(channels) DO(receive) DO(transmit) DO(wakeup) DO(tick) DO(announce) DO(own_transmit)                  \
-    DO(transmit_first) DO(has_news)
+    DO(transmit_first) DO(has_news) DO(own_receive) DO(receiver) DO(sack_due)
 
 static int node_traverse(NicNode *self, visitproc visit, void *arg) {
     EACH_PART(VISIT_PART)
@@ -406,6 +422,7 @@ static PyMethodDef node_methods[] = {
     {"receive", (PyCFunction)(void (*)(void))py_node_receive, METH_FASTCALL, "A frame arrived."},
     {"pull", (PyCFunction)(void (*)(void))py_node_pull, METH_FASTCALL, "The channel is free."},
     {"poke", (PyCFunction)py_node_poke, METH_NOARGS, "The NIC had some input."},
+    {"_carry", (PyCFunction)py_node_carry, METH_VARARGS, "Give frames to the NIC's datapath first."},
     {0},
 };
 #define PART(name, field) {name, T_OBJECT_EX, offsetof(NicNode, field), 0, NULL}

@@ -1,5 +1,7 @@
-/* What NicNode in simulation/nodes.py does for its device, call for call. Only two things are spared: a port whose queues
- * are empty is not asked (`Nic.transmit_first` knows), and nothing is announced while the NIC has no news. */
+/* What NicNode in simulation/nodes.py does for its device, call for call. Three things are spared: a port whose queues are
+ * empty is not asked (`Nic.transmit_first` knows); nothing is announced while the NIC has no news; and a frame that the NIC's
+ * datapath carries is given to that directly. Unless it makes a SACK due, such a frame changes nothing that the NIC would be
+ * asked for, so it is not asked. */
 #ifndef NIC_NODE_H
 #define NIC_NODE_H
 
@@ -152,6 +154,27 @@ static int node_announce(NicNode *node) {
             return any;
     }
     return discard(call(node->announce, NULL, NULL));
+}
+
+/* A frame has arrived that makes a SACK due. */
+static int node_sack_due(NicNode *node, PyObject *due, int64_t time) {
+    PyObject *now = PyLong_FromLongLong(time);
+    int done = now ? discard(call(node->sack_due, due, now)) : -1;
+    Py_XDECREF(now);
+    return done < 0 || node_poke(node) < 0 ? -1 : node_announce(node);
+}
+
+/* Give a frame to the NIC's datapath: 1 if it was carried, 0 if the NIC must receive it, -1 after an error. */
+static int node_carry(NicNode *node, int64_t port, const FramePieces *frame) {
+    Clock *clock = node->carry && node->receive == node->own_receive ? clock_of(node->clock) : NULL;
+    if (!clock || node->wake_at <= clock->now || port > MAX_NIC_PORTS)
+        return PyErr_Occurred() ? -1 : 0;
+    PyObject *due;
+    int carried = node->carry(node->receiver, (int)port, frame, &due);
+    if (carried > 0 && due && node_sack_due(node, due, clock->now) < 0)
+        carried = -1;
+    Py_XDECREF(due);
+    return carried;
 }
 
 static int node_receive(NicNode *node, PyObject *port, PyObject *frame) {

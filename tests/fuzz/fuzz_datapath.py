@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from p4runtime_shim.build import BuildOptions, build_extension
+from p4runtime_shim.build import SHARED_HEADERS, BuildOptions, build_extension
 from tests.fuzz.fuzz_engine import runtime
 from tests.mrc_host.datapath.module import SOURCE
 
@@ -29,7 +29,9 @@ class Fuzzer:
         asan = runtime("libasan.so")
         if asan is None or runtime("libubsan.so") is None:
             raise RuntimeError("the compiler has no address or undefined behaviour sanitizer; try: apt install gcc")
-        build_extension("datapath", SOURCE, options=BuildOptions(flags=FLAGS))  # here, without the sanitizers' burden
+        build_extension(
+            "datapath", SOURCE, (SHARED_HEADERS,), options=BuildOptions(flags=FLAGS)
+        )  # here, without the sanitizers' burden
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - until close()
         self._child = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.fuzz_datapath"],

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from mrc_host import datapath
-from p4runtime_shim.build import BuildOptions, build_extension
+from p4runtime_shim.build import SHARED_HEADERS, BuildOptions, build_extension
 
 SOURCE = Path(datapath.__file__).parent / "native.c"
 
@@ -23,7 +23,7 @@ def native(flags: tuple[str, ...] = ("-O1", "-Werror")) -> ModuleType:
     """The module; a test that needs it is skipped where no extension can be compiled."""
     if which("cc") is None or not Path(sysconfig.get_path("include"), "Python.h").is_file():
         pytest.skip("there is no C compiler, or python3-dev is missing")
-    return datapath.load_from(build_extension("datapath", SOURCE, options=BuildOptions(flags=flags)))
+    return datapath.load_from(build_extension("datapath", SOURCE, (SHARED_HEADERS,), options=BuildOptions(flags=flags)))
 
 
 @contextmanager
