@@ -74,7 +74,8 @@ def _cases() -> None:
         chance = random.Random(int(line))
         with used(module):
             FrameFuzzer().case(chance)
-            hostile.frames_of_messages_under_way(chance, chance.choice([None, 0, 0xFFFFFF, 0xFFFFF8]))
+            for cuts in (None, chance):
+                hostile.frames_of_messages_under_way(chance, chance.choice([None, 0, 0xFFFFFF, 0xFFFFF8]), cuts)
         hostile.wrong_arguments(module, chance)
         print("done", flush=True)
 

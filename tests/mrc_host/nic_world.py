@@ -121,6 +121,7 @@ class World:
         self.record = False
         self.tap: Tap | None = None  # (nic, port, to, frame, now) -> frame to carry, or None to lose it
         self.arrival: Callable[[int, int, bytes], None] | None = None  # (nic, port, frame) of what a NIC gets
+        self.receivers: dict[int, Callable[[int, bytes, int], None]] = {}  # who gets a NIC's frames instead
         self.frames = 0
         self._free = [[0] * planes for _ in range(nics)]
         self._events: list[tuple[int, int, Callable[[], None]]] = []
@@ -240,7 +241,7 @@ class World:
             if self.up[to][port]:
                 if self.arrival is not None:
                     self.arrival(to, port, frame)
-                self.nics[to].receive(port, frame, self.now)
+                self.receivers.get(to, self.nics[to].receive)(port, frame, self.now)
                 self.pump(to)
 
         self.at(when, arrive)

@@ -26,6 +26,8 @@ from simulation.swarm.run import run
 from simulation.trace import Trace
 from simulation.world import SimulatedWorld, load_program
 from tests.fuzz import fuzz_engine
+from tests.mrc_host.datapath.module import native as datapath_in_c
+from tests.mrc_host.datapath.module import used
 from tests.p4runtime_shim import programs
 from tests.simulation.worlds import GIGA, Pair, small_world, transfer
 from topologies.clos import multi_plane_clos
@@ -59,6 +61,59 @@ def test_swarm_seeds_run_alike(monkeypatch, number):
     for seed in range(SEED + 3 * number, SEED + 3 * number + 3):
         native, reference = on_each(monkeypatch, lambda seed=seed: run(generate(seed)))
         assert native == reference, f"seed {seed}"
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_swarm_seeds_run_alike_with_the_datapath_in_c(monkeypatch, number):
+    for seed in range(SEED + 100 + 3 * number, SEED + 103 + 3 * number):
+        with used(datapath_in_c()):
+            native, reference = on_each(monkeypatch, lambda seed=seed: run(generate(seed)))
+        assert native == reference == run(generate(seed)), f"seed {seed}"
+
+
+def test_nics_get_what_their_datapath_carries_without_python(monkeypatch):
+    def write():
+        with small_world(seed=SEED) as world:
+            result = world.run(transfer(world, length=1 << 20))
+            nic = world.nic_node("h3").nic
+            unseen = sum(nic.datapath.receiver.unseen(port)[0] for port in range(2))
+            counters = [dict(nic.nic_counters()), nic.hw_counters(None, world.now), nic.port_counters()]
+            return unseen, [result, world.now, world.clock.events, counters]
+
+    with used(datapath_in_c()):
+        (native, seen), (reference, same) = on_each(monkeypatch, write)
+    assert reference == 0
+    assert native > 200, "of 256 packets"
+    assert seen == same
+
+
+def test_a_nic_that_is_traced_or_replaced_sees_every_frame(monkeypatch):
+    """In the middle of a transfer its trace is turned on and off, and its verb is replaced for a while."""
+
+    def write():
+        events, frames = [], []
+        with small_world(seed=SEED) as world:
+            node = world.nic_node("h3")
+            nic, honest = node.nic, node._receive
+            task = world.spawn(transfer(world, length=1 << 20))
+
+            def watched(port, frame, now):
+                frames.append((port, bytes(frame), now))
+                honest(port, frame, now)
+
+            for number in range(12):
+                world.run(5_000 * (number + 1))
+                nic.set_trace((lambda event: events.append(repr(event))) if number % 4 == 1 else None)
+                node._receive = watched if number % 4 == 3 else honest
+            return events, frames, world.run(task).equal, world.now
+
+    with used(datapath_in_c()):
+        native, reference = on_each(monkeypatch, write)
+    assert native == reference
+    events, frames, equal, _ = native
+    assert equal
+    assert len(events) > 50
+    assert len(frames) > 30
 
 
 def edited_program() -> Pipeline:

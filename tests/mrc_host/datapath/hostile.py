@@ -7,14 +7,20 @@ from types import ModuleType
 from typing import Any
 
 from mrc_host.values import QpAttributes
+from tests.mrc_host.datapath.pieces import give
 from tests.mrc_host.nic_world import End, Faults, World, connect
 from tests.mrc_host.test_nic_fuzz import Secrets, seal
 
 NUMBERS = (0, 1, -1, 15, 16, 63, 64, 4031, 4032, 4096, 1 << 24, (1 << 31) - 1, (1 << 32) - 1, 1 << 62, (1 << 64) - 1)
 
 
-def frames_of_messages_under_way(chance: random.Random, psn: int | None) -> list[Any]:
-    """Forged packets for messages that are half here; returns all that shows of the NIC that got them."""
+def frames_of_messages_under_way(
+    chance: random.Random, psn: int | None, cuts: random.Random | None = None
+) -> list[Any]:
+    """Forged packets for messages that are half here; returns all that shows of the NIC that got them.
+
+    With `cuts` the NIC gets them in pieces, as in the simulation's native core.
+    """
     world = World(planes=2, faults=Faults(mark=chance.choice([0.0, 0.5])))
     attributes = QpAttributes(path_mtu=256, send_psn=psn, receive_psn=psn)
     a, b = connect(world, size=1 << 14, attributes=attributes)
@@ -28,7 +34,10 @@ def frames_of_messages_under_way(chance: random.Random, psn: int | None) -> list
     for _ in range(30):
         port, frame = chance.choice(frames)
         changed = _forged(bytearray(frame), a, secrets, chance) if frame[102] <= 0xCB else frame
-        nic.receive(port, changed, world.now)
+        if cuts is None:
+            nic.receive(port, changed, world.now)
+        else:
+            give(nic, port, changed, cuts.choice([0, 192, len(changed), cuts.randint(0, len(changed))]), world.now)
         for p in range(2):
             while (answer := nic.transmit(p, world.now)) is not None:
                 answers.append((p, answer))

@@ -1,0 +1,111 @@
+"""Frames in pieces, which the simulation's core gives to the datapath: everything is as if they had been received."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from mrc_host.values import QpAttributes, QpState
+from tests.mrc_host.datapath.hostile import frames_of_messages_under_way
+from tests.mrc_host.datapath.module import native, used
+from tests.mrc_host.datapath.pieces import carry, give
+from tests.mrc_host.nic_world import MS, End, Faults, World, connect
+
+SEED = random.SystemRandom().randrange(1 << 32)
+
+
+@pytest.fixture
+def module() -> ModuleType:
+    return native()
+
+
+def transfer(cut: Callable[[bytes], int] | None, **faults: Any) -> tuple[list[Any], int]:
+    """All that shows of a transfer whose frames reach the second NIC in pieces, and how many were carried."""
+    world = World(planes=2, faults=Faults(seed=SEED, **faults))
+    world.record = True
+    a, b = connect(world, size=1 << 18, attributes=QpAttributes(path_mtu=1024))
+    carried = 0
+
+    def receive(port: int, frame: bytes, now: int) -> None:
+        nonlocal carried
+        if cut is None:
+            b.nic.receive(port, frame, now)
+        else:
+            carried += give(b.nic, port, frame, cut(frame), now)
+
+    world.receivers[1] = receive
+    for number in range(4):
+        a.write(b, 1 << 18, imm=number)
+    world.run(200 * MS)
+    assert a.buffer == b.buffer
+    return [a.poll(), b.poll(), counters(a), counters(b), b.nic.port_counters(), world.sent], carried
+
+
+def counters(end: End) -> list[Any]:
+    return [dict(end.nic.nic_counters()), end.nic.hw_counters(None, 0), end.nic.qp_counters(end.qpn)]
+
+
+@pytest.mark.parametrize(
+    "faults", [{}, {"loss": 0.02, "mark": 0.1}, {"trim": 0.05}, {"delay": 0.3, "extra": 20_000}], ids=str
+)
+@pytest.mark.parametrize("cut", [0, 192, 150, None], ids=str)
+def test_a_transfer_in_pieces_is_the_same(module: ModuleType, faults: dict[str, Any], cut: int | None) -> None:
+    chance = random.Random(SEED)
+    with used(module):
+        whole, _ = transfer(None, **faults)
+        given, carried = transfer(lambda frame: chance.randint(0, len(frame)) if cut is None else cut, **faults)
+    assert given == whole, f"seed {SEED}"
+    assert carried == 0 if cut == 0 else carried > 300, "the headers must be in the first piece"
+
+
+def test_forged_frames_in_pieces_do_the_same(module: ModuleType) -> None:
+    with used(module):
+        for number in range(60):
+            seed = f"{SEED}/{number}"
+            whole = frames_of_messages_under_way(random.Random(seed), number or None)
+            pieces = frames_of_messages_under_way(random.Random(seed), number or None, random.Random(number))
+            assert pieces == whole, f"seed {seed}"
+
+
+def test_nothing_is_carried_that_python_must_see(module: ModuleType) -> None:
+    """A port without link, an event trace, an unknown or wrong port, a changed byte, a queue pair that was reset."""
+    with used(module):
+        world = World(planes=2)
+        a, b = connect(world, size=1 << 16, attributes=QpAttributes(path_mtu=1024))
+        kept: list[tuple[int, bytes]] = []
+
+        def receive(port: int, frame: bytes, now: int) -> None:
+            (b.nic.receive if len(kept) < 20 else lambda *_: None)(port, frame, now)
+            kept.append((port, frame))
+
+        world.receivers[1] = receive
+        a.write(b, 1 << 16)
+        world.run(until=lambda: len(kept) > 30)
+        port, frame = next((port, frame) for port, frame in kept[20:] if len(frame) > 1000)
+        datapath = b.nic.datapath
+        assert datapath is not None
+
+        b.nic.port_changed(port, False, world.now)
+        assert carry(datapath, port, frame, 192) == (False, None)
+        b.nic.port_changed(port, True, world.now)
+        b.nic.set_trace(lambda event: None)
+        assert carry(datapath, port, frame, 192) == (False, None)
+        b.nic.set_trace(None)
+        for wrong in (-1, 2, 63, 64, 1 << 30):
+            assert carry(datapath, wrong, frame, 192) == (False, None)
+        for at in range(len(frame)):
+            changed = frame[:at] + bytes([frame[at] ^ 1]) + frame[at + 1 :]
+            assert carry(datapath, port, changed, 192) == (False, None), at
+        for length in range(len(frame)):
+            assert carry(datapath, port, frame[:length], min(192, length)) == (False, None), length
+        before = datapath.receiver.unseen(port)
+        assert carry(datapath, port, frame, 192)[0], "it is a frame that may be carried"
+        assert datapath.receiver.unseen(port) == (before[0] + 1, before[1] + len(frame))
+        assert carry(datapath, port, frame, 192) == (False, None), "not twice"
+        other = next(frame for at, frame in kept[20:] if at == port and len(frame) > 1000 and frame != kept[20][1])
+        b.nic.modify_qp(b.qpn, QpState.RESET, world.now)
+        assert carry(datapath, port, other, 192) == (False, None)
