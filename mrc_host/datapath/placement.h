@@ -38,8 +38,7 @@ static int read_packet(Packet *packet, const Flow *flow, const FramePieces *fram
     };
     packet->payload = packet->reth + 16;
     size_t at = (size_t)(packet->payload - frame->head), pad = bth[1] >> 4 & 3;
-    if (packet->kind > ONLY || packet->kind == LAST_IMM || bth[8] & FLAG_RTX || !flow->carried || at + pad >= flow->end
-        || at > frame->head_length)
+    if (packet->kind > ONLY || packet->kind == LAST_IMM || bth[8] & FLAG_RTX || !flow->carried || at + pad >= flow->end)
         return 0;
     packet->size = flow->end - at - pad;
     packet->first = frame->head_length - at;

@@ -87,6 +87,21 @@ def test_nics_get_what_their_datapath_carries_without_python(monkeypatch):
     assert seen == same
 
 
+def test_a_nic_that_has_something_due_now_sees_the_frame(native):
+    """It is asked for what is due as soon as any frame has arrived, before others act at the same time."""
+    with used(datapath_in_c()), small_world(seed=SEED) as world:
+        world.spawn(transfer(world, length=1 << 20))
+        node = world.nic_node("h3")
+        world.run(20_000)
+        before = [sum(counts) for counts in zip(*map(node.nic.datapath.receiver.unseen, range(2)), strict=True)]
+        received = node.nic.nic_counters()["rx_frames"]
+        node._wake_at = world.now
+        world.run(22_000)
+        after = [sum(counts) for counts in zip(*map(node.nic.datapath.receiver.unseen, range(2)), strict=True)]
+        assert node.nic.nic_counters()["rx_frames"] > received + 5
+        assert after == before != [0, 0]
+
+
 def test_a_nic_that_is_traced_or_replaced_sees_every_frame(monkeypatch):
     """In the middle of a transfer its trace is turned on and off, and its verb is replaced for a while."""
 

@@ -37,7 +37,13 @@ def frames_of_messages_under_way(
         if cuts is None:
             nic.receive(port, changed, world.now)
         else:
-            give(nic, port, changed, cuts.choice([0, 192, len(changed), cuts.randint(0, len(changed))]), world.now)
+            give(
+                nic,
+                port,
+                changed,
+                cuts.choice([0, 192, len(changed), cuts.randint(0, len(changed)), cuts.randint(100, 145)]),
+                world.now,
+            )
         for p in range(2):
             while (answer := nic.transmit(p, world.now)) is not None:
                 answers.append((p, answer))
