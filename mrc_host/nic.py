@@ -35,12 +35,12 @@ from mrc_host.transport.demux import Demultiplexer
 from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.native_datapath import NativeDatapath
 from mrc_host.transport.nic_context import NicContext
+from mrc_host.transport.nic_counters import NicCounters
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.peer_table import PeerTable
 from mrc_host.transport.qp import MAX_MPR, MAX_WIMM, NicQueuePair, check_attributes, largest_path_mtu
 from mrc_host.transport.roce.qp import RcQueuePair
-from mrc_host.transport.stats import NicPortStats, QpStats
 from mrc_host.transport.trace import Tracer, TraceSink
 from mrc_host.transport.work import MAX_LENGTH
 from mrc_host.values import (
@@ -112,12 +112,11 @@ class Nic:
         self._next_cq = 1
         self._ready: set[int] = set()
         self._notified: set[int] = set()
-        self._drops = dict.fromkeys(Drop, 0)
         self._trace: Tracer | None = None
         self.control = NicControlPlane(self._context, self._peers, self._profile_used)
         self._demux = Demultiplexer(self._context, self._qps, self._peers, self.control.prober, self._pauses)
-        self._ports = [NicPortStats() for _ in ports]
-        self._gone = QpStats()  # totals of destroyed queue pairs
+        self._counters = NicCounters(self._context, self._qps, self._peers, self._pauses)
+        self._ports = self._counters.ports
 
     @property
     def config(self) -> NicConfig:
@@ -147,7 +146,7 @@ class Nic:
             # otherwise a bug here, but no packet may stop the NIC with it
             drop = Drop.MALFORMED if isinstance(error, (struct.error, IndexError)) else Drop.INTERNAL_ERROR
         if drop is not None:
-            self._drops[drop] += 1
+            self._counters.drops[drop] += 1
             if self._trace is not None:
                 self._trace.dropped(port, drop.value, len(frame), now)
 
@@ -404,7 +403,7 @@ class Nic:
         self._context.now = now
         del self._qps[qpn]
         qp.destroy(now)
-        self._gone.add(qp.stats)
+        self._counters.gone.add(qp.stats)
         self._retire(qpn, now)
         self._trace_state(qp, now, "destroyed")
         qp.send_cq.users -= 1
@@ -524,19 +523,7 @@ class Nic:
         With flow control also PAUSE frames received, and the time (ns) for which ports could not send data, summed over
         ports.
         """
-        received = [self._received(port) for port in range(len(self._ports))]
-        counters = {
-            "rx_frames": sum(frames for frames, _ in received),
-            "rx_bytes": sum(size for _, size in received),
-            "tx_frames": sum(stats.tx_frames for stats in self._ports),
-            "tx_bytes": sum(stats.tx_bytes for stats in self._ports),
-            "events_lost": self._context.events_lost,
-        }
-        if self._pauses is not None:
-            counters["pauses_received"] = self._pauses.received
-            counters["paused_ns"] = self._pauses.paused_ns
-        counters.update((f"drop_{reason.value}", count) for reason, count in self._drops.items())
-        return counters
+        return self._counters.frames()
 
     def hw_counters(self, qpn: int | None, now: int) -> dict[str, int]:
         """All counters and gauges of a queue pair, or of the NIC (docs/counters.md), by name.
@@ -545,47 +532,11 @@ class Nic:
         """
         if qpn is not None:
             return self._qp(qpn).hw_counters(now)
-        total = QpStats()
-        total.add(self._gone)
-        inflight = 0
-        for qp in self._qps.values():
-            qp.settle_stats(now)
-            total.add(qp.stats)
-            inflight += qp.inflight()
-        counters = total.read()
-        counters["inflight_bytes"] = inflight
-        counters["queue_pairs"] = len(self._qps)
-        counters.update(pauses_received=0, paused_ns=0)
-        counters.update(self.nic_counters())
-        return counters
+        return self._counters.total(now)
 
     def port_counters(self) -> tuple[dict[str, int], ...]:
         """All counters and gauges of each port (docs/counters.md), by name."""
-        context = self._context
-        peers = [peer for peer in self._peers.made() if peer.users]
-        return tuple(
-            {
-                "rx_frames": received[0],
-                "rx_bytes": received[1],
-                "tx_frames": stats.tx_frames,
-                "tx_bytes": stats.tx_bytes,
-                "tx_plane_retransmitted_packets": context.retransmitted_by_plane[port],
-                "tx_plane_lost_packets": context.lost_by_plane[port],
-                "link_downed": stats.downed,
-                "link_recovered": stats.recovered,
-                "link_up": context.local_up >> port & 1,
-                "paths": sum(len(peer.members[port]) for peer in peers),
-                "paths_assumed_bad": sum(peer.bad_paths(port) for peer in peers),
-                "paths_denied": sum(peer.denied.of_plane[port] for peer in peers),
-            }
-            for port, stats in enumerate(self._ports)
-            for received in (self._received(port),)
-        )
-
-    def _received(self, port: int) -> tuple[int, int]:
-        """Frames and bytes."""
-        stats, (frames, size) = self._ports[port], self._context.received_unseen(port)
-        return stats.rx_frames + frames, stats.rx_bytes + size
+        return self._counters.of_ports()
 
     def set_path_denied(self, peer: bytes, ev: int, denied: bool, now: int) -> None:
         """The same as ``control.set_path_denied``."""

@@ -111,10 +111,6 @@ class NicContext:
         if self.datapath is not None:
             self.datapath.receiver.links(self.local_up)
 
-    def received_unseen(self, port: int) -> tuple[int, int]:
-        """Frames and bytes received on a port that the simulation's core gave to the datapath itself."""
-        return (0, 0) if self.datapath is None else self.datapath.receiver.unseen(port)
-
     def probe_slot(self, now: int) -> int:
         """Reserve the next free time for a background probe; `now` or later."""
         slot = max(now, self._next_probe)

@@ -151,6 +151,7 @@ class Encapsulation:
     def __init__(self, config: NicConfig) -> None:
         self._address = config.address
         self._settings: ProtocolSettings = config.settings
+        self._routed = config.settings.ev_format.routed
         self._ipv4 = ip.is_ipv4(config.address)
         ethertype = ETHERTYPE_IPV4 if self._ipv4 else ETHERTYPE_IPV6
         self._ethernet = [p.gateway_mac + p.mac + ethertype for p in config.ports]
@@ -188,7 +189,7 @@ class Encapsulation:
         port.
         """
         ev_format = self._settings.ev_format
-        outer = template.address(ev) if ev_format.routed else b""
+        outer = template.address(ev) if self._routed else b""
         sport, label = (ev, 0) if ev_format is EvFormat.UDP else split_ev(ev, self._settings.ev_order)
         return self._ethernet[port], outer, label, sport
 
