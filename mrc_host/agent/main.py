@@ -12,7 +12,6 @@ import argparse
 import gc
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ from mrc_common.unix_sockets import DEFAULT_GROUP, SocketError, group_id
 from mrc_host import plugins
 from mrc_host.agent.config_file import load_config
 from mrc_host.agent.server import AgentServer
+from mrc_host.agent.stop_signals import stopped_by_signals
 from mrc_host.config import SPRAYING, NicConfig
 from mrc_host.driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, Loop, NicDriver
 from mrc_host.driver.packet import NicDriverError, PacketSockets
@@ -69,8 +69,7 @@ def run(options: argparse.Namespace) -> None:
     with ExitStack() as stack:
         loop = Loop()
         stack.callback(loop.close)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            stack.callback(signal.signal, number, signal.signal(number, lambda *_: loop.stop()))
+        stack.enter_context(stopped_by_signals(loop))
         for plugin in config.settings.transport.plugins:
             plugins.load(plugin)
         nic = Nic(config, seed=seed, incarnation=time.time_ns())
