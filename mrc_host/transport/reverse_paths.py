@@ -113,7 +113,7 @@ class ReversePaths:
                 self._move(path, UNTRIED)
                 return
             if len(paths) * self._planes() >= _MAX_CONFIRMED:
-                self._move(min(paths, key=_when_confirmed), UNTRIED)
+                self._move(_confirmed_longest_ago(paths), UNTRIED)
             self._move(path, CONFIRMED)
         path.confirmed = now
 
@@ -249,7 +249,7 @@ class ReversePaths:
             others = [i for i in allowed if self.state(i) != CONFIRMED]
             if others:
                 return self._rng.choice([i for i in others if i not in self._paths] or others)
-        return min(paths, key=_when_confirmed).index if paths else -1
+        return _confirmed_longest_ago(paths).index if paths else -1
 
     def probe_sent(self, request_id: int, index: int, plane: int, now: int) -> None:
         """A probe was sent."""
@@ -274,5 +274,10 @@ class ReversePaths:
         return late
 
 
-def _when_confirmed(path: _Path) -> int:
-    return path.confirmed
+def _confirmed_longest_ago(paths: list[_Path]) -> _Path:
+    """The first of those; a loop, since this is done for most SACKs, and `min` would call a function for each path."""
+    found = paths[0]
+    for path in paths:
+        if path.confirmed < found.confirmed:
+            found = path
+    return found
