@@ -93,6 +93,7 @@ class EmbeddedSwitch:
         if not handle:
             raise ResourceExhausted("out of memory")
         self._handle: int = handle
+        self._before_close: list[Callable[[], object]] = []
         self._buffer = c.create_string_buffer(queues.max_frame)
         self._view = memoryview(self._buffer)
         self._address = c.addressof(self._buffer)
@@ -161,8 +162,14 @@ class EmbeddedSwitch:
         if pipeline is not None and pipeline.native is not self._native:
             raise InvalidArgument("the pipeline was compiled for another engine library")
 
+    def before_close(self, let_go: Callable[[], object]) -> None:
+        """`let_go` is called before the switch is freed: for a driver that uses the handle in the same thread."""
+        self._before_close.append(let_go)
+
     def close(self) -> None:
         """Free the switch; no driver may use the handle any more. Another call does nothing, all other verbs raise."""
+        while self._before_close:
+            self._before_close.pop()()
         self._receive = self._transmit = self._wakeup = _refuse  # which spares a check for each frame
         handle, self._handle = self._handle, 0
         if handle:

@@ -60,9 +60,11 @@ class NativeCore:
             switch.native.hot.sw_dev_set_release,
         )
         addresses = (ctypes.cast(verb, ctypes.c_void_p).value for verb in verbs)
-        return self._module.SwitchHop(
+        hop = self._module.SwitchHop(
             clock, dict(channels), (switch.handle, *addresses), switch.queues.max_frame, copies
         )
+        switch.before_close(hop.close)
+        return hop
 
     def join(self, channel: Channel, sender: object, receiver: object) -> None:
         """Have the channel work with the native parts of the nodes at its ends."""

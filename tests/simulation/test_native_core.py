@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.pipeline import Pipeline
 from simulation import native_core
 from simulation.channel import Impairment
@@ -364,6 +365,22 @@ def test_a_closed_hop_hands_frames_to_python(native):
             world.node(name).leave_native()
         world.run(200_000)
         assert world.channel(LinkEnd("h1", 0)).frames > 10
+
+
+def test_a_switch_closed_by_itself_is_used_no_more(monkeypatch):
+    """A mistake, which ends the run with an error, not the process."""
+
+    def close():
+        with small_world() as world:
+            world.spawn(write_some(world, "h1", "h3"))
+            world.run(20_000)
+            world.node("t0-0@p0").switch.close()
+            with pytest.raises(SwitchError, match="closed"):
+                world.run(200_000)
+            return world.now, world.clock.events
+
+    native, reference = on_each(monkeypatch, close)
+    assert native == reference
 
 
 def test_two_worlds_in_two_threads(native):
