@@ -60,7 +60,7 @@ class SharedQueue(Fault):
 
 @dataclass(frozen=True, slots=True)
 class SlowPoller(Fault):
-    """Each application of this NIC waits for `interval` ns before it takes one more completion."""
+    """Until it ends, each application of this NIC waits for `interval` ns before it takes one more completion."""
 
     nic: str
     interval: int

@@ -152,7 +152,8 @@ class Applications:
 
     def _pause(self, nic: str) -> int:
         now = self._world.now
-        return max((f.interval for f, p in self._slow if f.nic == nic and p.start <= now < p.end), default=0)
+        active = ((f.interval, p.end) for f, p in self._slow if f.nic == nic and p.start <= now < p.end)
+        return max((min(interval, end - now) for interval, end in active), default=0)
 
     async def _events(self, nic: str, context: Context) -> None:
         while True:

@@ -76,6 +76,14 @@ def test_a_slow_poller_delays_completions():
     assert second.announced == [0, 1, 2]
 
 
+def test_a_slow_poller_sleeps_no_longer_than_the_fault_lasts():
+    """Or what the oracle calls calm would be none: seed 501946."""
+    outcome, (_, second) = play(plan((SlowPoller("h3", 50_000_000), 0, 900_000), writes=[write(imm=True)] * 3))
+    assert outcome.violations == ()
+    assert 900_000 <= outcome.end < 1_000_000
+    assert second.announced == [0, 1, 2]
+
+
 def test_a_nic_restarts_while_a_post_waits_for_room():
     cut, crowd = (LinkDown("h3@*", "t0-*"), 0, 50_000), (SharedQueue("h1", 2), 0, 9_000_000)
     writes = [write(imm=True) for _ in range(4)]
