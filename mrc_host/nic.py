@@ -35,7 +35,7 @@ from mrc_host.transport.demux import Demultiplexer
 from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.native_datapath import NativeDatapath
 from mrc_host.transport.nic_context import NicContext
-from mrc_host.transport.nic_counters import NicCounters
+from mrc_host.transport.nic_stats import NicStats
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.peer_table import PeerTable
@@ -115,8 +115,8 @@ class Nic:
         self._trace: Tracer | None = None
         self.control = NicControlPlane(self._context, self._peers, self._profile_used)
         self._demux = Demultiplexer(self._context, self._qps, self._peers, self.control.prober, self._pauses)
-        self._counters = NicCounters(self._context, self._qps, self._peers, self._pauses)
-        self._ports = self._counters.ports
+        self._stats = NicStats(self._context, self._qps, self._peers, self._pauses)
+        self._ports = self._stats.ports
 
     @property
     def config(self) -> NicConfig:
@@ -146,7 +146,7 @@ class Nic:
             # otherwise a bug here, but no packet may stop the NIC with it
             drop = Drop.MALFORMED if isinstance(error, (struct.error, IndexError)) else Drop.INTERNAL_ERROR
         if drop is not None:
-            self._counters.drops[drop] += 1
+            self._stats.drops[drop] += 1
             if self._trace is not None:
                 self._trace.dropped(port, drop.value, len(frame), now)
 
@@ -403,7 +403,7 @@ class Nic:
         self._context.now = now
         del self._qps[qpn]
         qp.destroy(now)
-        self._counters.gone.add(qp.stats)
+        self._stats.gone.add(qp.stats)
         self._retire(qpn, now)
         self._trace_state(qp, now, "destroyed")
         qp.send_cq.users -= 1
@@ -523,7 +523,7 @@ class Nic:
         With flow control also PAUSE frames received, and the time (ns) for which ports could not send data, summed over
         ports.
         """
-        return self._counters.frames()
+        return self._stats.frames()
 
     def hw_counters(self, qpn: int | None, now: int) -> dict[str, int]:
         """All counters and gauges of a queue pair, or of the NIC (docs/counters.md), by name.
@@ -532,11 +532,11 @@ class Nic:
         """
         if qpn is not None:
             return self._qp(qpn).hw_counters(now)
-        return self._counters.total(now)
+        return self._stats.total(now)
 
     def port_counters(self) -> tuple[dict[str, int], ...]:
         """All counters and gauges of each port (docs/counters.md), by name."""
-        return self._counters.of_ports()
+        return self._stats.of_ports()
 
     def set_path_denied(self, peer: bytes, ev: int, denied: bool, now: int) -> None:
         """The same as ``control.set_path_denied``."""

@@ -21,7 +21,7 @@ from mrc_host.values import QpType
 from simulation.swarm.application_faults import SharedQueue
 from simulation.swarm.applications import Applications
 from simulation.swarm.denylists import Denied
-from simulation.swarm.oracle import longest_impairment, longest_separation, untouched_share
+from simulation.swarm.oracle import longest_impairment, longest_separation, most_hit, untouched_share
 from simulation.swarm.queue_pair_ends import Posted, QueuePairEnd
 from simulation.swarm.scenario import FOREVER, PlannedPair, Scenario
 from simulation.transport_timers import retry_budget
@@ -78,13 +78,16 @@ class Verdicts:
         return longest_separation(fabric, faults, pair.first, pair.second, gap) >= budget
 
     def timeouts(self, applications: Applications) -> None:
-        """Nothing but cuts that leave most paths of each plane whole: no ACK timeout."""
+        """Nothing but cuts that leave most paths of each plane whole, and an active one: no ACK timeout."""
         scenario = self._scenario
         if not scenario.fabric.queues.trimming or any(not isinstance(f.fault, _CUTS) for f in scenario.faults):
             return
         for end, _ in applications.ends:
             pair = end.pair
             if end.rc or untouched_share(scenario.fabric, scenario.faults, pair.first, pair.second) < _MOST:
+                continue
+            active = pair.attributes.active_paths
+            if active is not None and most_hit(scenario.fabric, scenario.faults, pair.first, pair.second) >= active:
                 continue
             count = end.qp.counters().timeouts
             if count:

@@ -132,17 +132,24 @@ def dead_spans(
 
 def untouched_share(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str) -> float:
     """The share of paths that no fault ever hit, in the plane and direction where it is smallest."""
-    faults = tuple(faults)
+    return min((sum(whole) / len(whole) for whole in _untouched(fabric, tuple(faults), a, b)), default=1.0)
+
+
+def most_hit(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str) -> int:
+    """How many paths some fault ever hit, in the plane and direction where these are most."""
+    return max((whole.count(False) for whole in _untouched(fabric, tuple(faults), a, b)), default=0)
+
+
+def _untouched(fabric: Fabric, faults: tuple[ScenarioFault, ...], a: str, b: str) -> Iterator[list[bool]]:
+    """By direction and plane: of each path, whether no fault ever hit it."""
     hit = {end for planned in faults for end, _ in _channels(fabric, planned)}
-    least = 1.0
     for source, target in ((a, b), (b, a)):
         denied = {route for planned in faults if isinstance(planned.fault, Denied) for route in planned.fault.routes}
         by_plane: dict[int, list[bool]] = {}
         for ev, ends in paths(fabric, source, target):
             whole = hit.isdisjoint(ends) and (source, target, ev) not in denied
             by_plane.setdefault(ends[0].port, []).append(whole)
-        least = min(least, *(sum(whole) / len(whole) for whole in by_plane.values()))
-    return least
+        yield from by_plane.values()
 
 
 def paths(fabric: Fabric, source: str, target: str) -> list[tuple[int, tuple[LinkEnd, ...]]]:

@@ -1,7 +1,15 @@
 import pytest
 
 from simulation.swarm.denylists import Denied, addresses
-from simulation.swarm.oracle import longest_impairment, longest_separation, merge, paths, touched
+from simulation.swarm.oracle import (
+    longest_impairment,
+    longest_separation,
+    merge,
+    most_hit,
+    paths,
+    touched,
+    untouched_share,
+)
 from simulation.swarm.scenario import ScenarioFault
 from tests.simulation.worlds import small_fabric
 from topologies.faults.blackhole import Blackhole
@@ -63,3 +71,13 @@ def test_longest_damage_and_touched_hosts():
 def test_overlapping_and_near_spans_are_merged():
     assert merge([(5, 6), (0, 2), (1, 3)]) == [(0, 3), (5, 6)]
     assert merge([(5, 6), (0, 3)], 2) == [(0, 6)]
+
+
+def test_paths_that_a_fault_hit_are_counted_in_the_worst_plane():
+    on = small_fabric(t1=4)
+    assert most_hit(on, [], "h1", "h3") == 0
+    assert untouched_share(on, [], "h1", "h3") == 1
+    cuts = planned((PowerOff("t1-0@p0"), 0, 400), (PowerOff("t1-[0-2]@p1"), 300, 500))
+    assert most_hit(on, cuts, "h1", "h3") == 3
+    assert untouched_share(on, cuts, "h1", "h3") == 0.25
+    assert most_hit(on, planned((LinkDown("h1@p0"), 0, 100)), "h1", "h3") == 4

@@ -4,16 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from mrc_host.values import CompletionOpcode, QpType
+from mrc_host.values import CompletionOpcode, QpAttributes, QpType
 from mrc_host.verbs.local import LocalProvider
 from simulation.channel import Channel
 from simulation.swarm import excused_failures
 from simulation.swarm.denylists import Denied, addresses
 from simulation.swarm.generate_scenario import generate, plain
-from simulation.swarm.run import run
+from simulation.swarm.run import SwarmRun, run
 from simulation.swarm.scenario import ScenarioFault
 from tests.simulation.swarm.plans import plan, write
+from tests.simulation.worlds import GIGA, small_fabric
 from topologies.faults.link_down import LinkDown
+from topologies.faults.power_off import PowerOff
 
 
 @pytest.mark.parametrize("first", range(1, 41, 5))
@@ -145,3 +147,15 @@ def test_three_tier_fabrics_run_clean(seed):
     scenario = generate(seed)
     assert plain(seed).fabric.t2_count  # some kinds of trouble bring a fabric of their own
     assert run(scenario).violations == (), f"replay: python -m simulation.swarm --seed {seed}"
+
+
+def test_a_cut_of_the_only_active_path_excuses_timeouts():
+    """Nothing was measured yet, and the packet has one path to go: seed 600506."""
+    on = small_fabric(planes=1, t1=4, rate_bps=100 * GIGA)
+    timeouts = []
+    for number in range(4):
+        cut = (PowerOff(f"t1-{number}@p0"), 0, 4_000_000)
+        done = SwarmRun(plan(cut, on=on, writes=[write(time=1_000)], attributes=QpAttributes(active_paths=1)))
+        assert done.play().violations == ()
+        timeouts.append(sum(end.qp.counters().timeouts for end in done.applications.pairs[0]))
+    assert timeouts.count(0) == 3, "three cuts are elsewhere"

@@ -14,7 +14,7 @@ from mrc_host.transport.stats import NicPortStats, QpStats
 from mrc_host.wire.encap import Drop
 
 
-class NicCounters:
+class NicStats:
     """The NIC increments `drops` and `ports`, and adds the statistics of destroyed queue pairs to `gone`."""
 
     __slots__ = ("_nic", "_pauses", "_peers", "_qps", "drops", "gone", "ports")
