@@ -411,6 +411,8 @@ USER = textwrap.dedent(
         else:
             done = verbs.check(cq.wait(60))
             print(bytes(mr.buffer[: done.imm]), file=sys.stderr)
+        print("done", flush=True)
+        input()  # whoever leaves first takes the queue pair along, and what it has yet to acknowledge
     """
 )
 
