@@ -19,7 +19,7 @@ from typing import Final
 
 from mrc_host.config import OutOfWindow
 from mrc_host.transport.peer import CONTROL
-from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, GrantedArrivals, ResponderOwner
+from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, GrantedArrivals, ResponderOwner, WideSack
 from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.transport.sack_sweep import Sweep
 from mrc_host.wire import control, headers, opcodes
@@ -335,10 +335,8 @@ class AckGenerator:
                     self._remote_qpn, _flags(trigger), trigger.psn, trigger.probe_id, trigger.entropy, trigger.stamp,
                     self._offer, trigger.psn if trigger.again else -1,
                 )  # fmt: skip
-                if isinstance(built, bytes):
-                    return built
-                if isinstance(built, tuple):
-                    return self._built(built)
+                if built is not None:
+                    return built if isinstance(built, bytes) else self._built(built)
             grant.settle()
         received, probed = self._received, trigger.probe_id >= 0
         base = self._choose_base(probed, trigger.psn if trigger.again else -1)
@@ -347,7 +345,7 @@ class AckGenerator:
             self._begin_sweep(received.next_psn, received.max_psn, base, probed, ahead, arrived)
         return self._pack(trigger, base)
 
-    def _built(self, built: tuple[bytes, int, int, int, int, bool, int]) -> bytes:
+    def _built(self, built: WideSack) -> bytes:
         """The datapath in C has built a SACK whose bitmap does not show everything."""
         body, base, expected, newest, ahead, more, arrived = built
         if more and not self._sacks:

@@ -8,6 +8,7 @@ rather than Protocols because mypyc compiles their method calls to jumps, but lo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TypeAlias
 
 from mypy_extensions import trait
 
@@ -15,6 +16,13 @@ from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.stats import QpStats
 from mrc_host.transport.window import WindowUser
 from mrc_host.values import CompletionStatus, QpAttributes
+
+WideSack: TypeAlias = tuple[bytes, int, int, int, int, bool, int]
+"""A SACK whose bitmap does not reach the newest PSN, and what the acknowledgement generator has to know of it.
+
+First PSN of the bitmap, expected and newest PSN, packets ahead of the expected one, whether arrivals are left to be
+shown, and packets carried since the grant (``datapath/sack.h``).
+"""
 
 
 class Connection:
@@ -118,11 +126,8 @@ class GrantedArrivals(ABC):
     @abstractmethod
     def sack(
         self, remote_qpn: int, flags: int, psn: int, probe_id: int, entropy: int, stamp: int, mpr: int, again: int
-    ) -> object:
-        """A SACK for what is granted, as the datapath builds it; None if it cannot, or nothing is granted.
-
-        Where one bitmap does not reach the newest PSN, a tuple (``datapath/sack.h``).
-        """
+    ) -> bytes | WideSack | None:
+        """A SACK for what is granted, as the datapath builds it; None if it cannot, or nothing is granted."""
 
 
 @trait

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mrc_host.transport.ack_generator import AckGenerator
 from mrc_host.transport.memory import Region
 from mrc_host.transport.message import Message
-from mrc_host.transport.queue_pair_interfaces import Connection, GrantedArrivals
+from mrc_host.transport.queue_pair_interfaces import Connection, GrantedArrivals, WideSack
 from mrc_host.transport.received_packets import ReceivedPackets
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ class ReceiveGrant(GrantedArrivals):
 
     def sack(
         self, remote_qpn: int, flags: int, psn: int, probe_id: int, entropy: int, stamp: int, mpr: int, again: int
-    ) -> object:
+    ) -> bytes | WideSack | None:
         """A SACK for what is granted, as the datapath builds it; None if it cannot, or nothing is granted."""
         if not self._granted:
             return None
         received = self._received
-        built: object = self._carrier.sack(
+        built: bytes | WideSack | None = self._carrier.sack(
             remote_qpn, flags, psn, probe_id, entropy, stamp, mpr, received.out_of_order & 0x7FFF,
             received.units & 0xFFFFFF, again,
         )  # fmt: skip
