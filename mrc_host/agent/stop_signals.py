@@ -33,11 +33,11 @@ def stopped_by_signals(loop: Loop) -> Iterator[None]:
         writer.setblocking(False)
         loop.add(reader.fileno(), READABLE, read)
         before = {number: signal.signal(number, lambda *_: loop.stop()) for number in SIGNALS}
-        told = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        previous = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         try:
             yield
         finally:
-            signal.set_wakeup_fd(told)
+            signal.set_wakeup_fd(previous)
             for number, handler in before.items():
                 signal.signal(number, handler)
             loop.remove(reader.fileno())

@@ -208,7 +208,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
     def _make_template(self, index: int, kind: int) -> native.Template:
         datapath = self._nic.datapath
         assert datapath is not None
-        first = self._first_templates.get(kind)
+        first = self._first_templates.get(kind)  # a Segment Routing Header may repeat the path, so it derives none
         if first is None or self._nic.settings.ev_format is EvFormat.SRV6_SRH:
             head, _seed = self._build_prefix(index, kind, 0)
             made: native.Template = datapath.template(head, 0)

@@ -86,7 +86,7 @@ class Verdicts:
             pair = end.pair
             if end.rc or untouched_share(scenario.fabric, scenario.faults, pair.first, pair.second) < _MOST:
                 continue
-            active = pair.attributes.active_paths
+            active = pair.attributes.active_paths  # others take their place after timeouts only (Requester)
             if active is not None and most_hit(scenario.fabric, scenario.faults, pair.first, pair.second) >= active:
                 continue
             count = end.qp.counters().timeouts
