@@ -21,7 +21,7 @@ from topologies.fault_entries import DataPlaneFault
 from topologies.faults import FaultState
 
 MAX_FAULTS = 1000
-_REMEMBERED = 200  # cleared faults
+_REMEMBERED = MAX_FAULTS  # cleared faults
 _NO_PARTS: Mapping[str, FaultImpairments] = MappingProxyType({})
 
 
@@ -121,12 +121,12 @@ class FaultRegistry:
             self.change(fault_id, links=part.links, switches=switches[fault_id]) for fault_id, part in parts.items()
         )
 
-    def remove(self, records: Iterable[FaultRecord]) -> tuple[FaultRecord, ...]:
+    def remove(self, records: Iterable[FaultRecord], now: int) -> tuple[FaultRecord, ...]:
         """Strike faults; returns them as they are now, cleared."""
         struck = []
         for record in records:
             if record.id in self._records:
-                struck.append(replace(self._records.pop(record.id), state=FaultState.CLEARED))
+                struck.append(replace(self._records.pop(record.id), state=FaultState.CLEARED, cleared_at_ns=now))
                 del self._impairments[record.id]
         self._together = None
         ids = {record.id for record in struck}

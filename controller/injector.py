@@ -232,7 +232,7 @@ class FaultInjector:
                 life = self._lives.pop(record.id, None)
                 if life is not None and life is not asyncio.current_task():
                     life.cancel()
-            struck = self.registry.remove(records)
+            struck = self.registry.remove(records, self._clock())
             for record in struck:
                 self._publish(EventKind.FAULT_CLEARED, record)
             switches = {name: tuple(fault_entries(self._fabric, part.entries)) for name, part in parts.items()}
@@ -269,7 +269,7 @@ class FaultInjector:
                 away = await self._apply(self.registry.wanted(), later=later)
             except ControllerError as error:
                 record = self.registry.change(fault_id, problem=str(error))
-                self.registry.remove([record])
+                self.registry.remove([record], self._clock())
                 with contextlib.suppress(ControllerError):  # some of it may be there
                     await self._apply(self.registry.wanted())
                 self._publish(EventKind.FAULT_CLEARED, record)

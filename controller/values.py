@@ -137,7 +137,8 @@ class FaultRecord:
     """A fault as it is listed: what it is, the links it is on, the switches whose tables hold it, who made it.
 
     Times are ns of CLOCK_MONOTONIC. It begins at `starts_at_ns` and is over at `ends_at_ns` (None: when it is cleared);
-    `began_at_ns` and `applied_at_ns` are before the first and after the last change that made it, 0 while pending.
+    `began_at_ns` and `applied_at_ns` are before the first and after the last change that made it, 0 while pending;
+    `cleared_at_ns` is after the last that took it back, 0 until then.
     `problem` says why it could not be made, or is not as it should be.
     """
 
@@ -151,6 +152,7 @@ class FaultRecord:
     ends_at_ns: int | None = None
     began_at_ns: int = 0
     applied_at_ns: int = 0
+    cleared_at_ns: int = 0
     problem: str = ""
 
 

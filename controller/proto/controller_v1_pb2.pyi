@@ -390,7 +390,7 @@ class InjectFaultRequest(_message.Message):
     def __init__(self, fault: _Optional[_Union[FaultKind, _Mapping]] = ..., start_after_ns: _Optional[int] = ..., start_at_ns: _Optional[int] = ..., duration_ns: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class Fault(_message.Message):
-    __slots__ = ("id", "fault", "state", "owner", "links", "switches", "starts_at_ns", "ends_at_ns", "began_at_ns", "applied_at_ns", "problem")
+    __slots__ = ("id", "fault", "state", "owner", "links", "switches", "starts_at_ns", "ends_at_ns", "began_at_ns", "applied_at_ns", "problem", "cleared_at_ns")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATE_UNSPECIFIED: _ClassVar[Fault.State]
@@ -412,6 +412,7 @@ class Fault(_message.Message):
     BEGAN_AT_NS_FIELD_NUMBER: _ClassVar[int]
     APPLIED_AT_NS_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    CLEARED_AT_NS_FIELD_NUMBER: _ClassVar[int]
     id: str
     fault: FaultKind
     state: Fault.State
@@ -423,7 +424,8 @@ class Fault(_message.Message):
     began_at_ns: int
     applied_at_ns: int
     problem: str
-    def __init__(self, id: _Optional[str] = ..., fault: _Optional[_Union[FaultKind, _Mapping]] = ..., state: _Optional[_Union[Fault.State, str]] = ..., owner: _Optional[str] = ..., links: _Optional[_Iterable[str]] = ..., switches: _Optional[_Iterable[str]] = ..., starts_at_ns: _Optional[int] = ..., ends_at_ns: _Optional[int] = ..., began_at_ns: _Optional[int] = ..., applied_at_ns: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
+    cleared_at_ns: int
+    def __init__(self, id: _Optional[str] = ..., fault: _Optional[_Union[FaultKind, _Mapping]] = ..., state: _Optional[_Union[Fault.State, str]] = ..., owner: _Optional[str] = ..., links: _Optional[_Iterable[str]] = ..., switches: _Optional[_Iterable[str]] = ..., starts_at_ns: _Optional[int] = ..., ends_at_ns: _Optional[int] = ..., began_at_ns: _Optional[int] = ..., applied_at_ns: _Optional[int] = ..., problem: _Optional[str] = ..., cleared_at_ns: _Optional[int] = ...) -> None: ...
 
 class ClearFaultsRequest(_message.Message):
     __slots__ = ("id", "link_pattern", "owner", "all")

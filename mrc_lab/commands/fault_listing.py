@@ -22,6 +22,7 @@ FAULTS = Listing(
         Column("start_time", "when it begins or began"),
         Column("applied_time", "when it was in effect everywhere; null until then"),
         Column("end_time", "when it ends; null if only clearing ends it"),
+        Column("cleared_time", "when it had been taken back; null until then"),
         Column("problem", "what is wrong with it; null if nothing is"),
     ),
 )
@@ -47,6 +48,7 @@ def faults(found: Iterable[FaultRecord], clock: MachineClock) -> list[Row]:
             "start_time": time(record.began_at_ns or record.starts_at_ns),
             "applied_time": None if record.state is FaultState.PENDING else time(record.applied_at_ns),
             "end_time": time(record.ends_at_ns),
+            "cleared_time": time(record.cleared_at_ns),
             "problem": record.problem or None,
         }
         for record in found

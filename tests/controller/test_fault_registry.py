@@ -35,9 +35,9 @@ def test_a_link_comes_up_when_its_last_fault_is_cleared() -> None:
     assert registry.ids_on(H2) == (first.id, second.id)
     assert registry.wanted().down == {H1, H2, "h3@p0"}
     assert registry.wanted(without=[first]).down == {H2, "h3@p0"}
-    registry.remove([first])
+    registry.remove([first], 9)
     assert registry.ids_on(H2) == (second.id,)
-    registry.remove([second])
+    registry.remove([second], 9)
     assert registry.wanted().down == frozenset()
     assert list(registry) == []
 
@@ -56,7 +56,7 @@ def test_a_flap_in_its_up_phase_does_not_override_other_faults() -> None:
     cut = enter(registry, LinkDown(H2))
     registry.exempt(flap.id, (H1, H2), up=True)
     assert registry.wanted().down == {H2}
-    registry.remove([cut])
+    registry.remove([cut], 9)
     assert registry.wanted().down == frozenset()
     registry.exempt(flap.id, (H1,), up=False)
     assert registry.wanted().down == {H1}
@@ -78,7 +78,7 @@ def test_shapes_and_entries_of_several_faults_combine() -> None:
 def test_fault_ids_are_never_reused() -> None:
     registry = FaultRegistry()
     first = enter(registry, LinkDown(H1))
-    registry.remove([first])
+    registry.remove([first], 9)
     assert enter(registry, LinkDown(H1)).id != first.id
     registry.resume_after(41)
     assert registry.next_id() == "f42"
@@ -95,9 +95,9 @@ def test_faults_are_found_by_owner_link_and_id() -> None:
 
 def test_a_removed_fault_is_unknown_and_remembered() -> None:
     registry = FaultRegistry()
-    (struck,) = registry.remove([enter(registry, LinkDown(H1))])
+    (struck,) = registry.remove([enter(registry, LinkDown(H1))], 9)
     assert registry.past == (struck,)
-    assert struck.state is FaultState.CLEARED
+    assert (struck.state, struck.cleared_at_ns) == (FaultState.CLEARED, 9)
     with pytest.raises(ControllerError, match="There is no fault f1"):
         registry.get("f1")
 
@@ -118,7 +118,7 @@ def test_the_wanted_state_follows_every_change_of_the_registry() -> None:
     registry.change(rate.id, state=FaultState.ACTIVE)
     assert (len(registry.wanted().entries or ()), len(registry.wanted().shapes)) == (1, 2)
     assert (len(registry.wanted(without=[loss]).entries or ()), len(registry.wanted().entries or ())) == (0, 1)
-    registry.remove([loss])
+    registry.remove([loss], 9)
     assert (len(registry.wanted().entries or ()), len(registry.wanted().shapes)) == (0, 2)
     enter(registry, Rate(H2, 10**6))
     assert len(registry.wanted().shapes) == 4

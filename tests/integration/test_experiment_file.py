@@ -49,7 +49,8 @@ def test_a_simulation_file_runs_in_emulation(tmp_path, capsys):
     assert case["packets"]["received"] > 1000
     measurements = case["fidelity"]["measurements"]
     delays = {"machine_round_trip_s", "machine_delay_p99_s"}
-    assert set(measurements) == {"traffic_s", "idle_p10", "lag_p99_s", "processors_used", "machine_link_idle", *delays}
+    others = {"traffic_s", "idle_p10", "lag_p99_s", "processors_used", "machine_link_idle", "fault_late_s"}
+    assert set(measurements) == others | delays
     assert all(0 < measurements[name] < 10 for name in delays)
     assert 0.1 < measurements["processors_used"] <= 1
     # only of the traffic, not of what was before and after
@@ -60,11 +61,14 @@ def test_a_simulation_file_runs_in_emulation(tmp_path, capsys):
     assert "h1,,,,0,up,down" in events
     with (tmp_path / "trial" / "latest" / "only" / "links.csv").open() as table:
         lost = {row["link"] for row in csv.DictReader(table) if int(row["lost"])}
-    assert lost == {"t0-0:t1-0@p1"}
+    # a loss that a busy machine made too late may have lost nothing, and then the run says that it cannot be trusted
+    assert lost == {"t0-0:t1-0@p1"} or (
+        not lost and any("the fault loss" in why for why in case["fidelity"]["reasons"])
+    )
     assert not any("loss" in reason for reason in case["drops"])  # reported for its link, and only there
     report = (tmp_path / "trial" / "latest" / "report.html").read_text()
     assert "rates are" in report
-    assert "lost on t0-0:t1-0@p1 up" in report
+    assert ("lost on t0-0:t1-0@p1 up" in report) == bool(lost)
     assert "the machine delayed a packet and its answer by" in report
 
 

@@ -55,6 +55,11 @@ class Fault:
         }
         return replace(self, **changes) if changes else self  # type: ignore[type-var]
 
+    def in_words(self) -> str:
+        """What it is and where, in a line: ``link down h1@p0``, ``loss h1@p0 1 %``."""
+        place = [getattr(self, self.kind.target.name)] if self.kind.target else []
+        return " ".join(filter(None, [self.kind.name.replace("_", " "), *place, self.values_text()]))
+
     def values_text(self) -> str:
         """Its parameters in words, but for where it is and what is at its default: ``1 %``, ``down 1 s up 3 s``."""
         required = [parameter for parameter in self.kind.parameters if parameter.required]

@@ -47,8 +47,8 @@ class Backend(Protocol):
     async def order_faults(self, faults: Sequence[PlannedFault]) -> int:
         """Have the faults happen in their time; returns when the run begins, with those of its beginning made."""
 
-    async def faults_made(self) -> None:
-        """Wait until all are made; ExperimentError if one could not be."""
+    async def check_faults(self) -> list[str]:
+        """At the end of the traffic: sentences on those that could not be made; `fidelity` says if one was late."""
 
     @property
     def channels(self) -> tuple[str, ...]:

@@ -26,7 +26,8 @@ from mrc_host.verbs.context import Context
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case, case_prefix
-from mrc_lab.experiments.running import machine_delays, switch_counters
+from mrc_lab.experiments.running import fault_times, machine_delays, switch_counters
+from mrc_lab.experiments.running.fault_times import FaultTimes, LateChange
 from mrc_lab.experiments.running.fidelity import FidelityWatch
 from mrc_lab.experiments.running.machine_delays import Hop
 from mrc_lab.experiments.running.queue_samples import QueueSampler
@@ -68,7 +69,8 @@ class EmulatedBackend:
         faults = [scaled_fault(planned.fault, rate_scale) for planned in case.faults]
         self._losing = losing_switches(world.fabric, faults)
         self._lost: dict[str, int] = {}
-        self._ordered: dict[str, int] = {}  # faults, with the time of each
+        self._ordered: dict[str, FaultTimes] = {}  # by the controller's id
+        self._late_fault = LateChange()
         self.rate_scale = rate_scale
         self.time_scale = 1 / rate_scale
         self.channels = tuple(f"{link.name}{mark}" for link in world.fabric.links for mark in "><")
@@ -105,24 +107,32 @@ class EmulatedBackend:
         begin = self.now() + len(faults) * _TIME_TO_ORDER_NS
         for planned in faults:
             fault = scaled_fault(planned.fault, self.rate_scale)
-            at = begin + round(planned.at * self.time_scale) if planned.at else self.now()
-            until = 0 if planned.until is None else begin + round(planned.until * self.time_scale)
-            duration = until - at if until else 0
+            at = begin + round(planned.at * self.time_scale)
+            until = None if planned.until is None else begin + round(planned.until * self.time_scale)
+            duration = 0 if until is None else until - (at if planned.at else self.now())
             start = at if planned.at else 0
             record = await asyncio.to_thread(self._controller.inject, fault, at_ns=start, duration_ns=duration)
-            self._ordered[record.id] = at
+            self._ordered[record.id] = FaultTimes(fault.in_words(), at, until)
         if self.now() > begin and faults:
             raise ExperimentError("the controller was too slow to take the faults", "Is the machine busy? Try again.")
         return begin
 
-    async def faults_made(self) -> None:
-        """Wait until all are made; ExperimentError if one could not be."""
-        if not self._ordered:
-            return
-        await asyncio.sleep(max(0, max(self._ordered.values()) + _TIME_TO_MAKE_NS - self.now()) / 1e9)
-        for record in await asyncio.to_thread(self._controller.faults, cleared=True):
-            if record.id in self._ordered and record.problem:
-                raise ExperimentError(f"fault {record.id} could not be made as planned: {record.problem}")
+    async def check_faults(self) -> list[str]:
+        """Faults that could not be made, in sentences; how late the others were is for `fidelity`.
+
+        What was due a moment ago may still be made, so that is waited for.
+        """
+        over = self.now()
+        due = [time for times in self._ordered.values() for time in (times.begin, times.end) if time and time < over]
+        if not due:
+            return []
+        await asyncio.sleep(max(0, max(due) + _TIME_TO_MAKE_NS - self.now()) / 1e9)
+        try:
+            records = await asyncio.to_thread(self._controller.faults, cleared=True)
+        except ControllerError as error:
+            return [f"whether all faults were made as planned is not known: {error}"]
+        self._late_fault = fault_times.latest_change(self._ordered, records, over)
+        return fault_times.problems(self._ordered, records)
 
     async def sample_channels(self) -> Samples:
         """Packets and bytes by the interfaces' counters, what faults lost by the P4 program's.
@@ -169,7 +179,7 @@ class EmulatedBackend:
 
     def fidelity(self) -> Fidelity:
         """What the watch has seen."""
-        return self._watch.judge()
+        return self._watch.judge(self._late_fault)
 
     def traced(self, folder: Path, captures: Sequence[str]) -> AbstractContextManager[None]:
         """Event traces of all NICs meanwhile, written by their agents. Links are not captured here."""

@@ -11,11 +11,11 @@ happens, in every switch and NIC (`machine_delays`). Three limits follow from th
 - No switch or NIC may delay more than one frame in a hundred by more than the time in which the slowest link sends as
   much as may wait before switches mark: beyond that the machine causes bursts that a switch mistakes for congestion.
 
-In addition, a coroutine wakes up twenty times per second and records how late it was, and the fabric and this process
-must leave a tenth of the processors unused. Usage by others does not count, since a fabric's processes have priority
-(`mrc_lab.fabric.emulation.prefer`), unless the switches cannot measure delays (BMv2): then a tenth must be idle. A run
-that exceeded a limit for long is marked: its bytes are correct, but its rates and times reflect the machine rather than
-the fabric.
+In addition, a coroutine wakes up twenty times per second and records how late it was, faults must be made and taken
+back on time (`fault_times`), and the fabric and this process must leave a tenth of the processors unused. Usage by
+others does not count, since a fabric's processes have priority (`mrc_lab.fabric.emulation.prefer`), unless the switches
+cannot measure delays (BMv2): then a tenth must be idle. A run that exceeded a limit for long is marked: its bytes are
+correct, but its rates and times reflect the machine rather than the fabric.
 
 All this is measured while there is traffic, neither before, while queue pairs are connected and faults are requested,
 nor after, while bytes are compared. A run too short for a measurement does not have it, and a note says so.
@@ -32,6 +32,7 @@ from time import monotonic
 
 import numpy as np
 
+from mrc_lab.experiments.running.fault_times import LateChange
 from mrc_lab.experiments.running.machine_delays import Hop, differences, round_trip_ns
 from mrc_lab.experiments.running.recording import Fidelity
 from mrc_lab.fabric.cpu_idle import idle_share, read_ticks, sample_idle
@@ -39,12 +40,13 @@ from topologies.emulation.transport_timers import PROCESSES_NS
 from topologies.fabric import Fabric
 
 MIN_IDLE_CPU = 0.10  # share of all processors, idle in all but a tenth of the seconds
-MAX_LAG_S = 0.050  # of this process's wake-ups, in all but a hundredth
+MAX_LAG_S = 0.050  # of this process's wake-ups, in all but a hundredth, and of every change of a fault
 LATE_SHARE = 0.01  # of the frames at a hop that may be delayed for longer than `late_frame_ns`
 MAX_LINK_IDLE = 0.05  # share of the run in which any link was idle although frames waited
 _BEAT_S = 0.05
 _MIN_TICKS = 20  # of all processors (100 per second each); with fewer, a tenth cannot be distinguished from nothing
 _MIN_FRAMES = 100  # of which one is one in a hundred
+_NONE = LateChange()
 
 Read = Callable[[bool], Mapping[str, Hop]]
 """Reads what was measured, by switch and NIC; from then on they measure (True) or do not."""
@@ -102,9 +104,9 @@ class FidelityWatch:
         share = used / seconds / len(os.sched_getaffinity(0)) if seconds > 0 else 0.0
         self._observed = Observed(seconds, idle, lags, share, hops)
 
-    def judge(self) -> Fidelity:
-        """The verdict on the measurements."""
-        return judge(self._observed, self._fabric)
+    def judge(self, fault: LateChange = _NONE) -> Fidelity:
+        """The verdict on the measurements, and on the change of a fault that was the latest."""
+        return judge(self._observed, self._fabric, fault)
 
 
 async def _note_lags(lags: list[float]) -> None:
@@ -114,8 +116,8 @@ async def _note_lags(lags: list[float]) -> None:
         lags.append(max(0.0, monotonic() - due))
 
 
-def judge(seen: Observed, fabric: Fabric) -> Fidelity:
-    """The verdict on the measurements."""
+def judge(seen: Observed, fabric: Fabric, fault: LateChange = _NONE) -> Fidelity:
+    """The verdict on the measurements, and on the change of a fault that was the latest."""
     reasons = []
     measurements = {"traffic_s": seen.seconds, "processors_used": seen.used}
     measured = any(switch.name in seen.hops for switch in fabric.switches)
@@ -138,6 +140,10 @@ def judge(seen: Observed, fabric: Fabric) -> Fidelity:
         reasons.append(
             f"wake-ups were {1000 * measurements['lag_p99_s']:.0f} ms late; {1000 * MAX_LAG_S:.0f} ms are allowed"
         )
+    if fault.what:
+        measurements["fault_late_s"] = fault.ns / 1e9
+    if fault.ns / 1e9 > MAX_LAG_S:
+        reasons.append(f"{fault.what} {_ms(fault.ns)} late; {1000 * MAX_LAG_S:.0f} ms are allowed")
     late, delays = _judge_delays(fabric, seen.hops, seen.seconds)
     notes = (*_unmeasured(fabric, seen.hops), *_too_short(seen, delays))
     rounded = {name: round(value, 6) for name, value in {**measurements, **delays}.items()}

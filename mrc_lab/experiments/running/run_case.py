@@ -164,12 +164,12 @@ class _CaseRun:
         duration = round(case.duration * scale)
         self.begin = await backend.order_faults(case.faults)
         helpers = [asyncio.ensure_future(self._listen(name, context)) for name, context in self._contexts.items()]
-        helpers.append(asyncio.ensure_future(backend.faults_made()))
         for helper in helpers:
             helper.add_done_callback(_retrieve)  # if this job is ended, nobody else does
         await asyncio.sleep(max(0, self.begin - backend.now()) / _SECOND)
         async with backend.traffic():
             await self._record(duration, round(case.measure.bin * scale))
+        self._errors += await backend.check_faults()
         await asyncio.gather(*(running.load.end(duration / _SECOND) for running in self._running))
         for helper in helpers:
             if helper.done() and not helper.cancelled() and helper.exception() is not None:
@@ -371,9 +371,7 @@ def span(planned: PlannedFault, fabric: Fabric, scale: float = 1.0) -> FaultSpan
         if link is not None:
             named.append(link.name)
     until = None if planned.until is None else round(planned.until * scale)
-    place = [getattr(fault, fault.kind.target.name)] if fault.kind.target else []
-    label = " ".join(filter(None, [fault.kind.name.replace("_", " "), *place, fault.values_text()]))
-    return FaultSpan(fault.kind.name, label, round(planned.at * scale), until, tuple(dict.fromkeys(named)))
+    return FaultSpan(fault.kind.name, fault.in_words(), round(planned.at * scale), until, tuple(dict.fromkeys(named)))
 
 
 def _bad_paths(pair: QueuePair) -> int:

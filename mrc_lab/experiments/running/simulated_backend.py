@@ -85,8 +85,9 @@ class SimulatedBackend:
             self._world.faults.add(fault.fault, at=begin + fault.at, until=until)
         return begin
 
-    async def faults_made(self) -> None:
+    async def check_faults(self) -> list[str]:
         """They cannot fail."""
+        return []
 
     async def sample_channels(self) -> Samples:
         """Frames, bytes and losses of every channel so far."""

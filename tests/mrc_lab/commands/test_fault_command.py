@@ -201,7 +201,7 @@ def test_events_are_printed_on_one_line() -> None:
 def test_faults_as_json_have_their_parameters_and_times() -> None:
     record = FaultRecord(
         "f3", Loss(LINK, 0.01), (LINK,), ("t1-1@p0",), owner="me", starts_at_ns=1, began_at_ns=2_000_000_000,
-        applied_at_ns=2_000_001_000, ends_at_ns=3_000_000_000,
+        applied_at_ns=2_000_001_000, cleared_at_ns=3_000_002_000, ends_at_ns=3_000_000_000,
     )  # fmt: skip
     (row,) = json.loads(FAULTS.json(faults([record], NOON)))
     assert (row["fault"], row["kind"], row["state"], row["links"], row["owner"]) == (
@@ -212,12 +212,13 @@ def test_faults_as_json_have_their_parameters_and_times() -> None:
         "me",
     )
     assert row["parameters"]["probability"] == 0.01
-    times = [datetime.fromisoformat(row[f"{which}_time"]) for which in ("start", "applied", "end")]
+    times = [datetime.fromisoformat(row[f"{which}_time"]) for which in ("start", "applied", "end", "cleared")]
     assert [str(time.replace(tzinfo=None)) for time in times] == [
         "2026-11-24 12:00:02", "2026-11-24 12:00:02.000001", "2026-11-24 12:00:03",
+        "2026-11-24 12:00:03.000002",
     ]  # fmt: skip
     (row,) = faults([FaultRecord("f4", LinkDown(LINK), state=FaultState.PENDING, starts_at_ns=10**9)], NOON)
-    assert (row["applied_time"], row["end_time"], row["owner"], row["problem"]) == (None, None, None, None)
+    assert {row[name] for name in ("applied_time", "end_time", "cleared_time", "owner", "problem")} == {None}
 
 
 def test_repairing_one_link_of_a_pattern_keeps_the_rest_of_the_fault() -> None:

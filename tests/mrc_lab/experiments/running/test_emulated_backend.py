@@ -4,11 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from controller.errors import ControllerError
 from controller.fault_registry import MAX_FAULTS
 from controller.values import Count, FaultRecord, PortCounters, SwitchCounters
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.running import emulated_backend, scaling, switch_counters
+from mrc_lab.experiments.running.fault_times import LateChange
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from tests.mrc_lab.experiments.running.cases import case_of
 from topologies.clos import multi_plane_clos
@@ -34,6 +36,7 @@ class Controller:
     def __init__(self):
         self.calls = []
         self.problem = ""
+        self.late = 0
 
     def inject(self, fault, **options):
         self.calls.append((fault, options))
@@ -41,13 +44,23 @@ class Controller:
 
     def faults(self, *, cleared):
         made = enumerate(self.calls, 1) if cleared else ()
-        return [FaultRecord(f"f{number}", fault, problem=self.problem) for number, (fault, _) in made]
+        return [
+            FaultRecord(
+                f"f{number}",
+                fault,
+                applied_at_ns=options["at_ns"] + self.late,
+                cleared_at_ns=options["at_ns"] + options["duration_ns"],
+                problem=self.problem,
+            )
+            for number, (fault, options) in made
+        ]
 
 
 def stage_with(controller):
     """A backend without its fabric, which needs root: so its attributes are set from outside."""
     backend = object.__new__(emulated_backend.EmulatedBackend)
     backend._controller, backend._ordered, backend.time_scale, backend.rate_scale = controller, {}, 10.0, 0.1
+    backend._late_fault = LateChange()
     return backend
 
 
@@ -74,7 +87,7 @@ def test_a_run_without_faults_begins_at_once():
     backend = stage_with(Controller())
     called = backend.now()
     assert called <= asyncio.run(backend.order_faults(())) <= backend.now()
-    asyncio.run(backend.faults_made())
+    assert asyncio.run(backend.check_faults()) == []
 
 
 def test_a_controller_that_takes_too_long_ends_the_run(monkeypatch):
@@ -83,17 +96,42 @@ def test_a_controller_that_takes_too_long_ends_the_run(monkeypatch):
         asyncio.run(stage_with(Controller()).order_faults((planned(Loss("t0-0:t1-1@p0", 0.01)),)))
 
 
-def test_a_fault_that_could_not_be_injected_fails_the_run():
-    controller = Controller()
-    controller.problem = "Switch t1-0@p1 is not reachable."
+def ran(controller, monkeypatch):
+    """What is said of the faults of a run that lasts until one of 10 to 20 us is over, and the backend."""
+    monkeypatch.setattr(emulated_backend, "_TIME_TO_ORDER_NS", 50_000_000)
     backend = stage_with(controller)
 
     async def play():
-        await backend.order_faults((planned(Loss("t0-0:t1-1@p0", 0.01)),))
-        await backend.faults_made()
+        begin = await backend.order_faults((planned(Loss("t0-0:t1-1@p0", 0.01)),))
+        await asyncio.sleep((begin + 100_000 - backend.now()) / 1e9)
+        return await backend.check_faults()
 
-    with pytest.raises(ExperimentError, match="could not be made as planned: Switch t1-0@p1 is not reachable"):
-        asyncio.run(play())
+    return asyncio.run(play()), backend
+
+
+def test_a_fault_that_could_not_be_injected_is_an_error_of_the_run(monkeypatch):
+    controller = Controller()
+    controller.problem = "Switch t1-0@p1 is not reachable."
+    said, _ = ran(controller, monkeypatch)
+    assert said == ["fault f1 could not be made as planned: Switch t1-0@p1 is not reachable."]
+
+
+def test_a_controller_that_is_gone_at_the_end_is_an_error_of_a_run_with_faults(monkeypatch):
+    class Gone(Controller):
+        def faults(self, *, cleared):
+            raise ControllerError("There is no controller any more.")
+
+    said, _ = ran(Gone(), monkeypatch)
+    assert said == ["whether all faults were made as planned is not known: There is no controller any more."]
+
+
+@pytest.mark.parametrize("late", [0, 3_000_000])
+def test_how_late_a_fault_was_made_is_known_afterwards(monkeypatch, late):
+    controller = Controller()
+    controller.late = late
+    said, backend = ran(controller, monkeypatch)
+    assert said == []
+    assert backend._late_fault.ns == late
 
 
 def test_a_delay_is_refused_with_bmv2():

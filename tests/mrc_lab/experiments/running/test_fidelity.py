@@ -7,6 +7,7 @@ import pytest
 
 from mrc_common.delays import DelayHistogram
 from mrc_lab.experiments.running import fidelity
+from mrc_lab.experiments.running.fault_times import LateChange
 from mrc_lab.experiments.running.fidelity import FidelityWatch, Observed, judge, late_frame_ns
 from mrc_lab.experiments.running.machine_delays import Hop
 from mrc_lab.fabric.cpu_idle import idle_share
@@ -53,6 +54,16 @@ def test_a_run_on_an_idle_machine_is_trusted():
     # four times a T0, twice a T1, twice both NICs' share: 8 hops of 109 us
     assert found.measurements["machine_round_trip_s"] == pytest.approx(8 * 0.000109)
     assert 0.00006 < found.measurements["machine_delay_p99_s"] <= 0.00014
+
+
+@pytest.mark.parametrize(("late", "trusted"), [(50 * MS, True), (51 * MS, False)])
+def test_a_run_with_a_late_fault_is_not_trusted(late, trusted):
+    fault = LateChange("the fault link down h1@p0 was taken back", late)
+    found = judge(Observed(10.0, [0.5] * 20, [0.001] * 100, 0.7, QUIET), FABRIC, fault)
+    assert found.trusted == trusted
+    assert found.measurements["fault_late_s"] == late / 1e9
+    reasons = ("the fault link down h1@p0 was taken back 51 ms late; 50 ms are allowed",)
+    assert found.reasons == reasons * (not trusted)
 
 
 def test_a_run_that_saturates_the_machine_is_not_trusted():
