@@ -115,15 +115,15 @@ class LossDetection:
             self._was_late(number, sent, now)
 
     def disproved(self, index: int, lane: int, sent: int, by_order: bool, now: int) -> None:
-        """A transmission declared lost has arrived: learn from it, and restore its path."""
+        """A transmission declared lost has arrived: learn from it, and restore the path retired for it."""
         late = self._acked(lane) - sent
         if late > 0:
             self._reordering[lane].observe(late, now)
         self._was_late(lane, sent, now)
         if by_order:
             self._ordered_from = now + _DISORDER
-        self._dead.pop(index, None)
-        self._paths.restore(index, PathReason.PROBE, now)
+        if self._paths.disprove(index, sent, now) or not self._paths.bad(index):
+            self._dead.pop(index, None)
 
     def _was_late(self, number: int, sent: int, now: int) -> None:
         """A packet arrived after one sent later, or after it was declared lost."""

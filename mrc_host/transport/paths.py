@@ -72,6 +72,7 @@ class PathSet:
         "_allowed",
         "_backups",
         "_cursor",
+        "_doubted",
         "_floor",
         "_good",
         "_listener",
@@ -143,6 +144,7 @@ class PathSet:
         self._allowed = [len(m) for m in members]  # paths of each plane that are not denied
         self.open_planes = self.planes  # planes that have such a path
         self.restored_at: dict[int, int] = {}
+        self._doubted: dict[int, int] = {}  # by bad path: what arrives late restores it if sent at this time or later
         self.trial: dict[int, int] = {}  # paths not yet known to work -> packets that they may still carry
         self.weights = PathWeights(count)
         self._oblivious = oblivious
@@ -303,6 +305,7 @@ class PathSet:
         if first_loss is not None and self.restored_at and first_loss < self.restored_at.get(index, 0):
             return False
         self._state[index] = BAD
+        self._doubted[index] = now if first_loss is None else first_loss
         self.trial.pop(index, None)
         self._leave(index)
         self._listener.path_changed(index, old, BAD, reason, first_loss, now)
@@ -327,6 +330,14 @@ class PathSet:
         self.sent[index] -= 1
         self.sent[ring[at]] += 1
         return ring[at]
+
+    def disprove(self, index: int, sent: int, now: int) -> bool:
+        """What was sent on a path at time `sent` has arrived although it was declared lost: restore the path.
+
+        False when it was not bad, or the packet was sent before the loss that retired the path, and so says nothing of
+        what happened since.
+        """
+        return self._state[index] == BAD and sent >= self._doubted[index] and self.restore(index, PathReason.PROBE, now)
 
     def restore(self, index: int, reason: PathReason, now: int) -> bool:
         """Make a bad path GOOD again; False when it was not bad."""

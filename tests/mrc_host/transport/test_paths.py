@@ -194,6 +194,22 @@ def test_losses_from_before_the_recovery_are_ignored() -> None:
     assert paths.retire(victim, PathReason.LOSS, 100, 120)
 
 
+@pytest.mark.parametrize(
+    ("reason", "first_loss", "proof"), [(PathReason.LOSS, 10, 10), (PathReason.PEER_SKIP, None, 20)]
+)
+def test_a_late_arrival_of_a_packet_from_before_the_loss_does_not_restore_the_path(
+    reason: PathReason, first_loss: int | None, proof: int
+) -> None:
+    paths, _ = make(1, 8)
+    victim = paths.active(0)[0]
+    assert not paths.disprove(victim, 5, 6), "it is not bad"
+    paths.retire(victim, reason, first_loss, 20)
+    assert not paths.disprove(victim, proof - 1, 30)
+    assert paths.bad(victim)
+    assert paths.disprove(victim, proof, 30)
+    assert paths.state(victim) is PathState.GOOD
+
+
 @pytest.mark.parametrize("first", ["good", "skip", "bad"])
 def test_a_path_is_denied_from_any_state_and_allowed_as_good(first: str) -> None:
     paths, listener = make(1, 8)

@@ -338,12 +338,24 @@ def test_a_path_restored_after_the_loss_is_not_suspected() -> None:
     sent = data(end.drain() + end.wait(5 * TIMEOUT))
     retired_paths = [ev for ev, _ in retired(end)]
     assert retired_paths[0] == sent[0].ev
+    on_it = [number for number, packet in enumerate(sent) if packet.ev == sent[0].ev]
+    assert on_it == [0, 1], "it was retired for the second timeout"
     end.pass_time(20 * US)
-    end.sack(0, of=sent[0])
-    assert end.nic.qp_counters(end.qpn).spurious_retransmitted == len(sent) - 1
+    end.sack(0, of=sent[1])
+    assert end.nic.qp_counters(end.qpn).spurious_retransmitted == len(sent) - 2
     restored = [e.ev for e in path_events(end.nic) if e.new is PathState.GOOD]
     assert restored == [sent[0].ev]
     assert sent[0].psn == FIRST_OUT
+
+
+def test_a_packet_from_before_the_timeouts_that_retired_a_path_does_not_restore_it() -> None:
+    end = FarEnd(planes=1, uplinks=16, attributes=QpAttributes(timeout=8, active_paths=1, retry_count=20))
+    end.write(4096)
+    sent = data(end.drain() + end.wait(5 * TIMEOUT))
+    end.pass_time(20 * US)
+    end.sack(0, of=sent[0])
+    assert end.nic.qp_counters(end.qpn).spurious_retransmitted == len(sent) - 1
+    assert not any(e.new is PathState.GOOD for e in path_events(end.nic))
 
 
 # ---- the path, or the reverse path? ----------------------------------------------------------------------------------
