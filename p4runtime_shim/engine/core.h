@@ -74,10 +74,10 @@ struct sw_depth {
 /* Priority flow control of a port; masks have a bit a priority. See priority_flow_control.c. */
 struct sw_pause {
     struct sw_pause_config config;
+    uint8_t asserted; /* the neighbour has been, or will be, paused */
+    uint8_t pending;  /* priorities for the next frame to the neighbour; 0 = no frame */
+    uint8_t paused;   /* the neighbour paused us, until `paused_until` */
     uint32_t buffered[SW_MAX_QUEUES]; /* bytes that arrived here and have not left the switch */
-    uint8_t asserted;                 /* the neighbour has been, or will be, paused */
-    uint8_t pending;                  /* priorities for the next frame to the neighbour; 0 = no frame */
-    uint8_t paused;                 /* the neighbour paused us, until `paused_until` */
     int64_t paused_until[SW_MAX_QUEUES];
     int64_t refresh_at; /* when to repeat the PAUSE of `asserted` */
     uint8_t silenced;   /* the last frame to the neighbour paused it */
@@ -99,22 +99,24 @@ struct sw_wire {
 
 SW_INLINE int sw_wire_used(const struct sw_wire *wire) { return wire->delay || wire->head; }
 
+/* What every packet needs comes first (fetch_ahead.c). */
 struct sw_port {
-    struct sw_queue queue[SW_MAX_QUEUES];
     uint32_t waiting; /* bit q: queue q is not empty */
     uint16_t number;
     uint8_t up, in_ready_list;
     int event;
     uint64_t rate;
     int64_t slack;
-    struct sw_tx_link tx_link, ideal_link; /* ideal_link: the state of a link whose driver is never late */
-    int64_t due;                /* when the last frame sent would have started on the ideal link */
-    int64_t resumed_at;           /* when flow control last resumed paused frames */
-    uint64_t idle_ns;             /* ns that the link was idle although a frame was queued, while timing was on */
-    struct sw_pause pause;
-    struct sw_depth depth;
+    int64_t resumed_at; /* when flow control last resumed paused frames */
+    struct sw_tx_link tx_link;
     struct sw_wire arriving, leaving;
+    struct sw_depth depth;
     struct sw_port_stats stats;
+    struct sw_pause pause;
+    struct sw_queue queue[SW_MAX_QUEUES];
+    struct sw_tx_link ideal_link; /* of a link whose driver is never late */
+    int64_t due;                  /* when the last frame sent would have started on the ideal link */
+    uint64_t idle_ns;             /* ns that the link was idle although a frame was queued, while timing was on */
 };
 
 struct sw_counter {
@@ -153,9 +155,9 @@ struct sw_register {
     uint8_t *cells;
 };
 
+/* What every packet needs comes before `port` (fetch_ahead.c). */
 struct sw {
     const struct sw_program *program;
-    char **texts; /* the program's strings, for the log and the trace; the generated C has none of them */
     struct sw_table *tables;
     struct sw_counter **counters;
     struct sw_register *registers;
@@ -163,26 +165,32 @@ struct sw {
     int64_t now, epoch;
     uint64_t now_us; /* of the program's clock */
     uint64_t random;
-    uint8_t *scratch; /* for long inputs of hashes: any packet's bytes, and program->scratch before them */
-
+    uint32_t steps_left;      /* steps that the running verb has left */
+    uint8_t logging, tracing; /* which of the two are wanted */
+    uint64_t packet_ids;
     struct sw_packet *pool;
-    uint8_t *slab;
-    size_t slab_bytes;
     uint32_t max_frame, buffer_packets, in_use;
     uint32_t headroom, room; /* bytes before a received frame; of the whole buffer */
-
-    struct sw_port *port[SW_MAX_PORTS];
-    struct sw_port *port_list;
+    size_t first_byte;       /* of a received frame, from its struct sw_packet on */
     uint32_t port_count, queues;
     uint16_t *ready;
     uint32_t ready_count;
-    int event, digest_event, outside_ready;
+    int outside_ready;
     struct sw_capture *capture; /* NULL: no capture */
     void (*release)(void *owner); /* of payloads that are elsewhere */
     int pausing; /* some port has flow control */
     int timing;  /* ideal links are kept */
     int delaying; /* some port has a wire that takes time, or had one */
+    pthread_mutex_t lock;
+
+    struct sw_port *port[SW_MAX_PORTS];
+    struct sw_port *port_list;
+    int event, digest_event;
     size_t on_wires; /* bytes of memory */
+    char **texts; /* the program's strings, for the log and the trace; the generated C has none of them */
+    uint8_t *scratch; /* for long inputs of hashes: any packet's bytes, and program->scratch before them */
+    uint8_t *slab;
+    size_t slab_bytes;
 
     struct sw_map groups, sessions;
     struct sw_group *watching; /* groups of selectors with members that need ports */
@@ -193,14 +201,11 @@ struct sw {
     struct sw_log_record *log_records, **log_records_end; /* log_msg(), failed assertions, and the trace */
     uint32_t log_record_count;
     int log_event;
-    uint8_t logging, tracing; /* which of the two are wanted */
-    uint64_t log_records_lost, packet_ids;
+    uint64_t log_records_lost;
     uint64_t drops[SW_DROP_COUNT];
     uint64_t seed;
     uint32_t device_id;
-    uint32_t steps_left;        /* steps that the running verb has left */
-    uint8_t loop_logged;  /* the loop has been logged */
-    pthread_mutex_t lock;
+    uint8_t loop_logged; /* the loop has been logged */
 };
 
 struct sw_register_desc {

@@ -30,6 +30,7 @@ static size_t stride(const struct sw *sw) { return round_up(bytes_at(sw) + sw->r
 int sw_pool_make(struct sw *sw) {
     sw->headroom = (uint32_t)round_up(sw->program->headroom, 64);
     sw->room = sw->headroom + sw->max_frame + sw->headroom;
+    sw->first_byte = bytes_at(sw) + sw->headroom;
     sw->slab_bytes = stride(sw) * sw->buffer_packets;
     sw->slab = mmap(NULL, sw->slab_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (sw->slab == MAP_FAILED) {

@@ -23,6 +23,7 @@
 #define CHILDREN 4
 #define HORIZON 4096 /* ns */
 #define LINE 64      /* bytes of a cache line */
+#define AHEAD 7      /* events */
 
 enum kind { NOTHING, CALL, FREE, ARRIVE, WAKE };
 
@@ -57,6 +58,9 @@ typedef struct {
     size_t count, far, room; /* events; those in the heap, and how many it has room for */
     uint32_t place_room, free_place;
     char running, stopped;
+    uint32_t ahead[AHEAD], ahead_count; /* places of events that come next, in their order (look_ahead.h) */
+    size_t crowd;                       /* from so many queued events on */
+    uint64_t foreseen;                  /* events that were among `ahead` before */
     uint64_t some, used[HORIZON / 64]; /* which of the words below is not zero; which slots are not empty */
     struct slot slots[HORIZON];
 } Clock;
@@ -79,6 +83,7 @@ struct hop {
     void (*receive)(struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now);
     size_t (*transmit)(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context);
     size_t (*take_ready)(struct sw *sw, uint16_t *ports, size_t cap);
+    void (*fetch_ahead)(const struct sw *sw, unsigned port, int arrives, enum sw_fetch_step step);
     PyObject *channels[MAX_PORTS];
     size_t size; /* longest frame */
     int copies; /* sending from one port may make others ready */
@@ -297,6 +302,7 @@ static void forget(struct event *event) {
 
 /* An event that is queued happens earlier. */
 static void bring_forward(Clock *clock, uint32_t place, int64_t when) {
+    clock->ahead_count = 0;
     struct event *event = &clock->places[place];
     for (size_t at = 0; at < clock->far; at++) {
         if (clock->heap[at].place != place)

@@ -8,7 +8,7 @@
  * frame_path.h have what they do.
  *
  * Objects are tracked by Python's garbage collector, since worlds are full of cycles. */
-#include "frame_path.h"
+#include "look_ahead.h"
 
 /* ---- Clock for Python ---- */
 
@@ -25,6 +25,13 @@ static PyObject *raise_simulation_error(const char *text, long long first, long 
         PyErr_Format(class, text, first, second);
     Py_XDECREF(class);
     return NULL;
+}
+
+static PyObject *clock_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    Clock *clock = (Clock *)PyType_GenericNew(type, args, keywords);
+    if (clock)
+        clock->crowd = CROWD;
+    return (PyObject *)clock;
 }
 
 static PyObject *clock_at(Clock *clock, PyObject *args, PyObject *keywords) {
@@ -52,6 +59,7 @@ static int run_until(Clock *clock, int64_t limit) {
             return 0;
         struct event event = pop(clock, &first);
         clock->events++;
+        look_ahead(clock, first.place, &event);
         int done = handle_event(clock, &event);
         forget(&event);
         if (done < 0)
@@ -144,6 +152,8 @@ static PyMemberDef clock_members[] = {
     {"events", T_LONGLONG, offsetof(Clock, events), READONLY, NULL},
     {"serial", T_ULONGLONG, offsetof(Clock, serial), READONLY, NULL},
     {"running", T_BOOL, offsetof(Clock, running), READONLY, NULL},
+    {"crowd", T_PYSSIZET, offsetof(Clock, crowd), 0, NULL},
+    {"foreseen", T_ULONGLONG, offsetof(Clock, foreseen), READONLY, NULL},
     {0},
 };
 static PyGetSetDef clock_getset[] = {{"heap", (getter)clock_heap, NULL, NULL, NULL}, {0}};
@@ -151,7 +161,7 @@ static PyTypeObject ClockType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "native_core.Clock",
     .tp_basicsize = sizeof(Clock),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_new = PyType_GenericNew,
+    .tp_new = clock_new,
     .tp_dealloc = (destructor)clock_dealloc,
     .tp_traverse = (traverseproc)clock_traverse,
     .tp_clear = (inquiry)clock_clear,
@@ -270,11 +280,11 @@ static PyTypeObject ChannelType = {
 /* ---- SwitchHop for Python ---- */
 
 static int hop_init(SwitchHop *hop, PyObject *args, PyObject *Py_UNUSED(keywords)) {
-    unsigned long long handle, receive, transmit, take_ready, set_release;
+    unsigned long long handle, receive, transmit, take_ready, set_release, fetch_ahead;
     Py_ssize_t size;
     PyObject *clock, *channels, *port, *channel;
-    if (!PyArg_ParseTuple(args, "O!O!(KKKKK)np:SwitchHop", &ClockType, &clock, &PyDict_Type, &channels, &handle,
-                          &receive, &transmit, &take_ready, &set_release, &size, &hop->copies))
+    if (!PyArg_ParseTuple(args, "O!O!(KKKKKK)np:SwitchHop", &ClockType, &clock, &PyDict_Type, &channels, &handle,
+                          &receive, &transmit, &take_ready, &set_release, &fetch_ahead, &size, &hop->copies))
         return -1;
     if (hop->clock || size < 1) {
         PyErr_SetString(PyExc_ValueError, "a hop is initialised once, for frames of at least one byte");
@@ -293,6 +303,7 @@ static int hop_init(SwitchHop *hop, PyObject *args, PyObject *Py_UNUSED(keywords
     hop->receive = (__typeof__(hop->receive))(uintptr_t)receive;
     hop->transmit = (__typeof__(hop->transmit))(uintptr_t)transmit;
     hop->take_ready = (__typeof__(hop->take_ready))(uintptr_t)take_ready;
+    hop->fetch_ahead = (__typeof__(hop->fetch_ahead))(uintptr_t)fetch_ahead;
     hop->handle = (struct sw *)(uintptr_t)handle;
     ((void (*)(struct sw *, void (*)(void *)))(uintptr_t)set_release)(hop->handle, release_owner);
     return 0;

@@ -72,6 +72,61 @@ def test_swarm_seeds_run_alike_with_the_datapath_in_c(monkeypatch, number):
         assert native == reference == run(generate(seed)), f"seed {seed}"
 
 
+def look_ahead_always(monkeypatch):
+    """Clocks made from now on look ahead in small worlds, too; returns them."""
+    make, made = native_core.NativeCore.clock, []
+
+    def clock(core):
+        made.append(make(core))
+        made[-1].crowd = 0
+        return made[-1]
+
+    monkeypatch.setattr(native_core.NativeCore, "clock", clock)
+    return made
+
+
+def test_swarm_seeds_run_alike_when_the_core_looks_ahead(monkeypatch):
+    clocks = look_ahead_always(monkeypatch)
+    for seed in range(SEED + 200, SEED + 204):
+        with used(datapath_in_c()):
+            native, reference = on_each(monkeypatch, lambda seed=seed: run(generate(seed)))
+        assert native == reference, f"seed {seed}"
+    assert sum(clock.foreseen for clock in clocks) > 20
+
+
+def crowded(seed: int) -> tuple[object, ...]:
+    """Sixteen hosts that all write at once."""
+    trace = Trace()
+    fabric = multi_plane_clos(planes=4, t0=4, t1=2, hosts=16)
+    with SimulatedWorld(fabric, seed=seed, rate=100 * GIGA, trace=trace) as world:
+        for number in range(16):
+            Pair(world, f"h{number + 1}", f"h{(number + 5) % 16 + 1}", length=1 << 16).write()
+        world.run(100_000)
+        return trace.cut(), world.now, world.clock.events
+
+
+def test_a_crowded_world_runs_alike_when_the_core_looks_ahead(monkeypatch):
+    clocks = look_ahead_always(monkeypatch)
+    native, reference = on_each(monkeypatch, lambda: crowded(SEED))
+    assert native == reference, f"seed {SEED}"
+    assert clocks[0].foreseen > clocks[0].events / 2 > 1000
+
+
+def test_links_that_change_their_rate_run_alike_when_the_core_looks_ahead(monkeypatch):
+    """Events that are brought forward leave their place in the queue."""
+    clocks = look_ahead_always(monkeypatch)
+    results = on_each(monkeypatch, lambda: contended(SEED))
+    assert results[0] == results[1]
+    assert clocks[0].foreseen > 0
+
+
+def test_the_core_looks_ahead_in_large_worlds_only():
+    with small_world(seed=SEED) as world:
+        world.run(transfer(world, length=1 << 20))
+        assert world.clock.crowd > 100
+        assert world.clock.foreseen == 0
+
+
 def test_nics_get_what_their_datapath_carries_without_python(monkeypatch):
     def write():
         with small_world(seed=SEED) as world:
@@ -413,9 +468,17 @@ native_core.build_extension = lambda *arguments: make(*arguments, options=OPTION
 os.environ[native_core.VARIABLE] = "native"
 from simulation.swarm.generate_scenario import generate
 from simulation.swarm.run import run
-from tests.simulation.test_native_core import contended
+from tests.simulation.test_native_core import contended, crowded
 seed = int(sys.argv[1])
 contended(seed)
+make_clock = native_core.NativeCore.clock
+def clock(core):
+    made = make_clock(core)
+    made.crowd = 0
+    return made
+native_core.NativeCore.clock = clock
+contended(seed)
+crowded(seed)
 for number in range(seed, seed + 3):
     run(generate(number))
 print("clean")
