@@ -165,8 +165,7 @@ class Nic:
         """Next frame for `port`, or None when there is none now (or the port is down)."""
         if not self._context.local_up >> port & 1:
             return None
-        if self._trace is not None:
-            self._context.now = now
+        self._context.now = now
         frame = self._scheduler.transmit(port, now)
         if frame is not None:
             if self._trace is not None:
