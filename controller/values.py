@@ -138,7 +138,7 @@ class FaultRecord:
 
     Times are ns of CLOCK_MONOTONIC. It begins at `starts_at_ns` and is over at `ends_at_ns` (None: when it is cleared);
     `began_at_ns` and `applied_at_ns` are before the first and after the last change that made it, 0 while pending;
-    `cleared_at_ns` is after the last that took it back, 0 until then.
+    `cleared_at_ns` is when it had been taken back (by switches that were away: when they return), 0 until then.
     `problem` says why it could not be made, or is not as it should be.
     """
 

@@ -22,7 +22,7 @@ FAULTS = Listing(
         Column("start_time", "when it begins or began"),
         Column("applied_time", "when it was in effect everywhere; null until then"),
         Column("end_time", "when it ends; null if only clearing ends it"),
-        Column("cleared_time", "when it had been taken back; null until then"),
+        Column("cleared_time", "when it had been taken back, but for switches that were away; null until then"),
         Column("problem", "what is wrong with it; null if nothing is"),
     ),
 )

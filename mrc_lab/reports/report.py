@@ -28,7 +28,7 @@ _FIDELITY = {  # metrics of a Fidelity in words, and what to multiply them by
     "machine_round_trip_s": ("the machine delayed a packet and its answer by {:.3g} ms on average", 1e3),
     "machine_delay_p99_s": ("one frame in a hundred by {:.3g} ms or more at one hop", 1e3),
     "machine_link_idle": ("one line idle for {:.1f} % of the run although frames waited", 1e2),
-    "fault_late_s": ("faults made or taken back up to {:.3g} ms late", 1e3),
+    "fault_off_by_s": ("faults made or taken back up to {:,.0f} ms late or early", 1e3),
     "lag_p99_s": ("wake-ups up to {:.3g} ms late", 1e3),
     "processors_used": ("the fabric took {:.0f} % of the processors", 1e2),
     "idle_p10": ("at busy times {:.0f} % of them were idle", 1e2),

@@ -49,7 +49,7 @@ def test_a_simulation_file_runs_in_emulation(tmp_path, capsys):
     assert case["packets"]["received"] > 1000
     measurements = case["fidelity"]["measurements"]
     delays = {"machine_round_trip_s", "machine_delay_p99_s"}
-    others = {"traffic_s", "idle_p10", "lag_p99_s", "processors_used", "machine_link_idle", "fault_late_s"}
+    others = {"traffic_s", "idle_p10", "lag_p99_s", "processors_used", "machine_link_idle", "fault_off_by_s"}
     assert set(measurements) == others | delays
     assert all(0 < measurements[name] < 10 for name in delays)
     assert 0.1 < measurements["processors_used"] <= 1

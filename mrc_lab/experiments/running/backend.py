@@ -47,8 +47,8 @@ class Backend(Protocol):
     async def order_faults(self, faults: Sequence[PlannedFault]) -> int:
         """Have the faults happen in their time; returns when the run begins, with those of its beginning made."""
 
-    async def check_faults(self) -> list[str]:
-        """At the end of the traffic: sentences on those that could not be made; `fidelity` says if one was late."""
+    async def check_faults(self, over: int) -> list[str]:
+        """After a run that was `over` then: sentences on those not made as planned; `fidelity` judges their times."""
 
     @property
     def channels(self) -> tuple[str, ...]:

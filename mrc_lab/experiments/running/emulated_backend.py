@@ -27,7 +27,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case, case_prefix
 from mrc_lab.experiments.running import fault_times, machine_delays, switch_counters
-from mrc_lab.experiments.running.fault_times import FaultTimes, LateChange
+from mrc_lab.experiments.running.fault_times import Deviation, FaultTimes
 from mrc_lab.experiments.running.fidelity import FidelityWatch
 from mrc_lab.experiments.running.machine_delays import Hop
 from mrc_lab.experiments.running.queue_samples import QueueSampler
@@ -70,7 +70,7 @@ class EmulatedBackend:
         self._losing = losing_switches(world.fabric, faults)
         self._lost: dict[str, int] = {}
         self._ordered: dict[str, FaultTimes] = {}  # by the controller's id
-        self._late_fault = LateChange()
+        self._deviations: tuple[Deviation, ...] = ()  # of faults from their times
         self.rate_scale = rate_scale
         self.time_scale = 1 / rate_scale
         self.channels = tuple(f"{link.name}{mark}" for link in world.fabric.links for mark in "><")
@@ -117,12 +117,11 @@ class EmulatedBackend:
             raise ExperimentError("the controller was too slow to take the faults", "Is the machine busy? Try again.")
         return begin
 
-    async def check_faults(self) -> list[str]:
-        """Faults that could not be made, in sentences; how late the others were is for `fidelity`.
+    async def check_faults(self, over: int) -> list[str]:
+        """Sentences on faults that could not be made in a run that was `over` then; their times are for `fidelity`.
 
-        What was due a moment ago may still be made, so that is waited for.
+        What was due a moment before may still be made, so that is waited for.
         """
-        over = self.now()
         due = [time for times in self._ordered.values() for time in (times.begin, times.end) if time and time < over]
         if not due:
             return []
@@ -131,7 +130,7 @@ class EmulatedBackend:
             records = await asyncio.to_thread(self._controller.faults, cleared=True)
         except ControllerError as error:
             return [f"whether all faults were made as planned is not known: {error}"]
-        self._late_fault = fault_times.latest_change(self._ordered, records, over)
+        self._deviations = fault_times.deviations(self._ordered, records, over)
         return fault_times.problems(self._ordered, records)
 
     async def sample_channels(self) -> Samples:
@@ -179,7 +178,7 @@ class EmulatedBackend:
 
     def fidelity(self) -> Fidelity:
         """What the watch has seen."""
-        return self._watch.judge(self._late_fault)
+        return self._watch.judge(self._deviations)
 
     def traced(self, folder: Path, captures: Sequence[str]) -> AbstractContextManager[None]:
         """Event traces of all NICs meanwhile, written by their agents. Links are not captured here."""

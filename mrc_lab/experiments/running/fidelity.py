@@ -32,7 +32,7 @@ from time import monotonic
 
 import numpy as np
 
-from mrc_lab.experiments.running.fault_times import LateChange
+from mrc_lab.experiments.running.fault_times import Deviation
 from mrc_lab.experiments.running.machine_delays import Hop, differences, round_trip_ns
 from mrc_lab.experiments.running.recording import Fidelity
 from mrc_lab.fabric.cpu_idle import idle_share, read_ticks, sample_idle
@@ -45,8 +45,8 @@ LATE_SHARE = 0.01  # of the frames at a hop that may be delayed for longer than 
 MAX_LINK_IDLE = 0.05  # share of the run in which any link was idle although frames waited
 _BEAT_S = 0.05
 _MIN_TICKS = 20  # of all processors (100 per second each); with fewer, a tenth cannot be distinguished from nothing
+_MOST_FAULTS = 5  # named in reasons
 _MIN_FRAMES = 100  # of which one is one in a hundred
-_NONE = LateChange()
 
 Read = Callable[[bool], Mapping[str, Hop]]
 """Reads what was measured, by switch and NIC; from then on they measure (True) or do not."""
@@ -104,9 +104,9 @@ class FidelityWatch:
         share = used / seconds / len(os.sched_getaffinity(0)) if seconds > 0 else 0.0
         self._observed = Observed(seconds, idle, lags, share, hops)
 
-    def judge(self, fault: LateChange = _NONE) -> Fidelity:
-        """The verdict on the measurements, and on the change of a fault that was the latest."""
-        return judge(self._observed, self._fabric, fault)
+    def judge(self, faults: Sequence[Deviation] = ()) -> Fidelity:
+        """The verdict on the measurements, and on how far faults were from their times, largest first."""
+        return judge(self._observed, self._fabric, faults)
 
 
 async def _note_lags(lags: list[float]) -> None:
@@ -116,8 +116,8 @@ async def _note_lags(lags: list[float]) -> None:
         lags.append(max(0.0, monotonic() - due))
 
 
-def judge(seen: Observed, fabric: Fabric, fault: LateChange = _NONE) -> Fidelity:
-    """The verdict on the measurements, and on the change of a fault that was the latest."""
+def judge(seen: Observed, fabric: Fabric, faults: Sequence[Deviation] = ()) -> Fidelity:
+    """The verdict on the measurements, and on how far faults were from their times, largest first."""
     reasons = []
     measurements = {"traffic_s": seen.seconds, "processors_used": seen.used}
     measured = any(switch.name in seen.hops for switch in fabric.switches)
@@ -140,10 +140,13 @@ def judge(seen: Observed, fabric: Fabric, fault: LateChange = _NONE) -> Fidelity
         reasons.append(
             f"wake-ups were {1000 * measurements['lag_p99_s']:.0f} ms late; {1000 * MAX_LAG_S:.0f} ms are allowed"
         )
-    if fault.what:
-        measurements["fault_late_s"] = fault.ns / 1e9
-    if fault.ns / 1e9 > MAX_LAG_S:
-        reasons.append(f"{fault.what} {_ms(fault.ns)} late; {1000 * MAX_LAG_S:.0f} ms are allowed")
+    if faults:
+        measurements["fault_off_by_s"] = faults[0].ns / 1e9
+    reasons += [
+        f"{fault.text}; {1000 * MAX_LAG_S:.0f} ms are allowed"
+        for fault in faults[:_MOST_FAULTS]
+        if fault.ns / 1e9 > MAX_LAG_S
+    ]
     late, delays = _judge_delays(fabric, seen.hops, seen.seconds)
     notes = (*_unmeasured(fabric, seen.hops), *_too_short(seen, delays))
     rounded = {name: round(value, 6) for name, value in {**measurements, **delays}.items()}

@@ -169,7 +169,7 @@ class _CaseRun:
         await asyncio.sleep(max(0, self.begin - backend.now()) / _SECOND)
         async with backend.traffic():
             await self._record(duration, round(case.measure.bin * scale))
-        self._errors += await backend.check_faults()
+        self._errors += await backend.check_faults(self.begin + self._times[-1])
         await asyncio.gather(*(running.load.end(duration / _SECOND) for running in self._running))
         for helper in helpers:
             if helper.done() and not helper.cancelled() and helper.exception() is not None:

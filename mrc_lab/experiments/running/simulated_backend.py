@@ -85,7 +85,7 @@ class SimulatedBackend:
             self._world.faults.add(fault.fault, at=begin + fault.at, until=until)
         return begin
 
-    async def check_faults(self) -> list[str]:
+    async def check_faults(self, over: int) -> list[str]:
         """They cannot fail."""
         return []
 

@@ -10,7 +10,6 @@ from controller.values import Count, FaultRecord, PortCounters, SwitchCounters
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.running import emulated_backend, scaling, switch_counters
-from mrc_lab.experiments.running.fault_times import LateChange
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from tests.mrc_lab.experiments.running.cases import case_of
 from topologies.clos import multi_plane_clos
@@ -60,7 +59,7 @@ def stage_with(controller):
     """A backend without its fabric, which needs root: so its attributes are set from outside."""
     backend = object.__new__(emulated_backend.EmulatedBackend)
     backend._controller, backend._ordered, backend.time_scale, backend.rate_scale = controller, {}, 10.0, 0.1
-    backend._late_fault = LateChange()
+    backend._deviations = ()
     return backend
 
 
@@ -87,7 +86,7 @@ def test_a_run_without_faults_begins_at_once():
     backend = stage_with(Controller())
     called = backend.now()
     assert called <= asyncio.run(backend.order_faults(())) <= backend.now()
-    assert asyncio.run(backend.check_faults()) == []
+    assert asyncio.run(backend.check_faults(backend.now())) == []
 
 
 def test_a_controller_that_takes_too_long_ends_the_run(monkeypatch):
@@ -104,7 +103,7 @@ def ran(controller, monkeypatch):
     async def play():
         begin = await backend.order_faults((planned(Loss("t0-0:t1-1@p0", 0.01)),))
         await asyncio.sleep((begin + 100_000 - backend.now()) / 1e9)
-        return await backend.check_faults()
+        return await backend.check_faults(begin + 100_000)
 
     return asyncio.run(play()), backend
 
@@ -125,13 +124,14 @@ def test_a_controller_that_is_gone_at_the_end_is_an_error_of_a_run_with_faults(m
     assert said == ["whether all faults were made as planned is not known: There is no controller any more."]
 
 
-@pytest.mark.parametrize("late", [0, 3_000_000])
-def test_how_late_a_fault_was_made_is_known_afterwards(monkeypatch, late):
+@pytest.mark.parametrize(("late", "ns"), [(0, 0), (7_000, 7_000), (3_000_000, 90_000)])
+def test_how_late_a_fault_was_made_is_known_afterwards(monkeypatch, late, ns):
+    """At most the rest of the run; the fault is due after 10 us of 100."""
     controller = Controller()
     controller.late = late
     said, backend = ran(controller, monkeypatch)
     assert said == []
-    assert backend._late_fault.ns == late
+    assert backend._deviations[0].ns == ns
 
 
 def test_a_delay_is_refused_with_bmv2():
