@@ -211,7 +211,7 @@ _HOT: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_dev_receive_frame": (None, (_P, _U, _P, _I64)),
     "sw_dev_transmit_frame": (c.c_size_t, (_P, _U, _I64, c.c_size_t, _P, _P)),
     "sw_dev_set_release": (None, (_P, _P)),
-    "sw_fetch_ahead": (None, (_P, _U, c.c_int, c.c_int)),
+    "sw_prefetch": (None, (_P, _U, c.c_int, c.c_int)),
     "sw_dev_next_wakeup": (_I64, (_P,)),
     "sw_dev_tick": (None, (_P, _I64)),
 }

@@ -58,7 +58,7 @@ class NativeCore:
             switch.native.hot.sw_dev_transmit_frame,
             switch.native.hot.sw_dev_take_ready,
             switch.native.hot.sw_dev_set_release,
-            switch.native.hot.sw_fetch_ahead,
+            switch.native.hot.sw_prefetch,
         )
         addresses = (ctypes.cast(verb, ctypes.c_void_p).value for verb in verbs)
         hop = self._module.SwitchHop(

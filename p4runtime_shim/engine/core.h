@@ -99,7 +99,7 @@ struct sw_wire {
 
 SW_INLINE int sw_wire_used(const struct sw_wire *wire) { return wire->delay || wire->head; }
 
-/* What every packet needs comes first (fetch_ahead.c). */
+/* What every packet needs comes first (prefetch.c). */
 struct sw_port {
     uint32_t waiting; /* bit q: queue q is not empty */
     uint16_t number;
@@ -155,7 +155,7 @@ struct sw_register {
     uint8_t *cells;
 };
 
-/* What every packet needs comes before `port` (fetch_ahead.c). */
+/* What every packet needs comes before `port` (prefetch.c). */
 struct sw {
     const struct sw_program *program;
     struct sw_table *tables;

@@ -1,46 +1,49 @@
-/* Memory fetched ahead, for a caller who knows what comes next.
+/* Prefetching, for a caller who knows what comes next.
  *
- * In a fabric of many switches each one is called again when the caches have forgotten it, and then waits for one line after
+ * In a fabric of many switches each one is called again when it has left the caches, and then waits for one cache line after
  * another: its own fields, the port's, the packet's. A caller with a list of what it will call next names each call a few calls
  * before, once for each step; what one step needs to know where things are, the step before has fetched. Nothing changes, and
  * nothing depends on it. */
 #include "core.h"
 
 #define LINE 64
+#define MOST_OF_PACKET 2048 /* bytes; that of a program with more headers is prefetched in part */
 
-static void fetch(const void *from, size_t bytes) {
+static void prefetch(const void *from, size_t bytes) {
     for (uintptr_t at = (uintptr_t)from / LINE * LINE; at < (uintptr_t)from + bytes; at += LINE)
         __builtin_prefetch((const void *)at, 1);
 }
 
-/* A packet's fields and its first bytes; those in between, its phv, at once. */
-static void fetch_packet(const struct sw *sw, const struct sw_packet *packet) {
+/* A packet's fields, its phv, and its first bytes. */
+static void prefetch_packet(const struct sw *sw, const struct sw_packet *packet) {
+    size_t bytes = sw->first_byte + LINE;
     if (packet)
-        fetch(packet, sw->first_byte + LINE);
+        prefetch(packet, bytes < MOST_OF_PACKET ? bytes : MOST_OF_PACKET);
 }
 
 static const struct sw_packet *next_to_leave(const struct sw_port *port) {
-    return port->waiting ? port->queue[31 - __builtin_clz(port->waiting)].head : NULL;
+    uint32_t waiting = port->waiting;
+    return waiting ? port->queue[31 - __builtin_clz(waiting)].head : NULL;
 }
 
-void sw_fetch_ahead(const struct sw *sw, unsigned number, int arrives, enum sw_fetch_step step) {
-    const struct sw_port *port = number < SW_MAX_PORTS && step > SW_FETCH_SWITCH ? sw->port[number] : NULL;
+void sw_prefetch(const struct sw *sw, unsigned number, int arrives, enum sw_prefetch_step step) {
+    const struct sw_port *port = number < SW_MAX_PORTS && step > SW_PREFETCH_SWITCH ? sw->port[number] : NULL;
     switch (step) {
-    case SW_FETCH_SWITCH:
-        fetch(sw, offsetof(struct sw, port));
-        fetch(&sw->port[number % SW_MAX_PORTS], 1);
+    case SW_PREFETCH_SWITCH:
+        prefetch(sw, offsetof(struct sw, port));
+        prefetch(&sw->port[number % SW_MAX_PORTS], 1);
         break;
-    case SW_FETCH_PORT:
+    case SW_PREFETCH_PORT:
         if (port)
-            fetch(port, offsetof(struct sw_port, pause.buffered));
+            prefetch(port, offsetof(struct sw_port, pause.buffered));
         if (port && !arrives)
-            fetch(port->queue, sizeof port->queue);
+            prefetch(port->queue, sizeof port->queue);
         if (arrives)
-            fetch_packet(sw, sw->pool);
+            prefetch_packet(sw, sw->pool);
         break;
-    case SW_FETCH_PACKET:
+    case SW_PREFETCH_PACKET:
         if (port && !arrives)
-            fetch_packet(sw, next_to_leave(port));
+            prefetch_packet(sw, next_to_leave(port));
         break;
     }
 }

@@ -163,6 +163,7 @@ static void swap_programs(struct sw *sw, struct sw *staged) {
     SWAP(in_use);
     SWAP(headroom);
     SWAP(room);
+    SWAP(first_byte);
     SWAP(groups);
     SWAP(sessions);
     sw_groups_swap(sw, staged);

@@ -67,10 +67,10 @@ void sw_receive_frame(struct sw *sw, unsigned port, const struct sw_frame *frame
 size_t sw_transmit_frame(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context);
 void sw_set_release(struct sw *sw, void (*release)(void *owner));
 
-/* Fetches the memory that sw_receive_frame (`arrives`) or sw_transmit_frame will need for a port, a step for each call; the caller
- * lets some time pass between steps (fetch_ahead.c). */
-enum sw_fetch_step { SW_FETCH_SWITCH, SW_FETCH_PORT, SW_FETCH_PACKET };
-void sw_fetch_ahead(const struct sw *sw, unsigned port, int arrives, enum sw_fetch_step step);
+/* Prefetches what sw_receive_frame (`arrives`) or sw_transmit_frame will need for a port, a step for each call; the caller lets some
+ * time pass between steps (prefetch.c). It takes no lock: what another thread changes meanwhile makes it useless, not wrong. */
+enum sw_prefetch_step { SW_PREFETCH_SWITCH, SW_PREFETCH_PORT, SW_PREFETCH_PACKET };
+void sw_prefetch(const struct sw *sw, unsigned port, int arrives, enum sw_prefetch_step step);
 
 /* Earliest time at which sw_tick() or sw_transmit() may have something to do without further input; SW_NEVER when none.
  * It covers ports with a rate and a backlog (the time their line is free), frames on long wires, and what flow control has to do; a port without a

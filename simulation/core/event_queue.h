@@ -58,8 +58,8 @@ typedef struct {
     size_t count, far, room; /* events; those in the heap, and how many it has room for */
     uint32_t place_room, free_place;
     char running, stopped;
-    uint32_t ahead[AHEAD], ahead_count; /* places of events that come next, in their order (look_ahead.h) */
-    size_t crowd;                       /* from so many queued events on */
+    uint32_t ahead[AHEAD], ahead_count; /* places of events that come next, in their order (prefetch.h) */
+    size_t least_queued;                /* for prefetching */
     uint64_t foreseen;                  /* events that were among `ahead` before */
     uint64_t some, used[HORIZON / 64]; /* which of the words below is not zero; which slots are not empty */
     struct slot slots[HORIZON];
@@ -83,7 +83,7 @@ struct hop {
     void (*receive)(struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now);
     size_t (*transmit)(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context);
     size_t (*take_ready)(struct sw *sw, uint16_t *ports, size_t cap);
-    void (*fetch_ahead)(const struct sw *sw, unsigned port, int arrives, enum sw_fetch_step step);
+    void (*prefetch)(const struct sw *sw, unsigned port, int arrives, enum sw_prefetch_step step);
     PyObject *channels[MAX_PORTS];
     size_t size; /* longest frame */
     int copies; /* sending from one port may make others ready */

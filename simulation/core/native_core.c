@@ -4,11 +4,11 @@
  * event gets the serial that it gets there, so both have the same order and the same traces. A frame that leaves a NIC goes
  * from channel to switch to channel here; Python is called where a NIC or application acts, and for all that is rare: impaired
  * channels, watchers, traces. The interpreter lock is held all the time. Times are int64 nanoseconds below 2^62.
- * Here are the types as Python sees them; event_queue.h, frame.h, nic_node.h and
- * frame_path.h have what they do.
+ * Here are the types as Python sees them; event_queue.h, frame.h, nic_node.h,
+ * frame_path.h and prefetch.h have what they do.
  *
  * Objects are tracked by Python's garbage collector, since worlds are full of cycles. */
-#include "look_ahead.h"
+#include "prefetch.h"
 
 /* ---- Clock for Python ---- */
 
@@ -30,7 +30,7 @@ static PyObject *raise_simulation_error(const char *text, long long first, long 
 static PyObject *clock_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     Clock *clock = (Clock *)PyType_GenericNew(type, args, keywords);
     if (clock)
-        clock->crowd = CROWD;
+        clock->least_queued = LEAST_QUEUED;
     return (PyObject *)clock;
 }
 
@@ -59,7 +59,7 @@ static int run_until(Clock *clock, int64_t limit) {
             return 0;
         struct event event = pop(clock, &first);
         clock->events++;
-        look_ahead(clock, first.place, &event);
+        prefetch_for_next(clock, first.place, &event);
         int done = handle_event(clock, &event);
         forget(&event);
         if (done < 0)
@@ -152,7 +152,7 @@ static PyMemberDef clock_members[] = {
     {"events", T_LONGLONG, offsetof(Clock, events), READONLY, NULL},
     {"serial", T_ULONGLONG, offsetof(Clock, serial), READONLY, NULL},
     {"running", T_BOOL, offsetof(Clock, running), READONLY, NULL},
-    {"crowd", T_PYSSIZET, offsetof(Clock, crowd), 0, NULL},
+    {"least_queued", T_PYSSIZET, offsetof(Clock, least_queued), 0, NULL},
     {"foreseen", T_ULONGLONG, offsetof(Clock, foreseen), READONLY, NULL},
     {0},
 };
@@ -280,11 +280,11 @@ static PyTypeObject ChannelType = {
 /* ---- SwitchHop for Python ---- */
 
 static int hop_init(SwitchHop *hop, PyObject *args, PyObject *Py_UNUSED(keywords)) {
-    unsigned long long handle, receive, transmit, take_ready, set_release, fetch_ahead;
+    unsigned long long handle, receive, transmit, take_ready, set_release, prefetch;
     Py_ssize_t size;
     PyObject *clock, *channels, *port, *channel;
     if (!PyArg_ParseTuple(args, "O!O!(KKKKKK)np:SwitchHop", &ClockType, &clock, &PyDict_Type, &channels, &handle,
-                          &receive, &transmit, &take_ready, &set_release, &fetch_ahead, &size, &hop->copies))
+                          &receive, &transmit, &take_ready, &set_release, &prefetch, &size, &hop->copies))
         return -1;
     if (hop->clock || size < 1) {
         PyErr_SetString(PyExc_ValueError, "a hop is initialised once, for frames of at least one byte");
@@ -303,7 +303,7 @@ static int hop_init(SwitchHop *hop, PyObject *args, PyObject *Py_UNUSED(keywords
     hop->receive = (__typeof__(hop->receive))(uintptr_t)receive;
     hop->transmit = (__typeof__(hop->transmit))(uintptr_t)transmit;
     hop->take_ready = (__typeof__(hop->take_ready))(uintptr_t)take_ready;
-    hop->fetch_ahead = (__typeof__(hop->fetch_ahead))(uintptr_t)fetch_ahead;
+    hop->prefetch = (__typeof__(hop->prefetch))(uintptr_t)prefetch;
     hop->handle = (struct sw *)(uintptr_t)handle;
     ((void (*)(struct sw *, void (*)(void *)))(uintptr_t)set_release)(hop->handle, release_owner);
     return 0;

@@ -98,7 +98,7 @@ class Case:
             (lambda: self.switch.receive(port, self._frame(), self.now), 20),
             (lambda: self.shared.receive(port, self._frame(), self.now, self.chance.choice([0, 1, 60, 192, 8000])), 20),
             (lambda: self._drain(port), 25),
-            (lambda: self.shared.fetch_ahead(port), 5),
+            (lambda: self.shared.prefetch(port), 5),
             (lambda: self.switch.port_changed(port, self.chance.random() < 0.7, self.now), 3),
             (lambda: self.switch.tick(self.now), 2),
             (self._prepare, 1),

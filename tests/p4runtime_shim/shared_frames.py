@@ -61,11 +61,11 @@ class SharedFrames:
             parts.owner, parts.rest = self._next, c.addressof(buffer)
         self._hot.sw_dev_receive_frame(self._switch.handle, port, c.byref(parts), now)
 
-    def fetch_ahead(self, port: int) -> None:
+    def prefetch(self, port: int) -> None:
         """All steps, for a frame that arrives and for one that leaves."""
         for arrives in (0, 1):
             for step in range(3):
-                self._hot.sw_fetch_ahead(self._switch.handle, port, arrives, step)
+                self._hot.sw_prefetch(self._switch.handle, port, arrives, step)
 
     def transmit(self, port: int, now: int) -> bytes | None:
         """The next frame of a port."""

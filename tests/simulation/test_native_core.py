@@ -72,21 +72,21 @@ def test_swarm_seeds_run_alike_with_the_datapath_in_c(monkeypatch, number):
         assert native == reference == run(generate(seed)), f"seed {seed}"
 
 
-def look_ahead_always(monkeypatch):
-    """Clocks made from now on look ahead in small worlds, too; returns them."""
+def prefetch_always(monkeypatch):
+    """Clocks made from now on prefetch in small worlds, too; returns them."""
     make, made = native_core.NativeCore.clock, []
 
     def clock(core):
         made.append(make(core))
-        made[-1].crowd = 0
+        made[-1].least_queued = 0
         return made[-1]
 
     monkeypatch.setattr(native_core.NativeCore, "clock", clock)
     return made
 
 
-def test_swarm_seeds_run_alike_when_the_core_looks_ahead(monkeypatch):
-    clocks = look_ahead_always(monkeypatch)
+def test_swarm_seeds_run_alike_when_the_core_prefetches(monkeypatch):
+    clocks = prefetch_always(monkeypatch)
     for seed in range(SEED + 200, SEED + 204):
         with used(datapath_in_c()):
             native, reference = on_each(monkeypatch, lambda seed=seed: run(generate(seed)))
@@ -105,26 +105,40 @@ def crowded(seed: int) -> tuple[object, ...]:
         return trace.cut(), world.now, world.clock.events
 
 
-def test_a_crowded_world_runs_alike_when_the_core_looks_ahead(monkeypatch):
-    clocks = look_ahead_always(monkeypatch)
+def test_a_crowded_world_runs_alike_when_the_core_prefetches(monkeypatch):
+    clocks = prefetch_always(monkeypatch)
     native, reference = on_each(monkeypatch, lambda: crowded(SEED))
     assert native == reference, f"seed {SEED}"
     assert clocks[0].foreseen > clocks[0].events / 2 > 1000
 
 
-def test_links_that_change_their_rate_run_alike_when_the_core_looks_ahead(monkeypatch):
+def test_links_that_change_their_rate_run_alike_when_the_core_prefetches(monkeypatch):
     """Events that are brought forward leave their place in the queue."""
-    clocks = look_ahead_always(monkeypatch)
+    clocks = prefetch_always(monkeypatch)
     results = on_each(monkeypatch, lambda: contended(SEED))
     assert results[0] == results[1]
     assert clocks[0].foreseen > 0
 
 
-def test_the_core_looks_ahead_in_large_worlds_only():
-    with small_world(seed=SEED) as world:
-        world.run(transfer(world, length=1 << 20))
-        assert world.clock.crowd > 100
-        assert world.clock.foreseen == 0
+@pytest.mark.parametrize(("queued", "foreseen"), [(900, 0), (1100, 190)])
+@pytest.mark.parametrize("near", [1, 3, 20])
+def test_the_core_prefetches_where_many_events_are_queued(native, queued, foreseen, near):
+    """A few events in the wheel, which schedule others, and many far away."""
+    clock = native.clock()
+    left = [200]
+
+    def again(_a, _b):
+        if left[0]:
+            left[0] -= 1
+            clock.at(clock.now + near, again)
+
+    for number in range(queued):
+        clock.at(1_000_000 + number, lambda _a, _b: None)
+    for number in range(near):
+        clock.at(number, again)
+    clock.run(until=900_000)
+    assert clock.events == 200 + near
+    assert foreseen * (near > 1) <= clock.foreseen <= foreseen * 2
 
 
 def test_nics_get_what_their_datapath_carries_without_python(monkeypatch):
@@ -474,7 +488,7 @@ contended(seed)
 make_clock = native_core.NativeCore.clock
 def clock(core):
     made = make_clock(core)
-    made.crowd = 0
+    made.least_queued = 0
     return made
 native_core.NativeCore.clock = clock
 contended(seed)
