@@ -122,7 +122,7 @@ class LossDetection:
         self._was_late(lane, sent, now)
         if by_order:
             self._ordered_from = now + _DISORDER
-        if self._paths.disprove(index, sent, now) or not self._paths.bad(index):
+        if self._paths.disprove(index, sent, now):
             self._dead.pop(index, None)
 
     def _was_late(self, number: int, sent: int, now: int) -> None:

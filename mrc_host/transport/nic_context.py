@@ -75,7 +75,7 @@ class NicContext:
         self.events_lost = 0
         self._events: deque[AsyncEvent] = deque()
         self._next_probe = 0
-        self.now = 0  # time of the input being handled
+        self.now = 0  # time of the input being handled, or of the frame that leaves
         self.trace: Tracer | None = None
         self.datapath = of_nic(config)
 

@@ -332,12 +332,14 @@ class PathSet:
         return ring[at]
 
     def disprove(self, index: int, sent: int, now: int) -> bool:
-        """What was sent on a path at time `sent` has arrived although it was declared lost: restore the path.
+        """What was sent on a path at time `sent` has arrived although it was declared lost: a bad path is restored.
 
-        False when it was not bad, or the packet was sent before the loss that retired the path, and so says nothing of
+        False when it stays bad: the packet was sent before the loss that retired the path, and so says nothing about
         what happened since.
         """
-        return self._state[index] == BAD and sent >= self._doubted[index] and self.restore(index, PathReason.PROBE, now)
+        if self._state[index] != BAD:
+            return True
+        return sent >= self._doubted[index] and self.restore(index, PathReason.PROBE, now)
 
     def restore(self, index: int, reason: PathReason, now: int) -> bool:
         """Make a bad path GOOD again; False when it was not bad."""

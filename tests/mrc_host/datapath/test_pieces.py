@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from mrc_host.values import QpAttributes, QpState
+from mrc_host.wire import opcodes
 from tests.mrc_host.datapath.hostile import frames_of_messages_under_way
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.datapath.pieces import carry, give
 from tests.mrc_host.nic_world import MS, End, Faults, World, connect
 
+_OPCODE = 102  # where it is in a frame with an outer header
 SEED = random.SystemRandom().randrange(1 << 32)
 
 
@@ -68,6 +70,7 @@ def test_an_answer_that_doubts_its_paths_counts_from_when_it_leaves(module: Modu
     with used(module):
         whole, _ = transfer(None, seed, trim=0.05)
         given, _ = transfer(lambda _: 138, seed, trim=0.05)
+    assert any(nic == 1 and frame[_OPCODE] == opcodes.ENDPOINT_REQUEST for _, nic, _, frame in given[-1])
     assert given == whole
 
 

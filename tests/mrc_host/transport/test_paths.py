@@ -202,7 +202,7 @@ def test_a_late_arrival_of_a_packet_from_before_the_loss_does_not_restore_the_pa
 ) -> None:
     paths, _ = make(1, 8)
     victim = paths.active(0)[0]
-    assert not paths.disprove(victim, 5, 6), "it is not bad"
+    assert paths.disprove(victim, 5, 6), "it is not bad"
     paths.retire(victim, reason, first_loss, 20)
     assert not paths.disprove(victim, proof - 1, 30)
     assert paths.bad(victim)
