@@ -5,20 +5,15 @@
  * before, once for each step; what one step needs to know where things are, the step before has fetched. Nothing changes, and
  * nothing depends on it. */
 #include "core.h"
+#include "prefetch_lines.h"
 
-#define LINE 64
 #define MOST_OF_PACKET 2048 /* bytes; that of a program with more headers is prefetched in part */
-
-static void prefetch(const void *from, size_t bytes) {
-    for (uintptr_t at = (uintptr_t)from / LINE * LINE; at < (uintptr_t)from + bytes; at += LINE)
-        __builtin_prefetch((const void *)at, 1);
-}
 
 /* A packet's fields, its phv, and its first bytes. */
 static void prefetch_packet(const struct sw *sw, const struct sw_packet *packet) {
-    size_t bytes = sw->first_byte + LINE;
+    size_t bytes = sw->first_byte + CACHE_LINE;
     if (packet)
-        prefetch(packet, bytes < MOST_OF_PACKET ? bytes : MOST_OF_PACKET);
+        prefetch_lines(packet, bytes < MOST_OF_PACKET ? bytes : MOST_OF_PACKET);
 }
 
 static const struct sw_packet *next_to_leave(const struct sw_port *port) {
@@ -30,14 +25,14 @@ void sw_prefetch(const struct sw *sw, unsigned number, int arrives, enum sw_pref
     const struct sw_port *port = number < SW_MAX_PORTS && step > SW_PREFETCH_SWITCH ? sw->port[number] : NULL;
     switch (step) {
     case SW_PREFETCH_SWITCH:
-        prefetch(sw, offsetof(struct sw, port));
-        prefetch(&sw->port[number % SW_MAX_PORTS], 1);
+        prefetch_lines(sw, offsetof(struct sw, port));
+        prefetch_lines(&sw->port[number % SW_MAX_PORTS], 1);
         break;
     case SW_PREFETCH_PORT:
         if (port)
-            prefetch(port, offsetof(struct sw_port, pause.buffered));
+            prefetch_lines(port, offsetof(struct sw_port, pause.buffered));
         if (port && !arrives)
-            prefetch(port->queue, sizeof port->queue);
+            prefetch_lines(port->queue, sizeof port->queue);
         if (arrives)
             prefetch_packet(sw, sw->pool);
         break;

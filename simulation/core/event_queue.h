@@ -14,6 +14,7 @@
 #include <structmember.h>
 
 #include "carry_frame.h"
+#include "prefetch_lines.h"
 #include "switch.h"
 
 #define OVERHEAD 24 /* preamble, FCS and gap of a frame (topologies/round_trip.py) */
@@ -22,7 +23,6 @@
 #define MAX_PORTS SW_MAX_PORTS
 #define CHILDREN 4
 #define HORIZON 4096 /* ns */
-#define LINE 64      /* bytes of a cache line */
 #define AHEAD 7      /* events */
 
 enum kind { NOTHING, CALL, FREE, ARRIVE, WAKE };
@@ -36,7 +36,7 @@ struct event {
     int64_t epoch;     /* of ARRIVE; the time that WAKE was asked for */
     uint32_t next;     /* place of the next event of its slot, or the next free place; 0 for none */
     uint32_t kind;     /* enum kind */
-} __attribute__((aligned(LINE)));
+} __attribute__((aligned(CACHE_LINE)));
 
 struct key {
     int64_t when;
@@ -146,7 +146,7 @@ static int grow_heap(Clock *clock) {
 
 static int grow_places(Clock *clock) {
     size_t before = clock->place_room, room = before ? 2 * before : 64;
-    struct event *places = room > UINT32_MAX ? NULL : aligned_alloc(LINE, room * sizeof *places);
+    struct event *places = room > UINT32_MAX ? NULL : aligned_alloc(CACHE_LINE, room * sizeof *places);
     if (!places) {
         PyErr_NoMemory();
         return -1;

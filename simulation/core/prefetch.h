@@ -15,11 +15,6 @@
 /* Events between now and the one that is looked at, for each step; an event that was just found, at AHEAD - 1, is fetched. */
 enum { TO_CHANNEL = AHEAD - 2, TO_ITS_END = AHEAD - 3, TO_DEVICE = AHEAD - 4 };
 
-static void prefetch(const void *from, size_t bytes) {
-    for (uintptr_t at = (uintptr_t)from / LINE * LINE; at < (uintptr_t)from + bytes; at += LINE)
-        __builtin_prefetch((const void *)at, 1);
-}
-
 /* The event behind `last` in the wheel; 0 for none. */
 static uint32_t place_behind(const Clock *clock, const struct event *last) {
     if (last->next)
@@ -34,18 +29,18 @@ static void find_another(Clock *clock, const struct event *now) {
     uint32_t place = place_behind(clock, clock->ahead_count ? &clock->places[clock->ahead[clock->ahead_count - 1]] : now);
     if (!place)
         return;
-    prefetch(&clock->places[place], 1);
+    prefetch_lines(&clock->places[place], 1);
     clock->ahead[clock->ahead_count++] = place;
 }
 
 static void prefetch_frame(PyObject *frame, uint32_t events, int for_nic) {
     if (events == TO_CHANNEL) {
-        prefetch(frame, sizeof(Frame) + 2 * LINE);
+        prefetch_lines(frame, sizeof(Frame) + 2 * CACHE_LINE);
     } else if (is_frame(frame) && events == TO_ITS_END) {
-        prefetch(((const Frame *)frame)->owner, 1);
+        prefetch_lines(((const Frame *)frame)->owner, 1);
     } else if (is_frame(frame) && for_nic) { /* which reads the payload */
         size_t part = (size_t)((const Frame *)frame)->rest_len / (TO_DEVICE + 1);
-        prefetch(((const Frame *)frame)->rest + events * part, part);
+        prefetch_lines(((const Frame *)frame)->rest + events * part, part);
     }
 }
 
@@ -63,11 +58,11 @@ static void prefetch_for(const struct event *event, uint32_t events) {
     int arrives = event->kind == ARRIVE;
     PyObject *end = NULL;
     if (events == TO_CHANNEL)
-        prefetch(channel, sizeof *channel);
+        prefetch_lines(channel, sizeof *channel);
     else
         end = arrives ? channel->receiver : channel->sender;
     if (events == TO_ITS_END && end)
-        prefetch(end, 2 * LINE);
+        prefetch_lines(end, 2 * CACHE_LINE);
     SwitchHop *hop = events <= TO_DEVICE ? open_hop(end) : NULL;
     if (arrives)
         prefetch_frame(event->b, events, events <= TO_DEVICE && !hop && nic_node(end));
