@@ -45,7 +45,7 @@ struct Carrier {
     uint8_t planes, granted, source_length, source[16];
     int64_t next_msn; /* messages before it are complete and forgotten */
     /* the run */
-    int64_t next_psn, max_psn, ack_requested, bytes;
+    int64_t next_psn, max_psn, ack_requested, bytes, held_up;
     int64_t arrived, out_of_order, units; /* since the grant */
     uint64_t changed; /* planes whose `unshown` differs from the lists */
     uint64_t bitmap[WORDS]; /* by PSN; all zero before next_psn and after max_psn */
@@ -238,14 +238,14 @@ static int write_unshown(Carrier *carrier) {
     return 0;
 }
 
-/* grant(next_msn, next_psn, bitmap, max_psn, ack_requested, bytes); low and high are read from their lists. */
+/* grant(next_msn, next_psn, bitmap, max_psn, ack_requested, bytes, held_up); low and high are read from their lists. */
 static PyObject *carrier_grant(Carrier *carrier, PyObject *const *args, Py_ssize_t count) {
-    int64_t msn_psn[2], rest[3];
-    if (count != 6 || !carrier->table || !PyLong_Check(args[2])) {
-        PyErr_SetString(PyExc_TypeError, "grant takes six numbers, until close.");
+    int64_t msn_psn[2], rest[4];
+    if (count != 7 || !carrier->table || !PyLong_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "grant takes seven numbers, until close.");
         return NULL;
     }
-    if (!signed_numbers(args, 2, msn_psn) || !signed_numbers(args + 3, 3, rest))
+    if (!signed_numbers(args, 2, msn_psn) || !signed_numbers(args + 3, 4, rest))
         return NULL;
     int64_t next_psn = msn_psn[1], max_psn = rest[0];
     if (msn_psn[0] < carrier->next_msn || next_psn < 0 || next_psn >= LAST_PSN || max_psn < next_psn - 1 - (1 << 24)
@@ -257,6 +257,7 @@ static PyObject *carrier_grant(Carrier *carrier, PyObject *const *args, Py_ssize
     carrier->max_psn = max_psn;
     carrier->ack_requested = rest[1];
     carrier->bytes = rest[2];
+    carrier->held_up = rest[3];
     forget_messages(carrier, msn_psn[0]);
     if (max_psn - next_psn >= AHEAD - 64) {
         carrier->max_psn = next_psn - 1; /* more than the bitmap holds, so nothing is granted */
@@ -280,9 +281,9 @@ static PyObject *carrier_take(Carrier *carrier, PyObject *Py_UNUSED(none)) {
     if (write_unshown(carrier) < 0)
         return NULL;
     return Py_BuildValue(
-        "LLLLNLLL", (long long)carrier->arrived, (long long)carrier->out_of_order, (long long)carrier->units,
+        "LLLLNLLLL", (long long)carrier->arrived, (long long)carrier->out_of_order, (long long)carrier->units,
         (long long)carrier->next_psn, get_bitmap(carrier), (long long)carrier->max_psn, (long long)carrier->ack_requested,
-        (long long)carrier->bytes
+        (long long)carrier->bytes, (long long)carrier->held_up
     );
 }
 #endif

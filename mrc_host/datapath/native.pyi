@@ -82,11 +82,11 @@ class Carrier:
         """Packets `first` to `last` belong to a message whose first byte goes to offset `at` of its region."""
 
     def grant(
-        self, next_msn: int, next_psn: int, bitmap: int, max_psn: int, ack_requested: int, pending: int, /
+        self, next_msn: int, next_psn: int, bitmap: int, max_psn: int, ack_requested: int, pending: int, held_up: int, /
     ) -> None:
         """Carry packets from this state on; messages before `next_msn` are complete."""
 
-    def take(self) -> tuple[int, int, int, int, int, int, int, int] | None:
+    def take(self) -> tuple[int, int, int, int, int, int, int, int, int] | None:
         """End the grant. What was carried: packets, those out of order, units; then the state as it is now."""
 
     def sack(

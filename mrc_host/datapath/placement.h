@@ -121,8 +121,11 @@ static enum outcome carry(Carrier *carrier, const Packet *packet, int64_t *psn) 
     if (offset) {
         carrier_put(carrier, *psn);
         carrier->out_of_order++;
+        if (carrier->held_up < LAST_PSN)
+            carrier->held_up++;
     } else {
         advance(carrier, expected);
+        carrier->held_up = 0;
     }
     Unshown *unshown = &carrier->unshown[packet->plane];
     if (unshown->lowest < 0 || *psn < unshown->lowest)

@@ -55,20 +55,12 @@ static int show(Carrier *carrier, int64_t base) {
     return more;
 }
 
-/* How many packets have arrived ahead of the expected one. */
-static int count_ahead(const Carrier *carrier) {
-    int count = 0;
-    for (int64_t psn = carrier->next_psn; psn <= carrier->max_psn; psn += 64)
-        count += __builtin_popcountll(carrier_word(carrier, psn));
-    return count;
-}
-
 /* sack(remote_qpn, flags, psn, probe_id, entropy, stamp, mpr, out_of_order, units, again): its bytes from the BTH on, or None.
  *
  * It answers packet `psn`, or with a probe_id other than -1 a probe. `flags` are mark and probe, the two numbers after `mpr` the
  * counts before the grant, `again` is `psn` if that was sent more than once, else -1. Where a bitmap from the expected PSN on does
  * not reach the newest PSN, there are more numbers for Python: a tuple of the bytes, the first PSN of the bitmap, the expected PSN,
- * the newest, how many have arrived ahead, whether the bitmap leaves arrivals to be shown, and how many arrived since the grant.
+ * the newest, how many packets it holds up, whether the bitmap leaves arrivals to be shown, and how many arrived since the grant.
  * None: there is no grant, or a probe needs a sweep. */
 static PyObject *carrier_sack(Carrier *carrier, PyObject *const *args, Py_ssize_t count) {
     int64_t number[10];
@@ -113,7 +105,7 @@ static PyObject *carrier_sack(Carrier *carrier, PyObject *const *args, Py_ssize_
     }
     int more = show(carrier, base);
     return Py_BuildValue(
-        "NLLLiNL", body, (long long)base, (long long)carrier->next_psn, (long long)carrier->max_psn, count_ahead(carrier),
+        "NLLLLNL", body, (long long)base, (long long)carrier->next_psn, (long long)carrier->max_psn, (long long)carrier->held_up,
         PyBool_FromLong(more), (long long)carrier->arrived
     );
 }

@@ -341,29 +341,30 @@ class AckGenerator:
         received, probed = self._received, trigger.probe_id >= 0
         base = self._choose_base(probed, trigger.psn if trigger.again else -1)
         if received.max_psn - received.next_psn >= control.SACK_BITS:
-            arrived, ahead = self._stats.data_received, received.bitmap.bit_count()
-            self._begin_sweep(received.next_psn, received.max_psn, base, probed, ahead, arrived)
+            arrived, held_up = self._stats.data_received, received.held_up
+            self._begin_sweep(received.next_psn, received.max_psn, base, probed, held_up, arrived)
         return self._pack(trigger, base)
 
     def _built(self, built: WideSack) -> bytes:
         """The datapath in C has built a SACK whose bitmap does not show everything."""
-        body, base, expected, newest, ahead, more, arrived = built
+        body, base, expected, newest, held_up, more, arrived = built
         if more and not self._sacks:
             self._sacks.append(_sweep_trigger(expected))
-        self._begin_sweep(expected, newest, base, False, ahead, self._stats.data_received + arrived)
+        self._begin_sweep(expected, newest, base, False, held_up, self._stats.data_received + arrived)
         return body
 
     # ---- the sweep ----------------------------------------------------------------------------------------------
 
-    def _begin_sweep(self, expected: int, newest: int, base: int, probed: bool, ahead: int, arrived: int) -> None:
+    def _begin_sweep(self, expected: int, newest: int, base: int, probed: bool, held_up: int, arrived: int) -> None:
         """One bitmap, from `base` on, does not reach the newest PSN: cover the rest in a sweep, if needed.
 
-        It is needed after a probe, and when more has arrived `ahead` of a hole than one bitmap covers. Each packet that
+        It is needed after a probe, and when a hole has `held_up` as many packets as one bitmap covers. Where planes or
+        paths differ by as much there always is a hole, but what comes next on the slower one fills it. Each packet that
         `arrived` gives credit for one SACK, so that a peer cannot trigger many with few packets.
         """
         sweep = self._sweep
         sweep.pay(arrived + self._stats.duplicates_received)
-        if sweep.credit and (probed or ahead >= control.SACK_BITS):
+        if sweep.credit and (probed or held_up >= control.SACK_BITS):
             if not probed and sweep.doubted != expected:
                 sweep.doubted = expected
                 self._paths.doubt_reverse_paths()

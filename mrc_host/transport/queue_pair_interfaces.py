@@ -20,8 +20,8 @@ from mrc_host.values import CompletionStatus, QpAttributes
 WideSack: TypeAlias = tuple[bytes, int, int, int, int, bool, int]
 """A SACK whose bitmap does not reach the newest PSN, and what the acknowledgement generator has to know of it.
 
-First PSN of the bitmap, expected and newest PSN, packets ahead of the expected one, whether arrivals are left to be
-shown, and packets carried since the grant (``datapath/sack.h``).
+First PSN of the bitmap, expected and newest PSN, packets that the expected one holds up, whether arrivals are left to
+be shown, and packets carried since the grant (``datapath/sack.h``).
 """
 
 

@@ -50,13 +50,14 @@ class ReceiveGrant(GrantedArrivals):
         run = self._carrier.take()
         if run is None:
             return
-        arrived, out_of_order, units, next_psn, bitmap, max_psn, ack_requested, pending = run
+        arrived, out_of_order, units, next_psn, bitmap, max_psn, ack_requested, pending, held_up = run
         received, stats = self._received, self._stats
         received.next_psn = next_psn
         received.bitmap = bitmap
         received.max_psn = max_psn
         received.units += units
         received.out_of_order += out_of_order
+        received.held_up = held_up
         self._acks.ack_requested = ack_requested
         self._acks.pending_bytes = pending
         stats.data_received += arrived
@@ -69,8 +70,9 @@ class ReceiveGrant(GrantedArrivals):
         received, acks = self._received, self._acks
         self._granted = True
         self._carrier.grant(
-            next_msn, received.next_psn, received.bitmap, received.max_psn, acks.ack_requested, acks.pending_bytes
-        )
+            next_msn, received.next_psn, received.bitmap, received.max_psn, acks.ack_requested, acks.pending_bytes,
+            received.held_up,
+        )  # fmt: skip
 
     def sack(
         self, remote_qpn: int, flags: int, psn: int, probe_id: int, entropy: int, stamp: int, mpr: int, again: int

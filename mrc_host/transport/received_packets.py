@@ -10,7 +10,7 @@ from __future__ import annotations
 class ReceivedPackets:
     """PSNs that arrived on one connection."""
 
-    __slots__ = ("bitmap", "first_psn", "max_psn", "next_psn", "out_of_order", "units")
+    __slots__ = ("bitmap", "first_psn", "held_up", "max_psn", "next_psn", "out_of_order", "units")
 
     def __init__(self, first_psn: int) -> None:
         self.first_psn = first_psn  # of this life
@@ -19,20 +19,28 @@ class ReceivedPackets:
         self.max_psn = first_psn - 1  # the newest PSN that arrived
         self.units = 0  # received bytes in units of 256
         self.out_of_order = 0  # packets that arrived ahead of others
+        self.held_up = 0  # those of them since one came that was expected, retransmissions apart
 
     def psns_used(self) -> int:
         """How many PSNs there are up to the newest that arrived."""
         return max(self.next_psn, self.max_psn + 1) - self.first_psn
 
-    def add(self, psn: int, offset: int) -> None:
-        """Packet `psn`, `offset` above the expected one, arrived for the first time."""
+    def add(self, psn: int, offset: int, again: bool = False) -> None:
+        """Packet `psn`, `offset` above the expected one, arrived for the first time; maybe it was sent `again`.
+
+        What is missing behind a hole that a retransmission fills has been missing for as long.
+        """
         if psn > self.max_psn:
             self.max_psn = psn
         bitmap = self.bitmap
         if offset:
             self.bitmap = bitmap | 1 << offset
             self.out_of_order += 1
-        elif bitmap:
+            self.held_up += 1
+            return
+        if not again:
+            self.held_up = 0
+        if bitmap:
             rest = bitmap >> 1
             ones = (~rest & (rest + 1)).bit_length() - 1
             self.bitmap = rest >> ones

@@ -139,7 +139,7 @@ class Responder:
         at += message.offset
         view[at : at + size] = payload
         received.units += flow.units
-        received.add(psn, offset)
+        received.add(psn, offset, bool(word & headers.RTX))
         self._stats.data_received += 1
         if offset:
             self._stats.out_of_order_received += 1

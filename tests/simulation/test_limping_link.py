@@ -6,6 +6,8 @@ one uplink dead its plane carries three quarters, and so does the other plane, s
 
 from __future__ import annotations
 
+from statistics import median
+
 import pytest
 
 from simulation.world import SimulatedWorld
@@ -63,23 +65,33 @@ def test_a_slow_link_reduces_goodput_no_more_than_a_dead_one(share: float, towar
         assert all(qp.counters().timeouts == 0 for qp in flows.near)
 
 
-@pytest.mark.parametrize("seed", [2, 3, 4])
-def test_a_recovered_link_is_fully_used_within_a_millisecond(seed: int) -> None:
-    """Two uplinks, so that 0.55 to 0.61 of the full rate is left as long as one is avoided."""
+def test_a_recovered_link_is_fully_used_within_a_millisecond() -> None:
+    """Two uplinks, so that 0.55 to 0.61 of the full rate is left as long as one is avoided.
+
+    Both are full then, and now and then packets are trimmed: of 600 worlds 5 to 8 % had less than 97 % in the time
+    measured. So most worlds must have 99 %, and all of them far more than without the link.
+    """
+    for values in zip(*(recovered(seed) for seed in range(2, 7)), strict=True):
+        assert median(values) >= 0.99, values
+        assert min(values) >= 0.9, values
+
+
+def recovered(seed: int) -> tuple[float, float]:
+    """Goodput, of the full rate, and what a link carries of the other's packets, a millisecond after it recovered."""
     uplinks = 2
     with make(seed, uplinks) as world:
         flows = Flows(world, uplinks)
-        trip = world.timing.round_trip
+        trip, full = world.timing.round_trip, FULL * uplinks / UPLINKS
         flows.run(WARM * trip)
         fault = world.faults.rate(LINK, RATE // 4)
         flows.run(SETTLE * trip)
         before = flows.sent()
-        assert flows.run(MEASURE * trip) <= 0.7 * FULL * uplinks / UPLINKS
+        assert flows.run(MEASURE * trip) <= 0.7 * full
         limping, other = (now - then for now, then in zip(flows.sent(), before, strict=True))
         assert limping < 0.5 * other
         world.faults.clear(fault)
         flows.run(MILLISECOND)
         before = flows.sent()
-        assert flows.run(4 * MEASURE * trip) >= 0.97 * FULL * uplinks / UPLINKS
-        recovered, other = (now - then for now, then in zip(flows.sent(), before, strict=True))
-        assert recovered >= 0.95 * other
+        goodput = flows.run(4 * MEASURE * trip) / full
+        carried, other = (now - then for now, then in zip(flows.sent(), before, strict=True))
+        return goodput, carried / other

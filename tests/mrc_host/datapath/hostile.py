@@ -89,7 +89,7 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
                     number() % (1 << 32),
                 )  # fmt: skip
             elif what == 6 and carrier is not None:
-                carrier.grant(number(), number(), number() << chance.randrange(300), number(), number(), 0)
+                carrier.grant(number(), number(), number() << chance.randrange(300), number(), number(), 0, number())
                 low.append(0) if chance.random() < 0.1 else low.clear() if chance.random() < 0.05 else None
                 carrier.sack(*(number() for _ in range(10)))
                 carrier.take()

@@ -14,7 +14,7 @@ from mrc_host.transport.congestion import CongestionControl
 from mrc_host.values import QpAttributes
 from mrc_host.wire import control, headers, opcodes
 from tests.mrc_host.nic_world import MS, US
-from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, warm
+from tests.mrc_host.transport.far_end import FIRST_IN, FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, warm
 from tests.mrc_host.transport.test_peer import answer, quiet, requests
 
 # ---- what the receiver shows ---------------------------------------------------------------------------------------
@@ -60,6 +60,36 @@ def test_a_persistent_hole_makes_reverse_paths_suspected() -> None:
             looked.append(psn)
     assert looked, "no time has passed, so the hole is what made it look"
     assert min(looked) >= 201 + control.SACK_BITS
+
+
+def test_a_plane_far_behind_starts_no_sweep() -> None:
+    """More packets than one bitmap shows are ahead of a hole, always, but what comes next on that plane fills it."""
+    end, _known = receiver()
+    reported, newest = set[int](), 1400
+    got: list[control.Sack] = []
+    for psn in sorted(range(200, newest), key=lambda psn: psn + 150 * (psn % 2)):
+        end.segment(psn, msn=psn, plane=psn % 2)
+        out = end.drain()
+        assert not requests(out, control.OP_EV_PROBE), "its reverse paths are as good as before"
+        got += [p.sack for p in out if p.opcode == opcodes.SACK]
+    for sack in got:
+        cack = sack.cack_psn - FIRST_IN
+        base = cack + sack.bitmap_offset
+        reported |= set(range(200, cack + 1)) | {base + bit for bit in range(64) if sack.bitmap >> bit & 1}
+    due = (newest - 200) // 32  # SACKs, one for 32 packets of a KiB
+    assert len(got) <= 2 * due + 2, "each shows what is new on one plane or on both"
+    assert len(reported) >= newest - 200 - 32
+
+
+def test_a_hole_behind_one_that_a_retransmission_fills_is_as_old() -> None:
+    end, _known = receiver()
+    arrived = [psn for psn in range(200, 420) if psn % 70 != 60]  # 200, 270, 340 and 410 are missing
+    for psn in arrived:
+        end.segment(psn, msn=psn, plane=psn % 2)
+        end.drain()
+    end.segment(200, msn=200, flags=headers.RTX)
+    shown = [(p.sack.cack_psn - FIRST_IN + p.sack.bitmap_offset) for p in end.only(opcodes.SACK)]
+    assert shown[-2:] == [340, 410], "the SACK that answers it shows 270, and a sweep what is behind"
 
 
 def test_acks_use_every_plane_once_before_repeating() -> None:

@@ -43,5 +43,21 @@ def test_holes_are_found_from_any_psn() -> None:
     ]
 
 
+def test_a_hole_holds_up_what_comes_until_its_packet_does() -> None:
+    received = ReceivedPackets(100)
+
+    def held_up(*psns: int, again: bool = False) -> int:
+        for psn in psns:
+            received.add(psn, psn - received.next_psn, again)
+        return received.held_up
+
+    assert held_up(100, 101) == 0
+    assert held_up(103, 104, 106) == 3
+    assert held_up(102, again=True) == 3, "105 has been missing for as long"
+    assert held_up(107) == 4
+    assert held_up(105) == 0
+    assert held_up(109) == 1
+
+
 def test_nothing_received_means_no_psns_used() -> None:
     assert ReceivedPackets(7).psns_used() == 0
