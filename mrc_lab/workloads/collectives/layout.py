@@ -7,8 +7,9 @@ same cut.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
+
+from mrc_host.checksum import crc32
 
 _PART_ALIGN = 128  # bytes, as NCCL aligns the parts of a message
 
@@ -60,4 +61,4 @@ def parts(length: int, queue_pairs: int) -> list[Span]:
 
 def check(sequence: int, data: memoryview) -> int:
     """CRC-32 over a chunk's place in the stream and its bytes: a chunk out of order is as wrong as a changed one."""
-    return zlib.crc32(data, zlib.crc32(sequence.to_bytes(8, "big")))
+    return crc32(data, crc32(sequence.to_bytes(8, "big")))

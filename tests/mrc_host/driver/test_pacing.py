@@ -6,6 +6,8 @@ import os
 import random
 from collections.abc import Callable
 
+import pytest
+
 from mrc_host.driver.nic_driver import TRANSMIT_BATCH
 from tests.mrc_host.driver.rig import Rig
 
@@ -56,6 +58,27 @@ def test_late_wakeups_within_the_allowance_cost_no_rate(rigs: Callable[..., Rig]
     rig.nic.offered[0].extend([bytes(1226)] * 20_000)
     rig.run_until(rig.time + 100_000_000, late=lambda: rng.randrange(90_000))
     assert 9_990 <= len(rig.opened[0].sent) <= 10_021  # the last turn may be late too, and catch up
+
+
+@pytest.mark.parametrize(("burst_ns", "longest"), [(100_000, 30_000), (5_000, 10_000), (0, 10_000)])
+def test_while_frames_are_collected_ports_wait_too_and_keep_their_rate(
+    rigs: Callable[..., Rig], burst_ns: int, longest: int
+) -> None:
+    """Frames take 10 us, and arrivals are collected for 30 us, unless the port could not catch up on that."""
+    rig = rigs(burst_ns=burst_ns)
+    rig.nic.offered[0].extend([bytes(1226)] * 2_000)
+    start, waits, arrived = rig.time, list[int](), 0
+    while rig.time < start + 10_000_000:
+        due = (rig.time - start) // 20_000  # one each 20 us
+        rig.opened[1].arrive(*[bytes(60)] * (due - arrived))
+        arrived = due
+        rig.ready(1)
+        wanted = rig.step()
+        assert wanted is not None
+        waits.append(wanted - rig.time)
+        rig.time = wanted
+    assert max(waits[len(waits) // 2 :]) == longest
+    assert 998 <= len(rig.opened[0].sent) <= 1004
 
 
 def test_rate_zero_disables_pacing_but_ports_still_alternate(rigs: Callable[..., Rig]) -> None:
