@@ -5,9 +5,10 @@
  * from channel to switch to channel here; Python is called where a NIC or application acts, and for all that is rare: impaired
  * channels, watchers, traces. The interpreter lock is held all the time. Times are int64 nanoseconds below 2^62.
  * Here are the types as Python sees them; event_queue.h, frame.h, nic_node.h,
- * frame_path.h and prefetch.h have what they do.
+ * frame_path.h, prefetch.h and huge_pages.h have what they do.
  *
  * Objects are tracked by Python's garbage collector, since worlds are full of cycles. */
+#include "huge_pages.h"
 #include "prefetch.h"
 
 /* ---- Clock for Python ---- */
@@ -471,5 +472,6 @@ PyMODINIT_FUNC PyInit_native_core(void) {
         Py_XDECREF(module);
         return NULL;
     }
+    take_arenas_from_huge_pages();
     return module;
 }

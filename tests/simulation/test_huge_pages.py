@@ -1,0 +1,50 @@
+"""Python's small objects in the native core's process: in huge pages where the kernel has them, and given back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulation import native_core
+
+SCRIPT = """
+import gc, re, resource
+from simulation import native_core
+
+before = [str(number) for number in range(100_000)]
+assert not native_core.unavailable()
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() >> 20
+
+def may_be_huge(one):
+    inside = False
+    for line in open("/proc/self/smaps"):
+        if found := re.match("([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(found[1], 16) <= id(one) < int(found[2], 16)
+        elif inside and line.startswith("VmFlags:"):
+            return "hg" in line.split()
+
+small = resident()
+objects = [str(number) for number in range(3_000_000)]
+large = resident()
+print(may_be_huge(objects[-1]), large - small > 100)
+del objects
+gc.collect()
+print(resident() - small < (large - small) / 4)
+del before
+gc.collect()
+again = [str(number) for number in range(1_000_000)]
+print(again[-1], sum(map(len, again)) > 0)
+"""
+
+
+@pytest.mark.skipif(bool(native_core.unavailable()), reason="no extension can be compiled here")
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="this kernel has no huge pages")
+def test_objects_of_a_world_are_where_huge_pages_may_be_and_their_memory_is_given_back() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "True", "True", "999999", "True"]
