@@ -2,7 +2,7 @@
 
 * A request fails only when its life was over or not matched by one at the peer (``ends.Life``), when memory had been
   deregistered, when a request before it in the same life had failed, or when the peer was out of reach for longer than
-  the retry budget. A way that works, on any plane, is reason enough not to fail.
+  the retry budget, or hardly anything reached it. A way that works, on any plane, is reason enough not to fail.
 * When nothing but some of the paths failed, and in each plane most were left, no packet waits for the ACK timeout.
 * Then, too, a queue pair that is alone and has work goes on: it is through after twice the time that its bytes take on
   what is left, and some round trips.
@@ -75,7 +75,8 @@ class Verdicts:
             )
         gap = 2 * once << transport.max_backoff
         budget = retry_budget(pair.attributes, transport)
-        return longest_separation(fabric, faults, pair.first, pair.second, gap) >= budget
+        attempts = pair.attributes.retry_count
+        return longest_separation(fabric, faults, pair.first, pair.second, gap, attempts) >= budget
 
     def timeouts(self, applications: Applications) -> None:
         """Nothing but cuts that leave most paths of each plane whole, and an active one: no ACK timeout."""

@@ -2,13 +2,14 @@
 
 Paths are recomputed here from the fabric's links, not taken from the NICs. A path is gone while any channel on it is
 down. A flapping link counts as gone for as long as it flaps, a path for as long as it is denied. What is merely lossy,
-slow or corrupting is not gone.
+slow or corrupting is not gone, unless hardly anything gets through.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import product
+from math import prod
 
 from simulation.channel import Impairment
 from simulation.fault_impairments import impairments_of
@@ -20,15 +21,19 @@ from topologies.fabric import Fabric, FabricNic, Link, LinkEnd
 from topologies.faults.flap import Flap
 
 Span = tuple[int, int]
+_BAD_LUCK = 1e-3  # happens to one of the many queue pairs that a soak has
 
 
-def longest_separation(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, gap: int) -> int:
+def longest_separation(
+    fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, gap: int, attempts: int = 0
+) -> int:
     """The longest time (ns) without any whole path from `a` to `b`, or without any from `b` to `a`.
 
-    Spans with less than `gap` ns between them count as one: in so short a time nothing may have been tried.
+    Spans with less than `gap` ns between them count as one: in so short a time nothing may have been tried. With
+    `attempts`, a path is gone, too, while a fault loses so much on it that so many packets in a row may well be lost.
     """
     faults = tuple(faults)
-    spans = _separated(fabric, faults, a, b) + _separated(fabric, faults, b, a)
+    spans = _separated(fabric, faults, a, b, attempts) + _separated(fabric, faults, b, a, attempts)
     return max((end - start for start, end in merge(spans, gap)), default=0)
 
 
@@ -76,17 +81,25 @@ def merge(spans: Iterable[Span], gap: int = 0) -> list[Span]:
     return merged
 
 
-def _separated(fabric: Fabric, faults: tuple[ScenarioFault, ...], source: str, target: str) -> list[Span]:
+def _separated(
+    fabric: Fabric, faults: tuple[ScenarioFault, ...], source: str, target: str, attempts: int
+) -> list[Span]:
     """When every path from `source` to `target` is gone."""
     common: list[Span] | None = None
     for ev, ends in paths(fabric, source, target):
-        gone = merge(_gone(fabric, faults, source, target, ev, ends))
+        gone = merge(_gone(fabric, faults, source, target, ev, ends, attempts))
         common = gone if common is None else _both(common, gone)
     return common or []
 
 
 def _gone(
-    fabric: Fabric, faults: tuple[ScenarioFault, ...], source: str, target: str, ev: int, ends: tuple[LinkEnd, ...]
+    fabric: Fabric,
+    faults: tuple[ScenarioFault, ...],
+    source: str,
+    target: str,
+    ev: int,
+    ends: tuple[LinkEnd, ...],
+    attempts: int,
 ) -> list[Span]:
     spans = []
     for planned in faults:
@@ -96,7 +109,15 @@ def _gone(
             if end in ends and (_swallows(wrong) or _path_gone(planned, end, source, ev)):
                 spans.append((planned.start, planned.end))
                 break
+        if attempts and _loss(_channels(fabric, planned), ends) ** attempts > _BAD_LUCK:
+            spans.append((planned.start, planned.end))
     return spans
+
+
+def _loss(channels: Iterable[tuple[LinkEnd, Impairment]], ends: tuple[LinkEnd, ...]) -> float:
+    """The chance that a packet of the class that fares worst is lost on a path through `ends`."""
+    met = (wrong for end, wrong in channels if end in ends)
+    return 1.0 - prod((1.0 - wrong.loss) * (1.0 - max(wrong.class_loss.values(), default=0.0)) for wrong in met)
 
 
 def _swallows(wrong: Impairment) -> bool:

@@ -1,5 +1,6 @@
 import pytest
 
+from simulation.class_loss import ClassLoss, TrafficClass
 from simulation.swarm.denylists import Denied, addresses
 from simulation.swarm.oracle import (
     longest_impairment,
@@ -58,6 +59,21 @@ def test_paths_are_counted_by_plane_and_uplink():
 )
 def test_longest_separation_of_a_pair(faults, gone):
     assert longest_separation(FABRIC, planned(*faults), "h1", "h3", 10) == gone
+
+
+@pytest.mark.parametrize(
+    ("fault", "attempts", "gone"),
+    [
+        (Loss("*@p*", 0.3), 0, 0),
+        (Loss("*@p*", 0.3), 10, 80),  # of ten packets in a row over four links none arrives in 6 % of all cases
+        (Loss("*@p*", 0.3), 32, 0),
+        (Loss("*@p*", 0.1), 10, 0),
+        (Loss("*@p0", 0.3), 10, 0),  # there is another plane
+        (ClassLoss("*@p*", TrafficClass.DATA, 0.3), 10, 80),
+    ],
+)
+def test_a_path_is_gone_while_so_many_packets_in_a_row_may_be_lost(fault, attempts, gone):
+    assert longest_separation(FABRIC, planned((fault, 0, 80)), "h1", "h3", 10, attempts) == gone
 
 
 def test_longest_damage_and_touched_hosts():
