@@ -15,8 +15,8 @@ interface that is slower than the port; a ring, when the process at its other en
 held, and the port sends nothing until there is room: nothing is lost, so no path is suspected.
 
 **Coalescing.** While frames arrive closely spaced the driver sleeps for `coalesce_ns` at a time to collect them
-(:mod:`mrc_host.driver.coalescing`). A port that becomes free meanwhile waits for the end, too, as far as it can catch
-up on that.
+(:mod:`mrc_host.driver.coalescing`). A port that becomes free meanwhile waits for the end, too, but no longer than half
+of `burst_ns`, so that the other half is left for waking up late.
 
 **Rings.** A port may have shared-memory rings beside its interface (:mod:`mrc_host.driver.packet`). They are looked
 into at the beginning of each turn, and flushed after each batch.
@@ -240,7 +240,7 @@ class NicDriver:
         if busy is None:
             return wakeup
         free = ceil(busy)
-        free = max(free, min(rest, free + self._burst_ns))
+        free = max(free, min(rest, free + self._burst_ns // 2))
         return free if wakeup is None or wakeup > free else wakeup
 
     def _serve_ports(self, now: int) -> tuple[bool, float | None]:

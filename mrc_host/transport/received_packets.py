@@ -19,7 +19,7 @@ class ReceivedPackets:
         self.max_psn = first_psn - 1  # the newest PSN that arrived
         self.units = 0  # received bytes in units of 256
         self.out_of_order = 0  # packets that arrived ahead of others
-        self.held_up = 0  # those of them since one came that was expected, retransmissions apart
+        self.held_up = 0  # those still ahead that came after the last one that was expected, retransmissions apart
 
     def psns_used(self) -> int:
         """How many PSNs there are up to the newest that arrived."""
@@ -38,15 +38,14 @@ class ReceivedPackets:
             self.out_of_order += 1
             self.held_up += 1
             return
-        if not again:
-            self.held_up = 0
         if bitmap:
             rest = bitmap >> 1
             ones = (~rest & (rest + 1)).bit_length() - 1
-            self.bitmap = rest >> ones
+            bitmap = self.bitmap = rest >> ones
             self.next_psn = psn + 1 + ones
         else:
             self.next_psn = psn + 1
+        self.held_up = min(self.held_up, bitmap.bit_count()) if again else 0
 
     def next_hole(self, psn: int) -> int:
         """The first PSN from `psn` on that is missing."""

@@ -3,7 +3,8 @@
  * In a large world NICs and applications have some hundred megabytes of small objects, each of which is met once in thousands of
  * events: the processor waits not only for the object, but also for the page table, in a virtual machine for two of them. Python
  * takes its memory in arenas of a megabyte or less; from the first world on these come from blocks that may have huge pages.
- * Where the kernel has none to give, nothing changes. Arenas from before, which Python maps too, are released like these. */
+ * Where the kernel has none to give, nothing changes. Arenas from before, which Python maps too, are released like these. Pieces
+ * of Python's stack, which are small and come and go, stay in small pages. */
 #ifndef HUGE_PAGES_H
 #define HUGE_PAGES_H
 
@@ -14,18 +15,24 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 #define ARENA_BLOCK ((size_t)32 << 20) /* of address space; memory is taken by the page */
+#define LEAST_ARENA ((size_t)256 << 10)
 
 static struct {
     char *next;
     size_t left;
 } arena_block;
 
+static void *map_pages(size_t size) {
+    void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return mapped == MAP_FAILED ? NULL : mapped;
+}
+
 static void *new_arena(void *Py_UNUSED(context), size_t size) {
-    if (size > ARENA_BLOCK)
-        return NULL;
+    if (size < LEAST_ARENA || size > ARENA_BLOCK)
+        return map_pages(size);
     if (size > arena_block.left) {
-        char *mapped = mmap(NULL, ARENA_BLOCK + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (mapped == MAP_FAILED)
+        char *mapped = map_pages(ARENA_BLOCK + HUGE_PAGE);
+        if (!mapped)
             return NULL;
         size_t skipped = -(uintptr_t)mapped % HUGE_PAGE;
         if (skipped)
@@ -45,10 +52,15 @@ static void *new_arena(void *Py_UNUSED(context), size_t size) {
 
 static void free_arena(void *Py_UNUSED(context), void *arena, size_t size) { munmap(arena, size); }
 
-/* Called with the interpreter lock, as the allocator is. */
+/* The allocator is called with the interpreter lock, so a Python that has none keeps its own. */
 static void take_arenas_from_huge_pages(void) {
+#ifndef Py_GIL_DISABLED
     PyObjectArenaAllocator allocator = {NULL, new_arena, free_arena};
     PyObject_SetArenaAllocator(&allocator);
+#else
+    (void)new_arena;
+    (void)free_arena;
+#endif
 }
 
 #endif

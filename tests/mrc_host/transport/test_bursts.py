@@ -92,6 +92,19 @@ def test_a_hole_behind_one_that_a_retransmission_fills_is_as_old() -> None:
     assert shown[-2:] == [340, 410], "the SACK that answers it shows 270, and a sweep what is behind"
 
 
+def test_what_a_repaired_hole_held_up_starts_no_sweep_for_the_next_one() -> None:
+    end, _known = receiver()
+    for psn in [*range(201, 301), 200]:
+        end.segment(psn, msn=psn, plane=psn % 2, flags=0 if psn > 200 else headers.RTX)
+        end.drain()
+    out: list[Packet] = []
+    for psn in (381, 383):  # the other plane is behind
+        end.segment(psn, msn=psn, plane=0, flags=headers.ACK_REQUEST)
+        out += end.drain()
+    assert len([p for p in out if p.opcode == opcodes.SACK]) == 2
+    assert not requests(out, control.OP_EV_PROBE)
+
+
 def test_acks_use_every_plane_once_before_repeating() -> None:
     """Drawn at random, several in a row may go to a plane that is dead."""
     end = FarEnd(planes=4, uplinks=4)
