@@ -6,7 +6,7 @@ one uplink dead its plane carries three quarters, and so does the other plane, s
 
 from __future__ import annotations
 
-from statistics import median
+from statistics import mean, median
 
 import pytest
 
@@ -68,10 +68,14 @@ def test_a_slow_link_reduces_goodput_no_more_than_a_dead_one(share: float, towar
 def test_a_recovered_link_is_fully_used_within_a_millisecond() -> None:
     """Two uplinks, so that 0.55 to 0.61 of the full rate is left as long as one is avoided.
 
-    Both are full then, and now and then packets are trimmed: of 600 worlds 5 to 8 % had less than 97 % in the time
-    measured. So most worlds must have 99 %, and all of them far more than without the link.
+    Both are full then, and now and then packets are trimmed: of 2,600 worlds 7 % had less than 97 % in the time
+    measured,
+    and the mean was 99.2 % (6 % and 99.3 % while responders swept without need).
     """
-    for values in zip(*(recovered(seed) for seed in range(2, 7)), strict=True):
+    goodputs, shares = zip(*(recovered(seed) for seed in range(2, 7)), strict=True)
+    assert mean(goodputs) >= 0.97, goodputs
+    assert mean(shares) >= 0.95, shares
+    for values in (goodputs, shares):
         assert median(values) >= 0.99, values
         assert min(values) >= 0.9, values
 
