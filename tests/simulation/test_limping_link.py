@@ -69,8 +69,7 @@ def test_a_recovered_link_is_fully_used_within_a_millisecond() -> None:
     """Two uplinks, so that 0.55 to 0.61 of the full rate is left as long as one is avoided.
 
     Both are full then, and now and then packets are trimmed: of 2,600 worlds 7 % had less than 97 % in the time
-    measured,
-    and the mean was 99.2 % (6 % and 99.3 % while responders swept without need).
+    measured, and the mean was 99.2 % (6 % and 99.3 % while responders swept without need).
     """
     goodputs, shares = zip(*(recovered(seed) for seed in range(2, 7)), strict=True)
     assert mean(goodputs) >= 0.97, goodputs
