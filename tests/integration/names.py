@@ -1,13 +1,15 @@
 """Names of fabrics for the tests of one process, so that two test runs on one machine leave each other in peace.
 
 Fabrics whose tags are the same cannot be up together, and there are only 936 tags. So the processes that pytest-xdist
-runs side by side share out their first letters, and no two names of one process have the same tag.
+runs side by side share out their first letters, no two names of one process have the same tag, and none has that of
+interfaces that are there already, as of another run on this machine.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import socket
 
 from topologies import addressing
 
@@ -28,4 +30,6 @@ def own(what: str) -> str:
 
 
 def _fits(tag: str, share: int) -> bool:
-    return ord(tag[0]) % _SHARES == share and tag not in _tags
+    if ord(tag[0]) % _SHARES != share or tag in _tags:
+        return False
+    return not any(name.startswith(f"{tag}-") for _, name in socket.if_nameindex())

@@ -119,12 +119,36 @@ def test_two_fabrics_run_at_once(traces: Traces) -> None:
     assert Traces(own("other")).left() == []
 
 
+TWIN = next(name for name in (f"twin-{n}" for n in range(100_000)) if addressing.tag(name) == addressing.tag(NAME))
+
+
 def test_fabrics_with_the_same_interface_tag_cannot_run_together(traces: Traces) -> None:
-    twin = next(name for name in (f"twin-{n}" for n in range(100_000)) if addressing.tag(name) == addressing.tag(NAME))
     with emulated(small(), agents=False, companions=[companion]):
-        with pytest.raises(InUseError, match="would use the interface names of fabric"), emulated(small(twin)):
+        with pytest.raises(InUseError, match=f"interface names of fabric {NAME}: choose"), emulated(small(TWIN)):
             pass
-        assert not RunDirectory(twin).path.exists()
+        assert not RunDirectory(TWIN).path.exists()
+
+
+def test_interfaces_of_another_fabric_that_is_down_are_out_of_the_way(traces: Traces) -> None:
+    """Its run directory may be another container's, or was lost; `mrc clean` would remove them as well."""
+    with ownership.claimed(TWIN) as mark, IPRoute() as netlink:
+        interfaces.create_veth(netlink, *link_ends(), mtu=1500, group=addressing.interface_group(TWIN), mark=mark)
+        with pytest.raises(EmulationError, match=f"interface names of fabric {TWIN}"):
+            emulated(small(), agents=False).__enter__()
+    assert interfaces_of(TWIN)
+    with emulated(small(), agents=False, companions=[companion]) as emulation:
+        assert emulation.net.pingPair() == 0
+    assert interfaces_of(TWIN) == []
+
+
+def test_the_directory_of_another_fabric_that_is_down_is_not_removed_unasked(traces: Traces) -> None:
+    with RunDirectory(TWIN).locked():
+        RunDirectory(TWIN).create()
+    try:
+        with pytest.raises(InUseError, match=f"remove its leftovers with 'mrc clean --name {TWIN}'"):
+            emulated(small(), agents=False).__enter__()
+    finally:
+        assert cleanup.clean(TWIN).directory
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

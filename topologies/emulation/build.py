@@ -217,7 +217,10 @@ def _check_name_lengths(fabric: Fabric) -> None:
 def _check_interface_names(run: RunDirectory) -> None:
     for other in run_directory.existing(run.root):
         if other != run.name and addressing.tag(other) == addressing.tag(run.name):
-            raise InUseError(f"Fabric {run.name} would use the interface names of fabric {other}: choose another name.")
+            down = RunDirectory(other, run.root).owner() is None
+            remedy = f"remove its leftovers with 'mrc clean --name {other}'" if down else "choose another name"
+            raise InUseError(f"Fabric {run.name} would use the interface names of fabric {other}: {remedy}.")
+    cleanup.free_interface_names(run.name)
 
 
 def kernel_ports(fabric: Fabric, nic: FabricNic) -> list[KernelPort]:

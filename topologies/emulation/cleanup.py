@@ -102,6 +102,23 @@ def remove_leftovers(run: RunDirectory) -> CleanupReport:
     return CleanupReport(run.name, len(doomed), deleted, found)
 
 
+def free_interface_names(name: str) -> None:
+    """Delete what fabrics that are down have left under the interface names that fabric `name` will use.
+
+    Those have other names and no run directory that is seen from here; :class:`InUseError` when one of them is up.
+    """
+    tag = addressing.tag(name)
+    marks = {mark for _, mark in _marked() if mark.fabric != name and addressing.tag(mark.fabric) == tag}
+    for mark in marks:
+        if ownership.owner(mark) is not None:
+            raise InUseError(
+                f"Fabric {name} would use the interface names of fabric {mark.fabric}, which is up elsewhere: "
+                "choose another name."
+            )
+    for other in {mark.fabric for mark in marks}:
+        _delete_interfaces(other, unmarked=False)
+
+
 def kill(doomed: Mapping[int, Callable[[], bool]]) -> None:
     """Kill processes at once and wait until they are gone (or are nobody's but init's to collect).
 
