@@ -10,10 +10,13 @@ from contextlib import closing
 from ipaddress import IPv6Address, IPv6Network
 
 import pytest
+from pyroute2 import IPRoute
 
+from tests.waiting import until
+from topologies.clos import multi_plane_clos
 from topologies.emulation import kernel_switch, namespaces
 from topologies.emulation.kernel_programming import SID_LINK
-from topologies.emulation.route_netlink import KernelRoute, Neighbour, RouteSocket
+from topologies.emulation.route_netlink import IFF_UP, KernelRoute, Neighbour, RouteSocket
 from topologies.emulation.route_watch import RouteWatch
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
@@ -28,11 +31,23 @@ def ip(*words: str) -> None:
 
 def in_namespace(work: Callable[[RouteSocket, RouteWatch, int], None]) -> None:
     def run() -> None:
-        kernel_switch.make_sid_link()
-        with RouteSocket() as kernel, closing(RouteWatch(kernel.port)) as watch:
-            work(kernel, watch, socket.if_nametoindex(SID_LINK[0]))
+        fabric = multi_plane_clos(planes=1, t0=1, t1=1, hosts=1)
+        kernel_switch.prepare(fabric, fabric.switches[0])
+        index = socket.if_nametoindex(SID_LINK[0])
+        with RouteSocket() as kernel:
+            # The kernel finds out about carrier by itself, some time later, and then makes routes.
+            until(_is_up, "carrier")
+            kernel.set_link(index, on=IFF_UP)  # waits for the lock under which it does
+            with closing(RouteWatch(kernel.port)) as watch:
+                work(kernel, watch, index)
 
     namespaces.run_in_new(run)
+
+
+def _is_up() -> bool:
+    with IPRoute() as netlink:
+        links = {link.get("ifname"): link.get("operstate") for link in netlink.get_links()}
+    return all(links[name] == "UP" for name in SID_LINK)
 
 
 def test_changes_by_others_are_noticed_once_each_and_our_own_are_not() -> None:
