@@ -42,13 +42,14 @@ def sources() -> list[Path]:
 
 def extensions() -> list[Path]:
     """Files of C that become modules of the same name, relative to the folder with the package in it."""
-    files = (_PACKAGE / "datapath" / "native.c", _PACKAGE / "driver" / "frame_ring.c")
+    driver = _PACKAGE / "driver"
+    files = (_PACKAGE / "datapath" / "native.c", driver / "frame_ring.c", driver / "socket_ring.c")
     return [file.relative_to(_PACKAGE.parent) for file in files]
 
 
 def headers() -> list[Path]:
     """What they include, relative to the same folder; each is included by its name alone."""
-    folders = [_PACKAGE / "datapath", _PACKAGE.parent / "mrc_common"]
+    folders = [_PACKAGE / "datapath", _PACKAGE / "driver", _PACKAGE.parent / "mrc_common"]
     return sorted(file.relative_to(_PACKAGE.parent) for folder in folders for file in folder.glob("*.h"))
 
 

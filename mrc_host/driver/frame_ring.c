@@ -10,7 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "carrying.h"
 #include "frame_ring.h"
+
+#define LONGEST_TAKEN (1u << 16)
 
 typedef struct {
     PyObject_HEAD
@@ -21,6 +24,9 @@ typedef struct {
     Py_ssize_t longest;      /* frame in bytes */
     int aside;               /* at this end */
     int64_t sent;            /* of the frame received last */
+    struct carrying carrying;
+    uint8_t *taken;          /* out of the ring, for those who carry: the other end could change it there */
+    size_t kept;             /* length of a frame there that is for receive_into; 0: none */
     size_t refused;          /* length of a frame for which there was no room; 0: there was */
     uint64_t broken;
 } FrameRing;
@@ -68,6 +74,8 @@ static PyObject *ring_new(PyTypeObject *type, PyObject *arguments, PyObject *nam
 static void ring_dealloc(FrameRing *self)
 {
     PyTypeObject *type = Py_TYPE(self);
+    carrying_forget(&self->carrying);
+    PyMem_Free(self->taken);
     PyBuffer_Release(&self->memory);
     type->tp_free((PyObject *)self);
     Py_DECREF(type);
@@ -151,20 +159,59 @@ static void release(FrameRing *self)
         ring_bell(self->other_bell);
 }
 
-static PyObject *ring_receive_into(FrameRing *self, PyObject *given)
+/* The length of the next frame, which is copied to `buffer`; 0 when there is none. */
+static size_t take(FrameRing *self, void *buffer, size_t capacity)
 {
-    Py_buffer buffer;
-    if (PyObject_GetBuffer(given, &buffer, PyBUF_WRITABLE))
-        return NULL;
-    size_t length = frame_ring_take(&self->receive, buffer.buf, (size_t)buffer.len, &self->sent);
-    PyBuffer_Release(&buffer);
+    size_t length = frame_ring_take(&self->receive, buffer, capacity, &self->sent);
     if (length == FRAME_RING_BROKEN) {
         self->broken++;
         length = 0;
     }
     if (!length)
         release(self);
+    return length;
+}
+
+static PyObject *ring_receive_into(FrameRing *self, PyObject *given)
+{
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(given, &buffer, PyBUF_WRITABLE))
+        return NULL;
+    size_t length = self->kept < (size_t)buffer.len ? self->kept : (size_t)buffer.len;
+    self->kept = 0;
+    if (length)
+        memcpy(buffer.buf, self->taken, length);
+    else
+        length = take(self, buffer.buf, (size_t)buffer.len);
+    PyBuffer_Release(&buffer);
     return PyLong_FromSize_t(length);
+}
+
+/* carry_to(receiver, carry_frame, port) */
+static PyObject *ring_carry_to(FrameRing *self, PyObject *arguments)
+{
+    if (!self->taken && !(self->taken = PyMem_Malloc(LONGEST_TAKEN)))
+        return PyErr_NoMemory();
+    return carrying_set(&self->carrying, arguments);
+}
+
+/* carry(limit): frames and bytes that were carried, and what makes a SACK due or None. */
+static PyObject *ring_carry(FrameRing *self, PyObject *limit)
+{
+    long most = PyLong_AsLong(limit);
+    if (most == -1 && PyErr_Occurred())
+        return NULL;
+    struct batch batch = {0};
+    while (self->carrying.carry && batch.frames < most && !batch.due) {
+        size_t length = self->kept ? self->kept : take(self, self->taken, LONGEST_TAKEN);
+        int carried = length ? carrying_give(&self->carrying, self->taken, length, &batch) : 0;
+        if (carried < 0)
+            return NULL;
+        self->kept = carried ? 0 : length;
+        if (!carried)
+            break;
+    }
+    return batch_result(&batch);
 }
 
 static PyObject *ring_release(FrameRing *self, PyObject *Py_UNUSED(none))
@@ -175,7 +222,7 @@ static PyObject *ring_release(FrameRing *self, PyObject *Py_UNUSED(none))
 
 static PyObject *ring_pending(FrameRing *self, PyObject *Py_UNUSED(none))
 {
-    return PyBool_FromLong(frame_ring_pending(&self->receive));
+    return PyBool_FromLong(self->kept || frame_ring_pending(&self->receive));
 }
 
 /* Whether there is still no room for the frame that was refused. */
@@ -194,7 +241,7 @@ static PyObject *ring_full(FrameRing *self, PyObject *Py_UNUSED(none))
 
 static PyObject *ring_arm(FrameRing *self, PyObject *Py_UNUSED(none))
 {
-    int idle = frame_ring_arm(&self->receive);
+    int idle = frame_ring_arm(&self->receive) && !self->kept;
     if (self->refused && !full(self))
         idle = 0;
     return PyBool_FromLong(idle);
@@ -232,7 +279,8 @@ static PyMethodDef methods[] = {
     METHOD(connect, METH_VARARGS),  METHOD(stand_aside, METH_O),    METHOD(send, METH_O),
     METHOD(flush, METH_NOARGS),     METHOD(receive_into, METH_O),   METHOD(release, METH_NOARGS),
     METHOD(pending, METH_NOARGS),   METHOD(arm, METH_NOARGS),       METHOD(disarm, METH_NOARGS),
-    METHOD(full, METH_NOARGS),      METHOD(fileno, METH_NOARGS),    {NULL, NULL, 0, NULL},
+    METHOD(full, METH_NOARGS),      METHOD(fileno, METH_NOARGS),    METHOD(carry, METH_O),
+    METHOD(carry_to, METH_VARARGS), {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef values[] = {

@@ -2,6 +2,8 @@
 
 from typing_extensions import Buffer  # a stub may, whatever the Python
 
+from mrc_host.wire.encap import Flow
+
 class FrameRing:
     """A NIC's end of the rings beside a link (mrc_common/frame_ring.h)."""
 
@@ -32,6 +34,12 @@ class FrameRing:
 
     def receive_into(self, buffer: Buffer) -> int:
         """The next frame; its length, 0 if there is none."""
+
+    def carry_to(self, receiver: object, carry_frame: object, port: int) -> None:
+        """Who carries the frames of `port` from now on: those of ``transport.native_datapath``."""
+
+    def carry(self, limit: int) -> tuple[int, int, tuple[int, int, int, Flow] | None]:
+        """Have up to `limit` frames carried, until one is for Python or makes a SACK due: how many, and their bytes."""
 
     def release(self) -> None:
         """Give the room of the frames received back to the other end, as `receive_into` does when it finds no more."""

@@ -5,6 +5,9 @@ bounded batches and passed to `nic.receive`. Then the turn runs: it calls `nic.t
 and pulls `nic.transmit(port)` for every port that is free. It returns when it wants to run again: at the earliest of
 the NIC's wake-up and the times at which busy ports become free.
 
+**Carrying.** What the NIC's datapath in C carries is given to it without Python (``carry`` of a port or ring); a frame
+that is not, or that makes a SACK due, ends that. Without such a datapath every frame goes to `nic.receive`.
+
 **Pacing.** A port is busy for (frame length + 24 bytes of Ethernet overhead) / rate after each frame. When the process
 wakes up late although frames were waiting, the port catches up on at most `burst_ns` of the time lost: so at most
 `burst_ns` * rate + one frame leave back to back, and lateness up to `burst_ns` costs no rate. A port that had nothing
@@ -41,12 +44,25 @@ from mrc_host.driver.coalescing import DEFAULT_COALESCE_NS, Coalescing
 from mrc_host.driver.delays import StampClock
 from mrc_host.driver.loop import READABLE, WRITABLE, Loop
 from mrc_host.driver.nic_port import NicPort, PortStatus
-from mrc_host.driver.packet import ETHERNET_OVERHEAD, PacketPort, is_link_error, is_lost_frame
+from mrc_host.driver.packet import ETHERNET_OVERHEAD, Carry, PacketPort, SackDue, is_link_error, is_lost_frame
 from mrc_host.driver.port_links import OpenMonitor, OpenPort, PortLinks
 
 DEFAULT_BURST_NS = 1_000_000
 RECEIVE_BATCH = 8  # frames read from one port before the others, and transmission, have their turn
+CARRY_BATCH = 32  # the same, of frames that are carried
 TRANSMIT_BATCH = 16  # frames sent on one port before the others, and reception, have their turn
+
+
+class Datapath(Protocol):
+    """What the ports need of it (a :class:`mrc_host.transport.native_datapath.NativeDatapath` has both)."""
+
+    @property
+    def receiver(self) -> object:
+        """Who receives for the NIC."""
+
+    @property
+    def carry_frame(self) -> object:
+        """The capsule of mrc_common/carry_frame.h."""
 
 
 class Device(Protocol):
@@ -55,8 +71,15 @@ class Device(Protocol):
     `receive` may use `frame` only during the call: its memory is reused for the next frame.
     """
 
+    @property
+    def datapath(self) -> Datapath | None:
+        """What carries frames without `receive`; None: nothing does."""
+
     def receive(self, port: int, frame: memoryview, now: int) -> None:
         """Take one frame that arrived on `port`."""
+
+    def sack_due(self, due: SackDue, now: int) -> None:
+        """The datapath has carried a frame and said this."""
 
     def transmit(self, port: int, now: int) -> bytes | None:
         """The next frame for `port`, which is free; None if there is none."""
@@ -163,18 +186,35 @@ class NicDriver:
         if mask != READABLE and packet.take_error():
             self._links.refresh()
             return
-        self._receive(nic_port, packet.receive_into, packet)
+        self._receive(nic_port, packet.receive_into, packet.carry, packet)
 
-    def _receive(self, nic_port: NicPort, receive_into: Callable[[memoryview], int], packet: PacketPort | None) -> None:
+    def _receive(
+        self,
+        nic_port: NicPort,
+        receive_into: Callable[[memoryview], int],
+        carry: Carry | None,
+        packet: PacketPort | None,
+    ) -> None:
         """Pass a batch of frames to the NIC; `packet` if they come from there, None: they come from the ring."""
         buffer = self._buffer
         usable = nic_port.enabled and nic_port.packet is not None
         receive, port, clock = self._nic.receive if usable else _discard, nic_port.number, self._clock
         frames = total = 0
+        left = CARRY_BATCH
         measuring = self._measuring
         waited: int | None = None
         try:
-            for _ in range(RECEIVE_BATCH):
+            while left > 0:
+                if carry is not None and usable and not measuring:
+                    carried, size, due = carry(left)
+                    frames += carried
+                    total += size
+                    left -= carried
+                    if due is not None:
+                        self._nic.sack_due(due, clock())
+                        continue
+                    if left <= 0:
+                        break
                 length = receive_into(buffer)
                 if not length:
                     break
@@ -183,6 +223,7 @@ class NicDriver:
                 receive(port, buffer[:length], clock())
                 frames += 1
                 total += length
+                left -= CARRY_BATCH // RECEIVE_BATCH
         except BlockingIOError:
             pass
         except OSError as error:
@@ -192,7 +233,7 @@ class NicDriver:
         nic_port.rx_bytes += total
         if waited is not None:
             nic_port.arrivals.note(waited, frames)
-        self._coalescing.took(frames, frames == RECEIVE_BATCH)
+        self._coalescing.took(frames, left <= 0)
 
     def _waited(self, nic_port: NicPort, packet: PacketPort | None, now: int) -> int | None:
         """How long the frame just read had waited; None when that is unknown."""
@@ -211,7 +252,7 @@ class NicDriver:
             if nic_port.blocked and nic_port.for_ring and not ring.full():
                 self._links.unblock(nic_port)
             if ring.pending():
-                self._receive(nic_port, ring.receive_into, None)
+                self._receive(nic_port, ring.receive_into, ring.carry if self._nic.datapath else None, None)
                 ring.release()
 
     def _turn(self, now: int) -> int | None:
@@ -312,6 +353,9 @@ class NicDriver:
         self._links.suspect(nic_port, now)
 
     def _update(self, nic_port: NicPort) -> None:
+        packet, datapath = nic_port.packet, self._nic.datapath
+        if packet is not None and datapath is not None:
+            packet.carry_to(datapath.receiver, datapath.carry_frame, nic_port.number)
         up = nic_port.has_link and nic_port.enabled
         if up != nic_port.up:
             nic_port.up = up

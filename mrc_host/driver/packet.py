@@ -10,6 +10,10 @@ one, to make the link slower than the NIC believes it to be. Bypassing it (PACKE
 Creating such a socket takes CAP_NET_RAW, and CAP_NET_ADMIN for a receive buffer of its size; binding it takes nothing.
 A process that drops its capabilities therefore opens its ports through :class:`PacketSockets`, which keeps the socket
 of a port whose interface vanished until the interface returns.
+
+Where the transport is compiled, frames are received in memory shared with the kernel
+(:mod:`mrc_host.driver.socket_ring`), and what the NIC's datapath carries never enters Python. Otherwise, or if the
+kernel refuses, the socket is read.
 """
 
 from __future__ import annotations
@@ -21,14 +25,17 @@ import fcntl
 import socket
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING
 
 from mrc_host.errors import MrcError
+from mrc_host.wire.encap import Flow
 from mrc_host.wire.pause import DESTINATION as PAUSE_DESTINATION
 
 if TYPE_CHECKING:
     from mrc_host.driver.frame_ring import FrameRing
+    from mrc_host.driver.socket_ring import SocketRing
 
 ETH_P_ALL = 0x0003
 ETHERNET_HEADER = 14
@@ -44,7 +51,17 @@ _TIMESPEC = struct.Struct("ll")
 
 # errno values of an interface that is down or gone; netlink says which
 _LINK_ERRORS = frozenset({errno.ENETDOWN, errno.ENXIO, errno.ENODEV, errno.ENETUNREACH})
+# Memory to receive in: for so long, at the port's rate, nobody needs to read it; but at least and at most ...
+_SHARED_NS = 40_000_000
+_SHARED_FRAMES = 128
+_SHARED_BYTES = 4 << 20
 _LOSS_ERRORS = frozenset({errno.ENOBUFS, errno.ENOMEM, errno.EMSGSIZE})
+
+
+SackDue = tuple[int, int, int, Flow]
+"""QPN, PSN, timestamp and flow of a frame that was carried and makes a SACK due."""
+Carry = Callable[[int], "tuple[int, int, SackDue | None]"]
+"""Has up to so many frames carried by the datapath: how many were, their bytes, and what makes a SACK due."""
 
 
 class NicDriverError(MrcError):
@@ -55,27 +72,47 @@ class PacketSockets:
     """Opens ports, with a new socket only for a MAC for which it has kept none; `rings` are those of interfaces."""
 
     def __init__(self, rings: Mapping[str, FrameRing] | None = None) -> None:
-        self._idle: dict[bytes, socket.socket] = {}
+        self._idle: dict[bytes, _Opened] = {}
         self._rings = rings or {}
 
-    def open(self, interface: str, mac: bytes, max_frame: int) -> PacketPort:
+    def open(self, interface: str, mac: bytes, max_frame: int, rate_bps: int) -> PacketPort:
         """The port at an interface; raises NicDriverError as :class:`PacketPort` does."""
-        return PacketPort(interface, mac, max_frame, idle=self._idle, ring=self._rings.get(interface))
+        ring = self._rings.get(interface)
+        return PacketPort(interface, mac, max_frame, rate_bps, idle=self._idle, ring=ring)
 
     def close(self) -> None:
         """Close the sockets of ports that are closed."""
-        for sock in self._idle.values():
-            sock.close()
+        for opened in self._idle.values():
+            opened.close()
         self._idle.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A packet socket, and the memory that it receives in, if it shares any with the kernel.
+
+    They stay together: while the kernel makes or removes such memory it does not notice that the interface comes up.
+    """
+
+    socket: socket.socket
+    shared: SocketRing | None
+
+    def close(self) -> None:
+        if self.shared is not None:
+            self.shared.close()
+        self.socket.close()
 
 
 class PacketPort:
     """An open AF_PACKET socket on one interface; `max_frame` is the longest frame in bytes without check sequence.
 
+    `rate_bps` says how much memory it needs to receive; 0: as much as a port may have.
+
     `idle` has the sockets of closed ports by MAC: one is taken from there if possible, and put back by :meth:`close`.
 
-    `send(frame)` and `receive_into(buffer)` are the socket's own methods, because every packet of the emulation goes
-    through them. They never block: BlockingIOError means nothing to read or no room to send.
+    `send(frame)` and `receive_into(buffer)` are methods of the socket or of the memory that it shares with the kernel,
+    because every packet of the emulation goes through them. They never block: BlockingIOError, or a length of 0, means
+    nothing to read, and BlockingIOError no room to send. `carry` is None where the datapath gets no frames from here.
 
     If there is a `ring`, frames pass through that and not through the interface, unless the ring stands aside. `send`
     is then the ring's, and has to be followed by `ring.flush()`.
@@ -86,9 +123,10 @@ class PacketPort:
         interface: str,
         mac: bytes,
         max_frame: int,
+        rate_bps: int = 0,
         *,
         receive_buffer: int = 16 << 20,
-        idle: dict[bytes, socket.socket] | None = None,
+        idle: dict[bytes, _Opened] | None = None,
         ring: FrameRing | None = None,
     ) -> None:
         self.interface = interface
@@ -96,32 +134,47 @@ class PacketPort:
         self._mac = mac
         self._idle = idle
         self.ring = ring
+        self.carry: Carry | None = None
+        self._closed = False
         known = None if idle is None else idle.pop(mac, None)
         if known is None:
-            self._socket = _open_socket(interface, mac, receive_buffer)
+            self._opened = _open_socket(interface, mac, receive_buffer, max_frame, rate_bps)
         else:
-            self._socket = known
+            self._opened = known
             try:
                 _wake_socket(known, interface, mac)
             except BaseException:
                 self.close()
                 raise
+        self._socket, self._shared = self._opened.socket, self._opened.shared
         self.send: Callable[[bytes], int] = self._socket.send
+        self.receive_into: Callable[[memoryview], int] = self._socket.recv_into
+        if self._shared is not None:
+            self.send, self.receive_into = self._shared.send, self._shared.receive_into
         if ring is not None:
             ring.connect(self._socket.fileno(), max_frame)
             self.send = ring.send
-        self.receive_into: Callable[[memoryview], int] = self._socket.recv_into
 
     def fileno(self) -> int:
         """Descriptor to wait on; -1 once closed."""
-        return self._socket.fileno()
+        return -1 if self._closed else self._socket.fileno()
+
+    def carry_to(self, receiver: object, carry_frame: object, port: int) -> None:
+        """Give the frames of `port` to a NIC's datapath from now on, with ``carry`` of the ring and of this."""
+        if self._shared is not None:
+            self._shared.carry_to(receiver, carry_frame, port)
+            self.carry = self._shared.carry
+        if self.ring is not None:
+            self.ring.carry_to(receiver, carry_frame, port)
 
     def stamp(self) -> int:
         """When the kernel received the frame read last (CLOCK_REALTIME, ns).
 
         The kernel timestamps frames from the first call on, until the socket is closed; a frame without a timestamp
-        gets the time of this call.
+        gets the time of this call. In shared memory all have one.
         """
+        if self._shared is not None:
+            return self._shared.stamp() or time_ns()
         try:
             data = fcntl.ioctl(self._socket, _SIOCGSTAMPNS, bytes(_TIMESPEC.size))
         except FileNotFoundError:  # nothing was read yet
@@ -140,14 +193,16 @@ class PacketPort:
 
     def close(self) -> None:
         """Close the socket, or keep it idle for reuse; closing twice does nothing."""
+        if self._closed:
+            return
+        self._closed = True
         if self.ring is not None:
             self.ring.connect(-1, self.max_frame)
         if self._idle is None or self._mac in self._idle:
-            self._socket.close()
-        elif self._socket.fileno() >= 0:
-            _set_filter(self._socket, _NOTHING)
-            self._idle[self._mac] = self._socket.dup()
-            self._socket.close()
+            self._opened.close()
+        else:
+            _set_filter(self._opened.socket, _NOTHING)
+            self._idle[self._mac] = self._opened
 
 
 def is_lost_frame(error: OSError) -> bool:
@@ -164,7 +219,7 @@ def is_link_error(error: OSError) -> bool:
     return error.errno in _LINK_ERRORS
 
 
-def _open_socket(interface: str, mac: bytes, receive_buffer: int) -> socket.socket:
+def _open_socket(interface: str, mac: bytes, receive_buffer: int, max_frame: int, rate_bps: int) -> _Opened:
     try:
         sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, 0)
     except PermissionError:
@@ -173,11 +228,26 @@ def _open_socket(interface: str, mac: bytes, receive_buffer: int) -> socket.sock
         _attach_filter(sock, mac)  # before bind, so that no other frame is ever queued
         sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
         _set_receive_buffer(sock, receive_buffer)
+        opened = _Opened(sock, _share_memory(sock, max_frame, rate_bps))
         _bind(sock, interface)
     except BaseException:
         sock.close()
         raise
-    return sock
+    return opened
+
+
+def _share_memory(sock: socket.socket, max_frame: int, rate_bps: int) -> SocketRing | None:
+    """Receive in memory shared with the kernel; None where that cannot be."""
+    try:
+        from mrc_host.driver.socket_ring import SocketRing
+    except ImportError:  # the transport is not compiled
+        return None
+    wanted = rate_bps * _SHARED_NS // (8 * 1_000_000_000) if rate_bps else _SHARED_BYTES
+    frames = max(_SHARED_FRAMES, min(wanted, _SHARED_BYTES) // max_frame)
+    try:
+        return SocketRing(sock.fileno(), frames, max_frame)
+    except OSError:
+        return None
 
 
 def _bind(sock: socket.socket, interface: str) -> None:
@@ -192,12 +262,15 @@ def _bind(sock: socket.socket, interface: str) -> None:
         raise
 
 
-def _wake_socket(sock: socket.socket, interface: str, mac: bytes) -> None:
+def _wake_socket(opened: _Opened, interface: str, mac: bytes) -> None:
     """Bind an idle socket to an interface, and discard what is left of the previous one: frames and a pending error."""
+    sock = opened.socket
     sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     with contextlib.suppress(OSError):
         while True:
             sock.recv(1)
+    if opened.shared is not None:
+        opened.shared.discard()
     _bind(sock, interface)
     _attach_filter(sock, mac)
 

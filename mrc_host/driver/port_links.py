@@ -16,7 +16,7 @@ from mrc_host.driver.packet import ETHERNET_HEADER, NicDriverError, PacketPort
 
 _QUERY_INTERVAL_NS = 1_000_000  # between netlink queries of a link that may be down
 
-OpenPort = Callable[[str, bytes, int], PacketPort]
+OpenPort = Callable[[str, bytes, int, int], PacketPort]
 OpenMonitor = Callable[[Callable[[LinkState], None]], LinkMonitor]
 
 
@@ -134,7 +134,9 @@ class PortLinks:
 
     def _open_port(self, port: NicPort, link: LinkState) -> None:
         try:
-            packet = self._open_packet_port(port.config.interface, port.config.mac, self._mtu + ETHERNET_HEADER)
+            packet = self._open_packet_port(
+                port.config.interface, port.config.mac, self._mtu + ETHERNET_HEADER, port.config.rate_bps
+            )
         except NicDriverError:  # vanished again meanwhile: netlink is about to say so
             return
         port.packet, port.index = packet, link.index

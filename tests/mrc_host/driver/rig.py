@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from mrc_common.link_monitor import LinkState
 from mrc_host.config import NicConfig, PortConfig
 from mrc_host.driver.loop import READABLE, Handler, Loop, Turn
-from mrc_host.driver.nic_driver import NicDriver
+from mrc_host.driver.nic_driver import Datapath, NicDriver
+from mrc_host.driver.packet import Carry, SackDue
+from mrc_host.wire.encap import Flow
 
 if TYPE_CHECKING:
     from mrc_host.driver.frame_ring import FrameRing
@@ -22,9 +24,12 @@ REAL_OFFSET = 1_700_000_000_000_000_000
 class FakePort:
     """A PacketPort without interface."""
 
-    def __init__(self, interface: str, mac: bytes, max_frame: int) -> None:
-        self.interface, self.mac, self.max_frame = interface, mac, max_frame
+    def __init__(self, interface: str, mac: bytes, max_frame: int, rate_bps: int) -> None:
+        self.interface, self.mac, self.max_frame, self.rate_bps = interface, mac, max_frame, rate_bps
         self.ring: FrameRing | None = None
+        self.carry: Carry | None = None
+        self.carrier: tuple[object, object, int] | None = None
+        self.flow = Flow(bytes(16), 0, 0, False, False, True, 54, 102, 200, 0)
         self._read, self._write = os.pipe()
         self.sent: list[bytes] = []
         self.arrived: deque[bytes] = deque()
@@ -49,6 +54,21 @@ class FakePort:
             os.read(self._read, 1)
         buffer[: len(frame)] = frame
         return len(frame)
+
+    def carry_to(self, receiver: object, carry_frame: object, port: int) -> None:
+        self.carrier = receiver, carry_frame, port
+        self.carry = self._carry
+
+    def _carry(self, limit: int) -> tuple[int, int, SackDue | None]:
+        """What begins with `carried` is; an eighth byte makes a SACK due."""
+        frames = size = 0
+        while frames < limit and self.arrived and self.arrived[0].startswith(b"carried"):
+            frame = bytearray(60)
+            length = self.receive_into(memoryview(frame))
+            frames, size = frames + 1, size + length
+            if length > 7:
+                return frames, size, (16, frame[7], 0, self.flow)
+        return frames, size, None
 
     def stamp(self) -> int:
         self.asked += 1
@@ -104,9 +124,12 @@ class FakeMonitor:
 class FakeDevice:
     """Offers frames and remembers its inputs."""
 
+    datapath: Datapath | None = None
+
     def __init__(self) -> None:
         self.offered: dict[int, deque[bytes]] = {0: deque(), 1: deque()}
         self.received: list[tuple[int, bytes, int]] = []
+        self.due: list[tuple[int, int]] = []  # PSN and time
         self.changes: list[tuple[int, bool]] = []
         self.ticks: list[int] = []
         self.times: list[int] = []  # of every call
@@ -119,6 +142,9 @@ class FakeDevice:
     def transmit(self, port: int, now: int) -> bytes | None:
         self.times.append(now)
         return self.offered[port].popleft() if self.offered[port] else None
+
+    def sack_due(self, due: SackDue, now: int) -> None:
+        self.due.append((due[1], now))
 
     def wakeup(self) -> int | None:
         return self.wake
@@ -175,8 +201,8 @@ class Rig:
             open_monitor=self._monitor,  # type: ignore[arg-type]
         )
 
-    def _open(self, interface: str, mac: bytes, max_frame: int) -> FakePort:
-        self.opened.append(FakePort(interface, mac, max_frame))
+    def _open(self, interface: str, mac: bytes, max_frame: int, rate_bps: int) -> FakePort:
+        self.opened.append(FakePort(interface, mac, max_frame, rate_bps))
         return self.opened[-1]
 
     def _monitor(self, on_change: Callable[[LinkState], None]) -> FakeMonitor:

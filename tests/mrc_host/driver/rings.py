@@ -1,4 +1,4 @@
-"""The extension frame_ring.c, compiled for a test, whether or not the transport is."""
+"""The driver's extensions in C, compiled for a test, whether or not the transport is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import sysconfig
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,9 +17,14 @@ from mrc_host import compiled
 
 def compiled_ring(folder: Path) -> Any:
     """The class FrameRing; the test is skipped where nothing can be compiled."""
+    return compiled_extension("frame_ring", folder).FrameRing
+
+
+def compiled_extension(name: str, folder: Path) -> ModuleType:
+    """The module `name` of the driver; the test is skipped where nothing can be compiled."""
     root = Path(mrc_common.__file__).parents[1]
-    (source,) = (path for path in compiled.extensions() if path.name == "frame_ring.c")
-    made = folder / f"frame_ring{sysconfig.get_config_var('EXT_SUFFIX')}"
+    (source,) = (path for path in compiled.extensions() if path.name == f"{name}.c")
+    made = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
     headers = [word for path in (sysconfig.get_path("include"), root / "mrc_common") for word in ("-I", str(path))]
     command = [
         "cc",
@@ -40,9 +46,9 @@ def compiled_ring(folder: Path) -> Any:
     if "Python.h" in done.stderr:
         pytest.skip("the headers of Python are missing: apt install python3-dev")
     assert done.returncode == 0, done.stderr
-    spec = spec_from_file_location("mrc_host.driver.frame_ring", made)
+    spec = spec_from_file_location(f"mrc_host.driver.{name}", made)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.FrameRing
+    return module

@@ -93,8 +93,8 @@ def ringed(rigs: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch) -> tuple[R
     ring = FakeRing()
     made = FakePort.__init__
 
-    def make(port: FakePort, interface: str, mac: bytes, max_frame: int) -> None:
-        made(port, interface, mac, max_frame)
+    def make(port: FakePort, interface: str, mac: bytes, max_frame: int, rate_bps: int) -> None:
+        made(port, interface, mac, max_frame, rate_bps)
         if interface == "eth0":
             port.ring = ring  # type: ignore[assignment]
             port.send = ring.send  # type: ignore[method-assign]
