@@ -252,7 +252,7 @@ class NicDriver:
             if nic_port.blocked and nic_port.for_ring and not ring.full():
                 self._links.unblock(nic_port)
             if ring.pending():
-                self._receive(nic_port, ring.receive_into, ring.carry if self._nic.datapath else None, None)
+                self._receive(nic_port, ring.receive_into, ring.carry if self._nic.datapath is not None else None, None)
                 ring.release()
 
     def _turn(self, now: int) -> int | None:

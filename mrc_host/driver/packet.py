@@ -53,7 +53,7 @@ _TIMESPEC = struct.Struct("ll")
 _LINK_ERRORS = frozenset({errno.ENETDOWN, errno.ENXIO, errno.ENODEV, errno.ENETUNREACH})
 # Memory to receive in: for so long, at the port's rate, nobody needs to read it; but at least and at most ...
 _SHARED_NS = 40_000_000
-_SHARED_FRAMES = 128
+_SHARED_FRAMES = 256
 _SHARED_BYTES = 4 << 20
 _LOSS_ERRORS = frozenset({errno.ENOBUFS, errno.ENOMEM, errno.EMSGSIZE})
 

@@ -25,7 +25,7 @@ class SentProbe(NamedTuple):
 class ReliabilityProbes:
     """Probes that are due (`mask`, of planes) or in flight."""
 
-    __slots__ = ("_last_id", "_last_plane", "_paths", "_unanswered", "mask")
+    __slots__ = ("_last_id", "_last_plane", "_paths", "_proven", "_unanswered", "mask")
 
     def __init__(self) -> None:
         self.mask = 0
@@ -33,6 +33,7 @@ class ReliabilityProbes:
         self._paths: dict[int, int] = {}  # by plane: the path of the next probe, where that matters
         self._last_plane = 0  # plane of the last probe requested while nothing was in flight, as a mask
         self._unanswered: dict[int, SentProbe] = {}
+        self._proven: SentProbe | None = None  # the one sent last of those that were answered
 
     @property
     def unanswered(self) -> int:
@@ -43,15 +44,24 @@ class ReliabilityProbes:
         """Request a probe on each of `planes`; if none of these is usable, on the next of the usable planes, in turn.
 
         In that case a probe that was not answered is repeated (`again`) on two planes: each may meet a failed path, in
-        either direction.
+        either direction. One of them takes the path on which a probe was answered last, if its plane is usable.
         """
         planes &= usable
         if not planes:
             planes = self._last_plane = next_plane(usable, self._last_plane)
             if again:
-                self._last_plane = next_plane(usable, planes)
-                planes |= self._last_plane
+                planes |= self._proven_plane(usable, planes)
         self.mask |= planes
+
+    def _proven_plane(self, usable: int, other: int) -> int:
+        """The plane of a path that answered, which its probe is to take; or else one that follows `other`."""
+        proven = self._proven
+        if proven is not None and usable >> proven.plane & 1:
+            self.prefer(proven.plane, proven.path)
+            if other != 1 << proven.plane:
+                return 1 << proven.plane
+        self._last_plane = next_plane(usable, other)
+        return self._last_plane
 
     def prefer(self, plane: int, path: int) -> None:
         """The next probe of `plane` is to go on `path`."""
@@ -76,7 +86,9 @@ class ReliabilityProbes:
 
     def answered(self, number: int) -> None:
         """The probe is no longer in flight."""
-        self._unanswered.pop(number, None)
+        probe = self._unanswered.pop(number, None)
+        if probe is not None and (self._proven is None or probe.sent >= self._proven.sent):
+            self._proven = probe
 
     def in_flight(self, number: int, stamp: int) -> bool:
         """Whether a probe with this number and timestamp is in flight."""

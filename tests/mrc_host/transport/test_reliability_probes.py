@@ -32,6 +32,44 @@ def test_an_unanswered_probe_is_repeated_on_two_planes() -> None:
     assert probes.mask.bit_count() == 2
 
 
+def repeated(probes: ReliabilityProbes, usable: int) -> dict[int, int]:
+    """Plane and path of each probe when one was not answered and nothing is in flight."""
+    probes.request(0, usable, True)
+    return {plane: probes.take(plane) for plane in range(8) if probes.mask >> plane & 1}
+
+
+def answer(probes: ReliabilityProbes, plane: int, path: int, sent: int) -> None:
+    probes.answered(probes.sent(plane, path, sent))
+
+
+def test_one_of_two_probes_takes_the_path_that_answered_last_and_the_other_another_plane() -> None:
+    probes = ReliabilityProbes()
+    answer(probes, 2, 17, 1000)
+    answer(probes, 1, 11, 900)  # sent before, so it says less
+    others = []
+    for _ in range(4):
+        asked = repeated(probes, 0b1111)
+        assert asked.pop(2) == 17
+        ((plane, path),) = asked.items()
+        assert path == -1
+        others.append(plane)
+    assert set(others) == {0, 1, 3}, "in turn, so that the plane of the answers' trouble is not asked again and again"
+
+
+def test_an_answered_path_of_a_plane_that_is_down_is_not_asked() -> None:
+    probes = ReliabilityProbes()
+    answer(probes, 2, 17, 1000)
+    assert sorted(repeated(probes, 0b0011).items()) == [(0, -1), (1, -1)]
+    assert repeated(probes, 0b0100) == {2: 17}, "the only plane"
+
+
+def test_a_probe_that_was_not_answered_proves_nothing() -> None:
+    probes = ReliabilityProbes()
+    probes.sent(2, 17, 1000)
+    probes.answered(9)
+    assert set(repeated(probes, 0b1111).values()) == {-1}
+
+
 def test_a_preferred_path_is_used_once() -> None:
     probes = ReliabilityProbes()
     probes.prefer(1, 17)
