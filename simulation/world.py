@@ -114,10 +114,11 @@ class SimulatedWorld:
         self._restarts: Counter[str] = Counter()
         self._switches: dict[str, SwitchNode] = {}
         self._nic_names = frozenset(nic.name for nic in fabric.nics)
-        self._make_lines(delay)
-        self._make_nics()
-        self._make_switches(pipeline)
-        self._join()
+        with seldom_collected():
+            self._make_lines(delay)
+            self._make_nics()
+            self._make_switches(pipeline)
+            self._join()
         self.faults = Faults(self)
 
     # ---- building -----------------------------------------------------------------------------------------------
