@@ -302,7 +302,7 @@ def arrays(operation: str, world: int, elements: int, seed: int) -> list[tuple[A
         expected = [everyone[0].copy()] * world
     else:
         expected = [everyone[rank - 1].copy() for rank in range(world)]
-    return [(sends[rank], np.zeros_like(expected[rank]), expected[rank]) for rank in range(world)]
+    return [(sends[rank], np.zeros(expected[rank].shape, np.float32), expected[rank]) for rank in range(world)]
 
 
 def _sum(arrays: list[Array]) -> Array:
@@ -313,4 +313,5 @@ def _sum(arrays: list[Array]) -> Array:
 
 
 def _values(seed: int, rank: int, elements: int) -> Array:
-    return np.random.default_rng((seed, rank)).integers(-1000, 1000, elements).astype(np.float32)
+    """From -128 to 127. A large world prepares many of them, so the generator's bytes are taken as they are."""
+    return np.frombuffer(np.random.default_rng((seed, rank)).bytes(elements), np.int8).astype(np.float32)

@@ -91,7 +91,8 @@ class Communicator:
         settings = settings or StreamSettings()
         plan = StreamPlan(settings, exchange.world, peers)
         own = Resources.create(device, plan, exchange.rank)
-        cards = [Card.from_json(card) for card in await exchange.gather(f"{name}/cards", own.card.to_json())]
+        gathered = await exchange.gather(f"{name}/cards", own.card.to_json())
+        cards = {peer: Card.from_json(gathered[peer], own.rank) for peer in {**own.outgoing, **own.incoming}}
         senders = {peer: own.sender(plan, peer, cards[peer]) for peer in own.outgoing}
         receivers = {peer: own.receiver(plan, peer, cards[peer]) for peer in own.incoming}
         await exchange.gather(f"{name}/connected", True)

@@ -69,10 +69,11 @@ class Card:
         return {"memory": str(self.memory), "pairs": pairs}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Card:
-        """What :meth:`to_json` gave."""
+    def from_json(cls, value: Mapping[str, Any], reader: int) -> Card:
+        """What :meth:`to_json` gave, with those queue pairs only that rank `reader` connects to: others are many."""
         outgoing, incoming = (
-            {peer: [Endpoint.parse(text).qp for text in some] for peer, some in pairs} for pairs in value["pairs"]
+            {peer: [Endpoint.parse(text).qp for text in some] for peer, some in pairs if peer == reader}
+            for pairs in value["pairs"]
         )
         return cls(RemoteMemory.parse(value["memory"]), outgoing, incoming)
 
