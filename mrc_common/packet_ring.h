@@ -27,7 +27,7 @@ static inline int packet_ring_request(int fd, unsigned block, unsigned blocks, u
     return setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &ring, sizeof ring);
 }
 
-/* A ring of at least `slots` for frames of up to `longest` bytes; longer ones are cut behind one byte more. 0, or -errno. What
+/* A ring of at least `slots` for frames of up to `longest` bytes; longer ones are cut somewhere behind that. 0, or -errno. What
  * the socket has received before is lost. */
 static inline int packet_ring_map(struct packet_ring *ring, int fd, unsigned slots, unsigned longest)
 {

@@ -151,10 +151,15 @@ class Nic:
                 self._trace.dropped(port, drop.value, len(frame), now)
 
     def sack_due(self, due: tuple[int, int, int, Flow], now: int) -> None:
-        """The simulation's core gave a frame to ``datapath``, which carried it and says this: it makes a SACK due."""
+        """``datapath`` was given a frame without ``receive``, carried it, and says this: it makes a SACK due."""
         self._context.now = now
         self._scheduler.input_begins()
-        self._demux.sack_due(due)
+        try:
+            self._demux.sack_due(due)
+        except Exception as error:  # as in `receive`
+            if plugins.is_from_plugin(error):
+                raise
+            self._stats.drops[Drop.INTERNAL_ERROR] += 1
 
     @property
     def datapath(self) -> NativeDatapath | None:

@@ -11,9 +11,10 @@ Creating such a socket takes CAP_NET_RAW, and CAP_NET_ADMIN for a receive buffer
 A process that drops its capabilities therefore opens its ports through :class:`PacketSockets`, which keeps the socket
 of a port whose interface vanished until the interface returns.
 
-Where the transport is compiled, frames are received in memory shared with the kernel
-(:mod:`mrc_host.driver.socket_ring`), and what the NIC's datapath carries never enters Python. Otherwise, or if the
-kernel refuses, the socket is read.
+Where the transport is compiled, fast ports receive in memory shared with the kernel
+(:mod:`mrc_host.driver.socket_ring`), and what the NIC's datapath carries never enters Python. It holds fewer frames
+than a socket, since each takes a place for the longest: on a slow port that many short ones could arrive while the
+process is kept from running for a moment, so the sockets of slow ports are read.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ _TIMESPEC = struct.Struct("ll")
 
 # errno values of an interface that is down or gone; netlink says which
 _LINK_ERRORS = frozenset({errno.ENETDOWN, errno.ENXIO, errno.ENODEV, errno.ENETUNREACH})
-# Memory to receive in: for so long, at the port's rate, nobody needs to read it; but at least and at most ...
-_SHARED_NS = 40_000_000
-_SHARED_FRAMES = 256
-_SHARED_BYTES = 4 << 20
+# Memory is shared with the kernel from this rate on (b/s), for so many frames, up to this length
+_SHARED_FROM = 500_000_000
+_SHARED_FRAMES = 2048
+_SHARED_LONGEST = 10_000
 _LOSS_ERRORS = frozenset({errno.ENOBUFS, errno.ENOMEM, errno.EMSGSIZE})
 
 
@@ -106,7 +107,7 @@ class _Opened:
 class PacketPort:
     """An open AF_PACKET socket on one interface; `max_frame` is the longest frame in bytes without check sequence.
 
-    `rate_bps` says how much memory it needs to receive; 0: as much as a port may have.
+    `rate_bps` is that of the port, 0 for as fast as it goes.
 
     `idle` has the sockets of closed ports by MAC: one is taken from there if possible, and put back by :meth:`close`.
 
@@ -237,16 +238,14 @@ def _open_socket(interface: str, mac: bytes, receive_buffer: int, max_frame: int
 
 
 def _share_memory(sock: socket.socket, max_frame: int, rate_bps: int) -> SocketRing | None:
-    """Receive in memory shared with the kernel; None where that cannot be."""
+    """Memory for a socket to receive in, before it is bound; None where there is none, or it would be too small."""
+    if 0 < rate_bps < _SHARED_FROM or max_frame > _SHARED_LONGEST:
+        return None
     try:
         from mrc_host.driver.socket_ring import SocketRing
-    except ImportError:  # the transport is not compiled
-        return None
-    wanted = rate_bps * _SHARED_NS // (8 * 1_000_000_000) if rate_bps else _SHARED_BYTES
-    frames = max(_SHARED_FRAMES, min(wanted, _SHARED_BYTES) // max_frame)
-    try:
-        return SocketRing(sock.fileno(), frames, max_frame)
-    except OSError:
+
+        return SocketRing(sock.fileno(), _SHARED_FRAMES, max_frame)
+    except (ImportError, OSError):  # the transport is not compiled, or the kernel has no such memory
         return None
 
 

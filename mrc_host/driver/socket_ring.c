@@ -54,6 +54,7 @@ static PyObject *ring_close(SocketRing *self, PyObject *Py_UNUSED(none))
 {
     carrying_forget(&self->carrying);
     packet_ring_unmap(&self->ring);
+    self->fd = -1; /* the number may become that of another file */
     Py_RETURN_NONE;
 }
 

@@ -15,7 +15,7 @@ class SocketRing:
         """
 
     def receive_into(self, buffer: Buffer) -> int:
-        """Copy out the next frame; its length, 0 if there is none. A longer frame than `longest` is cut behind that."""
+        """Copy out the next frame; its length, 0 if there is none. One longer than `longest` is cut behind that."""
 
     def carry_to(self, receiver: object, carry_frame: object, port: int) -> None:
         """Who carries the frames of `port` from now on: those of ``transport.native_datapath``."""
@@ -33,4 +33,4 @@ class SocketRing:
         """Take out all that is there."""
 
     def close(self) -> None:
-        """Let go of the memory, before the socket is closed; nothing is received any more. Twice does nothing."""
+        """Let go of all, before the socket is closed; nothing is received or sent any more. Twice is no error."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -85,10 +87,18 @@ def namespace() -> Iterator[Namespace]:
         run("ip", "netns", "del", space.name)
 
 
-@pytest.fixture(params=["socket", "shared memory"])
+def no_memory(fd: int, slots: int, longest: int) -> None:
+    raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+
+@pytest.fixture(params=["socket", "shared memory", "no memory to share"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """How ports receive: from the socket, or from memory that they share with the kernel."""
-    module = None if request.param == "socket" else compiled_extension("socket_ring", tmp_path)
+    """How ports receive."""
+    module: Any = None
+    if request.param == "shared memory":
+        module = compiled_extension("socket_ring", tmp_path)
+    elif request.param == "no memory to share":
+        module = SimpleNamespace(SocketRing=no_memory)
     monkeypatch.setitem(sys.modules, "mrc_host.driver.socket_ring", module)
 
 
@@ -153,7 +163,7 @@ def test_received_frames_have_a_timestamp(namespace: Namespace, way: None) -> No
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Any:
+def native(tmp_path: Path) -> Any:
     """The class SocketRing."""
     return compiled_extension("socket_ring", tmp_path).SocketRing
 
@@ -184,10 +194,10 @@ def numbered(number: int, length: int = 100) -> bytes:
 
 
 def test_shared_memory_has_frames_in_their_order_however_often_it_is_gone_around(
-    namespace: Namespace, shared: Any
+    namespace: Namespace, native: Any
 ) -> None:
     def inside() -> None:
-        ends = Shared(shared, 10, 4514)
+        ends = Shared(native, 10, 4514)
         assert ends.take() == b""
         for start in range(0, 500, 7):
             frames = [numbered(number, 40 + 60 * (number % 70)) for number in range(start, start + 7)]
@@ -201,9 +211,9 @@ def test_shared_memory_has_frames_in_their_order_however_often_it_is_gone_around
     namespace.inside(inside)
 
 
-def test_full_shared_memory_loses_frames_and_counts_them(namespace: Namespace, shared: Any) -> None:
+def test_full_shared_memory_loses_frames_and_counts_them(namespace: Namespace, native: Any) -> None:
     def inside() -> None:
-        ends = Shared(shared, 10, 4514)
+        ends = Shared(native, 10, 4514)
         for number in range(100):
             ends.near.send(numbered(number))
         found = list(iter(ends.take, b""))
@@ -216,9 +226,9 @@ def test_full_shared_memory_loses_frames_and_counts_them(namespace: Namespace, s
     namespace.inside(inside)
 
 
-def test_a_frame_longer_than_a_slot_is_cut_behind_the_longest(namespace: Namespace, shared: Any) -> None:
+def test_a_frame_longer_than_a_slot_is_cut_behind_the_longest(namespace: Namespace, native: Any) -> None:
     def inside() -> None:
-        ends = Shared(shared, 4, 200)
+        ends = Shared(native, 4, 200)
         for length in (186, 400):
             ends.near.send(numbered(1, length))
         assert ends.take() == numbered(1, 186)
@@ -227,9 +237,9 @@ def test_a_frame_longer_than_a_slot_is_cut_behind_the_longest(namespace: Namespa
     namespace.inside(inside)
 
 
-def test_shared_memory_that_is_let_go_or_emptied(namespace: Namespace, shared: Any) -> None:
+def test_shared_memory_that_is_let_go_or_emptied(namespace: Namespace, native: Any) -> None:
     def inside() -> None:
-        ends = Shared(shared, 10, 4514)
+        ends = Shared(native, 10, 4514)
         for number in range(5):
             ends.near.send(numbered(number))
         ends.ring.discard()
@@ -237,13 +247,15 @@ def test_shared_memory_that_is_let_go_or_emptied(namespace: Namespace, shared: A
         ends.near.send(numbered(5))
         assert ends.take() == numbered(5)
         with pytest.raises(OSError, match="busy"):
-            shared(ends.far.fileno(), 10, 4514)
+            native(ends.far.fileno(), 10, 4514)
         ends.near.send(numbered(6))
         ends.ring.close()
         ends.ring.close()
         ends.ring.discard()
         assert ends.take() == b""
         assert ends.ring.carry(5) == (0, 0, None)
+        with pytest.raises(OSError, match="descriptor"):
+            ends.ring.send(numbered(7))
 
     namespace.inside(inside)
 
@@ -278,12 +290,39 @@ def test_a_port_that_returns_has_nothing_from_before(namespace: Namespace, way: 
     namespace.inside(inside)
 
 
-def test_shared_memory_is_refused_with_a_reason(namespace: Namespace, shared: Any) -> None:
+def test_only_fast_ports_with_frames_of_usual_length_share_memory(
+    namespace: Namespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Elsewhere it would hold too few frames, or take too much."""
+    monkeypatch.setitem(sys.modules, "mrc_host.driver.socket_ring", compiled_extension("socket_ring", tmp_path))
+
+    def held(length: int, max_frame: int, rate_bps: int, sent: int) -> int:
+        """How many frames wait for a port that nobody reads."""
+        near, far = PacketPort("da", MAC_A, 4514), PacketPort("db", MAC_B, max_frame, rate_bps)
+        for number in range(sent):
+            near.send(numbered(number, length))
+        found = 0
+        while not nothing_for(far):
+            found += 1
+        near.close()
+        far.close()
+        return found
+
+    def inside() -> None:
+        for max_frame, rate in ((4514, 0), (4514, 1_000_000_000), (9014, 0)):
+            assert 2000 < held(100, max_frame, rate, 4000) < 2100
+        for max_frame, rate in ((4514, 499_000_000), (65_549, 0)):
+            assert held(100, max_frame, rate, 4000) == 4000
+
+    namespace.inside(inside)
+
+
+def test_shared_memory_is_refused_with_a_reason(namespace: Namespace, native: Any) -> None:
     for arguments in ((0, 100), (1 << 30, 100), (10, 0), (10, 1 << 30)):
         with pytest.raises(ValueError, match="No ring has"):
-            shared(0, *arguments)
+            native(0, *arguments)
     with socket.socket() as other, pytest.raises(OSError, match="not"):
-        shared(other.fileno(), 10, 100)
+        native(other.fileno(), 10, 100)
 
 
 def test_sends_without_carrier_count_as_lost_frames(namespace: Namespace, way: None) -> None:
