@@ -1,4 +1,4 @@
-/* SocketRing: a packet socket's receive ring (mrc_common/packet_ring.h), for Python.
+/* SocketRing: a packet socket's receive ring (packet_ring.h), for Python.
  *
  * Its owner keeps the descriptor open until `close`. */
 #define PY_SSIZE_T_CLEAN

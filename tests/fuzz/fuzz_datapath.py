@@ -1,8 +1,9 @@
 """The NIC's datapath in C under the address and undefined behaviour sanitizers, in a process of its own.
 
 Frames as in ``fuzz_nic`` go to NICs that have it, among them forged packets of messages that are under way, so that
-they reach the placement; and its functions get arguments that no caller of ours passes. A report of the sanitizers, any
-other end of that process, an escaped exception and a write beside a region are crashes.
+they reach the placement: whole, in pieces, and through a shared-memory ring whose other end writes nonsense. And its
+functions get arguments that no caller of ours passes. A report of the sanitizers, any other end of that process, an
+escaped exception and a write beside a region are crashes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tests.fuzz.fuzz_engine import runtime
 from tests.mrc_host.datapath.module import SOURCE
 
 ROOT = Path(__file__).parents[2]
+RING_SOURCE = ROOT / "mrc_host" / "driver" / "frame_ring.c"
 FLAGS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
@@ -29,9 +31,8 @@ class Fuzzer:
         asan = runtime("libasan.so")
         if asan is None or runtime("libubsan.so") is None:
             raise RuntimeError("the compiler has no address or undefined behaviour sanitizer; try: apt install gcc")
-        build_extension(
-            "datapath", SOURCE, (SHARED_HEADERS,), options=BuildOptions(flags=FLAGS)
-        )  # here, without the sanitizers' burden
+        for name, source in (("datapath", SOURCE), ("frame_ring", RING_SOURCE)):  # here, without the sanitizers' burden
+            build_extension(name, source, (SHARED_HEADERS,), options=BuildOptions(flags=FLAGS))
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - until close()
         self._child = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.fuzz_datapath"],
@@ -65,17 +66,23 @@ class Fuzzer:
 
 def _cases() -> None:
     """The process: a line with a number in, a case, a line out."""
+    from mrc_host.nic import Nic
     from tests.fuzz.fuzz_nic import Fuzzer as FrameFuzzer
     from tests.mrc_host.datapath import hostile
     from tests.mrc_host.datapath.module import native, used
+    from tests.mrc_host.driver.hostile_ring import HostileRing
+    from tests.mrc_host.driver.rings import compiled_extension
 
     module = native(FLAGS)
+    ring_class = compiled_extension("frame_ring", FLAGS).FrameRing
     for line in sys.stdin:
         chance = random.Random(int(line))
         with used(module):
             FrameFuzzer().case(chance)
-            for cuts in (None, chance):
-                hostile.frames_of_messages_under_way(chance, chance.choice([None, 0, 0xFFFFFF, 0xFFFFF8]), cuts)
+            ring = HostileRing(ring_class, chance)
+            for receive in (Nic.receive, hostile.in_pieces(chance), ring.give):
+                hostile.frames_of_messages_under_way(chance, chance.choice([None, 0, 0xFFFFFF, 0xFFFFF8]), receive)
+            ring.close()
         hostile.wrong_arguments(module, chance)
         print("done", flush=True)
 

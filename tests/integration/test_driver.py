@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,11 +91,11 @@ def no_memory(fd: int, slots: int, longest: int) -> None:
 
 
 @pytest.fixture(params=["socket", "shared memory", "no memory to share"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """How ports receive."""
     module: Any = None
     if request.param == "shared memory":
-        module = compiled_extension("socket_ring", tmp_path)
+        module = compiled_extension("socket_ring")
     elif request.param == "no memory to share":
         module = SimpleNamespace(SocketRing=no_memory)
     monkeypatch.setitem(sys.modules, "mrc_host.driver.socket_ring", module)
@@ -163,9 +162,9 @@ def test_received_frames_have_a_timestamp(namespace: Namespace, way: None) -> No
 
 
 @pytest.fixture
-def native(tmp_path: Path) -> Any:
+def native() -> Any:
     """The class SocketRing."""
-    return compiled_extension("socket_ring", tmp_path).SocketRing
+    return compiled_extension("socket_ring").SocketRing
 
 
 class Shared:
@@ -291,10 +290,10 @@ def test_a_port_that_returns_has_nothing_from_before(namespace: Namespace, way: 
 
 
 def test_only_fast_ports_with_frames_of_usual_length_share_memory(
-    namespace: Namespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Elsewhere it would hold too few frames, or take too much."""
-    monkeypatch.setitem(sys.modules, "mrc_host.driver.socket_ring", compiled_extension("socket_ring", tmp_path))
+    monkeypatch.setitem(sys.modules, "mrc_host.driver.socket_ring", compiled_extension("socket_ring"))
 
     def held(length: int, max_frame: int, rate_bps: int, sent: int) -> int:
         """How many frames wait for a port that nobody reads."""

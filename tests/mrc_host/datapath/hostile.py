@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from mrc_host.nic import Nic
 from mrc_host.values import QpAttributes
 from tests.mrc_host.datapath.pieces import give
 from tests.mrc_host.nic_world import End, Faults, World, connect
 from tests.mrc_host.test_nic_fuzz import Secrets, seal
 
+Give = Callable[[Nic, int, bytes, int], None]
 NUMBERS = (0, 1, -1, 15, 16, 63, 64, 4031, 4032, 4096, 1 << 24, (1 << 31) - 1, (1 << 32) - 1, 1 << 62, (1 << 64) - 1)
 
 
-def frames_of_messages_under_way(
-    chance: random.Random, psn: int | None, cuts: random.Random | None = None
-) -> list[Any]:
-    """Forged packets for messages that are half here; returns all that shows of the NIC that got them.
+def in_pieces(cuts: random.Random) -> Give:
+    """Has a NIC get its frames as in the simulation's native core."""
 
-    With `cuts` the NIC gets them in pieces, as in the simulation's native core.
-    """
+    def cut(nic: Nic, port: int, frame: bytes, now: int) -> None:
+        at = cuts.choice([0, 192, len(frame), cuts.randint(0, len(frame)), cuts.randint(100, 145)])
+        give(nic, port, frame, at, now)
+
+    return cut
+
+
+def frames_of_messages_under_way(chance: random.Random, psn: int | None, receive: Give = Nic.receive) -> list[Any]:
+    """Forged packets for messages that are half here; returns all that shows of the NIC that got them, by `receive`."""
     world = World(planes=2, faults=Faults(mark=chance.choice([0.0, 0.5])))
     attributes = QpAttributes(path_mtu=256, send_psn=psn, receive_psn=psn)
     a, b = connect(world, size=1 << 14, attributes=attributes)
@@ -34,16 +42,7 @@ def frames_of_messages_under_way(
     for _ in range(30):
         port, frame = chance.choice(frames)
         changed = _forged(bytearray(frame), a, secrets, chance) if frame[102] <= 0xCB else frame
-        if cuts is None:
-            nic.receive(port, changed, world.now)
-        else:
-            give(
-                nic,
-                port,
-                changed,
-                cuts.choice([0, 192, len(changed), cuts.randint(0, len(changed)), cuts.randint(100, 145)]),
-                world.now,
-            )
+        receive(nic, port, bytes(changed), world.now)
         for p in range(2):
             while (answer := nic.transmit(p, world.now)) is not None:
                 answers.append((p, answer))

@@ -11,7 +11,7 @@ import pytest
 
 from mrc_host.values import QpAttributes, QpState
 from mrc_host.wire import opcodes
-from tests.mrc_host.datapath.hostile import frames_of_messages_under_way
+from tests.mrc_host.datapath.hostile import frames_of_messages_under_way, in_pieces
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.datapath.pieces import carry, give
 from tests.mrc_host.nic_world import MS, End, Faults, World, connect
@@ -79,7 +79,7 @@ def test_forged_frames_in_pieces_do_the_same(module: ModuleType) -> None:
         for number in range(60):
             seed = f"{SEED}/{number}"
             whole = frames_of_messages_under_way(random.Random(seed), number or None)
-            pieces = frames_of_messages_under_way(random.Random(seed), number or None, random.Random(number))
+            pieces = frames_of_messages_under_way(random.Random(seed), number or None, in_pieces(random.Random(number)))
             assert pieces == whole, f"seed {seed}"
 
 

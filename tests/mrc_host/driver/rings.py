@@ -1,11 +1,13 @@
-"""The driver's extensions in C, compiled for a test, whether or not the transport is."""
+"""The driver's extensions in C, compiled for a test from their present sources, whether or not the transport is."""
 
 from __future__ import annotations
 
-import subprocess
+import functools
 import sysconfig
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from shutil import which
 from types import ModuleType
 from typing import Any
 
@@ -13,40 +15,25 @@ import pytest
 
 import mrc_common
 from mrc_host import compiled
+from p4runtime_shim.build import SHARED_HEADERS, BuildOptions, build_extension
+
+_ROOT = Path(mrc_common.__file__).parents[1]
 
 
-def compiled_ring(folder: Path) -> Any:
+def compiled_ring() -> Any:
     """The class FrameRing; the test is skipped where nothing can be compiled."""
-    return compiled_extension("frame_ring", folder).FrameRing
+    return compiled_extension("frame_ring").FrameRing
 
 
-def compiled_extension(name: str, folder: Path) -> ModuleType:
+@functools.cache
+def compiled_extension(name: str, flags: tuple[str, ...] = ("-O1", "-Wall", "-Wextra", "-Werror")) -> ModuleType:
     """The module `name` of the driver; the test is skipped where nothing can be compiled."""
-    root = Path(mrc_common.__file__).parents[1]
+    if which("cc") is None or not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        pytest.skip("there is no C compiler, or python3-dev is missing")
     (source,) = (path for path in compiled.extensions() if path.name == f"{name}.c")
-    made = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
-    headers = [word for path in (sysconfig.get_path("include"), root / "mrc_common") for word in ("-I", str(path))]
-    command = [
-        "cc",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-fPIC",
-        "-shared",
-        *headers,
-        "-o",
-        str(made),
-        str(root / source),
-    ]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no C compiler")
-    if "Python.h" in done.stderr:
-        pytest.skip("the headers of Python are missing: apt install python3-dev")
-    assert done.returncode == 0, done.stderr
-    spec = spec_from_file_location(f"mrc_host.driver.{name}", made)
+    made = build_extension(name, _ROOT / source, (SHARED_HEADERS,), options=BuildOptions(flags=flags))
+    full_name = f"mrc_host.driver.{name}"
+    spec = spec_from_loader(full_name, ExtensionFileLoader(full_name, str(made)))
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)

@@ -61,8 +61,8 @@ class Rings:
 
 
 @pytest.fixture(scope="module")
-def ring_class(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return compiled_ring(tmp_path_factory.mktemp("frame_ring"))
+def ring_class() -> Any:
+    return compiled_ring()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
  * The kernel copies each frame into a slot as it arrives, so that its own buffer is free again while it is in the sender's
  * cache, and no system call is needed to receive. Slots are as long as the longest frame (TPACKET_V2): each frame is there at
  * once, where TPACKET_V3 would wait for more of them. When all slots are full frames are lost and counted, as with a full
- * receive buffer. In front of a frame there is room for a VLAN tag. */
+ * receive buffer. */
 #ifndef PACKET_RING_H
 #define PACKET_RING_H
 
@@ -70,7 +70,10 @@ static inline struct tpacket2_hdr *packet_ring_next(const struct packet_ring *ri
     return __atomic_load_n(&slot->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER ? slot : NULL;
 }
 
-static inline uint8_t *packet_ring_frame(struct tpacket2_hdr *slot) { return (uint8_t *)slot + slot->tp_mac; }
+static inline const uint8_t *packet_ring_frame(const struct tpacket2_hdr *slot)
+{
+    return (const uint8_t *)slot + slot->tp_mac;
+}
 
 /* When the kernel received it, ns of CLOCK_REALTIME. */
 static inline int64_t packet_ring_stamp(const struct tpacket2_hdr *slot)
