@@ -339,7 +339,7 @@ class PathSet:
         """
         if self._state[index] != BAD:
             return True
-        return sent >= self._doubted[index] and self.restore(index, PathReason.PROBE, now)
+        return sent >= self._doubted[index] and self.restore(index, PathReason.ARRIVED, now)
 
     def restore(self, index: int, reason: PathReason, now: int) -> bool:
         """Make a bad path GOOD again; False when it was not bad."""

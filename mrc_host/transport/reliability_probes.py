@@ -40,28 +40,33 @@ class ReliabilityProbes:
         """How many are in flight, of those remembered."""
         return len(self._unanswered)
 
-    def request(self, planes: int, usable: int, again: bool) -> None:
+    def request(self, planes: int, usable: int, again: bool, timed_out: bool = False) -> None:
         """Request a probe on each of `planes`; if none of these is usable, on the next of the usable planes, in turn.
 
         In that case a probe that was not answered is repeated (`again`) on two planes: each may meet a failed path, in
-        either direction. One of them takes the path on which a probe was answered last, if its plane is usable.
+        either direction. One of them takes the path on which a probe was answered last, if its plane is usable. So does
+        one more probe when packets have `timed_out`: those of their own planes may be lost like them.
         """
         planes &= usable
-        if not planes:
+        if planes:
+            if timed_out:
+                planes |= self._proven_plane(usable)
+        else:
             planes = self._last_plane = next_plane(usable, self._last_plane)
             if again:
-                planes |= self._proven_plane(usable, planes)
+                planes |= self._proven_plane(usable)
+                if planes == self._last_plane:
+                    self._last_plane = next_plane(usable, planes)
+                    planes |= self._last_plane
         self.mask |= planes
 
-    def _proven_plane(self, usable: int, other: int) -> int:
-        """The plane of a path that answered, which its probe is to take; or else one that follows `other`."""
+    def _proven_plane(self, usable: int) -> int:
+        """The plane of the path on which a probe was answered last, as a mask: its next probe is to take this path."""
         proven = self._proven
-        if proven is not None and usable >> proven.plane & 1:
-            self.prefer(proven.plane, proven.path)
-            if other != 1 << proven.plane:
-                return 1 << proven.plane
-        self._last_plane = next_plane(usable, other)
-        return self._last_plane
+        if proven is None or not usable >> proven.plane & 1:
+            return 0
+        self._paths.setdefault(proven.plane, proven.path)  # a path that has just opened is better news
+        return 1 << proven.plane
 
     def prefer(self, plane: int, path: int) -> None:
         """The next probe of `plane` is to go on `path`."""

@@ -245,7 +245,8 @@ class Requester:
         """Send the oldest lost packet again, on another path than the one that lost it.
 
         From the second loss on, it takes planes that it has not tried yet; otherwise it could alternate between two
-        dead planes. Planes where a packet or probe sent later has arrived go first: the others may all be dead.
+        dead planes. Planes where a packet or probe sent later has arrived go first, even if it has tried them before:
+        the others may all be dead.
         """
         record = self.sent.next_lost()
         if record is None:
@@ -256,7 +257,9 @@ class Requester:
             tried = 1 << record.plane  # all were tried: start over
             left = planes & ~tried or planes
         if record.attempts > 1:
-            left = self.sent.proven(left, record.sent - self.timer.pto()) or left
+            since = record.sent - self.timer.pto()
+            others = planes & ~(1 << record.plane)
+            left = self.sent.proven(left, since) or self.sent.proven(others, since) or left
             if not left >> plane & 1:
                 return None
         record.tried = tried
@@ -489,7 +492,7 @@ class Requester:
         """Send reliability probes on the planes in `mask`; on one plane after another when nothing is in flight."""
         again = self.timer.probing_since > 0
         self.timer.on_probe(now)
-        self.probes.request(mask, self._planes(), again)
+        self.probes.request(mask, self._planes(), again, self.timer.retries > 0)
         self._owner.offer_control()
 
     def _on_timeout(self, now: int, rto: int) -> None:

@@ -25,7 +25,11 @@ from mrc_lab.experiments.running.recording import FLOW_COUNTERS, FaultSpan, Path
 RECOVERED = 0.95  # of the usual throughput
 _BAD = PathState.ASSUMED_BAD.value
 _MAX_NAMED = 3  # paths
-_REASONS = {PathReason.PROBE.value: "probes answered", PathReason.PEER_SKIP.value: "peer asked"}
+_REASONS = {
+    PathReason.PROBE.value: "probes answered",
+    PathReason.ARRIVED.value: "packet had arrived",
+    PathReason.PEER_SKIP.value: "peer asked",
+}
 
 
 @dataclass(frozen=True, slots=True)

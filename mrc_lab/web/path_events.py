@@ -18,6 +18,7 @@ _REASONS = {
     PathReason.LOSS: "after a lost packet",
     PathReason.TIMEOUT: "after a timeout",
     PathReason.PROBE: "probes came back",
+    PathReason.ARRIVED: "a packet declared lost had arrived",
     PathReason.PORT_DOWN: "the port went down",
     PathReason.PORT_UP: "the port came up",
     PathReason.CONTROLLER: "by the controller's denylist",

@@ -191,7 +191,7 @@ def test_a_spurious_loss_clears_its_path_and_widens_the_reorder_window() -> None
     end.detect(4 * RTT)
     assert one.state == LOST
     end.loss.disproved(3, one.lane, one.sent, False, 5 * RTT)
-    assert end.listener.retired[-1] == (3, PathReason.PROBE)
+    assert end.listener.retired[-1] == (3, PathReason.ARRIVED)
     end.sent.take_lost()
     end.sent.advance(end.sent.next_psn, 5 * RTT)
     again = end.send(3, 10 * RTT)

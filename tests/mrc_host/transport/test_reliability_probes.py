@@ -63,6 +63,26 @@ def test_an_answered_path_of_a_plane_that_is_down_is_not_asked() -> None:
     assert repeated(probes, 0b0100) == {2: 17}, "the only plane"
 
 
+def test_once_packets_have_timed_out_a_probe_also_takes_the_path_that_answered() -> None:
+    """Those on the planes of the packets may be lost like these, and then nobody learns that they are."""
+    for timed_out, expected in ((False, {0: -1}), (True, {0: -1, 2: 17})):
+        probes = ReliabilityProbes()
+        answer(probes, 2, 17, 1000)
+        probes.request(0b0001, 0b1111, False, timed_out)
+        assert {plane: probes.take(plane) for plane in range(8) if probes.mask >> plane & 1} == expected
+    probes = ReliabilityProbes()
+    answer(probes, 2, 17, 1000)
+    probes.prefer(2, 19)
+    probes.request(0b0100, 0b1111, False, True)
+    assert probes.take(2) == 19, "a path that has opened since then"
+    probes = ReliabilityProbes()
+    probes.request(0b0001, 0b1111, False, True)
+    assert probes.mask == 0b0001, "none has answered yet"
+    answer(probes, 2, 17, 1000)
+    probes.request(0b0001, 0b1011, False, True)
+    assert probes.mask == 0b0001, "its plane is down"
+
+
 def test_a_probe_that_was_not_answered_proves_nothing() -> None:
     probes = ReliabilityProbes()
     probes.sent(2, 17, 1000)

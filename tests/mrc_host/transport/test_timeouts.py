@@ -294,6 +294,28 @@ def test_a_recovered_path_is_tried_at_once_even_after_a_long_silence() -> None:
     assert world.run(10 * 22 * US, until=lambda: bool(a.poll())), "within a few round trips"
 
 
+@pytest.mark.parametrize("outage", range(4, 16))
+def test_the_one_plane_that_works_again_is_found_before_the_retries_are_used_up(outage: int) -> None:
+    """Two of three planes lose what we send for good, the third for `outage` timeouts; probes show that it is back."""
+    world = World(planes=3, uplinks=1)
+    a, b = connect(world, attributes=QpAttributes(timeout=8, retry_count=10))
+    began = world.now
+
+    def passes(port: int, data: bool, timeouts: float) -> bool:
+        if timeouts < 2:
+            return port > 0 and not data
+        return port == 1 and timeouts >= outage
+
+    def tap(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes | None:
+        data = frame[102] <= opcodes.WRITE_ONLY_IMM
+        return None if nic == 0 and not passes(port, data, (now - began) / TIMEOUT) else frame
+
+    world.tap = tap
+    a.write(b, 1)
+    assert world.run(until=lambda: bool(a.poll()))
+    assert a.done[-1].status is CompletionStatus.SUCCESS
+
+
 @pytest.mark.parametrize("planes", [1, 2])
 @pytest.mark.parametrize("active", [1, 3])
 def test_silent_active_paths_are_replaced_by_backups(planes: int, active: int) -> None:
