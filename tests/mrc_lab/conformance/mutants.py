@@ -111,7 +111,7 @@ MUTANTS = (
            "_SACK_NOW: Final = headers.ACK_REQUEST"),
     Mutant("R2.10", f"{T}.ack_generator", "& _ALL,", "& 2,"),
     Mutant("R2.11", f"{T}.ack_generator", "syndrome, self.completed_msn)", "syndrome, self.completed_msn + 1)"),
-    Mutant("R2.12", f"{T}.requester", 
+    Mutant("R2.12", f"{T}.requester",
            "        self.probes.request(mask, self._planes(), again, self.timer.retries > 0)\n", "        pass\n"),
     Mutant("R2.13", f"{T}.loss_detection", "    def _overtaken(",
            "    def _overtaken(self, *_: object) -> bool:\n        return False\n\n    def _unused("),
