@@ -94,9 +94,13 @@ def pair(
             server.kill()
 
 
-def table_of(client: subprocess.Popen[str], server: subprocess.Popen[str]) -> list[list[str]]:
-    """Rows of numbers that the client printed; both have succeeded."""
-    printed, other = client.communicate(timeout=60)[0], server.communicate(timeout=60)[0]
+def table_of(
+    client: subprocess.Popen[str], server: subprocess.Popen[str], printed: str | None = None
+) -> list[list[str]]:
+    """Rows of numbers that the client printed, which may have been read already; both have succeeded."""
+    if printed is None:
+        printed = client.communicate(timeout=60)[0]
+    other = server.communicate(timeout=60)[0]
     assert (client.returncode, server.returncode) == (0, 0), printed + other
     return [line.split() for line in printed.splitlines() if line.strip()[:1].isdigit()]
 
@@ -156,8 +160,14 @@ def test_bandwidth_is_measured_with_perftests_flags(world: EmulatedWorld, flags:
 @needs_perftest
 @pytest.mark.parametrize(("flags", "size"), [("-s 8 -n 50", 8), ("-s 65536 -n 10 -x 1", 65536), ("-D 1 -s 2", 2)])
 def test_latency_is_measured_with_perftests_flags(world: EmulatedWorld, flags: str, size: int) -> None:
-    with pair(world, f"ib_write_lat {flags}") as (client, server):
-        (row,) = table_of(client, server)
+    for attempt in range(3):
+        with pair(world, f"ib_write_lat {flags}") as (client, server):
+            printed = client.communicate(timeout=60)[0]
+            # Ends that run for a time stop by their own clocks: a last write may find the other end's memory gone.
+            if attempt < 2 and flags.startswith("-D") and "Failed status" in printed:
+                continue
+            (row,) = table_of(client, server, printed)
+            break
     assert int(row[0]) == size
     assert float(row[2]) > 0
 
