@@ -42,7 +42,8 @@ def findings() -> dict[str, CheckResult]:
 
 def test_every_finding_has_a_one_line_message() -> None:
     found = list(examine())
-    assert len({finding.what for finding in found}) == len(found) > 12
+    once = [finding.what for finding in found if finding.what != "fabrics"]  # of which there may be several, up now
+    assert len(set(once)) == len(once) > 12
     for finding in found:
         assert finding.detail
         assert "\n" not in finding.detail
