@@ -42,7 +42,7 @@ def frames_of_messages_under_way(chance: random.Random, psn: int | None, receive
     for _ in range(30):
         port, frame = chance.choice(frames)
         changed = _forged(bytearray(frame), a, secrets, chance) if frame[102] <= 0xCB else frame
-        receive(nic, port, bytes(changed), world.now)
+        receive(nic, port, changed, world.now)
         for p in range(2):
             while (answer := nic.transmit(p, world.now)) is not None:
                 answers.append((p, answer))

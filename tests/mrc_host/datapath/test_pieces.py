@@ -11,6 +11,7 @@ import pytest
 
 from mrc_host.values import QpAttributes, QpState
 from mrc_host.wire import opcodes
+from mrc_host.wire.encap import Flow
 from tests.mrc_host.datapath.hostile import frames_of_messages_under_way, in_pieces
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.datapath.pieces import carry, give
@@ -121,3 +122,16 @@ def test_nothing_is_carried_that_python_must_see(module: ModuleType) -> None:
         other = next(frame for at, frame in kept[20:] if at == port and len(frame) > 1000 and frame != kept[20][1])
         b.nic.modify_qp(b.qpn, QpState.RESET, world.now)
         assert carry(datapath, port, other, 192) == (False, None)
+
+
+def test_a_bug_met_by_a_sack_that_is_due_stops_no_nic(module: ModuleType) -> None:
+    """As with a frame that Python receives: it is counted, and the NIC goes on."""
+    with used(module):
+        world = World(planes=2)
+        a, b = connect(world, size=1 << 12)
+        flow = Flow(bytes(16), 0, 0, False, False, True, 54, 102, 200, 0)
+        b.nic.sack_due((b.qpn ^ 1, 0, 0, flow), world.now)  # of a queue pair that there is not
+        assert b.nic.nic_counters()["drop_internal_error"] == 1
+        a.write(b, 1 << 12)
+        world.run(MS)
+    assert a.buffer == b.buffer
