@@ -21,6 +21,8 @@ from pathlib import Path
 from mrc_common import children
 from mrc_host import compiled
 
+# They replace Python's own. Debug information takes long; NDEBUG and wrapping are what Python's headers count on.
+CFLAGS = "-g0 -DNDEBUG -fwrapv -fno-semantic-interposition"
 LOCK = "lock"
 ROOT = Path(compiled.__file__).resolve().parents[1]
 BUILD = """
@@ -30,8 +32,8 @@ from setuptools import Extension, setup
 
 python = [file for file in sys.argv[2:] if file.endswith(".py")]
 c = [file for file in sys.argv[2:] if file.endswith(".c")]
-extensions = mypycify(["--strict", *python], opt_level="1")
-how = {"include_dirs": ["mrc_common"], "extra_compile_args": ["-O2"]}  # CFLAGS below replace the default, which has it
+extensions = mypycify(["--strict", *python], opt_level="2")
+how = {"include_dirs": ["mrc_common"], "extra_compile_args": ["-O2"]}
 extensions += [Extension(file[:-2].replace("/", "."), [file], **how) for file in c]
 setup(name="transport", ext_modules=extensions, script_args=["build_ext", "--build-lib", sys.argv[1]])
 """
@@ -72,7 +74,7 @@ def build_into(place: Path, check: Callable[[], None] = lambda: None) -> None:
         check()
         files = (*compiled.sources(), *compiled.extensions())
         command = children.python_code(BUILD, "made", *map(str, files))
-        environment = {**os.environ, "CFLAGS": "-g0"}  # debug information takes long
+        environment = {**os.environ, "CFLAGS": CFLAGS}
         done = children.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
         log = done.stdout + done.stderr
         if done.returncode:

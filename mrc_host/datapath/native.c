@@ -4,23 +4,27 @@
 #include "receive.h"
 #include "transmit.h"
 
-/* crc32(bytes, crc=0, fold=True): for tests, which also try it without the processor's help. */
+/* crc32(bytes, crc=0, most=WIDE): the CRC of bytes, and a copy that was made with it, for tests, which also try it with less of
+ * the processor's help. */
 static PyObject *native_crc32(PyObject *module, PyObject *args) {
     (void)module;
     Py_buffer bytes;
     unsigned crc = 0;
-    int fold = 1, can = crc_folds;
-    if (!PyArg_ParseTuple(args, "y*|Ip", &bytes, &crc, &fold))
+    int most = WIDE, can = crc_folds;
+    if (!PyArg_ParseTuple(args, "y*|Ii", &bytes, &crc, &most))
         return NULL;
-    crc_folds = can && fold;
-    crc = crc32_of(crc, bytes.buf, (size_t)bytes.len);
+    crc_folds = can < most ? can : most;
+    uint32_t read = crc32_of(crc, bytes.buf, (size_t)bytes.len), copied = 0;
+    PyObject *copy = PyBytes_FromStringAndSize(NULL, bytes.len);
+    if (copy)
+        copied = crc32_copied(crc, (uint8_t *)PyBytes_AS_STRING(copy), bytes.buf, (size_t)bytes.len);
     crc_folds = can;
     PyBuffer_Release(&bytes);
-    return PyLong_FromUnsignedLong(crc);
+    return copy ? Py_BuildValue("IIN", read, copied, copy) : NULL;
 }
 
 static PyMethodDef native_methods[] = {
-    {"crc32", native_crc32, METH_VARARGS, "CRC-32 of bytes."},
+    {"crc32", native_crc32, METH_VARARGS, "CRC-32 of bytes, and of a copy that is made."},
     {"data_frame", FAST(data_frame), "The frame of a segment of a message."},
     {"frame", FAST(whole_frame), "The frame of a packet, by its bytes."},
     {NULL, NULL, 0, NULL},

@@ -105,13 +105,18 @@ class Carrier:
 carry_frame: object
 """A capsule with what the simulation's core calls (mrc_common/carry_frame.h)."""
 
-def data_frame(
-    template: Template, message: Message, kind: int, word: int, stamp: int, offset: int, size: int, /
-) -> bytes:
-    """The frame of `size` bytes of a message from `offset` on, as a segment of this kind; ValueError if beyond it."""
+def data_frame(template: Template, message: Message, head: int, part: int, /) -> bytes:
+    """The frame of a part of a message; ValueError if that is beyond its end.
+
+    `head` is the BTH's control word, its timestamp from bit 32 on, and the kind of segment from bit 48 on; `part` its
+    size in bytes, and from bit 16 on its offset: two numbers to hand over are faster than five.
+    """
 
 def frame(template: Template, body: bytes, /) -> bytes:
     """The frame of a packet with these bytes from the BTH on."""
 
-def crc32(data: bytes, crc: int = 0, fold: bool = True, /) -> int:
-    """As zlib's; without `fold`, by the table alone."""
+def crc32(data: bytes, crc: int = 0, most: int = 2, /) -> tuple[int, int, bytes]:
+    """As zlib's; the same, calculated while `data` is copied; and the copy.
+
+    Of what the processor can, it uses one block of 128 bits at a time if `most` is 1, and only the table if that is 0.
+    """

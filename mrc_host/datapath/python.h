@@ -76,7 +76,7 @@ static void holder_dealloc(Holder *holder) {
     Py_TYPE(holder)->tp_free((PyObject *)holder);
 }
 
-/* The ICRC of a packet with these bytes from the BTH on, which ones replace one of; `seed` is for what is before them. */
+/* The ICRC of a packet, or of its beginning, with these bytes from the BTH on, which ones replace one of; `seed` is for what is before them. */
 static uint32_t packet_crc(uint32_t seed, uint8_t *bth, size_t size) {
     uint8_t sent = bth[4];
     bth[4] = 0xFF;

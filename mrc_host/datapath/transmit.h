@@ -60,19 +60,19 @@ static void put_headers(
         put32(head + 36, message->imm);
 }
 
-/* data_frame(template, message, kind, word, stamp, offset, size): the frame of a segment of the message. */
+/* data_frame(template, message, kind << 48 | stamp << 32 | word, offset << 16 | size): the frame of a segment of the message. */
 static PyObject *data_frame(PyObject *module, PyObject *const *args, Py_ssize_t count) {
     (void)module;
-    if (count != 7 || Py_TYPE(args[1]) != &MessageType) {
-        PyErr_SetString(PyExc_TypeError, "data_frame takes a template, a message and five numbers.");
+    if (count != 4 || Py_TYPE(args[1]) != &MessageType) {
+        PyErr_SetString(PyExc_TypeError, "data_frame takes a template, a message and two numbers.");
         return NULL;
     }
-    uint64_t number[5];
-    if (!is_template(args[0]) || !unsigned_numbers(args + 2, 5, number))
+    uint64_t number[2];
+    if (!is_template(args[0]) || !unsigned_numbers(args + 2, 2, number))
         return NULL;
     Template *template = (Template *)args[0];
     const Message *message = (const Message *)args[1];
-    uint64_t kind = number[0], offset = number[3], size = number[4];
+    uint64_t kind = number[0] >> 48, offset = number[1] >> 16, size = number[1] & 0xFFFF;
     if (kind > ONLY_IMM || size > MAX_BODY - MAX_HEADERS || offset > message->length || size > message->length - offset) {
         PyErr_SetString(PyExc_ValueError, "The segment is not part of its message.");
         return NULL;
@@ -83,11 +83,13 @@ static PyObject *data_frame(PyObject *module, PyObject *const *args, Py_ssize_t 
     PyObject *frame = new_frame(template, body, &at);
     if (!frame)
         return NULL;
-    put_headers(at, message, (unsigned)kind, (uint32_t)number[1], (unsigned)number[2], (uint32_t)offset, pad);
+    put_headers(at, message, (unsigned)kind, (uint32_t)number[0], number[0] >> 32 & 0xFFFF, (uint32_t)offset, pad);
+    uint8_t *payload = at + headers;
+    uint32_t crc = packet_crc(template->seed, at, headers);
     if (size)
-        memcpy(at + headers, (const uint8_t *)message->held.bytes.buf + offset, size);
-    memset(at + headers + size, 0, pad);
-    seal_frame(template, at, body);
+        crc = crc32_copied(crc, payload, (const uint8_t *)message->held.bytes.buf + offset, size);
+    memset(payload + size, 0, pad);
+    put_icrc(at + body, crc32_of(crc, payload + size, pad));
     return frame;
 }
 #endif

@@ -84,7 +84,8 @@ class DataPackets:
         message, datapath = wqe.message, self._datapath
         if message is not None and datapath is not None:
             template = self._peer.template(record.index, role if self._trimmable else NO_TRIM)
-            frame: bytes = datapath.data_frame(template, message, record.kind, word, record.stamp, record.offset, size)
+            packet = word | record.stamp << 32 | record.kind << 48
+            frame: bytes = datapath.data_frame(template, message, packet, record.offset << 16 | size)
             return frame
         pad = -size & 3
         offset = record.offset

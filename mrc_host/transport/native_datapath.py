@@ -18,11 +18,11 @@ class NativeDatapath:
 
     __slots__ = (
         "_carrier",
-        "_receive",
         "carry_frame",
         "data_frame",
         "frame",
         "message",
+        "receive",
         "receiver",
         "region",
         "template",
@@ -40,7 +40,7 @@ class NativeDatapath:
         self.receiver: native.Receiver = module.Receiver(len(config.ports), int.from_bytes(os.urandom(8), "big"))
         if config.settings.ev_format is not EvFormat.UDP:  # where the flow label is part of entropy values
             self._expect(config)
-        self._receive: Any = self.receiver.receive
+        self.receive: Any = self.receiver.receive
 
     def _expect(self, config: NicConfig) -> None:
         """Learn what ``FrameParser`` would accept with an outer header."""
@@ -51,13 +51,6 @@ class NativeDatapath:
             1 << dscp.trimmed | 1 << dscp.trimmed_lasthop, settings.ev_format.routed,
             [port.mac + block + port.usid.to_bytes(2, "big") for port in config.ports],
         )  # fmt: skip
-
-    def receive(self, port: int, frame: bytes | memoryview) -> object:
-        """True: the frame was carried; its flow: prefix and ICRC are right; None: they have yet to be checked.
-
-        QPN, PSN, timestamp and flow: it was carried, and makes a SACK due.
-        """
-        return self._receive(port, frame)
 
     def learn(self, port: int, prefix: bytes, flow: Flow, carried: bool) -> None:
         """Know a prefix, with which a frame came whose ICRC was right; `carried`: data with it may be carried."""

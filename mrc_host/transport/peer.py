@@ -50,6 +50,7 @@ DATA: Final = 0
 RETRANSMISSION: Final = 1
 CONTROL: Final = 2
 NO_TRIM: Final = 3  # data class, but not to be trimmed: probes, and data for peers that do not answer trims
+_CLASSES: Final = 4
 
 _crc32: Final = crc32
 _pack_trailer: Final = icrc.pack_trailer
@@ -148,7 +149,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self.windows = SharedWindows()
         self.denied = Denylist(ports)
         self._prefixes: dict[int, tuple[bytes, int, int]] = {}
-        self._templates: dict[int, native.Template] = {}
+        self._templates: list[list[native.Template | None]] = [[] for _ in range(_CLASSES)]  # by class and path
         self._first_templates: dict[int, native.Template] = {}  # by class
         self._remote = PeerPorts(nic.transport.packet_lifetime)
         self._down_since = [0] * ports
@@ -202,7 +203,8 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
 
     def template(self, index: int, kind: int) -> native.Template:
         """The same for the datapath in C: one for all lengths."""
-        known = self._templates.get(index << 2 | kind)
+        templates = self._templates[kind]
+        known = templates[index] if index < len(templates) else None
         return known if known is not None else self._make_template(index, kind)
 
     def _make_template(self, index: int, kind: int) -> native.Template:
@@ -216,7 +218,10 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         else:
             template, plane = self.destination.template, self.plane_of[index]
             made = first.on_path(*self._nic.encapsulation.varying(plane, template, self.evs[index]))
-        self._templates[index << 2 | kind] = made
+        templates = self._templates[kind]
+        if index >= len(templates):
+            templates += [None] * (len(self.evs) - len(templates))
+        templates[index] = made
         return made
 
     def _make_prefix(self, key: int, index: int, kind: int, body: int) -> tuple[bytes, int, int]:

@@ -39,6 +39,8 @@ class Namespace:
 
     def make(self) -> None:
         run("ip", "netns", "add", self.name)
+        # the kernel's own frames (MLD, neighbour discovery) would come between those of the tests
+        run("ip", "netns", "exec", self.name, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
         self.add_link()
 
     def add_link(self) -> None:

@@ -72,7 +72,7 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
             elif what == 1:
                 made["message"] = module.Message(memoryview(buffer), *(number() % (1 << 32) for _ in range(7)))
             elif what == 2 and "template" in made and "message" in made:
-                module.data_frame(made["template"], made["message"], *(number() for _ in range(5)))
+                module.data_frame(made["template"], made["message"], number(), number())
             elif what == 3:
                 made["receiver"].learn(
                     number(), bytes(prefix), object(), number(), 0, 0, 1, True, False,
