@@ -37,6 +37,11 @@ static uint32_t crc_by_table(uint32_t crc, const uint8_t *bytes, size_t size) {
         crc = crc_table[7][crc & 255] ^ crc_table[6][crc >> 8 & 255] ^ crc_table[5][crc >> 16 & 255] ^ crc_table[4][crc >> 24]
               ^ crc_table[3][bytes[4]] ^ crc_table[2][bytes[5]] ^ crc_table[1][bytes[6]] ^ crc_table[0][bytes[7]];
     }
+    if (size >= 4) {
+        crc ^= (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+        crc = crc_table[3][crc & 255] ^ crc_table[2][crc >> 8 & 255] ^ crc_table[1][crc >> 16 & 255] ^ crc_table[0][crc >> 24];
+        bytes += 4, size -= 4;
+    }
     while (size--)
         crc = crc >> 8 ^ crc_table[0][(crc ^ *bytes++) & 255];
     return crc;
