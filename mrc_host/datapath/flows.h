@@ -14,7 +14,7 @@
 
 typedef struct {
     uint64_t hash;
-    PyObject *flow;
+    PyObject *flow; /* NULL: nobody has needed it yet (flow_object) */
     uint32_t seed, mask, units;
     uint16_t start, end; /* where the BTH and the ICRC begin; the prefix is all before the BTH */
     uint8_t carried;     /* its packets may be carried: they have the encapsulation that MRC has here */
@@ -65,7 +65,7 @@ static Flow *find_flow(const Flows *flows, const uint8_t *frame, size_t length, 
 static void forget_flows(Flows *flows) {
     for (size_t at = 0; flows->slots && at <= flows->mask; at++)
         if (flows->slots[at]) {
-            Py_DECREF(flows->slots[at]->flow);
+            Py_XDECREF(flows->slots[at]->flow);
             PyMem_Free(flows->slots[at]);
         }
     PyMem_Free(flows->slots);
@@ -103,7 +103,7 @@ static int add_flow(Flows *flows, Flow *flow) {
 }
 
 /* Keeps a copy of a flow that is not known yet, and a reference to its object; NULL without memory. */
-static const Flow *learn_flow(Flows *flows, const Flow *flow) {
+static Flow *learn_flow(Flows *flows, const Flow *flow) {
     Flow *made = PyMem_Malloc(sizeof *made);
     if (!made) {
         PyErr_NoMemory();
@@ -114,7 +114,7 @@ static const Flow *learn_flow(Flows *flows, const Flow *flow) {
         PyMem_Free(made);
         return NULL;
     }
-    Py_INCREF(made->flow);
+    Py_XINCREF(made->flow);
     return made;
 }
 #endif

@@ -17,6 +17,8 @@
 #define NEXT_IPV6 41
 #define NEXT_UDP 17
 #define CE 3
+#define NOMINAL (IPV6 + UDP + ICRC_LENGTH) /* what counts of a packet beside what is between BTH and ICRC */
+#define UNIT 256                           /* bytes, in which it is counted (docs/protocol.md §4) */
 
 /* What a NIC expects in front of the BTH. */
 typedef struct {
@@ -30,8 +32,10 @@ typedef struct {
 } Expected;
 
 /* Where the ICRC is in a frame that is meant for the NIC; 0: Python looks at it. */
-static size_t icrc_of_ours(const Expected *expected, int port, const uint8_t *frame, size_t length) {
-    if (length < BTH_AT + BTH_LENGTH + ICRC_LENGTH)
+static size_t icrc_of_ours(const Expected *expected, int port, const FramePieces *pieces) {
+    const uint8_t *frame = pieces->head;
+    size_t length = pieces->head_length + pieces->rest_length;
+    if (pieces->head_length < BTH_AT + BTH_LENGTH || length < BTH_AT + BTH_LENGTH + ICRC_LENGTH)
         return 0;
     const uint8_t *head = expected->heads[port], *outer = frame + OUTER, *inner = frame + INNER, *udp = frame + UDP_AT;
     size_t outer_length = get16(outer + 4), inner_length = get16(inner + 4);
@@ -46,63 +50,70 @@ static size_t icrc_of_ours(const Expected *expected, int port, const uint8_t *fr
     return UDP_AT + inner_length - ICRC_LENGTH;
 }
 
-/* The flow that Python makes of a prefix; its numbers go into *known. NULL after an exception. */
-static PyObject *describe(const Expected *expected, const uint8_t *frame, size_t end, uint32_t seed, Flow *known) {
-    const uint8_t *outer = frame + OUTER, *inner = frame + INNER;
-    uint32_t port = get16(frame + UDP_AT), label = get16(inner + 2);
-    uint32_t ev = expected->high_in_port ? port << 16 | label : label << 16 | port;
-    unsigned traffic_class = get16(outer) >> 4 & 0xFF;
-    int marked = (traffic_class & 3) == CE;
-    PyObject *flow = PyObject_CallFunction(
-        expected->make, "y#IIOOOiinI", (const char *)inner + 8, (Py_ssize_t)16, ev, traffic_class >> 2,
-        marked ? Py_True : Py_False, Py_False, Py_True, INNER, BTH_AT, (Py_ssize_t)end, seed
-    );
-    if (!flow)
-        return NULL;
-    PyObject *number[] = {PyObject_GetAttrString(flow, "mask"), PyObject_GetAttrString(flow, "units")};
-    uint64_t value[2];
-    int done = number[0] && number[1] && unsigned_numbers(number, 2, value);
-    Py_XDECREF(number[0]);
-    Py_XDECREF(number[1]);
-    if (!done) {
-        Py_DECREF(flow);
-        return NULL;
-    }
-    *known = (Flow){
-        .flow = flow, .seed = seed, .mask = (uint32_t)value[0], .units = (uint32_t)value[1], .start = BTH_AT,
-        .end = (uint16_t)end, .carried = expected->carried, .marked = (uint8_t)marked, .source_length = 16,
-    };
-    memcpy(known->prefix, frame, BTH_AT);
-    memcpy(known->source, inner + 8, 16);
-    return flow;
+static uint8_t byte_at(const FramePieces *frame, size_t at) {
+    return at < frame->head_length ? frame->head[at] : frame->rest[at - frame->head_length];
 }
 
-/* Whether the ICRC of a frame is right; its variant byte is zero. */
-static int icrc_right(const uint8_t *bth, const uint8_t *end, uint32_t seed) {
-    static const uint8_t ones[] = {0xFF};
-    uint32_t crc = crc32_of(crc32_of(seed, bth, 4), ones, 1);
-    uint8_t right[ICRC_LENGTH];
-    put_icrc(right, crc32_of(crc, bth + 5, (size_t)(end - bth) - 5));
-    return !memcmp(right, end, ICRC_LENGTH);
+/* Whether the ICRC of a frame of this flow is right; 0 also if the BTH's variant byte is not zero, for which the mask is. */
+static int icrc_matches(const Flow *flow, const FramePieces *frame) {
+    size_t end = flow->end, first = end < frame->head_length ? end : frame->head_length;
+    const uint8_t *bth = frame->head + flow->start;
+    if (frame->head_length + frame->rest_length < end + ICRC_LENGTH || first < (size_t)flow->start + BTH_LENGTH || bth[4])
+        return 0;
+    uint32_t crc = crc32_of(flow->seed, bth, first - flow->start), sent = 0;
+    if (end > first)
+        crc = crc32_of(crc, frame->rest, end - first);
+    for (size_t i = 0; i < ICRC_LENGTH; i++)
+        sent |= (uint32_t)byte_at(frame, end + i) << 8 * i;
+    return (crc ^ flow->mask) == sent;
+}
+
+/* As mask_constant of wire/icrc.py: what ones in place of byte 4 add to the CRC of so many bytes, 5 or more. */
+static uint32_t mask_of(size_t length) {
+    static const uint8_t first[5] = {[4] = 0xFF}, zeros[4096];
+    static size_t known_length; /* most packets have the same one; the interpreter lock is held here */
+    static uint32_t known_mask;
+    if (length == known_length)
+        return known_mask;
+    uint32_t crc = crc32_of(UINT32_MAX, first, sizeof first);
+    for (size_t left = length - sizeof first, part; left; left -= part) {
+        part = left < sizeof zeros ? left : sizeof zeros;
+        crc = crc32_of(crc, zeros, part);
+    }
+    known_length = length;
+    known_mask = ~crc;
+    return known_mask;
 }
 
 /* Learns the prefix of a frame that is meant for the NIC and whose ICRC is right. NULL: Python looks at it, or after an
  * exception. */
-static const Flow *meet(const Expected *expected, Flows *flows, int port, const uint8_t *frame, size_t length, uint64_t hash) {
-    size_t end = expected->make ? icrc_of_ours(expected, port, frame, length) : 0;
-    if (!end || frame[BTH_AT + 4])
+static Flow *meet(const Expected *expected, Flows *flows, int port, const FramePieces *frame, uint64_t hash) {
+    size_t end = expected->make ? icrc_of_ours(expected, port, frame) : 0;
+    if (!end)
         return NULL;
-    uint32_t seed = header_seed(frame + INNER, IPV6 + UDP);
-    if (!icrc_right(frame + BTH_AT, frame + end, seed))
-        return NULL;
-    Flow known;
-    PyObject *flow = describe(expected, frame, end, seed, &known);
-    if (!flow)
-        return NULL;
-    known.hash = hash;
-    const Flow *learned = learn_flow(flows, &known);
-    Py_DECREF(flow);
-    return learned;
+    const uint8_t *outer = frame->head + OUTER, *inner = frame->head + INNER;
+    Flow known = {
+        .hash = hash, .seed = header_seed(inner, IPV6 + UDP), .mask = mask_of(end - BTH_AT),
+        .units = (uint32_t)((end - BTH_AT + NOMINAL + UNIT - 1) / UNIT), .start = BTH_AT, .end = (uint16_t)end,
+        .carried = expected->carried, .marked = (get16(outer) >> 4 & 3) == CE, .source_length = 16,
+    };
+    memcpy(known.prefix, frame->head, BTH_AT);
+    memcpy(known.source, inner + 8, 16);
+    return icrc_matches(&known, frame) ? learn_flow(flows, &known) : NULL;
+}
+
+/* What Python knows a flow by, made when it is first needed; a borrowed reference, NULL after an exception. */
+static PyObject *flow_object(const Expected *expected, Flow *flow) {
+    if (flow->flow)
+        return flow->flow;
+    const uint8_t *outer = flow->prefix + OUTER, *inner = flow->prefix + INNER;
+    uint32_t port = get16(flow->prefix + UDP_AT), label = get16(inner + 2);
+    uint32_t ev = expected->high_in_port ? port << 16 | label : label << 16 | port;
+    flow->flow = PyObject_CallFunction(
+        expected->make, "y#IIOOOiiiI", (const char *)inner + 8, (Py_ssize_t)16, ev, get16(outer) >> 6 & 63,
+        flow->marked ? Py_True : Py_False, Py_False, Py_True, INNER, BTH_AT, (int)flow->end, flow->seed
+    );
+    return flow->flow;
 }
 
 /* expect(make, address, udp_port, high_in_port, trimmed, carried, heads) */

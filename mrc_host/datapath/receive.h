@@ -23,7 +23,7 @@ typedef struct {
 } Receiver;
 
 /* The flow with the prefix of a frame, whose hash *hash becomes; NULL if it is not known, or the frame is too short. */
-static const Flow *flow_of(const Receiver *receiver, int port, const uint8_t *frame, size_t length, uint64_t *hash) {
+static Flow *flow_of(const Receiver *receiver, int port, const uint8_t *frame, size_t length, uint64_t *hash) {
     size_t prefix = length > KIND_BYTE ? prefix_length(frame) : SIZE_MAX;
     if (length < prefix)
         return NULL;
@@ -31,31 +31,13 @@ static const Flow *flow_of(const Receiver *receiver, int port, const uint8_t *fr
     return find_flow(&receiver->flows[port], frame, prefix, *hash);
 }
 
-static uint8_t byte_at(const FramePieces *frame, size_t at) {
-    return at < frame->head_length ? frame->head[at] : frame->rest[at - frame->head_length];
-}
-
-/* Whether the ICRC of a frame of this flow is right; 0 also if the BTH's variant byte is not zero, for which the mask is. */
-static int icrc_matches(const Flow *flow, const FramePieces *frame) {
-    size_t end = flow->end, first = end < frame->head_length ? end : frame->head_length;
-    const uint8_t *bth = frame->head + flow->start;
-    if (frame->head_length + frame->rest_length < end + ICRC_LENGTH || first < (size_t)flow->start + BTH_LENGTH || bth[4])
-        return 0;
-    uint32_t crc = crc32_of(flow->seed, bth, first - flow->start), sent = 0;
-    if (end > first)
-        crc = crc32_of(crc, frame->rest, end - first);
-    for (size_t i = 0; i < ICRC_LENGTH; i++)
-        sent |= (uint32_t)byte_at(frame, end + i) << 8 * i;
-    return (crc ^ flow->mask) == sent;
-}
-
-/* The flow of a frame in one piece whose prefix is known, or learned now, and whose ICRC is right; NULL otherwise. */
-static const Flow *check_frame(Receiver *receiver, int port, const FramePieces *frame) {
+/* The flow of a frame whose prefix is known, or learned now, and whose ICRC is right; NULL otherwise. */
+static Flow *check_frame(Receiver *receiver, int port, const FramePieces *frame) {
     uint64_t hash = 0;
-    const Flow *flow = flow_of(receiver, port, frame->head, frame->head_length, &hash);
+    Flow *flow = flow_of(receiver, port, frame->head, frame->head_length, &hash);
     if (flow)
         return icrc_matches(flow, frame) ? flow : NULL;
-    return meet(&receiver->expected, &receiver->flows[port], port, frame->head, frame->head_length, hash);
+    return meet(&receiver->expected, &receiver->flows[port], port, frame, hash);
 }
 
 /* Who may carry a packet of this flow; NULL: Python must look at it. */
@@ -71,8 +53,9 @@ static Carrier *carrier_of(const Receiver *receiver, int port, const Flow *flow,
 }
 
 /* A packet was carried that makes a SACK due: its QPN, PSN, timestamp and flow. */
-static PyObject *sack_due(const Carrier *carrier, const Packet *packet, int64_t psn) {
-    return Py_BuildValue("ILIO", carrier->qpn, (long long)psn, packet->stamp, packet->flow->flow);
+static PyObject *sack_due(const Receiver *receiver, const Carrier *carrier, const Packet *packet, Flow *flow, int64_t psn) {
+    PyObject *object = flow_object(&receiver->expected, flow);
+    return object ? Py_BuildValue("ILIO", carrier->qpn, (long long)psn, packet->stamp, object) : NULL;
 }
 
 static int valid_port(const Receiver *receiver, long port) {
@@ -96,7 +79,7 @@ static PyObject *receiver_receive(Receiver *receiver, PyObject *const *args, Py_
     if (PyObject_GetBuffer(args[1], &frame, PyBUF_SIMPLE) < 0)
         return NULL;
     FramePieces whole = {.head = frame.buf, .head_length = (size_t)frame.len};
-    const Flow *flow = check_frame(receiver, (int)port, &whole);
+    Flow *flow = check_frame(receiver, (int)port, &whole);
     Carrier *carrier = flow ? carrier_of(receiver, (int)port, flow, whole.head + flow->start) : NULL;
     enum outcome outcome = FOR_PYTHON;
     Packet packet;
@@ -107,25 +90,28 @@ static PyObject *receiver_receive(Receiver *receiver, PyObject *const *args, Py_
     if (!flow && PyErr_Occurred())
         return NULL;
     if (outcome == SACK_DUE)
-        return sack_due(carrier, &packet, psn);
-    return Py_NewRef(outcome == CARRIED ? Py_True : flow ? flow->flow : Py_None);
+        return sack_due(receiver, carrier, &packet, flow, psn);
+    return Py_XNewRef(outcome == CARRIED ? Py_True : flow ? flow_object(&receiver->expected, flow) : Py_None);
 }
 
 /* As mrc_common/carry_frame.h says. Whether a packet may be carried is known before its ICRC is: most that may not are SACKs. */
 static int carry_pieces(PyObject *object, int port, const FramePieces *frame, PyObject **due) {
     Receiver *receiver = (Receiver *)object;
-    uint64_t hash;
+    uint64_t hash = 0;
     *due = NULL;
     if (port < 0 || port >= receiver->ports || !(receiver->links >> port & 1))
         return 0;
-    const Flow *flow = flow_of(receiver, port, frame->head, frame->head_length, &hash);
-    if (!flow || frame->head_length < (size_t)flow->start + BTH_LENGTH)
+    Flow *flow = flow_of(receiver, port, frame->head, frame->head_length, &hash);
+    int met = !flow;
+    if (met && !(flow = meet(&receiver->expected, &receiver->flows[port], port, frame, hash)))
+        return PyErr_Occurred() ? -1 : 0;
+    if (frame->head_length < (size_t)flow->start + BTH_LENGTH)
         return 0;
     Carrier *carrier = carrier_of(receiver, port, flow, frame->head + flow->start);
     Packet packet;
     int64_t psn;
     if (!carrier || frame->head_length < (size_t)flow->start + 36 || !read_packet(&packet, flow, frame, port)
-        || !icrc_matches(flow, frame))
+        || (!met && !icrc_matches(flow, frame)))
         return 0;
     enum outcome outcome = carry(carrier, &packet, &psn);
     if (outcome == FOR_PYTHON)
@@ -133,7 +119,7 @@ static int carry_pieces(PyObject *object, int port, const FramePieces *frame, Py
     receiver->unseen[port].frames++;
     receiver->unseen[port].bytes += frame->head_length + frame->rest_length;
     if (outcome == SACK_DUE)
-        *due = sack_due(carrier, &packet, psn);
+        *due = sack_due(receiver, carrier, &packet, flow, psn);
     return outcome == SACK_DUE && !*due ? -1 : 1;
 }
 
