@@ -2,8 +2,8 @@
 
 The native core keeps the event queue, unimpaired channels, hops through switches and what a NIC's node does for each
 frame in C. It is compiled on first use and cached like the embedded switch. Events, traces and results are those of the
-reference, which is `clock.py`, `channel.py` and `nodes.py` as they read: what is rare (impairments, captures, flow
-control) runs there in any case. ``MRC_SIMULATION_CORE=reference`` chooses the reference, ``native`` insists on the
+reference, which is `clock.py`, `channel.py` and `nodes.py` as they read: what is rare (impairments, captures) runs
+there in any case. ``MRC_SIMULATION_CORE=reference`` chooses the reference, ``native`` insists on the
 native core; without it the reference is used where no extension can be compiled (no C compiler, or no Python headers).
 """
 
@@ -24,7 +24,7 @@ from p4runtime_shim.build import ENGINE_SOURCES, SHARED_HEADERS, build_extension
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.channel import Channel
-from simulation.clock import Clock
+from simulation.clock import Clock, Handler
 from simulation.errors import SimulationError
 from simulation.nodes import NicNode, SwitchNode
 from topologies.fabric import Fabric
@@ -51,21 +51,33 @@ class NativeCore:
         clock: Clock = self._module.Clock()
         return clock
 
-    def hop(self, clock: Clock, switch: EmbeddedSwitch, channels: Mapping[int, Channel], copies: bool) -> Any:
-        """What carries frames through `switch`, until its close(); `copies`: sending may make other ports ready."""
+    def hop(
+        self,
+        clock: Clock,
+        switch: EmbeddedSwitch,
+        channels: Mapping[int, Channel],
+        copies: bool,
+        pauses: bool,
+        wake: Handler,
+    ) -> Any:
+        """What carries frames through `switch`, until its close().
+
+        `copies`: sending may make other ports ready; `pauses`: it has priority flow control. `wake` handles events that
+        the hop has scheduled once it is closed.
+        """
         verbs = (
             switch.native.hot.sw_dev_receive_frame,
             switch.native.hot.sw_dev_transmit_frame,
             switch.native.hot.sw_dev_take_ready,
             switch.native.hot.sw_dev_set_release,
             switch.native.hot.sw_prefetch,
+            switch.native.hot.sw_dev_next_wakeup,
+            switch.native.hot.sw_dev_tick,
         )
         addresses = (ctypes.cast(verb, ctypes.c_void_p).value for verb in verbs)
-        hop = self._module.SwitchHop(
-            clock, dict(channels), (switch.handle, *addresses), switch.queues.max_frame, copies
+        return self._module.SwitchHop(
+            clock, dict(channels), (switch.handle, *addresses), switch.queues.max_frame, copies, pauses, wake
         )
-        switch.before_close(hop.close)
-        return hop
 
     def join(self, channel: Channel, sender: object, receiver: object) -> None:
         """Have the channel work with the native parts of the nodes at its ends."""

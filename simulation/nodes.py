@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from mrc_host.nic import Nic
 from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.channel import Channel
-from simulation.clock import Clock
+from simulation.clock import Clock, Handler
 from simulation.hardware_timing import HardwareTiming
 from simulation.packet_engine import PacketEngine
 
@@ -69,16 +69,19 @@ class SwitchNode:
         self._copies = pauses or _copies_in_egress(switch)  # sending from one port may make others ready
         self._hop: Any = None  # what does the work of receive and pull in C (native_core)
 
-    def hop(self, make: Callable[[Clock, EmbeddedSwitch, Mapping[int, Channel], bool], Any]) -> Any:
-        """The native hop through this switch, from NativeCore.hop; None under flow control, which is done here."""
-        if self._hop is None and not self._pauses:
-            self._hop = make(self._clock, self.switch, self._channels, self._copies)
+    def hop(self, make: Callable[[Clock, EmbeddedSwitch, Mapping[int, Channel], bool, bool, Handler], Any]) -> Any:
+        """The native hop through this switch, from NativeCore.hop."""
+        if self._hop is None:
+            self._hop = make(self._clock, self.switch, self._channels, self._copies, self._pauses, self._wake)
+            self.switch.before_close(self.leave_native)
         return self._hop
 
     def leave_native(self) -> None:
         """From now on channels call `receive` and `pull` here."""
-        if self._hop is not None:
-            self._hop.close()
+        hop, self._hop = self._hop, None
+        if hop is not None:
+            hop.close()
+            self._wake_at = hop.wake_at
 
     def wrap(
         self,
@@ -97,6 +100,8 @@ class SwitchNode:
 
     def _serve(self) -> None:
         """Start what can start on the ports that have become ready."""
+        if self._hop is not None and self._hop.serve():
+            return
         ready = self._ready()
         while ready:
             now = self._clock.now

@@ -31,7 +31,7 @@ struct event {
     int64_t when;
     uint64_t serial;
     PyObject *handler; /* CALL only */
-    PyObject *a;       /* the channel of FREE and ARRIVE, the NIC of WAKE */
+    PyObject *a;       /* the channel of FREE and ARRIVE, the NicNode or SwitchHop of WAKE */
     PyObject *b;       /* the frame of ARRIVE, bytes or a Frame; NULL for FREE and WAKE */
     int64_t epoch;     /* of ARRIVE; the time that WAKE was asked for */
     uint32_t next;     /* place of the next event of its slot, or the next free place; 0 for none */
@@ -84,9 +84,14 @@ struct hop {
     size_t (*transmit)(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context);
     size_t (*take_ready)(struct sw *sw, uint16_t *ports, size_t cap);
     void (*prefetch)(const struct sw *sw, unsigned port, int arrives, enum sw_prefetch_step step);
+    int64_t (*next_wakeup)(struct sw *sw);
+    void (*tick)(struct sw *sw, int64_t now);
     PyObject *channels[MAX_PORTS];
-    size_t size; /* longest frame */
-    int copies; /* sending from one port may make others ready */
+    PyObject *wake;    /* the node's, which gets wake-ups once the hop is closed */
+    size_t size;       /* longest frame */
+    int copies;        /* sending from one port may make others ready */
+    int pauses;        /* it has priority flow control, so it says when it has something due */
+    long long wake_at; /* of the earliest wake-up in the event queue */
 };
 
 /* The hot part of NicNode in simulation/nodes.py: the device's verbs, and what it is asked with while nobody has replaced

@@ -61,6 +61,16 @@ static int hop_transmit(SwitchHop *hop, Channel *channel) {
     return sent < 0 ? -1 : 1;
 }
 
+/* Note when the switch has something due. */
+static int hop_come_back(SwitchHop *hop) {
+    int64_t due = hop->pauses && hop->handle ? hop->next_wakeup(hop->handle) : SW_NEVER;
+    if (due >= hop->wake_at)
+        return 0;
+    hop->wake_at = due;
+    int64_t now = hop->clock->now;
+    return push(hop->clock, due > now ? due : now + 1, WAKE, NULL, (PyObject *)hop, NULL, due);
+}
+
 /* Start what can start on the ports that have become ready. */
 static int hop_serve(SwitchHop *hop) {
     uint16_t ready[MAX_PORTS];
@@ -72,9 +82,24 @@ static int hop_serve(SwitchHop *hop) {
                 return -1;
         }
         if (!count || !hop->copies)
-            return 0;
+            break;
     }
-    return 0;
+    return hop_come_back(hop);
+}
+
+/* It is the time that a wake-up was asked for. */
+static int hop_wake(SwitchHop *hop, int64_t due) {
+    if (!hop->handle) { /* closed meanwhile: Python goes on */
+        PyObject *time = PyLong_FromLongLong(due);
+        int done = time && hop->wake ? discard(call(hop->wake, time, Py_None)) : time ? 0 : -1;
+        Py_XDECREF(time);
+        return done;
+    }
+    if (due != hop->wake_at)
+        return 0; /* an earlier one was asked for meanwhile, and has done this one's work */
+    hop->wake_at = MAX_TIME;
+    hop->tick(hop->handle, hop->clock->now);
+    return hop_serve(hop);
 }
 
 static int hop_pull(SwitchHop *hop, Channel *channel) {
@@ -194,7 +219,8 @@ static int handle_event(Clock *clock, struct event *event) {
     case ARRIVE:
         return channel_arrive(clock, (Channel *)event->a, event->b, event->epoch);
     case WAKE:
-        return node_wake((NicNode *)event->a, event->epoch);
+        return PyObject_TypeCheck(event->a, &SwitchHopType) ? hop_wake((SwitchHop *)event->a, event->epoch)
+                                                            : node_wake((NicNode *)event->a, event->epoch);
     default:
         return discard(call(event->handler, event->a, event->b));
     }

@@ -281,17 +281,20 @@ static PyTypeObject ChannelType = {
 /* ---- SwitchHop for Python ---- */
 
 static int hop_init(SwitchHop *hop, PyObject *args, PyObject *Py_UNUSED(keywords)) {
-    unsigned long long handle, receive, transmit, take_ready, set_release, prefetch;
+    unsigned long long handle, receive, transmit, take_ready, set_release, prefetch, next_wakeup, tick;
     Py_ssize_t size;
-    PyObject *clock, *channels, *port, *channel;
-    if (!PyArg_ParseTuple(args, "O!O!(KKKKKK)np:SwitchHop", &ClockType, &clock, &PyDict_Type, &channels, &handle,
-                          &receive, &transmit, &take_ready, &set_release, &prefetch, &size, &hop->copies))
+    PyObject *clock, *channels, *port, *channel, *wake;
+    if (!PyArg_ParseTuple(args, "O!O!(KKKKKKKK)nppO:SwitchHop", &ClockType, &clock, &PyDict_Type, &channels, &handle,
+                          &receive, &transmit, &take_ready, &set_release, &prefetch, &next_wakeup, &tick, &size,
+                          &hop->copies, &hop->pauses, &wake))
         return -1;
     if (hop->clock || size < 1) {
         PyErr_SetString(PyExc_ValueError, "a hop is initialised once, for frames of at least one byte");
         return -1;
     }
     hop->clock = (Clock *)Py_NewRef(clock);
+    hop->wake = Py_NewRef(wake);
+    hop->wake_at = MAX_TIME;
     for (Py_ssize_t at = 0; PyDict_Next(channels, &at, &port, &channel);) {
         long number = PyLong_AsLong(port);
         if (number < 0 || number >= MAX_PORTS || !PyObject_TypeCheck(channel, &ChannelType)) {
@@ -305,6 +308,8 @@ static int hop_init(SwitchHop *hop, PyObject *args, PyObject *Py_UNUSED(keywords
     hop->transmit = (__typeof__(hop->transmit))(uintptr_t)transmit;
     hop->take_ready = (__typeof__(hop->take_ready))(uintptr_t)take_ready;
     hop->prefetch = (__typeof__(hop->prefetch))(uintptr_t)prefetch;
+    hop->next_wakeup = (__typeof__(hop->next_wakeup))(uintptr_t)next_wakeup;
+    hop->tick = (__typeof__(hop->tick))(uintptr_t)tick;
     hop->handle = (struct sw *)(uintptr_t)handle;
     ((void (*)(struct sw *, void (*)(void *)))(uintptr_t)set_release)(hop->handle, release_owner);
     return 0;
@@ -315,8 +320,15 @@ static PyObject *hop_close(SwitchHop *hop, PyObject *Py_UNUSED(none)) {
     Py_RETURN_NONE;
 }
 
+/* serve(): as SwitchNode._serve; False once the hop is closed. */
+static PyObject *py_hop_serve(SwitchHop *hop, PyObject *Py_UNUSED(none)) {
+    int open = hop->handle != NULL;
+    return open && hop_serve(hop) < 0 ? NULL : PyBool_FromLong(open);
+}
+
 static int hop_traverse(SwitchHop *hop, visitproc visit, void *arg) {
     Py_VISIT(hop->clock);
+    Py_VISIT(hop->wake);
     for (int port = 0; port < MAX_PORTS; port++)
         Py_VISIT(hop->channels[port]);
     return 0;
@@ -325,6 +337,7 @@ static int hop_traverse(SwitchHop *hop, visitproc visit, void *arg) {
 static int hop_clear(SwitchHop *hop) {
     hop->handle = NULL;
     Py_CLEAR(hop->clock);
+    Py_CLEAR(hop->wake);
     for (int port = 0; port < MAX_PORTS; port++)
         Py_CLEAR(hop->channels[port]);
     return 0;
@@ -338,8 +351,10 @@ static void hop_dealloc(SwitchHop *hop) {
 
 static PyMethodDef hop_methods[] = {
     {"close", (PyCFunction)hop_close, METH_NOARGS, "From now on channels call the node in Python."},
+    {"serve", (PyCFunction)py_hop_serve, METH_NOARGS, "Start what can start; whether the hop is open."},
     {0},
 };
+static PyMemberDef hop_members[] = {{"wake_at", T_LONGLONG, offsetof(SwitchHop, wake_at), READONLY, NULL}, {0}};
 static PyTypeObject SwitchHopType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "native_core.SwitchHop",
     .tp_basicsize = sizeof(SwitchHop),
@@ -350,6 +365,7 @@ static PyTypeObject SwitchHopType = {
     .tp_traverse = (traverseproc)hop_traverse,
     .tp_clear = (inquiry)hop_clear,
     .tp_methods = hop_methods,
+    .tp_members = hop_members,
 };
 
 /* ---- NicNode for Python: the hot part of NicNode in simulation/nodes.py, by the names that it has there ---- */

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from mrc_host.config import TransportSettings
+from mrc_host.values import QpType
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.pipeline import Pipeline
 from simulation import native_core
@@ -33,6 +35,9 @@ from tests.p4runtime_shim import programs
 from tests.simulation.worlds import GIGA, Pair, small_world, transfer
 from topologies.clos import multi_plane_clos
 from topologies.fabric import LinkEnd
+from topologies.faults.link_down import LinkDown
+from topologies.faults.loss import Loss
+from topologies.queues import QueueProfile
 
 pytestmark = pytest.mark.skipif(bool(native_core.unavailable()), reason="no extension can be compiled here")
 
@@ -267,6 +272,47 @@ def test_random_worlds_run_alike(monkeypatch, number):
     native, reference = on_each(monkeypatch, lambda: contended(SEED + number))
     assert native == reference, f"seed {SEED + number}"
     assert native[2] > 100
+
+
+def paused(seed: int, leave: int | None = None) -> tuple[object, ...]:
+    """An incast under priority flow control in which links go down and lose packets; a switch leaves the core at a time."""
+    chance = random.Random(seed)
+    queues = QueueProfile(pfc=True, trimming=False)
+    planes, t1 = chance.choice((1, 2)), chance.choice((1, 2))
+    fabric = multi_plane_clos("pfc", planes=planes, t0=2, t1=t1, hosts=8, rate_bps=100 * GIGA, queues=queues)
+    trace, transport = Trace(), TransportSettings(rc_congestion="none")
+    delay = chance.choice((0, 1, 1_000))
+    with SimulatedWorld(fabric, seed=seed, delay=delay, transport=transport, trace=trace) as world:
+        names = [link.name for link in fabric.links]
+        for kind in (LinkDown, LinkDown, Loss):
+            begin = chance.randrange(10_000, 100_000)
+            fault = kind(link=chance.choice(names), **({"probability": 0.05} if kind is Loss else {}))
+            world.faults.add(fault, at=begin, until=begin + chance.randrange(1, 60_000))
+        for number in range(2, 8):
+            pair = Pair(world, f"h{number}", "h1", length=1 << 18, kind=QpType.RC)
+            world.spawn(pair.write_without_end(2))
+        if leave is not None:
+            switch = world.node(chance.choice([switch.name for switch in fabric.switches]))
+            world.clock.at(leave, lambda _a, _b: switch.leave_native())
+        world.run(300_000)
+        ports = [world.switch(switch.name).stats().ports for switch in fabric.switches]
+        sent = sum(port.pauses_sent for stats in ports for port in stats.values())
+        return sent, ports, trace.cut(), world.clock.events - (leave is not None), len(world.clock.heap)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_worlds_under_flow_control_run_alike(monkeypatch, number):
+    native, reference = on_each(monkeypatch, lambda: paused(SEED + number))
+    assert native == reference, f"seed {SEED + number}"
+    assert native[0] > 10, "pauses"
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_switch_that_pauses_leaves_the_core_with_what_it_has_due(native, monkeypatch, number):
+    """Its wake-ups are in the queue then."""
+    left = paused(SEED + number, leave=random.Random(SEED + number).randrange(20_000, 120_000))
+    monkeypatch.setenv(VARIABLE, "reference")
+    assert left == paused(SEED + number), f"seed {SEED + number}"
 
 
 def test_an_edited_program_runs_alike(monkeypatch):
