@@ -13,7 +13,7 @@ import ctypes
 import functools
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from types import FunctionType
@@ -26,7 +26,9 @@ from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.channel import Channel
 from simulation.clock import Clock, Handler
 from simulation.errors import SimulationError
+from simulation.hardware_timing import HardwareTiming
 from simulation.nodes import NicNode, SwitchNode
+from simulation.packet_engine import PacketEngine
 from topologies.fabric import Fabric
 
 VARIABLE = "MRC_SIMULATION_CORE"
@@ -44,7 +46,7 @@ class NativeCore:
     def __init__(self, module: Any) -> None:
         self._module = module
         self.channel_class: type[Channel] = _channel_class(module.Channel)
-        self.nic_node_class: type[NicNode] = _nic_node_class(module.NicNode)
+        self.nic_node_class: type[NicNode] = _nic_node_class(module.NicNode, _engine_class(module.PacketEngine))
 
     def clock(self) -> Clock:
         """A clock, as :class:`simulation.clock.Clock`."""
@@ -86,7 +88,7 @@ class NativeCore:
 
     def _part_of(self, node: object) -> Any:
         """What channels call in C; None if they call the node in Python."""
-        if isinstance(node, self._module.NicNode):
+        if isinstance(node, (self._module.NicNode, self._module.PacketEngine)):
             return node
         return node.hop(self.hop) if isinstance(node, SwitchNode) else None
 
@@ -138,9 +140,14 @@ def _channel_class(base: Any) -> Any:
     return _derive(base, Channel, ("send", "_schedule_arrival"), {"_hurry": _hurry})
 
 
-def _nic_node_class(base: Any) -> Any:
+def _engine_class(base: Any) -> Any:
+    """PacketEngine with what each frame takes in C (`base`)."""
+    return _derive(base, PacketEngine, ("receive", "_busy", "_occupy"), {"__init__": _make_engine})
+
+
+def _nic_node_class(base: Any, engine: Any) -> Any:
     """NicNode with what each frame takes in C (`base`)."""
-    return _derive(base, NicNode, ("receive", "poke", "_wake", "pull"), {"replace": _replace})
+    return _derive(base, NicNode, ("receive", "poke", "_wake", "pull"), {"replace": _replace, "engine_class": engine})
 
 
 def _derive(base: Any, reference: type, in_c: tuple[str, ...], changed: Mapping[str, object]) -> Any:
@@ -162,6 +169,14 @@ def _hurry(self: Any, rate: int) -> None:
             self._last_arrival = arrival
 
 
+def _make_engine(
+    self: Any, clock: Clock, timing: HardwareTiming, deliver: Callable[[int, bytes], None], ask: Callable[[int], None]
+) -> None:
+    """As PacketEngine.__init__; the native part knows the times of its own accord."""
+    PacketEngine.__init__(self, clock, timing, deliver, ask)
+    self._packet, self._rate = timing.packet, timing.pcie_rate
+
+
 def _replace(self: Any, nic: Nic) -> None:
     """As NicNode.replace; then the native part can ask all ports at once, and knows the NIC's news and its datapath.
 
@@ -171,9 +186,10 @@ def _replace(self: Any, nic: Nic) -> None:
     known = type(nic) is Nic
     ports = [channel.port for channel in self._channels]
     at_once = ports == sorted(set(ports)) and max(ports, default=0) < _MAX_NIC_PORTS
-    self._own_transmit = self._transmit if known and at_once and self.engine is None and not self._watchers else None
-    self._transmit_first, self._has_news = nic.transmit_first, nic.has_news if known else None
-    if known and self.engine is None and nic.datapath is not None:
+    self._own_transmit = self._transmit if known and at_once and not self._watchers else None
+    self._nic_transmit, self._transmit_first = nic.transmit, nic.transmit_first
+    self._has_news = nic.has_news if known else None
+    if known and nic.datapath is not None:
         self._carry(nic.datapath.receiver, nic.datapath.carry_frame, nic.sack_due)
     else:
         self._carry()

@@ -9,7 +9,7 @@ became ready (`EmbeddedSwitch.ready`), a NIC's idle ports are asked again after 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from mrc_host.nic import Nic
 from p4runtime_shim.switch import EmbeddedSwitch
@@ -176,13 +176,15 @@ class NicNode:
         "nic",
     )
 
+    engine_class: ClassVar[type[PacketEngine]] = PacketEngine
+
     def __init__(
         self, clock: Clock, name: str, nic: Nic, channels: Sequence[Channel], timing: HardwareTiming | None = None
     ) -> None:
         self.name = name
         self.engine: PacketEngine | None = None
         if timing is not None and timing.occupies:
-            self.engine = PacketEngine(clock, timing, self.receive, self.ask)
+            self.engine = self.engine_class(clock, timing, self.receive, self.ask)
         self.announce: Callable[[], object] | None = None
         self._clock = clock
         self._channels = channels

@@ -49,22 +49,29 @@ class PacketEngine:
         """`transmit` of the NIC, with nothing to send while the engine is busy."""
 
         def when_free(port: int, now: int) -> bytes | None:
-            if now < self._transmit_free:
-                self._refused[port] = None
-                self._ask_later()
+            if self._busy(port, now):
                 return None
-            self._refused.pop(port, None)
             frame = transmit(port, now)
             if frame is not None:
-                self._transmit_free = now + self._timing.occupancy(len(frame))
+                self._occupy(len(frame), now)
             return frame
 
         return when_free
 
-    def _ask_later(self) -> None:
+    def _busy(self, port: int, now: int) -> bool:
+        """Whether the engine is busy, so that `port` is asked later."""
+        if now >= self._transmit_free:
+            self._refused.pop(port, None)
+            return False
+        self._refused[port] = None
         if not self._asking:
             self._asking = True
             self._clock.at(self._transmit_free, self._ask_again)
+        return True
+
+    def _occupy(self, size: int, now: int) -> None:
+        """A frame leaves."""
+        self._transmit_free = now + self._timing.occupancy(size)
 
     def _ask_again(self, _: object, __: object) -> None:
         """The engine is free: who still waits after this keeps its place; event handler."""

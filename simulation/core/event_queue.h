@@ -25,15 +25,15 @@
 #define HORIZON 4096 /* ns */
 #define AHEAD 7      /* events */
 
-enum kind { NOTHING, CALL, FREE, ARRIVE, WAKE };
+enum kind { NOTHING, CALL, FREE, ARRIVE, WAKE, ASK, DELIVER };
 
 struct event {
     int64_t when;
     uint64_t serial;
     PyObject *handler; /* CALL only */
-    PyObject *a;       /* the channel of FREE and ARRIVE, the NicNode or SwitchHop of WAKE */
-    PyObject *b;       /* the frame of ARRIVE, bytes or a Frame; NULL for FREE and WAKE */
-    int64_t epoch;     /* of ARRIVE; the time that WAKE was asked for */
+    PyObject *a;       /* the channel of FREE and ARRIVE, the NicNode or SwitchHop of WAKE, the PacketEngine of ASK and DELIVER */
+    PyObject *b;       /* the frame of ARRIVE and DELIVER, bytes or a Frame; NULL for FREE, WAKE and ASK */
+    int64_t epoch;     /* of ARRIVE; the time that WAKE was asked for; the port of DELIVER */
     uint32_t next;     /* place of the next event of its slot, or the next free place; 0 for none */
     uint32_t kind;     /* enum kind */
 } __attribute__((aligned(CACHE_LINE)));
@@ -100,7 +100,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *clock, *channels;
     PyObject *receive, *transmit, *wakeup, *tick, *announce;
-    PyObject *own_transmit, *transmit_first, *has_news;
+    PyObject *own_transmit, *transmit_first, *nic_transmit, *has_news, *engine;
     PyObject *own_receive, *receiver, *sack_due; /* `receiver` is that of the NIC's datapath in C */
     CarryFrame carry;                            /* NULL: there is none */
     long long wake_at;
@@ -322,6 +322,13 @@ static void bring_forward(Clock *clock, uint32_t place, int64_t when) {
     leave_slot(clock, number, before, place);
     event->when = when;
     enter_slot(clock, place);
+}
+
+static Clock *clock_of(PyObject *clock) {
+    if (clock && PyObject_TypeCheck(clock, &ClockType))
+        return (Clock *)clock;
+    PyErr_SetString(PyExc_TypeError, "a part of the native core needs a native clock");
+    return NULL;
 }
 
 #endif

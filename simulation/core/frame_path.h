@@ -143,34 +143,52 @@ static int hop_receive(SwitchHop *hop, long long port, PyObject *frame) {
     return hop_serve(hop);
 }
 
-static int deliver_whole(Channel *channel, NicNode *node, PyObject *frame) {
-    PyObject *port = PyLong_FromLongLong(channel->to_port), *whole = port ? lend_frame(frame) : NULL;
+/* The whole frame for `node`, or for `receive` if there is no native one. */
+static int deliver_whole(NicNode *node, PyObject *receive, long long port_number, PyObject *frame) {
+    PyObject *port = PyLong_FromLongLong(port_number), *whole = port ? lend_frame(frame) : NULL;
     int done = whole ? 0 : -1;
     if (whole && node)
         done = node_receive(node, port, whole);
-    else if (whole && channel->receive)
-        done = discard(call(channel->receive, port, whole));
+    else if (whole && receive)
+        done = discard(call(receive, port, whole));
     if (whole)
         return_frame(whole, frame);
     Py_XDECREF(port);
     return done;
 }
 
-static int deliver_to_nic(Channel *channel, NicNode *node, PyObject *frame) {
+static int deliver_to_nic(NicNode *node, PyObject *receive, long long port, PyObject *frame) {
     if (node && has_parts(frame)) {
         FramePieces pieces = pieces_of(frame);
-        int carried = node_carry(node, channel->to_port, &pieces);
+        int carried = node_carry(node, port, &pieces);
         if (carried)
             return carried < 0 ? -1 : 0;
     }
-    return deliver_whole(channel, node, frame);
+    return deliver_whole(node, receive, port, frame);
+}
+
+/* The frame occupies the NIC, which gets it then; PAUSE frames do not. */
+static int engine_receive(PacketEngine *engine, long long port, PyObject *frame) {
+    Clock *clock = clock_of(engine->clock);
+    if (!clock)
+        return -1;
+    if (is_pause(frame))
+        return deliver_whole(node_behind(engine), engine->deliver, port, frame);
+    return push(clock, engine_takes(engine, frame_size(frame), clock->now), DELIVER, NULL, (PyObject *)engine, frame, port);
 }
 
 static int deliver(Channel *channel, PyObject *frame) {
     PyObject *end = channel->receiver;
     SwitchHop *hop = has_parts(frame) ? open_hop(end) : NULL;
+    PacketEngine *engine = !hop && has_parts(frame) ? packet_engine(end) : NULL;
     Py_XINCREF(end);
-    int done = hop ? hop_receive(hop, channel->to_port, frame) : deliver_to_nic(channel, nic_node(end), frame);
+    int done;
+    if (hop)
+        done = hop_receive(hop, channel->to_port, frame);
+    else if (engine)
+        done = engine_receive(engine, channel->to_port, frame);
+    else
+        done = deliver_to_nic(nic_node(end), channel->receive, channel->to_port, frame);
     Py_XDECREF(end);
     return done;
 }
@@ -221,6 +239,10 @@ static int handle_event(Clock *clock, struct event *event) {
     case WAKE:
         return PyObject_TypeCheck(event->a, &SwitchHopType) ? hop_wake((SwitchHop *)event->a, event->epoch)
                                                             : node_wake((NicNode *)event->a, event->epoch);
+    case ASK:
+        return engine_ask_again((PacketEngine *)event->a);
+    case DELIVER:
+        return deliver_to_nic(node_behind((PacketEngine *)event->a), ((PacketEngine *)event->a)->deliver, event->epoch, event->b);
     default:
         return discard(call(event->handler, event->a, event->b));
     }

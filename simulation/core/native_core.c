@@ -428,7 +428,7 @@ static int node_set_channels(NicNode *node, PyObject *value, void *Py_UNUSED(clo
 
 #define EACH_PART(DO)                                                                                                  \
     DO(clock) DO(channels) DO(receive) DO(transmit) DO(wakeup) DO(tick) DO(announce) DO(own_transmit)                  \
-    DO(transmit_first) DO(has_news) DO(own_receive) DO(receiver) DO(sack_due)
+    DO(transmit_first) DO(nic_transmit) DO(has_news) DO(engine) DO(own_receive) DO(receiver) DO(sack_due)
 
 static int node_traverse(NicNode *self, visitproc visit, void *arg) {
     EACH_PART(VISIT_PART)
@@ -457,7 +457,8 @@ static PyMethodDef node_methods[] = {
 static PyMemberDef node_members[] = {
     PART("_clock", clock), PART("_receive", receive), PART("_transmit", transmit), PART("_wakeup", wakeup),
     PART("_tick", tick), PART("announce", announce), PART("_own_transmit", own_transmit),
-    PART("_transmit_first", transmit_first), PART("_has_news", has_news),
+    PART("_transmit_first", transmit_first), PART("_nic_transmit", nic_transmit), PART("_has_news", has_news),
+    PART("engine", engine),
     {"_wake_at", T_LONGLONG, offsetof(NicNode, wake_at), 0, NULL}, {0},
 };
 static PyGetSetDef node_getset[] = {{"_channels", (getter)node_channels, (setter)node_set_channels, NULL, NULL}, {0}};
@@ -474,6 +475,74 @@ static PyTypeObject NicNodeType = {
     .tp_getset = node_getset,
 };
 
+/* ---- PacketEngine for Python: the hot part of simulation/packet_engine.py ---- */
+
+static PyObject *py_engine_receive(PacketEngine *engine, PyObject *const *args, Py_ssize_t count) {
+    long long port = count == 2 ? PyLong_AsLongLong(args[0]) : -1;
+    if (count != 2 || !has_parts(args[1]))
+        PyErr_SetString(PyExc_TypeError, "receive(port, frame)");
+    return none_or_error(PyErr_Occurred() ? -1 : engine_receive(engine, port, args[1]));
+}
+
+static PyObject *py_engine_busy(PacketEngine *engine, PyObject *args) {
+    long long port, now;
+    int busy = PyArg_ParseTuple(args, "LL:_busy", &port, &now) ? engine_busy(engine, port, now) : -1;
+    return busy < 0 ? NULL : PyBool_FromLong(busy);
+}
+
+static PyObject *py_engine_occupy(PacketEngine *engine, PyObject *args) {
+    long long now;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "nL:_occupy", &size, &now))
+        return NULL;
+    engine_occupy(engine, size, now);
+    Py_RETURN_NONE;
+}
+
+#define EACH_OF_ENGINE(DO) DO(clock) DO(deliver) DO(ask) DO(refused)
+
+static int engine_traverse(PacketEngine *self, visitproc visit, void *arg) {
+    EACH_OF_ENGINE(VISIT_PART)
+    return 0;
+}
+
+static int engine_clear(PacketEngine *self) {
+    EACH_OF_ENGINE(CLEAR_PART)
+    return 0;
+}
+
+static void engine_dealloc(PacketEngine *engine) {
+    PyObject_GC_UnTrack(engine);
+    engine_clear(engine);
+    Py_TYPE(engine)->tp_free((PyObject *)engine);
+}
+
+static PyMethodDef engine_methods[] = {
+    {"receive", (PyCFunction)(void (*)(void))py_engine_receive, METH_FASTCALL, "A frame arrived."},
+    {"_busy", (PyCFunction)py_engine_busy, METH_VARARGS, NULL},
+    {"_occupy", (PyCFunction)py_engine_occupy, METH_VARARGS, NULL},
+    {0},
+};
+#define ENGINE_PART(name, field) {name, T_OBJECT_EX, offsetof(PacketEngine, field), 0, NULL}
+#define ENGINE_TIME(name, field) {name, T_LONGLONG, offsetof(PacketEngine, field), 0, NULL}
+static PyMemberDef engine_members[] = {
+    ENGINE_PART("_clock", clock), ENGINE_PART("_deliver", deliver), ENGINE_PART("_ask", ask), ENGINE_PART("_refused", refused),
+    ENGINE_TIME("_transmit_free", transmit_free), ENGINE_TIME("_receive_free", receive_free),
+    ENGINE_TIME("_packet", packet), ENGINE_TIME("_rate", rate),
+    {"_asking", T_BOOL, offsetof(PacketEngine, asking), 0, NULL}, {0},
+};
+static PyTypeObject PacketEngineType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "native_core.PacketEngine",
+    .tp_basicsize = sizeof(PacketEngine),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .tp_new = PyType_GenericNew,
+    .tp_dealloc = (destructor)engine_dealloc,
+    .tp_traverse = (traverseproc)engine_traverse,
+    .tp_clear = (inquiry)engine_clear,
+    .tp_methods = engine_methods,
+    .tp_members = engine_members,
+};
+
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "native_core", .m_size = -1};
 
 PyMODINIT_FUNC PyInit_native_core(void) {
@@ -484,7 +553,8 @@ PyMODINIT_FUNC PyInit_native_core(void) {
     text_link_down = PyUnicode_InternFromString("on its way when the link went down");
     PyObject *module = PyModule_Create(&definition);
     if (!module || !text_link_down || PyModule_AddType(module, &ClockType) < 0 || PyModule_AddType(module, &ChannelType) < 0 ||
-        PyModule_AddType(module, &SwitchHopType) < 0 || PyModule_AddType(module, &NicNodeType) < 0 || PyType_Ready(&FrameType) < 0) {
+        PyModule_AddType(module, &SwitchHopType) < 0 || PyModule_AddType(module, &NicNodeType) < 0 ||
+        PyModule_AddType(module, &PacketEngineType) < 0 || PyType_Ready(&FrameType) < 0) {
         Py_XDECREF(module);
         return NULL;
     }

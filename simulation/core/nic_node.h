@@ -5,7 +5,7 @@
 #ifndef NIC_NODE_H
 #define NIC_NODE_H
 
-#include "event_queue.h"
+#include "packet_engine.h"
 
 #define MAX_NIC_PORTS 62 /* bits of a mask of ports */
 
@@ -29,11 +29,9 @@ static PyObject *call(PyObject *callable, PyObject *first, PyObject *second) {
     return result;
 }
 
-static Clock *clock_of(PyObject *clock) {
-    if (clock && PyObject_TypeCheck(clock, &ClockType))
-        return (Clock *)clock;
-    PyErr_SetString(PyExc_TypeError, "a part of the native core needs a native clock");
-    return NULL;
+/* Whether nobody has replaced the verb with which the node asks its NIC for frames. */
+static int asks_itself(const NicNode *node) {
+    return node->own_transmit && node->own_transmit != Py_None && node->transmit == node->own_transmit;
 }
 
 /* Send the frame, if the answer of a device is one: 1, 0 for None, -1 after an error. Takes the answer's reference. */
@@ -73,18 +71,37 @@ static Py_ssize_t ask_together(NicNode *node, Py_ssize_t from, PyObject *now, in
     }
     if (sent < 0 && !PyErr_Occurred())
         PyErr_SetString(PyExc_TypeError, "a NIC answered with something else than a port that was asked and its frame");
+    PacketEngine *engine = packet_engine(node->engine);
+    if (sent >= 0 && engine)
+        engine_occupy(engine, PyObject_Size(PyTuple_GET_ITEM(answer, 1)), time);
     if (sent >= 0 && channel_send(channel_at(node, sent), PyTuple_GET_ITEM(answer, 1), time) < 0)
         sent = -2;
     Py_DECREF(answer);
     return sent < 0 ? -1 : sent + 1;
 }
 
+/* Ask the idle ports from channel `from` on, as ask_together, while packets occupy the NIC: those that wait for that are refused. */
+static Py_ssize_t ask_engine(NicNode *node, PacketEngine *engine, Py_ssize_t from, PyObject *now, int64_t time) {
+    Py_ssize_t count = channel_count(node), next = count;
+    int busy = time < engine->transmit_free;
+    if (!busy && (next = ask_together(node, from, now, time)) < 0)
+        return -1;
+    /* whether these channels were idle before: the one that has sent is not any more */
+    for (Py_ssize_t at = from; at < next; at++) {
+        Channel *channel = channel_at(node, at);
+        if (busy ? channel->idle && engine_busy(engine, channel->port, time) < 0 : engine_forget(engine, channel->port) < 0)
+            return -1;
+    }
+    return next;
+}
+
 /* Ask every idle port. */
 static int ask_idle(NicNode *node, PyObject *now, int64_t time) {
     Py_ssize_t count = channel_count(node), at = 0;
-    if (node->own_transmit && node->own_transmit != Py_None && node->transmit == node->own_transmit) {
+    if (asks_itself(node)) {
+        PacketEngine *engine = packet_engine(node->engine);
         while (at >= 0 && at < count)
-            at = ask_together(node, at, now, time);
+            at = engine ? ask_engine(node, engine, at, now, time) : ask_together(node, at, now, time);
         return at < 0 ? -1 : 0;
     }
     for (PyObject *port; at < count; at++) {
@@ -164,6 +181,19 @@ static int node_sack_due(NicNode *node, PyObject *due, int64_t time) {
     return done < 0 || node_poke(node) < 0 ? -1 : node_announce(node);
 }
 
+/* The NIC is not asked after a frame that was carried, but its engine is: idle ports wait for it while it is busy, and those that
+ * waited are asked if it is not. */
+static int ask_engine_alone(NicNode *node, PacketEngine *engine, int64_t time) {
+    if (!engine)
+        return 0;
+    if (time >= engine->transmit_free)
+        return engine_has_refused(engine) && (node_poke(node) < 0 || node_announce(node) < 0) ? -1 : 0;
+    for (Py_ssize_t at = 0; at < channel_count(node); at++)
+        if (channel_at(node, at)->idle && engine_refuse(engine, channel_at(node, at)->port) < 0)
+            return -1;
+    return 0;
+}
+
 /* Give a frame to the NIC's datapath: 1 if it was carried, 0 if the NIC must receive it, -1 after an error. */
 static int node_carry(NicNode *node, int64_t port, const FramePieces *frame) {
     Clock *clock = node->carry && node->receive == node->own_receive ? clock_of(node->clock) : NULL;
@@ -171,7 +201,8 @@ static int node_carry(NicNode *node, int64_t port, const FramePieces *frame) {
         return PyErr_Occurred() ? -1 : 0;
     PyObject *due;
     int carried = node->carry(node->receiver, (int)port, frame, &due);
-    if (carried > 0 && due && node_sack_due(node, due, clock->now) < 0)
+    if (carried > 0
+        && (due ? node_sack_due(node, due, clock->now) : ask_engine_alone(node, packet_engine(node->engine), clock->now)) < 0)
         carried = -1;
     Py_XDECREF(due);
     return carried;
@@ -205,11 +236,25 @@ static int node_wake(NicNode *node, int64_t due) {
     return done < 0 ? -1 : node_announce(node);
 }
 
+/* The next frame of a port, None if there is none; NULL after an error. */
+static PyObject *node_transmit(NicNode *node, PyObject *port, PyObject *now, int64_t time) {
+    PacketEngine *engine = asks_itself(node) ? packet_engine(node->engine) : NULL;
+    if (!engine)
+        return call(node->transmit, port, now);
+    int busy = engine_busy(engine, PyLong_AsLongLong(port), time);
+    if (busy)
+        return busy < 0 ? NULL : Py_NewRef(Py_None);
+    PyObject *answer = call(node->nic_transmit, port, now);
+    if (answer && answer != Py_None)
+        engine_occupy(engine, PyObject_Size(answer), time);
+    return answer;
+}
+
 static int node_pull(NicNode *node, Channel *channel) {
     Clock *clock = clock_of(node->clock);
     PyObject *now = clock ? PyLong_FromLongLong(clock->now) : NULL;
     PyObject *port = now ? PyLong_FromLongLong(channel->port) : NULL;
-    int sent = port ? send_answer(channel, call(node->transmit, port, now), clock->now) : -1;
+    int sent = port ? send_answer(channel, node_transmit(node, port, now, clock->now), clock->now) : -1;
     if (!sent)
         channel->idle = 1;
     int64_t due = sent < 0 ? -1 : due_at(node);

@@ -23,6 +23,7 @@ from simulation import native_core
 from simulation.channel import Impairment
 from simulation.clock import Clock
 from simulation.errors import SimulationError
+from simulation.hardware_timing import IDEAL, PUBLISHED_TESTBED, HardwareTiming
 from simulation.native_core import VARIABLE
 from simulation.swarm.generate_scenario import generate
 from simulation.swarm.run import run
@@ -232,14 +233,31 @@ def edited_program() -> Pipeline:
     return Pipeline.load(json.dumps(data))
 
 
-def contended(seed: int, pipeline: Pipeline | None = None) -> tuple[object, ...]:
-    """A random world, two writers to one host, and impairments that come, change and go."""
-    chance = random.Random(seed)
+HARDWARE = (  # packets occupy the NICs of all but the first
+    IDEAL,
+    PUBLISHED_TESTBED,
+    HardwareTiming(packet=700),
+    HardwareTiming(pcie_rate=30 * GIGA, message=50, dma_write=300),
+)
+
+
+def contended(
+    seed: int, pipeline: Pipeline | None = None, hardware: HardwareTiming = IDEAL, watched: bool = False
+) -> tuple[object, ...]:
+    """A random world, two writers to one host, and impairments that come, change and go.
+
+    `watched`: somebody looks at all that leaves h1 in the middle of it.
+    """
+    chance, left = random.Random(seed), []
     planes, t1 = chance.choice((1, 2, 4)), chance.choice((1, 2))
     fabric = multi_plane_clos(planes=planes, t0=2, t1=t1, hosts=4)
     trace = Trace()
     rate, delay = chance.choice((1, 10, 100)) * GIGA, chance.choice((0, 1, 1000))
-    with SimulatedWorld(fabric, seed=seed, rate=rate, delay=delay, pipeline=pipeline, trace=trace) as world:
+    with SimulatedWorld(
+        fabric, seed=seed, rate=rate, delay=delay, pipeline=pipeline, trace=trace, hardware=hardware
+    ) as world:
+        if watched:
+            world.clock.at(chance.randrange(100_000), lambda _a, _b: world.nic_node("h1").watch(left.append))
         links = [end for link in fabric.links for end in (link.lower, link.upper)]
         for when in sorted(chance.randrange(200_000) for _ in range(12)):
             impairment = chance.choice(
@@ -259,12 +277,39 @@ def contended(seed: int, pipeline: Pipeline | None = None) -> tuple[object, ...]
             world.spawn(write_some(world, source, "h3"))
         world.run(2_000_000 if rate == GIGA else 300_000)
         stats = [world.channel(end).stats() for end in links]
-        return trace.cut(), stats, world.clock.events, len(world.clock.heap)
+        return trace.cut(), stats, world.clock.events, len(world.clock.heap), left
 
 
 async def write_some(world: SimulatedWorld, source: str, target: str) -> None:
     pair = Pair(world, source, target, length=1 << 15)
     await asyncio.wait_for(pair.write_without_end(2), 1.0)
+
+
+@pytest.mark.parametrize("hardware", HARDWARE[1:], ids=("published", "by the packet", "by the byte"))
+@pytest.mark.parametrize("watched", [False, True], ids=("", "watched"))
+@pytest.mark.parametrize("number", range(2))
+def test_worlds_whose_packets_occupy_the_nics_run_alike(monkeypatch, number, hardware, watched):
+    with used(datapath_in_c()):
+        native, reference = on_each(monkeypatch, lambda: contended(SEED + number, None, hardware, watched))
+    assert native == reference, f"seed {SEED + number}"
+    assert native[2] > 100
+    assert len(native[-1]) > 10 or not watched
+
+
+def test_nics_that_packets_occupy_get_them_without_python(monkeypatch):
+    """Neither the engine nor the NIC is entered for most."""
+
+    def write():
+        with small_world(seed=SEED, hardware=PUBLISHED_TESTBED) as world:
+            result = world.run(transfer(world, length=1 << 20))
+            nic = world.nic_node("h3").nic
+            return sum(nic.datapath.receiver.unseen(port)[0] for port in range(2)), (result, world.clock.events)
+
+    with used(datapath_in_c()):
+        (native, seen), (reference, same) = on_each(monkeypatch, write)
+    assert reference == 0
+    assert native > 200, "of 256 packets"
+    assert seen == same
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -275,14 +320,14 @@ def test_random_worlds_run_alike(monkeypatch, number):
 
 
 def paused(seed: int, leave: int | None = None) -> tuple[object, ...]:
-    """An incast under priority flow control in which links go down and lose packets; a switch leaves the core at a time."""
+    """An incast under flow control in which links go down and lose packets; a switch leaves the core at a time."""
     chance = random.Random(seed)
     queues = QueueProfile(pfc=True, trimming=False)
     planes, t1 = chance.choice((1, 2)), chance.choice((1, 2))
     fabric = multi_plane_clos("pfc", planes=planes, t0=2, t1=t1, hosts=8, rate_bps=100 * GIGA, queues=queues)
     trace, transport = Trace(), TransportSettings(rc_congestion="none")
-    delay = chance.choice((0, 1, 1_000))
-    with SimulatedWorld(fabric, seed=seed, delay=delay, transport=transport, trace=trace) as world:
+    delay, hardware = chance.choice((0, 1, 1_000)), chance.choice(HARDWARE[:2])  # with others NICs are too slow
+    with SimulatedWorld(fabric, seed=seed, delay=delay, transport=transport, trace=trace, hardware=hardware) as world:
         names = [link.name for link in fabric.links]
         for kind in (LinkDown, LinkDown, Loss):
             begin = chance.randrange(10_000, 100_000)
@@ -528,7 +573,7 @@ native_core.build_extension = lambda *arguments: make(*arguments, options=OPTION
 os.environ[native_core.VARIABLE] = "native"
 from simulation.swarm.generate_scenario import generate
 from simulation.swarm.run import run
-from tests.simulation.test_native_core import contended, crowded
+from tests.simulation.test_native_core import HARDWARE, contended, crowded, paused
 seed = int(sys.argv[1])
 contended(seed)
 make_clock = native_core.NativeCore.clock
@@ -538,6 +583,9 @@ def clock(core):
     return made
 native_core.NativeCore.clock = clock
 contended(seed)
+contended(seed, None, HARDWARE[3], True)
+paused(seed)
+paused(seed, 50_000)
 crowded(seed)
 for number in range(seed, seed + 3):
     run(generate(number))
