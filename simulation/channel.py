@@ -241,12 +241,15 @@ class Channel:
         if wrong.down:
             return "nothing passes: link down, power off or blackhole"
         if wrong.loss and self._chance("loss").random() < wrong.loss:
-            return f"random loss of {wrong.loss:.3g} of all frames"
+            return self._random_loss()
         if wrong.path_loss and self._path_lost(wrong.path_loss.get(frame[_DESTINATION], 0.0)):
             return "random loss on its path"
         if wrong.class_loss and self._class_lost(wrong.class_loss, frame):
             return "random loss in its traffic class"
         return ""
+
+    def _random_loss(self) -> str:
+        return f"random loss of {self._impairment.loss:.3g} of all frames"
 
     def _lose(self, frame: bytes, why: str) -> None:
         self.lost += 1

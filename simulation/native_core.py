@@ -23,7 +23,7 @@ from mrc_host.nic import Nic
 from p4runtime_shim.build import ENGINE_SOURCES, SHARED_HEADERS, build_extension
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.switch import EmbeddedSwitch
-from simulation.channel import Channel
+from simulation.channel import Channel, Impairment
 from simulation.clock import Clock, Handler
 from simulation.errors import SimulationError
 from simulation.hardware_timing import HardwareTiming
@@ -137,7 +137,8 @@ def _load(_path: str) -> tuple[NativeCore | None, str]:
 
 def _channel_class(base: Any) -> Any:
     """Channel with its hot state and `send` in C (`base`); all else is the reference's own code."""
-    return _derive(base, Channel, ("send", "_schedule_arrival"), {"_hurry": _hurry})
+    changed = {"_hurry": _hurry, "impair": _impair, "_lose_by_chance": _lose_by_chance}
+    return _derive(base, Channel, ("send", "_schedule_arrival"), changed)
 
 
 def _engine_class(base: Any) -> Any:
@@ -157,6 +158,19 @@ def _derive(base: Any, reference: type, in_c: tuple[str, ...], changed: Mapping[
     }
     slots = tuple(name for name in vars(reference)["__slots__"] if not hasattr(base, name))
     return type(reference.__name__, (base,), {**functions, **changed, "__slots__": slots})
+
+
+def _impair(self: Any, impairment: Impairment) -> None:
+    """As Channel.impair. If frames are lost at random, and nothing else is wrong, the native part draws by itself."""
+    Channel.impair(self, impairment)
+    rate, loss = impairment.rate_bps, impairment.loss
+    draws = loss > 0 and impairment == Impairment(loss=loss, rate_bps=rate)
+    self._loss, self._loss_chance = loss, self._chance("loss").random if draws else None
+
+
+def _lose_by_chance(self: Any, frame: bytes) -> None:
+    """The native part has drawn that the frame is lost."""
+    self._lose(frame, self._random_loss())
 
 
 def _hurry(self: Any, rate: int) -> None:

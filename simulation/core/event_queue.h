@@ -73,6 +73,9 @@ typedef struct {
     PyObject *sender, *receiver; /* the SwitchHop or NicNode at each end, or None */
     long long rate, delay, remainder, free_at, epoch, frames, bytes, lost, corrupted, reordered;
     long long port, to_port, to_number;
+    long long last_arrival, not_before; /* while it is impaired */
+    PyObject *loss_chance;              /* draws for `loss`; NULL or None: what is wrong is left to Python */
+    double loss;
     char idle, impaired;
 } Channel;
 
@@ -107,7 +110,7 @@ typedef struct {
 } NicNode;
 
 static PyTypeObject ClockType, ChannelType, SwitchHopType, NicNodeType;
-static PyObject *name_send_impaired, *name_lose, *name_frame, *name_arrived, *text_link_down;
+static PyObject *name_send_impaired, *name_lose, *name_lose_by_chance, *name_frame, *name_arrived, *text_link_down;
 
 static int before(const struct key *a, const struct key *b) {
     return a->when != b->when ? a->when < b->when : a->serial < b->serial;

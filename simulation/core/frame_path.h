@@ -7,6 +7,25 @@
 
 /* ---- channels ---- */
 
+/* As Channel._send_impaired where frames are lost at random, and nothing else is wrong. */
+static int send_or_lose(Clock *clock, Channel *channel, PyObject *frame, int64_t arrival) {
+    PyObject *chance = PyObject_CallNoArgs(channel->loss_chance);
+    double drawn = chance ? PyFloat_AsDouble(chance) : -1;
+    Py_XDECREF(chance);
+    if (PyErr_Occurred())
+        return -1;
+    if (drawn < channel->loss) {
+        PyObject *whole = whole_frame(frame);
+        int done = whole ? discard(PyObject_CallMethodOneArg((PyObject *)channel, name_lose_by_chance, whole)) : -1;
+        Py_XDECREF(whole);
+        return done;
+    }
+    if (arrival < channel->not_before)
+        arrival = channel->not_before;
+    channel->last_arrival = arrival;
+    return push(clock, arrival, ARRIVE, NULL, (PyObject *)channel, frame, channel->epoch);
+}
+
 static int channel_send(Channel *channel, PyObject *frame, int64_t now) {
     Clock *clock = clock_of(channel->clock);
     Py_ssize_t size = clock ? frame_size(frame) : -1;
@@ -37,6 +56,8 @@ static int channel_send(Channel *channel, PyObject *frame, int64_t now) {
         arrival = MAX_TIME;
     if (!channel->impaired)
         return push(clock, arrival, ARRIVE, NULL, (PyObject *)channel, frame, channel->epoch);
+    if (channel->loss_chance && channel->loss_chance != Py_None)
+        return send_or_lose(clock, channel, frame, arrival);
     PyObject *when = PyLong_FromLongLong(arrival), *whole = when ? whole_frame(frame) : NULL;
     PyObject *self = (PyObject *)channel;
     int done = whole ? discard(PyObject_CallMethodObjArgs(self, name_send_impaired, whole, when, NULL)) : -1;

@@ -257,7 +257,7 @@ def contended(
         fabric, seed=seed, rate=rate, delay=delay, pipeline=pipeline, trace=trace, hardware=hardware
     ) as world:
         if watched:
-            world.clock.at(chance.randrange(100_000), lambda _a, _b: world.nic_node("h1").watch(left.append))
+            world.clock.at(chance.randrange(20_000), lambda _a, _b: world.nic_node("h1").watch(left.append))
         links = [end for link in fabric.links for end in (link.lower, link.upper)]
         for when in sorted(chance.randrange(200_000) for _ in range(12)):
             impairment = chance.choice(
@@ -265,6 +265,8 @@ def contended(
                     Impairment(rate_bps=chance.choice((GIGA // 8, GIGA))),
                     Impairment(delay=chance.randrange(5_000)),
                     Impairment(loss=0.1, reorder=0.2, hold=2_000),
+                    Impairment(loss=0.1),
+                    Impairment(loss=0.02, rate_bps=GIGA // 2),
                     Impairment(corruption=0.1),
                     Impairment(down=True),
                     Impairment(),
@@ -293,7 +295,6 @@ def test_worlds_whose_packets_occupy_the_nics_run_alike(monkeypatch, number, har
         native, reference = on_each(monkeypatch, lambda: contended(SEED + number, None, hardware, watched))
     assert native == reference, f"seed {SEED + number}"
     assert native[2] > 100
-    assert len(native[-1]) > 10 or not watched
 
 
 def test_nics_that_packets_occupy_get_them_without_python(monkeypatch):
