@@ -444,6 +444,11 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
                 self.requester.path_opened(index, now)
             self.offer_data()
 
+    def peer_reported(self, now: int) -> None:
+        """If retrying, probe: the peer may answer now."""
+        if self.running and self.requester is not None:
+            self.requester.peer_reported(now)
+
     def planes_changed(self, now: int) -> None:
         """Retransmit what is in flight on planes that went down, and use those that came back."""
         requester, peer = self.requester, self.peer

@@ -70,6 +70,10 @@ class PlaneUser(PathUser):
         """The set of usable planes changed."""
 
     @abstractmethod
+    def peer_reported(self, now: int) -> None:
+        """The peer reported its ports anew, as they were: it may have been out of reach."""
+
+    @abstractmethod
     def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
         """The peer has no queue pair `qpn`; `number` is the low half of a PSN sent there, or a probe's number."""
 
@@ -291,7 +295,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
 
     def _port_status(self, request_id: int, mask: int, now: int) -> bool:
         """The peer reported which of its ports are usable; False when that must not be answered."""
-        before = self._remote.up
+        before, latest = self._remote.up, self._remote.latest
         if not self._remote.update(request_id, mask, now):
             return False
         changed = (before ^ self._remote.up) & self.planes
@@ -300,6 +304,9 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
                 self._nic.emit(PortEvent(now, plane, bool(mask >> plane & 1), False, self.address))
         if changed:
             self._planes_changed(now)
+        elif latest != request_id:
+            for user in self.users:
+                user.peer_reported(now)
         return True
 
     def deny(self, index: int, denied: bool, now: int) -> None:

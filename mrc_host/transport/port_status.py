@@ -98,23 +98,23 @@ class PortStatusUpdates:
 class PeerPorts:
     """The latest port status from one peer: `up` is a mask, with every bit set until it reports otherwise."""
 
-    __slots__ = ("_at", "_id", "_lifetime", "up")
+    __slots__ = ("_at", "_lifetime", "latest", "up")
 
     def __init__(self, lifetime: int) -> None:
         self.up = -1
         self._lifetime = lifetime  # of packets, ns
-        self._id = -1  # of the newest update
+        self.latest = -1  # number of the newest update
         self._at = 0  # when it arrived
 
     def update(self, request_id: int, mask: int, now: int) -> bool:
         """Take an update; False for one that seems overtaken, and must not be answered."""
-        if self._id >= 0:
-            age = (self._id - request_id) & 0xFFFF
+        if self.latest >= 0:
+            age = (self.latest - request_id) & 0xFFFF
             if 0 < age < _OVERTAKEN and now < self._at + self._lifetime:
                 return False
             if age == 0 and mask == self.up:
                 return True
-        self._id = request_id
+        self.latest = request_id
         self._at = now
         self.up = mask
         return True

@@ -379,6 +379,10 @@ class Requester:
     def planes_changed(self, now: int) -> None:
         """The set of usable planes changed: restart the balance. If retrying, probe: the peer may answer now."""
         self._balance.refill(self._peer.planes)
+        self.peer_reported(now)
+
+    def peer_reported(self, now: int) -> None:
+        """The peer reported its ports. If retrying, probe: it may answer now."""
         if self.timer.retries:
             self._request_probes(self._planes(), now)
 
@@ -477,7 +481,7 @@ class Requester:
         """When the RTO started: at the oldest packet in flight or oldest unanswered probe; 0: it is not running."""
         timer = self.timer
         if not oldest and (self.sent.lost() or self._starved()):  # nothing in flight, so no probe was sent
-            return max(timer.last_answer, timer.last_timeout)
+            return max(timer.last_answer, timer.last_timeout) or timer.probing_since
         return oldest or timer.probing_since
 
     def _queued(self) -> bool:

@@ -1,11 +1,11 @@
 /* The simulation's event queue, channels and hops through embedded switches, as a CPython extension.
  *
- * Clock, Channel, SwitchHop and NicNode do what simulation/clock.py, channel.py and the nodes of nodes.py do, event for event: every
- * event gets the serial that it gets there, so both have the same order and the same traces. A frame that leaves a NIC goes
- * from channel to switch to channel here; Python is called where a NIC or application acts, and for all that is rare: impaired
- * channels, watchers, traces. The interpreter lock is held all the time. Times are int64 nanoseconds below 2^62.
- * Here are the types as Python sees them; event_queue.h, frame.h, nic_node.h,
- * frame_path.h, prefetch.h and huge_pages.h have what they do.
+ * Clock, Channel, SwitchHop, NicNode and PacketEngine do what simulation/clock.py, channel.py, the nodes of nodes.py and
+ * packet_engine.py do, event for event: every event gets the serial that it gets there, so both have the same order and the same traces. A frame that leaves a NIC goes
+ * from channel to switch to channel here; Python is called where a NIC or application acts, and for all that is rare: channels
+ * that corrupt, delay or reorder, watchers, traces. The interpreter lock is held all the time. Times are int64 nanoseconds below 2^62.
+ * Here are the types as Python sees them; event_queue.h, frame.h, packet_engine.h, nic_node.h, frame_path.h, prefetch.h and
+ * huge_pages.h have what they do.
  *
  * Objects are tracked by Python's garbage collector, since worlds are full of cycles. */
 #include "huge_pages.h"

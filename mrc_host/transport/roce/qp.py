@@ -205,6 +205,9 @@ class RcQueuePair(NicQueuePair):
     def planes_changed(self, now: int) -> None:
         """Does nothing: a single path does not move."""
 
+    def peer_reported(self, now: int) -> None:
+        """Does nothing: go-back-N waits for its timeout."""
+
     def path_denied(self, index: int, denied: bool, now: int) -> None:
         """Does nothing: ECMP chooses the path, so none can be denied."""
 

@@ -294,6 +294,25 @@ def test_a_recovered_path_is_tried_at_once_even_after_a_long_silence() -> None:
     assert world.run(10 * 22 * US, until=lambda: bool(a.poll())), "within a few round trips"
 
 
+def test_a_peer_that_reports_its_ports_after_a_long_silence_is_probed_at_once() -> None:
+    """It could not report that they were down, so the report changes nothing that is known of them."""
+    world = World(planes=2, uplinks=1)
+    a, b = connect(world, attributes=QpAttributes(timeout=8, retry_count=40))
+    out_of_reach = False
+    world.tap = lambda nic, port, to, frame, now: None if out_of_reach else frame
+    world.run(5 * MS)
+    out_of_reach = True
+    for port in range(2):
+        b.nic.port_changed(port, False, world.now)
+    a.write(b, 4096)
+    world.run(100 * TIMEOUT)
+    out_of_reach = False
+    for port in range(2):
+        b.nic.port_changed(port, True, world.now)
+    assert world.run(10 * 22 * US, until=lambda: bool(a.poll())), "within a few round trips"
+    assert a.done[-1].status is CompletionStatus.SUCCESS
+
+
 @pytest.mark.parametrize("outage", range(4, 16))
 def test_the_one_plane_that_works_again_is_found_before_the_retries_are_used_up(outage: int) -> None:
     """Two of three planes lose what we send for good, the third for `outage` timeouts; probes show that it is back."""

@@ -133,8 +133,8 @@ MUTANTS = (
     Mutant("R3.9", f"{T}.ack_processing", "self._paths.retire(index, PathReason.PEER_SKIP, None, now, True)",
            "self._paths.skip(index)"),
     Mutant("R3.11", f"{T}.bad_paths", "if watched.successes >= self._nic.transport.probe_successes:", "if False:"),
-    Mutant("R3.17", f"{T}.peer", "        if changed:\n            self._planes_changed(now)\n        return True",
-           "        return True"),
+    Mutant("R3.17", f"{T}.peer", "        if changed:\n            self._planes_changed(now)\n        elif",
+           "        if"),
 )  # fmt: skip
 
 

@@ -159,3 +159,14 @@ def test_a_cut_of_the_only_active_path_excuses_timeouts():
         assert done.play().violations == ()
         timeouts.append(sum(end.qp.counters().timeouts for end in done.applications.pairs[0]))
     assert timeouts.count(0) == 3, "three cuts are elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("seed", "faults", "writes"),
+    [
+        (1300130, (0, 3), (1, 3, 4, 24)),  # posted behind a full window, with all paths denied: it never failed
+        (1301466, (3, 4), (50, 58)),  # the peer was out of reach, and came back with ports that it never reported down
+    ],
+)
+def test_plans_that_once_broke_a_promise_keep_all(seed, faults, writes):
+    assert run(generate(seed).only(faults=faults, writes=writes)).violations == ()
