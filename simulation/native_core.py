@@ -1,9 +1,11 @@
 """Which core a world runs on: the native one (`simulation/core/native_core.c`) or the reference in Python.
 
-The native core keeps the event queue, channels, hops through switches and what a NIC's node does for each frame in C. It is compiled on first use and cached like the embedded switch. Events, traces and results are those of the
-reference, which is `clock.py`, `channel.py`, `nodes.py` and `packet_engine.py` as they read: what is rare (impairments
-other than random loss, captures) runs there in any case. ``MRC_SIMULATION_CORE=reference`` chooses the reference, ``native`` insists on the
-native core; without it the reference is used where no extension can be compiled (no C compiler, or no Python headers).
+The native core keeps the event queue, channels, hops through switches and what a NIC's node does for each frame in C.
+It is compiled on first use and cached like the embedded switch. Events, traces and results are those of the reference,
+which is `clock.py`, `channel.py`, `nodes.py` and `packet_engine.py` as they read: what is rare (impairments other than
+random loss, captures) runs there in any case. ``MRC_SIMULATION_CORE=reference`` chooses the reference, ``native``
+insists on the native core; without it the reference is used where no extension can be compiled (no C compiler, or no
+Python headers).
 """
 
 from __future__ import annotations
