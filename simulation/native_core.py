@@ -62,11 +62,12 @@ class NativeCore:
         copies: bool,
         pauses: bool,
         wake: Handler,
+        go_on: Callable[[list[int]], None],
     ) -> Any:
         """What carries frames through `switch`, until its close().
 
         `copies`: sending may make other ports ready; `pauses`: it has priority flow control. `wake` handles events that
-        the hop has scheduled once it is closed.
+        the hop has scheduled once it is closed, `go_on` serves ports that were ready when it was closed in the middle.
         """
         verbs = (
             switch.native.hot.sw_dev_receive_frame,
@@ -79,7 +80,7 @@ class NativeCore:
         )
         addresses = (ctypes.cast(verb, ctypes.c_void_p).value for verb in verbs)
         return self._module.SwitchHop(
-            clock, dict(channels), (switch.handle, *addresses), switch.queues.max_frame, copies, pauses, wake
+            clock, dict(channels), (switch.handle, *addresses), switch.queues.max_frame, copies, pauses, wake, go_on
         )
 
     def join(self, channel: Channel, sender: object, receiver: object) -> None:
@@ -189,7 +190,7 @@ def _make_engine(
 ) -> None:
     """As PacketEngine.__init__; the native part knows the times of its own accord."""
     PacketEngine.__init__(self, clock, timing, deliver, ask)
-    self._packet, self._rate = timing.packet, timing.pcie_rate
+    self._packet, self._rate = min(timing.packet, _MAX_DELAY), min(timing.pcie_rate, _MAX_RATE)
 
 
 def _replace(self: Any, nic: Nic) -> None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 from mrc_host.nic import Nic
 from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.channel import Channel
-from simulation.clock import Clock, Handler
+from simulation.clock import Clock
 from simulation.hardware_timing import HardwareTiming
 from simulation.packet_engine import PacketEngine
 
@@ -69,10 +69,11 @@ class SwitchNode:
         self._copies = pauses or _copies_in_egress(switch)  # sending from one port may make others ready
         self._hop: Any = None  # what does the work of receive and pull in C (native_core)
 
-    def hop(self, make: Callable[[Clock, EmbeddedSwitch, Mapping[int, Channel], bool, bool, Handler], Any]) -> Any:
-        """The native hop through this switch, from NativeCore.hop."""
+    def hop(self, make: Callable[..., Any]) -> Any:
+        """The native hop through this switch; `make` is NativeCore.hop."""
         if self._hop is None:
-            self._hop = make(self._clock, self.switch, self._channels, self._copies, self._pauses, self._wake)
+            works = self._copies, self._pauses, self._wake, self._go_on
+            self._hop = make(self._clock, self.switch, self._channels, *works)
             self.switch.before_close(self.leave_native)
         return self._hop
 
@@ -100,9 +101,12 @@ class SwitchNode:
 
     def _serve(self) -> None:
         """Start what can start on the ports that have become ready."""
-        if self._hop is not None and self._hop.serve():
-            return
-        ready = self._ready()
+        if self._hop is None or not self._hop.serve():
+            self._go_on([])
+
+    def _go_on(self, ready: list[int]) -> None:
+        """Start what can start on the ports `ready`, if there are any, and on those that become ready then."""
+        ready = ready or self._ready()
         while ready:
             now = self._clock.now
             for port in ready:

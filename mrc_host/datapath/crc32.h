@@ -122,7 +122,7 @@ FOLD_WIDE static inline __attribute__((always_inline)) uint32_t fold_and_copy(
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
         part[i] = take(bytes + 64 * i, copy ? copy + 64 * i : NULL);
-    part[0] = _mm512_xor_si512(part[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
+    part[0] = _mm512_xor_si512(part[0], _mm512_inserti32x4(_mm512_setzero_si512(), _mm_cvtsi32_si128((int)crc), 0));
     size_t at = 256;
     for (; size - at >= 256; at += 256)
 #pragma GCC unroll 4

@@ -47,7 +47,8 @@ static size_t icrc_of_ours(const Expected *expected, int port, const FramePieces
         return 0;
     if (get16(udp + 2) != expected->udp_port || get16(udp + 4) != inner_length || inner_length < UDP + BTH_LENGTH + ICRC_LENGTH)
         return 0;
-    return UDP_AT + inner_length - ICRC_LENGTH;
+    size_t end = UDP_AT + inner_length - ICRC_LENGTH;
+    return end <= UINT16_MAX ? end : 0;
 }
 
 static uint8_t byte_at(const FramePieces *frame, size_t at) {
@@ -102,18 +103,25 @@ static Flow *meet(const Expected *expected, Flows *flows, int port, const FrameP
     return icrc_matches(&known, frame) ? learn_flow(flows, &known) : NULL;
 }
 
-/* What Python knows a flow by, made when it is first needed; a borrowed reference, NULL after an exception. */
-static PyObject *flow_object(const Expected *expected, Flow *flow) {
+/* What Python knows a flow by, made when it is first needed; a new reference, NULL after an exception. Python may change the table
+ * meanwhile, so the flow is looked up again. */
+static PyObject *flow_object(const Expected *expected, const Flows *flows, const Flow *flow) {
     if (flow->flow)
-        return flow->flow;
-    const uint8_t *outer = flow->prefix + OUTER, *inner = flow->prefix + INNER;
-    uint32_t port = get16(flow->prefix + UDP_AT), label = get16(inner + 2);
+        return Py_NewRef(flow->flow);
+    Flow copy = *flow;
+    const uint8_t *outer = copy.prefix + OUTER, *inner = copy.prefix + INNER;
+    uint32_t port = get16(copy.prefix + UDP_AT), label = get16(inner + 2);
     uint32_t ev = expected->high_in_port ? port << 16 | label : label << 16 | port;
-    flow->flow = PyObject_CallFunction(
-        expected->make, "y#IIOOOiiiI", (const char *)inner + 8, (Py_ssize_t)16, ev, get16(outer) >> 6 & 63,
-        flow->marked ? Py_True : Py_False, Py_False, Py_True, INNER, BTH_AT, (int)flow->end, flow->seed
+    PyObject *make = Py_NewRef(expected->make);
+    PyObject *made = PyObject_CallFunction(
+        make, "y#IIOOOiiiI", (const char *)inner + 8, (Py_ssize_t)16, ev, get16(outer) >> 6 & 63,
+        copy.marked ? Py_True : Py_False, Py_False, Py_True, INNER, BTH_AT, (int)copy.end, copy.seed
     );
-    return flow->flow;
+    Py_DECREF(make);
+    Flow *known = made ? find_flow(flows, copy.prefix, copy.start, copy.hash) : NULL;
+    if (known && !known->flow)
+        known->flow = Py_NewRef(made);
+    return made;
 }
 
 /* expect(make, address, udp_port, high_in_port, trimmed, carried, heads) */

@@ -53,9 +53,10 @@ static Carrier *carrier_of(const Receiver *receiver, int port, const Flow *flow,
 }
 
 /* A packet was carried that makes a SACK due: its QPN, PSN, timestamp and flow. */
-static PyObject *sack_due(const Receiver *receiver, const Carrier *carrier, const Packet *packet, Flow *flow, int64_t psn) {
-    PyObject *object = flow_object(&receiver->expected, flow);
-    return object ? Py_BuildValue("ILIO", carrier->qpn, (long long)psn, packet->stamp, object) : NULL;
+static PyObject *sack_due(Receiver *receiver, int port, const Carrier *carrier, const Packet *packet, int64_t psn) {
+    unsigned qpn = carrier->qpn; /* Python may close the carrier meanwhile */
+    PyObject *flow = flow_object(&receiver->expected, &receiver->flows[port], packet->flow);
+    return flow ? Py_BuildValue("ILIN", qpn, (long long)psn, packet->stamp, flow) : NULL;
 }
 
 static int valid_port(const Receiver *receiver, long port) {
@@ -90,8 +91,10 @@ static PyObject *receiver_receive(Receiver *receiver, PyObject *const *args, Py_
     if (!flow && PyErr_Occurred())
         return NULL;
     if (outcome == SACK_DUE)
-        return sack_due(receiver, carrier, &packet, flow, psn);
-    return Py_XNewRef(outcome == CARRIED ? Py_True : flow ? flow_object(&receiver->expected, flow) : Py_None);
+        return sack_due(receiver, (int)port, carrier, &packet, psn);
+    if (outcome == CARRIED || !flow)
+        return Py_NewRef(flow ? Py_True : Py_None);
+    return flow_object(&receiver->expected, &receiver->flows[port], flow);
 }
 
 /* As mrc_common/carry_frame.h says. Whether a packet may be carried is known before its ICRC is: most that may not are SACKs. */
@@ -119,7 +122,7 @@ static int carry_pieces(PyObject *object, int port, const FramePieces *frame, Py
     receiver->unseen[port].frames++;
     receiver->unseen[port].bytes += frame->head_length + frame->rest_length;
     if (outcome == SACK_DUE)
-        *due = sack_due(receiver, carrier, &packet, flow, psn);
+        *due = sack_due(receiver, port, carrier, &packet, psn);
     return outcome == SACK_DUE && !*due ? -1 : 1;
 }
 

@@ -53,7 +53,12 @@ class NativeDatapath:
         )  # fmt: skip
 
     def learn(self, port: int, prefix: bytes, flow: Flow, carried: bool) -> None:
-        """Know a prefix, with which a frame came whose ICRC was right; `carried`: data with it may be carried."""
+        """Know a prefix, with which a frame came whose ICRC was right; `carried`: data with it may be carried.
+
+        Those of frames beyond 64 KiB stay unknown.
+        """
+        if flow.end > 0xFFFF:
+            return
         self.receiver.learn(
             port, prefix, flow, flow.end, flow.seed, flow.mask, flow.units, carried, flow.ce, flow.source
         )

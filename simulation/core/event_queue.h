@@ -91,6 +91,7 @@ struct hop {
     void (*tick)(struct sw *sw, int64_t now);
     PyObject *channels[MAX_PORTS];
     PyObject *wake;    /* the node's, which gets wake-ups once the hop is closed */
+    PyObject *go_on;   /* the node's, which gets the ports that are left when the hop is closed in the middle */
     size_t size;       /* longest frame */
     int copies;        /* sending from one port may make others ready */
     int pauses;        /* it has priority flow control, so it says when it has something due */

@@ -92,20 +92,38 @@ static int hop_come_back(SwitchHop *hop) {
     return push(hop->clock, due > now ? due : now + 1, WAKE, NULL, (PyObject *)hop, NULL, due);
 }
 
+/* Whoever was called closed the hop: Python serves what is left. */
+static int hop_leave(SwitchHop *hop, const uint16_t *ready, size_t count) {
+    if (!hop->go_on || (!count && !hop->copies))
+        return 0;
+    PyObject *left = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; left && i < count; i++) {
+        PyObject *port = PyLong_FromLong(ready[i]);
+        if (port)
+            PyList_SET_ITEM(left, (Py_ssize_t)i, port);
+        else
+            Py_CLEAR(left);
+    }
+    int done = left ? discard(call(hop->go_on, left, NULL)) : -1;
+    Py_XDECREF(left);
+    return done;
+}
+
 /* Start what can start on the ports that have become ready. */
 static int hop_serve(SwitchHop *hop) {
     uint16_t ready[MAX_PORTS];
+    size_t count = 0, served = 0;
     while (hop->handle) {
-        size_t count = hop->take_ready(hop->handle, ready, MAX_PORTS);
-        for (size_t i = 0; i < count; i++) {
-            Channel *channel = ready[i] < MAX_PORTS ? (Channel *)hop->channels[ready[i]] : NULL;
+        count = hop->take_ready(hop->handle, ready, MAX_PORTS);
+        for (served = 0; served < count && hop->handle; served++) {
+            Channel *channel = ready[served] < MAX_PORTS ? (Channel *)hop->channels[ready[served]] : NULL;
             if (channel && channel->idle && hop_transmit(hop, channel) < 0)
                 return -1;
         }
         if (!count || !hop->copies)
             break;
     }
-    return hop_come_back(hop);
+    return hop->handle ? hop_come_back(hop) : hop_leave(hop, ready + served, count - served);
 }
 
 /* It is the time that a wake-up was asked for. */

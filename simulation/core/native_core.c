@@ -285,10 +285,10 @@ static PyTypeObject ChannelType = {
 static int hop_init(SwitchHop *hop, PyObject *args, PyObject *Py_UNUSED(keywords)) {
     unsigned long long handle, receive, transmit, take_ready, set_release, prefetch, next_wakeup, tick;
     Py_ssize_t size;
-    PyObject *clock, *channels, *port, *channel, *wake;
-    if (!PyArg_ParseTuple(args, "O!O!(KKKKKKKK)nppO:SwitchHop", &ClockType, &clock, &PyDict_Type, &channels, &handle,
+    PyObject *clock, *channels, *port, *channel, *wake, *go_on;
+    if (!PyArg_ParseTuple(args, "O!O!(KKKKKKKK)nppOO:SwitchHop", &ClockType, &clock, &PyDict_Type, &channels, &handle,
                           &receive, &transmit, &take_ready, &set_release, &prefetch, &next_wakeup, &tick, &size,
-                          &hop->copies, &hop->pauses, &wake))
+                          &hop->copies, &hop->pauses, &wake, &go_on))
         return -1;
     if (hop->clock || size < 1) {
         PyErr_SetString(PyExc_ValueError, "a hop is initialised once, for frames of at least one byte");
@@ -296,6 +296,7 @@ static int hop_init(SwitchHop *hop, PyObject *args, PyObject *Py_UNUSED(keywords
     }
     hop->clock = (Clock *)Py_NewRef(clock);
     hop->wake = Py_NewRef(wake);
+    hop->go_on = Py_NewRef(go_on);
     hop->wake_at = MAX_TIME;
     for (Py_ssize_t at = 0; PyDict_Next(channels, &at, &port, &channel);) {
         long number = PyLong_AsLong(port);
@@ -331,6 +332,7 @@ static PyObject *py_hop_serve(SwitchHop *hop, PyObject *Py_UNUSED(none)) {
 static int hop_traverse(SwitchHop *hop, visitproc visit, void *arg) {
     Py_VISIT(hop->clock);
     Py_VISIT(hop->wake);
+    Py_VISIT(hop->go_on);
     for (int port = 0; port < MAX_PORTS; port++)
         Py_VISIT(hop->channels[port]);
     return 0;
@@ -340,6 +342,7 @@ static int hop_clear(SwitchHop *hop) {
     hop->handle = NULL;
     Py_CLEAR(hop->clock);
     Py_CLEAR(hop->wake);
+    Py_CLEAR(hop->go_on);
     for (int port = 0; port < MAX_PORTS; port++)
         Py_CLEAR(hop->channels[port]);
     return 0;

@@ -35,8 +35,12 @@ static int64_t occupancy(const PacketEngine *engine, Py_ssize_t size) {
 /* ---- out ---- */
 
 static int engine_refuse(PacketEngine *engine, long long port) {
+    if (!engine->refused || !PyDict_Check(engine->refused)) {
+        PyErr_SetString(PyExc_AttributeError, "this engine has no ports yet");
+        return -1;
+    }
     PyObject *key = PyLong_FromLongLong(port);
-    int done = key && engine->refused && PyDict_Check(engine->refused) ? PyDict_SetItem(engine->refused, key, Py_None) : -1;
+    int done = key ? PyDict_SetItem(engine->refused, key, Py_None) : -1;
     Py_XDECREF(key);
     if (done < 0 || engine->asking)
         return done;
@@ -77,10 +81,10 @@ static int engine_ask_again(PacketEngine *engine) {
     PyObject *port, *none, *result;
     Py_ssize_t at = 0;
     engine->asking = 0;
-    if (!engine_has_refused(engine) || !PyDict_Next(engine->refused, &at, &port, &none))
+    if (!engine_has_refused(engine) || !engine->ask || !PyDict_Next(engine->refused, &at, &port, &none))
         return 0;
     Py_INCREF(port);
-    result = engine->ask ? PyObject_CallOneArg(engine->ask, port) : NULL;
+    result = PyObject_CallOneArg(engine->ask, port);
     Py_DECREF(port);
     Py_XDECREF(result);
     return result ? 0 : -1;

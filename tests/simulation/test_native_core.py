@@ -361,6 +361,58 @@ def test_a_switch_that_pauses_leaves_the_core_with_what_it_has_due(native, monke
     assert left == paused(SEED + number), f"seed {SEED + number}"
 
 
+class LeavesTheCore:
+    """A watcher that makes a switch leave the core while it serves its ports."""
+
+    def __init__(self, node, port, losses):
+        self._node, self._port, self._losses = node, port, losses
+
+    def lost(self, frame, why):
+        self._losses[0] -= 1
+        if not self._losses[0]:
+            self._node.leave_native()
+
+    def corrupted(self, before, after):
+        pass
+
+    def arrived(self, frame, deliver):
+        deliver(self._port, frame)
+
+
+def left_inside(seed: int, pfc: bool) -> tuple[object, ...]:
+    """A switch leaves the core when one of its frames is lost, in the middle of its work."""
+    queues = QueueProfile(pfc=pfc, trimming=False)
+    fabric = multi_plane_clos("pfc", planes=1, t0=2, t1=1, hosts=8, rate_bps=100 * GIGA, queues=queues)
+    trace, transport = Trace(), TransportSettings(rc_congestion="none")
+    with SimulatedWorld(fabric, seed=seed, delay=1, transport=transport, trace=trace) as world:
+        node, losses = world.node(fabric.switches[0].name), [seed % 20 + 1]
+        for number in range(2, 8):
+            world.spawn(Pair(world, f"h{number}", "h1", length=1 << 17, kind=QpType.RC).write_without_end(2))
+        for end in [end for link in fabric.links for end in (link.lower, link.upper) if end.node == node.name]:
+            channel = world.channel(end)
+            channel.impair(Impairment(loss=0.02))
+            channel.watch(LeavesTheCore(node, channel.target.port, losses))
+        world.run(60_000)
+
+        return trace.cut(), world.clock.events, len(world.clock.heap)
+
+
+@pytest.mark.parametrize("pfc", [True, False], ids=("flow control", ""))
+def test_a_switch_leaves_the_core_in_the_middle_of_its_work(monkeypatch, pfc):
+    for seed in range(6, 12):  # with 9, ports that were ready are left
+        native, reference = on_each(monkeypatch, lambda seed=seed: left_inside(seed, pfc))
+        assert native == reference, f"seed {seed}"
+
+
+def test_rates_of_pcie_without_bound(monkeypatch):
+    def write():
+        with small_world(seed=SEED, hardware=HardwareTiming(pcie_rate=1 << 70)) as world:
+            return world.run(transfer(world, length=1 << 16)), world.clock.events
+
+    native, reference = on_each(monkeypatch, write)
+    assert native == reference
+
+
 def test_an_edited_program_runs_alike(monkeypatch):
     pipeline = edited_program()
     native, reference = on_each(monkeypatch, lambda: contended(SEED, pipeline))

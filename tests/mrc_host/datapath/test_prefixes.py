@@ -224,3 +224,42 @@ def test_a_class_of_flows_that_fails_is_heard(module: ModuleType) -> None:
             datapath.receive(port, frame)
     datapath.receiver.expect(Flow, config.address, 4791, False, 0, True, heads(config))
     assert isinstance(datapath.receive(port, frame), Flow)
+
+
+def test_a_class_of_flows_may_make_the_receiver_forget_what_it_knows(module: ModuleType) -> None:
+    """Which includes the flow that is being described."""
+    config = World(planes=1).nics[1].config
+    port, frame = frames_between(World(planes=1).nics)[0]
+    receiver = module.Receiver(1, 7)
+
+    def learn_others(*_: object) -> object:
+        for number in range(16_400):
+            prefix = frame[:30] + number.to_bytes(4, "big") + frame[34:102]
+            receiver.learn(0, prefix, None, 200, 0, 0, 1, True, False, bytes(16))
+        return "made"
+
+    receiver.expect(learn_others, config.address, 4791, False, 0, True, heads(config))  # type: ignore[arg-type]
+    assert receiver.receive(port, frame) == "made"
+
+
+def test_frames_beyond_64_kib_are_the_references(module: ModuleType) -> None:
+    """The datapath keeps no place that far behind; Python checks them each time."""
+
+    def counted() -> list[dict[str, int]]:
+        world = World(planes=1)
+        nic = world.nics[1]
+        port, frame = frames_between(world.nics)[0]
+        counts = []
+        for inner in (65_440, 65_445, 65_446, 65_495):
+            long = bytearray(frame[:114]) + bytearray(inner - 20)
+            long[18:20] = (40 + inner).to_bytes(2, "big")
+            long[58:60] = long[98:100] = inner.to_bytes(2, "big")
+            for _ in range(2):
+                nic.receive(port, sealed(long, 102), world.now)
+            counts.append(dict(nic.nic_counters()))
+        return counts
+
+    reference = counted()
+    with used(module):
+        assert counted() == reference
+    assert reference[-1]["drop_internal_error"] == 0
