@@ -393,7 +393,6 @@ def left_inside(seed: int, pfc: bool) -> tuple[object, ...]:
             channel.impair(Impairment(loss=0.02))
             channel.watch(LeavesTheCore(node, channel.target.port, losses))
         world.run(60_000)
-
         return trace.cut(), world.clock.events, len(world.clock.heap)
 
 
