@@ -272,7 +272,7 @@ void probes(struct end *a, struct end *b) {
     }
     CHECK(seen == 3);
     set_port(a, 2, MRC_CTL_PORT_ADMIN_DISABLED);
-    FAILS(PROBE(300000000), ETIMEDOUT);
+    FAILS(PROBE(2000000000), ETIMEDOUT); /* time for the one that is answered, on a machine that stalls */
     CHECK(count == 1 && responses[0].req_id == 500);
     set_port(a, 2, MRC_CTL_PORT_ADMIN_ENABLED);
     requests[1].req_id = 500;
