@@ -71,7 +71,7 @@ class PlaneUser(PathUser):
 
     @abstractmethod
     def peer_reported(self, now: int) -> None:
-        """The peer reported its ports anew, as they were: it may have been out of reach."""
+        """The peer sent a new port status update that changes nothing: it may have been unreachable."""
 
     @abstractmethod
     def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
