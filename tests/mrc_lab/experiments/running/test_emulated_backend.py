@@ -95,41 +95,45 @@ def test_a_controller_that_takes_too_long_ends_the_run(monkeypatch):
         asyncio.run(stage_with(Controller()).order_faults((planned(Loss("t0-0:t1-1@p0", 0.01)),)))
 
 
-def ran(controller, monkeypatch):
-    """What is said of the faults of a run that lasts until one of 10 to 20 us is over, and the backend."""
-    monkeypatch.setattr(emulated_backend, "_TIME_TO_ORDER_NS", 50_000_000)
+def ran(controller):
+    """What is said of the faults of a run that lasts until one of 10 to 20 us is over, and the backend.
+
+    Time passes only from the order of the faults to long after the end of the run.
+    """
     backend = stage_with(controller)
+    moments = [1_000_000_000]
+    backend.now = lambda: moments[-1]
 
     async def play():
         begin = await backend.order_faults((planned(Loss("t0-0:t1-1@p0", 0.01)),))
-        await asyncio.sleep((begin + 100_000 - backend.now()) / 1e9)
+        moments.append(begin + 10_000_000_000)
         return await backend.check_faults(begin + 100_000)
 
     return asyncio.run(play()), backend
 
 
-def test_a_fault_that_could_not_be_injected_is_an_error_of_the_run(monkeypatch):
+def test_a_fault_that_could_not_be_injected_is_an_error_of_the_run():
     controller = Controller()
     controller.problem = "Switch t1-0@p1 is not reachable."
-    said, _ = ran(controller, monkeypatch)
+    said, _ = ran(controller)
     assert said == ["fault f1 could not be made as planned: Switch t1-0@p1 is not reachable."]
 
 
-def test_a_controller_that_is_gone_at_the_end_is_an_error_of_a_run_with_faults(monkeypatch):
+def test_a_controller_that_is_gone_at_the_end_is_an_error_of_a_run_with_faults():
     class Gone(Controller):
         def faults(self, *, cleared):
             raise ControllerError("There is no controller any more.")
 
-    said, _ = ran(Gone(), monkeypatch)
+    said, _ = ran(Gone())
     assert said == ["whether all faults were made as planned is not known: There is no controller any more."]
 
 
 @pytest.mark.parametrize(("late", "ns"), [(0, 0), (7_000, 7_000), (3_000_000, 90_000)])
-def test_how_late_a_fault_was_made_is_known_afterwards(monkeypatch, late, ns):
+def test_how_late_a_fault_was_made_is_known_afterwards(late, ns):
     """At most the rest of the run; the fault is due after 10 us of 100."""
     controller = Controller()
     controller.late = late
-    said, backend = ran(controller, monkeypatch)
+    said, backend = ran(controller)
     assert said == []
     assert backend._deviations[0].ns == ns
 
