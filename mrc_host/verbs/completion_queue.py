@@ -2,7 +2,7 @@
 
 A queue can be read in three ways, which may be mixed: `poll` takes what is there, `wait` blocks until there is an
 entry, `await next()` lets other coroutines run meanwhile. One completion queue may serve many queue pairs; then
-`Completion.qpn` distinguishes them.
+`Completion.qpn` distinguishes them. Who takes every entry, and does little with each, spares the coroutine: `listen`.
 
 To avoid being woken for every entry, arm the queue with `req_notify` and wait for one notification, as with a
 completion channel:
@@ -16,11 +16,15 @@ completion channel:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
 
 from mrc_host.values import Completion, CompletionStatus
 from mrc_host.verbs.errors import ClosedError, CompletionError
 from mrc_host.verbs.provider import Provider
 from mrc_host.verbs.waiting import Waiters, deadline_after, wait_until
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 def check(completion: Completion) -> Completion:
@@ -43,7 +47,10 @@ class CompletionQueue:
         self._notify_waiters = Waiters()
         self._notified = False
         self._closed = False
-        self.number = provider.create_cq(capacity, self._waiters.wake, self._on_notify)
+        self._listener: Callable[[], None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # the listener's
+        self._calling = False  # the listener, soon
+        self.number = provider.create_cq(capacity, self._on_ready, self._on_notify)
 
     def poll(self, max_entries: int = 16) -> list[Completion]:
         """Take up to `max_entries` completions, oldest first; an empty list when there is none. Never blocks."""
@@ -75,6 +82,37 @@ class CompletionQueue:
             if entries:
                 return entries[0]
             await self._waiters.wait(self._provider)
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """From now on, have `listener` called by the running event loop whenever it may find entries, until `unlisten`.
+
+        It is to poll until nothing is left, or an error says that nothing will come: ClosedError, AgentLostError. One
+        listener at a time. Raises AgentLostError if the agent has exited.
+        """
+        import asyncio  # not at the top: see `Waiters.wait`
+
+        self._listener, self._loop = listener, asyncio.get_running_loop()
+        self._provider.attach(self._loop)
+        self._call_soon()  # for entries that are here already
+
+    def unlisten(self) -> None:
+        """End :meth:`listen`: the listener is not called any more."""
+        self._listener = self._loop = None
+
+    def _on_ready(self) -> None:
+        self._waiters.wake()
+        self._call_soon()
+
+    def _call_soon(self) -> None:
+        """Not at once: the provider may be in the middle of a command."""
+        if self._loop is not None and not self._calling and not self._loop.is_closed():
+            self._calling = True
+            self._loop.call_soon(self._call)
+
+    def _call(self) -> None:
+        self._calling = False
+        if self._listener is not None:
+            self._listener()
 
     def req_notify(self, solicited_only: bool = False) -> None:
         """Request one notification: of the next entry or, with `solicited_only`, the next solicited one or failure.
@@ -132,7 +170,7 @@ class CompletionQueue:
         """Mark the queue closed without a command to the NIC, because the whole context is being closed."""
         self._closed = True
         self._forget(self)
-        self._waiters.wake()
+        self._on_ready()
         self._notify_waiters.wake()
 
     def __enter__(self) -> CompletionQueue:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mrc_common.same_bytes import same_bytes
 from mrc_host.errors import MrcError
 from mrc_host.values import QpType
 from mrc_host.verbs.context import Context
@@ -40,6 +41,7 @@ from topologies.fabric import Fabric
 
 Array = NDArray[np.float32]
 _ITEM = 4  # bytes of an element
+_SHIFT = 4099  # elements; a prime, so that no packet or chunk of one rank equals one of another's elsewhere
 
 # bus bandwidth over algorithm bandwidth, by operation, for n ranks; as nccl-tests define it
 BUS_FACTOR: dict[str, Callable[[int], float]] = {
@@ -110,6 +112,7 @@ class CollectiveLoad:
     async def prepare(self) -> None:
         """Join all communicators."""
         load, world = self._load, len(self._hosts)
+        made: dict[int, list[tuple[Array, Array]]] = {}  # arrays by size, which channels and buckets share
         for channel in range(self._channels):
             meeting = LocalMeeting(world)
             joined = await asyncio.gather(
@@ -118,8 +121,11 @@ class CollectiveLoad:
             self._members += joined
             for ranks, size in zip(self._buckets, self._sizes, strict=True):
                 elements = max(world, size // _ITEM // self._channels // world * world)
-                parts = arrays(load.operation, world, elements, self._seed)
-                ranks += [_Rank(member, *parts[member.rank]) for member in joined]
+                if elements not in made:
+                    made[elements] = arrays(load.operation, world, elements, self._seed)
+                for member in joined:
+                    send, expected = made[elements][member.rank]
+                    ranks.append(_Rank(member, send, np.zeros(expected.shape, np.float32), expected))
             for member in joined:
                 for peer, sender in member.senders.items():
                     ends = (self._hosts[member.rank], self._hosts[peer])
@@ -180,8 +186,9 @@ class CollectiveLoad:
         load = self._load
         everyone = [rank for ranks in self._buckets for rank in ranks]
         for number in range(load.warmup + self._count):
-            for rank in everyone:
-                rank.receive[:] = 0
+            if number:
+                for rank in everyone:
+                    rank.receive[:] = 0
             try:
                 began = await self._once()
             except (MrcError, ExperimentError) as error:
@@ -190,7 +197,8 @@ class CollectiveLoad:
             record = OperationRecord(began, self._backend.now(), sum(self._sizes), number >= load.warmup)
             self.operations.append(record)
             for rank in everyone:
-                self._wrong += _ITEM * int(np.count_nonzero(rank.receive != rank.expected))
+                if not same_bytes(rank.receive.data, rank.expected.data):
+                    self._wrong += _ITEM * int(np.count_nonzero(rank.receive != rank.expected))
                 self._checked += rank.expected.nbytes
 
     @property
@@ -278,13 +286,14 @@ def ordered_hosts(load: Collective | Training, fabric: Fabric) -> list[str]:
     return hosts
 
 
-def arrays(operation: str, world: int, elements: int, seed: int) -> list[tuple[Array, Array, Array]]:
-    """By rank: what it sends, where it receives, and what shall be there at the end (not to be written to).
+def arrays(operation: str, world: int, elements: int, seed: int) -> list[tuple[Array, Array]]:
+    """By rank: what it sends, and what it shall have received at the end.
 
     `elements` is the size of the operation as nccl-tests count it, a multiple of `world`. Values are small whole
-    numbers, so that their sums are exact in any order. Ranks share memory where they expect the same.
+    numbers, so that their sums are exact in any order. Ranks share memory where they send or expect the same, so that
+    large worlds need little; nobody can write to what they send.
     """
-    everyone = [_values(seed, rank, elements) for rank in range(world)]
+    everyone = _values(seed, world, elements)
     part = elements // world
     pieces = [slice(rank * part, (rank + 1) * part) for rank in range(world)]
     sends = everyone
@@ -294,15 +303,15 @@ def arrays(operation: str, world: int, elements: int, seed: int) -> list[tuple[A
         total = _sum(everyone)
         expected = [total[piece] for piece in pieces]
     elif operation == "all_gather":
-        sends = [values[:part].copy() for values in everyone]
+        sends = [values[:part] for values in everyone]
         expected = [np.concatenate(sends)] * world
     elif operation == "all_to_all":
         expected = [np.concatenate([values[piece] for values in everyone]) for piece in pieces]
     elif operation == "broadcast":
-        expected = [everyone[0].copy()] * world
+        expected = [everyone[0]] * world
     else:
-        expected = [everyone[rank - 1].copy() for rank in range(world)]
-    return [(sends[rank], np.zeros(expected[rank].shape, np.float32), expected[rank]) for rank in range(world)]
+        expected = [everyone[rank - 1] for rank in range(world)]
+    return list(zip(sends, expected, strict=True))
 
 
 def _sum(arrays: list[Array]) -> Array:
@@ -312,6 +321,9 @@ def _sum(arrays: list[Array]) -> Array:
     return total
 
 
-def _values(seed: int, rank: int, elements: int) -> Array:
-    """From -128 to 127. A large world prepares many of them, so the generator's bytes are taken as they are."""
-    return np.frombuffer(np.random.default_rng((seed, rank)).bytes(elements), np.int8).astype(np.float32)
+def _values(seed: int, world: int, elements: int) -> list[Array]:
+    """By rank, so many values from -128 to 127: parts of one random array, each of which begins `_SHIFT` further on."""
+    drawn = np.random.default_rng(seed).bytes(elements + _SHIFT * (world - 1))
+    values = np.frombuffer(drawn, np.int8).astype(np.float32)
+    values.flags.writeable = False
+    return [values[start : start + elements] for start in range(0, _SHIFT * world, _SHIFT)]

@@ -1,7 +1,7 @@
 """The collective operations over streams, as coroutines of one rank.
 
-All but all-to-all go round a ring: a rank receives from the one before it and sends to the one after. Receiving and
-sending are two coroutines with a queue between them, so that a rank always takes what arrives, however slow its own
+All but all-to-all go round a ring: a rank receives from the one before it and sends to the one after. What cannot be
+sent at once waits in a queue for a second coroutine, so that a rank always takes what arrives, however slow its own
 way out is; otherwise a ring whose windows are all full would stand still. Arrays are cut in segments, one a rank, and
 segments in chunks that move on independently: a chunk is passed on as soon as it is there (and reduced), and all links
 of the ring work at the same time.
@@ -43,10 +43,17 @@ class RingPlace:
         self.previous = previous
         self._following = following
         self._outbox: asyncio.Queue[tuple[Bytes, float] | None] = asyncio.Queue()
+        self._unsent = 0  # chunks queued
         self._pacing = pacing
 
     def send(self, chunk: Bytes) -> None:
-        """Queue a chunk; its memory may change only when the operation implies that it has been copied."""
+        """Send a chunk, at once if nothing keeps it from it.
+
+        Its memory may change only when the operation implies that it has been copied.
+        """
+        if self._pacing is None and not self._unsent and self._following.send_now(chunk):
+            return
+        self._unsent += 1
         self._outbox.put_nowait((chunk, 0.0 if self._pacing is None else self._pacing.ready(chunk.size)))
 
     def send_all(self, data: Bytes, layout: Layout, index: int) -> None:
@@ -67,6 +74,7 @@ class RingPlace:
                 if self._pacing is not None:
                     await self._pacing.until(ready)
                 await self._following.send(chunk)
+                self._unsent -= 1
 
         await together(to_the_end(), sending())
 

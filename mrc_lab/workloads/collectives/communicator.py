@@ -2,7 +2,7 @@
 
 Joining creates, on the rank's NIC, one region of registered memory, one completion queue and the queue pairs of each
 stream; the ranks exchange their addresses over an :class:`Exchange` and connect. From then on operations need
-only the fabric. A coroutine in the background takes completions from the queue and hands each to its stream.
+only the fabric. Completions are handed to their streams as they arrive.
 
 Operations are collective: every rank calls the same ones, in the same order, with arguments that fit. Arrays are
 one-dimensional, contiguous and of any type whose elements have at most 16 bytes; they need not be registered. An
@@ -75,7 +75,7 @@ class Communicator:
         self._turn = asyncio.Lock()  # fair: operations take it in the order of their calls
         self._failure: Exception | None = None
         self._pacing = settings.pacing.pacing()
-        self._dispatcher = asyncio.ensure_future(self._dispatch())
+        queue.listen(self._dispatch)
 
     @classmethod
     async def join(
@@ -270,9 +270,7 @@ class Communicator:
 
     async def leave(self) -> None:
         """Stop looking at the completion queue; operations are over. What is on the NIC goes with its context."""
-        self._dispatcher.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._dispatcher
+        self._queue.unlisten()
 
     async def close(self) -> None:
         """Leave, and destroy queue pairs, memory and queue on the NIC; what is called or waiting fails.
@@ -286,11 +284,11 @@ class Communicator:
 
     # Means
 
-    async def _dispatch(self) -> None:
+    def _dispatch(self) -> None:
         try:
-            while True:
-                completion = await self._queue.next()
-                self._ends[completion.qpn].take(completion)
+            while completions := self._queue.poll():
+                for completion in completions:
+                    self._ends[completion.qpn].take(completion)
         except (TransferError, MrcError) as failure:
             self.fail(failure)
 

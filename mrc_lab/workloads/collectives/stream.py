@@ -62,6 +62,8 @@ class StreamEnd:
         self.pairs = tuple(place.pairs)
         self._index = {pair.qpn: index for index, pair in enumerate(self.pairs)}
         self._settings = place.settings
+        self._window = place.settings.window
+        self._slot_bytes = place.settings.slot_bytes
         self._region = place.region
         self._memory = np.frombuffer(place.region.buffer, dtype=np.uint8)
         self._here = place.here
@@ -115,7 +117,7 @@ class StreamEnd:
 
     def _slot(self, base: int, number: int) -> int:
         """Offset of chunk `number`'s slot."""
-        return base + number % self._settings.window * self._settings.slot_bytes
+        return base + number % self._window * self._slot_bytes
 
     def _write(self, offset: int, length: int, there: int, imm: int | None) -> WorkRequest:
         """A WRITE, or with `imm` a signaled WRITE_WITH_IMM, from and to these offsets of the two regions."""
@@ -139,6 +141,7 @@ class Sender(StreamEnd):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
+        self._posted_most = place.settings.unacknowledged_most
         self._under_way: list[deque[int]] = [
             deque() for _ in self.pairs
         ]  # chunks of which each has unacknowledged parts
@@ -148,8 +151,23 @@ class Sender(StreamEnd):
 
         Raises `TransferError` when an earlier write of the communicator failed; the stream is then unusable.
         """
-        window, posted = self._settings.window, self._settings.unacknowledged_most
-        await self._until(lambda: self._sent - self._arrived < posted and self._sent - self._released < window)
+        await self._until(self._has_room)
+        self._put(chunk)
+
+    def send_now(self, chunk: Bytes) -> bool:
+        """As :meth:`send` if a slot is free; False, and nothing is sent, if none is."""
+        if self._failure is not None:
+            raise self._failure
+        room = self._has_room()
+        if room:
+            self._put(chunk)
+        return room
+
+    def _has_room(self) -> bool:
+        return self._sent - self._arrived < self._posted_most and self._sent - self._released < self._window
+
+    def _put(self, chunk: Bytes) -> None:
+        """Copy a chunk into its slot, which is free, and post it."""
         number, length = self._sent, chunk.size
         offset, there = self._slot(self._here, number), self._slot(self._there, number)
         self._memory[offset : offset + length] = chunk
@@ -224,7 +242,7 @@ class Receiver(StreamEnd):
 
     def _grant(self) -> None:
         """Tell the sender how many slots are free again, if it is worth a packet."""
-        enough = self._released - self._granted >= max(1, self._settings.window // 2)
+        enough = self._released - self._granted >= max(1, self._window // 2)
         if enough and self._open_credits < self._credit_limit:
             self._granted = self._released
             self._open_credits += 1

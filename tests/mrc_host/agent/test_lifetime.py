@@ -87,6 +87,32 @@ def test_an_agent_crash_wakes_waiting_coroutines(agents: Agents) -> None:
     assert [type(result) for result in results] == [AgentLostError, AgentLostError]
 
 
+def test_a_listener_is_told_of_completions_and_of_an_agent_crash(agents: Agents) -> None:
+    a, b = connected(agents)
+    seen: list[int] = []
+
+    async def main() -> None:
+        gone = asyncio.get_running_loop().create_future()
+
+        def listener() -> None:
+            try:
+                for done in a.cq.poll():
+                    seen.append(done.wr_id)
+                    a.qp.write(a.mr, b.mr.remote, wr_id=done.wr_id + 1, signaled=done.wr_id < 40)
+                    if done.wr_id == 40:
+                        closing = lambda: agents.call(agents.servers[0].close, 10)  # noqa: E731
+                        asyncio.get_running_loop().run_in_executor(None, closing)
+            except AgentLostError as error:
+                gone.set_result(error)
+
+        a.cq.listen(listener)
+        a.qp.write(a.mr, b.mr.remote, wr_id=0)
+        await asyncio.wait_for(gone, 10)
+
+    asyncio.run(main())
+    assert seen == list(range(41))
+
+
 def test_connecting_without_an_agent_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(AgentLostError, match=r"No agent answers at .*/none\.sock"):
         verbs.open(tmp_path / "none.sock")

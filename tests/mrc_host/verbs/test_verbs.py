@@ -304,6 +304,87 @@ def test_closing_a_queue_wakes_its_coroutines(world: World) -> None:
     asyncio.run(main())
 
 
+def test_a_listener_is_called_for_every_completion_until_it_is_removed(ends: tuple[End, End], world: World) -> None:
+    a, b = ends
+    seen: list[list[int]] = []
+
+    async def carry(*numbers: int) -> None:
+        for number in numbers:
+            a.qp.write(a.mr, b.mr.remote, wr_id=number)
+        while world.wire.run(1):
+            world.providers[0].dispatch()
+        before = len(seen)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(seen) <= before + 1, "a listener is called once for all that is there"
+
+    async def main() -> None:
+        a.qp.write(a.mr, b.mr.remote, wr_id=0)
+        world.wire.run()
+        world.providers[0].dispatch()
+        a.cq.listen(lambda: seen.append([done.wr_id for done in a.cq.poll()]))
+        await carry()
+        assert seen == [[0]], "what was there before"
+        await carry(1, 2, 3)
+        assert seen[1:] == [[1, 2, 3]]
+        a.cq.unlisten()
+        await carry(4)
+
+    asyncio.run(main())
+    assert len(seen) == 2
+    assert [done.wr_id for done in a.cq.poll()] == [4]
+
+
+def test_a_listener_may_post_and_is_told_of_a_closed_queue(ends: tuple[End, End], world: World) -> None:
+    a, b = ends
+    seen: list[int] = []
+    closed: list[ClosedError] = []
+
+    def listener() -> None:
+        try:
+            for done in a.cq.poll():
+                seen.append(done.wr_id)
+                if done.wr_id < 4:
+                    a.qp.write(a.mr, b.mr.remote, wr_id=done.wr_id + 1)
+        except ClosedError as error:
+            closed.append(error)
+
+    async def main() -> None:
+        a.cq.listen(listener)
+        a.qp.write(a.mr, b.mr.remote, wr_id=0)
+        while len(seen) < 5:
+            assert world.wire.run(1)
+            world.providers[0].dispatch()
+            await asyncio.sleep(0)
+        assert not closed
+        a.qp.close()
+        a.cq.close()
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert seen == [0, 1, 2, 3, 4]
+    assert len(closed) == 1
+
+
+def test_a_listener_needs_a_running_loop_and_ends_with_it(ends: tuple[End, End], world: World) -> None:
+    a, b = ends
+    calls: list[None] = []
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        a.cq.listen(lambda: calls.append(None))
+
+    async def main() -> int:
+        a.cq.listen(lambda: calls.append(None))
+        await asyncio.sleep(0)
+        return len(calls)
+
+    assert asyncio.run(main()) == 1
+    a.qp.write(a.mr, b.mr.remote, wr_id=1)
+    world.wire.run()
+    world.providers[0].dispatch()
+    assert len(calls) == 1
+    assert [done.wr_id for done in a.cq.poll()] == [1]
+
+
 def test_a_queue_is_an_async_iterator(ends: tuple[End, End], world: World) -> None:
     a, b = ends
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,18 +64,25 @@ class FakeQueue:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.entries: deque[Completion] = deque()
-        self.wake = asyncio.Event()
+        self.listener: Callable[[], None] | None = None
 
     def put(self, completion: Completion) -> None:
         self.entries.append(completion)
         assert len(self.entries) <= self.capacity, "completion queue overrun"
-        self.wake.set()
+        asyncio.get_running_loop().call_soon(self._call)
 
-    async def next(self) -> Completion:
-        while not self.entries:
-            self.wake.clear()
-            await self.wake.wait()
-        return self.entries.popleft()
+    def poll(self, max_entries: int = 16) -> list[Completion]:
+        return [self.entries.popleft() for _ in range(min(max_entries, len(self.entries)))]
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        self.listener = listener
+
+    def unlisten(self) -> None:
+        self.listener = None
+
+    def _call(self) -> None:
+        if self.listener is not None:
+            self.listener()
 
     def close(self) -> None:
         """Nothing looks at it any more."""
