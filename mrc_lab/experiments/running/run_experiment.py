@@ -12,6 +12,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_prefix, joined
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.case_warnings import case_warnings
+from mrc_lab.experiments.running.kept_memory import kept_memory
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_case import run_case
 from simulation.errors import SimulationError
@@ -22,6 +23,7 @@ Beside = Callable[[str], AbstractContextManager[object]]
 Opener = Callable[[Case, int], AbstractContextManager[Backend]]
 
 
+@kept_memory()
 def run_experiment(
     experiment: Experiment,
     backend: str,
