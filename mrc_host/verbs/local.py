@@ -65,6 +65,8 @@ class LocalProvider(DeviceVerbs, Provider):
 
     def dispatch(self) -> bool:
         """Announce the NIC's completions and events; True if there were any. The world calls this."""
+        if not self._nic.has_news():
+            return False
         ready = self._nic.cq_ready()
         for queues, callbacks in ((ready, self._on_ready), (self._nic.cq_notified(), self._on_notify)):
             for cq in sorted(queues):

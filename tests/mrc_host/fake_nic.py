@@ -213,6 +213,9 @@ class FakeNic:
         entries = self.queues[cq][1]
         return [entries.popleft() for _ in range(min(max_entries, len(entries)))]
 
+    def has_news(self) -> bool:
+        return True
+
     def cq_ready(self) -> set[int]:
         ready, self.ready = self.ready, set()
         return ready

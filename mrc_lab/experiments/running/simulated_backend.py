@@ -104,7 +104,7 @@ class SimulatedBackend:
 
     def trimmed(self) -> Mapping[str, int]:
         """Packets trimmed, by channel; only channels for which any were."""
-        return switch_counters.trimmed(self.fabric, _program_counters(self._world))
+        return switch_counters.trimmed(self.fabric, _signal_counters(self._world))
 
     def drops(self) -> Mapping[str, int]:
         """Frames dropped, by reason and channel; only what occurred."""
@@ -174,7 +174,7 @@ def _program_counters(world: SimulatedWorld) -> Iterator[SwitchCounters]:
 
 
 def _signal_counters(world: SimulatedWorld) -> Iterator[SwitchCounters]:
-    """Of `_program_counters` only marks and trims, which are read in every time bin."""
+    """Of `_program_counters` only the packets marked and trimmed, which are read in every time bin."""
     for description in world.fabric.switches:
         switch = world.switch(description.name)
         full, externs = _counters(switch), switch.control_plane.externs
