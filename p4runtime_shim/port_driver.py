@@ -19,7 +19,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +32,8 @@ from p4runtime_shim.ctypes_bindings import load_engine
 DEFAULT_SOCKET_BUFFER = 4 << 20  # bytes of kernel memory; 4 KB frames take about 9 KB each
 DEFAULT_MAX_FRAME = 9216
 _DELAY_BUCKETS = 40  # DRV_DELAY_BUCKETS
+SHARED_MEMORY = 256 << 20  # bytes at most that all fast ports together share with the kernel
+_SHARED_SLOTS = range(1024, 2048 + 1)  # of each: with fewer, more would be lost than in a socket
 COALESCE_NS = 50_000  # ports with rates share a wake-up if their links become free this close together
 
 
@@ -101,13 +103,20 @@ class Wires:
     counters: Path | None = None
 
 
+def shared_slots(ports: int, max_frame: int) -> int:
+    """How many frames each of `ports` has room for in memory shared with the kernel; 0: they receive from sockets."""
+    slots = min(SHARED_MEMORY // (max_frame * max(1, ports)), max(_SHARED_SLOTS))
+    return slots if slots in _SHARED_SLOTS else 0
+
+
 class PortDriver:
     """One driver for any number of switches; `ports` names the interface of each port of each switch.
 
     Frames bypass the interfaces' queueing disciplines, or go through them with `qdisc` (for tc's netem and tbf). Frames
     held by such a discipline fill the send buffer first, then the queues of the switch; with `bmv2_send_buffer` the
     buffer is as small as BMv2's (net.core.wmem_default). `cache` is the build cache of the switches, which must use the
-    same engine as the driver. `wires` says which links have more than their interfaces.
+    same engine as the driver. `wires` says which links have more than their interfaces. The ports at interfaces in
+    `fast` receive in memory that they share with the kernel (`shared_slots`).
     """
 
     def __init__(
@@ -120,6 +129,7 @@ class PortDriver:
         qdisc: bool = False,
         bmv2_send_buffer: bool = False,
         wires: Wires | None = None,
+        fast: Collection[str] = (),
         cache: Path | None = None,
     ) -> None:
         self._library = _declare(load_engine(cache=cache).library)
@@ -130,18 +140,21 @@ class PortDriver:
         self._indexes: dict[tuple[Any, int], int] = {}
         self._memory: list[object] = []  # mapped as long as the driver uses it
         named = {}
+        shared = shared_slots(len(fast), max_frame)
         try:
             for switch, interfaces in ports.items():
                 for port, interface in interfaces.items():
-                    self._indexes[switch, port] = named[interface] = self._add(switch, port, interface)
+                    slots = shared if interface in fast else 0
+                    self._indexes[switch, port] = named[interface] = self._add(switch, port, interface, slots)
             if wires is not None:
                 self._connect(wires, named)
         except PortDriverError:
             self.close()
             raise
 
-    def _add(self, switch: Driven, port: int, interface: str) -> int:
-        index: int = self._library.drv_add_port(self._driver, switch.handle, port, os.fsencode(interface))
+    def _add(self, switch: Driven, port: int, interface: str, slots: int) -> int:
+        name = os.fsencode(interface)
+        index: int = self._library.drv_add_port(self._driver, switch.handle, port, name, slots)
         if index < 0:
             raise PortDriverError(_explain(-index, port, interface))
         return index
@@ -246,7 +259,7 @@ def _declare(library: Any) -> Any:
     for name, result, arguments in (
         ("drv_create", pointer, (pointer,)),
         ("drv_destroy", None, (pointer,)),
-        ("drv_add_port", integer, (pointer, pointer, index, ctypes.c_char_p)),
+        ("drv_add_port", integer, (pointer, pointer, index, ctypes.c_char_p, index)),
         ("drv_join", integer, (pointer, index, index)),
         ("drv_attach_rings", integer, (pointer, index, pointer, ctypes.c_size_t, index, integer, integer)),
         ("drv_count_wire", integer, (pointer, index, pointer)),

@@ -37,6 +37,7 @@ from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
 
 _STOP_GRACE_S = 0.2
 _M_TRIM_THRESHOLD = -1  # mallopt(3)
+_FAST_BPS = 500_000_000  # frames of slower links can wait longer for the process than memory shared for them lasts
 
 
 class StartError(Exception):
@@ -234,6 +235,7 @@ class SwitchProcess:
                 qdisc=self._settings.qdisc,
                 bmv2_send_buffer=self._settings.bmv2_send_buffer,
                 wires=self._settings.wires,
+                fast=fast_interfaces(self._settings),
                 cache=self._cache,
             )
         except PortDriverError as error:
@@ -254,6 +256,18 @@ class SwitchProcess:
         except Exception as error:
             self._driver_error = error
             loop.call_soon_threadsafe(stop.set)
+
+
+def fast_interfaces(settings: ProcessSettings) -> list[str]:
+    """Of links without a rate, or with a high one, whose frames pass through their interfaces."""
+    wires = settings.wires
+    wired = set() if wires is None else {*wires.rings, *(name for pair in wires.joined for name in pair)}
+    return [
+        interface
+        for switch in settings.switches
+        for port, interface in switch.ports.items()
+        if interface not in wired and (not switch.rates.get(port) or switch.rates[port] >= _FAST_BPS)
+    ]
 
 
 def _end(stop: asyncio.Event) -> None:

@@ -419,7 +419,7 @@ static struct drv_switch *find_switch(struct drv *drv, struct sw *sw)
     return owner;
 }
 
-int drv_add_port(struct drv *drv, struct sw *sw, unsigned number, const char *ifname)
+int drv_add_port(struct drv *drv, struct sw *sw, unsigned number, const char *ifname, unsigned shared_slots)
 {
     struct drv_switch *owner = find_switch(drv, sw);
     struct drv_port **grown = realloc(drv->ports, (drv->port_count + 1) * sizeof *grown);
@@ -435,6 +435,7 @@ int drv_add_port(struct drv *drv, struct sw *sw, unsigned number, const char *if
         port->number = number;
         port->fd = -1;
         port->up = -1;
+        port->shared_slots = shared_slots;
         strcpy(port->name, ifname);
         error = port_open(drv, port);
     }

@@ -47,9 +47,10 @@ struct drv_delays {
 struct drv *drv_create(const struct drv_options *options);
 void drv_destroy(struct drv *drv);
 
-/* Opens interface `ifname` as port `port` of `sw`; the port's number for the calls below (0, 1, ...), or -errno. Before
- * drv_run() only. */
-int drv_add_port(struct drv *drv, struct sw *sw, unsigned port, const char *ifname);
+/* Opens interface `ifname` as port `port` of `sw`; the port's number for the calls below (0, 1, ...), or -errno. With
+ * `shared_slots` it receives in memory shared with the kernel, of so many times max_frame (port_driver_shared.c), if the kernel
+ * has that. Before drv_run() only. */
+int drv_add_port(struct drv *drv, struct sw *sw, unsigned port, const char *ifname, unsigned shared_slots);
 
 /* Wires past the kernel (port_driver_wire.c), before drv_run() only. Frames between two ports of this driver pass in memory: */
 int drv_join(struct drv *drv, unsigned index, unsigned other);

@@ -47,8 +47,7 @@ static int64_t stamp_of(struct msghdr *header)
     return 0;
 }
 
-/* CLOCK_REALTIME less `now`; false when it was set since the last batch. */
-static bool clock_offset(struct drv *drv, int64_t now, int64_t *offset)
+bool delay_clock(struct drv *drv, int64_t now, int64_t *offset)
 {
     struct timespec real;
     clock_gettime(CLOCK_REALTIME, &real);
@@ -63,7 +62,7 @@ static bool clock_offset(struct drv *drv, int64_t now, int64_t *offset)
 void delay_arrivals(struct drv *drv, struct drv_port *port, unsigned count, int64_t now)
 {
     int64_t offset;
-    if (!clock_offset(drv, now, &offset))
+    if (!delay_clock(drv, now, &offset))
         return;
     for (unsigned i = 0; i < count; i++) {
         int64_t stamp = stamp_of(&drv->rx_messages[i].msg_hdr);

@@ -1,5 +1,6 @@
 /* What the parts of the port driver share: port_driver.c (the loop), port_driver_socket.c (frames),
- * port_driver_wire.c (frames past the kernel), port_driver_link.c (carrier). */
+ * port_driver_shared.c (frames in memory shared with the kernel), port_driver_wire.c (frames past the kernel),
+ * port_driver_link.c (carrier). */
 #ifndef PORT_DRIVER_INTERNAL_H
 #define PORT_DRIVER_INTERNAL_H
 
@@ -12,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "frame_ring.h"
+#include "packet_ring.h"
 #include "port_driver.h"
 
 #define RX_BATCH 64   /* frames taken from one port before the next port has its turn */
@@ -35,6 +37,8 @@ struct drv_port {
     unsigned number;
     char name[IFNAMSIZ];
     int fd;      /* -1 while the interface does not exist */
+    unsigned shared_slots;     /* for frames, in memory that it shall share with the kernel */
+    struct packet_ring shared; /* that memory; none while it receives from the socket */
     int ifindex; /* 0 if missing */
     bool carrier;
     int up;       /* the last state passed to the switch; -1 = none yet */
@@ -125,6 +129,9 @@ int rx_prepare(struct drv *drv);
 /* Receives one batch and hands it to the switch [locked by this function while it does]; leaves the switch locked when it
  * returns > 0, so that the caller can transmit under the same lock. Sets *now to the time of the batch. */
 int port_receive(struct drv *drv, struct drv_port *port, int64_t *now);
+/* Puts a VLAN tag (in network order) back behind the two addresses of a frame, before which there is RX_HEADROOM; returns the
+ * new start of the frame. */
+uint8_t *restore_tag(uint8_t *frame, uint16_t tpid, uint16_t tci);
 /* Adds the kernel's count of frames dropped because the receive buffer was full; any thread, under drv->fd_lock. */
 void port_count_drops(struct drv_port *port);
 /* Sends as many of the frames as go through the interface of their port; returns how many are dealt with (sent, or refused and
@@ -136,6 +143,12 @@ void tx_flush(struct drv *drv);
 bool port_unblock(struct drv *drv, struct drv_port *port);
 /* What waits for room is lost. */
 void stash_drop(struct drv *drv, struct drv_port *port);
+
+/* port_driver_shared.c */
+/* Has the socket receive in memory shared with the kernel, if the port shall and the kernel has any. Before bind(). */
+void shared_open(const struct drv *drv, struct drv_port *port, int fd);
+/* Receives a batch from there as port_receive() does. */
+int shared_receive(struct drv *drv, struct drv_port *port, int64_t *now);
 
 /* port_driver_wire.c */
 /* Whether frames of the port pass the kernel by now. */
@@ -157,6 +170,8 @@ void wire_free(struct drv_port *port);
 /* port_driver_delay.c */
 /* A frame waited so long for the switch. */
 void delay_arrival(struct drv_port *port, int64_t ns);
+/* CLOCK_REALTIME less `now`, which is this moment; false when it was set since the last batch. */
+bool delay_clock(struct drv *drv, int64_t now, int64_t *offset);
 /* The batch in drv->rx_messages arrived at the switch at `now`. */
 void delay_arrivals(struct drv *drv, struct drv_port *port, unsigned count, int64_t now);
 /* One call sent these frames. */

@@ -1,4 +1,4 @@
-/* Frames in and out of AF_PACKET sockets, in batches.
+/* Frames in and out of AF_PACKET sockets, in batches. Fast ports receive otherwise (port_driver_shared.c).
  *
  * The socket sees frames as the kernel delivers them, after it has moved an outer VLAN tag from the frame to metadata: the
  * tag is put back from PACKET_AUXDATA, so that a program sees the frame as it was on the wire. Outgoing frames are not seen
@@ -42,8 +42,9 @@ static void socket_buffers(int fd, const struct drv_options *options)
 }
 
 /* Everything is set before bind(): from then on frames arrive. */
-static int socket_setup(int fd, int ifindex, const struct drv_port *port, const struct drv_options *options)
+static int socket_setup(const struct drv *drv, struct drv_port *port, int fd, int ifindex)
 {
+    const struct drv_options *options = &drv->options;
     int error = socket_set(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1); /* Linux 4.20 */
     if (!error)
         error = socket_set(fd, SOL_PACKET, PACKET_AUXDATA, 1);
@@ -55,6 +56,7 @@ static int socket_setup(int fd, int ifindex, const struct drv_port *port, const 
     struct packet_mreq promiscuous = {.mr_ifindex = ifindex, .mr_type = PACKET_MR_PROMISC};
     if (!port->wire && setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous))
         return -errno;
+    shared_open(drv, port, fd);
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = ifindex};
     return bind(fd, (struct sockaddr *)&address, sizeof address) ? -errno : 0;
 }
@@ -68,11 +70,12 @@ int port_open(struct drv *drv, struct drv_port *port)
     memcpy(request.ifr_name, port->name, IFNAMSIZ);
     int error = ioctl(fd, SIOCGIFINDEX, &request) ? -errno : 0;
     if (!error)
-        error = socket_setup(fd, request.ifr_ifindex, port, &drv->options);
+        error = socket_setup(drv, port, fd, request.ifr_ifindex);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = port};
     if (!error && epoll_ctl(drv->epoll_fd, EPOLL_CTL_ADD, fd, &event))
         error = -errno;
     if (error) {
+        packet_ring_unmap(&port->shared);
         close(fd);
         return error;
     }
@@ -131,6 +134,7 @@ void port_close(struct drv *drv, struct drv_port *port)
     pthread_mutex_unlock(&drv->fd_lock);
     if (fd >= 0) {
         epoll_ctl(drv->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+        packet_ring_unmap(&port->shared);
         close(fd);
     }
     stash_free(port);
@@ -169,11 +173,8 @@ static const struct tpacket_auxdata *auxiliary(struct msghdr *header)
     return NULL;
 }
 
-/* Puts the tag back behind the two addresses; returns the new start of the frame. */
-static uint8_t *restore_tag(uint8_t *frame, const struct tpacket_auxdata *aux)
+uint8_t *restore_tag(uint8_t *frame, uint16_t tpid, uint16_t tci)
 {
-    uint16_t tpid = htons(aux->tp_status & TP_STATUS_VLAN_TPID_VALID ? aux->tp_vlan_tpid : ETH_P_8021Q);
-    uint16_t tci = htons(aux->tp_vlan_tci);
     uint8_t *start = frame - RX_HEADROOM;
     memmove(start, frame, 2 * ETH_ALEN);
     memcpy(start + 2 * ETH_ALEN, &tpid, sizeof tpid);
@@ -187,7 +188,8 @@ static void receive_one(struct drv *drv, struct drv_port *port, struct mmsghdr *
     size_t length = message->msg_len;
     const struct tpacket_auxdata *aux = auxiliary(&message->msg_hdr);
     if (aux && (aux->tp_status & TP_STATUS_VLAN_VALID) && length >= 2 * ETH_ALEN) {
-        frame = restore_tag(frame, aux);
+        uint16_t tpid = aux->tp_status & TP_STATUS_VLAN_TPID_VALID ? aux->tp_vlan_tpid : ETH_P_8021Q;
+        frame = restore_tag(frame, htons(tpid), htons(aux->tp_vlan_tci));
         length += RX_HEADROOM;
     }
     if (aux && (aux->tp_status & TP_STATUS_CSUMNOTREADY))
@@ -201,6 +203,8 @@ static void receive_one(struct drv *drv, struct drv_port *port, struct mmsghdr *
 
 int port_receive(struct drv *drv, struct drv_port *port, int64_t *now)
 {
+    if (port->shared.memory)
+        return shared_receive(drv, port, now);
     for (unsigned i = 0; i < RX_BATCH; i++)
         drv->rx_messages[i].msg_hdr.msg_controllen = CONTROL_SPACE;
     int count = recvmmsg(port->fd, drv->rx_messages, RX_BATCH, 0, NULL);

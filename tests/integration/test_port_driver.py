@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -44,6 +45,12 @@ def cables() -> Iterator[list[Wire]]:
         yield made
 
 
+@pytest.fixture(params=["socket", "shared"])
+def fast(request: pytest.FixtureRequest, cables: list[Wire]) -> list[str]:
+    """Interfaces whose ports receive in memory shared with the kernel: none, or both."""
+    return [cable.inside for cable in cables] if request.param == "shared" else []
+
+
 def patched(pipeline: Pipeline, **options: object) -> EmbeddedSwitch:
     """A switch with ports 1 and 2, patched to each other."""
     switch = EmbeddedSwitch(pipeline, ports=(1, 2), seed=1, **options)  # type: ignore[arg-type]
@@ -66,9 +73,9 @@ def driving(driver: PortDriver) -> Iterator[None]:
 
 
 @pytest.fixture
-def running(pipeline: Pipeline, cables: list[Wire]) -> Iterator[tuple[EmbeddedSwitch, PortDriver]]:
+def running(pipeline: Pipeline, cables: list[Wire], fast: list[str]) -> Iterator[tuple[EmbeddedSwitch, PortDriver]]:
     with patched(pipeline) as switch:
-        driver = PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}})
+        driver = PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}}, fast=fast)
         with driving(driver):
             yield switch, driver
 
@@ -202,15 +209,48 @@ def test_setting_the_switchs_end_down_and_up_changes_carrier(
     assert cables[1].receive() == frame(mark=4)
 
 
-def test_oversized_frames_are_counted_and_not_sent(pipeline: Pipeline, cables: list[Wire]) -> None:
+def test_oversized_frames_are_counted_and_not_sent(pipeline: Pipeline, cables: list[Wire], fast: list[str]) -> None:
     with patched(pipeline, queues=QueueConfig(max_frame=1000)) as switch:
-        driver = PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}}, max_frame=1000)
+        driver = PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}}, max_frame=1000, fast=fast)
         with driving(driver):
-            cables[0].send(frame(1001))
+            for length in (1001, 1002, 1100, 4500):
+                cables[0].send(frame(length))
             cables[0].send(frame(1000))
             assert cables[1].receive() == frame(1000)
-            assert driver.stats(switch, 1).rx_too_long == 1
-            assert switch.stats().drops["frame_size"] == 1
+            assert driver.stats(switch, 1).rx_too_long == 4
+            assert switch.stats().drops["frame_size"] == 4
+
+
+@pytest.mark.parametrize(("tpid", "tci"), [(0x8100, 0x6064), (0x88A8, 0x0001)])
+def test_an_outer_vlan_tag_passes(
+    running: tuple[EmbeddedSwitch, PortDriver], cables: list[Wire], tpid: int, tci: int
+) -> None:
+    """The kernel hands it over beside the frame, at both ends of the test too."""
+    switch, driver = running
+    cables[1].socket.setsockopt(263, 8, 1)  # PACKET_AUXDATA
+    cables[1].socket.settimeout(2)
+    for length in (60, 200, 1500):
+        plain = frame(length, mark=length)
+        cables[0].send(plain[:12] + struct.pack(">HH", tpid, tci) + plain[12:])
+        data, control, _, _ = cables[1].socket.recvmsg(65536, 64)
+        *_, found_tci, found_tpid = struct.unpack("=IIIHHHH", control[0][2][:20])
+        assert (data, found_tpid, found_tci) == (plain, tpid, tci)
+    assert driver.stats(switch, 1).rx_bytes == 60 + 200 + 1500 + 3 * 4
+
+
+def test_a_longer_flood_than_there_is_room_for_is_counted_and_the_rest_is_right(
+    pipeline: Pipeline, cables: list[Wire], fast: list[str]
+) -> None:
+    with patched(pipeline, queues=QueueConfig(max_packets=8192, buffer_packets=8192)) as switch:
+        driver = PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}}, socket_buffer=1 << 20, fast=fast)
+        for number in range(4000):  # nothing takes them yet
+            cables[0].send(frame(mark=number))
+        with driving(driver):
+            into = lambda: driver.stats(switch, 1)  # noqa: E731
+            until(lambda: into().rx_packets + into().rx_dropped == 4000, "every frame to be taken or counted")
+            assert 500 < into().rx_packets < 4000
+            for number in range(into().rx_packets):
+                assert cables[1].receive() == frame(mark=number)
 
 
 def test_a_frame_longer_than_the_mtu_is_dropped_and_others_pass(
@@ -288,7 +328,7 @@ def test_frames_wait_for_a_slow_queueing_discipline_or_bypass_it(
             assert took > 0.8 * 300 * 1000 * 8 / 20_000_000
 
 
-def test_a_flood_does_not_fill_another_switchs_queues(pipeline: Pipeline, cables: list[Wire]) -> None:
+def test_a_flood_does_not_fill_another_switchs_queues(pipeline: Pipeline, cables: list[Wire], fast: list[str]) -> None:
     """Two switches in one driver: what one cannot carry is dropped in its own socket and counted there."""
     with wires_more(2) as more, patched(pipeline) as first, patched(pipeline) as second:
         driver = PortDriver(
@@ -297,6 +337,7 @@ def test_a_flood_does_not_fill_another_switchs_queues(pipeline: Pipeline, cables
                 second: {1: more[0].inside, 2: more[1].inside},
             },
             socket_buffer=100_000,
+            fast=fast,
         )
         stop = threading.Event()
 

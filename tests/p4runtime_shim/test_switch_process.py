@@ -1,6 +1,12 @@
 import subprocess
 import sys
 
+import pytest
+
+from p4runtime_shim.config import ProcessSettings, SwitchSettings
+from p4runtime_shim.port_driver import SHARED_MEMORY, Wires, shared_slots
+from p4runtime_shim.switch_process import fast_interfaces
+
 # What the C library holds as mappings of their own (mallinfo2's `hblks`), after a larger block has been freed once.
 MAPPED_BLOCKS = """
 import ctypes
@@ -21,3 +27,21 @@ print(libc.mallinfo2().hblks - before)
 def test_freed_large_blocks_are_returned_to_the_kernel() -> None:
     run = subprocess.run([sys.executable, "-c", MAPPED_BLOCKS], capture_output=True, text=True, check=True)
     assert run.stdout == "1\n", "a mapping of its own, which free() unmaps"
+
+
+def test_ports_of_fast_links_whose_frames_pass_the_kernel_are_fast() -> None:
+    ports = {number: f"eth{number}" for number in range(1, 7)}
+    rates = {1: 499_999_999, 2: 500_000_000, 3: 0, 4: 25_000_000, 6: 10**9}
+    settings = ProcessSettings(
+        switches=(SwitchSettings(ports=ports, rates=rates), SwitchSettings(ports={1: "eth7"})),
+        wires=Wires(joined=[("eth6", "eth7")]),
+    )
+    assert fast_interfaces(settings) == ["eth2", "eth3", "eth5"]
+
+
+@pytest.mark.parametrize(
+    ("ports", "slots"), [(0, 2048), (1, 2048), (14, 2048), (20, 1456), (28, 1040), (29, 0), (500, 0)]
+)
+def test_fast_ports_share_a_bounded_amount_of_memory(ports: int, slots: int) -> None:
+    assert shared_slots(ports, 9216) == slots
+    assert slots * ports * 9216 <= SHARED_MEMORY
