@@ -6,9 +6,10 @@
  * acts, and for all that is rare: channels that corrupt, delay or reorder, watchers, traces. The interpreter lock is held all
  * the time. Times are int64 nanoseconds below 2^62.
  * Here and in nic_types.h are the types as Python sees them; event_queue.h, frame.h, packet_engine.h, nic_node.h, frame_path.h,
- * prefetch.h and huge_pages.h have what they do.
+ * prefetch.h, huge_pages.h and free_memory.h have what they do.
  *
  * Objects are tracked by Python's garbage collector, since worlds are full of cycles. */
+#include "free_memory.h"
 #include "huge_pages.h"
 #include "nic_types.h"
 #include "prefetch.h"
@@ -67,6 +68,8 @@ static int run_until(Clock *clock, int64_t limit) {
         forget(&event);
         if (done < 0)
             return -1;
+        if (clock->events % EVENTS_BETWEEN == 0)
+            give_back_free_memory();
         if (clock->stopped)
             return 1;
         if (clock->events % 1024 == 0 && PyErr_CheckSignals() < 0)

@@ -1,7 +1,8 @@
-"""Python's small objects in the native core's process: in huge pages where the kernel has them, and given back."""
+"""Memory of the native core's process: small objects in huge pages, and what is free is given back."""
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -48,3 +49,40 @@ def test_objects_of_a_world_are_where_huge_pages_may_be_and_their_memory_is_give
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True", "True", "True", "999999", "True"]
+
+
+FRAMES = """
+import resource
+from simulation import native_core
+from topologies.clos import multi_plane_clos
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() >> 20
+
+core = native_core.core_for(multi_plane_clos(planes=1, t0=1, t1=1, hosts=2), 100)
+clock, left = core.clock(), 1 << 18
+
+def handle(a, b):
+    global left
+    left -= 1
+    if left:
+        clock.at(clock.now + 1, handle)
+
+small = resident()
+frames = [bytes(4200) for _ in range(50_000)]
+kept = frames[::100]
+large = resident()
+del frames
+freed = resident()
+clock.at(1, handle)
+clock.run()
+print(large - small > 180, freed - small > 150, resident() - small < 40, sum(map(len, kept)))
+"""
+
+
+@pytest.mark.skipif(bool(native_core.unavailable()), reason="no extension can be compiled here")
+@pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="other C libraries do as they like")
+def test_what_frames_have_left_is_given_back_while_a_world_runs() -> None:
+    done = subprocess.run([sys.executable, "-c", FRAMES], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "True", "True", str(500 * 4200)]
