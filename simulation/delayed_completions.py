@@ -83,10 +83,12 @@ class DelayedCompletions(LocalProvider):
 
     def dispatch(self) -> bool:
         """Send new completions on their way, and announce events; True if there is something new to see."""
+        new, self._new = self._new, False
+        if not self._nic.has_news():
+            return new
         self._nic.cq_notified()  # ours come later
         for cq in sorted(self._nic.cq_ready()):
             self._send_on(cq)
-        new, self._new = self._new, False
         return self._dispatch_events() or new
 
     def _send_on(self, cq: int) -> None:

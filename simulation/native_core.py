@@ -150,7 +150,9 @@ def _engine_class(base: Any) -> Any:
 
 def _nic_node_class(base: Any, engine: Any) -> Any:
     """NicNode with what each frame takes in C (`base`)."""
-    return _derive(base, NicNode, ("receive", "poke", "_wake", "pull"), {"replace": _replace, "engine_class": engine})
+    return _derive(
+        base, NicNode, ("receive", "ask", "poke", "_wake", "pull"), {"replace": _replace, "engine_class": engine}
+    )
 
 
 def _derive(base: Any, reference: type, in_c: tuple[str, ...], changed: Mapping[str, object]) -> Any:

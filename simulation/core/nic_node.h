@@ -266,4 +266,14 @@ static int node_pull(NicNode *node, Channel *channel) {
     return done;
 }
 
+/* Ask a port, if it is idle, before all others that are. */
+static int node_ask(NicNode *node, long long port) {
+    for (Py_ssize_t at = 0; at < channel_count(node); at++) {
+        Channel *channel = channel_at(node, at);
+        if (channel->port == port && channel->idle && node_pull(node, channel) < 0)
+            return -1;
+    }
+    return node_poke(node);
+}
+
 #endif

@@ -29,6 +29,11 @@ static PyObject *py_node_pull(NicNode *node, PyObject *const *args, Py_ssize_t c
     return NULL;
 }
 
+static PyObject *py_node_ask(NicNode *node, PyObject *port) {
+    long long number = PyLong_AsLongLong(port);
+    return number == -1 && PyErr_Occurred() ? NULL : none_or_error(node_ask(node, number));
+}
+
 static PyObject *py_node_poke(NicNode *node, PyObject *Py_UNUSED(none)) { return none_or_error(node_poke(node)); }
 
 /* _carry(receiver, capsule, sack_due): frames for the NIC go to its datapath first, while `_receive` is what it is now; _carry()
@@ -88,6 +93,7 @@ static void node_dealloc(NicNode *node) {
 static PyMethodDef node_methods[] = {
     {"receive", (PyCFunction)(void (*)(void))py_node_receive, METH_FASTCALL, "A frame arrived."},
     {"pull", (PyCFunction)(void (*)(void))py_node_pull, METH_FASTCALL, "The channel is free."},
+    {"ask", (PyCFunction)py_node_ask, METH_O, "Ask a port before all others that are idle."},
     {"poke", (PyCFunction)py_node_poke, METH_NOARGS, "The NIC had some input."},
     {"_carry", (PyCFunction)py_node_carry, METH_VARARGS, "Give frames to the NIC's datapath first."},
     {0},

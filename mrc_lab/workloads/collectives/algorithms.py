@@ -1,8 +1,8 @@
 """The collective operations over streams, as coroutines of one rank.
 
 All but all-to-all go round a ring: a rank receives from the one before it and sends to the one after. What cannot be
-sent at once waits in a queue for a second coroutine, so that a rank always takes what arrives, however slow its own
-way out is; otherwise a ring whose windows are all full would stand still. Arrays are cut in segments, one a rank, and
+sent at once waits in an outbox, so that a rank always takes what arrives, however slow its own way out is; otherwise a
+ring whose windows are all full would stand still. Arrays are cut in segments, one a rank, and
 segments in chunks that move on independently: a chunk is passed on as soon as it is there (and reduced), and all links
 of the ring work at the same time.
 
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrc_lab.workloads.collectives.layout import Layout, Span
+from mrc_lab.workloads.collectives.outbox import Outbox
 from mrc_lab.workloads.collectives.pacing import Pacing
 from mrc_lab.workloads.collectives.reduction import Reduction
 from mrc_lab.workloads.collectives.stream import Bytes, Receiver, Sender
@@ -30,7 +31,7 @@ Array = NDArray[Any]
 
 
 class RingPlace:
-    """One rank's place in a ring of `world` (at least 2): where it receives, and a queue of chunks to send on.
+    """One rank's place in a ring of `world` (at least 2) for one operation: where it receives, and what it sends on.
 
     `pacing` is how long the library takes with each chunk.
     """
@@ -41,42 +42,21 @@ class RingPlace:
         self.rank = rank
         self.world = world
         self.previous = previous
-        self._following = following
-        self._outbox: asyncio.Queue[tuple[Bytes, float] | None] = asyncio.Queue()
-        self._unsent = 0  # chunks queued
-        self._pacing = pacing
-
-    def send(self, chunk: Bytes) -> None:
-        """Send a chunk, at once if nothing keeps it from it.
-
-        Its memory may change only when the operation implies that it has been copied.
-        """
-        if self._pacing is None and not self._unsent and self._following.send_now(chunk):
-            return
-        self._unsent += 1
-        self._outbox.put_nowait((chunk, 0.0 if self._pacing is None else self._pacing.ready(chunk.size)))
+        self._outbox = Outbox(following, pacing, previous.fail)
+        self.send = self._outbox.put
 
     def send_all(self, data: Bytes, layout: Layout, index: int) -> None:
-        """Queue every chunk of a segment."""
+        """Send every chunk of a segment."""
         for chunk in layout.chunks(index):
             self.send(part(data, chunk))
 
     async def run(self, receiving: Coroutine[Any, Any, None]) -> None:
-        """Receive, and send what is queued, until both are through."""
-
-        async def to_the_end() -> None:
+        """Receive, and send the rest, until both are through."""
+        try:
             await receiving
-            self._outbox.put_nowait(None)
-
-        async def sending() -> None:
-            while (queued := await self._outbox.get()) is not None:
-                chunk, ready = queued
-                if self._pacing is not None:
-                    await self._pacing.until(ready)
-                await self._following.send(chunk)
-                self._unsent -= 1
-
-        await together(to_the_end(), sending())
+            await self._outbox.flush()
+        finally:
+            self._outbox.close()
 
 
 async def all_reduce(ring: RingPlace, send: Array, receive: Array, op: Reduction, chunk_bytes: int) -> None:

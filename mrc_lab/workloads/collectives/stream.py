@@ -142,6 +142,7 @@ class Sender(StreamEnd):
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self._posted_most = place.settings.unacknowledged_most
+        self._on_free: Callable[[], None] | None = None
         self._under_way: list[deque[int]] = [
             deque() for _ in self.pairs
         ]  # chunks of which each has unacknowledged parts
@@ -156,12 +157,26 @@ class Sender(StreamEnd):
 
     def send_now(self, chunk: Bytes) -> bool:
         """As :meth:`send` if a slot is free; False, and nothing is sent, if none is."""
-        if self._failure is not None:
-            raise self._failure
+        self.check()
         room = self._has_room()
         if room:
             self._put(chunk)
         return room
+
+    def when_free(self, call: Callable[[], None] | None) -> None:
+        """Have `call` called, once, when a slot is free or the stream has failed; None takes that back."""
+        self._on_free = call
+
+    def check(self) -> None:
+        """Raise the stream's failure, if it has one."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _wake(self) -> None:
+        super()._wake()
+        if self._on_free is not None and (self._failure is not None or self._has_room()):
+            call, self._on_free = self._on_free, None
+            call()
 
     def _has_room(self) -> bool:
         return self._sent - self._arrived < self._posted_most and self._sent - self._released < self._window
