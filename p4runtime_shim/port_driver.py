@@ -34,6 +34,7 @@ DEFAULT_MAX_FRAME = 9216
 _DELAY_BUCKETS = 40  # DRV_DELAY_BUCKETS
 SHARED_MEMORY = 256 << 20  # bytes at most that all fast ports together share with the kernel
 _SHARED_SLOTS = range(1024, 2048 + 1)  # of each: with fewer, more would be lost than in a socket
+_SLOT_HEADER, _SLOT_ALIGN, _SHARED_BLOCK = 64 + 16, 16, 1 << 16  # bytes (mrc_common/packet_ring.h)
 COALESCE_NS = 50_000  # ports with rates share a wake-up if their links become free this close together
 
 
@@ -105,8 +106,19 @@ class Wires:
 
 def shared_slots(ports: int, max_frame: int) -> int:
     """How many frames each of `ports` has room for in memory shared with the kernel; 0: they receive from sockets."""
-    slots = min(SHARED_MEMORY // (max_frame * max(1, ports)), max(_SHARED_SLOTS))
+    size, block = shared_block(max_frame)
+    blocks = min(SHARED_MEMORY // (block * max(1, ports)), -(-max(_SHARED_SLOTS) // (block // size)))
+    slots = min(blocks * (block // size), max(_SHARED_SLOTS))
     return slots if slots in _SHARED_SLOTS else 0
+
+
+def shared_block(max_frame: int) -> tuple[int, int]:
+    """Bytes of a slot, and of a block, which has whole slots."""
+    size = -(-(_SLOT_HEADER + max_frame + 1) // _SLOT_ALIGN) * _SLOT_ALIGN
+    block = _SHARED_BLOCK
+    while block < size:
+        block *= 2
+    return size, block
 
 
 class PortDriver:

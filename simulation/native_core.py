@@ -14,7 +14,8 @@ import ctypes
 import functools
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from types import FunctionType
@@ -46,6 +47,7 @@ class NativeCore:
 
     def __init__(self, module: Any) -> None:
         self._module = module
+        self.keep_memory: Callable[[bool], None] = module.keep_memory
         self.channel_class: type[Channel] = _channel_class(module.Channel)
         self.nic_node_class: type[NicNode] = _nic_node_class(module.NicNode, _engine_class(module.PacketEngine))
 
@@ -115,6 +117,20 @@ def core_for(fabric: Fabric, delay: int) -> NativeCore | None:
 def look_again() -> None:
     """Forget why there was none: what it takes may have been installed."""
     _load.cache_clear()
+
+
+@contextmanager
+def memory_kept() -> Iterator[None]:
+    """Meanwhile what frames have left stays with the process, for whoever runs one world after another."""
+    core, _ = _load(os.environ.get("PATH", ""))
+    if core is None:
+        yield
+        return
+    core.keep_memory(True)
+    try:
+        yield
+    finally:
+        core.keep_memory(False)
 
 
 def unavailable() -> str:

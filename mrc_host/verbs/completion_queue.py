@@ -49,7 +49,7 @@ class CompletionQueue:
         self._closed = False
         self._listener: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # the listener's
-        self._calling = False  # the listener, soon
+        self._soon: asyncio.Handle | None = None  # a call of the listener that is due
         self.number = provider.create_cq(capacity, self._on_ready, self._on_notify)
 
     def poll(self, max_entries: int = 16) -> list[Completion]:
@@ -91,13 +91,18 @@ class CompletionQueue:
         """
         import asyncio  # not at the top: see `Waiters.wait`
 
-        self._listener, self._loop = listener, asyncio.get_running_loop()
-        self._provider.attach(self._loop)
+        loop = asyncio.get_running_loop()
+        self.unlisten()
+        self._listener, self._loop = listener, loop
+        self._provider.attach(loop)
         self._call_soon()  # for entries that are here already
 
     def unlisten(self) -> None:
         """End :meth:`listen`: the listener is not called any more."""
         self._listener = self._loop = None
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
 
     def _on_ready(self) -> None:
         self._waiters.wake()
@@ -105,12 +110,11 @@ class CompletionQueue:
 
     def _call_soon(self) -> None:
         """Not at once: the provider may be in the middle of a command."""
-        if self._loop is not None and not self._calling and not self._loop.is_closed():
-            self._calling = True
-            self._loop.call_soon(self._call)
+        if self._loop is not None and self._soon is None and not self._loop.is_closed():
+            self._soon = self._loop.call_soon(self._call)
 
     def _call(self) -> None:
-        self._calling = False
+        self._soon = None
         if self._listener is not None:
             self._listener()
 

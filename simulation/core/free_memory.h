@@ -11,20 +11,32 @@
 
 #define EVENTS_BETWEEN (1 << 18) /* a second of a large world; to look takes some milliseconds there */
 #define MUCH_FREE ((size_t)64 << 20)
+#define LOOKS_TO_FORGET 8
 
-#if defined __GLIBC__ && __GLIBC_PREREQ(2, 33)
+#ifdef __GLIBC__
+#if __GLIBC_PREREQ(2, 33)
+#define CAN_GIVE_BACK
+#endif
+#endif
+
+static int memory_is_kept; /* by so many, who will need it again */
+
 static void give_back_free_memory(void) {
-    static size_t given_back; /* of what is free, which counts as free still */
+#ifdef CAN_GIVE_BACK
+    static size_t given_back; /* of what is free, which counts as free still, unless it was used meanwhile */
+    static unsigned looks;
+    if (memory_is_kept)
+        return;
     size_t free = mallinfo2().fordblks;
-    if (free < given_back)
+    if (++looks % LOOKS_TO_FORGET == 0)
+        given_back = 0;
+    else if (free < given_back)
         given_back = free;
     if (free - given_back < MUCH_FREE)
         return;
     malloc_trim(0);
     given_back = free;
-}
-#else
-static void give_back_free_memory(void) {}
 #endif
+}
 
 #endif

@@ -376,7 +376,17 @@ static PyTypeObject SwitchHopType = {
     .tp_members = hop_members,
 };
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "native_core", .m_size = -1};
+static PyObject *keep_memory(PyObject *Py_UNUSED(module), PyObject *keep) {
+    int on = PyObject_IsTrue(keep);
+    if (on < 0)
+        return NULL;
+    memory_is_kept += on ? 1 : -1;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {{"keep_memory", keep_memory, METH_O, "One more, or less, who keeps what is free."}, {0}};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "native_core", .m_size = -1, .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_native_core(void) {
     name_send_impaired = PyUnicode_InternFromString("_send_impaired");

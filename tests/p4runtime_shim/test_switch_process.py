@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from p4runtime_shim.config import ProcessSettings, SwitchSettings
-from p4runtime_shim.port_driver import SHARED_MEMORY, Wires, shared_slots
+from p4runtime_shim.port_driver import SHARED_MEMORY, Wires, shared_block, shared_slots
 from p4runtime_shim.switch_process import fast_interfaces
 
 # What the C library holds as mappings of their own (mallinfo2's `hblks`), after a larger block has been freed once.
@@ -40,8 +40,19 @@ def test_ports_of_fast_links_whose_frames_pass_the_kernel_are_fast() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ports", "slots"), [(0, 2048), (1, 2048), (14, 2048), (20, 1456), (28, 1040), (29, 0), (500, 0)]
+    ("max_frame", "ports", "least"),
+    [
+        *((9216, ports, least) for ports, least in [(0, 2048), (13, 2048), (14, 1990), (27, 1024), (28, 0), (500, 0)]),
+        *((64, ports, least) for ports, least in [(1, 2048), (1000, 1024)]),
+        *((65535, ports, least) for ports, least in [(1, 1024), (3, 0)]),
+        (17000, 10, 0),
+        (33000, 7, 0),
+    ],
 )
-def test_fast_ports_share_a_bounded_amount_of_memory(ports: int, slots: int) -> None:
-    assert shared_slots(ports, 9216) == slots
-    assert slots * ports * 9216 <= SHARED_MEMORY
+def test_fast_ports_share_a_bounded_amount_of_memory(max_frame: int, ports: int, least: int) -> None:
+    slots, (size, block) = shared_slots(ports, max_frame), shared_block(max_frame)
+    assert least <= slots <= 2048
+    assert slots or not least
+    assert size > max_frame
+    blocks = -(-slots // (block // size))  # as packet_ring_map takes them
+    assert blocks * block * ports <= SHARED_MEMORY

@@ -41,7 +41,7 @@ from topologies.fabric import Fabric
 
 Array = NDArray[np.float32]
 _ITEM = 4  # bytes of an element
-_SHIFT = 4099  # elements; a prime, so that no packet or chunk of one rank equals one of another's elsewhere
+_SHIFTS = 4099, 4111, 4127  # elements; primes, since what one rank has equals what another has so far away
 
 # bus bandwidth over algorithm bandwidth, by operation, for n ranks; as nccl-tests define it
 BUS_FACTOR: dict[str, Callable[[int], float]] = {
@@ -293,8 +293,8 @@ def arrays(operation: str, world: int, elements: int, seed: int) -> list[tuple[A
     numbers, so that their sums are exact in any order. Ranks share memory where they send or expect the same, so that
     large worlds need little; nobody can write to what they send.
     """
-    everyone = _values(seed, world, elements)
     part = elements // world
+    everyone = _values(seed, world, elements, next(shift for shift in _SHIFTS if part % shift))
     pieces = [slice(rank * part, (rank + 1) * part) for rank in range(world)]
     sends = everyone
     if operation == "all_reduce":
@@ -321,9 +321,9 @@ def _sum(arrays: list[Array]) -> Array:
     return total
 
 
-def _values(seed: int, world: int, elements: int) -> list[Array]:
-    """By rank, so many values from -128 to 127: parts of one random array, each of which begins `_SHIFT` further on."""
-    drawn = np.random.default_rng(seed).bytes(elements + _SHIFT * (world - 1))
+def _values(seed: int, world: int, elements: int, shift: int) -> list[Array]:
+    """By rank, so many values from -128 to 127: parts of one random array, each of which begins `shift` further on."""
+    drawn = np.random.default_rng(seed).bytes(elements + shift * (world - 1))
     values = np.frombuffer(drawn, np.int8).astype(np.float32)
     values.flags.writeable = False
-    return [values[start : start + elements] for start in range(0, _SHIFT * world, _SHIFT)]
+    return [values[start : start + elements] for start in range(0, shift * world, shift)]

@@ -29,6 +29,7 @@ from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PortStats
 from simulation.link_capture import SimulatedCapture
+from simulation.native_core import memory_kept
 from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric
 
@@ -147,7 +148,8 @@ def simulated_backend(case: Case, seed: int) -> Iterator[SimulatedBackend]:
     """Build the case's world, and free it on leaving. Raises SimulationError or MrcError."""
     fabric = fitted_fabric(case)
     settings, timing = fabric.settings.transport, case.timing
-    with SimulatedWorld(fabric, seed=seed, delay=case.fabric.delay, transport=settings, hardware=timing) as world:
+    delay = case.fabric.delay
+    with memory_kept(), SimulatedWorld(fabric, seed=seed, delay=delay, transport=settings, hardware=timing) as world:
         yield SimulatedBackend(world)
 
 

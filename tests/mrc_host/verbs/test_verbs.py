@@ -382,7 +382,16 @@ def test_a_listener_needs_a_running_loop_and_ends_with_it(ends: tuple[End, End],
     world.wire.run()
     world.providers[0].dispatch()
     assert len(calls) == 1
-    assert [done.wr_id for done in a.cq.poll()] == [1]
+    assert asyncio.run(main()) == 2, "another loop can listen"
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    loop.run_until_complete(main())
+    a.qp.write(a.mr, b.mr.remote, wr_id=2)
+    world.wire.run()
+    world.providers[0].dispatch()  # a call is due in a loop that runs no more
+    loop.close()
+    assert asyncio.run(main()) == 4
+    assert [done.wr_id for done in a.cq.poll()] == [1, 2]
 
 
 def test_a_queue_is_an_async_iterator(ends: tuple[End, End], world: World) -> None:

@@ -118,6 +118,12 @@ def test_no_two_ranks_send_the_same_packet_or_chunk():
     assert len(packets) == 64 * 64
 
 
+@pytest.mark.parametrize("part", [4096, 4099, 4111, 4099 * 4111])
+def test_an_exchange_that_never_happened_would_be_seen(part):
+    for send, expected in arrays("all_to_all", 3, 3 * part, 7):
+        assert np.count_nonzero(send != expected) > part
+
+
 def test_what_ranks_send_cannot_be_overwritten():
     (send, _), *_ = arrays("all_reduce", 2, 16, 7)
     with pytest.raises(ValueError, match="read-only"):
