@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mrc_lab.workloads.collectives.chunk_outbox import ChunkOutbox
 from mrc_lab.workloads.collectives.layout import Layout, Span
-from mrc_lab.workloads.collectives.outbox import Outbox
 from mrc_lab.workloads.collectives.pacing import Pacing
 from mrc_lab.workloads.collectives.reduction import Reduction
 from mrc_lab.workloads.collectives.stream import Bytes, Receiver, Sender
@@ -42,7 +42,7 @@ class RingPlace:
         self.rank = rank
         self.world = world
         self.previous = previous
-        self._outbox = Outbox(following, pacing, previous.fail)
+        self._outbox = ChunkOutbox(following, pacing, previous.fail)
         self.send = self._outbox.put
 
     def send_all(self, data: Bytes, layout: Layout, index: int) -> None:

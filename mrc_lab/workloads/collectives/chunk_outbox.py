@@ -13,7 +13,7 @@ from mrc_lab.workloads.collectives.pacing import Pacing
 from mrc_lab.workloads.collectives.stream import Bytes, Sender
 
 
-class Outbox:
+class ChunkOutbox:
     """Of one operation. `pacing` is how long the library takes with each chunk.
 
     What goes wrong is a failure of the stream. `failed` is told, since whoever waits for something else would not know.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mrc_lab.errors import TransferError
-from mrc_lab.workloads.collectives.outbox import Outbox
+from mrc_lab.workloads.collectives.chunk_outbox import ChunkOutbox
 from mrc_lab.workloads.collectives.pacing import PacingSettings
 
 
@@ -59,7 +59,7 @@ def chunk(number: int) -> Any:
 def outbox(room: int, pacing: Any = None) -> SimpleNamespace:
     failures: list[Exception] = []
     sender = FakeSender(room)
-    return SimpleNamespace(box=Outbox(sender, pacing, failures.append), sender=sender, failures=failures)  # type: ignore[arg-type]
+    return SimpleNamespace(box=ChunkOutbox(sender, pacing, failures.append), sender=sender, failures=failures)  # type: ignore[arg-type]
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
