@@ -279,12 +279,17 @@ def test_a_plane_whose_link_is_cut_counts_nothing_while_the_other_takes_the_rest
         with pair(world, f"ib_write_bw -s {size} -n {messages} -q 1") as (client, server):
             until(lambda: Reading.take(receiver).nic["rx_data_packets"] > before[1].nic["rx_data_packets"], "bytes")
             client.send_signal(signal.SIGSTOP)  # so that the rest is written when the cut is known; no timing decides
-            with without_tcp(world, "h1"), cut(world, "h1@p1"):  # while the NIC sends what was posted
-                until(lambda: not Reading.take(sender).ports[1]["link_up"], "the NIC to see it")
-                until(lambda: not sender.hw_counters()["inflight_bytes"], "what was posted to be acknowledged")
-                since = Reading.take(sender), Reading.take(receiver)
-                client.send_signal(signal.SIGCONT)
-                until(
+            with cut(world, "h1@p1"):  # while the NIC sends what was posted
+                with without_tcp(world, "h1"):
+                    until(lambda: not Reading.take(sender).ports[1]["link_up"], "the NIC to see it")
+                    until(lambda: not sender.hw_counters()["inflight_bytes"], "what was posted to be acknowledged")
+                    since = Reading.take(sender), Reading.take(receiver)
+                    client.send_signal(signal.SIGCONT)
+                    until(
+                        lambda: Traffic(since[1], Reading.take(receiver))["rx_data_packets"] > packets // 4,
+                        "a quarter to arrive over the other plane",
+                    )
+                until(  # at the end the two programs exchange a word over TCP
                     lambda: Traffic(before[1], Reading.take(receiver))["rx_data_packets"] == packets,
                     "all bytes to arrive over the other plane",
                 )
