@@ -120,7 +120,7 @@ def look_again() -> None:
 
 
 @contextmanager
-def memory_kept() -> Iterator[None]:
+def frame_memory_kept() -> Iterator[None]:
     """Meanwhile what frames have left stays with the process, for whoever runs one world after another."""
     core, _ = _load(os.environ.get("PATH", ""))
     if core is None:

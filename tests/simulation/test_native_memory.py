@@ -81,7 +81,7 @@ def burst():
 
 kept, large = burst()
 freed = resident() - small
-with native_core.memory_kept():
+with native_core.frame_memory_kept():
     look()
     left_alone = resident() - small
 look()

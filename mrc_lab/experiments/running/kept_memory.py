@@ -1,8 +1,8 @@
 """Memory that one case has freed is there for the next.
 
 The arrays of collectives are large. By default glibc gives each back to the kernel as soon as it is freed, and the next
-is made of pages that the kernel must clear first, which took a third of the time of Fig 16's files. The setting is one
-for the process, so experiments that run at once, in several threads, share it.
+is made of pages that the kernel must clear first, which took a quarter of the time of Fig 16 from 128 MB on. The
+setting is one for the process, so experiments that run at once, in several threads, share it.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PortStats
 from simulation.link_capture import SimulatedCapture
-from simulation.native_core import memory_kept
+from simulation.native_core import frame_memory_kept
 from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric
 
@@ -149,7 +149,10 @@ def simulated_backend(case: Case, seed: int) -> Iterator[SimulatedBackend]:
     fabric = fitted_fabric(case)
     settings, timing = fabric.settings.transport, case.timing
     delay = case.fabric.delay
-    with memory_kept(), SimulatedWorld(fabric, seed=seed, delay=delay, transport=settings, hardware=timing) as world:
+    with (
+        frame_memory_kept(),
+        SimulatedWorld(fabric, seed=seed, delay=delay, transport=settings, hardware=timing) as world,
+    ):
         yield SimulatedBackend(world)
 
 

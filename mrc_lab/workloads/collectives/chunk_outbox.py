@@ -16,7 +16,7 @@ from mrc_lab.workloads.collectives.stream import Bytes, Sender
 class ChunkOutbox:
     """Of one operation. `pacing` is how long the library takes with each chunk.
 
-    What goes wrong is a failure of the stream. `failed` is told, since whoever waits for something else would not know.
+    A failure to send fails the stream, and `failed` is notified, since whoever waits for an arrival would not notice.
     """
 
     def __init__(self, sender: Sender, pacing: Pacing | None, failed: Callable[[Exception], None]) -> None:

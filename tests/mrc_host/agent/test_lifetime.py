@@ -87,7 +87,7 @@ def test_an_agent_crash_wakes_waiting_coroutines(agents: Agents) -> None:
     assert [type(result) for result in results] == [AgentLostError, AgentLostError]
 
 
-def test_a_listener_is_told_of_completions_and_of_an_agent_crash(agents: Agents) -> None:
+def test_a_listener_is_notified_of_completions_and_of_an_agent_crash(agents: Agents) -> None:
     a, b = connected(agents)
     seen: list[int] = []
 

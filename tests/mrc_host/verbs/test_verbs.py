@@ -335,7 +335,7 @@ def test_a_listener_is_called_for_every_completion_until_it_is_removed(ends: tup
     assert [done.wr_id for done in a.cq.poll()] == [4]
 
 
-def test_a_listener_may_post_and_is_told_of_a_closed_queue(ends: tuple[End, End], world: World) -> None:
+def test_a_listener_may_post_and_is_notified_of_a_closed_queue(ends: tuple[End, End], world: World) -> None:
     a, b = ends
     seen: list[int] = []
     closed: list[ClosedError] = []

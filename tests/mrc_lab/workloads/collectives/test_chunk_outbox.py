@@ -105,7 +105,7 @@ def test_a_paced_chunk_waits_for_its_time_and_for_those_before_it() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "when there is room"])
-def test_a_failure_to_send_ends_the_stream_and_is_told(late: bool) -> None:
+def test_a_failure_to_send_ends_the_stream_and_is_reported(late: bool) -> None:
     async def main() -> None:
         one = outbox(room=0 if late else 1)
         if late:
