@@ -17,9 +17,9 @@ to send gains nothing. Rate 0 means unpaced.
 interface that is slower than the port; a ring, when the process at its other end does not take them. The frame is then
 held, and the port sends nothing until there is room: nothing is lost, so no path is suspected.
 
-**Coalescing.** While frames arrive closely spaced the driver sleeps for `coalesce_ns` at a time to collect them
-(:mod:`mrc_host.driver.coalescing`). A port that becomes free meanwhile waits for the end, too, but no longer than half
-of `burst_ns`, so that the other half is left for waking up late.
+**Coalescing.** While frames arrive closely spaced the driver sleeps for `coalesce_ns` at a time to collect them, and
+longer while its ports are busy (:mod:`mrc_host.driver.coalescing`). A port that becomes free meanwhile waits for the
+end, too, but no longer than half of `burst_ns`, so that the other half is left for waking up late.
 
 **Rings.** A port may have shared-memory rings beside its interface (:mod:`mrc_host.driver.packet`). They are looked
 into at the beginning of each turn, and flushed after each batch.
@@ -40,7 +40,7 @@ from typing import Protocol
 from mrc_common.delays import PortDelays
 from mrc_common.link_monitor import LinkMonitor
 from mrc_host.config import NicConfig
-from mrc_host.driver.coalescing import DEFAULT_COALESCE_NS, Coalescing
+from mrc_host.driver.coalescing import DEFAULT_COALESCE_NS, Coalescing, busy_rest_ns
 from mrc_host.driver.delays import StampClock
 from mrc_host.driver.loop import READABLE, WRITABLE, Loop
 from mrc_host.driver.nic_port import NicPort, PortStatus
@@ -119,13 +119,14 @@ class NicDriver:
         self._nic = nic
         self._loop = loop
         self._burst_ns = burst_ns
-        self._coalescing = Coalescing(coalesce_ns)
         self._measuring = False  # delays
         self._stamps = StampClock(real_clock)
         self._taken_at = 0  # when the first frame since the last turn was read; 0: none was, or measuring is off
         self._cause_at = 0  # the same, or when the turn began
         self._now = 0  # the latest time passed to the NIC by a turn: it must not see an earlier one later
         self._ports = [NicPort(i, port) for i, port in enumerate(config.ports)]
+        frame_ns = (config.mtu + ETHERNET_OVERHEAD) * min(port.ns_per_byte for port in self._ports)
+        self._coalescing = Coalescing(coalesce_ns, busy_rest_ns(coalesce_ns, frame_ns))
         self._links = PortLinks(
             self._ports,
             config.mtu,
@@ -233,7 +234,7 @@ class NicDriver:
         nic_port.rx_bytes += total
         if waited is not None:
             nic_port.arrivals.note(waited, frames)
-        self._coalescing.took(frames, left <= 0)
+        self._coalescing.took(frames, left <= 0, (total + frames * ETHERNET_OVERHEAD) * nic_port.ns_per_byte)
 
     def _waited(self, nic_port: NicPort, packet: PacketPort | None, now: int) -> int | None:
         """How long the frame just read had waited; None when that is unknown."""
@@ -342,6 +343,7 @@ class NicDriver:
         nic_port.free_at = free_at
         nic_port.tx_frames += frames
         nic_port.tx_bytes += total
+        self._coalescing.sent((total + frames * ETHERNET_OVERHEAD) * nic_port.ns_per_byte)
         self._now = now
         return nic_port.backlog and free_at <= now and not nic_port.blocked
 

@@ -50,21 +50,22 @@ def test_a_late_port_catches_up_by_the_allowance_at_most(rigs: Callable[..., Rig
     assert len(rig.opened[0].sent) == 1 + 11
 
 
-def test_late_wakeups_within_the_allowance_cost_no_rate(rigs: Callable[..., Rig]) -> None:
+def test_late_wakeups_within_half_the_allowance_cost_no_rate(rigs: Callable[..., Rig]) -> None:
+    """The other half may be used up by collecting, since the port is busy."""
     seed = int.from_bytes(os.urandom(4), "big")
     print("seed", seed)
     rng = random.Random(seed)
     rig = rigs(burst_ns=100_000)
     rig.nic.offered[0].extend([bytes(1226)] * 20_000)
-    rig.run_until(rig.time + 100_000_000, late=lambda: rng.randrange(90_000))
+    rig.run_until(rig.time + 100_000_000, late=lambda: rng.randrange(50_000))
     assert 9_990 <= len(rig.opened[0].sent) <= 10_021  # the last turn may be late too, and catch up
 
 
-@pytest.mark.parametrize(("burst_ns", "longest"), [(100_000, 30_000), (5_000, 10_000), (0, 10_000)])
+@pytest.mark.parametrize(("burst_ns", "longest"), [(100_000, 60_000), (5_000, 10_000), (0, 10_000)])
 def test_while_frames_are_collected_ports_wait_too_and_keep_their_rate(
     rigs: Callable[..., Rig], burst_ns: int, longest: int
 ) -> None:
-    """Frames take 10 us, and arrivals are collected for 30 us, unless the port could not catch up on that."""
+    """Frames take 10 us. A busy port waits for half of what it can catch up on, which is less than collecting takes."""
     rig = rigs(burst_ns=burst_ns)
     rig.nic.offered[0].extend([bytes(1226)] * 2_000)
     start, waits, arrived = rig.time, list[int](), 0

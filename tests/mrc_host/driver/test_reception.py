@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mrc_host.driver.coalescing import COALESCE_SPACING_NS, COALESCE_VAIN, COALESCE_WINDOW_NS, DEFAULT_COALESCE_NS
+import pytest
+
+from mrc_host.driver.coalescing import (
+    COALESCE_SPACING_NS,
+    COALESCE_VAIN,
+    COALESCE_WINDOW_NS,
+    DEFAULT_COALESCE_NS,
+    busy_rest_ns,
+)
 from mrc_host.driver.nic_driver import RECEIVE_BATCH
 from tests.mrc_host.driver.rig import Rig
 
@@ -58,3 +66,54 @@ def test_widely_spaced_frames_wake_the_driver_individually(rigs: Callable[..., R
     for i in range(20):  # a few at once, as an acknowledgement is that has completions in its train
         rig.time += 2 * COALESCE_WINDOW_NS
         assert not _take(rig, 5), i
+
+
+def _rests(rig: Rig, step_ns: int, turns: int) -> list[int]:
+    """For how long the driver rests after each of `turns` turns, `step_ns` apart; 0: it does not."""
+    asked: list[int] = []
+    rig.loop.rest = asked.append  # type: ignore[method-assign]
+    rests = []
+    for _ in range(turns):
+        rig.time += step_ns
+        if rig.opened[0].arrived:
+            rig.ready()
+        rig.step()
+        rests.append(asked[-1] - rig.time if asked else 0)
+        asked.clear()
+    return rests
+
+
+@pytest.mark.parametrize(("share", "busy"), [(0.6, True), (0.4, False)])
+@pytest.mark.parametrize("sending", [False, True])
+def test_while_lines_are_busy_frames_are_gathered_for_four_frame_times(
+    rigs: Callable[..., Rig], share: float, busy: bool, sending: bool
+) -> None:
+    """Half of the time of one line in one direction is busy; frames that long come too far apart to be a stream."""
+    rig = rigs(burst_ns=1_000_000)
+    every = round((4200 + 24) * 8 / share)  # ns, at 1 Gb/s
+    for _ in range(40):
+        if sending:
+            rig.nic.offered[0].append(bytes(4200))
+        else:
+            rig.opened[0].arrive(bytes(4200))
+        rested = _rests(rig, every, 1)
+    frame_ns = (rig.config.mtu + 24) * 8
+    assert rested == [4 * frame_ns if busy else 0]
+    assert _rests(rig, COALESCE_WINDOW_NS, 2)[-1] == 0, "nothing came or went any more"
+
+
+def test_small_messages_are_not_gathered(rigs: Callable[..., Rig]) -> None:
+    """A ping-pong: three short frames each way, then nothing until the application answers."""
+    rig = rigs(burst_ns=1_000_000)
+    for _ in range(200):
+        rig.opened[0].arrive(*[bytes(150)] * 3)
+        rig.nic.offered[1].extend([bytes(150)] * 3)
+        assert _rests(rig, 120_000, 1) == [0]
+
+
+def test_how_long_frames_are_gathered_while_lines_are_busy() -> None:
+    assert busy_rest_ns(30_000, 36_000.0) == 144_000
+    assert busy_rest_ns(30_000, 1_440_000.0) == 500_000, "however slow the ports are"
+    assert busy_rest_ns(30_000, 3_600.0) == 30_000, "as for closely spaced frames on fast ports"
+    assert busy_rest_ns(30_000, 0.0) == 30_000, "and on those without a rate"
+    assert busy_rest_ns(0, 36_000.0) == 0, "turned off"
