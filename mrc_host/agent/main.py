@@ -184,7 +184,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=DEFAULT_COALESCE_NS // 1000,
         metavar="US",
-        help="how long to collect closely spaced frames before processing them",
+        help="how long to collect closely spaced frames before processing them, longer while ports are busy (0: never)",
     )
     parser.add_argument(
         "--ring",

@@ -131,7 +131,12 @@ class ReversePaths:
         self._silent &= ~(1 << plane)
 
     def _planes(self) -> int:
-        return sum(1 for members in self._members if members)
+        """Planes with paths. A loop, since this is done for most SACKs: `sum` would resume a generator for each."""
+        planes = 0
+        for members in self._members:
+            if members:
+                planes += 1
+        return planes
 
     # ---- choosing -------------------------------------------------------------------------------------------------
 
