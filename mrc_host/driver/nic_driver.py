@@ -125,7 +125,7 @@ class NicDriver:
         self._cause_at = 0  # the same, or when the turn began
         self._now = 0  # the latest time passed to the NIC by a turn: it must not see an earlier one later
         self._ports = [NicPort(i, port) for i, port in enumerate(config.ports)]
-        frame_ns = (config.mtu + ETHERNET_OVERHEAD) * min(port.ns_per_byte for port in self._ports)
+        frame_ns = (config.mtu + ETHERNET_OVERHEAD) * min((port.ns_per_byte for port in self._ports), default=0.0)
         self._coalescing = Coalescing(coalesce_ns, busy_rest_ns(coalesce_ns, frame_ns))
         self._links = PortLinks(
             self._ports,
