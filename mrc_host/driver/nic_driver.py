@@ -40,7 +40,7 @@ from typing import Protocol
 from mrc_common.delays import PortDelays
 from mrc_common.link_monitor import LinkMonitor
 from mrc_host.config import NicConfig
-from mrc_host.driver.coalescing import DEFAULT_COALESCE_NS, Coalescing, busy_rest_ns
+from mrc_host.driver.coalescing import DEFAULT_COALESCE_NS, Coalescing
 from mrc_host.driver.delays import StampClock
 from mrc_host.driver.loop import READABLE, WRITABLE, Loop
 from mrc_host.driver.nic_port import NicPort, PortStatus
@@ -126,7 +126,7 @@ class NicDriver:
         self._now = 0  # the latest time passed to the NIC by a turn: it must not see an earlier one later
         self._ports = [NicPort(i, port) for i, port in enumerate(config.ports)]
         frame_ns = (config.mtu + ETHERNET_OVERHEAD) * min((port.ns_per_byte for port in self._ports), default=0.0)
-        self._coalescing = Coalescing(coalesce_ns, busy_rest_ns(coalesce_ns, frame_ns))
+        self._coalescing = Coalescing(coalesce_ns, frame_ns)
         self._links = PortLinks(
             self._ports,
             config.mtu,

@@ -79,7 +79,8 @@ def test_while_frames_are_collected_ports_wait_too_and_keep_their_rate(
         waits.append(wanted - rig.time)
         rig.time = wanted
     assert max(waits[len(waits) // 2 :]) == longest
-    assert 998 <= len(rig.opened[0].sent) <= 1004
+    rig.step()  # which sends what became due while the port waited
+    assert abs(len(rig.opened[0].sent) - (rig.time - start) / 10_000) <= 2
 
 
 def test_waking_late_by_half_the_allowance_costs_no_rate_while_frames_are_collected(rigs: Callable[..., Rig]) -> None:

@@ -91,7 +91,7 @@ def test_while_lines_are_busy_frames_are_gathered_for_four_frame_times(
     """Half of the time of one line in one direction is busy; frames that long come too far apart to be a stream."""
     rig = rigs(burst_ns=1_000_000)
     every = round((4200 + 24) * 8 / share)  # ns, at 1 Gb/s
-    for _ in range(40):
+    for _ in range(40):  # some are needed before the port counts as busy
         if sending:
             rig.nic.offered[0].append(bytes(4200))
         else:
@@ -100,6 +100,17 @@ def test_while_lines_are_busy_frames_are_gathered_for_four_frame_times(
     frame_ns = (rig.config.mtu + 24) * 8
     assert rested == [4 * frame_ns if busy else 0]
     assert _rests(rig, COALESCE_WINDOW_NS, 2)[-1] == 0, "nothing came or went any more"
+
+
+def test_the_end_of_a_short_message_is_not_gathered(rigs: Callable[..., Rig]) -> None:
+    """Six frames at line rate are over before the port counts as busy; six more come when the answer was sent."""
+    rig = rigs(burst_ns=1_000_000)
+    frame_ns = (rig.config.mtu + 24) * 8
+    for _ in range(20):
+        for _ in range(6):
+            rig.opened[0].arrive(bytes(rig.config.mtu))
+            assert _rests(rig, frame_ns, 1) == [0]
+        rig.time += 10 * frame_ns
 
 
 def test_small_messages_are_not_gathered(rigs: Callable[..., Rig]) -> None:
