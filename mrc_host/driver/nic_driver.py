@@ -19,7 +19,7 @@ held, and the port sends nothing until there is room: nothing is lost, so no pat
 
 **Coalescing.** While frames arrive closely spaced the driver sleeps for `coalesce_ns` at a time to collect them, and
 longer while its ports are busy (:mod:`mrc_host.driver.coalescing`). A port that becomes free meanwhile waits for the
-end, too, but no longer than half of `burst_ns`, so that the other half is left for waking up late.
+end, too, but no longer than half of `burst_ns`, and catches up on that as well: it was not late.
 
 **Rings.** A port may have shared-memory rings beside its interface (:mod:`mrc_host.driver.packet`). They are looked
 into at the beginning of each turn, and flushed after each batch.
@@ -123,6 +123,7 @@ class NicDriver:
         self._stamps = StampClock(real_clock)
         self._taken_at = 0  # when the first frame since the last turn was read; 0: none was, or measuring is off
         self._cause_at = 0  # the same, or when the turn began
+        self._chosen_wait = 0  # ns that the turn before let a free port wait: that is not late
         self._now = 0  # the latest time passed to the NIC by a turn: it must not see an earlier one later
         self._ports = [NicPort(i, port) for i, port in enumerate(config.ports)]
         frame_ns = (config.mtu + ETHERNET_OVERHEAD) * min((port.ns_per_byte for port in self._ports), default=0.0)
@@ -277,12 +278,14 @@ class NicDriver:
             nic.tick(now)
             again, busy = self._serve_ports(now)
             wakeup = nic.wakeup()
+        self._chosen_wait = 0
         if again:
             return self._now
         if busy is None:
             return wakeup
         free = ceil(busy)
-        free = max(free, min(rest, free + self._burst_ns // 2))
+        self._chosen_wait = max(0, min(rest - free, self._burst_ns // 2))
+        free += self._chosen_wait
         return free if wakeup is None or wakeup > free else wakeup
 
     def _serve_ports(self, now: int) -> tuple[bool, float | None]:
@@ -307,7 +310,8 @@ class NicDriver:
         transmit, send, port, clock = self._nic.transmit, packet.send, nic_port.number, self._clock
         ns_per_byte, longest = nic_port.ns_per_byte, packet.max_frame
         measuring, due = self._measuring, nic_port.free_at if nic_port.backlog else self._cause_at
-        free_at = max(nic_port.free_at, now - self._burst_ns) if nic_port.backlog else float(now)
+        allowed = self._burst_ns + self._chosen_wait
+        free_at = max(nic_port.free_at, now - allowed) if nic_port.backlog else float(now)
         idle = free_at - nic_port.free_at if nic_port.backlog and nic_port.ns_per_byte else 0.0
         nic_port.backlog = True
         frames = total = 0

@@ -324,6 +324,7 @@ def test_frames_wait_for_a_slow_queueing_discipline_or_bypass_it(
             stats = driver.stats(switch, 2)
         assert marks == list(range(300))
         assert (stats.tx_blocked > 0) is qdisc
+        assert stats.tx_packets == 300
         if qdisc:
             assert took > 0.8 * 300 * 1000 * 8 / 20_000_000
 

@@ -50,14 +50,13 @@ def test_a_late_port_catches_up_by_the_allowance_at_most(rigs: Callable[..., Rig
     assert len(rig.opened[0].sent) == 1 + 11
 
 
-def test_late_wakeups_within_half_the_allowance_cost_no_rate(rigs: Callable[..., Rig]) -> None:
-    """The other half may be used up by collecting, since the port is busy."""
+def test_late_wakeups_within_the_allowance_cost_no_rate(rigs: Callable[..., Rig]) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
     print("seed", seed)
     rng = random.Random(seed)
     rig = rigs(burst_ns=100_000)
     rig.nic.offered[0].extend([bytes(1226)] * 20_000)
-    rig.run_until(rig.time + 100_000_000, late=lambda: rng.randrange(50_000))
+    rig.run_until(rig.time + 100_000_000, late=lambda: rng.randrange(90_000))
     assert 9_990 <= len(rig.opened[0].sent) <= 10_021  # the last turn may be late too, and catch up
 
 
