@@ -230,7 +230,7 @@ class AckProcessing:
     def _retire_confirmed(self, confirmed: list[SuspectedPath], now: int) -> None:
         """Retire paths confirmed as the cause of a timeout, except for packets sent before the peer first answered."""
         for index, sent, _ in confirmed:
-            if sent >= self._sent.first_arrived:
+            if sent >= self._sent.first_answered:
                 self._paths.retire(index, PathReason.TIMEOUT, sent, now, self._loss.carries(index, NEVER))
 
     def _probe_answered(self, number: int, mark: int, now: int) -> int:
@@ -240,6 +240,7 @@ class AckProcessing:
             return 0
         self._probes.answered(number)
         self._monitor.works(probe.path, now)
+        self._sent.answered(probe.sent)
         if mark == control.MARK_SKIP_ONCE and self._probe_mark:
             self._paths.skip(probe.path)
         for lane in self._sent.lanes[2 * probe.plane : 2 * probe.plane + 2]:
@@ -293,8 +294,7 @@ class AckProcessing:
             self._lost_arrived(record, now)
         elif record.attempts > 1 and not self._latest_arrived(record, now):
             return
-        if sent.first_arrived == NEVER:
-            sent.first_arrived = record.sent
+        sent.answered(record.sent)
         if record.attempts > 1:
             return  # only a SACK that answers it says which transmission arrived, and when
         index, trip = record.index, self._round_trips[record.plane]

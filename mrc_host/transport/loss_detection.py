@@ -19,8 +19,8 @@ from the newest SACK on, and treats what has arrived as if it had been sent that
 its lane is lost by time, and only if no other is missing: else late arrivals may not have been reported, and a probe
 asks for them.
 
-A loss retires the path at once, unless the packet was sent before the peer first answered. When the first packet on a
-path found dead is lost, so are the packets that followed it there.
+A loss retires the path at once, unless the packet was sent before the first packet or probe that the peer answered.
+When the first packet on a path found dead is lost, so are the packets that followed it there.
 """
 
 from __future__ import annotations
@@ -420,7 +420,7 @@ class LossDetection:
         record.by_order = by_order
         if not self._went_dead(record):  # beyond its first packet, a dead path says nothing about congestion
             self._cc.on_loss(record.weight, now)
-        if record.sent < self._sent.first_arrived:
+        if record.sent < self._sent.first_answered:
             return False
         alive = self.carries(record.index, record.serial)
         return self._paths.retire(record.index, PathReason.LOSS, record.sent, now, alive)

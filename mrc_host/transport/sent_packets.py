@@ -123,7 +123,7 @@ class SentPackets:
         "_recovery_delay",
         "arrived_serial",
         "cc",
-        "first_arrived",
+        "first_answered",
         "first_psn",
         "in_flight",
         "lanes",
@@ -156,7 +156,7 @@ class SentPackets:
         # by path, of first transmissions only: the latest one sent, and the serial of the latest that arrived
         self.last_on_path = [SentPacket()] * paths
         self.arrived_serial = [0] * paths
-        self.first_arrived = NEVER  # send time of the first packet known to have arrived
+        self.first_answered = NEVER  # earliest send time of a packet or probe known to have arrived
 
     def psns_used(self) -> int:
         """How many PSNs were sent."""
@@ -221,6 +221,11 @@ class SentPackets:
         weight = record.weight
         self.cc.inflight -= weight
         self.in_flight -= weight
+
+    def answered(self, sent: int) -> None:
+        """A packet or probe sent at time `sent` has arrived: later losses do not mean that no peer was there."""
+        if sent < self.first_answered:
+            self.first_answered = sent
 
     def acknowledge(self, record: SentPacket) -> None:
         """The packet arrived: free its record, whose content stays until the ring wraps around."""

@@ -62,7 +62,7 @@ class Sender:
         """Selectively acknowledged, as ack processing does it."""
         self.sent.acknowledge(record)
         self.sent.sacked |= 1 << record.psn - self.sent.una
-        self.sent.first_arrived = min(self.sent.first_arrived, record.sent)
+        self.sent.answered(record.sent)
         self.sent.arrived_serial[record.index] = max(self.sent.arrived_serial[record.index], record.serial)
         self.loss.arrived(record.lane, record.sent, now)
 

@@ -355,6 +355,57 @@ def test_silent_active_paths_are_replaced_by_backups(planes: int, active: int) -
     assert last.ev not in {ev for ev, _reason in retired_paths}
 
 
+@pytest.mark.parametrize("retries", [0, 8, 9])
+def test_a_path_that_loses_the_first_packet_is_left_although_only_probes_were_ever_answered(retries: int) -> None:
+    """All paths were denied for so long that probes show each loss before its timeout, which is long by then."""
+    world = World(planes=1, uplinks=8)
+    attributes = QpAttributes(timeout=7, retry_count=10, congestion_window=4096, active_paths=1)
+    a, b = connect(world, attributes=attributes)
+    lossy: list[int] = []
+
+    def deny(denied: bool) -> None:
+        for path in range(8):
+            a.nic.control.set_path_denied(address(1), path, denied, world.now)
+
+    def tap(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes | None:
+        if nic or frame[102] > opcodes.WRITE_ONLY_IMM:
+            return frame
+        path = int.from_bytes(frame[94:96], "big")
+        lossy[:] = lossy or [path]
+        return None if path in lossy else frame
+
+    world.tap = tap
+    deny(True)
+    a.write(b, 20_000)
+    world.run(until=lambda: a.nic.qp_counters(a.qpn).timeouts >= retries)
+    deny(False)
+    world.run(until=lambda: bool(a.poll()))
+    assert a.done[-1].status is CompletionStatus.SUCCESS
+    assert [p.ev for p in a.nic.qp_paths(a.qpn) if p.state is PathState.ASSUMED_BAD] == lossy
+
+
+def test_what_was_sent_before_the_first_answered_probe_keeps_its_path() -> None:
+    """It was lost because nobody was there yet; the next loss on the path retires it."""
+    end = FarEnd(planes=1, uplinks=4, attributes=QpAttributes(timeout=8, congestion_window=4096))
+
+    def lose() -> Packet:
+        """The NIC sends data, which is lost, and later a probe, which is answered."""
+        out = end.drain()
+        while out[-1].opcode != opcodes.PROBE:
+            out += end.wait(10 * US)
+        end.pass_time(20 * US)
+        end.sack(-1, probe=int.from_bytes(out[-1].body[16:18], "big"))
+        (packet,) = data(out)
+        return packet
+
+    end.write(4096)
+    first = lose()
+    assert not retired(end)
+    again = lose()
+    assert (first.psn, first.rtx, again.psn, again.rtx) == (FIRST_OUT, False, FIRST_OUT, True)
+    assert retired(end) == [(again.ev, PathReason.LOSS)]
+
+
 def test_the_first_timeout_of_a_packet_suspects_no_path() -> None:
     end = FarEnd(planes=1, uplinks=16, attributes=QpAttributes(timeout=8, active_paths=1))
     end.write(4096)
