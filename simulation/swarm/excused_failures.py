@@ -21,7 +21,7 @@ from mrc_host.values import QpType
 from simulation.swarm.application_faults import SharedQueue
 from simulation.swarm.applications import Applications
 from simulation.swarm.denylists import Denied
-from simulation.swarm.oracle import longest_impairment, longest_separation, most_hit, untouched_share
+from simulation.swarm.oracle import longest_impairment, longest_separation, most_hit, shared_planes, untouched_share
 from simulation.swarm.queue_pair_ends import Posted, QueuePairEnd
 from simulation.swarm.scenario import FOREVER, PlannedPair, Scenario
 from simulation.transport_timers import retry_budget
@@ -87,12 +87,22 @@ class Verdicts:
             pair = end.pair
             if end.rc or untouched_share(scenario.fabric, scenario.faults, pair.first, pair.second) < _MOST:
                 continue
-            active = pair.attributes.active_paths  # others take their place after timeouts only (Requester)
-            if active is not None and most_hit(scenario.fabric, scenario.faults, pair.first, pair.second) >= active:
+            if self._all_active_hit(pair):
                 continue
             count = end.qp.counters().timeouts
             if count:
                 self._report(f"{count} ACK timeouts passed on {end.nic}, though most paths of each plane always worked")
+
+    def _all_active_hit(self, pair: PlannedPair) -> bool:
+        """Whether faults may hit all active paths of a plane: others take their place after timeouts only (Requester).
+
+        The active paths are divided evenly among the planes (R3.1).
+        """
+        fabric, active = self._scenario.fabric, pair.attributes.active_paths
+        if active is None:
+            return False
+        share = max(1, active // len(shared_planes(fabric, pair.first, pair.second)))
+        return most_hit(fabric, self._scenario.faults, pair.first, pair.second) >= share
 
     def throughput(self, applications: Applications) -> None:
         """One pair alone with work from the beginning, and nothing but cuts that leave most paths: no long outage."""

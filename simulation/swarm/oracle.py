@@ -173,6 +173,12 @@ def _untouched(fabric: Fabric, faults: tuple[ScenarioFault, ...], a: str, b: str
         yield from by_plane.values()
 
 
+def shared_planes(fabric: Fabric, source: str, target: str) -> list[int]:
+    """The planes that both NICs have a link to."""
+    a, b = fabric.nic(source), fabric.nic(target)
+    return [p for p in range(fabric.planes) if fabric.nic_link(a, p) and fabric.nic_link(b, p)]
+
+
 def paths(fabric: Fabric, source: str, target: str) -> list[tuple[int, tuple[LinkEnd, ...]]]:
     """Every path as entropy value and the ends that its channels leave, hop by hop.
 
@@ -180,7 +186,7 @@ def paths(fabric: Fabric, source: str, target: str) -> list[tuple[int, tuple[Lin
     T1s that lead down from its T2 take turns.
     """
     a, b = fabric.nic(source), fabric.nic(target)
-    planes = [p for p in range(fabric.planes) if fabric.nic_link(a, p) and fabric.nic_link(b, p)]
+    planes = shared_planes(fabric, source, target)
     for turn in (_at_t0, _at_t1, _at_t2):
         found = [path for plane in planes for path in turn(fabric, plane, a, b)]
         if found:
