@@ -391,7 +391,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         lost = requester.on_window_end(now)
         released = requester.release_held(now)
         again = requester.on_timer(now)
-        if lost or released:
+        if (lost or released) and not requester.window.waiting():
             self.offer_data()
         self._release_window()
         return again if self.running else 0

@@ -38,7 +38,7 @@ from mrc_host.transport.reliability_probes import ReliabilityProbes
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.send_window import SendWindow
-from mrc_host.transport.sent_packets import SentPacket, SentPackets
+from mrc_host.transport.sent_packets import NEVER, SentPacket, SentPackets
 from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
 from mrc_host.transport.stats import PATHS, PEER, WINDOW
 from mrc_host.transport.timeout_attribution import TimeoutAttribution
@@ -444,11 +444,14 @@ class Requester:
     def on_timer(self, now: int) -> int:
         """Send probes or time out, if due; the next time, 0 when all is acknowledged and nothing waits for a plane."""
         timer, sent = self.timer, self.sent
+        others = NEVER
         if not sent.in_flight and self._planes() and self._work():
             if self._owner.queued_ports():
                 return 0  # other queue pairs go first; a probe now would only delay all of them
             if self.window.waiting():
-                return self._have_others_probe(now)
+                others = self._have_others_probe(now)
+                if not others:
+                    return 0
         if sent.una == sent.next_psn and not self._sends.outstanding and not self._starved():
             return 0
         oldest, mask = sent.oldest()
@@ -458,7 +461,7 @@ class Requester:
         stalled = sent.una < sent.next_psn and sent.record(sent.una).attempts > _MANY_ATTEMPTS
         if (due and now >= due) or (stalled and now >= max(timer.last_progress, timer.last_timeout) + rto):
             self._on_timeout(now, rto)
-            return timer.recheck_at(now + min(timer.rto(), timer.pto()), now)
+            return min(timer.recheck_at(now + min(timer.rto(), timer.pto()), now), others)
         quiet = max(timer.last_answer, oldest, timer.last_probe, timer.last_sent) + timer.pto()
         if now >= quiet:
             if not self._queued() and (not sent.lost() or self.window.waiting()):
@@ -466,10 +469,13 @@ class Requester:
                 timer.back_off_pto()
                 due = due or now + rto
             quiet = now + timer.pto()
-        return timer.recheck_at(min(due or quiet, quiet), now)
+        return min(timer.recheck_at(min(due or quiet, quiet), now), others)
 
     def _have_others_probe(self, now: int) -> int:
-        """Other queue pairs fill the window; make those that timed out probe. Returns when to do so again, or 0."""
+        """Other queue pairs fill the window; make those that timed out probe. Returns when to do so again, or 0.
+
+        They may do so for long: meanwhile this one probes, too, and counts its own retries.
+        """
         timer, shared = self.timer, self.window.shared
         assert shared is not None
         if not shared.timed_out or not shared.probe_timed_out(timer.blocked_pto(), now):
@@ -480,7 +486,8 @@ class Requester:
     def _rto_since(self, oldest: int) -> int:
         """When the RTO started: at the oldest packet in flight or oldest unanswered probe; 0: it is not running."""
         timer = self.timer
-        if not oldest and (self.sent.lost() or self._starved()):  # nothing in flight, so no probe was sent
+        lost = self.sent.lost() and not self.window.waiting()
+        if not oldest and (lost or self._starved()):  # nothing in flight, so no probe was sent
             return max(timer.last_answer, timer.last_timeout) or timer.probing_since
         return oldest or timer.probing_since
 
@@ -515,9 +522,14 @@ class Requester:
         shared = self.window.shared
         if shared is not None:
             shared.timed_out[self._owner] = None
-        self.window.cc.on_timeout(now, self._expire(now - rto, now))
+        expired = self._expire(now - rto, now)
+        if expired:  # otherwise only probes were not answered
+            self.window.cc.on_timeout(now, expired)
         self._request_probes(self._planes(), now)  # on all planes: it is not known which have failed
-        self._owner.offer_data()
+        if shared is None or not shared.waiting:
+            self._owner.offer_data()
+        else:
+            shared.wait_last(self._owner)
 
     def _expire(self, before: int, now: int) -> int:
         """Mark as lost what was sent at or before `before` and not acknowledged; returns how many bytes.

@@ -4,7 +4,9 @@ A queue pair that finds the window full leaves the ports' queues and waits here.
 window moves, as many waiting queue pairs as there is room for return to the ports' queues, first come, first served.
 
 The queue pairs whose bytes fill the window may not have been answered for long, and have backed off. A queue pair that
-has just started to wait has no reason to back off yet, so it makes the others probe at its own intervals.
+has just started to wait has no reason to back off yet, so it makes the others probe at its own intervals. It also
+probes for itself: where nobody answers, each counts its own retries, and where its own far end answers, it goes on
+waiting. One that times out waits after all others, or it would keep the only packet of a small window until it fails.
 """
 
 from __future__ import annotations
@@ -47,6 +49,11 @@ class SharedWindow:
         self.waiting: dict[WindowUser, None] = {}
         self.timed_out: dict[WindowUser, None] = {}
         self._last_probed = 0  # when those that timed out were last made to probe
+
+    def wait_last(self, user: WindowUser) -> None:
+        """`user` waits for room after all others, also if it waits already."""
+        self.waiting.pop(user, None)
+        self.waiting[user] = None
 
     def open(self, size: int) -> None:
         """While there is room, let waiting queue pairs queue again, each for a packet of `size` bytes."""

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import pytest
 
+from mrc_host.config import TransportSettings
 from mrc_host.values import CompletionStatus, QpAttributes, QpState, QpType
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import SRV6_PREFIX
-from tests.mrc_host.nic_world import MS, World, connect
+from tests.mrc_host.nic_world import MS, US, End, World, connect
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, warm
 
 
@@ -111,3 +112,54 @@ def test_progress_ends_the_doubled_wait_for_a_probe() -> None:
     began, due = end.now, end.qp.requester.timer.pto()
     asked = [p.time for p in end.wait(4 * due) if p.opcode == opcodes.PROBE]
     assert asked[0] == began + due
+
+
+def sharing(count: int, timeout: int = 8) -> tuple[World, list[tuple[End, End]]]:
+    """Queue pairs between two NICs that share a congestion window."""
+    world = World(planes=2, uplinks=4, transport=TransportSettings(congestion="nscc", base_rtt=22 * US))
+    return world, [connect(world, attributes=QpAttributes(timeout=timeout, retry_count=10)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("posted_late", [False, True])
+def test_all_who_share_the_window_to_a_silent_peer_use_up_their_retries_at_the_same_time(posted_late: bool) -> None:
+    """The window soon holds one packet, which only one of them can have in flight."""
+    world, alone = sharing(1)
+    world.tap = lambda nic, port, to, frame, now: None
+    began = world.now
+    alone[0][0].write(alone[0][1], 1 << 20)
+    assert world.run(until=lambda: bool(alone[0][0].poll()))
+    budget = world.now - began
+
+    world, pairs = sharing(6)
+    world.tap = lambda nic, port, to, frame, now: None
+    for number, (a, b) in enumerate(pairs):
+        if posted_late and number:
+            world.run(budget // 10)
+        a.write(b, 1 << 20)
+    last = world.now
+    assert world.run(until=lambda: all(a.done or a.poll() for a, _ in pairs))
+    assert {a.done[0].status for a, _ in pairs} == {CompletionStatus.RETRY_EXCEEDED}
+    assert world.now - last < 2 * budget, "not one after another"
+
+
+def test_a_queue_pair_without_answers_takes_turns_in_the_window_with_one_that_is_answered() -> None:
+    world, pairs = sharing(2)
+    (silent, far), (good, good_far) = pairs
+
+    def tap(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes | None:
+        """The far end of the first pair receives nothing."""
+        return None if frame[SRV6_PREFIX + 5 : SRV6_PREFIX + 8] == far.qpn.to_bytes(3, "big") else frame
+
+    world.tap = tap
+    silent.write(far, 1 << 20)
+    world.run(until=lambda: silent.nic.qp_counters(silent.qpn).timeouts >= 5)
+    for imm in range(4):
+        good.write(good_far, 100_000, imm=imm)
+
+    def done() -> bool:
+        good.poll()
+        return len(good.done) == 4
+
+    assert world.run(until=done)
+    assert not silent.poll(), "long before the other one fails"
+    assert {c.status for c in good.done} == {CompletionStatus.SUCCESS}

@@ -43,6 +43,16 @@ def test_waiting_queue_pairs_are_admitted_in_order_as_room_permits():
     assert [w.called for w in waiters] == [1, 1, 1, 1, 0]
 
 
+def test_one_that_gives_up_its_turn_is_admitted_after_all_others():
+    window = SharedWindow(CongestionControl(4096))
+    first, second = Waiter(window), Waiter(window)
+    window.wait_last(first)
+    window.open(4096)
+    assert (first.called, second.called) == (0, 1)
+    window.open(4096)
+    assert (first.called, second.called) == (1, 1)
+
+
 def test_a_queue_pair_with_nothing_to_send_takes_no_room():
     window = SharedWindow(CongestionControl(4096))
     idle, busy = Waiter(window, data=False), Waiter(window)
