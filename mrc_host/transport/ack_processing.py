@@ -244,7 +244,8 @@ class AckProcessing:
         if mark == control.MARK_SKIP_ONCE and self._probe_mark:
             self._paths.skip(probe.path)
         for lane in self._sent.lanes[2 * probe.plane : 2 * probe.plane + 2]:
-            lane.acked = max(lane.acked, probe.sent)
+            if probe.sent >= lane.acked:
+                lane.acked, lane.proven = probe.sent, probe.path
         return 3 << 2 * probe.plane
 
     def _on_answer(self, now: int, progress: bool) -> None:
@@ -302,7 +303,7 @@ class AckProcessing:
             self._paths.trial.pop(index, None)
         if not trip.smoothed:
             trip.limit(now - record.sent)
-        self._loss.arrived(record.lane, record.sent, now)
+        self._loss.arrived(record.lane, index, record.sent, now)
         if not record.lane & 1 and record.serial > sent.arrived_serial[index]:
             sent.arrived_serial[index] = record.serial
 
@@ -310,7 +311,7 @@ class AckProcessing:
         """A SACK, perhaps the newest, answers a packet that was sent more than once."""
         known = self._spurious.packets[psn]
         if stamp == known.latest:
-            self._loss.arrived(known.latest_lane, known.latest_sent, now)
+            self._loss.arrived(known.latest_lane, known.latest_index, known.latest_sent, now)
             self._attribution.answered(psn)
             record = self._sent.record(psn)
             if record.psn == psn and record.state == LOST:

@@ -105,11 +105,12 @@ class LossDetection:
 
     # ---- what arrived -------------------------------------------------------------------------------------------
 
-    def arrived(self, number: int, sent: int, now: int) -> None:
-        """A packet sent in lane `number` at time `sent` has arrived."""
+    def arrived(self, number: int, path: int, sent: int, now: int) -> None:
+        """A packet sent in lane `number` on path `path` at time `sent` has arrived."""
         lane = self._sent.lanes[number]
         if sent >= lane.acked:
             lane.acked = sent
+            lane.proven = path
         else:
             self._reordering[number].observe(lane.acked - sent, now)
             self._was_late(number, sent, now)

@@ -203,6 +203,13 @@ class PathSet:
             self.sent[skipped_path] += 1
         return skipped_path
 
+    def take(self, index: int) -> bool:
+        """Use path `index` for the next packet, whoever's turn it is; False if it is not in use."""
+        usable = self._state[index] < BAD and index in self._active[self._plane_of[index]]
+        if usable:
+            self.sent[index] += 1
+        return usable
+
     def _on_trial(self, index: int, avoid: int) -> bool:
         """Whether a path on trial must wait until a packet gets through; retransmissions never take such a path."""
         left = self.trial.get(index, -1)

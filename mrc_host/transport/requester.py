@@ -246,7 +246,8 @@ class Requester:
 
         From the second loss on, it takes planes that it has not tried yet; otherwise it could alternate between two
         dead planes. Planes where a packet or probe sent later has arrived go first, even if it has tried them before:
-        the others may all be dead.
+        the others may all be dead. On its plane it takes the path on which that arrived: the next in turn may be dead,
+        too, where a switch of each plane has failed, and each further loss may take longer to be noticed.
         """
         record = self.sent.next_lost()
         if record is None:
@@ -257,7 +258,7 @@ class Requester:
             tried = 1 << record.plane  # all were tried: start over
             left = planes & ~tried or planes
         if record.attempts > 1:
-            since = record.sent - self.timer.pto()
+            since = self._proven_since(record)
             others = planes & ~(1 << record.plane)
             left = self.sent.proven(left, since) or self.sent.proven(others, since) or left
             if not left >> plane & 1:
@@ -287,6 +288,10 @@ class Requester:
         path: nothing else would ever retire any of them.
         """
         paths, attribution = self.paths, self._attribution
+        if record.attempts > 1:
+            index = self.sent.proven_path(plane, self._proven_since(record))
+            if index >= 0 and index != record.index and paths.take(index):
+                return index
         index = paths.next(plane, record.index)
         if record.attempts > 1:
             sent = attribution.last_timed_out(index)
@@ -295,6 +300,10 @@ class Requester:
                 if backup >= 0:
                     return backup
         return index
+
+    def _proven_since(self, record: SentPacket) -> int:
+        """What was sent after this time and has arrived shows that a path or plane may carry `record`, lost before."""
+        return record.sent - self.timer.pto()
 
     def _emit(self, record: SentPacket, wqe: Wqe, plane: int, index: int, kind: int, now: int) -> bytes:
         """Build a packet that leaves on path `index`, as DATA or RETRANSMISSION, and account for it."""

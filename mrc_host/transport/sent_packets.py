@@ -78,12 +78,13 @@ class SentPacket:
 class Lane:
     """Packets in flight of one class on one plane, oldest first."""
 
-    __slots__ = ("acked", "newest", "oldest")
+    __slots__ = ("acked", "newest", "oldest", "proven")
 
     def __init__(self) -> None:
         self.oldest: SentPacket | None = None
         self.newest: SentPacket | None = None
-        self.acked = 0  # latest send time of a packet that arrived
+        self.acked = 0  # latest send time of a packet or probe that arrived
+        self.proven = -1  # its path; -1 for none
 
     def head(self) -> SentPacket | None:
         """Oldest unanswered transmission."""
@@ -317,6 +318,13 @@ class SentPackets:
             if planes >> plane & 1 and max(lanes[2 * plane].acked, lanes[2 * plane + 1].acked) > max(since, 0):
                 proven |= 1 << plane
         return proven
+
+    def proven_path(self, plane: int, since: int) -> int:
+        """The path of `plane` on which something sent after time `since` has arrived, the latest; -1 for none."""
+        lane, other = self.lanes[2 * plane], self.lanes[2 * plane + 1]
+        if other.acked > lane.acked:
+            lane = other
+        return lane.proven if lane.acked > since else -1
 
     def release(self) -> None:
         """Sending ends: give back this queue pair's share of the window."""

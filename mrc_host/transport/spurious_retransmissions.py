@@ -22,13 +22,13 @@ _MAX_TRANSMISSIONS: Final = 8  # of one packet that are remembered
 class Retransmission:
     """The last few transmissions of one packet before its latest: timestamp, time, path and lane of each."""
 
-    __slots__ = ("by_order", "counted", "history", "latest", "latest_lane", "latest_sent", "proved")
+    __slots__ = ("by_order", "counted", "history", "latest", "latest_index", "latest_lane", "latest_sent", "proved")
 
     def __init__(self, by_order: bool) -> None:
         self.history: list[tuple[int, int, int, int]] = []
-        self.latest = -1  # timestamp, time and lane of the latest one
+        self.latest = -1  # timestamp, time, path and lane of the latest one
         self.latest_sent = 0
-        self.latest_lane = 0
+        self.latest_index = self.latest_lane = 0
         self.by_order = by_order
         self.counted = 0  # how many are known to have been spurious
         self.proved = _MAX_TRANSMISSIONS  # the earliest transmission that a SACK has shown to have arrived
@@ -42,7 +42,8 @@ class Retransmission:
 
     def again(self, record: SentPacket) -> None:
         """It was sent again, as `record` says."""
-        self.latest, self.latest_sent, self.latest_lane = record.stamp, record.sent, record.lane
+        self.latest, self.latest_sent = record.stamp, record.sent
+        self.latest_index, self.latest_lane = record.index, record.lane
 
     def earlier(self, stamp: int, since: int) -> int:
         """Which transmission sent after time `since` has this timestamp; -1 for none."""

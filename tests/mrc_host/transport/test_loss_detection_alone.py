@@ -64,7 +64,7 @@ class Sender:
         self.sent.sacked |= 1 << record.psn - self.sent.una
         self.sent.answered(record.sent)
         self.sent.arrived_serial[record.index] = max(self.sent.arrived_serial[record.index], record.serial)
-        self.loss.arrived(record.lane, record.sent, now)
+        self.loss.arrived(record.lane, record.index, record.sent, now)
 
     def detect(self, now: int, lanes: int = 1) -> None:
         self.loss.detect(lanes, self.sent.una, self.sent.una + 1, now)

@@ -127,6 +127,21 @@ def test_the_path_to_avoid_is_chosen_only_without_another() -> None:
     assert single.next(0, 0) == 0
 
 
+def test_a_path_may_be_taken_out_of_turn_while_it_is_active_and_usable() -> None:
+    paths, _ = make(2, 8)
+    active = paths.active(1)[0]
+    backup = next(index for index in range(8, 16) if index not in paths.active(1))
+    assert paths.take(active)
+    assert paths.sent[active] == 1
+    assert not paths.take(backup)
+    paths.retire(active, PathReason.LOSS, 1000, 2000)
+    assert not paths.take(active)
+    denied = paths.active(1)[0]
+    paths.deny(denied, True, 3000)
+    assert not paths.take(denied)
+    assert (paths.sent[active], paths.sent[backup], paths.sent[denied]) == (1, 0, 0)
+
+
 def test_a_lost_path_is_replaced_by_a_backup_of_its_plane() -> None:
     paths, listener = make(2, 16)
     before = [set(paths.active(p)) for p in range(2)]

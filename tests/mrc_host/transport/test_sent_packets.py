@@ -116,3 +116,22 @@ def test_bytes_in_flight_equal_those_of_outstanding_records() -> None:
                 sent.advance(sent.una + 1, now)
             count = sum(sent.record(psn).state == OUT for psn in range(sent.una, sent.next_psn))
             assert sent.in_flight == sent.cc.inflight == count * WEIGHT, f"seed {seed}"
+
+
+def test_the_proven_path_of_a_plane_is_that_of_its_latest_arrival_in_either_class() -> None:
+    sent = packets()
+    assert [sent.proven(0b11, -50), sent.proven_path(1, -50)] == [0, -1], "nothing has arrived"
+    data, again = sent.lanes[2:4]
+    data.acked, data.proven = 100, 3
+    again.acked, again.proven = 90, 2
+    assert [sent.proven_path(plane, 50) for plane in range(2)] == [-1, 3]
+    again.acked = 110
+    assert sent.proven_path(1, 50) == 2
+    assert (sent.proven_path(1, 109), sent.proven_path(1, 110)) == (2, -1)
+
+
+def test_later_evidence_that_the_peer_was_there_may_come_from_an_earlier_packet() -> None:
+    sent = packets()
+    for time, first in ((50, 50), (70, 50), (30, 30)):
+        sent.answered(time)
+        assert sent.first_answered == first

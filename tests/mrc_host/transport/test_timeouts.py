@@ -8,6 +8,7 @@ from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.values import CompletionStatus, PathReason, PathState, QpAttributes, QpState
 from mrc_host.wire import control, opcodes
+from mrc_host.wire.encap import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, US, World, address, connect, path_events
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet, flight, warm
 from tests.mrc_host.transport.test_spurious_retransmissions import UNITS, spurious
@@ -404,6 +405,27 @@ def test_what_was_sent_before_the_first_answered_probe_keeps_its_path() -> None:
     again = lose()
     assert (first.psn, first.rtx, again.psn, again.rtx) == (FIRST_OUT, False, FIRST_OUT, True)
     assert retired(end) == [(again.ev, PathReason.LOSS)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_packet_lost_twice_takes_a_path_on_which_something_arrived(seed: int) -> None:
+    """A switch of each plane fails: planes where one path has lost nothing yet may still have it next in turn."""
+    world = World(planes=8, uplinks=4, seed=seed)
+    a, b = connect(world, attributes=QpAttributes(timeout=12))
+    a.write(b, 100_000)
+    assert world.run(until=lambda: bool(a.poll()))
+    times: dict[int, int] = {}
+
+    def tap(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes | None:
+        if nic == 0 and frame[SRV6_PREFIX] <= opcodes.WRITE_ONLY_IMM:
+            psn = int.from_bytes(frame[SRV6_PREFIX + 9 : SRV6_PREFIX + 12], "big")
+            times[psn] = times.get(psn, 0) + 1
+        return None if nic == 0 and frame[95] & 3 == 0 else frame
+
+    world.tap = tap
+    a.write(b, 100_000)
+    assert world.run(until=lambda: bool(a.poll()))
+    assert max(times.values()) <= 3
 
 
 def test_the_first_timeout_of_a_packet_suspects_no_path() -> None:
