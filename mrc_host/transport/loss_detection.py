@@ -33,7 +33,7 @@ from mrc_host.transport.consecutive_losses import ConsecutiveLosses
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.reordering import MAX_ROUND_TRIPS, ReorderWindow
 from mrc_host.transport.round_trip import RoundTrip
-from mrc_host.transport.sent_packets import NEVER, OUT, Lane, SentPacket, SentPackets
+from mrc_host.transport.sent_packets import NEVER, OUT, SentPacket, SentPackets
 from mrc_host.transport.stats import QpStats
 from mrc_host.values import PathReason
 from mrc_host.wire.control import SACK_BITS
@@ -168,9 +168,7 @@ class LossDetection:
         while record is not None and self._overtaken(record, acked, windows, in_order, now):
             if not (self._shown(record) or self._went_dead(record)):
                 return True
-            if self._lose(record, now) and not record.by_order:
-                self._dead[record.index] = record.serial
-                self._lose_followers(record, lane, acked - windows[0], now)
+            self._lose_overtaken(record, acked - windows[0], now)
             record = lane.head()
         if record is not None and record.sent <= acked and self._shown(record):
             self._overtaken_in |= 1 << number
@@ -184,9 +182,10 @@ class LossDetection:
         """Check the packets in `lanes` (a mask) that a SACK shows as missing, from PSN `base` to before `end`."""
         for record in self._shown_missing(lanes, base, end):
             number = record.lane
+            acked, windows = self._acked(number), self._windows(number, now)
             in_order = not number & 1 and now >= self._ordered_from
-            if self._overtaken(record, self._acked(number), self._windows(number, now), in_order, now):
-                self._lose(record, now)
+            if self._overtaken(record, acked, windows, in_order, now):
+                self._lose_overtaken(record, acked - windows[0], now)
 
     def _shown_missing(self, lanes: int, base: int, end: int) -> Iterator[SentPacket]:
         """Packets in flight in the lanes of mask `lanes`, with PSNs from `base` to before `end`."""
@@ -398,9 +397,15 @@ class LossDetection:
 
     # ---- dead paths ---------------------------------------------------------------------------------------------
 
-    def _lose_followers(self, first: SentPacket, lane: Lane, before: int, now: int) -> None:
+    def _lose_overtaken(self, record: SentPacket, before: int, now: int) -> None:
+        """`record` is lost. If its path is found dead by that, so is what followed it there until `before`."""
+        if self._lose(record, now) and not record.by_order:
+            self._dead[record.index] = record.serial
+            self._lose_followers(record, before, now)
+
+    def _lose_followers(self, first: SentPacket, before: int, now: int) -> None:
         """The path of `first` is dead: what else was sent on it until `before` is lost too."""
-        record = lane.head()
+        record = self._sent.lanes[first.lane].head()
         while record is not None and record.sent <= before:
             newer = record.newer
             if record.index == first.index and self._went_dead(record):
@@ -408,18 +413,23 @@ class LossDetection:
                 self._lose(record, now)
             record = newer
 
+    def _on_dead_path(self, record: SentPacket) -> bool:
+        """Whether the path of `record` was found dead, and nothing sent as late has arrived on it."""
+        index = record.index
+        return index in self._dead and self._sent.arrived_serial[index] < record.serial and self._paths.bad(index)
+
     def _went_dead(self, record: SentPacket) -> bool:
-        """Whether `record` was sent on a path already found dead, and nothing sent as late has arrived on it."""
-        index, serial = record.index, record.serial
-        dead = self._dead.get(index, NEVER) < serial and not record.lane & 1
-        return dead and self._sent.arrived_serial[index] < serial and self._paths.bad(index)
+        """The same, if `record` also was sent after what showed that: one sent before may have arrived."""
+        return (
+            self._dead.get(record.index, NEVER) < record.serial and not record.lane & 1 and self._on_dead_path(record)
+        )
 
     def _lose(self, record: SentPacket, now: int) -> bool:
         """A packet was overtaken: mark it lost and retire its path. Returns whether the path was not known as bad."""
         by_order = record.by_order
         self.mark_lost(record, _INFERRED)
         record.by_order = by_order
-        if not self._went_dead(record):  # beyond its first packet, a dead path says nothing about congestion
+        if not self._on_dead_path(record):  # beyond its first loss, a dead path says nothing about congestion
             self._cc.on_loss(record.weight, now)
         if record.sent < self._sent.first_answered:
             return False

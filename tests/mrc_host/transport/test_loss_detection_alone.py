@@ -27,12 +27,21 @@ class Listener(PathListener):
         self.retired.append((index, reason))
 
 
+class CountedLosses(CongestionControl):
+    def __init__(self) -> None:
+        super().__init__(1 << 20)
+        self.losses = 0
+
+    def on_loss(self, size: int, now: int) -> None:
+        self.losses += 1
+
+
 class Sender:
     """Sent packets and their judge; packets are weightless to it but for their count."""
 
     def __init__(self) -> None:
         self.listener = Listener()
-        self.cc = CongestionControl(1 << 20)
+        self.cc = CountedLosses()
         self.stats = QpStats()
         self.lost_by_plane = [0] * PLANES
         self.sent = SentPackets(self.cc, FIRST, PLANES, PLANES * PATHS)
@@ -98,6 +107,27 @@ def test_arrivals_on_another_path_show_a_loss_after_a_reorder_window() -> None:
     end.arrive(far, 4 * RTT)
     end.detect(4 * RTT)
     assert one.state == LOST
+    assert end.listener.retired == [(3, PathReason.LOSS)]
+
+
+def test_a_dead_path_found_by_its_second_loss_is_one_event_to_congestion_control() -> None:
+    """The newest SACK does not show the oldest packet on it; what was sent after the one that it shows is lost too."""
+    end = Sender()
+    end.arrive(end.send(1, 50), 1000)
+    end.sent.advance(FIRST + 1, 1000)
+    dead = []
+    for burst in range(3):  # one bitmap shows one of the packets on path 3
+        dead.append(end.send(3, 100 + 100 * burst))
+        for number in range(SACK_BITS):
+            end.arrive(end.send(1, 110 + 100 * burst + number // 2), RTT)
+    oldest, shown, follower = dead
+    for number in range(2):
+        end.arrive(end.send(4, 300 + (3 + number) * RTT), 5 * RTT)
+    end.loss.detect(1, shown.psn, shown.psn, 5 * RTT)
+    assert (oldest.state, shown.state, follower.state) == (OUT, LOST, LOST)
+    end.loss.detect(1, oldest.psn, oldest.psn, 6 * RTT)
+    assert oldest.state == LOST
+    assert end.cc.losses == 1
     assert end.listener.retired == [(3, PathReason.LOSS)]
 
 
