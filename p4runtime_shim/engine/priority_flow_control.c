@@ -198,8 +198,10 @@ void sw_pause_tick(struct sw *sw) {
 int64_t sw_pause_next_wakeup(const struct sw_port *port) {
     const struct sw_pause *pause = &port->pause;
     int64_t best = pause->asserted && !pause->pending ? pause->refresh_at : SW_NEVER;
-    for (unsigned q = 0; q < SW_MAX_QUEUES; q++)
-        if (port->waiting & pause->paused & 1u << q && pause->paused_until[q] < best)
+    for (uint32_t held = port->waiting & pause->paused; held; held &= held - 1) {
+        unsigned q = (unsigned)__builtin_ctz(held);
+        if (pause->paused_until[q] < best)
             best = pause->paused_until[q];
+    }
     return best;
 }
