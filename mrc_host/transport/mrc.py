@@ -359,6 +359,11 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             self.nic.scheduler.activate_data(self, mask)
         return mask != 0
 
+    def others_timed_out(self, now: int) -> None:
+        """The shared window is full, and its bytes may be lost."""
+        if self.requester is not None:
+            self.arm(now + self.requester.timer.blocked_pto())
+
     def probe_for_others(self, interval: int, now: int) -> bool:
         """Others wait for the shared window, which this queue pair's bytes fill."""
         requester = self.requester

@@ -38,7 +38,7 @@ from mrc_host.transport.reliability_probes import ReliabilityProbes
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.send_window import SendWindow
-from mrc_host.transport.sent_packets import NEVER, SentPacket, SentPackets
+from mrc_host.transport.sent_packets import LOST, SentPacket, SentPackets
 from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
 from mrc_host.transport.stats import PATHS, PEER, WINDOW
 from mrc_host.transport.timeout_attribution import TimeoutAttribution
@@ -311,7 +311,7 @@ class Requester:
         if self._stalled != _NO_STALL:
             self.settle_stats(now)
             self._stalled = _NO_STALL
-            timer.blocked_pto_count = 0
+            timer.end_blocked()
         timer.last_sent = now
         sent.transmitted(record, plane, kind, index, now // self._tick & 0xFFFF, now)
         word = record.psn & MASK | headers.TS_PRESENT
@@ -453,24 +453,20 @@ class Requester:
     def on_timer(self, now: int) -> int:
         """Send probes or time out, if due; the next time, 0 when all is acknowledged and nothing waits for a plane."""
         timer, sent = self.timer, self.sent
-        others = NEVER
         if not sent.in_flight and self._planes() and self._work():
             if self._owner.queued_ports():
                 return 0  # other queue pairs go first; a probe now would only delay all of them
             if self.window.waiting():
-                others = self._have_others_probe(now)
-                if not others:
-                    return 0
+                return self._wait_for_others(now)
         if sent.una == sent.next_psn and not self._sends.outstanding and not self._starved():
             return 0
         oldest, mask = sent.oldest()
         rto = timer.rto()
         since = self._rto_since(oldest)
         due = since + rto if since else 0
-        stalled = sent.una < sent.next_psn and sent.record(sent.una).attempts > _MANY_ATTEMPTS
-        if (due and now >= due) or (stalled and now >= max(timer.last_progress, timer.last_timeout) + rto):
+        if (due and now >= due) or (self._stuck(now) and now >= max(timer.last_progress, timer.last_timeout) + rto):
             self._on_timeout(now, rto)
-            return min(timer.recheck_at(now + min(timer.rto(), timer.pto()), now), others)
+            return timer.recheck_at(now + min(timer.rto(), timer.pto()), now)
         quiet = max(timer.last_answer, oldest, timer.last_probe, timer.last_sent) + timer.pto()
         if now >= quiet:
             if not self._queued() and (not sent.lost() or self.window.waiting()):
@@ -478,25 +474,43 @@ class Requester:
                 timer.back_off_pto()
                 due = due or now + rto
             quiet = now + timer.pto()
-        return min(timer.recheck_at(min(due or quiet, quiet), now), others)
+        return timer.recheck_at(min(due or quiet, quiet), now)
 
-    def _have_others_probe(self, now: int) -> int:
-        """Other queue pairs fill the window; make those that timed out probe. Returns when to do so again, or 0.
+    def _stuck(self, now: int) -> bool:
+        """Whether the oldest packet was sent many times, and the last time long enough ago to be answered."""
+        sent = self.sent
+        record = sent.record(sent.una)
+        if sent.una == sent.next_psn or record.attempts <= _MANY_ATTEMPTS:
+            return False
+        return record.state == LOST or now >= record.sent + self.timer.first_pto()
 
-        They may do so for long: meanwhile this one probes, too, and counts its own retries.
+    def _wait_for_others(self, now: int) -> int:
+        """Other queue pairs fill the window. Returns when to come back here; 0: once one of them has timed out.
+
+        Those that timed out are made to probe, and this one probes, too. While that is not answered, each RTO is a
+        retry: otherwise those that wait for a peer that is gone would fail one after another.
         """
         timer, shared = self.timer, self.window.shared
         assert shared is not None
-        if not shared.timed_out or not shared.probe_timed_out(timer.blocked_pto(), now):
-            return 0
-        timer.back_off_blocked_pto()
-        return now + timer.blocked_pto()
+        silent = timer.probing_since > 0
+        if shared.timed_out and now >= timer.blocked_until:
+            shared.probe_timed_out(timer.blocked_pto(), now)
+            timer.back_off_blocked_pto(now)
+            if shared.timed_out and not silent:
+                self._request_probes(0, now)
+        if silent and now >= timer.last_probe + timer.silence_timeout():
+            self._request_probes(0, now)
+            if not self._count_timeout(timer.on_silence(now), now):
+                return 0
+        if timer.probing_since:
+            due = timer.last_probe + timer.silence_timeout()
+            return min(due, timer.blocked_until) if shared.timed_out else due
+        return timer.blocked_until if shared.timed_out else 0
 
     def _rto_since(self, oldest: int) -> int:
         """When the RTO started: at the oldest packet in flight or oldest unanswered probe; 0: it is not running."""
         timer = self.timer
-        lost = self.sent.lost() and not self.window.waiting()
-        if not oldest and (lost or self._starved()):  # nothing in flight, so no probe was sent
+        if not oldest and (self.sent.lost() or self._starved()):  # nothing in flight, so no probe was sent
             return max(timer.last_answer, timer.last_timeout) or timer.probing_since
         return oldest or timer.probing_since
 
@@ -517,20 +531,11 @@ class Requester:
 
     def _on_timeout(self, now: int, rto: int) -> None:
         """The retransmission timeout, `rto`, has passed."""
-        timer = self.timer
-        self._stats.timeouts += 1
-        if not timer.on_timeout(now, rto):
-            silence = (now - timer.last_answer) // 1_000_000
-            why = f"the peer last answered {silence} ms ago" if self._planes() else "its paths are all down or denied"
-            self._owner.enter_error(
-                CompletionStatus.RETRY_EXCEEDED,
-                f"Nothing was acknowledged after {timer.retries - 1} retries; {why}.",
-                now,
-            )
+        if not self._count_timeout(self.timer.on_timeout(now, rto), now):
             return
         shared = self.window.shared
         if shared is not None:
-            shared.timed_out[self._owner] = None
+            shared.time_out(self._owner, now)
         expired = self._expire(now - rto, now)
         if expired:  # otherwise only probes were not answered
             self.window.cc.on_timeout(now, expired)
@@ -539,6 +544,18 @@ class Requester:
             self._owner.offer_data()
         else:
             shared.wait_last(self._owner)
+
+    def _count_timeout(self, left: bool, now: int) -> bool:
+        """An RTO has passed. If no retry is `left`, the queue pair fails, and the result is False."""
+        timer = self.timer
+        self._stats.timeouts += 1
+        if left:
+            return True
+        silence = (now - timer.last_answer) // 1_000_000
+        why = f"the peer last answered {silence} ms ago" if self._planes() else "its paths are all down or denied"
+        text = f"Nothing was acknowledged after {timer.retries + timer.silences - 1} retries; {why}."
+        self._owner.enter_error(CompletionStatus.RETRY_EXCEEDED, text, now)
+        return False
 
     def _expire(self, before: int, now: int) -> int:
         """Mark as lost what was sent at or before `before` and not acknowledged; returns how many bytes.

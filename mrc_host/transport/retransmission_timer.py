@@ -12,7 +12,8 @@ from the oldest unanswered probe.
 
 **Retries.** Packets sent at different times also time out at different times. All timeouts within one RTO count as one
 retry (``on_timeout``). An RTO in which the peer answered only with NACKs is a retry too (``on_nack``), so that a
-requester does not send for ever what the peer has no room for.
+requester does not send for ever what the peer has no room for. While other queue pairs fill the window, so is an RTO in
+which a probe is not answered (``on_silence``); any answer forgives these.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class RetransmissionTimer:
 
     __slots__ = (
         "_ack_times",
+        "_blocked_pto_count",
         "_nacks_since",
         "_policy",
         "_pto_count",
@@ -37,7 +39,7 @@ class RetransmissionTimer:
         "_round_trips",
         "_silence_ended",
         "ack_timeout",
-        "blocked_pto_count",
+        "blocked_until",
         "last_answer",
         "last_probe",
         "last_progress",
@@ -46,6 +48,7 @@ class RetransmissionTimer:
         "min_pto",
         "probing_since",
         "retries",
+        "silences",
     )
 
     def __init__(self, round_trips: list[RoundTrip], policy: RetryPolicy, min_pto: int) -> None:
@@ -55,6 +58,7 @@ class RetransmissionTimer:
         self.ack_timeout = policy.ack_timeout  # before any doubling
         self.min_pto = min_pto
         self.retries = 0  # timeouts without progress
+        self.silences = 0  # RTOs without an answer, while others kept this queue pair from sending
         self._retry_counted = 0  # when the last retry was counted
         self._ack_times = RoundTrip()  # of the packet that waited longest for a SACK
         self._nacks_since = 0  # start of the interval in which only NACKs arrived; 0 for none
@@ -66,7 +70,8 @@ class RetransmissionTimer:
         self.last_probe = 0  # when probes were last requested
         self.probing_since = 0  # first probe since the peer last answered or the last timeout; 0 for none
         self._pto_count = 0  # probes without progress: doublings of the PTO
-        self.blocked_pto_count = 0  # doublings of the blocked PTO since data last left
+        self._blocked_pto_count = 0  # doublings of the blocked PTO since data last left
+        self.blocked_until = 0  # when those that timed out are made to probe again
 
     def base_pto(self) -> int:
         """The longest probe timeout that round trips require, without minimum or backoff; 0 before the first sample."""
@@ -108,28 +113,47 @@ class RetransmissionTimer:
 
     def pto(self) -> int:
         """Probe timeout, doubled for each probe without progress, but then at most the RTO."""
-        base = self.base_pto()
-        base = max(base, self.min_pto) if base else self.ack_timeout // 4
+        base = self.first_pto()
         return min(base << self._pto_count, max(base, self.rto())) if self._pto_count else base
+
+    def first_pto(self) -> int:
+        """Probe timeout before any doubling."""
+        base = self.base_pto()
+        return max(base, self.min_pto) if base else self.ack_timeout // 4
 
     def blocked_pto(self) -> int:
         """How long to wait while others fill the shared window, before those that timed out are made to probe."""
-        pto = self.pto()
-        return min(pto << self.blocked_pto_count, max(pto, self._policy.longest()))
+        first = self.first_pto()
+        return min(first << self._blocked_pto_count, max(first, self._policy.longest()))
 
-    def back_off_blocked_pto(self) -> None:
-        """They were made to probe: wait twice as long next time, but at most the longest RTO."""
+    def back_off_blocked_pto(self, now: int) -> None:
+        """They were made to probe: wait twice as long until the next time, but at most the longest RTO."""
         if 2 * self.blocked_pto() <= self._policy.longest():
-            self.blocked_pto_count += 1
+            self._blocked_pto_count += 1
+        self.blocked_until = now + self.blocked_pto()
+
+    def end_blocked(self) -> None:
+        """Data leaves."""
+        self._blocked_pto_count = self.blocked_until = 0
 
     def rto(self) -> int:
         """Retransmission timeout: the ACK timeout, or what measured times require, doubled by retries.
 
         The upper bound depends on the ACK timeout alone: times that include an outage are not multiplied beyond it.
         """
+        return self._doubled(self.retries)
+
+    def silence_timeout(self) -> int:
+        """The same while others keep this queue pair from sending, doubled by RTOs without an answer, too.
+
+        These do not lengthen the RTO itself: it is how long others have to wait for their turn.
+        """
+        return self._doubled(self.retries + self.silences)
+
+    def _doubled(self, retries: int) -> int:
         policy = self._policy
         base = max(self.ack_timeout, self.base_pto(), self._ack_times.pto())
-        return min(base << policy.doublings(self.retries), max(base, policy.longest()))
+        return min(base << policy.doublings(retries), max(base, policy.longest()))
 
     def on_probe(self, now: int) -> None:
         """Probes were requested."""
@@ -146,7 +170,7 @@ class RetransmissionTimer:
         """The peer answered; returns whether this `progress` ends waits that had doubled: the next may be due."""
         self.end_silence(now)
         self.last_answer = now
-        self.probing_since = 0
+        self.probing_since = self.silences = 0
         if not progress:
             return False
         doubled = bool(self._pto_count or self.retries)
@@ -167,6 +191,12 @@ class RetransmissionTimer:
         self.probing_since = 0
         return self._count_retry(now, rto)
 
+    def on_silence(self, now: int) -> bool:
+        """An RTO has passed without an answer to a probe, and data could not be sent: False when no retry is left."""
+        self.silences += 1
+        self.probing_since = now
+        return self._policy.allows(self.retries + self.silences)
+
     def on_nack(self, now: int) -> bool:
         """A NACK arrived: False when an RTO with nothing but NACKs was one retry too many."""
         if not self._nacks_since:
@@ -183,4 +213,4 @@ class RetransmissionTimer:
             return True
         self.retries += 1
         self._retry_counted = now
-        return self._policy.allows(self.retries)
+        return self._policy.allows(self.retries + self.silences)

@@ -5,8 +5,8 @@ window moves, as many waiting queue pairs as there is room for return to the por
 
 The queue pairs whose bytes fill the window may not have been answered for long, and have backed off. A queue pair that
 has just started to wait has no reason to back off yet, so it makes the others probe at its own intervals. It also
-probes for itself: where nobody answers, each counts its own retries, and where its own far end answers, it goes on
-waiting. One that times out waits after all others, or it would keep the only packet of a small window until it fails.
+probes for itself, and counts a retry when that is not answered, so that all fail at about the same time where the peer
+is gone. One that times out waits after all others, or it would keep the only packet of a small window until it fails.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ class WindowUser(ABC):
     def probe_for_others(self, interval: int, now: int) -> bool:
         """Others wait for this one's bytes: probe, unless it did within `interval` ns; False once answered or gone."""
 
+    @abstractmethod
+    def others_timed_out(self, now: int) -> None:
+        """It waits, and one of those that fill the window is the first to time out."""
+
 
 class SharedWindow:
     """One controller for one destination. `active` is the number of queue pairs with bytes in flight.
@@ -54,6 +58,13 @@ class SharedWindow:
         """`user` waits for room after all others, also if it waits already."""
         self.waiting.pop(user, None)
         self.waiting[user] = None
+
+    def time_out(self, user: WindowUser, now: int) -> None:
+        """The retransmission timeout of `user` has passed."""
+        if not self.timed_out:
+            for waiting in self.waiting:
+                waiting.others_timed_out(now)
+        self.timed_out[user] = None
 
     def open(self, size: int) -> None:
         """While there is room, let waiting queue pairs queue again, each for a packet of `size` bytes."""

@@ -62,6 +62,9 @@ class Owner(RequesterOwner, WindowUser, PathListener, PathMonitor):
     def window_opened(self) -> bool:
         return False
 
+    def others_timed_out(self, now: int) -> None:
+        pass
+
     def probe_for_others(self, interval: int, now: int) -> bool:
         return False
 

@@ -60,7 +60,7 @@ def test_a_growing_rtt_is_not_multiplied_beyond_the_sum_of_timeouts() -> None:
     for _ in range(10):
         timer.back_off_pto()
     while 2 * timer.blocked_pto() <= 64 * (1024 << 8):
-        timer.back_off_blocked_pto()
+        timer.back_off_blocked_pto(0)
     for _ in range(20):
         trip.sample(2 * MS)
     assert timer.base_pto() <= timer.pto() <= timer.rto()

@@ -30,6 +30,9 @@ class User(WindowUser):
         self.opened += 1
         return True
 
+    def others_timed_out(self, now: int) -> None:
+        pass
+
     def probe_for_others(self, interval: int, now: int) -> bool:
         return True
 

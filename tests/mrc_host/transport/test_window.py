@@ -25,6 +25,9 @@ class Waiter(WindowUser):
             self.window.waiting[self] = None
         return self.data
 
+    def others_timed_out(self, now: int) -> None:
+        self.called += 1
+
     def probe_for_others(self, interval: int, now: int) -> bool:
         self.called += 1
         return self.again
