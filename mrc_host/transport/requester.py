@@ -498,12 +498,12 @@ class Requester:
             timer.back_off_blocked_pto(now)
             if shared.timed_out and not silent:
                 self._request_probes(0, now)
-        if silent and now >= timer.last_probe + timer.silence_timeout():
+        if silent and now >= timer.last_probe + timer.rto():
             self._request_probes(0, now)
             if not self._count_timeout(timer.on_silence(now), now):
                 return 0
         if timer.probing_since:
-            due = timer.last_probe + timer.silence_timeout()
+            due = timer.last_probe + timer.rto()
             return min(due, timer.blocked_until) if shared.timed_out else due
         return timer.blocked_until if shared.timed_out else 0
 

@@ -141,19 +141,9 @@ class RetransmissionTimer:
 
         The upper bound depends on the ACK timeout alone: times that include an outage are not multiplied beyond it.
         """
-        return self._doubled(self.retries)
-
-    def silence_timeout(self) -> int:
-        """The same while others keep this queue pair from sending, doubled by RTOs without an answer, too.
-
-        These do not lengthen the RTO itself: it is how long others have to wait for their turn.
-        """
-        return self._doubled(self.retries + self.silences)
-
-    def _doubled(self, retries: int) -> int:
         policy = self._policy
         base = max(self.ack_timeout, self.base_pto(), self._ack_times.pto())
-        return min(base << policy.doublings(retries), max(base, policy.longest()))
+        return min(base << policy.doublings(self.retries + self.silences), max(base, policy.longest()))
 
     def on_probe(self, now: int) -> None:
         """Probes were requested."""
