@@ -152,6 +152,8 @@ def test_only_queue_pairs_filling_the_window_are_made_to_probe() -> None:
         near.write(far, 1 << 15)
     world.run(20 * MS)
     (window,) = windows(world.nics[0])
+    users = [user for user in window.users if isinstance(user, MrcQueuePair) and user.requester is not None]
+    world.run(until=lambda: any(user.requester.sent.in_flight for user in users if user in window.timed_out))
     asked = []
     for user in list(window.timed_out):
         assert isinstance(user, MrcQueuePair)
