@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mrc_host.config import TransportSettings
+from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, MrcResponderOwner
 from mrc_host.transport.stats import QpStats
@@ -16,6 +17,17 @@ from tests.mrc_host.nic_world import address, make_config
 
 QPN = 0x11
 REMOTE_QPN = 0x4242
+
+
+class Counting(CongestionControl):
+    """Never changes its window, and counts the losses reported to it."""
+
+    def __init__(self) -> None:
+        super().__init__(1 << 30)
+        self.losses = 0
+
+    def on_loss(self, size: int, now: int) -> None:
+        self.losses += 1
 
 
 def connection(attributes: Mapping[str, Any] | None = None, **settings: Any) -> Connection:

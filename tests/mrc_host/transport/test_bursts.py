@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from mrc_host.transport.algorithms import Algorithm
-from mrc_host.transport.congestion import CongestionControl
 from mrc_host.values import QpAttributes
 from mrc_host.wire import control, headers, opcodes
 from tests.mrc_host.nic_world import MS, US
 from tests.mrc_host.transport.far_end import FIRST_IN, FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, warm
+from tests.mrc_host.transport.parts import Counting
 from tests.mrc_host.transport.test_peer import answer, quiet, requests
 
 # ---- what the receiver shows ---------------------------------------------------------------------------------------
@@ -152,17 +152,6 @@ def test_a_lost_retransmission_is_detected_by_later_first_transmissions_on_its_p
     end.sack(first - 1, bits(shown, base), base=base - first + 1, of=later[-1])
     (third,) = [p for p in end.data(1) if p.rtx]
     assert third.psn == lost.psn
-
-
-class Counting(CongestionControl):
-    """Never changes its window, and counts the losses reported to it."""
-
-    def __init__(self) -> None:
-        super().__init__(1 << 30)
-        self.losses = 0
-
-    def on_loss(self, size: int, now: int) -> None:
-        self.losses += 1
 
 
 @pytest.mark.parametrize("dead", [True, False])

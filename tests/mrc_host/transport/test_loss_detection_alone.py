@@ -2,7 +2,6 @@
 
 import random
 
-from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.paths import PathListener, PathSet
 from mrc_host.transport.reordering import ReorderWindow
@@ -11,6 +10,7 @@ from mrc_host.transport.sent_packets import FREE, LOST, OUT, SentPacket, SentPac
 from mrc_host.transport.stats import QpStats
 from mrc_host.values import PathReason
 from mrc_host.wire.control import SACK_BITS
+from tests.mrc_host.transport.parts import Counting
 
 FIRST = 1000
 RTT = 10_000
@@ -27,21 +27,12 @@ class Listener(PathListener):
         self.retired.append((index, reason))
 
 
-class CountedLosses(CongestionControl):
-    def __init__(self) -> None:
-        super().__init__(1 << 20)
-        self.losses = 0
-
-    def on_loss(self, size: int, now: int) -> None:
-        self.losses += 1
-
-
 class Sender:
     """Sent packets and their judge; packets are weightless to it but for their count."""
 
     def __init__(self) -> None:
         self.listener = Listener()
-        self.cc = CountedLosses()
+        self.cc = Counting()
         self.stats = QpStats()
         self.lost_by_plane = [0] * PLANES
         self.sent = SentPackets(self.cc, FIRST, PLANES, PLANES * PATHS)
