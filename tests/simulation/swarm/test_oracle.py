@@ -8,6 +8,7 @@ from simulation.swarm.oracle import (
     merge,
     most_hit,
     paths,
+    shared_planes,
     touched,
     untouched_share,
 )
@@ -97,3 +98,7 @@ def test_paths_that_a_fault_hit_are_counted_in_the_worst_plane():
     assert most_hit(on, cuts, "h1", "h3") == 3
     assert untouched_share(on, cuts, "h1", "h3") == 0.25
     assert most_hit(on, planned((LinkDown("h1@p0"), 0, 100)), "h1", "h3") == 4
+
+
+def test_nics_share_the_planes_that_both_have_a_link_to():
+    assert shared_planes(small_fabric(), "h1", "h3") == [0, 1]
