@@ -212,6 +212,16 @@ class NicNode:
         self._watchers.append(left)
         self._watch(left)
 
+    def filter(self, takes: Callable[[bytes], bool]) -> None:
+        """Until the device is replaced, it gets only those frames that `takes` is true for."""
+        receive = self._receive
+
+        def filtered(port: int, frame: bytes | bytearray | memoryview, now: int) -> None:
+            if takes(bytes(frame)):
+                receive(port, frame, now)
+
+        self._receive = filtered
+
     def _watch(self, left: Callable[[bytes], None]) -> None:
         transmit = self._transmit
 

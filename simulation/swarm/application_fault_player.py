@@ -1,4 +1,4 @@
-"""Plays what befalls hosts: queue pairs that get new lives, NICs that restart, memory that is taken away.
+"""Plays what befalls hosts: queue pairs that get new lives or are silent, NICs that restart, memory that is taken away.
 
 A pair is brought to a new life by one actor at a time. Applications agree on a new life by word of mouth, which takes
 time (`word`), during which one end is ahead of the other, and packets of the old life are on their way in any case.
@@ -10,9 +10,10 @@ import asyncio
 from collections import Counter
 
 from mrc_host.errors import MrcError, StateError
-from simulation.swarm.application_faults import Manner, Reconnect, Restart, Revoke
+from simulation.swarm.application_faults import Manner, Mute, Reconnect, Restart, Revoke
 from simulation.swarm.applications import Applications, give_up, give_up_posting
 from simulation.swarm.denylists import DenylistChecker
+from simulation.swarm.muted_queue_pairs import MutedQueuePairs
 from simulation.swarm.queue_pair_ends import QueuePairEnd
 from simulation.swarm.scenario import FOREVER, Scenario, ScenarioFault
 from simulation.world import SimulatedWorld
@@ -22,19 +23,20 @@ _TRIES = 50  # to find first PSNs that both ends accept
 
 
 class Lives:
-    """Plays the plan's :class:`Reconnect`, :class:`Restart` and :class:`Revoke`."""
+    """Plays the plan's :class:`Reconnect`, :class:`Restart`, :class:`Revoke` and :class:`Mute`."""
 
     def __init__(self, world: SimulatedWorld, applications: Applications, denylists: DenylistChecker) -> None:
         self._world, self._applications, self._denylists = world, applications, denylists
         self._locks = [asyncio.Lock() for _ in applications.pairs]
         self._restarts: Counter[str] = Counter()
+        self._muted = MutedQueuePairs(world)
 
     def start(self, scenario: Scenario) -> list[asyncio.Task[None]]:
         """One coroutine for each that is planned."""
         return [
             asyncio.ensure_future(self._play(planned))
             for planned in scenario.faults
-            if isinstance(planned.fault, Reconnect | Restart | Revoke)
+            if isinstance(planned.fault, Reconnect | Restart | Revoke | Mute)
         ]
 
     async def _play(self, planned: ScenarioFault) -> None:
@@ -49,6 +51,8 @@ class Lives:
             if not end.away and end.life.revoked is None:
                 end.freeze(self._applications.other(end))
                 end.revoke(self._world.now)
+        elif isinstance(fault, Mute):
+            await self._mute(self._applications.pairs[fault.pair][fault.back], planned.end)
 
     async def _until(self, time: int) -> None:
         await asyncio.sleep(max(0, time - self._world.now) / _SECOND)
@@ -121,6 +125,17 @@ class Lives:
         except StateError:
             return second
         return None
+
+    # ---- silence ----------------------------------------------------------------------------------------------------
+
+    async def _mute(self, end: QueuePairEnd, until: int) -> None:
+        if end.away:
+            return
+        qpn = end.qp.qpn
+        self._muted.mute(end.nic, qpn)
+        if until < FOREVER:
+            await self._until(until)
+            self._muted.unmute(end.nic, qpn)
 
     # ---- restarting -------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """What hosts and applications do to a plan's queue pairs, as faults of the plan: see :mod:`simulation.swarm.scenario`.
 
-Reconnecting and restarting happen at their `start`; a completion queue's setting holds as long as the fault.
+Reconnecting and restarting happen at their `start`; a completion queue's setting holds as long as the fault, as does
+the silence of a queue pair.
 """
 
 from __future__ import annotations
@@ -66,4 +67,12 @@ class SlowPoller(Fault):
     interval: int
 
 
-HOST_FAULTS = (Reconnect, Restart, Revoke, SharedQueue, SlowPoller)
+@dataclass(frozen=True, slots=True)
+class Mute(Fault):
+    """The NIC at one end of a pair (the first, or `back`) takes no packet for it, though it does for all others."""
+
+    pair: int
+    back: bool
+
+
+HOST_FAULTS = (Reconnect, Restart, Revoke, SharedQueue, SlowPoller, Mute)

@@ -3,6 +3,7 @@
 * Two queue pairs of one NIC with MTUs far apart and windows that never shut: do they get equal bytes?
 * One queue pair over many paths that all lose alike: does the active set keep its floor?
 * One queue pair under load when a quarter of its paths is cut at once: is there a timeout?
+* Many queue pairs between two NICs, of which some are silent at one end: do the others wait for them?
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import replace
 from typing import Final
 
 from mrc_host.values import QpAttributes, QpType
-from simulation.swarm.scenario import PlannedPair, PlannedWrite, Scenario, ScenarioFault
+from simulation.swarm.application_faults import Mute
+from simulation.swarm.scenario import FOREVER, HORIZON, PlannedPair, PlannedWrite, Scenario, ScenarioFault
 from simulation.transport_timers import timing
 from simulation.world import default_queues
 from topologies.clos import multi_plane_clos
@@ -80,6 +82,41 @@ def quarter_cut(rng: random.Random, plan: Scenario) -> Scenario:
     fault = rng.choice((PowerOff(f"t1-{gone}@p*"), LinkDown(f"t0-*:t1-{gone}@p*"), LinkDown(f"t0-*:t1-{gone}@p*", "*")))
     start = rng.randrange(5_000, 60_000)
     return replace(plan, writes=writes, faults=(ScenarioFault(fault, start, start + 2_000_000),))
+
+
+def silent_mates(rng: random.Random, plan: Scenario) -> Scenario:
+    """Queue pairs that share a NIC's window, some of which get no answers: for good, or for a while."""
+    fabric = multi_plane_clos(
+        "swarm",
+        planes=rng.choice((1, 2, 4)),
+        t0=2,
+        t1=rng.choice((1, 4)),
+        hosts=2,
+        rate_bps=100 * _GIGA,
+        queues=_profile(),
+    )
+    count = rng.choice((2, 3, 5, 12))
+    attributes = QpAttributes(
+        path_mtu=rng.choice((1024, 4096)),
+        retry_count=rng.choice((3, 10, 32)),
+        congestion_window=rng.choice((None, None, None, 65536)),
+    )
+    plan = _world(plan, fabric, (PlannedPair("h1", "h2", QpType.MRC, attributes),) * count)
+    writes = [
+        PlannedWrite(number, back, rng.randrange(HORIZON), rng.choice((1, 5_000, 20_000, 100_000)), rng.random() < 0.3)
+        for number in range(count)
+        for back in (False, True)
+        for _ in range(rng.choice((0, 1, 4, 16)))
+    ]
+    faults = [
+        ScenarioFault(
+            Mute(number, rng.random() < 0.5), start, rng.choice((FOREVER, FOREVER, start + rng.randrange(1, HORIZON)))
+        )
+        for number in rng.sample(range(count), rng.randint(1, count - 1))
+        for start in (rng.choice((0, rng.randrange(HORIZON))),)
+    ]
+    writes.sort(key=lambda write: write.time)
+    return replace(plan, writes=tuple(writes), faults=tuple(sorted(faults, key=lambda fault: fault.start)))
 
 
 STUDIES: Final[tuple[Callable[[random.Random, Scenario], Scenario], ...]] = (contest, uniform_loss, quarter_cut)

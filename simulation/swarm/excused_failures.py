@@ -6,6 +6,8 @@
 * When nothing but some of the paths failed, and in each plane most were left, no packet waits for the ACK timeout.
 * Then, too, a queue pair that is alone and has work goes on: it is through after twice the time that its bytes take on
   what is left, and some round trips.
+* Where nothing is wrong but that NICs take nothing for some queue pairs, those beside them go on: what they send waits
+  for one retransmission timeout of the silent ones at most.
 * When every fault is over, what is under way completes within twice the time that trouble lasted, some ACK timeouts and
   the time that the bytes take, on the lines and through a fixed window, which lets pass no more than itself in a round
   trip: a timer that has grown with the trouble may not outlast it by much.
@@ -18,10 +20,17 @@ from typing import Final
 
 from mrc_host.config import TransportSettings
 from mrc_host.values import QpType
-from simulation.swarm.application_faults import SharedQueue
+from simulation.swarm.application_faults import Mute, SharedQueue
 from simulation.swarm.applications import Applications
 from simulation.swarm.denylists import Denied
-from simulation.swarm.oracle import longest_impairment, longest_separation, most_hit, shared_planes, untouched_share
+from simulation.swarm.oracle import (
+    longest_impairment,
+    longest_separation,
+    most_hit,
+    shared_planes,
+    silences,
+    untouched_share,
+)
 from simulation.swarm.queue_pair_ends import Posted, QueuePairEnd
 from simulation.swarm.scenario import FOREVER, PlannedPair, Scenario
 from simulation.transport_timers import retry_budget
@@ -56,7 +65,7 @@ class Verdicts:
                     posted,
                     *(other for other in found if posted.life is not None and other.life is posted.life.peer),
                 ]
-                if not any(_life_over(mate) for mate in mates) and not self.excused(first.pair):
+                if not any(_life_over(mate) for mate in mates) and not self.excused(first.number):
                     completion = posted.completions[0]
                     self._report(
                         f"the {first.pair.kind.name} queue pair {first.nic}-{second.nic} failed"
@@ -65,18 +74,18 @@ class Verdicts:
                     break
         return failed
 
-    def excused(self, pair: PlannedPair) -> bool:
-        """Whether the schedule of faults explains that the pair gave up."""
+    def excused(self, number: int) -> bool:
+        """Whether the schedule of faults explains that the pair of this number gave up."""
         fabric, faults, transport = self._scenario.fabric, self._scenario.faults, self._transport
-        once = 1024 << pair.attributes.timeout
+        pair, silent = self._scenario.pairs[number], silences(faults, number)
+        once = _once(pair)
         if pair.kind is QpType.RC:  # one path, and timeouts that do not grow
-            return (
-                longest_impairment(fabric, faults, pair.first, pair.second, once) >= once * pair.attributes.retry_count
-            )
+            longest = longest_impairment(fabric, faults, pair.first, pair.second, once, silent)
+            return longest >= once * pair.attributes.retry_count
         gap = 2 * once << transport.max_backoff
         budget = retry_budget(pair.attributes, transport)
         attempts = pair.attributes.retry_count
-        return longest_separation(fabric, faults, pair.first, pair.second, gap, attempts) >= budget
+        return longest_separation(fabric, faults, pair.first, pair.second, gap, attempts, silent) >= budget
 
     def timeouts(self, applications: Applications) -> None:
         """Nothing but cuts that leave most paths of each plane whole, and an active one: no ACK timeout."""
@@ -135,14 +144,11 @@ class Verdicts:
         over = [fault.end for fault in scenario.faults if not isinstance(fault.fault, SharedQueue)]
         if any(end >= FOREVER for end in over):
             return
-        rate = min(link.rate_bps for link in scenario.fabric.links)
-        transfer = 4 * 8_000_000_000 * sum(write.length for write in scenario.writes) // rate + _AT_LEAST
         begun = min((fault.start for fault in scenario.faults if not isinstance(fault.fault, SharedQueue)), default=0)
         for end, _ in applications.ends:
             if end.rc:
                 continue
-            once = 1024 << end.pair.attributes.timeout
-            allowed = transfer + _TIMEOUTS * once + _window_trips(end) * scenario.fit.round_trip
+            allowed = self._allowed(end)
             for posted in end.writes:
                 life = posted.life
                 if life is None or life.broken() is not None or not posted.succeeded:
@@ -156,6 +162,36 @@ class Verdicts:
                         f" {late} ns too late, though trouble in its life lasted {trouble} ns only"
                     )
                     break
+
+    def patience(self, applications: Applications) -> None:
+        """Nothing but silent queue pairs: others wait for one retransmission timeout of these at most."""
+        scenario = self._scenario
+        if not all(isinstance(planned.fault, Mute | ControllerDown) for planned in scenario.faults):
+            return
+        for end, _ in applications.ends:
+            if end.rc or silences(scenario.faults, end.number):
+                continue
+            longest = 2 * _once(end.pair) << self._transport.max_backoff
+            for posted in end.writes:
+                late = posted.done_at - (max(other.posted_at for other in end.writes) + longest + self._allowed(end))
+                if late > 0:
+                    self._report(
+                        f"write {posted.number} from {end.nic} completed {late} ns too late, though only other queue"
+                        " pairs were silent"
+                    )
+                    break
+
+    def _allowed(self, end: QueuePairEnd) -> int:
+        """What all writes of an end may take where nothing is wrong, with a few ACK timeouts."""
+        scenario = self._scenario
+        rate = min(link.rate_bps for link in scenario.fabric.links)
+        transfer = 4 * 8_000_000_000 * sum(write.length for write in scenario.writes) // rate + _AT_LEAST
+        return transfer + _TIMEOUTS * _once(end.pair) + _window_trips(end) * scenario.fit.round_trip
+
+
+def _once(pair: PlannedPair) -> int:
+    """The ACK timeout."""
+    return 1024 << pair.attributes.timeout
 
 
 def _window_trips(end: QueuePairEnd) -> int:

@@ -1,7 +1,8 @@
 """What a plan is given besides faults of the network: new lives, crowded and unpolled completion queues, dead planes.
 
 About a third of the plans stay as they are, a tenth become a study of one question, which needs a world of its own
-(shares of two MTUs, uniform loss, a quarter of the paths cut under load), and the others get one or more troubles.
+(shares of two MTUs, uniform loss, a quarter of the paths cut under load, silent queue pairs beside others), and the
+others get one or more troubles. In some, queue pairs fall silent besides.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Final
 from mrc_host.values import QpType
 from simulation.class_loss import ClassLoss, TrafficClass
 from simulation.seeds import generator
-from simulation.swarm.application_faults import Manner, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
+from simulation.swarm.application_faults import Manner, Mute, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
 from simulation.swarm.denylists import Denied, Route, addresses
-from simulation.swarm.directed_scenarios import STUDIES
+from simulation.swarm.directed_scenarios import STUDIES, silent_mates
 from simulation.swarm.scenario import FOREVER, HORIZON, PlannedPair, PlannedWrite, Scenario, ScenarioFault
 from simulation.transport_timers import retry_budget
 from topologies.fabric import LinkKind
@@ -34,13 +35,22 @@ Trouble = Callable[[random.Random, Scenario], Scenario]
 def troubled(plan: Scenario) -> Scenario:
     """The plan with its troubles, drawn from its own seed."""
     rng = generator(plan.seed, "troubles")
+    silence = generator(plan.seed, "silences")
+    drawn = silence.random()
+    if drawn < 0.02:
+        return silent_mates(silence, plan)
+    plan = _mutes(silence, plan) if drawn < 0.05 else plan
     kind = rng.random()
     if kind < 0.35:
-        return plan
+        return _in_order(plan)
     if kind < 0.45:
         return rng.choice(STUDIES)(rng, plan)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         plan = rng.choice(_TROUBLES)(rng, plan)
+    return _in_order(plan)
+
+
+def _in_order(plan: Scenario) -> Scenario:
     return replace(plan, faults=tuple(sorted(plan.faults, key=lambda fault: fault.start)))
 
 
@@ -188,6 +198,15 @@ def _slow(rng: random.Random, plan: Scenario) -> Scenario:
     back = nic == pair.first
     writes = (PlannedWrite(number, back, start + 1, rng.choice((64, 9000)), True) for _ in range(rng.randint(2, 24)))
     return _join(plan, *writes)
+
+
+def _mutes(rng: random.Random, plan: Scenario) -> Scenario:
+    """Some pairs get no answers at one end: for a moment, for about their retry budget, or for good."""
+    for number in rng.sample(range(len(plan.pairs)), rng.randint(1, min(3, len(plan.pairs)))):
+        start = _moment(rng, plan, number)
+        end = rng.choice((start + _span(rng), start + 2 * _budget(plan, number), FOREVER))
+        plan = _more(plan, ScenarioFault(Mute(number, rng.random() < 0.5), start, end))
+    return plan
 
 
 # ---- the network ----------------------------------------------------------------------------------------------------

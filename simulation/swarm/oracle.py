@@ -13,7 +13,7 @@ from math import prod
 
 from simulation.channel import Impairment
 from simulation.fault_impairments import impairments_of
-from simulation.swarm.application_faults import HOST_FAULTS
+from simulation.swarm.application_faults import HOST_FAULTS, Mute
 from simulation.swarm.denylists import Denied
 from simulation.swarm.scenario import ScenarioFault
 from topologies.addressing import entropy_value
@@ -24,23 +24,41 @@ Span = tuple[int, int]
 _BAD_LUCK = 1e-3  # happens to one of the many queue pairs that a soak has
 
 
+def silences(faults: Iterable[ScenarioFault], pair: int) -> list[Span]:
+    """When the NIC at an end of pair number `pair` took nothing for it."""
+    return [
+        (planned.start, planned.end)
+        for planned in faults
+        if isinstance(planned.fault, Mute) and planned.fault.pair == pair
+    ]
+
+
 def longest_separation(
-    fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, gap: int, attempts: int = 0
+    fabric: Fabric,
+    faults: Iterable[ScenarioFault],
+    a: str,
+    b: str,
+    gap: int,
+    attempts: int = 0,
+    also: Iterable[Span] = (),
 ) -> int:
     """The longest time (ns) without any whole path from `a` to `b`, or without any from `b` to `a`.
 
     Spans with less than `gap` ns between them count as one: in so short a time nothing may have been tried. With
     `attempts`, a path is gone, too, while a fault loses so much on it that so many packets in a row may well be lost.
+    `also` are spans in which there is none for a reason of their own.
     """
     faults = tuple(faults)
-    spans = _separated(fabric, faults, a, b, attempts) + _separated(fabric, faults, b, a, attempts)
+    spans = [*also, *_separated(fabric, faults, a, b, attempts), *_separated(fabric, faults, b, a, attempts)]
     return max((end - start for start, end in merge(spans, gap)), default=0)
 
 
-def longest_impairment(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, gap: int) -> int:
+def longest_impairment(
+    fabric: Fabric, faults: Iterable[ScenarioFault], a: str, b: str, gap: int, also: Iterable[Span] = ()
+) -> int:
     """The longest time (ns) in which any channel between `a` and `b` was lossy, corrupting or down.
 
-    For a connection that has one path, and cannot choose which. `gap` as above.
+    For a connection that has one path, and cannot choose which. `gap` and `also` as above.
     """
     ends = {end for pair in ((a, b), (b, a)) for _, hops in paths(fabric, *pair) for end in hops}
     spans = [
@@ -48,6 +66,7 @@ def longest_impairment(fabric: Fabric, faults: Iterable[ScenarioFault], a: str, 
         for planned in faults
         if any(end in ends and _harms(wrong) for end, wrong in _channels(fabric, planned))
     ]
+    spans += also
     return max((end - start for start, end in merge(spans, gap)), default=0)
 
 

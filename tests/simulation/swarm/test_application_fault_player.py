@@ -2,7 +2,8 @@
 
 import pytest
 
-from simulation.swarm.application_faults import Manner, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
+from mrc_host.values import QpAttributes
+from simulation.swarm.application_faults import Manner, Mute, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
 from simulation.swarm.run import SwarmRun
 from simulation.swarm.scenario import FOREVER
 from tests.simulation.swarm.plans import plan, write
@@ -67,6 +68,34 @@ def test_a_crowded_completion_queue_fills_and_drains():
     assert outcome.violations == ()
     assert all(posted.announced == 1 for end in pair for posted in end.writes)
     assert max(posted.posted_at for end in pair for posted in end.writes) > 1, "some posts had to wait"
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_silent_queue_pair_fails_alone(back):
+    """Whichever end is silent, neither end learns that its writes arrived."""
+    writes = [write(time=5_000, pair=pair, back=side) for pair in (0, 1) for side in (False, True)]
+    done = SwarmRun(
+        plan((Mute(1, back), 1_000, FOREVER), writes=writes, pairs=2, attributes=QpAttributes(retry_count=2))
+    )
+    outcome = done.play()
+    assert outcome.violations == ()
+    (answered, *_), (silent, *_) = done.applications.pairs
+    assert answered.writes[0].succeeded
+    assert silent.writes[0].failed
+
+
+def test_a_queue_pair_goes_on_when_its_silence_ends():
+    outcome, pair = play(plan((Mute(0, True), 4_000, 90_000)))
+    assert outcome.violations == ()
+    assert all(posted.succeeded for end in pair for posted in end.writes)
+    assert max(posted.done_at for end in pair for posted in end.writes) > 90_000
+
+
+def test_a_nic_that_restarts_is_silent_for_nobody():
+    restart = (Restart("h3", 1_000), 30_000, 60_000)
+    outcome, pair = play(plan((Mute(0, True), 4_000, FOREVER), restart))
+    assert outcome.violations == ()
+    assert all(end.writes[-1].succeeded for end in pair)
 
 
 def test_a_slow_poller_delays_completions():

@@ -1,6 +1,7 @@
 import pytest
 
 from simulation.class_loss import ClassLoss, TrafficClass
+from simulation.swarm.application_faults import Mute
 from simulation.swarm.denylists import Denied, addresses
 from simulation.swarm.oracle import (
     longest_impairment,
@@ -9,6 +10,7 @@ from simulation.swarm.oracle import (
     most_hit,
     paths,
     shared_planes,
+    silences,
     touched,
     untouched_share,
 )
@@ -83,6 +85,15 @@ def test_longest_damage_and_touched_hosts():
     assert longest_impairment(FABRIC, faults, "h2", "h3", 0) == 90
     assert not touched(FABRIC, faults, "h1")
     assert touched(FABRIC, faults, "h2")
+
+
+def test_a_silence_separates_its_own_pair_alone():
+    faults = planned((Mute(1, True), 20, 50), (Mute(0, False), 0, 10), (LinkDown("h1@*"), 60, 90))
+    assert silences(faults, 1) == [(20, 50)]
+    assert silences(faults, 2) == []
+    assert longest_separation(FABRIC, faults, "h1", "h3", 5, also=silences(faults, 1)) == 30
+    assert longest_separation(FABRIC, faults, "h1", "h3", 10, also=silences(faults, 1)) == 70  # they count as one
+    assert longest_impairment(FABRIC, faults, "h2", "h4", 0, silences(faults, 1)) == 30
 
 
 def test_overlapping_and_near_spans_are_merged():

@@ -20,7 +20,7 @@ from mrc_host.values import (
 from mrc_host.verbs.local import LocalProvider
 from mrc_host.wire import opcodes
 from simulation import world
-from simulation.swarm.application_faults import Manner, Reconnect, Revoke, SharedQueue, SlowPoller
+from simulation.swarm.application_faults import Manner, Mute, Reconnect, Revoke, SharedQueue, SlowPoller
 from simulation.swarm.denylists import Denied, addresses
 from simulation.swarm.run import run
 from simulation.swarm.scenario import FOREVER
@@ -169,6 +169,14 @@ def test_finds_a_delay_after_all_faults_ended(monkeypatch):
     monkeypatch.setattr(world, "Nic", Late)
     cut = (LinkDown("h1@*", "*"), 1_000, 100_000)
     caught(plan(cut, writes=[write(time=500), write(time=2_000)]), "after all trouble", faults=1, writes=1)
+
+
+def test_finds_a_queue_pair_that_waits_for_silent_ones(monkeypatch):
+    monkeypatch.setattr(world, "Nic", Deaf)
+    monkeypatch.setattr(Deaf, "until", 100 * MS)
+    silent = (Mute(1, True), 0, FOREVER)
+    made = plan(silent, pairs=2, writes=[write(time=30_000), write(time=30_000, pair=1)])
+    caught(made, "though only other queue pairs were silent", faults=1, writes=1)
 
 
 def test_finds_an_allowed_path_left_unused(monkeypatch):

@@ -99,7 +99,7 @@ def test_a_denied_path_in_use_is_found(monkeypatch):
     )
     plan = replace(busy_seed(), faults=(ScenarioFault(Denied(routes), 0, 3_600_000_000_000),))
     monkeypatch.setattr("mrc_host.transport.control_plane.NicControlPlane.set_path_denied", lambda *_: None)
-    monkeypatch.setattr(excused_failures, "longest_separation", lambda fabric, faults, a, b, gap, attempts: 0)
+    monkeypatch.setattr(excused_failures, "longest_separation", lambda *_: 0)
     assert any("though it is denied" in text for text in run(plan).violations)
 
 
@@ -131,7 +131,7 @@ def test_a_one_packet_window_sends_one_packet_per_round_trip():
 
 def test_a_failure_without_a_reason_is_found(monkeypatch):
     """Every link is down, but the oracle believes that none is."""
-    monkeypatch.setattr(excused_failures, "longest_separation", lambda fabric, faults, a, b, gap, attempts: 0)
+    monkeypatch.setattr(excused_failures, "longest_separation", lambda *_: 0)
     broken = replace(busy_seed(), faults=(ScenarioFault(LinkDown("h*", towards="t0-*"), 0, 3_600_000_000_000),))
     assert any("failed" in text for text in run(broken).violations)
 
