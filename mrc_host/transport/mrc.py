@@ -310,7 +310,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         """A request was posted."""
         self.offer_data()
         if not self.timer_at and self.requester is not None:
-            self.requester.starving(now)
+            self.requester.timeouts.starving(now)
 
     def offer_data(self) -> None:
         """Queue at every port where data may leave."""
@@ -367,7 +367,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
     def probe_for_others(self, interval: int, now: int) -> bool:
         """Others wait for the shared window, which this queue pair's bytes fill."""
         requester = self.requester
-        return self.running and requester is not None and requester.probe_for_others(interval, now)
+        return self.running and requester is not None and requester.timeouts.probe_for_others(interval, now)
 
     def transmit_control(self, port: int, now: int) -> bytes | None:
         """Next acknowledgement or probe for `port`."""
@@ -386,7 +386,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
                 return frame
         if requester is None or not self.running or not requester.probes.mask >> port & 1:
             return None
-        return None if self.nic.scheduler.holds(self, port) else requester.probe(port, now)
+        return None if self.nic.scheduler.holds(self, port) else requester.timeouts.probe(port, now)
 
     def on_timer(self, now: int) -> int:
         """Send probes or time out, if due."""
@@ -395,7 +395,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         requester = self.requester
         lost = requester.on_window_end(now)
         released = requester.release_held(now)
-        again = requester.on_timer(now)
+        again = requester.timeouts.on_timer(now)
         if (lost or released) and not requester.window.waiting():
             self.offer_data()
         self._release_window()
@@ -437,8 +437,8 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         """The controller denied a path or allowed it again."""
         if self.requester is not None:
             if self.requester.paths.deny(index, denied, now) and not denied:
-                self.requester.path_opened(index, now)
-            self.requester.starving(now)
+                self.requester.timeouts.path_opened(index, now)
+            self.requester.timeouts.starving(now)
             self.offer_data()
         self.offer_control()  # a pending acknowledgement may have to use another port, or may at last be able to leave
 
@@ -446,13 +446,13 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         """A bad path works again."""
         if self.requester is not None:
             if self.requester.paths.restore(index, reason, now):
-                self.requester.path_opened(index, now)
+                self.requester.timeouts.path_opened(index, now)
             self.offer_data()
 
     def peer_reported(self, now: int) -> None:
         """If retrying, probe: the peer may answer now."""
         if self.running and self.requester is not None:
-            self.requester.peer_reported(now)
+            self.requester.timeouts.peer_reported(now)
 
     def planes_changed(self, now: int) -> None:
         """Retransmit what is in flight on planes that went down, and use those that came back."""
@@ -466,7 +466,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             if peer.planes >> plane & 1 and not peer.usable >> plane & 1:
                 requester.flush_plane(plane)
         requester.planes_changed(now)
-        requester.starving(now)
+        requester.timeouts.starving(now)
         self.offer_data()
         self.offer_control()
         self._release_window()
@@ -477,7 +477,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if self.responder is not None:
             self.responder.settle()
         if self.requester is not None and self.running:
-            self.requester.settle_stats(now)
+            self.requester.stalls.settle(now)
         if self.responder is not None and self.running:
             self.responder.settle_stats(now)
 

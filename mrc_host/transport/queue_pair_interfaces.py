@@ -103,6 +103,29 @@ class MrcRequesterOwner(RequesterOwner, WindowUser):
 
 
 @trait
+class DataToSend(ABC):
+    """A requester, as its timeouts see it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def open_planes(self) -> int:
+        """Planes on which packets may leave; 0 when all are down or denied."""
+
+    @abstractmethod
+    def ports(self) -> int:
+        """Planes on which the next packet may leave; 0 when there is none or a limit is reached."""
+
+    @abstractmethod
+    def pending(self) -> bool:
+        """Whether there is anything to send, whether or not it may leave."""
+
+    @abstractmethod
+    def has_work(self) -> bool:
+        """Whether there is anything to send that the peer lets begin."""
+
+
+@trait
 class MrcResponderOwner(ResponderOwner):
     """An MRC queue pair, as its responder sees it."""
 

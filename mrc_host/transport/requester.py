@@ -2,23 +2,15 @@
 
 **Parts.** ``sent_packets`` holds what was sent; ``ack_processing`` handles the peer's acknowledgements;
 ``loss_detection`` decides which packets are lost, ``spurious_retransmissions`` which were retransmitted although they
-had arrived, ``timeout_attribution`` which path caused a timeout. ``send_window`` and ``plane_balance`` limit what may
-leave, ``retransmission_timer`` says how long to wait for acknowledgements, ``reliability_probes`` keeps track of
-probes, ``data_packets`` builds the frames. This module decides which packet leaves next.
+had arrived. ``send_window`` and ``plane_balance`` limit what may leave, ``data_packets`` builds the frames, and
+``timeouts`` sees to what is not acknowledged. This module decides which packet leaves next.
 
 **Sending.** A port that is free requests a packet for its plane. Lost packets go first, lowest PSN first, then the next
 segment of the oldest request. The packet's path is chosen at that moment: the plane's next. Three limits apply: the
 congestion window, the range of PSNs the peer accepts (MPR), and the number of WRITE_WITH_IMM the peer accepts in
 flight. Planes are kept balanced: none may be more than ``plane_skew_limit`` packets of 4096 bytes ahead.
-Retransmissions count, but do not wait for other planes.
-
-**Timeouts.** After a probe timeout without an acknowledgement, a reliability probe is sent on each plane with packets
-in flight, unless data is queued for a port: that brings an acknowledgement too, since the last packet that may leave
-requests one. The retransmission timeout marks as lost all packets older than itself. A timeout alone does not tell a
-dead path from a dead peer or a lost acknowledgement, so a path is retired only when later acknowledgements show that it
-was at fault, and never for packets sent before the peer first answered. There is one exception: when every active path
-of a plane has timed out, packets that were lost twice take backup paths, which replace active ones. After
-``retry_count`` timeouts the queue pair fails.
+Retransmissions count, but do not wait for other planes. When every active path of a plane has timed out, packets that
+were lost twice take backup paths, which replace active ones.
 
 PSNs and message numbers are unbounded integers here (see ``wire.psn``).
 """
@@ -31,29 +23,28 @@ from mrc_host.transport.ack_processing import AckProcessing
 from mrc_host.transport.data_packets import DataPackets
 from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.paths import PathSet
-from mrc_host.transport.peer import DATA, NO_TRIM, RETRANSMISSION, Peer
+from mrc_host.transport.peer import DATA, RETRANSMISSION, Peer
 from mrc_host.transport.plane_balance import PlaneBalance
-from mrc_host.transport.queue_pair_interfaces import Connection, MrcRequesterOwner
+from mrc_host.transport.queue_pair_interfaces import Connection, DataToSend, MrcRequesterOwner
 from mrc_host.transport.reliability_probes import ReliabilityProbes
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.send_window import SendWindow
-from mrc_host.transport.sent_packets import LOST, SentPacket, SentPackets
+from mrc_host.transport.sent_packets import SentPacket, SentPackets
 from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
+from mrc_host.transport.stall_times import StallTimes
 from mrc_host.transport.stats import PATHS, PEER, WINDOW
 from mrc_host.transport.timeout_attribution import TimeoutAttribution
+from mrc_host.transport.timeouts import Timeouts
 from mrc_host.transport.work import SendQueue, Wqe
-from mrc_host.values import CompletionStatus, PathReason
-from mrc_host.wire import control, headers
-from mrc_host.wire.control import Probe
+from mrc_host.values import PathReason
+from mrc_host.wire import headers
 from mrc_host.wire.psn import MASK
 
-_NO_STALL: Final = -1
-_MANY_ATTEMPTS: Final = 3  # of the oldest packet: if nothing is acknowledged meanwhile, this counts as a timeout
 _RTO_WINDOW: Final = 4  # packets in flight after a timeout, until the peer answers
 
 
-class Requester:
+class Requester(DataToSend):
     """Sending half of an MRC queue pair."""
 
     __slots__ = (
@@ -69,12 +60,8 @@ class Requester:
         "_packets",
         "_paused_until",
         "_peer",
-        "_qpn",
-        "_remote_qpn",
         "_retransmission_pause",
         "_sends",
-        "_stalled",
-        "_stalled_at",
         "_stats",
         "_tick",
         "_wimm_sent",
@@ -83,6 +70,8 @@ class Requester:
         "probes",
         "sent",
         "spurious",
+        "stalls",
+        "timeouts",
         "timer",
         "window",
     )
@@ -104,8 +93,6 @@ class Requester:
         self._stats = stats
         self._peer = peer
         self._sends = sends
-        self._qpn = connection.qpn
-        self._remote_qpn = connection.remote_qpn
         self._mtu = attributes.path_mtu
         self._max_wimm = attributes.max_wimm_dest
         self._tick = nic.settings.timestamp_tick.value
@@ -127,6 +114,11 @@ class Requester:
             owner, connection, peer, peer.index_of, peer.round_trips, paths, sends, self.window, self.sent, self._loss,
             self.spurious, self._attribution, self.probes, self.timer,
         )  # fmt: skip
+        self.timeouts = Timeouts(
+            owner, connection, peer, self, paths, sends, self.window, self.sent, self._loss, self.spurious,
+            self._attribution, self.probes, self.timer,
+        )  # fmt: skip
+        self.stalls = StallTimes(stats)
         # messages: the one being segmented, and counts of those started
         self._current: Wqe | None = None
         self._msn = 0
@@ -134,9 +126,6 @@ class Requester:
         # after a retransmission nothing new leaves until then
         self._retransmission_pause = settings.retransmission_pause
         self._paused_until = 0
-        # what keeps data from leaving, and since when
-        self._stalled = _NO_STALL
-        self._stalled_at = 0
 
     # ---- sending ------------------------------------------------------------------------------------------------
 
@@ -150,7 +139,7 @@ class Requester:
         if sent.in_flight >= window.limit.limit:
             self._stall(PEER, self._nic.now)
             return 0  # until one of this queue pair's packets is acknowledged
-        mask = self._planes()
+        mask = self.open_planes()
         if not mask:
             self._stall(PATHS, self._nic.now)
         if sent.lost():
@@ -162,7 +151,8 @@ class Requester:
             return 0
         return mask & self._balance.mask or mask
 
-    def _planes(self) -> int:
+    def open_planes(self) -> int:
+        """Planes on which packets may leave; 0 when all are down or denied."""
         usable = self._peer.usable
         return usable & self.paths.good_planes or usable & self.paths.open_planes
 
@@ -187,7 +177,7 @@ class Requester:
             return None
         if self.timer.retries and sent.in_flight >= _RTO_WINDOW * self._mtu:
             return None
-        planes = self._planes()
+        planes = self.open_planes()
         if not planes >> plane & 1:
             return None
         if sent.lost():
@@ -308,9 +298,8 @@ class Requester:
     def _emit(self, record: SentPacket, wqe: Wqe, plane: int, index: int, kind: int, now: int) -> bytes:
         """Build a packet that leaves on path `index`, as DATA or RETRANSMISSION, and account for it."""
         timer, window, sent = self.timer, self.window, self.sent
-        if self._stalled != _NO_STALL:
-            self.settle_stats(now)
-            self._stalled = _NO_STALL
+        if self.stalls.waiting():
+            self.stalls.end(now)
             timer.end_blocked()
         timer.last_sent = now
         sent.transmitted(record, plane, kind, index, now // self._tick & 0xFFFF, now)
@@ -339,7 +328,7 @@ class Requester:
         If other queue pairs filled it, or if it shrank, our latest packets may not have requested an acknowledgement;
         and the others may still be backing off although the outage is over.
         """
-        if not self._work():
+        if not self.has_work():
             return
         now = self._nic.now
         self._stall(WINDOW, now)
@@ -351,32 +340,24 @@ class Requester:
             elif shared.timed_out:
                 self._owner.arm(now + self.timer.blocked_pto())
 
-    def _work(self) -> bool:
+    def has_work(self) -> bool:
+        """Whether there is anything to send that the peer lets begin."""
         return self.sent.lost() or self._current is not None or self._may_start()
 
-    def _pending(self) -> bool:
+    def pending(self) -> bool:
         """Whether there is anything to send, whether or not it may leave."""
         waiting = self._sends.waiting
         return self.sent.lost() or self._current is not None or (bool(waiting) and waiting[0].view is not None)
 
     def _stall(self, kind: int, now: int) -> None:
         """If data is waiting, it waits because of `kind`: measure the time until a packet leaves."""
-        if self._stalled != kind and self._pending():
-            self.settle_stats(now)
-            self._stalled = kind
-            self._stalled_at = now
-
-    def settle_stats(self, now: int) -> None:
-        """Add the time up to `now` for which data has been waiting."""
-        if self._stalled != _NO_STALL:
-            self._stats.stalled_ns[self._stalled] += max(now - self._stalled_at, 0)
-            self._stalled_at = now
+        if self.stalls.reason != kind and self.pending():
+            self.stalls.begin(kind, now)
 
     def settle(self) -> None:
         """Bytes were acknowledged or the window moved: let other queue pairs use the room."""
-        if self._stalled != _NO_STALL and not self._pending():
-            self.settle_stats(self._nic.now)
-            self._stalled = _NO_STALL
+        if self.stalls.waiting() and not self.pending():
+            self.stalls.end(self._nic.now)
         self.window.settle(self.sent.in_flight)
 
     # ---- planes and paths ---------------------------------------------------------------------------------------
@@ -388,43 +369,16 @@ class Requester:
     def planes_changed(self, now: int) -> None:
         """The set of usable planes changed: restart the balance. If retrying, probe: the peer may answer now."""
         self._balance.refill(self._peer.planes)
-        self.peer_reported(now)
+        self.timeouts.peer_reported(now)
 
-    def peer_reported(self, now: int) -> None:
-        """The peer reported its ports. If retrying, probe: it may answer now."""
-        if self.timer.retries:
-            self._request_probes(self._planes(), now)
-
-    def path_opened(self, index: int, now: int) -> None:
-        """A path works or is allowed again. If retrying, probe it: the peer may answer there."""
-        plane = self._peer.plane_of[index]
-        if self.timer.retries and self._planes() >> plane & 1:
-            self.probes.prefer(plane, index)
-            self._request_probes(1 << plane, now)
-
-    def probe_for_others(self, interval: int, now: int) -> bool:
-        """Others wait for our bytes: probe, unless done within `interval` ns; False once acknowledged again."""
-        if not self.timer.retries:
-            return False
-        planes = self._planes()
-        if self.sent.in_flight and planes and now >= self.timer.last_probe + interval:
-            self._request_probes(planes, now)
-        return True
-
-    # ---- timeouts -----------------------------------------------------------------------------------------------
-
-    def starving(self, now: int) -> None:
-        """Data waits, but every plane is down or denied: start the timer, so that the requests fail eventually."""
-        if not self._owner.armed() and self._starved():
-            self.timer.last_answer = max(self.timer.last_answer, now)
-            self._owner.arm(now + self.timer.rto())
+    # ---- due times ----------------------------------------------------------------------------------------------
 
     def on_window_end(self, now: int) -> bool:
         """If the end of the reorder window is due, find what is lost, or ask for it; whether anything is lost."""
         loss = self._loss
-        planes = loss.on_window_end(now) & self._planes()
+        planes = loss.on_window_end(now) & self.open_planes()
         if planes:
-            self._request_probes(planes, now)
+            self.timeouts.request_probes(planes, now)
         if loss.window_ends:
             self._owner.arm(loss.window_ends)
         return self.sent.lost()
@@ -446,140 +400,3 @@ class Requester:
         if due:
             self._owner.arm(due)
         return resumed or sent.lost()
-
-    def _starved(self) -> bool:
-        return self._pending() and not self._planes()
-
-    def on_timer(self, now: int) -> int:
-        """Send probes or time out, if due; the next time, 0 when all is acknowledged and nothing waits for a plane."""
-        timer, sent = self.timer, self.sent
-        if not sent.in_flight and self._planes() and self._work():
-            if self._owner.queued_ports():
-                return 0  # other queue pairs go first; a probe now would only delay all of them
-            if self.window.waiting():
-                return self._wait_for_others(now)
-        if sent.una == sent.next_psn and not self._sends.outstanding and not self._starved():
-            return 0
-        oldest, mask = sent.oldest()
-        rto = timer.rto()
-        since = self._rto_since(oldest)
-        due = since + rto if since else 0
-        if (due and now >= due) or (self._stuck(now) and now >= max(timer.last_progress, timer.last_timeout) + rto):
-            self._on_timeout(now, rto)
-            return timer.recheck_at(now + min(timer.rto(), timer.pto()), now)
-        quiet = max(timer.last_answer, oldest, timer.last_probe, timer.last_sent) + timer.pto()
-        if now >= quiet:
-            if not self._queued() and (not sent.lost() or self.window.waiting()):
-                self._request_probes(mask, now)
-                timer.back_off_pto()
-                due = due or now + rto
-            quiet = now + timer.pto()
-        return timer.recheck_at(min(due or quiet, quiet), now)
-
-    def _stuck(self, now: int) -> bool:
-        """Whether the oldest packet was sent many times, and the last time long enough ago to be answered."""
-        sent = self.sent
-        record = sent.record(sent.una)
-        if sent.una == sent.next_psn or record.attempts <= _MANY_ATTEMPTS:
-            return False
-        return record.state == LOST or now >= record.sent + self.timer.first_pto()
-
-    def _wait_for_others(self, now: int) -> int:
-        """Other queue pairs fill the window. Returns when to come back here; 0: once one of them has timed out.
-
-        Those that timed out are made to probe, and this one probes, too. While that is not answered, each RTO is a
-        retry: otherwise those that wait for a peer that is gone would fail one after another.
-        """
-        timer, shared = self.timer, self.window.shared
-        assert shared is not None
-        silent = timer.probing_since > 0
-        if shared.timed_out and now >= timer.blocked_until:
-            shared.probe_timed_out(timer.blocked_pto(), now)
-            timer.back_off_blocked_pto(now)
-            if shared.timed_out and not silent:
-                self._request_probes(0, now)
-        if silent and now >= timer.last_probe + timer.rto():
-            self._request_probes(0, now)
-            if not self._count_timeout(timer.on_silence(now), now):
-                return 0
-        if timer.probing_since:
-            due = timer.last_probe + timer.rto()
-            return min(due, timer.blocked_until) if shared.timed_out else due
-        return timer.blocked_until if shared.timed_out else 0
-
-    def _rto_since(self, oldest: int) -> int:
-        """When the RTO started: at the oldest packet in flight or oldest unanswered probe; 0: it is not running."""
-        timer = self.timer
-        if not oldest and (self.sent.lost() or self._starved()):  # nothing in flight, so no probe was sent
-            return max(timer.last_answer, timer.last_timeout) or timer.probing_since
-        return oldest or timer.probing_since
-
-    def _queued(self) -> bool:
-        """Whether data is queued for a port and only waits for its turn: like a probe, it brings an acknowledgement.
-
-        With many queue pairs a turn may take longer than two round trips, and so may the packets that the responder
-        collects before it acknowledges.
-        """
-        return not self.timer.retries and self._owner.queued_ports() & self.ports() != 0
-
-    def _request_probes(self, mask: int, now: int) -> None:
-        """Send reliability probes on the planes in `mask`; on one plane after another when nothing is in flight."""
-        again = self.timer.probing_since > 0
-        self.timer.on_probe(now)
-        self.probes.request(mask, self._planes(), again, self.timer.retries > 0)
-        self._owner.offer_control()
-
-    def _on_timeout(self, now: int, rto: int) -> None:
-        """The retransmission timeout, `rto`, has passed."""
-        if not self._count_timeout(self.timer.on_timeout(now, rto), now):
-            return
-        shared = self.window.shared
-        if shared is not None:
-            shared.time_out(self._owner, now)
-        expired = self._expire(now - rto, now)
-        if expired:  # otherwise only probes were not answered
-            self.window.cc.on_timeout(now, expired)
-        self._request_probes(self._planes(), now)  # on all planes: it is not known which have failed
-        if shared is None or not shared.waiting:
-            self._owner.offer_data()
-        else:
-            shared.wait_last(self._owner)
-
-    def _count_timeout(self, left: bool, now: int) -> bool:
-        """An RTO has passed. If no retry is `left`, the queue pair fails, and the result is False."""
-        timer = self.timer
-        self._stats.timeouts += 1
-        if left:
-            return True
-        silence = (now - timer.last_answer) // 1_000_000
-        why = f"the peer last answered {silence} ms ago" if self._planes() else "its paths are all down or denied"
-        text = f"Nothing was acknowledged after {timer.retries + timer.silences - 1} retries; {why}."
-        self._owner.enter_error(CompletionStatus.RETRY_EXCEEDED, text, now)
-        return False
-
-    def _expire(self, before: int, now: int) -> int:
-        """Mark as lost what was sent at or before `before` and not acknowledged; returns how many bytes.
-
-        Later acknowledgements show whether the path, the peer or the reverse path failed.
-        """
-        size = 0
-        for lane in self.sent.lanes:
-            record = lane.head()
-            while record is not None and record.sent <= before:
-                size += record.weight
-                self._loss.mark_lost(record, "timeout")
-                self._attribution.suspect(record.psn, record.index, record.sent, self.spurious.excess, now)
-                record = lane.head()
-        return size
-
-    def probe(self, plane: int, now: int) -> bytes | None:
-        """Build the reliability probe due on `plane`."""
-        index = self.probes.take(plane)
-        if index < 0 or self.paths.bad(index):
-            index = self.paths.next(plane, self.sent.oldest_path(plane))
-        if index < 0:
-            return None
-        number = self.probes.sent(plane, index, now)
-        self._stats.probes_sent += 1
-        probe = Probe(number, self._qpn & 0xFFFF, self._remote_qpn & 0xFFFF, headers.timestamp(now))
-        return self._peer.frame(index, NO_TRIM, control.pack_probe(self._remote_qpn, probe))
