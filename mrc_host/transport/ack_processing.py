@@ -251,6 +251,7 @@ class AckProcessing:
     def _on_answer(self, now: int, progress: bool) -> None:
         if progress:
             self._attribution.progress()
+        self._window.answered()
         if self._timer.on_answer(now, progress):
             self._owner.arm(now + self._timer.pto())
 

@@ -334,7 +334,7 @@ class Requester(DataToSend):
         self._stall(WINDOW, now)
         shared = self.window.shared
         if shared is not None:
-            shared.waiting[self._owner] = None
+            shared.wait(self._owner)
             if self.window.needs_ack_request():
                 self._owner.arm(now + self.timer.pto())
             elif shared.timed_out:

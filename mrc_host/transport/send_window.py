@@ -84,7 +84,7 @@ class SendWindow:
 
     def waiting(self) -> bool:
         """Whether this queue pair waits for room in a shared window."""
-        return self.shared is not None and self._user in self.shared.waiting
+        return self.shared is not None and self.shared.waits(self._user)
 
     def settle(self, in_flight: int) -> None:
         """Bytes were acknowledged or the window moved: let other queue pairs use the room."""
@@ -95,8 +95,14 @@ class SendWindow:
             self._active = False
             self._since_request = 0
             shared.active -= 1
-        if shared.waiting:
+        if shared.waiting or shared.waiting_last:
             shared.open(self._mtu)
+
+    def answered(self) -> None:
+        """The peer has answered this queue pair: it does not wait behind others any more."""
+        shared = self.shared
+        if shared is not None and shared.timed_out:
+            shared.answered(self._user)
 
     def offered(self, mpr: int) -> None:
         """The newest SACK offers a range of `mpr` units of 128 PSNs; 0 when it offers none."""

@@ -10,9 +10,9 @@ queue pair fails.
 How long to wait is ``retransmission_timer``'s, which probes are in flight ``reliability_probes``'.
 
 **Behind others.** Queue pairs that share a congestion window may fill it and get no answers, when their far ends are
-silent. One that timed out waits behind those that did not. Those that wait have the timed-out ones probe, in case the
-outage is over, and probe themselves; each of their own retransmission timeouts without an answer is a retry, so that
-all fail within their budgets if nobody answers.
+silent. One that timed out waits behind those that did not, until it is answered (``window``). Those that wait have the
+timed-out ones probe, in case the outage is over, and probe themselves; each of their own retransmission timeouts
+without an answer is a retry, so that all fail within their budgets if nobody answers.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Timeouts:
 
     def probe_for_others(self, interval: int, now: int) -> bool:
         """Others wait for our bytes: probe, unless done within `interval` ns; False once acknowledged again."""
-        if not self._timer.retries:
+        if not (self._timer.retries or self._timer.silences):
             return False
         planes = self._data.open_planes()
         if self._sent.in_flight and planes and now >= self._timer.last_probe + interval:
@@ -174,6 +174,7 @@ class Timeouts:
             self.request_probes(0, now)
             if not self._count_timeout(timer.on_silence(now), now):
                 return 0
+            shared.time_out(self._owner, now)
         if timer.probing_since:
             due = timer.last_probe + timer.rto()
             return min(due, timer.blocked_until) if shared.timed_out else due
@@ -217,10 +218,10 @@ class Timeouts:
         if expired:  # otherwise only probes were not answered
             self._window.cc.on_timeout(now, expired)
         self.request_probes(self._data.open_planes(), now)  # on all planes: it is not known which have failed
-        if shared is None or not shared.waiting:
+        if shared is None or not shared.crowded():
             self._owner.offer_data()
         else:
-            shared.wait_last(self._owner)
+            shared.wait(self._owner)
 
     def _count_timeout(self, left: bool, now: int) -> bool:
         """An RTO has passed. If no retry is `left`, the queue pair fails, and the result is False."""

@@ -41,42 +41,65 @@ class WindowUser(ABC):
 class SharedWindow:
     """One controller for one destination. `active` is the number of queue pairs with bytes in flight.
 
-    `timed_out` holds the queue pairs whose retransmission timeout has passed; some may have been answered since.
+    `timed_out` holds the queue pairs for which a retransmission timeout has passed since they were last answered. They
+    wait for room in `waiting_last`, and are let in after all those in `waiting`: what they send may occupy the window
+    until their next timeout.
     """
 
-    __slots__ = ("_last_probed", "active", "cc", "timed_out", "users", "waiting")
+    __slots__ = ("_last_probed", "active", "cc", "timed_out", "users", "waiting", "waiting_last")
 
     def __init__(self, cc: CongestionControl) -> None:
         self.cc = cc
         self.active = 0
         self.users: dict[WindowUser, None] = {}
         self.waiting: dict[WindowUser, None] = {}
+        self.waiting_last: dict[WindowUser, None] = {}
         self.timed_out: dict[WindowUser, None] = {}
         self._last_probed = 0  # when those that timed out were last made to probe
 
-    def wait_last(self, user: WindowUser) -> None:
-        """`user` waits for room after all others, also if it waits already."""
-        self.waiting.pop(user, None)
-        self.waiting[user] = None
+    def wait(self, user: WindowUser) -> None:
+        """`user` waits for room from now on, unless it does already."""
+        queue = self.waiting_last if self.timed_out and user in self.timed_out else self.waiting
+        queue[user] = None
+
+    def waits(self, user: WindowUser) -> bool:
+        """Whether `user` waits for room."""
+        return user in self.waiting or user in self.waiting_last
+
+    def crowded(self) -> bool:
+        """Whether anybody waits for room."""
+        return bool(self.waiting) or bool(self.waiting_last)
 
     def time_out(self, user: WindowUser, now: int) -> None:
-        """The retransmission timeout of `user` has passed."""
+        """A retransmission timeout of `user` has passed without an answer."""
         if not self.timed_out:
             for waiting in self.waiting:
-                waiting.others_timed_out(now)
+                if waiting is not user:
+                    waiting.others_timed_out(now)
         self.timed_out[user] = None
+        if user in self.waiting:
+            del self.waiting[user]
+            self.waiting_last[user] = None
+
+    def answered(self, user: WindowUser) -> None:
+        """The peer has answered `user`, or it owes nothing any more."""
+        if user in self.timed_out:
+            del self.timed_out[user]
+            if user in self.waiting_last:
+                del self.waiting_last[user]
+                self.waiting[user] = None
 
     def open(self, size: int) -> None:
         """While there is room, let waiting queue pairs queue again, each for a packet of `size` bytes."""
-        cc, waiting = self.cc, self.waiting
-        room = cc.cwnd - cc.inflight
-        for _ in range(len(waiting)):  # one that returns to waiting at once gets no second turn
-            if room <= 0:
-                break
-            user = next(iter(waiting))
-            del waiting[user]
-            if user.window_opened():
-                room -= size
+        room = self.cc.cwnd - self.cc.inflight
+        for waiting in (self.waiting, self.waiting_last):
+            for _ in range(len(waiting)):  # one that returns to waiting at once gets no second turn
+                if room <= 0 or not waiting:
+                    break
+                user = next(iter(waiting))
+                del waiting[user]
+                if user.window_opened():
+                    room -= size
 
     def probe_timed_out(self, interval: int, now: int) -> bool:
         """Make those that timed out probe, once per `interval` ns however many wait; False when there are none."""
@@ -84,7 +107,7 @@ class SharedWindow:
             self._last_probed = now
             for user in list(self.timed_out):
                 if not user.probe_for_others(interval, now):
-                    del self.timed_out[user]
+                    self.answered(user)
         return bool(self.timed_out)
 
 
@@ -109,6 +132,7 @@ class SharedWindows:
         for name, window in list(self.by_name.items()):
             window.users.pop(user, None)
             window.waiting.pop(user, None)
+            window.waiting_last.pop(user, None)
             window.timed_out.pop(user, None)
             if not window.users:
                 del self.by_name[name]

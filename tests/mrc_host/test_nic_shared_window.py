@@ -36,7 +36,9 @@ def check_shares(world: World) -> None:
                 shares.append(flying)
             assert window.cc.inflight == sum(shares)
             assert window.active == sum(1 for share in shares if share)
-            assert set(window.waiting) | set(window.timed_out) <= set(window.users)
+            assert set(window.waiting) | set(window.waiting_last) | set(window.timed_out) <= set(window.users)
+            assert not set(window.waiting) & set(window.timed_out)
+            assert set(window.waiting_last) <= set(window.timed_out)
 
 
 def two_pairs(**faults: float) -> tuple[World, End, End, End, End]:

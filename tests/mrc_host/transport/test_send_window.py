@@ -135,7 +135,7 @@ def test_returned_bytes_admit_waiting_queue_pairs() -> None:
     assert shared is not None
     first.used(MTU)
     shared.cc.inflight = shared.cc.cwnd
-    shared.waiting[waiting] = None
+    shared.wait(waiting)
     assert second.waiting()
     first.settle(MTU)
     assert (waiting.opened, shared.active) == (0, 1), "there is no room yet"

@@ -17,12 +17,12 @@ class Waiter(WindowUser):
         self.data = data
         self.again = again
         self.called = 0
-        window.waiting[self] = None
+        window.wait(self)
 
     def window_opened(self) -> bool:
         self.called += 1
         if self.again:
-            self.window.waiting[self] = None
+            self.window.wait(self)
         return self.data
 
     def others_timed_out(self, now: int) -> None:
@@ -46,14 +46,42 @@ def test_waiting_queue_pairs_are_admitted_in_order_as_room_permits():
     assert [w.called for w in waiters] == [1, 1, 1, 1, 0]
 
 
-def test_one_that_gives_up_its_turn_is_admitted_after_all_others():
+def test_those_that_timed_out_are_admitted_after_all_others_until_they_are_answered():
     window = SharedWindow(CongestionControl(4096))
-    first, second = Waiter(window), Waiter(window)
-    window.wait_last(first)
+    silent = [Waiter(window) for _ in range(3)]
+    for one in silent:
+        window.time_out(one, US)
+    fresh = Waiter(window)
+    called = [one.called for one in silent]
     window.open(4096)
-    assert (first.called, second.called) == (0, 1)
+    assert (fresh.called, [one.called for one in silent]) == (1, called)
+    window.wait(fresh)
+    window.answered(silent[1])
+    for expected in (fresh, silent[1], silent[0], silent[2]):
+        before = expected.called
+        window.open(4096)
+        assert expected.called == before + 1
+    assert not window.crowded()
+
+
+def test_one_that_timed_out_also_waits_last_when_it_comes_back():
+    window = SharedWindow(CongestionControl(4096))
+    silent = Waiter(window)
+    window.time_out(silent, US)
     window.open(4096)
-    assert (first.called, second.called) == (1, 1)
+    window.wait(silent)
+    fresh = Waiter(window)
+    window.wait(silent)
+    window.open(4096)
+    assert (window.waits(silent), window.waits(fresh)) == (True, False)
+
+
+def test_the_first_timeout_is_reported_to_all_others_that_wait():
+    window = SharedWindow(CongestionControl(4096))
+    first, second, third = (Waiter(window) for _ in range(3))
+    window.time_out(first, US)
+    window.time_out(second, US)
+    assert [one.called for one in (first, second, third)] == [0, 1, 1]
 
 
 def test_a_queue_pair_with_nothing_to_send_takes_no_room():
