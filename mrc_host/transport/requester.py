@@ -133,7 +133,7 @@ class Requester(DataToSend):
         """Planes on which the next packet may leave; 0 when there is none or a limit is reached."""
         window, sent = self.window, self.sent
         cc = window.cc
-        if cc.inflight >= cc.cwnd:
+        if cc.inflight >= cc.cwnd or (self.timer.unanswered() and window.left_to_others()):
             self._wait()
             return 0
         if sent.in_flight >= window.limit.limit:
@@ -169,7 +169,7 @@ class Requester(DataToSend):
         """Next data packet for `plane`, or None."""
         window, sent = self.window, self.sent
         cc = window.cc
-        if cc.inflight >= cc.cwnd:
+        if cc.inflight >= cc.cwnd or (self.timer.unanswered() and window.left_to_others()):
             self._wait()
             return None
         if sent.in_flight >= window.limit.limit:

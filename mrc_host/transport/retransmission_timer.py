@@ -145,6 +145,10 @@ class RetransmissionTimer:
         base = max(self.ack_timeout, self.base_pto(), self._ack_times.pto())
         return min(base << policy.doublings(self.retries + self.silences), max(base, policy.longest()))
 
+    def unanswered(self) -> bool:
+        """Whether timeouts have passed without progress, or without an answer."""
+        return self.retries > 0 or self.silences > 0
+
     def on_probe(self, now: int) -> None:
         """Probes were requested."""
         self.last_probe = now

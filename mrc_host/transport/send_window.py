@@ -86,6 +86,16 @@ class SendWindow:
         """Whether this queue pair waits for room in a shared window."""
         return self.shared is not None and self.shared.waits(self._user)
 
+    def left_to_others(self) -> bool:
+        """Whether this queue pair timed out, and the room that there is has to be left to others."""
+        shared = self.shared
+        return (
+            shared is not None
+            and self._user in shared.timed_out
+            and shared.leaves_room()
+            and self.cc.cwnd - self.cc.inflight <= 2 * self._mtu
+        )
+
     def settle(self, in_flight: int) -> None:
         """Bytes were acknowledged or the window moved: let other queue pairs use the room."""
         shared = self.shared

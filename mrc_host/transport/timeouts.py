@@ -113,7 +113,7 @@ class Timeouts:
 
     def probe_for_others(self, interval: int, now: int) -> bool:
         """Others wait for our bytes: probe, unless done within `interval` ns; False once acknowledged again."""
-        if not (self._timer.retries or self._timer.silences):
+        if not self._timer.unanswered():
             return False
         planes = self._data.open_planes()
         if self._sent.in_flight and planes and now >= self._timer.last_probe + interval:
@@ -218,7 +218,7 @@ class Timeouts:
         if expired:  # otherwise only probes were not answered
             self._window.cc.on_timeout(now, expired)
         self.request_probes(self._data.open_planes(), now)  # on all planes: it is not known which have failed
-        if shared is None or not shared.crowded():
+        if shared is None or not (shared.crowded() or shared.leaves_room()):
             self._owner.offer_data()
         else:
             shared.wait(self._owner)

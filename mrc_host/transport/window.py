@@ -41,9 +41,10 @@ class WindowUser(ABC):
 class SharedWindow:
     """One controller for one destination. `active` is the number of queue pairs with bytes in flight.
 
-    `timed_out` holds the queue pairs for which a retransmission timeout has passed since they were last answered. They
-    wait for room in `waiting_last`, and are let in after all those in `waiting`: what they send may occupy the window
-    until their next timeout.
+    `timed_out` holds the queue pairs for which a retransmission timeout has passed since they were last answered. What
+    they send may occupy the window until their next timeout. So they wait for room in `waiting_last`, are let in after
+    all those in `waiting`, and leave room for one packet of others, if there are any: probes show whether they are
+    answered, too.
     """
 
     __slots__ = ("_last_probed", "active", "cc", "timed_out", "users", "waiting", "waiting_last")
@@ -70,6 +71,10 @@ class SharedWindow:
         """Whether anybody waits for room."""
         return bool(self.waiting) or bool(self.waiting_last)
 
+    def leaves_room(self) -> bool:
+        """Whether those that timed out have to leave room for others."""
+        return 0 < len(self.timed_out) < len(self.users)
+
     def time_out(self, user: WindowUser, now: int) -> None:
         """A retransmission timeout of `user` has passed without an answer."""
         if not self.timed_out:
@@ -91,15 +96,20 @@ class SharedWindow:
 
     def open(self, size: int) -> None:
         """While there is room, let waiting queue pairs queue again, each for a packet of `size` bytes."""
-        room = self.cc.cwnd - self.cc.inflight
-        for waiting in (self.waiting, self.waiting_last):
-            for _ in range(len(waiting)):  # one that returns to waiting at once gets no second turn
-                if room <= 0 or not waiting:
-                    break
-                user = next(iter(waiting))
-                del waiting[user]
-                if user.window_opened():
-                    room -= size
+        room = self._let_in(self.waiting, self.cc.cwnd - self.cc.inflight, size)
+        if self.waiting_last:
+            self._let_in(self.waiting_last, room - 2 * size if self.leaves_room() else room, size)
+
+    def _let_in(self, waiting: dict[WindowUser, None], room: int, size: int) -> int:
+        """As many as there is `room` for; what is left of it."""
+        for _ in range(len(waiting)):  # one that returns to waiting at once gets no second turn
+            if room <= 0 or not waiting:
+                break
+            user = next(iter(waiting))
+            del waiting[user]
+            if user.window_opened():
+                room -= size
+        return room
 
     def probe_timed_out(self, interval: int, now: int) -> bool:
         """Make those that timed out probe, once per `interval` ns however many wait; False when there are none."""

@@ -7,7 +7,7 @@
 * Then, too, a queue pair that is alone and has work goes on: it is through after twice the time that its bytes take on
   what is left, and some round trips.
 * Where nothing is wrong but that NICs take nothing for some queue pairs, those beside them go on: what they send waits
-  for one retransmission timeout of the silent ones at most.
+  for the first timeouts of the silent ones at most, not for later ones, which are longer.
 * When every fault is over, what is under way completes within twice the time that trouble lasted, some ACK timeouts and
   the time that the bytes take, on the lines and through a fixed window, which lets pass no more than itself in a round
   trip: a timer that has grown with the trouble may not outlast it by much.
@@ -164,16 +164,15 @@ class Verdicts:
                     break
 
     def patience(self, applications: Applications) -> None:
-        """Nothing but silent queue pairs: others wait for one retransmission timeout of these at most."""
+        """Nothing but silent queue pairs: others wait for their first timeouts at most."""
         scenario = self._scenario
         if not all(isinstance(planned.fault, Mute | ControllerDown) for planned in scenario.faults):
             return
         for end, _ in applications.ends:
             if end.rc or silences(scenario.faults, end.number):
                 continue
-            longest = 2 * _once(end.pair) << self._transport.max_backoff
             for posted in end.writes:
-                late = posted.done_at - (max(other.posted_at for other in end.writes) + longest + self._allowed(end))
+                late = posted.done_at - (max(other.posted_at for other in end.writes) + self._allowed(end))
                 if late > 0:
                     self._report(
                         f"write {posted.number} from {end.nic} completed {late} ns too late, though only other queue"

@@ -9,13 +9,15 @@
   their MTU.
 * While the world stands still (nothing is sent for the first time, nothing completes), a queue pair that waits asks
   less and less often: no storm. What it answers to retransmissions is not asked: they are bounded themselves, and each
-  is answered with a SACK and pays for another one that shows holes (docs/protocol.md §2).
+  is answered with a SACK and pays for another one that shows holes (docs/protocol.md §2). When a port comes or goes,
+  who retries probes each plane, and answers the other end's probes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import Final
 
 from mrc_host.config import TransportSettings
@@ -25,6 +27,7 @@ from simulation.swarm.oracle import touched
 from simulation.swarm.scenario import Scenario
 from simulation.swarm.traffic_counts import Flow, TrafficCounts
 from topologies.faults.controller_down import ControllerDown
+from topologies.faults.flap import Flap
 from topologies.faults.loss import Loss
 
 _FULL: Final = 4096  # payload of the packets that `plane_skew_limit` counts
@@ -35,6 +38,7 @@ _ENOUGH: Final = 500  # packets to speak of shares
 _BURST: Final = 64  # frames of a queue pair at the beginning of standing still
 _PER_TIMEOUT: Final = 4  # frames a timeout from one end of a queue pair, on and on
 _ANSWERS: Final = 2  # to a retransmission
+_PER_CHANGE: Final = 2  # probes and answers on each plane when a port comes or goes
 
 
 class Shares:
@@ -101,11 +105,22 @@ class Shares:
                 bound = _BURST + round_ * rounds + _PER_TIMEOUT * length / once
                 if faulty:
                     bound += fabric.planes * max(1, fabric.t1_count, fabric.t2_count) * length / settings.probe_interval
+                bound += _PER_CHANGE * fabric.planes * self._port_changes(start, start + length)
                 if frames > bound:
                     self._report(
                         f"{end.nic} sent {data + control} frames to QP {other.qp.qpn:#x} in {length} ns"
                         " in which nothing moved"
                     )
+
+    def _port_changes(self, start: int, end: int) -> float:
+        """About how often flapping links come and go between two times, and a few more, as these are random."""
+        changes = 0.0
+        for planned in self._scenario.faults:
+            flap, lasts = planned.fault, min(end, planned.end) - max(start, planned.start)
+            if isinstance(flap, Flap) and lasts > 0:
+                links = sum(fnmatchcase(link.name, flap.link) for link in self._scenario.fabric.links)
+                changes += 2 * links * (lasts / (flap.down + flap.up) + 1)
+        return changes
 
 
 def _uniform(fault: object) -> bool:

@@ -107,7 +107,6 @@ def test_a_new_queue_pair_after_an_outage_does_not_wait_for_backed_off_timers() 
     """What another queue pair lost fills the window, and that one asks seldom by now."""
     world = World(transport=NSCC)
     patient, far = connect(world, attributes=QpAttributes(timeout=8, retry_count=40))
-    newcomer, newcomer_far = connect(world, attributes=QpAttributes(timeout=8))
     patient.write(far, CHUNK)
     assert world.run(MS, until=lambda: bool(patient.poll()))
     world.faults.dead_planes |= {0, 1}
@@ -117,6 +116,7 @@ def test_a_new_queue_pair_after_an_outage_does_not_wait_for_backed_off_timers() 
     assert window.cc.inflight >= window.cc.cwnd
     assert world.nics[0].qp_counters(patient.qpn).timeouts > 10
     world.faults.dead_planes.clear()
+    newcomer, newcomer_far = connect(world, attributes=QpAttributes(timeout=8))
     newcomer.write(newcomer_far, 100)
     assert world.run(10 * 22 * US, until=lambda: bool(newcomer.poll())), "within a few round trips"
     assert world.run(MS, until=lambda: len(patient.done) + len(patient.poll()) == 2)

@@ -117,7 +117,7 @@ def test_progress_ends_the_doubled_wait_for_a_probe() -> None:
 def sharing(count: int, timeout: int = 8, *, patient: bool = False) -> tuple[World, list[tuple[End, End]]]:
     """Queue pairs between two NICs that share a congestion window; all but the first may be `patient`."""
     world = World(planes=2, uplinks=4, transport=TransportSettings(congestion="nscc", base_rtt=22 * US))
-    retries = [10] + [255 if patient else 10] * (count - 1)
+    retries = [255 if patient and number else 10 for number in range(count)]
     return world, [connect(world, attributes=QpAttributes(timeout=timeout, retry_count=n)) for n in retries]
 
 
@@ -171,6 +171,32 @@ def test_a_queue_pair_without_answers_takes_turns_in_the_window_with_one_that_is
     assert {c.status for c in good.done} == {CompletionStatus.SUCCESS}
 
 
+@pytest.mark.parametrize("count", [2, 12])
+def test_writes_beside_queue_pairs_that_timed_out_take_a_round_trip_a_packet_at_most(count: int) -> None:
+    """Those that timed out leave room, however many they are, and however long their timeouts have become."""
+    world, pairs = sharing(count, patient=True)
+    (good, good_far), *others = pairs
+
+    def time() -> int:
+        began = world.now
+        good.write(good_far, 20_000)
+        assert world.run(10 * MS, until=lambda: bool(good.poll()))
+        return world.now - began
+
+    alone = max(time() for _ in range(4))
+    silent = {far.qpn for _, far in others}
+    world.tap = lambda nic, port, to, frame, now: None if towards(frame) in silent else frame
+    for a, b in others:
+        a.write(b, 1 << 20)
+    world.run(200 * MS)
+    waits = []
+    for _ in range(40):
+        waits.append(time())
+        world.run(5 * MS)
+    assert max(waits) <= alone + 5 * 22 * US, "five packets, for which there is room one at a time"
+    assert not any(a.poll() for a, _ in others)
+
+
 def test_a_queue_pair_does_not_fail_behind_silent_ones_while_its_own_far_end_answers() -> None:
     """It waits for more than ten RTOs of its own, and loses its first packets."""
     world, pairs = sharing(6, patient=True)
@@ -187,12 +213,11 @@ def test_a_queue_pair_does_not_fail_behind_silent_ones_while_its_own_far_end_ans
 
 
 def test_one_that_begins_to_wait_makes_those_that_backed_off_probe_at_its_own_intervals() -> None:
-    """It owes nothing yet; the others have backed off in an outage of seconds."""
-    world, pairs = sharing(2, timeout=14, patient=True)
-    (late, late_far), (tired, tired_far) = pairs
-    for a, b in pairs:
-        a.write(b, 100_000)
-        assert world.run(until=lambda a=a: bool(a.poll())), "round trips are known"
+    """It is new, and owes nothing yet; the others have backed off in an outage of seconds."""
+    world, _ = sharing(0)
+    tired, tired_far = connect(world, attributes=QpAttributes(timeout=14, retry_count=255))
+    tired.write(tired_far, 100_000)
+    assert world.run(until=lambda: bool(tired.poll())), "round trips are known"
     probes: list[int] = []
     outage = True
 
@@ -206,6 +231,7 @@ def test_one_that_begins_to_wait_makes_those_that_backed_off_probe_at_its_own_in
     world.run(3000 * MS)
     probes.clear()
     began = world.now
+    late, late_far = connect(world, attributes=QpAttributes(timeout=14))
     late.write(late_far, 4096)
     world.run(20 * MS)
     asked = sorted({now - began for now in probes})

@@ -9,14 +9,15 @@ from mrc_host.wire import opcodes
 from simulation.swarm.traffic_checks import Shares
 from simulation.swarm.traffic_counts import Stretch, TrafficCounts
 from tests.simulation.swarm.plans import fabric, plan, write
+from topologies.faults.flap import Flap
 
 MS = 1_000_000
 NEAR, FAR = 0x101, 0x202  # QPNs of h1 and h3
 
 
-def judged(near, far):
+def judged(near, far, *faults):
     """What the rule says of stretches of h1 (`near`) and of h3 (`far`)."""
-    scenario = plan(writes=[write()])
+    scenario = plan(*faults, writes=[write()])
     ends = [
         SimpleNamespace(nic=nic, qp=SimpleNamespace(qpn=qpn), pair=scenario.pairs[0])
         for nic, qpn in (("h1", NEAR), ("h3", FAR))
@@ -42,6 +43,19 @@ def test_retransmissions_in_another_period_excuse_no_answers():
 
 def test_probes_excuse_no_answers():
     assert judged([Stretch(0, MS, 0, 500)], [Stretch(0, MS, 0, 500)]) == ["h1", "h3"]
+
+
+@pytest.mark.parametrize(
+    ("flap", "storms"),
+    [
+        (Flap("h1@*", 10_000, 90_000), []),  # 2 links come and go 20 times each, on each of which 2 planes are probed
+        (Flap("h1@*", 100_000, 900_000), ["h1"]),
+    ],
+)
+def test_each_time_that_a_link_flaps_planes_may_be_probed(flap, storms):
+    assert judged([Stretch(0, MS, 0, 330)], [], (flap, 0, MS)) == storms
+    assert judged([Stretch(2 * MS, MS, 0, 330)], [], (flap, 0, MS)) == ["h1"]
+    assert judged([Stretch(0, MS, 0, 1_000)], [], (flap, 0, MS)) == ["h1"]
 
 
 def balance(first, again):
