@@ -134,12 +134,12 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if self.requester is not None:
             self.requester.sent.release()
             self.requester.settle()
+        if self.peer is not None:
+            self.peer.windows.leave(self)
 
     def stop(self) -> None:
         """Drop both halves; queue entries and timers that still refer to this queue pair find nothing to do."""
         self._release()
-        if self.peer is not None:
-            self.peer.windows.leave(self)
         if self.responder is not None:
             self.responder.close()
         self.requester = None

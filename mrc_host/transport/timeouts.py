@@ -125,11 +125,12 @@ class Timeouts:
     def on_timer(self, now: int) -> int:
         """Send probes or time out, if due; the next time, 0 when all is acknowledged and nothing waits for a plane."""
         timer, sent = self._timer, self._sent
-        if not sent.in_flight and self._data.open_planes() and self._data.has_work():
-            if self._owner.queued_ports():
-                return 0  # other queue pairs go first; a probe now would only delay all of them
+        planes = self._data.open_planes()
+        if not sent.in_flight and planes and self._data.has_work():
             if self._window.waiting():
-                return self._wait_for_others(now)
+                return self._wait_for_others(planes, now)
+            if self._owner.queued_ports() & planes:
+                return 0  # other queue pairs go first; a probe now would only delay all of them
         if sent.una == sent.next_psn and not self._sends.outstanding and not self._starved():
             return 0
         oldest, mask = sent.oldest()
@@ -156,29 +157,39 @@ class Timeouts:
             return False
         return record.state == LOST or now >= record.sent + self._timer.first_pto()
 
-    def _wait_for_others(self, now: int) -> int:
-        """Other queue pairs fill the window. Returns when to come back here; 0: once one of them has timed out.
+    def _wait_for_others(self, planes: int, now: int) -> int:
+        """Other queue pairs fill the window, or room is left to them. Returns when to come back here.
 
-        Those that timed out are made to probe, and this one probes, too. While that is not answered, each RTO is a
-        retry: otherwise those that wait for a peer that is gone would fail one after another.
+        0: once one of them has timed out. Those that timed out are made to probe, and this one probes, too. While that
+        is not answered, each RTO is a retry: otherwise those that wait for a peer that is gone would fail one after
+        another. Once it has timed out itself it probes as one with data in flight does, on all `planes`.
         """
         timer, shared = self._timer, self._window.shared
         assert shared is not None
+        again = timer.retries > 0
+        asked = planes if again else 0
         silent = timer.probing_since > 0
         if shared.timed_out and now >= timer.blocked_until:
             shared.probe_timed_out(timer.blocked_pto(), now)
             timer.back_off_blocked_pto(now)
             if shared.timed_out and not silent:
-                self.request_probes(0, now)
-        if silent and now >= timer.last_probe + timer.rto():
-            self.request_probes(0, now)
+                self.request_probes(asked, now)
+        if silent and now >= timer.probing_since + timer.rto():
+            self.request_probes(asked, now)
             if not self._count_timeout(timer.on_silence(now), now):
                 return 0
             shared.time_out(self._owner, now)
+        elif silent and again and now >= timer.last_probe + timer.pto():
+            self.request_probes(asked, now)
+            timer.back_off_pto()
+        due = 0
         if timer.probing_since:
-            due = timer.last_probe + timer.rto()
-            return min(due, timer.blocked_until) if shared.timed_out else due
-        return timer.blocked_until if shared.timed_out else 0
+            due = timer.probing_since + timer.rto()
+            if again:
+                due = min(due, timer.last_probe + timer.pto())
+        if shared.timed_out and timer.blocked_until > now:
+            return min(due, timer.blocked_until) if due else timer.blocked_until
+        return due
 
     def _rto_since(self, oldest: int) -> int:
         """When the RTO started: at the oldest packet in flight or oldest unanswered probe; 0: it is not running."""

@@ -238,3 +238,68 @@ def test_one_that_begins_to_wait_makes_those_that_backed_off_probe_at_its_own_in
     assert len(asked) >= 4, "doubling from its first probe timeout on"
     outage = False
     assert world.run(20 * MS, until=lambda: bool(late.poll()))
+
+
+def beside_an_idle_one(planes: int) -> tuple[World, End, End]:
+    """A queue pair with an idle mate, whose far end receives nothing from now on."""
+    world = World(planes=planes, uplinks=4, transport=TransportSettings(congestion="nscc", base_rtt=22 * US))
+    near, far = connect(world, attributes=QpAttributes(timeout=10, retry_count=10))
+    connect(world)
+    near.write(far, 1 << 16)
+    assert world.run(5 * MS, until=lambda: bool(near.poll()))
+    world.tap = lambda nic, port, to, frame, now: None if nic == 0 and towards(frame) == far.qpn else frame
+    return world, near, far
+
+
+def test_one_that_leaves_room_to_others_fails_though_it_is_queued_at_a_port_that_went_down() -> None:
+    world, near, far = beside_an_idle_one(2)
+    near.write(far, 1 << 16)
+    world.pump(0)
+    assert near.qp.data_mask == 0b11, "both ports are busy"
+    world.set_port(0, 1, False)
+    assert world.run(60 * MS, until=lambda: len(near.done) + len(near.poll()) == 2)
+    assert near.done[-1].status is CompletionStatus.RETRY_EXCEEDED
+
+
+@pytest.mark.parametrize("interval", [MS // 2, MS, 3 * MS])
+def test_news_of_the_peers_ports_postpones_no_retry_of_one_that_leaves_room_to_others(interval: int) -> None:
+    """Each is a reason to probe."""
+    world, near, far = beside_an_idle_one(3)
+    near.write(far, 1 << 16)
+    up = True
+
+    def flap() -> None:
+        nonlocal up
+        up = not up
+        world.set_port(1, 2, up)
+        world.at(world.now + interval, flap)
+
+    flap()
+    assert world.run(60 * MS, until=lambda: len(near.done) + len(near.poll()) == 2)
+    assert near.done[-1].status is CompletionStatus.RETRY_EXCEEDED
+
+
+def test_one_that_waits_keeps_its_timer_when_it_is_the_first_to_time_out() -> None:
+    """What it had in flight went with its plane, and another one, which is patient, fills the window."""
+    world = World(planes=2, transport=TransportSettings(base_rtt=30 * US, assumed_rate=4_000_000_000))
+    patient, patient_far = connect(world, attributes=QpAttributes(timeout=14))
+    near, far = connect(world, attributes=QpAttributes(timeout=8, retry_count=3))
+    for a, b in ((patient, patient_far), (near, far)):
+        a.write(b, 1 << 16)
+    assert world.run(5 * MS, until=lambda: bool(near.done or near.poll()) and bool(patient.done or patient.poll()))
+    world.tap = lambda nic, port, to, frame, now: None if nic == 0 else frame
+    near.write(far, 4096)
+    world.run(US)
+    patient.write(patient_far, 1 << 20)
+    world.run(110 * US)
+    requester = near.qp.requester
+    assert requester is not None
+    assert requester.timer.probing_since
+    plane = next(number // 2 for number, lane in enumerate(requester.sent.lanes) if lane.head() is not None)
+    requester.window.cc.cwnd = 4352  # as marks and losses of others may leave it
+    world.set_port(0, plane, False)
+    assert requester.window.waiting()
+    for _ in range(20):
+        world.run(100 * US)
+        assert len(near.done) + len(near.poll()) == 2 or near.qp.timer_at
+    assert near.done[-1].status is CompletionStatus.RETRY_EXCEEDED
