@@ -235,9 +235,10 @@ class Requester(DataToSend):
         """Send the oldest lost packet again, on another path than the one that lost it.
 
         From the second loss on, it takes planes that it has not tried yet; otherwise it could alternate between two
-        dead planes. Planes where a packet or probe sent later has arrived go first, even if it has tried them before:
-        the others may all be dead. On its plane it takes the path on which that arrived: the next in turn may be dead,
-        too, where a switch of each plane has failed, and each further loss may take longer to be noticed.
+        dead planes. Then, and after a timeout, planes where a packet or probe sent later has arrived go first, even if
+        they have lost it before: the others may all be dead. On its plane it takes the path on which that arrived: the
+        next in turn may be dead, too, where a switch of each plane has failed, and each further loss may take longer to
+        be noticed.
         """
         record = self.sent.next_lost()
         if record is None:
@@ -247,10 +248,14 @@ class Requester(DataToSend):
         if not left:
             tried = 1 << record.plane  # all were tried: start over
             left = planes & ~tried or planes
-        if record.attempts > 1:
-            since = self._proven_since(record)
-            others = planes & ~(1 << record.plane)
-            left = self.sent.proven(left, since) or self.sent.proven(others, since) or left
+        if record.attempts > 1 or self.timer.retries:
+            sent, since, own = self.sent, self._proven_since(record), 1 << record.plane
+            left = (
+                sent.proven(left, since)
+                or sent.proven(planes & ~own, since)
+                or sent.proven(planes & own, record.sent)
+                or left
+            )
             if not left >> plane & 1:
                 return None
         record.tried = tried

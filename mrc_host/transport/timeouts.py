@@ -127,9 +127,10 @@ class Timeouts:
         timer, sent = self._timer, self._sent
         planes = self._data.open_planes()
         if not sent.in_flight and planes and self._data.has_work():
-            if self._window.waiting():
+            queued = self._owner.queued_ports() & planes
+            if self._window.waiting() or (queued and timer.probing_since and self._window.shared is not None):
                 return self._wait_for_others(planes, now)
-            if self._owner.queued_ports() & planes:
+            if queued:
                 return 0  # other queue pairs go first; a probe now would only delay all of them
         if sent.una == sent.next_psn and not self._sends.outstanding and not self._starved():
             return 0
