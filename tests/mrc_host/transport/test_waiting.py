@@ -148,6 +148,23 @@ def test_all_who_share_the_window_to_a_silent_peer_use_up_their_retries_at_the_s
     assert world.now - last < 2 * budget, "not one after another"
 
 
+def test_a_thousand_without_answers_fail_as_soon_as_one() -> None:
+    """Each is let into the window now and then, and queued at its ports, when its retry is due."""
+    world, [(alone, far)] = sharing(1)
+    world.tap = lambda nic, port, to, frame, now: None
+    alone.write(far, 1 << 16)
+    assert world.run(until=lambda: bool(alone.poll()))
+    budget = world.now
+
+    world, pairs = sharing(1000)
+    world.tap = lambda nic, port, to, frame, now: None
+    began = world.now
+    for a, b in pairs:
+        a.write(b, 1 << 16)
+    world.run(began + 2 * budget - world.now)
+    assert all(a.poll() for a, _ in pairs)
+
+
 def test_a_queue_pair_without_answers_takes_turns_in_the_window_with_one_that_is_answered() -> None:
     world, pairs = sharing(2)
     (silent, far), (good, good_far) = pairs
