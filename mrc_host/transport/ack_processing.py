@@ -133,7 +133,7 @@ class AckProcessing:
         if not sack.probe:
             answered_at, rtt = self._packet_answered(sack, cack + sack.ack_offset, newest, now)
             self._path_reported(sack.entropy, sack.mark, now)
-        elif (probe := self._probes.find(sack.ack_offset & 0xFFFF)) is not None:
+        elif (probe := self._probes.find(sack.ack_offset & 0xFFFF, sack.timestamp)) is not None:
             answered_at = probe.sent
             if cack < sent.una - 1 and answered_at > sent.una_since:
                 self._owner.enter_error(*_OTHER_LIFE, now)
@@ -150,7 +150,7 @@ class AckProcessing:
                 self._attribution.shown(cack + 1, cack + sack.bitmap_offset, sack.bitmap, answered_at - bound), now
             )
         if sack.probe:
-            touched |= self._probe_answered(sack.ack_offset & 0xFFFF, sack.mark, now)
+            touched |= self._probe_answered(sack, now)
         self._on_answer(now, acked > 0)
         if sack.probe and not sent.in_flight and not sent.lost():
             timer.reset_retries()
@@ -233,15 +233,16 @@ class AckProcessing:
             if sent >= self._sent.first_answered:
                 self._paths.retire(index, PathReason.TIMEOUT, sent, now, self._loss.carries(index, NEVER))
 
-    def _probe_answered(self, number: int, mark: int, now: int) -> int:
+    def _probe_answered(self, sack: Sack, now: int) -> int:
         """A reliability probe was answered: what its plane carried before should have arrived. Returns lanes."""
-        probe = self._probes.find(number)
+        number = sack.ack_offset & 0xFFFF
+        probe = self._probes.find(number, sack.timestamp)
         if probe is None:
             return 0
         self._probes.answered(number)
         self._monitor.works(probe.path, now)
         self._sent.answered(probe.sent)
-        if mark == control.MARK_SKIP_ONCE and self._probe_mark:
+        if sack.mark == control.MARK_SKIP_ONCE and self._probe_mark:
             self._paths.skip(probe.path)
         for lane in self._sent.lanes[2 * probe.plane : 2 * probe.plane + 2]:
             if probe.sent >= lane.acked:

@@ -85,9 +85,13 @@ class ReliabilityProbes:
         self._unanswered[number] = SentProbe(plane, path, now)
         return number
 
-    def find(self, number: int) -> SentProbe | None:
-        """The probe with this number, if it is in flight."""
-        return self._unanswered.get(number)
+    def find(self, number: int, stamp: int) -> SentProbe | None:
+        """The probe with this number and timestamp, if it is in flight.
+
+        Numbers begin anew with each life: an answer to a late probe of an earlier one has another timestamp.
+        """
+        probe = self._unanswered.get(number)
+        return probe if probe is not None and headers.timestamp(probe.sent) == stamp else None
 
     def answered(self, number: int) -> None:
         """The probe is no longer in flight."""
@@ -97,5 +101,4 @@ class ReliabilityProbes:
 
     def in_flight(self, number: int, stamp: int) -> bool:
         """Whether a probe with this number and timestamp is in flight."""
-        probe = self._unanswered.get(number)
-        return probe is not None and headers.timestamp(probe.sent) == stamp
+        return self.find(number, stamp) is not None

@@ -165,7 +165,7 @@ class SentPackets:
 
     def lost(self) -> bool:
         """Whether packets wait to be retransmitted."""
-        return bool(self._lost)
+        return bool(self._lost) and self.next_lost() is not None
 
     def record(self, psn: int) -> SentPacket:
         """The record of `psn`, if that is in flight; otherwise, one of another PSN."""

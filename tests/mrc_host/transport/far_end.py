@@ -106,6 +106,7 @@ class FarEnd:
         congestion: Mapping[str, Algorithm] | None = None,
     ) -> None:
         self.now = 10 * MS
+        self._probe_stamps: dict[int, int] = {}  # by number
         self.planes = planes
         self.nic = Nic(make_config(0, 2, planes, uplinks, transport, settings), seed=3, congestion=congestion)
         self.encapsulation = Encapsulation(make_config(1, 2, planes, uplinks))
@@ -150,6 +151,9 @@ class FarEnd:
                 if frame is not None:
                     packet = Packet(port, frame, self.now)
                     out.append(packet)
+                    if packet.opcode == opcodes.PROBE:
+                        asked = control.parse_probe(packet.body, 12)
+                        self._probe_stamps[asked.probe_id] = asked.timestamp
                     if packet.opcode <= opcodes.WRITE_ONLY_IMM:
                         self._newest = max(self._newest, (packet.psn - FIRST_OUT) & MASK)
                 if len(out) >= limit:
@@ -259,9 +263,12 @@ class FarEnd:
         self.units = self.units + 1 if units is None else units
         psn = (FIRST_OUT + cack) & MASK
         offset = 0 if of is None else of.psn - FIRST_OUT - cack
+        stamp = 0 if of is None else of.stamp
+        if probe is not None:
+            stamp = self._probe_stamps.get(probe, 0)
         sack = control.Sack(
             mark, probe is not None, offset if probe is None else probe, 0xFFFFFFFF if of is None else of.ev, 0, 0,
-            psn, 0, base, bits, 0 if of is None else of.stamp, 0, restore, penalty, self.units,
+            psn, 0, base, bits, stamp, 0, restore, penalty, self.units,
         )  # fmt: skip
         self.send(control.pack_sack(self.qpn, sack), dscp=46, ecn=0)
 

@@ -131,15 +131,20 @@ class Rig:
         return records
 
     def sack(self, cumulative: int, bitmap: int = 0, *, of: SentPacket | None = None, **more: int) -> Drop | None:
-        """A SACK a round trip later; PSNs count from the first. It answers `of`, or the packet of the cumulative."""
+        """A SACK a round trip later; PSNs count from the first. It answers `of`, or the packet of the cumulative.
+
+        Or, with `probe`, the one of this `number` that was sent just now, if its `stamp` is not another.
+        """
+        stamp = headers.timestamp(self.now)
         self.now += RTT
         cack = FIRST + cumulative
         record = self.sent.record(cack) if of is None else of
         given = {"mark": control.MARK_NONE, "probe": 0, "number": record.psn - cack & 0xFFFF, "units": 0, **more}
+        given.setdefault("stamp", stamp if given["probe"] else record.stamp)
         return self.acks.on_sack(
             Sack(
                 given["mark"], bool(given["probe"]), given["number"], record.index, 0, 0, cack & MASK, 8, 1, bitmap,
-                record.stamp, 0, False, 0, given["units"],
+                given["stamp"], 0, False, 0, given["units"],
             ),
             self.now,
         )  # fmt: skip
@@ -306,3 +311,17 @@ def test_a_peer_reporting_less_than_before_fails_the_queue_pair() -> None:
     rig.sack(-1, 0, of=first, probe=1, number=number, units=2 * UNIT)
     assert rig.owner.error is not None
     assert rig.owner.error[0] is CompletionStatus.REMOTE_OPERATION_ERROR
+
+
+def test_an_answer_to_a_late_probe_of_an_earlier_life_says_nothing_of_this_one() -> None:
+    """Numbers of probes begin anew with each life; swarm seed 2401366."""
+    rig = Rig()
+    first, _ = rig.write(2)
+    rig.sack(0, of=first, units=UNIT)
+    rig.now += RTT
+    number = rig.probes.sent(0, 1, rig.now)
+    working = list(rig.owner.working)
+    rig.sack(-1, 0, of=first, probe=1, number=number, units=2 * UNIT, stamp=headers.timestamp(rig.now - 30 * RTT))
+    assert rig.owner.error is None
+    assert rig.probes.unanswered == 1
+    assert rig.owner.working == working

@@ -99,13 +99,15 @@ def test_a_preferred_path_is_used_once() -> None:
 def test_responses_are_matched_by_number_and_timestamp() -> None:
     probes = ReliabilityProbes()
     number = probes.sent(1, 17, 5_000_000)
-    probe = probes.find(number)
+    stamp = headers.timestamp(5_000_000)
+    probe = probes.find(number, stamp)
     assert probe is not None
+    assert probes.find(number, stamp ^ 1) is None, "it answers a probe of an earlier life"
     assert (probe.plane, probe.path, probe.sent) == (1, 17, 5_000_000)
     assert probes.in_flight(number, headers.timestamp(5_000_000))
     assert not probes.in_flight(number, headers.timestamp(5_000_000) ^ 1)
     probes.answered(number)
-    assert probes.find(number) is None
+    assert probes.find(number, stamp) is None
     assert not probes.in_flight(number, headers.timestamp(5_000_000))
 
 
@@ -114,5 +116,6 @@ def test_few_probes_are_remembered_and_numbers_wrap() -> None:
     numbers = [probes.sent(0, 1, now) for now in range(0x10010)]
     assert probes.unanswered == 32
     assert max(numbers) == 0xFFFF
-    assert probes.find(numbers[-1]) is not None
-    assert probes.find(numbers[-33]) is None
+    stamps = [headers.timestamp(now) for now in (0x1000F, 0x1000F - 32)]
+    assert probes.find(numbers[-1], stamps[0]) is not None
+    assert probes.find(numbers[-33], stamps[1]) is None

@@ -66,6 +66,15 @@ def test_lost_packets_are_resent_lowest_first_unless_acknowledged_meanwhile() ->
     assert not sent.lost()
 
 
+def test_what_has_arrived_after_all_does_not_wait_to_be_resent() -> None:
+    sent = packets()
+    one = send(sent)
+    sent.mark_lost(one)
+    assert sent.lost()
+    sent.acknowledge(one)
+    assert not sent.lost()
+
+
 def test_retransmissions_do_not_enter_the_order_of_first_transmissions() -> None:
     sent = packets()
     record = send(sent, path=3, now=10)

@@ -168,11 +168,10 @@ def test_a_cut_of_the_only_active_path_excuses_timeouts():
         (1301466, (3, 4), (50, 58)),  # the peer was out of reach, and came back with ports that it never reported down
         # a write was given up before a slow poller saw that it had completed, which is no mistake
         (1418789, (5, 6, 7), (102, 108, 109, 110, 111, 112, 125, 201)),
-        (
-            2301963,
-            (0, 1, 5),
-            (3,),
-        ),  # after a timeout it was sent on a dead plane, though a probe had arrived on the other
+        # after a timeout it was sent on a dead plane, though a probe had arrived on the other
+        (2301963, (0, 1, 5), (3,)),
+        # a packet that had arrived counted as work that waits for the window, so nobody asked for the transport ACK
+        (2405695, (2, 3), (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 20)),
     ],
 )
 def test_plans_that_once_broke_a_promise_keep_all(seed, faults, writes):
