@@ -88,7 +88,7 @@ class ReliabilityProbes:
     def find(self, number: int, stamp: int) -> SentProbe | None:
         """The probe with this number and timestamp, if it is in flight.
 
-        Numbers begin anew with each life: an answer to a late probe of an earlier one has another timestamp.
+        Each life numbers its probes from 1: an answer to a late probe of an earlier one has another timestamp.
         """
         probe = self._unanswered.get(number)
         return probe if probe is not None and headers.timestamp(probe.sent) == stamp else None

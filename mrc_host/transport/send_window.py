@@ -92,8 +92,7 @@ class SendWindow:
         return (
             shared is not None
             and self._user in shared.timed_out
-            and shared.leaves_room()
-            and self.cc.cwnd - self.cc.inflight <= 2 * self._mtu
+            and self.cc.cwnd - self.cc.inflight <= shared.reserve(self._mtu)
         )
 
     def settle(self, in_flight: int) -> None:

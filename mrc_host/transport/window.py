@@ -75,6 +75,10 @@ class SharedWindow:
         """Whether those that timed out have to leave room for others."""
         return 0 < len(self.timed_out) < len(self.users)
 
+    def reserve(self, size: int) -> int:
+        """Bytes that those that timed out leave to others: a packet of `size` counts for more, with its headers."""
+        return 2 * size if self.leaves_room() else 0
+
     def time_out(self, user: WindowUser, now: int) -> None:
         """A retransmission timeout of `user` has passed without an answer."""
         if not self.timed_out:
@@ -98,7 +102,7 @@ class SharedWindow:
         """While there is room, let waiting queue pairs queue again, each for a packet of `size` bytes."""
         room = self._let_in(self.waiting, self.cc.cwnd - self.cc.inflight, size)
         if self.waiting_last:
-            self._let_in(self.waiting_last, room - 2 * size if self.leaves_room() else room, size)
+            self._let_in(self.waiting_last, room - self.reserve(size), size)
 
     def _let_in(self, waiting: dict[WindowUser, None], room: int, size: int) -> int:
         """As many as there is `room` for; what is left of it."""

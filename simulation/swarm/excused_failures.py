@@ -163,7 +163,7 @@ class Verdicts:
                     )
                     break
 
-    def patience(self, applications: Applications) -> None:
+    def starvation(self, applications: Applications) -> None:
         """Nothing but silent queue pairs: others wait for their first timeouts at most."""
         scenario = self._scenario
         if not all(isinstance(planned.fault, Mute | ControllerDown) for planned in scenario.faults):

@@ -35,7 +35,7 @@ Trouble = Callable[[random.Random, Scenario], Scenario]
 def troubled(plan: Scenario) -> Scenario:
     """The plan with its troubles, drawn from its own seed."""
     rng = generator(plan.seed, "troubles")
-    silence = generator(plan.seed, "silences")
+    silence = generator(plan.seed, "silences")  # its own, so that seeds without silence keep their plans
     drawn = silence.random()
     if drawn < 0.02:
         return silent_mates(silence, plan)

@@ -92,7 +92,7 @@ class SwarmRun:
             verdicts.timeouts(applications)
             verdicts.throughput(applications)
             verdicts.delays(applications)
-            verdicts.patience(applications)
+            verdicts.starvation(applications)
             shares.planes(applications)
             shares.floor(applications)
             shares.storms(applications)

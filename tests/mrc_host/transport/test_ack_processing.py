@@ -314,7 +314,7 @@ def test_a_peer_reporting_less_than_before_fails_the_queue_pair() -> None:
 
 
 def test_an_answer_to_a_late_probe_of_an_earlier_life_says_nothing_of_this_one() -> None:
-    """Numbers of probes begin anew with each life; swarm seed 2401366."""
+    """Each life numbers its probes from 1: swarm seed 2401366."""
     rig = Rig()
     first, _ = rig.write(2)
     rig.sack(0, of=first, units=UNIT)

@@ -76,6 +76,25 @@ def test_one_that_timed_out_also_waits_last_when_it_comes_back():
     assert (window.waits(silent), window.waits(fresh)) == (True, False)
 
 
+def test_those_that_timed_out_leave_room_for_a_packet_of_others_if_there_are_any():
+    window = SharedWindow(CongestionControl(12_288))
+    silent, idle = Waiter(window), Waiter(window)
+    window.users = {silent: None, idle: None}
+    window.waiting.clear()
+    window.time_out(silent, US)
+    for inflight, others, let_in in (
+        (4_096, True, False),
+        (4_095, True, True),
+        (12_287, False, True),
+        (12_288, False, False),
+    ):
+        window.users = {silent: None, idle: None} if others else {silent: None}
+        window.wait(silent)
+        window.cc.inflight = inflight
+        window.open(4096)
+        assert window.waits(silent) is not let_in
+
+
 def test_the_first_timeout_is_reported_to_all_others_that_wait():
     window = SharedWindow(CongestionControl(4096))
     first, second, third = (Waiter(window) for _ in range(3))
