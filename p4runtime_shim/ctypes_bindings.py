@@ -10,7 +10,9 @@ import _ctypes
 import ctypes as c
 import functools
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from p4runtime_shim.build import BuildOptions, build_engine
@@ -200,6 +202,8 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_ctl_port_event": (None, (_P, _U, c.c_int)),
     "sw_ctl_digest_event": (None, (_P, c.c_int)),
     "sw_exit_within": (c.c_int, (_U32,)),
+    "sw_lock": (None, (_P,)),
+    "sw_unlock": (None, (_P,)),
     "sw_ctl_epoch": (None, (_P, _I64)),
 }
 _HOT: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -218,17 +222,25 @@ _HOT: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 
 class Engine:
-    """A loaded engine: `library` (CDLL) with the functions' types declared, `hot` (PyDLL) for the device verbs."""
+    """A loaded engine: the functions of `library` release the GIL, those of `hot`, the device verbs, keep it.
+
+    Neither has a function whose types are not declared here: ctypes would cut its pointers to 32 bits.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.library = c.CDLL(str(path))
-        self.hot = c.PyDLL(str(path))
-        for library, signatures in ((self.library, _SIGNATURES), (self.hot, _HOT)):
-            for name, (result, arguments) in signatures.items():
-                function = getattr(library, name)
-                function.restype = result
-                function.argtypes = arguments
+        self.library = _declared(c.CDLL(str(path)), _SIGNATURES)
+        self.hot = _declared(c.PyDLL(str(path)), _HOT)
+
+
+def _declared(library: c.CDLL, signatures: Mapping[str, tuple[Any, tuple[Any, ...]]]) -> SimpleNamespace:
+    functions = SimpleNamespace()
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+        setattr(functions, name, function)
+    return functions
 
 
 class ProgramLibrary:

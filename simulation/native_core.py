@@ -74,7 +74,7 @@ class NativeCore:
         verbs = (
             switch.native.hot.sw_dev_receive_frame,
             switch.native.hot.sw_dev_transmit_frame,
-            switch.native.hot.sw_dev_take_ready,
+            switch.native.library.sw_dev_take_ready,
             switch.native.hot.sw_dev_set_release,
             switch.native.hot.sw_prefetch,
             switch.native.hot.sw_dev_next_wakeup,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import re
 import subprocess
@@ -107,3 +108,10 @@ def test_the_engine_compiles_without_warnings() -> None:
 def test_drop_reasons_match_the_header() -> None:
     header = (build.ENGINE_SOURCES / "switch.h").read_text()
     assert tuple(re.findall(r"^    X\((\w+), ", header, re.MULTILINE)) == ctypes_bindings.DROP_REASONS
+
+
+def test_functions_without_declared_types_cannot_be_called() -> None:
+    """ctypes would pass them handles of 32 bits, which happen to be enough in some processes."""
+    engine = ctypes_bindings.load_engine()
+    assert not hasattr(engine.library, "sw_set_timing")
+    assert engine.hot.sw_set_timing.argtypes[0] is ctypes.c_void_p

@@ -36,7 +36,7 @@ def switch() -> Iterator[EmbeddedSwitch]:
 
 
 def time_it(switch: EmbeddedSwitch, on: bool = True) -> None:
-    load_engine().library.sw_set_timing(switch.handle, int(on))
+    load_engine().hot.sw_set_timing(switch.handle, int(on))
 
 
 def put(switch: EmbeddedSwitch, now: int, priority: int = 0) -> None:
@@ -49,12 +49,12 @@ def late(switch: EmbeddedSwitch, now: int) -> int | None:
     if frame is None:
         return None
     assert len(frame) == SIZE
-    due: int = load_engine().library.sw_transmit_due(switch.handle, 2)
+    due: int = load_engine().hot.sw_transmit_due(switch.handle, 2)
     return now - due
 
 
 def idled(switch: EmbeddedSwitch) -> int:
-    found: int = load_engine().library.sw_port_idle_ns(switch.handle, 2)
+    found: int = load_engine().hot.sw_port_idle_ns(switch.handle, 2)
     return found
 
 
