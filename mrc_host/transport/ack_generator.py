@@ -18,7 +18,7 @@ from collections import deque
 from typing import Final
 
 from mrc_host.config import OutOfWindow
-from mrc_host.transport.peer import CONTROL
+from mrc_host.transport.peer_frames import CONTROL
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, GrantedArrivals, ResponderOwner, WideSack
 from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.transport.sack_sweep import Sweep

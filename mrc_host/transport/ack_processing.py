@@ -19,17 +19,11 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.config import ProbeMark
-from mrc_host.transport.loss_detection import LossDetection
-from mrc_host.transport.paths import PathSet
 from mrc_host.transport.queue_pair_interfaces import Connection, PathMonitor, RequesterOwner
-from mrc_host.transport.reliability_probes import ReliabilityProbes
-from mrc_host.transport.retransmission_timer import RetransmissionTimer
+from mrc_host.transport.requester_parts import RequesterParts
 from mrc_host.transport.round_trip import RoundTrip
-from mrc_host.transport.send_window import SendWindow
-from mrc_host.transport.sent_packets import FREE, LOST, NEVER, OUT, SentPacket, SentPackets
-from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
-from mrc_host.transport.timeout_attribution import SuspectedPath, TimeoutAttribution
-from mrc_host.transport.work import SendQueue
+from mrc_host.transport.sent_packets import FREE, LOST, NEVER, OUT, SentPacket
+from mrc_host.transport.timeout_attribution import SuspectedPath
 from mrc_host.values import CompletionStatus, PathReason
 from mrc_host.wire import control
 from mrc_host.wire.control import Nack, Sack
@@ -79,15 +73,7 @@ class AckProcessing:
         monitor: PathMonitor,
         index_of: dict[int, int],
         round_trips: list[RoundTrip],
-        paths: PathSet,
-        sends: SendQueue,
-        window: SendWindow,
-        sent: SentPackets,
-        loss: LossDetection,
-        spurious: SpuriousRetransmissions,
-        attribution: TimeoutAttribution,
-        probes: ReliabilityProbes,
-        timer: RetransmissionTimer,
+        parts: RequesterParts,
     ) -> None:
         """`index_of` maps entropy values to paths; `round_trips` are by plane."""
         settings = connection.nic.settings
@@ -96,15 +82,15 @@ class AckProcessing:
         self._monitor = monitor
         self._index_of = index_of
         self._round_trips = round_trips
-        self._paths = paths
-        self._sends = sends
-        self._window = window
-        self._sent = sent
-        self._loss = loss
-        self._spurious = spurious
-        self._attribution = attribution
-        self._probes = probes
-        self._timer = timer
+        self._paths = parts.paths
+        self._sends = parts.sends
+        self._window = parts.window
+        self._sent = parts.sent
+        self._loss = parts.loss
+        self._spurious = parts.spurious
+        self._attribution = parts.attribution
+        self._probes = parts.probes
+        self._timer = parts.timer
         self._probe_mark = settings.probe_mark is ProbeMark.SKIP
         self._stamp_wrap = settings.timestamp_tick.value << 16  # ns after which a timestamp repeats
         self._rcvd_units = 0  # in the newest SACK

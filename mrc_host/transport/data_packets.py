@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.peer import NO_TRIM, Peer
+from mrc_host.transport.peer_frames import NO_TRIM, PeerFrames
 from mrc_host.transport.queue_pair_interfaces import Connection
 from mrc_host.transport.sent_packets import SentPacket
 from mrc_host.transport.work import Wqe
@@ -27,19 +27,19 @@ class DataPackets:
 
     __slots__ = (
         "_datapath",
+        "_frames",
         "_full_weight",
         "_middle",
         "_mtu",
-        "_peer",
         "_remote_qpn",
         "_solicited",
         "_tick_flags",
         "_trimmable",
     )
 
-    def __init__(self, connection: Connection, peer: Peer) -> None:
+    def __init__(self, connection: Connection, frames: PeerFrames) -> None:
         attributes, settings = connection.attributes, connection.nic.settings
-        self._peer = peer
+        self._frames = frames
         self._datapath = connection.nic.datapath
         self._remote_qpn = connection.remote_qpn
         self._mtu = attributes.path_mtu
@@ -82,8 +82,9 @@ class DataPackets:
         """The frame of a packet that leaves now; `word` is the BTH's control word, `role` its class."""
         size = record.size
         message, datapath = wqe.message, self._datapath
+        kind = role if self._trimmable else NO_TRIM
         if message is not None and datapath is not None:
-            template = self._peer.template(record.index, role if self._trimmable else NO_TRIM)
+            template = self._frames.template(record.index, kind)
             packet = word | record.stamp << 32 | record.kind << 48
             frame: bytes = datapath.data_frame(template, message, packet, record.offset << 16 | size)
             return frame
@@ -102,7 +103,7 @@ class DataPackets:
         else:
             head = self._head(record, wqe, word, pad)
             mask = _MASK_PLAIN
-        prefix, seed, _ = self._peer.prefix(record.index, role if self._trimmable else NO_TRIM, len(head) + size + pad)
+        prefix, seed, _ = self._frames.prefix(record.index, kind, len(head) + size + pad)
         return icrc.data_frame(prefix, seed, head, mask, wqe.payload(offset, size))
 
     def _head(self, record: SentPacket, wqe: Wqe, word: int, pad: int) -> bytes:

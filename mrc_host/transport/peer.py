@@ -1,6 +1,5 @@
-"""What all queue pairs to one NIC share: frame prefixes, usable planes, reverse paths, endpoint operations.
+"""What all queue pairs to one NIC share: frames (``peer_frames``), usable planes, reverse paths, endpoint operations.
 
-* **Prefixes.** All bytes before the BTH depend only on path, class and length; they are built once and cached.
 * **Planes.** A plane is usable when our port and the peer's port in it have a link. Peers notify each other by port
   status updates (``port_status``). When that leaves no plane at all, the peer's status is ignored, as it may be out of
   date.
@@ -16,11 +15,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import trait
 
-from mrc_host.checksum import crc32
 from mrc_host.config import Destination, EvFormat
 from mrc_host.errors import ResourceExhaustedError
 from mrc_host.transport.bad_paths import BadPaths, PathUser
@@ -29,6 +27,7 @@ from mrc_host.transport.denylist import Denylist
 from mrc_host.transport.endpoint_probes import MAX_ENDPOINT_PROBES, EndpointProbes
 from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.nic_context import NicContext
+from mrc_host.transport.peer_frames import CONTROL, NO_TRIM, PeerFrames
 from mrc_host.transport.port_status import PeerPorts, PortStatusUpdates
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, PathMonitor
 from mrc_host.transport.refusals import Refusals
@@ -38,23 +37,10 @@ from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.scheduler import PacketSource
 from mrc_host.transport.window import SharedWindows
 from mrc_host.values import PortEvent, QpAttributes
-from mrc_host.wire import control, icrc
+from mrc_host.wire import control
 from mrc_host.wire.control import OP_EV_PROBE, OP_PORT_STATUS_UPDATE, EndpointRequest, EndpointResponse
-from mrc_host.wire.encap import ECT0
 from mrc_host.wire.headers import timestamp
 
-if TYPE_CHECKING:
-    from mrc_host.datapath import native
-
-DATA: Final = 0
-RETRANSMISSION: Final = 1
-CONTROL: Final = 2
-NO_TRIM: Final = 3  # data class, but not to be trimmed: probes, and data for peers that do not answer trims
-_CLASSES: Final = 4
-
-_crc32: Final = crc32
-_pack_trailer: Final = icrc.pack_trailer
-_MAX_PREFIXES: Final = 4096
 _MAX_RESPONSES: Final = 256
 _SEARCHING: Final = 8  # probes per reverse_probe_interval while searching for paths
 
@@ -100,9 +86,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         "_bad",
         "_down_since",
         "_endpoint_probes",
-        "_first_templates",
         "_nic",
-        "_prefixes",
         "_probes",
         "_refusals",
         "_remote",
@@ -112,13 +96,13 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         "_reverse_used",
         "_rng",
         "_status",
-        "_templates",
         "_unanswered",
         "address",
         "answerable",
         "denied",
         "destination",
         "evs",
+        "frames",
         "index_of",
         "lost_by_plane",
         "members",
@@ -139,7 +123,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self.address = destination.address
         self.destination = destination
         ports = len(nic.config.ports)
-        self.evs = tuple(ev for ev in destination.evs if destination.template.plane(ev) < ports)
+        self.evs = [ev for ev in destination.evs if destination.template.plane(ev) < ports]
         self.plane_of = bytes(destination.template.plane(ev) for ev in self.evs)
         self.index_of = {ev: index for index, ev in enumerate(self.evs)}
         self.members: list[list[int]] = [[] for _ in range(ports)]
@@ -152,9 +136,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self.users: dict[PlaneUser, None] = {}
         self.windows = SharedWindows()
         self.denied = Denylist(ports)
-        self._prefixes: dict[int, tuple[bytes, int, int]] = {}
-        self._templates: list[list[native.Template | None]] = [[] for _ in range(_CLASSES)]  # by class and path
-        self._first_templates: dict[int, native.Template] = {}  # by class
+        self.frames = PeerFrames(nic, destination, self.evs)
         self._remote = PeerPorts(nic.transport.packet_lifetime)
         self._down_since = [0] * ports
         self.usable = 0
@@ -189,7 +171,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         if self._nic.srv6 or plane >= len(self.members) or ev >> widest:
             return -1
         index = len(self.evs)
-        self.evs += (ev,)
+        self.evs.append(ev)
         self.plane_of += bytes([plane])
         self.index_of[ev] = index
         self.members[plane].append(index)
@@ -197,61 +179,9 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self._set_usable()
         return index
 
-    # ---- frames ----
-
-    def prefix(self, index: int, kind: int, body: int) -> tuple[bytes, int, int]:
-        """Bytes before the BTH, ICRC seed and mask constant of a frame on path `index` with `body` bytes after them."""
-        key = index << 20 | kind << 16 | body
-        known = self._prefixes.get(key)
-        return known if known is not None else self._make_prefix(key, index, kind, body)
-
-    def template(self, index: int, kind: int) -> native.Template:
-        """The same for the datapath in C: one for all lengths."""
-        templates = self._templates[kind]
-        known = templates[index] if index < len(templates) else None
-        return known if known is not None else self._make_template(index, kind)
-
-    def _make_template(self, index: int, kind: int) -> native.Template:
-        datapath = self._nic.datapath
-        assert datapath is not None
-        first = self._first_templates.get(kind)  # a Segment Routing Header may repeat the path, so it derives none
-        if first is None or self._nic.settings.ev_format is EvFormat.SRV6_SRH:
-            head, _seed = self._build_prefix(index, kind, 0)
-            made: native.Template = datapath.template(head, 0)
-            self._first_templates[kind] = made
-        else:
-            template, plane = self.destination.template, self.plane_of[index]
-            made = first.on_path(*self._nic.encapsulation.varying(plane, template, self.evs[index]))
-        templates = self._templates[kind]
-        if index >= len(templates):
-            templates += [None] * (len(self.evs) - len(templates))
-        templates[index] = made
-        return made
-
-    def _make_prefix(self, key: int, index: int, kind: int, body: int) -> tuple[bytes, int, int]:
-        head, seed = self._build_prefix(index, kind, body)
-        made = (head, seed, icrc.mask_constant(body))
-        if len(self._prefixes) >= _MAX_PREFIXES:
-            self._prefixes.clear()
-        self._prefixes[key] = made
-        return made
-
-    def _build_prefix(self, index: int, kind: int, body: int) -> tuple[bytes, int]:
-        dscp = self._nic.settings.dscp
-        role = (dscp.trimmable, dscp.retransmit, dscp.control, dscp.no_trim)[kind]
-        ev = self.evs[index]
-        ecn = 0 if kind == CONTROL else ECT0
-        template, plane = self.destination.template, self.plane_of[index]
-        return self._nic.encapsulation.path(plane, template, self.address, ev, role, ecn, body)
-
     def frame(self, index: int, kind: int, body: bytes) -> bytes:
         """A whole frame without payload."""
-        datapath = self._nic.datapath
-        if datapath is not None:
-            made: bytes = datapath.frame(self.template(index, kind), body)
-            return made
-        head, seed, mask = self.prefix(index, kind, len(body))
-        return b"".join((head, body, _pack_trailer(_crc32(body, seed) ^ mask)))
+        return self.frames.frame(index, kind, body)
 
     # ---- planes ----
 

@@ -55,7 +55,7 @@ class PeerTable:
     def _info(self, address: bytes, destination: Destination) -> DestinationInfo:
         peer = self._made.get(address)
         if peer is not None:
-            return DestinationInfo(destination.name, address, peer.evs, tuple(peer.plane_of))
+            return DestinationInfo(destination.name, address, tuple(peer.evs), tuple(peer.plane_of))
         template, ports = destination.template, len(self._nic.config.ports)
         evs = tuple(ev for ev in destination.evs if template.plane(ev) < ports)
         return DestinationInfo(destination.name, address, evs, tuple(template.plane(ev) for ev in evs))

@@ -28,7 +28,7 @@ class Paths(Protocol):
     """The paths to one peer (a ``Peer``)."""
 
     @property
-    def evs(self) -> tuple[int, ...]:
+    def evs(self) -> Sequence[int]:
         """Entropy values, by path."""
 
     @property

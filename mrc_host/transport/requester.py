@@ -23,10 +23,11 @@ from mrc_host.transport.ack_processing import AckProcessing
 from mrc_host.transport.data_packets import DataPackets
 from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.paths import PathSet
-from mrc_host.transport.peer import DATA, RETRANSMISSION, Peer
+from mrc_host.transport.peer import Peer
+from mrc_host.transport.peer_frames import DATA, RETRANSMISSION
 from mrc_host.transport.plane_balance import PlaneBalance
 from mrc_host.transport.queue_pair_interfaces import Connection, DataToSend, MrcRequesterOwner
-from mrc_host.transport.reliability_probes import ReliabilityProbes
+from mrc_host.transport.requester_parts import RequesterParts
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.send_window import SendWindow
@@ -34,7 +35,6 @@ from mrc_host.transport.sent_packets import SentPacket, SentPackets
 from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
 from mrc_host.transport.stall_times import StallTimes
 from mrc_host.transport.stats import PATHS, PEER, WINDOW
-from mrc_host.transport.timeout_attribution import TimeoutAttribution
 from mrc_host.transport.timeouts import Timeouts
 from mrc_host.transport.work import SendQueue, Wqe
 from mrc_host.values import PathReason
@@ -101,23 +101,18 @@ class Requester(DataToSend):
         self.window = SendWindow(owner, connection, peer.link_parameters(attributes), peer.windows)
         self.sent = SentPackets(self.window.cc, first_psn, planes, len(peer.evs), settings.recovery_delay)
         self.spurious = SpuriousRetransmissions(stats)
-        self.probes = ReliabilityProbes()
-        self._attribution = TimeoutAttribution()
         self._balance = PlaneBalance(settings.plane_skew_limit, self._mtu, planes, peer.planes)
-        self._packets = DataPackets(connection, peer)
+        self._packets = DataPackets(connection, peer.frames)
         self._loss = LossDetection(
             self.sent, paths, self.window.cc, peer.round_trips, peer.reordering, stats, peer.lost_by_plane,
             settings.reorder_fraction,
         )  # fmt: skip
         self.timer = RetransmissionTimer(peer.round_trips, RetryPolicy.of(connection), peer.timers.tail_probe_min)
-        self.acks = AckProcessing(
-            owner, connection, peer, peer.index_of, peer.round_trips, paths, sends, self.window, self.sent, self._loss,
-            self.spurious, self._attribution, self.probes, self.timer,
-        )  # fmt: skip
-        self.timeouts = Timeouts(
-            owner, connection, peer, self, paths, sends, self.window, self.sent, self._loss, self.spurious,
-            self._attribution, self.probes, self.timer,
-        )  # fmt: skip
+        parts = RequesterParts(paths, sends, self.window, self.sent, self._loss, self.spurious, self.timer)
+        self.probes = parts.probes
+        self._attribution = parts.attribution
+        self.acks = AckProcessing(owner, connection, peer, peer.index_of, peer.round_trips, parts)
+        self.timeouts = Timeouts(owner, connection, peer, self, parts)
         self.stalls = StallTimes(stats)
         # messages: the one being segmented, and counts of those started
         self._current: Wqe | None = None

@@ -19,17 +19,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.loss_detection import LossDetection
-from mrc_host.transport.paths import PathSet
-from mrc_host.transport.peer import NO_TRIM, Peer
+from mrc_host.transport.peer import Peer
+from mrc_host.transport.peer_frames import NO_TRIM
 from mrc_host.transport.queue_pair_interfaces import Connection, DataToSend, MrcRequesterOwner
-from mrc_host.transport.reliability_probes import ReliabilityProbes
-from mrc_host.transport.retransmission_timer import RetransmissionTimer
-from mrc_host.transport.send_window import SendWindow
-from mrc_host.transport.sent_packets import LOST, SentPackets
-from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
-from mrc_host.transport.timeout_attribution import TimeoutAttribution
-from mrc_host.transport.work import SendQueue
+from mrc_host.transport.requester_parts import RequesterParts
+from mrc_host.transport.sent_packets import LOST
 from mrc_host.values import CompletionStatus
 from mrc_host.wire import control, headers
 from mrc_host.wire.control import Probe
@@ -64,29 +58,21 @@ class Timeouts:
         connection: Connection,
         peer: Peer,
         data: DataToSend,
-        paths: PathSet,
-        sends: SendQueue,
-        window: SendWindow,
-        sent: SentPackets,
-        loss: LossDetection,
-        spurious: SpuriousRetransmissions,
-        attribution: TimeoutAttribution,
-        probes: ReliabilityProbes,
-        timer: RetransmissionTimer,
+        parts: RequesterParts,
     ) -> None:
-        """`data` is the requester; all else is shared with it."""
+        """`data` is the requester, `parts` are its."""
         self._owner = owner
         self._peer = peer
         self._data = data
-        self._paths = paths
-        self._sends = sends
-        self._window = window
-        self._sent = sent
-        self._loss = loss
-        self._spurious = spurious
-        self._attribution = attribution
-        self._probes = probes
-        self._timer = timer
+        self._paths = parts.paths
+        self._sends = parts.sends
+        self._window = parts.window
+        self._sent = parts.sent
+        self._loss = parts.loss
+        self._spurious = parts.spurious
+        self._attribution = parts.attribution
+        self._probes = parts.probes
+        self._timer = parts.timer
         self._qpn = connection.qpn
         self._remote_qpn = connection.remote_qpn
         self._stats = connection.stats

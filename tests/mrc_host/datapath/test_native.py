@@ -9,7 +9,8 @@ import pytest
 
 from mrc_host.config import EvFormat
 from mrc_host.transport.ack_generator import AckGenerator, _flags, _Trigger
-from mrc_host.transport.peer import CONTROL, DATA, NO_TRIM, RETRANSMISSION, Peer
+from mrc_host.transport.peer import Peer
+from mrc_host.transport.peer_frames import CONTROL, DATA, NO_TRIM, RETRANSMISSION
 from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.wire import headers, icrc, opcodes
 from mrc_host.wire.encap import Flow
@@ -51,7 +52,7 @@ def test_frames_are_those_of_the_reference_in_every_format(
     data = chance.randbytes(1 << 13)
     for index in range(len(peer.evs)):
         for role in (DATA, RETRANSMISSION, CONTROL, NO_TRIM):
-            template = datapath.template(peer._build_prefix(index, role, 0)[0], 0)
+            template = datapath.template(peer.frames.prefix(index, role, headers.BTH_LENGTH)[0], headers.BTH_LENGTH)
             for size in SIZES:
                 check_frame(datapath, peer, template, index, role, size, data, chance)
 
@@ -73,11 +74,11 @@ def check_frame(
         stamp, 0x8001, (address + offset) % (1 << 64), rkey, len(data),
     ]  # fmt: skip
     head = pack.pack(*fields, *([imm] if with_imm else []))
-    prefix, seed, _ = peer.prefix(index, role, len(head) + size + pad)
+    prefix, seed, _ = peer.frames.prefix(index, role, len(head) + size + pad)
     assert frame == icrc.data_frame(prefix, seed, head, icrc.mask_constant(len(head)), memoryview(data)[offset:][:size])
 
     body = head + chance.randbytes(size + pad)
-    prefix, seed, mask = peer.prefix(index, role, len(body))
+    prefix, seed, mask = peer.frames.prefix(index, role, len(body))
     assert datapath.frame(template, body) == prefix + body + icrc.pack_trailer(zlib.crc32(body, seed) ^ mask)
 
 

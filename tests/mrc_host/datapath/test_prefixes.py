@@ -12,7 +12,7 @@ import pytest
 from mrc_host.config import EvFormat, EvOrder, NicConfig
 from mrc_host.nic import Nic
 from mrc_host.transport.native_datapath import NativeDatapath
-from mrc_host.transport.peer import CONTROL, DATA, NO_TRIM, RETRANSMISSION
+from mrc_host.transport.peer_frames import CONTROL, DATA, NO_TRIM, RETRANSMISSION
 from mrc_host.wire import icrc
 from mrc_host.wire.encap import Drop, Flow, FrameParser
 from tests.mrc_host.datapath.module import native, used
@@ -79,7 +79,7 @@ def frames_between(nics: Sequence[Nic]) -> list[tuple[int, bytes]]:
         for role in ROLES:
             body = bytes(12 + 4 * (index % 7))
             port = peer.plane_of[index]
-            prefix = delivered(peer.prefix(index, role, len(body))[0], other.config, port)
+            prefix = delivered(peer.frames.prefix(index, role, len(body))[0], other.config, port)
             prefix[15] = prefix[15] & 0xCF | (index % 4) << 4  # ECN of the outer header
             made.append((port, sealed(prefix + bytearray(body) + bytearray(4), len(prefix))))
     return made
@@ -145,7 +145,7 @@ def test_the_other_order_of_entropy_values_is_met(module: ModuleType) -> None:
     ev = peer.evs[-1]
     assert ev & 0xFFFF != ev >> 16
     port = peer.plane_of[-1]
-    prefix = delivered(peer.prefix(len(peer.evs) - 1, DATA, 12)[0], other.config, port)
+    prefix = delivered(peer.frames.prefix(len(peer.evs) - 1, DATA, 12)[0], other.config, port)
     frame = sealed(prefix + bytearray(16), len(prefix))
     found = NativeDatapath(module, other.config).receive(port, frame)
     assert isinstance(found, Flow)
@@ -173,8 +173,8 @@ def test_templates_of_other_paths_are_those_of_the_reference(
     chance.shuffle(order)
     for index, role in order:
         body = bytes(12 + 4 * chance.randrange(20))
-        frame = module.frame(peer.template(index, role), body)
-        prefix, seed, mask = peer.prefix(index, role, len(body))
+        frame = module.frame(peer.frames.template(index, role), body)
+        prefix, seed, mask = peer.frames.prefix(index, role, len(body))
         assert frame[: len(prefix)] == prefix
         assert frame[len(prefix) :] == body + icrc.pack_trailer(module.crc32(body, seed)[0] ^ mask)
 

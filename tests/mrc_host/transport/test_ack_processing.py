@@ -13,15 +13,14 @@ from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.memory import MemoryTable
 from mrc_host.transport.paths import BAD, PathListener, PathSet
 from mrc_host.transport.queue_pair_interfaces import PathMonitor, RequesterOwner
-from mrc_host.transport.reliability_probes import ReliabilityProbes
 from mrc_host.transport.reordering import ReorderWindow
+from mrc_host.transport.requester_parts import RequesterParts
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.send_window import SendWindow
 from mrc_host.transport.sent_packets import FREE, LOST, OUT, SentPacket, SentPackets
 from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
-from mrc_host.transport.timeout_attribution import TimeoutAttribution
 from mrc_host.transport.window import SharedWindows, WindowUser
 from mrc_host.transport.work import SendQueue
 from mrc_host.values import Access, CompletionStatus, PathReason, PathState, WorkRequest, WrOpcode
@@ -103,17 +102,15 @@ class Rig:
         self.cq = NicCompletionQueue(1, 64, set(), set())
         self.sends = SendQueue(5, 0, self.cq, memory, 64)
         self.spurious = SpuriousRetransmissions(self.stats)
-        self.probes = ReliabilityProbes()
         self.timer = RetransmissionTimer(self.trips, RetryPolicy(8, retry_count, 7, 6), 100)
         reordering = [ReorderWindow() for _ in range(2 * PLANES)]
         loss = LossDetection(
             self.sent, self.paths, self.window.cc, self.trips, reordering, self.stats, [0] * PLANES, reorder_fraction=25
         )
         index_of = {ev: ev for ev in range(PLANES * PATHS)}
-        self.acks = AckProcessing(
-            owner, given, owner, index_of, self.trips, self.paths, self.sends, self.window, self.sent, loss,
-            self.spurious, TimeoutAttribution(), self.probes, self.timer,
-        )  # fmt: skip
+        parts = RequesterParts(self.paths, self.sends, self.window, self.sent, loss, self.spurious, self.timer)
+        self.probes = parts.probes
+        self.acks = AckProcessing(owner, given, owner, index_of, self.trips, parts)
 
     def write(self, packets: int = 1, *, path: int = 0) -> list[SentPacket]:
         """A message leaves, all of it on one path, a microsecond apart."""

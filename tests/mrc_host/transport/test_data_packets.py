@@ -7,7 +7,8 @@ import random
 import pytest
 
 from mrc_host.transport.data_packets import DataPackets
-from mrc_host.transport.peer import DATA, RETRANSMISSION, FirstNumbers, Peer
+from mrc_host.transport.peer import FirstNumbers, Peer
+from mrc_host.transport.peer_frames import DATA, RETRANSMISSION
 from mrc_host.transport.sent_packets import SentPacket
 from mrc_host.transport.work import Wqe
 from mrc_host.values import WorkRequest, WrOpcode
@@ -23,7 +24,7 @@ ICRC = 4
 
 def make(**attributes: object) -> DataPackets:
     given = connection({"path_mtu": MTU, **attributes})
-    return DataPackets(given, Peer(given.nic, given.nic.config.destinations[0], FirstNumbers(0, 0)))
+    return DataPackets(given, Peer(given.nic, given.nic.config.destinations[0], FirstNumbers(0, 0)).frames)
 
 
 def message(length: int, *, imm: int | None = None) -> tuple[Wqe, bytes]:
