@@ -202,7 +202,7 @@ class Demultiplexer:
                 return Drop.MALFORMED
             if flow.dscp != self._nic.settings.dscp.control:
                 peer.acknowledging(now)  # the peer searches for working paths: answering it needs reverse paths too
-            peer.receive_request(word & 0xFFFF, request, now)
+            peer.receive_request(word & 0xFFFF, request, port, now)
             return None
         if peer is None:
             return Drop.UNKNOWN_PEER

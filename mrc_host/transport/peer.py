@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
 from dataclasses import replace
 from typing import Final
 
@@ -24,6 +23,7 @@ from mrc_host.errors import ResourceExhaustedError
 from mrc_host.transport.bad_paths import BadPaths, PathUser
 from mrc_host.transport.congestion import LinkParameters
 from mrc_host.transport.denylist import Denylist
+from mrc_host.transport.endpoint_answers import EndpointAnswers
 from mrc_host.transport.endpoint_probes import MAX_ENDPOINT_PROBES, EndpointProbes
 from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.nic_context import NicContext
@@ -41,7 +41,6 @@ from mrc_host.wire import control
 from mrc_host.wire.control import OP_EV_PROBE, OP_PORT_STATUS_UPDATE, EndpointRequest, EndpointResponse
 from mrc_host.wire.headers import timestamp
 
-_MAX_RESPONSES: Final = 256
 _SEARCHING: Final = 8  # probes per reverse_probe_interval while searching for paths
 
 
@@ -83,6 +82,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
 
     __slots__ = (
         "_answer_port",
+        "_answers",
         "_bad",
         "_down_since",
         "_endpoint_probes",
@@ -90,7 +90,6 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         "_probes",
         "_refusals",
         "_remote",
-        "_responses",
         "_reverse",
         "_reverse_at",
         "_reverse_used",
@@ -143,7 +142,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self.answerable = 0  # usable planes with a path that is not denied
         self._answer_port = 0
         self._unanswered = 0  # planes that have not had their turn yet
-        self._responses: deque[tuple[int, int, int, int]] = deque()  # id, operation, timestamp, arrival time
+        self._answers = EndpointAnswers(nic.settings)
         self._refusals = Refusals()
         self._probes = EvProbes(first.probe, ports)
         self.timers = destination.timers or nic.transport.path_timers
@@ -300,6 +299,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
 
     def works(self, index: int, now: int) -> None:
         """A packet on path `index` is known to have arrived: a good reverse path, or the best one of a bad plane."""
+        self._answers.confirmed()
         plane = self.plane_of[index]
         bad = index in self._bad
         if index not in self.denied and not (bad and not self._all_bad() >> plane & 1):
@@ -412,12 +412,11 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
 
     # ---- endpoint operations ----
 
-    def receive_request(self, request_id: int, request: EndpointRequest, now: int) -> None:
-        """Act on an endpoint request of this peer, and answer it."""
+    def receive_request(self, request_id: int, request: EndpointRequest, port: int, now: int) -> None:
+        """Act on an endpoint request of this peer, which arrived at `port`, and answer it."""
         if request.op == OP_PORT_STATUS_UPDATE and not self._port_status(request_id, request.port_mask, now):
             return
-        if len(self._responses) < _MAX_RESPONSES:
-            self._responses.append((request_id, request.op, request.timestamp, now))
+        if self._answers.add(request_id, request, port, now):
             self._offer()
 
     def refuse(self, body: bytes, now: int) -> None:
@@ -450,9 +449,10 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
 
     def _wanted(self) -> int:
         mask = self._probes.ports()
-        if self._responses or self._status.fresh or self._refusals.waiting:
+        if self._answers.waiting or self._status.fresh or self._refusals.waiting:
             if not self._answer_port & self.answerable:
-                self._answer_port = self.answer_port()
+                asked = 1 << plane if (plane := self._answers.plane()) >= 0 else 0
+                self._answer_port = asked & self.answerable or self.answer_port()
             mask |= self._answer_port
         if self._status.repeating:
             mask |= self._status.turn(self._own_planes())
@@ -490,12 +490,8 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         return self.frame(path, kind, control.pack_endpoint_request(request_id, request))
 
     def _answer(self, port: int, now: int) -> bytes:
-        if self._responses:
-            request_id, op, stamp, arrived = self._responses.popleft()
-            settings = self._nic.settings
-            took = max(1, now - arrived) if settings.service_time else 0
-            response = EndpointResponse(op, stamp, took if took <= control.MAX_SERVICE_TIME else 0)
-            return control.pack_endpoint_response(request_id, response, settings.endpoint_op_shift)
+        if self._answers.waiting:
+            return self._answers.take(now)
         if self._status.fresh:
             return self._status.take(port, now)
         return self._refusals.waiting.popleft() if self._refusals.waiting else b""

@@ -42,6 +42,7 @@ from mrc_host.wire import headers
 from mrc_host.wire.psn import MASK
 
 _RTO_WINDOW: Final = 4  # packets in flight after a timeout, until the peer answers
+_HOPELESS: Final = 2  # timeouts without progress after which planes with bad paths alone are tried, too
 
 
 class Requester(DataToSend):
@@ -147,9 +148,15 @@ class Requester(DataToSend):
         return mask & self._balance.mask or mask
 
     def open_planes(self) -> int:
-        """Planes on which packets may leave; 0 when all are down or denied."""
-        usable = self._peer.usable
-        return usable & self.paths.good_planes or usable & self.paths.open_planes
+        """Planes on which packets may leave; 0 when all are down or denied.
+
+        Those whose paths are all bad are among them if there are no others, or if the others brought no answer in two
+        timeouts: all of them may be dead, and a bad path may work again without the probes that would restore it.
+        """
+        usable, paths = self._peer.usable, self.paths
+        if self.timer.retries < _HOPELESS and (good := usable & paths.good_planes):
+            return good
+        return usable & paths.open_planes
 
     def _may_start(self) -> bool:
         waiting = self._sends.waiting

@@ -2,7 +2,7 @@
 
 About a third of the plans stay as they are, a tenth become a study of one question, which needs a world of its own
 (shares of two MTUs, uniform loss, a quarter of the paths cut under load, silent queue pairs beside others), and the
-others get one or more troubles. In some, queue pairs fall silent besides.
+others get one or more troubles. In some, queue pairs fall silent besides, or planes take over from each other.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ def troubled(plan: Scenario) -> Scenario:
     if drawn < 0.02:
         return silent_mates(silence, plan)
     plan = _mutes(silence, plan) if drawn < 0.05 else plan
+    takeover = generator(plan.seed, "takeovers")
+    plan = _takeovers(takeover, plan) if takeover.random() < 0.03 else plan
     kind = rng.random()
     if kind < 0.35:
         return _in_order(plan)
@@ -221,6 +223,24 @@ def _silent_plane(rng: random.Random, plan: Scenario) -> Scenario:
     end = rng.choice((start + _span(rng), start + 2 * _budget(plan, number), FOREVER))
     towards = rng.choice(("*", "*", "t0-*", plan.pairs[number].first, plan.pairs[number].second))
     return _more(plan, *(ScenarioFault(LinkDown(f"*@p{plane}", towards), start, end) for plane in dead))
+
+
+def _takeovers(rng: random.Random, plan: Scenario) -> Scenario:
+    """One plane works at a time: when it falls silent another one, which everybody has given up, works again."""
+    planes = range(plan.fabric.planes)
+    if len(planes) < 2:
+        return plan
+    number = rng.randrange(len(plan.pairs))
+    towards = rng.choice(("*", "*", "t0-*", plan.pairs[number].first, plan.pairs[number].second))
+    start, works = rng.randrange(HORIZON), -1
+    for _ in range(rng.choice((2, 3, 5))):
+        works = rng.choice([plane for plane in planes if plane != works])
+        end = start + round(_budget(plan, number) * rng.uniform(0.2, 1.0))
+        silent = (LinkDown(f"*@p{plane}", towards) for plane in planes if plane != works)
+        plan = _more(plan, *(ScenarioFault(fault, start, end) for fault in silent))
+        plan = _join(plan, *_burst(rng, plan, number, start - rng.randrange(plan.fit.round_trip)))
+        start = end
+    return plan
 
 
 def _lost_class(rng: random.Random, plan: Scenario) -> Scenario:

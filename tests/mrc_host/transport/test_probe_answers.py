@@ -27,6 +27,26 @@ def test_a_working_path_recovers_although_its_reverse_path_failed(seed: int) -> 
     assert (0, PathState.GOOD) in _states(world)
 
 
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("both", [False, True])
+def test_idle_nics_restore_a_plane_that_works_again_when_the_other_has_failed(seed: int, both: bool) -> None:
+    """Each probes on the plane that works, and knows only the other for its answers."""
+    world = World(planes=2, uplinks=1, seed=seed)
+    a, b = connect(world)
+    world.faults.dead_planes = {1}
+    for _ in range(20):
+        a.write(b, 64 << 10)
+        if both:
+            b.write(a, 64 << 10)
+        assert world.run(1_000 * MS, until=lambda: bool(a.poll()))
+    world.run(1_000 * MS)
+    assert (1024, PathState.ASSUMED_BAD) in _states(world)
+    world.faults.dead_planes = {0}
+    timeout = world.nics[0].config.settings.transport.probe_timeout
+    world.run(4 * timeout * (3 + 3 + 1))  # after three answers as usual, three on the plane of the request
+    assert (1024, PathState.GOOD) in _states(world)
+
+
 def test_idle_nics_with_good_paths_send_no_probes() -> None:
     world = World(planes=2, uplinks=4)
     a, b = connect(world)

@@ -336,6 +336,23 @@ def test_the_one_plane_that_works_again_is_found_before_the_retries_are_used_up(
     assert a.done[-1].status is CompletionStatus.SUCCESS
 
 
+@pytest.mark.parametrize("pause", [0, 100 * US, 2 * MS, 20 * MS])
+def test_a_plane_with_bad_paths_alone_is_tried_when_the_others_bring_no_answer(pause: int) -> None:
+    """Each end sends its answers on the plane that was good until then, so probes restore no path for a long time."""
+    world = World(planes=2, uplinks=1)
+    a, b = connect(world, attributes=QpAttributes(timeout=8, retry_count=10))
+    world.faults.dead_planes = {1}
+    a.write(b, 400_000)
+    assert world.run(until=lambda: bool(a.poll()))
+    assert [p.state for p in a.nic.qp_paths(a.qpn)] == [PathState.GOOD, PathState.ASSUMED_BAD]
+    world.run(MS)
+    world.faults.dead_planes = {0}
+    world.run(pause)
+    a.write(b, 40_000)
+    assert world.run(until=lambda: bool(a.poll()))
+    assert a.done[-1].status is CompletionStatus.SUCCESS
+
+
 @pytest.mark.parametrize("planes", [1, 2])
 @pytest.mark.parametrize("active", [1, 3])
 def test_silent_active_paths_are_replaced_by_backups(planes: int, active: int) -> None:

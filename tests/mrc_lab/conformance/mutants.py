@@ -68,7 +68,7 @@ MUTANTS = (
            "        if nack.reason == control.NACK_UNEXP_EVENT:\n            return _UNEXPECTED\n", ""),
     Mutant("R1.16", f"{T}.ack_generator", "probe=trigger.probe_id >= 0", "probe=False"),
     Mutant("R1.17", f"{T}.demux", "if request.op > control.OP_EV_PROBE:", "if request.op >= control.OP_EV_PROBE:"),
-    Mutant("R1.18", f"{T}.peer", "EndpointResponse(op, stamp, took", "EndpointResponse(op, 0, took"),
+    Mutant("R1.18", f"{T}.endpoint_answers", "EndpointResponse(op, stamp, took", "EndpointResponse(op, 0, took"),
     Mutant("R1.19", f"{T}.peer_frames", "ecn = 0 if kind == CONTROL else ECT0", "ecn = ECT0"),
     Mutant("R1.20", f"{T}.peer_frames", "(dscp.trimmable, dscp.retransmit, dscp.control, dscp.no_trim)[kind]",
            "(dscp.trimmable, dscp.trimmable, dscp.control, dscp.no_trim)[kind]"),
