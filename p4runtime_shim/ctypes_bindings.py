@@ -13,9 +13,12 @@ import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 from p4runtime_shim.build import BuildOptions, build_engine
+
+Signatures: TypeAlias = Mapping[str, tuple[Any, tuple[Any, ...]]]
+"""Result and arguments of functions, as ctypes types, by name."""
 
 NEVER = (1 << 63) - 1
 NO_MEMORY = -1  # SW_NO_MEMORY
@@ -149,7 +152,7 @@ _P, _U, _U32, _I32, _I64, _U64, _S = (
     c.c_uint64,
     c.c_char_p,
 )
-_SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+_SIGNATURES: Signatures = {
     "sw_create": (_P, (c.POINTER(SwConfig),)),
     "sw_destroy": (None, (_P,)),
     "sw_load": (c.c_int, (_P, _P, c.POINTER(_S), _U32)),
@@ -206,7 +209,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sw_unlock": (None, (_P,)),
     "sw_ctl_epoch": (None, (_P, _I64)),
 }
-_HOT: dict[str, tuple[Any, tuple[Any, ...]]] = {
+_HOT: Signatures = {
     "sw_dev_receive": (None, (_P, _U, _S, c.c_size_t, _I64)),
     "sw_set_timing": (None, (_P, c.c_int)),
     "sw_transmit_due": (_I64, (_P, _U)),
@@ -229,11 +232,12 @@ class Engine:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.library = _declared(c.CDLL(str(path)), _SIGNATURES)
-        self.hot = _declared(c.PyDLL(str(path)), _HOT)
+        self.library = declared(c.CDLL(str(path)), _SIGNATURES)
+        self.hot = declared(c.PyDLL(str(path)), _HOT)
 
 
-def _declared(library: c.CDLL, signatures: Mapping[str, tuple[Any, tuple[Any, ...]]]) -> SimpleNamespace:
+def declared(library: c.CDLL, signatures: Signatures) -> SimpleNamespace:
+    """The functions of a library that have these types, as attributes."""
     functions = SimpleNamespace()
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from mrc_common.delays import DelayHistogram, PortDelays
 from mrc_common.frame_rings import FrameRingError, RingEnd
 from mrc_common.wire_counters import WireCounters
-from p4runtime_shim.ctypes_bindings import load_engine
+from p4runtime_shim.ctypes_bindings import Signatures, declared, load_engine
 
 DEFAULT_SOCKET_BUFFER = 4 << 20  # bytes of kernel memory; 4 KB frames take about 9 KB each
 DEFAULT_MAX_FRAME = 9216
@@ -36,6 +36,23 @@ SHARED_MEMORY = 256 << 20  # bytes at most that all fast ports together share wi
 _SHARED_SLOTS = range(1024, 2048 + 1)  # of each: with fewer, more would be lost than in a socket
 _SLOT_HEADER, _SLOT_ALIGN, _SHARED_BLOCK = 64 + 16, 16, 1 << 16  # bytes (mrc_common/packet_ring.h)
 COALESCE_NS = 50_000  # ports with rates share a wake-up if their links become free this close together
+
+
+_P, _I, _U = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint
+_SIGNATURES: Signatures = {
+    "drv_create": (_P, (_P,)),
+    "drv_destroy": (None, (_P,)),
+    "drv_add_port": (_I, (_P, _P, _U, ctypes.c_char_p, _U)),
+    "drv_join": (_I, (_P, _U, _U)),
+    "drv_attach_rings": (_I, (_P, _U, _P, ctypes.c_size_t, _U, _I, _I)),
+    "drv_count_wire": (_I, (_P, _U, _P)),
+    "drv_run": (_I, (_P,)),
+    "drv_stop": (None, (_P,)),
+    "drv_hold_down": (_I, (_P, _U, _I)),
+    "drv_stats": (_I, (_P, _U, _P)),
+    "drv_measure_delays": (None, (_P, _I)),
+    "drv_delays": (_I, (_P, _U, _P, _P, _P)),
+}
 
 
 class PortDriverError(Exception):
@@ -144,7 +161,7 @@ class PortDriver:
         fast: Collection[str] = (),
         cache: Path | None = None,
     ) -> None:
-        self._library = _declare(load_engine(cache=cache).library)
+        self._library = declared(ctypes.CDLL(str(load_engine(cache=cache).path)), _SIGNATURES)
         options = _COptions(max_frame, socket_buffer, bmv2_send_buffer, coalesce_ns, qdisc)
         self._driver = self._library.drv_create(ctypes.byref(options))
         if not self._driver:
@@ -263,29 +280,6 @@ def _explain(code: int, port: int, interface: str) -> str:
     if code == errno.EINVAL:
         return f"port {port} (interface {interface}) is given twice or is not a port number"
     return f"port {port}: interface {interface} cannot be opened: {os.strerror(code)}"
-
-
-def _declare(library: Any) -> Any:
-    """Declare the types of the driver's functions."""
-    pointer, integer, index = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint
-    for name, result, arguments in (
-        ("drv_create", pointer, (pointer,)),
-        ("drv_destroy", None, (pointer,)),
-        ("drv_add_port", integer, (pointer, pointer, index, ctypes.c_char_p, index)),
-        ("drv_join", integer, (pointer, index, index)),
-        ("drv_attach_rings", integer, (pointer, index, pointer, ctypes.c_size_t, index, integer, integer)),
-        ("drv_count_wire", integer, (pointer, index, pointer)),
-        ("drv_run", integer, (pointer,)),
-        ("drv_stop", None, (pointer,)),
-        ("drv_hold_down", integer, (pointer, index, integer)),
-        ("drv_stats", integer, (pointer, index, pointer)),
-        ("drv_measure_delays", None, (pointer, integer)),
-        ("drv_delays", integer, (pointer, index, pointer, pointer, pointer)),
-    ):
-        function = getattr(library, name)
-        function.restype = result
-        function.argtypes = arguments
-    return library
 
 
 __all__ = ["DelayHistogram", "Driven", "DriverPortStats", "PortDelays", "PortDriver", "PortDriverError", "Wires"]
