@@ -145,6 +145,7 @@ class AgentServer:
         except BaseException:
             self._stop_listening()
             raise
+        self._loop.add_turn(self._push_arrivals, first=True)
         self._loop.add_turn(self._turn)
 
     def _listen(self, path: Path, group: int | None) -> None:
@@ -164,6 +165,7 @@ class AgentServer:
         """Close all sessions and the listening sockets, and remove their files. Closing twice does nothing."""
         if not self._listeners:
             return
+        self._loop.remove_turn(self._push_arrivals)
         self._loop.remove_turn(self._turn)
         for session in self.sessions:
             session.close("the agent exits")
@@ -222,11 +224,16 @@ class AgentServer:
         for sock in self._listeners.values():
             self._loop.modify(sock.fileno(), mask)
 
-    def _turn(self, now: int) -> int | None:
+    def _push_arrivals(self, _now: int) -> int | None:
+        """Announce completions before the driver sends acknowledgements, each of which wakes another process."""
         for cq in self.nic.cq_ready():
             owner = self.owners.get(cq)
             if owner is not None:
                 owner.push(cq)
+        return None
+
+    def _turn(self, now: int) -> int | None:
+        self._push_arrivals(now)
         events = self.nic.async_events()
         if events:
             self._notify(events)

@@ -95,9 +95,9 @@ class Loop:
             with contextlib.suppress(OSError):
                 self._epoll.unregister(fd)
 
-    def add_turn(self, turn: Turn) -> None:
-        """Call `turn` every round, after the handlers, in the order of adding."""
-        self._turns.append(turn)
+    def add_turn(self, turn: Turn, *, first: bool = False) -> None:
+        """Call `turn` every round, after the handlers, in the order of adding, or before all others."""
+        self._turns.insert(0 if first else len(self._turns), turn)
 
     def remove_turn(self, turn: Turn) -> None:
         """Stop calling `turn`; an unknown one is ignored."""

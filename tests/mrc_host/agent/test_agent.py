@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from pathlib import Path
 
 import pytest
 
 from mrc_host import verbs
+from mrc_host.agent.server import AgentServer
+from mrc_host.back_to_back import nic_config
+from mrc_host.driver.loop import Loop
 from mrc_host.errors import MrcError, StateError, UnknownDestinationError
 from mrc_host.values import (
     CompletionOpcode,
@@ -24,6 +28,7 @@ from mrc_host.verbs import RejectedError, WaitTimeoutError
 from mrc_host.verbs.remote.connection import AgentConnection, event_from_json
 from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
+from tests.mrc_host.fake_nic import FakeNic, Wire
 
 
 def test_a_write_between_two_clients_arrives(agents: Agents) -> None:
@@ -38,6 +43,25 @@ def test_a_write_between_two_clients_arrives(agents: Agents) -> None:
     arrived = b.cq.wait(10)
     assert (arrived.opcode, arrived.imm) == (CompletionOpcode.RECV_WRITE_WITH_IMM, 7)
     assert bytes(b.mr.buffer) == data
+
+
+def test_completions_are_announced_before_the_driver_has_its_turn(tmp_path: Path) -> None:
+    """Acknowledgements that it sends wake other processes, behind which the application would wait."""
+    loop, nic = Loop(), FakeNic(nic_config(0), Wire())
+    unannounced: list[set[int]] = []
+
+    def drive(_now: int) -> None:
+        unannounced.append(set(nic.ready))
+        loop.stop()
+
+    loop.add_turn(drive)
+    server = AgentServer(nic, loop, tmp_path / "agent.sock")
+    server.start()
+    nic.ready.add(5)
+    loop.run()
+    server.close()
+    loop.close()
+    assert unannounced == [set()]
 
 
 def test_peers_addresses_and_properties_are_queried(agents: Agents) -> None:
