@@ -389,7 +389,7 @@ class AckProcessing:
         return data or self._probes.in_flight(number, stamp)
 
     def on_ack(self, psn: int, nak: bool, msn: int, now: int) -> Drop | None:
-        """Complete all requests up to message count `msn` (24 bit).
+        """Complete all requests up to message count `msn` (24 bit), and acknowledge what has arrived before them.
 
         `psn` (24 bit) is the cumulative PSN; in a NAK, the one after it. The ACK is dropped when the peer cannot have
         completed so many messages of this life with these PSNs.
@@ -402,19 +402,18 @@ class AckProcessing:
             return Drop.OTHER_LIFE
         count = (msn - self.completed_msn) & MASK
         outstanding = self._sends.outstanding
-        if count >= HALF or count == 0:
+        if count >= HALF or (not count and behind <= sent.una):
             return None
-        if count > len(outstanding) or not 0 <= outstanding[count - 1].last_psn < behind:
+        if count and (count > len(outstanding) or not 0 <= outstanding[count - 1].last_psn < behind):
             return Drop.MALFORMED
         self._stats.acks_received += 1
-        last = outstanding[count - 1].last_psn
         self.completed_wimm += sum(1 for i in range(count) if outstanding[i].with_imm)
-        for psn in range(sent.una, last + 1):
+        for psn in range(sent.una, behind):
             record = sent.record(psn)
             if record.state != FREE:
                 self._free(record, now)
-        if last >= sent.una:
-            sent.advance(last + 1, now)
+        if behind > sent.una:
+            sent.advance(behind, now)
         self.completed_msn += count
         self._sends.complete(count)
         self._on_answer(now, True)

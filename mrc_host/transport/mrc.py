@@ -60,7 +60,16 @@ _plain_imm: Final = headers.data_plain_imm.unpack_from
 class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner):
     """Queue pair of type MRC."""
 
-    __slots__ = ("_answer_port", "_nak_pending", "_solicited", "requester", "responder")
+    __slots__ = (
+        "_answer_port",
+        "_nak_pending",
+        "_probed_again",
+        "_probed_at",
+        "_probed_port",
+        "_solicited",
+        "requester",
+        "responder",
+    )
 
     def __init__(
         self,
@@ -77,6 +86,9 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         self._nak_pending = False
         self._solicited = headers.solicited_bit(nic.settings.bth_order)
         self._answer_port = 0  # mask of the port chosen for the next acknowledgement
+        self._probed_port = 0  # the same, where a probe has just arrived, which shows that the peer's port is up
+        self._probed_at = -1  # newest PSN when the peer last probed
+        self._probed_again = False  # since then nothing arrived, and its last probe was not answered on its own plane
 
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""
@@ -199,14 +211,24 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             if not self.running:
                 return self._repeat_nak(opcode, frame, flow, now)
             probe = control.parse_probe(frame, flow.start + BTH_LENGTH)
-            # a probe sent on all planes is answered on all
-            self._answer_port = 1 << port & self.connected_peer().answerable
             responder.settle()
+            self._probed_port = self._answer_port = self._plane_of_probe(port, responder)
             responder.acks.probe(probe.probe_id, probe.timestamp, flow)
             return None
         if not self.running:
             return Drop.QP_STATE
         return self._receive_answer(opcode, frame, flow, now)
+
+    def _plane_of_probe(self, port: int, responder: Responder) -> int:
+        """Mask of the plane on which to answer a probe that arrived at `port`, 0 for any.
+
+        A probe sent on all planes is answered on all. While nothing else arrives, every other one is answered like
+        data: what works in one direction may not work in the other.
+        """
+        newest = responder.received.max_psn
+        self._probed_again = newest == self._probed_at and not self._probed_again
+        self._probed_at = newest
+        return 0 if self._probed_again else 1 << port
 
     def _receive_answer(self, opcode: int, frame: memoryview, flow: Flow, now: int) -> Drop | None:
         requester = self.requester
@@ -326,7 +348,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         mask = self.requester.probes.mask if self.requester is not None else 0
         responder = self.responder
         if self._nak_pending or (responder is not None and responder.acks.pending()):
-            if not self._answer_port & peer.answerable:
+            if not self._answer_port & (peer.answerable | self._probed_port & peer.own_planes()):
                 sweeping = not self._nak_pending and responder is not None and responder.acks.sweeping()
                 self._answer_port = peer.answer_port(sweeping)
             mask |= self._answer_port
@@ -379,7 +401,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             frame = acks.build_nak(port, now) if self._nak_pending else acks.transmit(port, now)
             if frame is not None:
                 self._nak_pending = False
-                self._answer_port = 0
+                self._answer_port = self._probed_port = 0
                 self.offer_control()
                 if self.running:
                     responder.renew_grant()

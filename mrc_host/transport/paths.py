@@ -240,16 +240,37 @@ class PathSet:
         state = self._state
         if avoid >= 0 and state[avoid] < BAD and self._plane_of[avoid] == plane:
             return avoid
-        bad = [index for index in (*self._active[plane], *self._backups[plane]) if state[index] == BAD]
-        if not bad:
+        return self._in_turn(plane, avoid, [index for index in self._members(plane) if state[index] == BAD])
+
+    def any_allowed(self, plane: int, avoid: int) -> int:
+        """Path for a packet that is to rely on nothing known: all that are not denied take turns, as `next` otherwise.
+
+        Not in the order of the ring, in which paths that do not work may alternate with others.
+        """
+        state = self._state
+        index = self._in_turn(plane, avoid, [index for index in self._members(plane) if state[index] < DENIED])
+        if index >= 0:
+            self.sent[index] += 1
+        return index
+
+    def _members(self, plane: int) -> tuple[int, ...]:
+        return (*self._active[plane], *self._backups[plane])
+
+    def _in_turn(self, plane: int, avoid: int, choice: list[int]) -> int:
+        """The next of `choice`, not `avoid` if there is another; -1 if there is none."""
+        if not choice:
             return -1
         turn = self._resort[plane]
         self._resort[plane] = turn + 1
-        index = bad[turn % len(bad)]
+        index = choice[turn % len(choice)]
         if index == avoid:
             self._resort[plane] = turn + 2
-            index = bad[(turn + 1) % len(bad)]
+            index = choice[(turn + 1) % len(choice)]
         return index
+
+    def has_spare(self, plane: int) -> bool:
+        """Whether a backup of `plane` is usable."""
+        return any(self._state[index] < BAD for index in self._backups[plane])
 
     def _reshuffle(self, ring: list[int]) -> None:
         count = len(ring)
@@ -431,6 +452,10 @@ class PathSet:
     def bad(self, index: int) -> bool:
         """Whether a path is out of use: bad or denied."""
         return self._state[index] >= BAD
+
+    def denied(self, index: int) -> bool:
+        """Whether the controller denies a path."""
+        return self._state[index] == DENIED
 
     def state(self, index: int) -> PathState:
         """State of one path."""

@@ -195,7 +195,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         if self.users:
             self.send_port_status(now)
 
-    def _own_planes(self) -> int:
+    def own_planes(self) -> int:
         """Planes where our port has a link and a path is not denied, whatever the peer reported."""
         return self.denied.open(self._nic.local_up & self.planes, self.members)
 
@@ -338,7 +338,8 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         """The peer repeats packets or, with `probed`, probes for what was acknowledged: our SACKs may be lost."""
         now = self._nic.now
         self._expire_reverse_probes(now)
-        for index in self._reverse.doubt(self.answerable, self._bad, self.denied, now, probed):
+        trip = max(trip.smoothed for trip in self.round_trips)
+        for index in self._reverse.doubt(self.answerable, self._bad, self.denied, now, probed, trip):
             self._probe_reverse_path(index, now)
         self._search_soon(now)
 
@@ -452,10 +453,10 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         if self._answers.waiting or self._status.fresh or self._refusals.waiting:
             if not self._answer_port & self.answerable:
                 asked = 1 << plane if (plane := self._answers.plane()) >= 0 else 0
-                self._answer_port = asked & self.answerable or self.answer_port()
+                self._answer_port = asked & self.own_planes() or self.answer_port()
             mask |= self._answer_port
         if self._status.repeating:
-            mask |= self._status.turn(self._own_planes())
+            mask |= self._status.turn(self.own_planes())
         return mask
 
     def _offer(self) -> None:
@@ -498,7 +499,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
 
     def on_timer(self, now: int) -> int:
         """Repeat the port status, send due probes, search for reverse paths; returns the next time, or 0."""
-        if self._status.run(self._own_planes(), now):
+        if self._status.run(self.own_planes(), now):
             self._offer()
         if self._reverse_at and self._reverse_at <= now:
             self._probe_reverse(now)

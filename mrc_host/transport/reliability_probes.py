@@ -68,6 +68,10 @@ class ReliabilityProbes:
         self._paths.setdefault(proven.plane, proven.path)  # a path that has just opened is better news
         return 1 << proven.plane
 
+    def forget_proven(self) -> None:
+        """The path on which a probe was answered last may have failed since."""
+        self._proven = None
+
     def prefer(self, plane: int, path: int) -> None:
         """The next probe of `plane` is to go on `path`."""
         self._paths[plane] = path

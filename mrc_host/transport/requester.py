@@ -42,7 +42,6 @@ from mrc_host.wire import headers
 from mrc_host.wire.psn import MASK
 
 _RTO_WINDOW: Final = 4  # packets in flight after a timeout, until the peer answers
-_HOPELESS: Final = 2  # timeouts without progress after which planes with bad paths alone are tried, too
 
 
 class Requester(DataToSend):
@@ -150,13 +149,15 @@ class Requester(DataToSend):
     def open_planes(self) -> int:
         """Planes on which packets may leave; 0 when all are down or denied.
 
-        Those whose paths are all bad are among them if there are no others, or if the others brought no answer in two
-        timeouts: all of them may be dead, and a bad path may work again without the probes that would restore it.
+        Those whose paths are all bad are among them if there are no others. After two timeouts so are all where our own
+        port is up: every other may be dead, a bad path may work again without the probes that would restore it, and the
+        peer could not report that its port is up again.
         """
-        usable, paths = self._peer.usable, self.paths
-        if self.timer.retries < _HOPELESS and (good := usable & paths.good_planes):
-            return good
-        return usable & paths.open_planes
+        paths = self.paths
+        if self.timer.hopeless():
+            return self._peer.own_planes() & paths.open_planes
+        usable = self._peer.usable
+        return usable & paths.good_planes or usable & paths.open_planes
 
     def _may_start(self) -> bool:
         waiting = self._sends.waiting
@@ -282,13 +283,16 @@ class Requester(DataToSend):
         """A path for a lost packet, not the one that lost it; -1 when the plane has none.
 
         When a packet is lost for the second time and all active paths have timed out, a backup replaces the chosen
-        path: nothing else would ever retire any of them.
+        path: nothing else would ever retire any of them. When all seems lost, all paths take turns; with backups, only
+        for packets that are not the oldest.
         """
         paths, attribution = self.paths, self._attribution
         if record.attempts > 1:
             index = self.sent.proven_path(plane, self._proven_since(record))
             if index >= 0 and index != record.index and paths.take(index):
                 return index
+        if self.timer.hopeless() and (record.psn != self.sent.una or not paths.has_spare(plane)):
+            return paths.any_allowed(plane, record.index)
         index = paths.next(plane, record.index)
         if record.attempts > 1:
             sent = attribution.last_timed_out(index)

@@ -23,6 +23,7 @@ from typing import Final
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.round_trip import RoundTrip
 
+_HOPELESS: Final = 2  # timeouts without progress
 _RECHECKS: Final = 16  # parts into which a wait is divided while round-trip times are doubtful
 
 
@@ -148,6 +149,10 @@ class RetransmissionTimer:
     def unanswered(self) -> bool:
         """Whether timeouts have passed without progress, or without an answer."""
         return self.retries > 0 or self.silences > 0
+
+    def hopeless(self) -> bool:
+        """Whether so many timeouts have passed without progress that what is known of the paths may all be wrong."""
+        return self.retries >= _HOPELESS
 
     def on_probe(self, now: int) -> None:
         """Probes were requested."""

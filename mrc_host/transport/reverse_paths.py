@@ -212,10 +212,20 @@ class ReversePaths:
         return bool(self._searched and self._left)
 
     def doubt(
-        self, planes: int, bad: Container[int], denied: Container[int], now: int, probed: bool = False
+        self,
+        planes: int,
+        bad: Container[int],
+        denied: Container[int],
+        now: int,
+        probed: bool = False,
+        round_trip: int = 0,
     ) -> list[int]:
-        """Answers are lost; `probed` if the peer sent a probe. Returns the paths to probe now, in `planes` (a mask)."""
-        before = now - (2 * self._round_trip.smoothed or self._interval // _PROBE_TIMEOUT)
+        """Answers are lost; `probed` if the peer sent a probe. Returns the paths to probe now, in `planes` (a mask).
+
+        `round_trip` is that of data to the peer (ns), 0 if not known: it stands for that of probes until one is
+        measured.
+        """
+        before = now - (2 * (self._round_trip.smoothed or round_trip) or self._interval // _PROBE_TIMEOUT)
         wanted: list[int] = []
         for plane, paths in enumerate(self._confirmed):
             doubtful = [path for path in paths if 0 <= path.used < before]

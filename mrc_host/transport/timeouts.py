@@ -226,6 +226,8 @@ class Timeouts:
         timer = self._timer
         self._stats.timeouts += 1
         if left:
+            if timer.hopeless():
+                self._probes.forget_proven()
             return True
         silence = (now - timer.last_answer) // 1_000_000
         why = (
@@ -255,7 +257,10 @@ class Timeouts:
     def probe(self, plane: int, now: int) -> bytes | None:
         """Build the reliability probe due on `plane`."""
         index = self._probes.take(plane)
-        if index < 0 or self._paths.bad(index):
+        if self._timer.hopeless():
+            if index < 0 or self._paths.denied(index):
+                index = self._paths.any_allowed(plane, self._sent.oldest_path(plane))
+        elif index < 0 or self._paths.bad(index):
             index = self._paths.next(plane, self._sent.oldest_path(plane))
         if index < 0:
             return None

@@ -118,7 +118,8 @@ class Scene:
         self._steps = {
             "qp": self._set_attributes, "<": self._send_step, ">": self._expect, "no": self._expect_none,
             "post": self._post, "complete": self._complete, "memory": self._memory, "spread": self._spread,
-            "skipped": self._skipped,            "wait": self._wait, "forget": self._forget, "silent": self._be_silent,
+            "skipped": self._skipped, "taken": self._taken, "wait": self._wait, "forget": self._forget,
+            "silent": self._be_silent,
         }  # fmt: skip
 
     def play(self, step: ScriptStep) -> None:
@@ -338,6 +339,25 @@ class Scene:
             if packet.fields.get("psn") == cack + 1:
                 cack += 1
             self.send("sack", {"cack": cack}, f"line {step.line}: acknowledged")
+
+    def _taken(self, step: ScriptStep) -> None:
+        """Retransmissions do not count: they may take any path."""
+        (of,) = (field.value.word for field in step.chosen if field.name == "of")
+        (count,) = (field.value.low for field in step.chosen if field.name == "count")
+        path, deadline = self._packet(of), self._wire.now() + step.time
+        for _ in range(count):
+            packet = self.receive(deadline)
+            while packet is not None and (packet.kind != "data" or packet.fields["rtx"]):
+                packet = self.receive(deadline)
+            if packet is None:
+                raise ScriptError(f"{count} did not come within {show_time(step.time)}")
+            if packet.fields["ev"] == path.fields["ev"]:
+                return
+            fields = packet.fields
+            given = {"echo": fields["ev"], "stamp": fields["stamp"], "of_psn": fields["psn"]}
+            given |= {"cack": max(self._cack, fields["psn"]), "mark": control.MARK_ALWAYS_SKIP}
+            self.send("sack", given, f"line {step.line}: acknowledged")
+        raise ScriptError("none took the path")
 
     def _wait(self, step: ScriptStep) -> None:
         until = self._wire.now() + step.time

@@ -19,6 +19,8 @@ then each line is a step, and ``#`` begins a comment::
     spread data count=64 planes=1 evs=4   # of the next 64 data packets, planes' shares differ by 1 at most
     skipped of=first count=6              # of the 6 data packets and probes that follow it on its plane, those still to
                                           # come do not take its path; they are acknowledged as they come
+    taken of=first count=64               # one of the next 64 data packets takes its path; those before it are
+                                          # acknowledged as they come, their paths as ALWAYS_SKIP
     wait 5ms
     forget                                # what came so far is no answer to later steps
 
@@ -47,7 +49,9 @@ NAMES: Final = {
 
 WITHIN_NS: Final = 1_000_000_000
 KINDS: Final = ("data", "sack", "nack", "ack", "probe", "request", "response")
-VERBS: Final = ("qp", "<", ">", "no", "post", "complete", "memory", "spread", "skipped", "wait", "forget", "silent")
+VERBS: Final = (
+    "qp", "<", ">", "no", "post", "complete", "memory", "spread", "skipped", "taken", "wait", "forget", "silent",
+)  # fmt: skip
 _FRAME = {"plane", "path", "ev", "dscp", "ecn", "outer_ecn", "trimmed", "icrc"}
 _ANSWER = _FRAME | {"of", "echo", "stamp"}
 # What a step may name, by verb and kind, and what it must.
@@ -70,10 +74,11 @@ _KNOWN: Final = {
     "memory": {"offset", "size", "fill"},
     "spread data": {"count", "planes", "evs"},
     "skipped": {"of", "count"},
+    "taken": {"of", "count"},
 }  # fmt: skip
 _NEEDED: Final = {
     "< data": {"psn"}, "< sack": {"cack"}, "< nack": {"of", "reason"}, "post write": {"size"}, "memory": {"size"},
-    "spread data": {"count"}, "skipped": {"of", "count"},
+    "spread data": {"count"}, "skipped": {"of", "count"}, "taken": {"of", "count"},
 }  # fmt: skip
 _HEAD = ("rule", "title", "repeat", "planes", "paths")
 _WORD = re.compile(r"(?P<name>[a-z_]+)(?:(?P<operator>!?=)(?P<value>\S+))?")

@@ -176,6 +176,21 @@ def test_a_transport_ack_alone_acknowledges_its_packets() -> None:
     assert (rig.sent.una, rig.sent.in_flight, len(rig.cq.poll(9))) == (FIRST + 2, MTU, 1)
 
 
+def test_a_transport_ack_acknowledges_what_arrived_of_unfinished_messages() -> None:
+    """Its PSN is the cumulative one, which may get through where no SACK does."""
+    rig = Rig()
+    rig.write(1)
+    rig.write(3)
+    assert rig.acks.on_ack(FIRST + 2, False, 1, rig.now) is None
+    assert (rig.sent.una, rig.sent.in_flight, len(rig.cq.poll(9))) == (FIRST + 3, MTU, 1)
+    rig.now += 1_000
+    assert rig.acks.on_ack(FIRST + 2, False, 1, rig.now) is None
+    assert rig.timer.last_progress == rig.now - 1_000, "the same again is no progress"
+    assert rig.acks.on_ack(FIRST + 3, False, 1, rig.now) is None
+    assert (rig.sent.una, rig.sent.in_flight, rig.timer.last_progress) == (FIRST + 4, 0, rig.now)
+    assert not rig.cq.poll(9), "the message is not complete"
+
+
 @pytest.mark.parametrize(
     ("psn", "count", "drop"),
     [

@@ -306,3 +306,22 @@ def test_oblivious_paths_can_be_denied() -> None:
     paths, _ = make(2, 16, oblivious=True)
     assert paths.deny(3, True, 5)
     assert 3 not in {paths.next(0, -1) for _ in range(64)}
+
+
+def test_paths_that_are_not_denied_take_turns_whatever_is_known_of_them() -> None:
+    paths, _ = make(1, 6, share=3)
+    spare = next(index for index in range(6) if index not in paths.active(0))
+    for index in range(6):
+        if index != spare:
+            paths.retire(index, PathReason.LOSS, None, 1)
+    assert paths.has_spare(0) is False, "the last one is in the ring"
+    paths.deny(2, True, 2)
+    turns = Counter(paths.any_allowed(0, -1) for _ in range(50))
+    assert turns == dict.fromkeys((0, 1, 3, 4, 5), 10)
+    assert all(paths.any_allowed(0, 4) != 4 for _ in range(50))
+    for index in (0, 1, 3, 5):
+        paths.deny(index, True, 3)
+    assert paths.any_allowed(0, 4) == 4, "there is no other"
+    paths.deny(4, True, 4)
+    assert paths.any_allowed(0, -1) == -1
+    assert sum(paths.sent) == 101

@@ -3,7 +3,9 @@
 import pytest
 
 from mrc_host.values import PathState
+from mrc_host.wire import opcodes
 from tests.mrc_host.nic_world import MS, Faults, World, connect, path_events
+from tests.mrc_host.transport.far_end import FarEnd
 
 RESTORED = 10_000 * MS  # three in a row must be answered on one of two paths by chance, at most probe_timeout * 4 apart
 
@@ -73,3 +75,23 @@ def test_idle_nics_with_a_dead_path_probe_at_a_bounded_rate(both: bool) -> None:
     settings = world.nics[0].config.settings.transport
     probes = 10_000 * MS / settings.probe_timeout + 2 * 10_000 * MS / settings.reverse_probe_interval
     assert 0 < world.frames - before <= 2 * probes * (1 + both)
+
+
+def test_repeated_probes_are_not_all_answered_on_their_own_plane() -> None:
+    """It may carry what arrives and lose what is answered; and a probe sent on all planes is answered on each."""
+    end = FarEnd(planes=4, uplinks=2)
+
+    def answered(*planes: int) -> list[int]:
+        for plane in planes:
+            end.probe(1, plane=plane)
+        return [p.port for p in end.drain() if p.opcode == opcodes.SACK]
+
+    end.segment(0)
+    end.drain()
+    assert answered(2) == [2]
+    others = [port for _ in range(40) for port in answered(2)]
+    assert others[1::2] == [2] * 20
+    assert set(others[::2]) >= {0, 1, 3}
+    end.segment(1, msn=1)
+    end.drain()
+    assert answered(3) == [3], "something has arrived since"

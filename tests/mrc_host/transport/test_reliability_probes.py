@@ -119,3 +119,11 @@ def test_few_probes_are_remembered_and_numbers_wrap() -> None:
     stamps = [headers.timestamp(now) for now in (0x1000F, 0x1000F - 32)]
     assert probes.find(numbers[-1], stamps[0]) is not None
     assert probes.find(numbers[-33], stamps[1]) is None
+
+
+def test_after_a_path_is_forgotten_probes_are_not_repeated_there() -> None:
+    probes = ReliabilityProbes()
+    answer(probes, 2, 17, 1000)
+    probes.forget_proven()
+    probes.request(0b0001, 0b1111, False, True)
+    assert probes.mask == 0b0001

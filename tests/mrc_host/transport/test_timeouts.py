@@ -353,6 +353,20 @@ def test_a_plane_with_bad_paths_alone_is_tried_when_the_others_bring_no_answer(p
     assert a.done[-1].status is CompletionStatus.SUCCESS
 
 
+def test_a_plane_whose_port_the_peer_reported_as_down_is_tried_when_the_others_bring_no_answer() -> None:
+    """It is up again, but the report of that was lost."""
+    end = FarEnd(planes=2, uplinks=2, attributes=QpAttributes(timeout=8))
+    warm(end)
+    request = control.EndpointRequest(control.OP_PORT_STATUS_UPDATE, 0b01, 0)
+    end.send(control.pack_endpoint_request(7, request), dscp=46, ecn=0)
+    end.write(4096)
+    ports = [p.port for p in end.drain() + end.wait(3 * TIMEOUT // 2) if p.opcode < 0xD0 or p.opcode == opcodes.PROBE]
+    assert set(ports) == {0}
+    later = end.wait(2 * TIMEOUT)
+    assert {p.port for p in later if p.opcode == opcodes.PROBE} == {0, 1}
+    assert 1 in {p.port for p in data(later)}
+
+
 @pytest.mark.parametrize("planes", [1, 2])
 @pytest.mark.parametrize("active", [1, 3])
 def test_silent_active_paths_are_replaced_by_backups(planes: int, active: int) -> None:

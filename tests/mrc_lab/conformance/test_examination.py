@@ -129,3 +129,15 @@ def test_frames_of_a_nic_that_floods_are_not_all_kept(monkeypatch: pytest.Monkey
     (verdict,) = verdicts("qp path_mtu=1024\npost write size=60000\n> data psn=0\n> data psn=40")
     assert verdict.kept, verdict.reason
     assert 5_000 < sum(len(one.frame) for one in verdict.frames) <= 10_000
+
+
+def test_a_path_counts_as_taken_only_if_a_packet_takes_it_in_time() -> None:
+    head = "qp path_mtu=1024 congestion_window=2048\npost write size=65536\n> data psn=0 as first\n< sack cack=0"
+    kept, too_soon, bad = verdicts(
+        f"{head}\ntaken of=first count=60",
+        f"{head}\ntaken of=first count=1",
+        f"{head} mark=always_skip of=first\ntaken of=first count=60",
+    )
+    assert kept.kept
+    assert too_soon.reason.endswith("none took the path")
+    assert bad.reason.endswith("none took the path")
