@@ -13,7 +13,7 @@ from the oldest unanswered probe.
 **Retries.** Packets sent at different times also time out at different times. All timeouts within one RTO count as one
 retry (``on_timeout``). An RTO in which the peer answered only with NACKs is a retry too (``on_nack``), so that a
 requester does not send for ever what the peer has no room for. While other queue pairs fill the window, so is an RTO in
-which a probe is not answered (``on_silence``); any answer forgives these.
+which a probe is not answered (``on_silence``); any answer forgives these. An RTO counts once, as one or the other.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class RetransmissionTimer:
         self.min_pto = min_pto
         self.retries = 0  # timeouts without progress
         self.silences = 0  # RTOs without an answer, while others kept this queue pair from sending
-        self._retry_counted = 0  # when the last retry was counted
+        self._retry_counted = 0  # when the last retry or silence was counted
         self._ack_times = RoundTrip()  # of the packet that waited longest for a SACK
         self._nacks_since = 0  # start of the interval in which only NACKs arrived; 0 for none
         self.last_answer = 0
@@ -193,7 +193,7 @@ class RetransmissionTimer:
     def on_silence(self, now: int) -> bool:
         """An RTO has passed without an answer to a probe, and data could not be sent: False when no retry is left."""
         self.silences += 1
-        self.probing_since = now
+        self.probing_since = self._retry_counted = now
         return self._policy.allows(self.retries + self.silences)
 
     def on_nack(self, now: int) -> bool:
@@ -207,8 +207,12 @@ class RetransmissionTimer:
         self._nacks_since = now
         return self._count_retry(now, rto)
 
+    def silent_until(self) -> int:
+        """When an RTO will have passed without an answer since the first probe and since anything was last counted."""
+        return max(self.probing_since, self._retry_counted if self.unanswered() else 0) + self.rto()
+
     def _count_retry(self, now: int, rto: int) -> bool:
-        if self.retries and now < self._retry_counted + rto:
+        if self.unanswered() and now < self._retry_counted + rto:
             return True
         self.retries += 1
         self._retry_counted = now

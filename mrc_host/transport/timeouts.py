@@ -161,7 +161,7 @@ class Timeouts:
             timer.back_off_blocked_pto(now)
             if shared.timed_out and not silent:
                 self.request_probes(asked, now)
-        if silent and now >= timer.probing_since + timer.rto():
+        if silent and now >= timer.silent_until():
             self.request_probes(asked, now)
             if not self._count_timeout(timer.on_silence(now), now):
                 return 0
@@ -171,7 +171,7 @@ class Timeouts:
             timer.back_off_pto()
         due = 0
         if timer.probing_since:
-            due = timer.probing_since + timer.rto()
+            due = timer.silent_until()
             if again:
                 due = min(due, timer.last_probe + timer.pto())
         if shared.timed_out and timer.blocked_until > now:

@@ -31,6 +31,27 @@ def test_the_retry_time_is_linear_then_doubles_up_to_a_limit() -> None:
     assert times == [1, 1, 2, 4, 4, 4]
 
 
+def test_an_rto_counts_once_as_a_retry_or_as_a_silence() -> None:
+    """A queue pair that sometimes may send and sometimes waits for others would else use up its retries too early."""
+    timer = make_timer(retry_count=255, linear=255)
+    now = 1
+    timer.on_probe(now)
+    assert timer.silent_until() == now + TIMEOUT
+    now += TIMEOUT
+    timer.on_silence(now)
+    assert (timer.retries, timer.silences, timer.silent_until()) == (0, 1, now + TIMEOUT)
+    timer.on_timeout(now + TIMEOUT // 2, TIMEOUT)
+    assert timer.retries == 0
+    timer.on_probe(now + TIMEOUT // 2)
+    assert timer.silent_until() == now + 3 * TIMEOUT // 2
+    timer.on_timeout(now + TIMEOUT, TIMEOUT)
+    timer.on_probe(now + TIMEOUT)
+    assert (timer.retries, timer.silences, timer.silent_until()) == (1, 1, now + 2 * TIMEOUT)
+    timer.on_answer(now + TIMEOUT, True)
+    timer.on_probe(now + TIMEOUT + 1)
+    assert timer.silent_until() == now + 2 * TIMEOUT + 1
+
+
 def test_measured_rtts_lengthen_the_timeout() -> None:
     trip = RoundTrip()
     timer = make_timer(trips=[RoundTrip(), trip])
