@@ -408,8 +408,8 @@ class AckProcessing:
             return Drop.MALFORMED
         self._stats.acks_received += 1
         self.completed_wimm += sum(1 for i in range(count) if outstanding[i].with_imm)
-        for psn in range(sent.una, behind):
-            record = sent.record(psn)
+        for acknowledged in range(sent.una, behind):
+            record = sent.record(acknowledged)
             if record.state != FREE:
                 self._free(record, now)
         if behind > sent.una:

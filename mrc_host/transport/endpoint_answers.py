@@ -4,7 +4,8 @@ Answers take the planes that suit all of ours (``Peer.answer_port``): those wher
 That may be old news, and then two NICs could probe each other for ever: each one's probes arrive on the plane that
 works again, and are answered on the one that has failed since. So when the peer keeps asking, and none of our packets
 is known to have arrived meanwhile, answers take the plane where the request arrived, and the usual ones again, by
-turns. Each turn is longer than the one before, since a path is restored only after several answers in a row.
+turns. Each turn is longer than the one before, since a path is restored only after several answers in a row, and after
+the longest they begin again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mrc_host.wire import control
 from mrc_host.wire.control import EndpointRequest, EndpointResponse
 
 _MAX_WAITING: Final = 256
+_ROUND: Final = 64  # requests of all turns, in those of the first
 
 
 class EndpointAnswers:
@@ -39,7 +41,7 @@ class EndpointAnswers:
         if len(self.waiting) >= _MAX_WAITING:
             return False
         turn = (self._asked // self._first_turn).bit_length()
-        self._asked += 1
+        self._asked = (self._asked + 1) % (_ROUND * self._first_turn)
         self.waiting.append((request_id, request.op, request.timestamp, now, port if turn & 1 else -1))
         return True
 

@@ -48,6 +48,7 @@ _NAK_STATUS = {
     ),
 }
 _GONE: Final = "The peer's queue pair is gone: it was destroyed, or its NIC has restarted."
+_NO_PSN: Final = -2  # less than any newest one
 _MIN_PATHS: Final = 4  # per plane, however small the window that the hints imply
 _TS_FLAG: Final = headers.TS_PRESENT >> 24
 _DATA_SIZE: Final = headers.data_ts.size
@@ -62,8 +63,8 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
 
     __slots__ = (
         "_answer_port",
+        "_answered_there",
         "_nak_pending",
-        "_probed_again",
         "_probed_at",
         "_probed_port",
         "_solicited",
@@ -86,13 +87,16 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         self._nak_pending = False
         self._solicited = headers.solicited_bit(nic.settings.bth_order)
         self._answer_port = 0  # mask of the port chosen for the next acknowledgement
-        self._probed_port = 0  # the same, where a probe has just arrived, which shows that the peer's port is up
-        self._probed_at = -1  # newest PSN when the peer last probed
-        self._probed_again = False  # since then nothing arrived, and its last probe was not answered on its own plane
+        # The same if a probe has just arrived there, which shows that the peer's port is up.
+        self._probed_port = 0
+        self._probed_at = _NO_PSN  # newest PSN when the peer last probed
+        self._answered_there = 0  # planes whose last probe since that arrived was answered on the plane itself
 
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""
         peer = self.connected_peer()
+        self._answer_port = self._probed_port = self._answered_there = 0
+        self._probed_at = _NO_PSN
         self.responder = Responder(self, self.connection(), peer, peer.address, len(peer.members), first_psn)
         peer.join(self, now)
 
@@ -222,13 +226,14 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
     def _plane_of_probe(self, port: int, responder: Responder) -> int:
         """Mask of the plane on which to answer a probe that arrived at `port`, 0 for any.
 
-        A probe sent on all planes is answered on all. While nothing else arrives, every other one is answered like
-        data: what works in one direction may not work in the other.
+        A probe sent on all planes is answered on all. While nothing new arrives, every other probe of each plane is
+        answered like data: what works in one direction may not work in the other.
         """
         newest = responder.received.max_psn
-        self._probed_again = newest == self._probed_at and not self._probed_again
-        self._probed_at = newest
-        return 0 if self._probed_again else 1 << port
+        if newest != self._probed_at:
+            self._probed_at, self._answered_there = newest, 0
+        self._answered_there ^= 1 << port
+        return self._answered_there & 1 << port
 
     def _receive_answer(self, opcode: int, frame: memoryview, flow: Flow, now: int) -> Drop | None:
         requester = self.requester
@@ -348,7 +353,10 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         mask = self.requester.probes.mask if self.requester is not None else 0
         responder = self.responder
         if self._nak_pending or (responder is not None and responder.acks.pending()):
-            if not self._answer_port & (peer.answerable | self._probed_port & peer.own_planes()):
+            open_ports = peer.answerable
+            if self._probed_port:
+                open_ports |= self._probed_port & peer.own_planes()
+            if not self._answer_port & open_ports:
                 sweeping = not self._nak_pending and responder is not None and responder.acks.sweeping()
                 self._answer_port = peer.answer_port(sweeping)
             mask |= self._answer_port
@@ -401,7 +409,9 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             frame = acks.build_nak(port, now) if self._nak_pending else acks.transmit(port, now)
             if frame is not None:
                 self._nak_pending = False
-                self._answer_port = self._probed_port = 0
+                if not acks.pending() or acks.sweeping():
+                    self._probed_port = 0
+                self._answer_port = self._probed_port  # with the SACK goes the transport ACK that a probe asks for
                 self.offer_control()
                 if self.running:
                     responder.renew_grant()

@@ -86,6 +86,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         "_bad",
         "_down_since",
         "_endpoint_probes",
+        "_linked",
         "_nic",
         "_probes",
         "_refusals",
@@ -138,6 +139,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self.frames = PeerFrames(nic, destination, self.evs)
         self._remote = PeerPorts(nic.transport.packet_lifetime)
         self._down_since = [0] * ports
+        self._linked = 0  # planes where our own port is up
         self.usable = 0
         self.answerable = 0  # usable planes with a path that is not denied
         self._answer_port = 0
@@ -185,7 +187,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
     # ---- planes ----
 
     def _set_usable(self) -> None:
-        local = self._nic.local_up & self.planes
+        self._linked = local = self._nic.local_up & self.planes
         self.usable = local & self._remote.up or local
         self.answerable = self.denied.open(self.usable, self.members)
 
@@ -197,10 +199,10 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
 
     def own_planes(self) -> int:
         """Planes where our port has a link and a path is not denied, whatever the peer reported."""
-        return self.denied.open(self._nic.local_up & self.planes, self.members)
+        return self.denied.open(self._linked, self.members)
 
     def _planes_changed(self, now: int) -> None:
-        before = self.usable
+        before, linked = self.usable, self._linked
         self._set_usable()
         for plane in range(len(self.members)):
             was, is_ = before >> plane & 1, self.usable >> plane & 1
@@ -211,7 +213,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
                 cleared_since = self._down_since[plane] - self._nic.transport.flap_window
                 self._bad.plane_up(plane, cleared_since, now)
                 self._run_probes(now)
-        if before != self.usable:
+        if before != self.usable or linked != self._linked:
             for user in self.users:
                 user.planes_changed(now)
             self._offer()
@@ -338,7 +340,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         """The peer repeats packets or, with `probed`, probes for what was acknowledged: our SACKs may be lost."""
         now = self._nic.now
         self._expire_reverse_probes(now)
-        trip = max(trip.smoothed for trip in self.round_trips)
+        trip = max((trip.smoothed for trip in self.round_trips if not trip.doubtful), default=0)
         for index in self._reverse.doubt(self.answerable, self._bad, self.denied, now, probed, trip):
             self._probe_reverse_path(index, now)
         self._search_soon(now)
@@ -433,7 +435,10 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
     def receive_response(self, request_id: int, response: EndpointResponse, port: int, now: int) -> bool:
         """Handle an answer that arrived at `port`; False when there was no such request."""
         if response.op == OP_PORT_STATUS_UPDATE:
-            return self._status.answered(request_id)
+            answered = self._status.answered(request_id)
+            if answered:
+                self._answers.confirmed()
+            return answered
         index = self._probes.answered(request_id)
         if index < 0:
             return False

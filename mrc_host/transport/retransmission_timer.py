@@ -151,8 +151,11 @@ class RetransmissionTimer:
         return self.retries > 0 or self.silences > 0
 
     def hopeless(self) -> bool:
-        """Whether so many timeouts have passed without progress that what is known of the paths may all be wrong."""
-        return self.retries >= _HOPELESS
+        """Whether so many timeouts have passed without progress that what is known of the paths may all be wrong.
+
+        Not where NACKs arrive: these show that paths work.
+        """
+        return self.retries >= _HOPELESS and not self._nacks_since
 
     def on_probe(self, now: int) -> None:
         """Probes were requested."""

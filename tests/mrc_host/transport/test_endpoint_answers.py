@@ -50,3 +50,9 @@ def _answered() -> control.EndpointResponse:
 def test_answers_waiting_are_bounded() -> None:
     answers = EndpointAnswers(ProtocolSettings())
     assert [answers.add(number, REQUEST, PORT, 0) for number in range(257)] == [True] * 256 + [False]
+
+
+def test_turns_begin_again_after_the_longest() -> None:
+    answers = EndpointAnswers(ProtocolSettings())
+    taken = planes(answers, 64 * 3)
+    assert planes(answers, 64 * 3) == taken

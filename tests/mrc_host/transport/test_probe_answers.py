@@ -2,8 +2,8 @@
 
 import pytest
 
-from mrc_host.values import PathState
-from mrc_host.wire import opcodes
+from mrc_host.values import PathState, QpAttributes
+from mrc_host.wire import control, headers, opcodes
 from tests.mrc_host.nic_world import MS, Faults, World, connect, path_events
 from tests.mrc_host.transport.far_end import FarEnd
 
@@ -77,21 +77,52 @@ def test_idle_nics_with_a_dead_path_probe_at_a_bounded_rate(both: bool) -> None:
     assert 0 < world.frames - before <= 2 * probes * (1 + both)
 
 
-def test_repeated_probes_are_not_all_answered_on_their_own_plane() -> None:
+def test_every_other_repeated_probe_of_each_plane_is_answered_elsewhere() -> None:
     """It may carry what arrives and lose what is answered; and a probe sent on all planes is answered on each."""
     end = FarEnd(planes=4, uplinks=2)
 
-    def answered(*planes: int) -> list[int]:
-        for plane in planes:
-            end.probe(1, plane=plane)
-        return [p.port for p in end.drain() if p.opcode == opcodes.SACK]
+    def answered(plane: int) -> int:
+        end.probe(1, plane=plane)
+        (sack,) = (p for p in end.drain() if p.opcode == opcodes.SACK)
+        return sack.port
 
     end.segment(0)
     end.drain()
-    assert answered(2) == [2]
-    others = [port for _ in range(40) for port in answered(2)]
-    assert others[1::2] == [2] * 20
-    assert set(others[::2]) >= {0, 1, 3}
+    rounds = [[answered(plane) for plane in range(4)] for _ in range(40)]
+    assert rounds[::2] == [[0, 1, 2, 3]] * 20
+    for plane in range(4):
+        assert {ports[plane] for ports in rounds[1::2]} - {plane}
+    answered(3)
     end.segment(1, msn=1)
     end.drain()
-    assert answered(3) == [3], "something has arrived since"
+    assert answered(3) == 3, "something has arrived since"
+
+
+def test_a_transport_ack_goes_with_the_sack_on_the_plane_of_the_probe() -> None:
+    end = FarEnd(planes=4, uplinks=2)
+    end.segment(0, flags=headers.ACK_REQUEST)
+    end.drain()
+    for plane in (2, 1, 3):
+        end.probe(1, plane=plane)
+        out = [(p.opcode, p.port) for p in end.drain() if p.opcode in (opcodes.SACK, opcodes.TRANSPORT_ACK)]
+        assert out == [(opcodes.SACK, plane), (opcodes.TRANSPORT_ACK, plane)]
+
+
+def test_the_first_probe_is_answered_on_its_plane_though_nothing_has_arrived() -> None:
+    end = FarEnd(planes=2, uplinks=2, attributes=QpAttributes(receive_psn=0, send_psn=0))
+    end.probe(1, plane=1)
+    (sack,) = end.only(opcodes.SACK)
+    assert sack.port == 1
+
+
+def test_an_answer_leaves_elsewhere_if_our_port_goes_down_before_it_left() -> None:
+    """The peer had reported its port there as down, and then probed there: so the usable planes stay the same."""
+    end = FarEnd(planes=2, uplinks=2)
+    end.segment(0)
+    request = control.EndpointRequest(control.OP_PORT_STATUS_UPDATE, 0b01, 0)
+    end.send(control.pack_endpoint_request(7, request), dscp=46, ecn=0)
+    end.drain()
+    end.probe(1, plane=1)
+    end.nic.port_changed(1, False, end.now)
+    (sack,) = (p for p in end.drain(ports=(0,)) if p.opcode == opcodes.SACK)
+    assert sack.port == 0

@@ -52,6 +52,18 @@ def test_an_rto_counts_once_as_a_retry_or_as_a_silence() -> None:
     assert timer.silent_until() == now + 2 * TIMEOUT + 1
 
 
+def test_timeouts_without_an_answer_make_hopeless_but_nacks_do_not() -> None:
+    timer = make_timer(retry_count=255)
+    now, verdicts = 1, []
+    for _ in range(3):
+        now += timer.rto()
+        timer.on_timeout(now, timer.rto())
+        verdicts.append(timer.hopeless())
+    assert verdicts == [False, True, True]
+    timer.on_nack(now)
+    assert not timer.hopeless()
+
+
 def test_measured_rtts_lengthen_the_timeout() -> None:
     trip = RoundTrip()
     timer = make_timer(trips=[RoundTrip(), trip])

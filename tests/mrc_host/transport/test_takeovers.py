@@ -1,4 +1,4 @@
-"""One plane works at a time, and which one changes at once, while all others are known to have failed."""
+"""One plane works at a time, all others are known to have failed, and which one it is changes at once."""
 
 import random
 
@@ -47,3 +47,21 @@ def test_writes_complete_whatever_plane_takes_over(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_writes_complete_where_each_direction_has_a_plane_of_its_own(seed: int) -> None:
     assert run(seed, 2, one_way=True) == {CompletionStatus.SUCCESS}
+
+
+@pytest.mark.parametrize(("planes", "good"), [(2, 0), (2, 1), (4, 0), (4, 1), (4, 2), (4, 3)])
+@pytest.mark.parametrize("seed", range(3))
+def test_answers_find_the_one_plane_that_carries_them(planes: int, good: int, seed: int) -> None:
+    """Data and probes arrive on all planes; the responder has given up the one where answers get through."""
+    world = World(planes=planes, uplinks=2, seed=seed)
+    a, b = connect(world, attributes=QpAttributes(timeout=8, retry_count=7))
+    dead = {good}
+    world.tap = lambda nic, port, to, frame, now: None if nic == 1 and port in dead else frame
+    for _ in range(30):
+        b.write(a, 64 << 10)
+        assert world.run(500 * MS, until=lambda: bool(b.poll()))
+    world.run(5 * MS)
+    dead.symmetric_difference_update(range(planes))
+    a.write(b, 20_000)
+    assert world.run(2_000 * MS, until=lambda: bool(a.poll()))
+    assert a.done[-1].status is CompletionStatus.SUCCESS
