@@ -64,6 +64,7 @@ class AckGenerator:
         "_offer",
         "_owner",
         "_paths",
+        "_probed",
         "_received",
         "_remote_qpn",
         "_restores",
@@ -120,6 +121,7 @@ class AckGenerator:
         self._sacks: deque[_Trigger] = deque()
         self._sweep = Sweep(received.next_psn)
         self._nacks: deque[Nack] = deque()
+        self._probed: _Trigger | None = None  # the latest probe, until it has been answered again
         self.ack_due = False
         self.nak = 0  # syndrome of the NAK that ended this queue pair
         self.grant: GrantedArrivals | None = None  # what the datapath in C has; the responder sets it
@@ -221,7 +223,16 @@ class AckGenerator:
         self.pending_bytes = 0
         mark = control.MARK_SKIP_ONCE if flow.ce else control.MARK_NONE
         self._sweep.credit += 1
-        self._queue_sack(_Trigger(self._received.max_psn, flow.ev, stamp, mark, probe_id))
+        self._probed = _Trigger(self._received.max_psn, flow.ev, stamp, mark, probe_id)
+        self._queue_sack(self._probed)
+
+    def answer_probe_again(self) -> None:
+        """Answer the latest probe once more, as its first answer may be lost, if a SACK of a sweep is paid for."""
+        probed, self._probed = self._probed, None
+        if probed is not None and self._sweep.credit > 0:
+            self._sweep.credit -= 1
+            self.ack_due = self.ack_due or self.completed_msn > 0
+            self._queue_sack(probed)
 
     def message_completed(self) -> None:
         """The next message is complete."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mrc_host.transport.ack_generator import AckGenerator
 from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.nscc import Nscc
@@ -49,6 +50,8 @@ _NAK_STATUS = {
 }
 _GONE: Final = "The peer's queue pair is gone: it was destroyed, or its NIC has restarted."
 _NO_PSN: Final = -2  # less than any newest one
+_OFTEN: Final = 16  # repeated probes that are all answered elsewhere, too, and then one of
+_SELDOM: Final = 8
 _MIN_PATHS: Final = 4  # per plane, however small the window that the hints imply
 _TS_FLAG: Final = headers.TS_PRESENT >> 24
 _DATA_SIZE: Final = headers.data_ts.size
@@ -62,9 +65,10 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
     """Queue pair of type MRC."""
 
     __slots__ = (
+        "_answer_elsewhere",
         "_answer_port",
-        "_answered_there",
         "_nak_pending",
+        "_probed_again",
         "_probed_at",
         "_probed_port",
         "_solicited",
@@ -90,13 +94,16 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         # The same if a probe has just arrived there, which shows that the peer's port is up.
         self._probed_port = 0
         self._probed_at = _NO_PSN  # newest PSN when the peer last probed
-        self._answered_there = 0  # planes whose last probe since that arrived was answered on the plane itself
+        # A probe came though nothing new had arrived since the one before: its plane may work in one direction alone,
+        # so it is answered once more, like data. Less often after a while: the peer may wait for room in a CQ here.
+        self._probed_again = 0  # such probes
+        self._answer_elsewhere = False
 
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""
         peer = self.connected_peer()
-        self._answer_port = self._probed_port = self._answered_there = 0
-        self._probed_at = _NO_PSN
+        self._answer_port = self._probed_port = 0
+        self._answer_elsewhere, self._probed_at = False, _NO_PSN
         self.responder = Responder(self, self.connection(), peer, peer.address, len(peer.members), first_psn)
         peer.join(self, now)
 
@@ -216,24 +223,16 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
                 return self._repeat_nak(opcode, frame, flow, now)
             probe = control.parse_probe(frame, flow.start + BTH_LENGTH)
             responder.settle()
-            self._probed_port = self._answer_port = self._plane_of_probe(port, responder)
+            self._probed_port = self._answer_port = 1 << port  # a probe sent on all planes is answered on all
+            newest = responder.received.max_psn
+            self._probed_again = self._probed_again + 1 if newest == self._probed_at else 0
+            self._probed_at = newest
+            self._answer_elsewhere = 0 < self._probed_again <= _OFTEN or self._probed_again % _SELDOM == 1
             responder.acks.probe(probe.probe_id, probe.timestamp, flow)
             return None
         if not self.running:
             return Drop.QP_STATE
         return self._receive_answer(opcode, frame, flow, now)
-
-    def _plane_of_probe(self, port: int, responder: Responder) -> int:
-        """Mask of the plane on which to answer a probe that arrived at `port`, 0 for any.
-
-        A probe sent on all planes is answered on all. While nothing new arrives, every other probe of each plane is
-        answered like data: what works in one direction may not work in the other.
-        """
-        newest = responder.received.max_psn
-        if newest != self._probed_at:
-            self._probed_at, self._answered_there = newest, 0
-        self._answered_there ^= 1 << port
-        return self._answered_there & 1 << port
 
     def _receive_answer(self, opcode: int, frame: memoryview, flow: Flow, now: int) -> Drop | None:
         requester = self.requester
@@ -409,9 +408,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             frame = acks.build_nak(port, now) if self._nak_pending else acks.transmit(port, now)
             if frame is not None:
                 self._nak_pending = False
-                if not acks.pending() or acks.sweeping():
-                    self._probed_port = 0
-                self._answer_port = self._probed_port  # with the SACK goes the transport ACK that a probe asks for
+                self._answered(acks)
                 self.offer_control()
                 if self.running:
                     responder.renew_grant()
@@ -419,6 +416,15 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if requester is None or not self.running or not requester.probes.mask >> port & 1:
             return None
         return None if self.nic.scheduler.holds(self, port) else requester.timeouts.probe(port, now)
+
+    def _answered(self, acks: AckGenerator) -> None:
+        """An answer left. With the SACK for a probe goes the transport ACK that it asks for, and maybe both again."""
+        if acks.sweeping() or not acks.pending():
+            self._probed_port = 0
+            if self._answer_elsewhere:
+                self._answer_elsewhere = False
+                acks.answer_probe_again()
+        self._answer_port = self._probed_port
 
     def on_timer(self, now: int) -> int:
         """Send probes or time out, if due."""

@@ -65,12 +65,14 @@ class ReliabilityProbes:
         proven = self._proven
         if proven is None or not usable >> proven.plane & 1:
             return 0
-        self._paths.setdefault(proven.plane, proven.path)  # a path that has just opened is better news
+        if proven.path >= 0:
+            self._paths.setdefault(proven.plane, proven.path)  # a path that has just opened is better news
         return 1 << proven.plane
 
-    def forget_proven(self) -> None:
-        """The path on which a probe was answered last may have failed since."""
-        self._proven = None
+    def forget_proven_path(self) -> None:
+        """The path on which a probe was answered last may have failed since: its plane is still tried, on any path."""
+        if self._proven is not None:
+            self._proven = self._proven._replace(path=-1)
 
     def prefer(self, plane: int, path: int) -> None:
         """The next probe of `plane` is to go on `path`."""

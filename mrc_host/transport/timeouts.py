@@ -227,7 +227,7 @@ class Timeouts:
         self._stats.timeouts += 1
         if left:
             if timer.hopeless():
-                self._probes.forget_proven()
+                self._probes.forget_proven_path()
             return True
         silence = (now - timer.last_answer) // 1_000_000
         why = (

@@ -121,9 +121,10 @@ def test_few_probes_are_remembered_and_numbers_wrap() -> None:
     assert probes.find(numbers[-33], stamps[1]) is None
 
 
-def test_after_a_path_is_forgotten_probes_are_not_repeated_there() -> None:
+def test_when_its_path_is_forgotten_the_plane_that_answered_is_probed_on_any() -> None:
     probes = ReliabilityProbes()
     answer(probes, 2, 17, 1000)
-    probes.forget_proven()
+    probes.forget_proven_path()
     probes.request(0b0001, 0b1111, False, True)
-    assert probes.mask == 0b0001
+    assert {plane: probes.take(plane) for plane in (0, 2)} == {0: -1, 2: -1}
+    assert not probes.mask
