@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.ack_generator import AckGenerator
+from mrc_host.transport.answer_port import AnswerPort
 from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.nscc import Nscc
@@ -49,9 +49,6 @@ _NAK_STATUS = {
     ),
 }
 _GONE: Final = "The peer's queue pair is gone: it was destroyed, or its NIC has restarted."
-_NO_PSN: Final = -2  # less than any newest one
-_OFTEN: Final = 16  # repeated probes that are all answered elsewhere, too, and then one of
-_SELDOM: Final = 8
 _MIN_PATHS: Final = 4  # per plane, however small the window that the hints imply
 _TS_FLAG: Final = headers.TS_PRESENT >> 24
 _DATA_SIZE: Final = headers.data_ts.size
@@ -64,17 +61,7 @@ _plain_imm: Final = headers.data_plain_imm.unpack_from
 class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOwner):
     """Queue pair of type MRC."""
 
-    __slots__ = (
-        "_answer_elsewhere",
-        "_answer_port",
-        "_nak_pending",
-        "_probed_again",
-        "_probed_at",
-        "_probed_port",
-        "_solicited",
-        "requester",
-        "responder",
-    )
+    __slots__ = ("_answer", "_nak_pending", "_solicited", "requester", "responder")
 
     def __init__(
         self,
@@ -90,20 +77,12 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         self.responder: Responder | None = None
         self._nak_pending = False
         self._solicited = headers.solicited_bit(nic.settings.bth_order)
-        self._answer_port = 0  # mask of the port chosen for the next acknowledgement
-        # The same if a probe has just arrived there, which shows that the peer's port is up.
-        self._probed_port = 0
-        self._probed_at = _NO_PSN  # newest PSN when the peer last probed
-        # A probe came though nothing new had arrived since the one before: its plane may work in one direction alone,
-        # so it is answered once more, like data. Less often after a while: the peer may wait for room in a CQ here.
-        self._probed_again = 0  # such probes
-        self._answer_elsewhere = False
+        self._answer = AnswerPort()
 
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""
         peer = self.connected_peer()
-        self._answer_port = self._probed_port = 0
-        self._answer_elsewhere, self._probed_at = False, _NO_PSN
+        self._answer = AnswerPort()
         self.responder = Responder(self, self.connection(), peer, peer.address, len(peer.members), first_psn)
         peer.join(self, now)
 
@@ -223,11 +202,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
                 return self._repeat_nak(opcode, frame, flow, now)
             probe = control.parse_probe(frame, flow.start + BTH_LENGTH)
             responder.settle()
-            self._probed_port = self._answer_port = 1 << port  # a probe sent on all planes is answered on all
-            newest = responder.received.max_psn
-            self._probed_again = self._probed_again + 1 if newest == self._probed_at else 0
-            self._probed_at = newest
-            self._answer_elsewhere = 0 < self._probed_again <= _OFTEN or self._probed_again % _SELDOM == 1
+            self._answer.probed(port, responder.received.max_psn)
             responder.acks.probe(probe.probe_id, probe.timestamp, flow)
             return None
         if not self.running:
@@ -352,13 +327,10 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         mask = self.requester.probes.mask if self.requester is not None else 0
         responder = self.responder
         if self._nak_pending or (responder is not None and responder.acks.pending()):
-            open_ports = peer.answerable
-            if self._probed_port:
-                open_ports |= self._probed_port & peer.own_planes()
-            if not self._answer_port & open_ports:
+            if not self._answer.settled(peer):
                 sweeping = not self._nak_pending and responder is not None and responder.acks.sweeping()
-                self._answer_port = peer.answer_port(sweeping)
-            mask |= self._answer_port
+                self._answer.choose(peer.answer_port(sweeping))
+            mask |= self._answer.mask
         if mask:
             self.nic.scheduler.activate_control(self, mask)
 
@@ -403,12 +375,12 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         responder, requester = self.responder, self.requester
         if responder is None:
             return None
-        if self._answer_port >> port & 1:
+        if self._answer.mask >> port & 1:
             acks = responder.acks
             frame = acks.build_nak(port, now) if self._nak_pending else acks.transmit(port, now)
             if frame is not None:
                 self._nak_pending = False
-                self._answered(acks)
+                self._answer.left(acks)
                 self.offer_control()
                 if self.running:
                     responder.renew_grant()
@@ -416,15 +388,6 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if requester is None or not self.running or not requester.probes.mask >> port & 1:
             return None
         return None if self.nic.scheduler.holds(self, port) else requester.timeouts.probe(port, now)
-
-    def _answered(self, acks: AckGenerator) -> None:
-        """An answer left. With the SACK for a probe goes the transport ACK that it asks for, and maybe both again."""
-        if acks.sweeping() or not acks.pending():
-            self._probed_port = 0
-            if self._answer_elsewhere:
-                self._answer_elsewhere = False
-                acks.answer_probe_again()
-        self._answer_port = self._probed_port
 
     def on_timer(self, now: int) -> int:
         """Send probes or time out, if due."""
