@@ -10,7 +10,8 @@ cursor, and a list of *backups*; all planes start with the same number of active
   Without a backup the ring shrinks, down to the plane's floor (its share of `ev_min_active`, at least one). At the
   floor, paths stay in use as long as anything gets through on them. A dead path becomes bad even there, though it keeps
   its place in the ring. A plane with only bad paths is not in ``good_planes``; it carries data only when every plane is
-  like that, and then its bad paths take turns.
+  like that, and then its bad paths take turns. After timeouts without progress its requester may rely on none of this
+  (``any_allowed``).
 * A path that replaces another, or has just returned, is on *trial* while there are others: it carries two packets until
   one of them is known to have arrived. The backup of a dead path may well be dead too.
 * A path whose marked packets take much longer than those of other paths carries fewer packets (``path_weights``).
@@ -137,7 +138,7 @@ class PathSet:
         self._active = [m[:target] for m in members]
         self._backups = [m[target:] for m in members]
         self._cursor = [0] * count
-        self._resort = [0] * count  # packets sent on the bad paths of a plane without usable ones
+        self._resort = [0] * count  # paths of each plane that were taken in turn, not by the ring
         self._good = [len(a) for a in self._active]  # usable paths in each ring
         self.planes = sum(1 << p for p, m in enumerate(members) if m)
         self.good_planes = self.planes
@@ -344,13 +345,13 @@ class PathSet:
         plane = self._plane_of[index]
         if self._good[plane] > self._floor or index not in self._active[plane]:
             return False
-        return not any(self._state[backup] < BAD for backup in self._backups[plane])
+        return not self.has_spare(plane)
 
     def exchange(self, index: int, reason: PathReason, first_loss: int | None, now: int) -> int:
         """Retire an active path just chosen; returns the backup that replaces it, for the same packet, or -1."""
         plane = self._plane_of[index]
         ring = self._active[plane]
-        if index not in ring or not any(self._state[backup] < BAD for backup in self._backups[plane]):
+        if index not in ring or not self.has_spare(plane):
             return -1
         at = ring.index(index)
         if not self.retire(index, reason, first_loss, now):

@@ -14,6 +14,9 @@ from the oldest unanswered probe.
 retry (``on_timeout``). An RTO in which the peer answered only with NACKs is a retry too (``on_nack``), so that a
 requester does not send for ever what the peer has no room for. While other queue pairs fill the window, so is an RTO in
 which a probe is not answered (``on_silence``); any answer forgives these. An RTO counts once, as one or the other.
+
+**Hopeless.** After two retries without progress or NACKs, what is known of planes and paths may all be wrong: requester
+and probes then try everything that is not denied (docs/protocol.md §3).
 """
 
 from __future__ import annotations
