@@ -350,7 +350,7 @@ def connect(
 
 def queue_pair(nic: Nic, qpn: int) -> Any:
     """A queue pair from inside: for its bounds and its parts, which no counter or verb shows."""
-    return nic._qps[qpn]
+    return nic._qps.get(qpn)
 
 
 def peers(nic: Nic) -> tuple[Peer, ...]:

@@ -201,8 +201,8 @@ def test_a_queue_pair_fails_when_its_peer_forgot_acknowledged_packets() -> None:
     qpn = new.create_qp(0, QpType.MRC, cq, cq, QpAttributes())
     while qpn != b.qpn:  # the same number, by force
         # numbers are drawn at random, so that no public way gives the same one again
-        new._rng = random.Random(0)
-        new._qpn_shift = b.qpn - 16 - random.Random(0).randrange((1 << 24) - 16)
+        new._context.rng = random.Random(0)
+        new._qps._shift = b.qpn - 16 - random.Random(0).randrange((1 << 24) - 16)
         qpn = new.create_qp(0, QpType.MRC, cq, cq, QpAttributes())
     region = new.register_memory(0, memoryview(bytearray(1 << 16)), b.region and 3)  # type: ignore[arg-type]
     new.connect_qp(qpn, first, world.now)
@@ -269,7 +269,7 @@ def test_a_destroyed_qpn_is_not_reused_for_a_packet_lifetime() -> None:
     cq = nic.create_cq(10)
 
     def again() -> int:
-        nic._rng = random.Random(3)  # draws the same number first
+        nic._context.rng = random.Random(3)  # draws the same number first
         return nic.create_qp(0, QpType.MRC, cq, cq, QpAttributes())
 
     qpn = again()

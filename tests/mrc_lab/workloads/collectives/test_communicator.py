@@ -391,7 +391,7 @@ def test_a_refused_call_leaves_the_communicator_unchanged():
 
 def held(nic):
     """Queue pairs, queues and regions that exist on a NIC, which counts them for nobody: so they are counted inside."""
-    return len(nic._qps), len(nic._cqs), len(nic._context.memory._by_lkey)
+    return len(nic._qps.by_qpn), len(nic._cqs), len(nic._context.memory._by_lkey)
 
 
 def test_closing_releases_nic_resources_and_ends_waiting_calls():

@@ -1,0 +1,184 @@
+"""The queue pairs of one NIC, by QPN: how they are made, numbered, led through their states, and removed.
+
+QPNs are random, so that they cannot be guessed, and not reused while packets for a queue pair that was destroyed may
+still arrive. What a queue pair does in each state is in ``qp``, ``mrc`` and ``roce``; which transition takes which
+attributes, in ``states``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mrc_host.config import EvFormat
+from mrc_host.errors import (
+    InvalidArgumentError,
+    MrcError,
+    NotFoundError,
+    StateError,
+    UnknownDestinationError,
+)
+from mrc_host.transport import algorithms, states
+from mrc_host.transport.completion_queue_table import CompletionQueueTable
+from mrc_host.transport.mrc import MrcQueuePair
+from mrc_host.transport.nic_context import NicContext
+from mrc_host.transport.peer import Peer
+from mrc_host.transport.peer_table import PeerTable
+from mrc_host.transport.qp import NicQueuePair, check_attributes
+from mrc_host.transport.roce.qp import RcQueuePair
+from mrc_host.values import CompletionStatus, QpAddress, QpAttributes, QpState, QpType
+from mrc_host.wire.ip import SRH_LENGTH
+
+_FIRST_QPN: Final = 16  # lower numbers are reserved
+_QPNS: Final = (1 << 24) - _FIRST_QPN
+
+
+class QueuePairTable:
+    """Its commands are those of ``Nic``, which describes them and the errors that they raise."""
+
+    __slots__ = ("_cqs", "_nic", "_peers", "_retired", "_shift", "by_qpn")
+
+    def __init__(self, nic: NicContext, peers: PeerTable, cqs: CompletionQueueTable, incarnation: int) -> None:
+        self._nic = nic
+        self._peers = peers
+        self._cqs = cqs
+        self._shift = random.Random(incarnation).getrandbits(24) if incarnation else 0
+        self._retired: dict[int, int] = {}  # QPNs of destroyed queue pairs -> until when they are not reused
+        self.by_qpn: dict[int, NicQueuePair] = {}
+
+    def get(self, qpn: int) -> NicQueuePair:
+        """The queue pair with this number; NotFoundError."""
+        qp = self.by_qpn.get(qpn)
+        if qp is None:
+            raise NotFoundError(f"NIC {self._nic.config.name} has no queue pair {qpn:#x}.")
+        return qp
+
+    def uses_profile(self, profile: int | str) -> bool:
+        """Whether any queue pair has this EV profile or congestion control profile."""
+        return any(profile in (qp.attributes.ev_profile, qp.attributes.cc_profile) for qp in self.by_qpn.values())
+
+    def connections(self) -> list[tuple[bytes, int, int]]:
+        """Peer's address, remote and local QPN of every connected queue pair."""
+        return [(qp.peer.address, qp.remote_qpn, qp.qpn) for qp in self.by_qpn.values() if qp.peer is not None]
+
+    def payload_mtu(self) -> int:
+        """The MTU without what the EV format adds to each packet."""
+        config = self._nic.config
+        return config.mtu - (SRH_LENGTH if config.settings.ev_format is EvFormat.SRV6_SRH else 0)
+
+    # ---- creation and removal -----------------------------------------------------------------------------------
+
+    def create(self, pd: int, qp_type: QpType, send_cq: int, recv_cq: int, attributes: QpAttributes) -> int:
+        """A new queue pair in RESET; its QPN (``Nic.create_qp``)."""
+        if pd < 0:
+            raise InvalidArgumentError(f"Protection domain {pd} is negative.")
+        self._check_attributes(attributes, qp_type)
+        sends, receives = self._cqs.get(send_cq), self._cqs.get(recv_cq)
+        self._cqs.check_room(sends)
+        self._cqs.check_room(receives)
+        qpn = self._draw_qpn()
+        while qpn in self.by_qpn or qpn in self._retired:
+            qpn = self._draw_qpn()
+        make = MrcQueuePair if qp_type is QpType.MRC else RcQueuePair
+        self.by_qpn[qpn] = make(self._nic, qpn, pd, sends, receives, attributes)
+        sends.users += 1
+        receives.users += 1
+        return qpn
+
+    def _draw_qpn(self) -> int:
+        return _FIRST_QPN + (self._nic.rng.randrange(_QPNS) + self._shift) % _QPNS
+
+    def destroy(self, qpn: int, now: int) -> NicQueuePair:
+        """Remove a queue pair, and return what is left of it (``Nic.destroy_qp``)."""
+        qp = self.get(qpn)
+        self._nic.now = now
+        del self.by_qpn[qpn]
+        qp.destroy(now)
+        self._retire(qpn, now)
+        self._trace_state(qp, now, "destroyed")
+        qp.send_cq.users -= 1
+        qp.recv_cq.users -= 1
+        return qp
+
+    def _retire(self, qpn: int, now: int) -> None:
+        """Packets for a destroyed queue pair may still arrive: do not reuse its number for a packet lifetime."""
+        retired = self._retired
+        for number, until in list(retired.items()):
+            if until > now:
+                break
+            del retired[number]
+        retired[qpn] = now + self._nic.transport.packet_lifetime
+
+    # ---- states -------------------------------------------------------------------------------------------------
+
+    def connect(self, qpn: int, remote: QpAddress, now: int) -> None:
+        """From RESET or INIT to RTS (``Nic.connect_qp``)."""
+        qp = self.get(qpn)
+        if qp.state not in (QpState.RESET, QpState.INIT):
+            raise StateError(f"Queue pair {qpn:#x} is in {qp.state.name}; only in RESET or INIT can it be connected.")
+        before = qp.state
+        if before is QpState.RESET:
+            self.modify(qpn, QpState.INIT, now)
+        try:
+            self.modify(qpn, QpState.RTR, now, remote=remote)
+            self.modify(qpn, QpState.RTS, now)
+        except MrcError:
+            self.modify(qpn, QpState.RESET, now)
+            qp.state = before
+            raise
+
+    def modify(
+        self,
+        qpn: int,
+        state: QpState,
+        now: int,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        remote: QpAddress | None = None,
+    ) -> None:
+        """One transition (``Nic.modify_qp``)."""
+        qp = self.get(qpn)
+        attributes = states.changed(qp.attributes, qp.state, state, changes or {}, remote is not None)
+        self._check_attributes(attributes, qp.kind)
+        peer = None if remote is None else self._known_peer(remote.address)
+        self._nic.now = now
+        self._nic.scheduler.input_begins()
+        before, qp.attributes = qp.attributes, attributes
+        try:
+            if peer is not None and remote is not None:
+                qp.to_rtr(peer, remote, now)
+            elif state is QpState.RTS:
+                qp.to_rts(now)
+            elif state is QpState.RESET:
+                qp.reset(now)
+            elif state is QpState.ERROR:
+                qp.enter_error(CompletionStatus.FLUSHED, "The application put the queue pair into ERROR.", now)
+            else:
+                qp.state = state
+        except MrcError:
+            qp.attributes = before
+            raise
+        self._trace_state(qp, now)
+
+    def _check_attributes(self, attributes: QpAttributes, kind: QpType) -> None:
+        nic = self._nic
+        check_attributes(attributes, self.payload_mtu())
+        algorithms.check(nic.algorithms, attributes, nic.transport, kind is QpType.MRC)
+        if attributes.ev_profile and attributes.ev_profile not in nic.ev_profiles:
+            raise NotFoundError(f"NIC {nic.config.name} has no EV profile {attributes.ev_profile}.")
+
+    def _known_peer(self, address: bytes) -> Peer:
+        peer = self._peers.get(address)
+        if peer is None or not peer.planes:
+            raise UnknownDestinationError(
+                f"NIC {self._nic.config.name} knows no paths to {address.hex(':', 2)}; add it to its destinations."
+            )
+        return peer
+
+    def _trace_state(self, qp: NicQueuePair, now: int, state: str = "") -> None:
+        trace = self._nic.trace
+        if trace is not None:
+            trace.connections_changed()
+            peer = "" if qp.peer is None else qp.peer.destination.name
+            trace.state(qp.qpn, state or qp.state.value, peer, qp.remote_qpn, now)
