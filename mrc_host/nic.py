@@ -227,6 +227,8 @@ class Nic:
     def deregister_memory(self, lkey: int) -> None:
         """Deregister a region at once: later packets with its rkey are refused. NotFoundError if unknown."""
         self._context.memory.deregister(lkey)
+        if self._context.datapath is not None:  # the application may use it again, though packets are under way
+            self._context.datapath.outbox.settle()
 
     # ---- completion queues --------------------------------------------------------------------------------------
 
@@ -386,7 +388,7 @@ class Nic:
             trace = Tracer(sink, self._config.settings, self._qps.connections)
         self._trace = self._context.trace = trace
         if self._context.datapath is not None:
-            self._context.datapath.receiver.trace(trace is not None)
+            self._context.datapath.trace(trace is not None)
         self._cqs.trace(None if trace is None else self._trace_completion)
 
     def _trace_completion(self, entry: Completion) -> None:

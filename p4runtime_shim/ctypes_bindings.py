@@ -217,7 +217,7 @@ _HOT: Signatures = {
     "sw_dev_transmit": (c.c_size_t, (_P, _U, _I64, _P, c.c_size_t)),
     "sw_dev_receive_frame": (None, (_P, _U, _P, _I64)),
     "sw_dev_transmit_frame": (c.c_size_t, (_P, _U, _I64, c.c_size_t, _P, _P)),
-    "sw_dev_set_release": (None, (_P, _P)),
+    "sw_dev_set_owners": (None, (_P, _P, _P)),
     "sw_prefetch": (None, (_P, _U, c.c_int, c.c_int)),
     "sw_dev_next_wakeup": (_I64, (_P,)),
     "sw_dev_tick": (None, (_P, _I64)),

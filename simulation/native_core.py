@@ -75,7 +75,7 @@ class NativeCore:
             switch.native.hot.sw_dev_receive_frame,
             switch.native.hot.sw_dev_transmit_frame,
             switch.native.library.sw_dev_take_ready,
-            switch.native.hot.sw_dev_set_release,
+            switch.native.hot.sw_dev_set_owners,
             switch.native.hot.sw_prefetch,
             switch.native.hot.sw_dev_next_wakeup,
             switch.native.hot.sw_dev_tick,
@@ -216,6 +216,9 @@ def _replace(self: Any, nic: Nic) -> None:
 
     A class derived from Nic may send and announce in other ways, so it is asked as in the reference.
     """
+    before = getattr(self, "nic", None)
+    if before is not None and before.datapath is not None:
+        before.datapath.outbox.settle()  # its packets go on, but its memory is the application's again
     NicNode.replace(self, nic)
     known = type(nic) is Nic
     ports = [channel.port for channel in self._channels]
@@ -224,6 +227,6 @@ def _replace(self: Any, nic: Nic) -> None:
     self._nic_transmit, self._transmit_first = nic.transmit, nic.transmit_first
     self._has_news = nic.has_news if known else None
     if known and nic.datapath is not None:
-        self._carry(nic.datapath.receiver, nic.datapath.carry_frame, nic.sack_due)
+        self._carry(nic.datapath.receiver, nic.datapath.carry_frame, nic.sack_due, nic.datapath.outbox)
     else:
         self._carry()

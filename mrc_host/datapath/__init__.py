@@ -4,7 +4,7 @@ The transport in Python decides which packet leaves when and on which path, and 
 what is the same for every data packet:
 
 * **Out**: a packet's frame from the header template of its path and class (template.h), and for data its message
-  (transmit.h), and its ICRC.
+  (transmit.h), and its ICRC. In simulation the payload stays where it is (in_place.h).
 * **In**: prefix, ICRC and queue pair of every frame (receive.h, flows.h). While a queue pair's responder grants it
   (carrier.h), window, bitmap and placement of its unremarkable packets (placement.h), and SACKs for them (sack.h). When
   a SACK is due, and when it leaves, Python decides; it gets one record a run (``transport.receive_grant``).

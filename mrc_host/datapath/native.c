@@ -39,11 +39,13 @@ static struct PyModuleDef native_module = {
 };
 
 PyMODINIT_FUNC PyInit_native(void) {
-    PyTypeObject *types[] = {&TemplateType, &MessageType, &RegionType, &ReceiverType, &CarrierType};
-    const char *names[] = {"Template", "Message", "Region", "Receiver", "Carrier"};
+    PyTypeObject *types[] = {
+        &TemplateType, &OutboxType, &PacketInPlaceType, &MessageType, &RegionType, &ReceiverType, &CarrierType,
+    };
+    const char *names[] = {"Template", "Outbox", "PacketInPlace", "Message", "Region", "Receiver", "Carrier"};
     crc_setup();
     PyObject *module = PyModule_Create(&native_module);
-    for (int i = 0; module && i < 5; i++)
+    for (int i = 0; module && i < (int)(sizeof names / sizeof *names); i++)
         if (PyType_Ready(types[i]) < 0 || PyModule_AddObject(module, names[i], Py_NewRef((PyObject *)types[i])) < 0)
             Py_CLEAR(module);
     static CarryFrame carry_frame = carry_pieces;

@@ -14,12 +14,22 @@ class Template:
         ValueError if no path of this template differs so; one with a Segment Routing Header has no other path.
         """
 
+class Outbox:
+    """Where one NIC leaves data packets that are not copied, for the simulation's core (in_place.h)."""
+
+    def __new__(cls) -> Outbox: ...
+    def settle(self) -> None:
+        """Whatever is under way gets a copy of its payload, since the memory may change from now on."""
+
+    def trace(self, on: bool, /) -> None:
+        """Whether to leave nothing there, so that each frame can be traced."""
+
 class Message:
     """What the packets of a request have in common, and its bytes, which must stay where they are (transmit.h)."""
 
     def __new__(
         cls, buffer: bytes | memoryview, qpn: int, tick: int, numbers: int, address: int, rkey: int, imm: int,
-        solicited: int, /,
+        solicited: int, outbox: Outbox, /,
     ) -> Message:  # fmt: skip
         """`numbers` are RQMSN and MSN, `solicited` the bit of BTH byte 1 for packets with immediate data."""
 
@@ -106,7 +116,7 @@ carry_frame: object
 """A capsule with what the simulation's core calls (mrc_common/carry_frame.h)."""
 
 def data_frame(template: Template, message: Message, head: int, part: int, /) -> bytes:
-    """The frame of a part of a message; ValueError if that is beyond its end.
+    """The frame of a part of a message, or bytes of its length if it was left in the outbox; ValueError beyond its end.
 
     `head` is the BTH's control word, its timestamp from bit 32 on, and the kind of segment from bit 48 on; `part` its
     size in bytes, and from bit 16 on its offset: two numbers to hand over are faster than five.

@@ -44,7 +44,7 @@ static int read_packet(Packet *packet, const Flow *flow, const FramePieces *fram
     packet->first = frame->head_length - at;
     if (packet->first > packet->size)
         packet->first = packet->size;
-    return 1;
+    return !frame->in_place || packet->size - packet->first <= frame->in_place->payload_length;
 }
 
 /* Where the cumulative PSN will be when `psn`, the expected one, has arrived. */
@@ -115,7 +115,7 @@ static enum outcome carry(Carrier *carrier, const Packet *packet, int64_t *psn) 
 
     memcpy(place, packet->payload, packet->first);
     if (packet->size > packet->first)
-        memcpy(place + packet->first, packet->rest, packet->size - packet->first);
+        memmove(place + packet->first, packet->rest, packet->size - packet->first); /* a packet in place may be there already */
     if (*psn > carrier->max_psn)
         carrier->max_psn = *psn;
     if (offset) {

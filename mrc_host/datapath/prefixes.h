@@ -55,12 +55,22 @@ static uint8_t byte_at(const FramePieces *frame, size_t at) {
     return at < frame->head_length ? frame->head[at] : frame->rest[at - frame->head_length];
 }
 
+/* The same of a packet in place, if its ICRC is where this flow has it; `bth` is in the frame's head. */
+static int head_matches(const Flow *flow, const FramePieces *frame, const uint8_t *bth) {
+    const PacketInPlace *packet = frame->in_place;
+    return packet->payload && frame->head_length + frame->rest_length == (size_t)flow->end + ICRC_LENGTH
+           && packet->body == (uint32_t)(flow->end - flow->start)
+           && crc32_of(flow->seed, bth, frame->head_length - flow->start) == packet->crc;
+}
+
 /* Whether the ICRC of a frame of this flow is right; 0 also if the BTH's variant byte is not zero, for which the mask is. */
 static int icrc_matches(const Flow *flow, const FramePieces *frame) {
     size_t end = flow->end, first = end < frame->head_length ? end : frame->head_length;
     const uint8_t *bth = frame->head + flow->start;
     if (frame->head_length + frame->rest_length < end + ICRC_LENGTH || first < (size_t)flow->start + BTH_LENGTH || bth[4])
         return 0;
+    if (frame->in_place)
+        return head_matches(flow, frame, bth);
     uint32_t crc = crc32_of(flow->seed, bth, first - flow->start), sent = 0;
     if (end > first)
         crc = crc32_of(crc, frame->rest, end - first);

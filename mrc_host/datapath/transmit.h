@@ -5,12 +5,12 @@
 #ifndef MRC_TRANSMIT_H
 #define MRC_TRANSMIT_H
 
-#include "template.h"
+#include "in_place.h"
 
 #define MAX_HEADERS 48 /* BTH, METH, TSETH, RETH, ImmDt */
 
 typedef struct {
-    Holder held;
+    Sent sent;
     uint64_t address;
     uint32_t qpn, numbers, rkey, length, imm;
     uint16_t tick;
@@ -18,11 +18,13 @@ typedef struct {
 } Message;
 
 static PyObject *message_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    PyObject *buffer;
+    PyObject *buffer, *outbox;
     unsigned int qpn, tick, numbers, rkey, imm, solicited;
     unsigned long long address;
     if (no_keywords(kwargs)
-        || !PyArg_ParseTuple(args, "OIIIKIII", &buffer, &qpn, &tick, &numbers, &address, &rkey, &imm, &solicited))
+        || !PyArg_ParseTuple(
+            args, "OIIIKIIIO!", &buffer, &qpn, &tick, &numbers, &address, &rkey, &imm, &solicited, &OutboxType, &outbox
+        ))
         return NULL;
     Message *message = hold(type, buffer, PyBUF_SIMPLE);
     if (!message)
@@ -31,14 +33,21 @@ static PyObject *message_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     message->qpn = qpn;
     message->numbers = numbers;
     message->rkey = rkey;
-    message->length = (uint32_t)message->held.bytes.len;
+    message->length = (uint32_t)message->sent.held.bytes.len;
     message->imm = imm;
     message->tick = (uint16_t)tick;
     message->solicited = (uint8_t)solicited;
+    if (!(qpn >> 24)) /* otherwise the BTH's variant byte is not what a packet in place has there */
+        message->sent.outbox = (Outbox *)Py_NewRef(outbox);
     return (PyObject *)message;
 }
 
-TYPE(Message, .tp_new = message_new, .tp_dealloc = (destructor)holder_dealloc);
+static void message_dealloc(Message *message) {
+    end_sent(&message->sent);
+    holder_dealloc(&message->sent.held);
+}
+
+TYPE(Message, .tp_new = message_new, .tp_dealloc = (destructor)message_dealloc);
 
 /* Writes the headers from the BTH on to `head`. */
 static void put_headers(
@@ -60,7 +69,8 @@ static void put_headers(
         put32(head + 36, message->imm);
 }
 
-/* data_frame(template, message, kind << 48 | stamp << 32 | word, offset << 16 | size): the frame of a segment of the message. */
+/* data_frame(template, message, kind << 48 | stamp << 32 | word, offset << 16 | size): the frame of a segment of the message, or what
+ * stands for it if the packet was left in the outbox. */
 static PyObject *data_frame(PyObject *module, PyObject *const *args, Py_ssize_t count) {
     (void)module;
     if (count != 4 || Py_TYPE(args[1]) != &MessageType) {
@@ -71,7 +81,7 @@ static PyObject *data_frame(PyObject *module, PyObject *const *args, Py_ssize_t 
     if (!is_template(args[0]) || !unsigned_numbers(args + 2, 2, number))
         return NULL;
     Template *template = (Template *)args[0];
-    const Message *message = (const Message *)args[1];
+    Message *message = (Message *)args[1];
     uint64_t kind = number[0] >> 48, offset = number[1] >> 16, size = number[1] & 0xFFFF;
     if (kind > ONLY_IMM || size > MAX_BODY - MAX_HEADERS || offset > message->length || size > message->length - offset) {
         PyErr_SetString(PyExc_ValueError, "The segment is not part of its message.");
@@ -79,15 +89,23 @@ static PyObject *data_frame(PyObject *module, PyObject *const *args, Py_ssize_t 
     }
     unsigned pad = -(unsigned)size & 3;
     size_t headers = kind == LAST_IMM || kind == ONLY_IMM ? 40 : 36, body = headers + size + pad;
+    int in_place = stays_in_place(&message->sent, template->length + headers, size);
     uint8_t *at;
-    PyObject *frame = new_frame(template, body, &at);
-    if (!frame)
+    PyObject *frame = NULL;
+    if (in_place) {
+        template_fit(template, (uint16_t)body);
+        at = message->sent.outbox->head + template->length;
+    } else if (!(frame = new_frame(template, body, &at))) {
         return NULL;
+    }
     put_headers(at, message, (unsigned)kind, (uint32_t)number[0], number[0] >> 32 & 0xFFFF, (uint32_t)offset, pad);
+    const uint8_t *source = (const uint8_t *)message->sent.held.bytes.buf + offset;
+    if (in_place)
+        return leave_in_place(&message->sent, template, headers, source, size);
     uint8_t *payload = at + headers;
     uint32_t crc = packet_crc(template->seed, at, headers);
     if (size)
-        crc = crc32_copied(crc, payload, (const uint8_t *)message->held.bytes.buf + offset, size);
+        crc = crc32_copied(crc, payload, source, size);
     memset(payload + size, 0, pad);
     put_icrc(at + body, crc32_of(crc, payload + size, pad));
     return frame;

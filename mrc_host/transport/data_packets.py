@@ -75,7 +75,7 @@ class DataPackets:
         if datapath is not None and view is not None and wqe.pieces is None:
             wqe.message = datapath.message(
                 view, self._remote_qpn, self._tick_flags, (wqe.rqmsn & 0xFFFF) << 16 | wqe.msn & 0xFFFF, wqe.address,
-                wqe.rkey, wqe.imm, self._solicited if wqe.solicited else 0,
+                wqe.rkey, wqe.imm, self._solicited if wqe.solicited else 0, datapath.outbox,
             )  # fmt: skip
 
     def build(self, record: SentPacket, wqe: Wqe, word: int, role: int) -> bytes:

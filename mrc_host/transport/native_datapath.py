@@ -22,6 +22,7 @@ class NativeDatapath:
         "data_frame",
         "frame",
         "message",
+        "outbox",
         "receive",
         "receiver",
         "region",
@@ -33,6 +34,7 @@ class NativeDatapath:
         self.data_frame: Any = module.data_frame
         self.frame: Any = module.frame
         self.message: Any = module.Message
+        self.outbox: native.Outbox = module.Outbox()
         self.region: Any = module.Region
         self.template: Any = module.Template
         # the secret decides only where prefixes lie in a table, so nothing that is repeatable depends on it
@@ -51,6 +53,11 @@ class NativeDatapath:
             1 << dscp.trimmed | 1 << dscp.trimmed_lasthop, settings.ev_format.routed,
             [port.mac + block + port.usid.to_bytes(2, "big") for port in config.ports],
         )  # fmt: skip
+
+    def trace(self, on: bool) -> None:
+        """Whether Python has to see each frame as it is, on its way in or out."""
+        self.receiver.trace(on)
+        self.outbox.trace(on)
 
     def learn(self, port: int, prefix: bytes, flow: Flow, carried: bool) -> None:
         """Know a prefix, with which a frame came whose ICRC was right; `carried`: data with it may be carried.

@@ -177,7 +177,8 @@ struct sw {
     uint32_t ready_count;
     int outside_ready;
     struct sw_capture *capture; /* NULL: no capture */
-    void (*release)(void *owner); /* of payloads that are elsewhere */
+    sw_release_owner release; /* of payloads that are elsewhere */
+    sw_copy_rest copy_rest;
     int pausing; /* some port has flow control */
     int timing;  /* ideal links are kept */
     int delaying; /* some port has a wire that takes time, or had one */

@@ -223,17 +223,17 @@ struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t dep
 /* --- verbs --- */
 
 /* The bytes of a frame in one piece, which is the caller's; NULL if all are in its head, or there is no memory. */
-static uint8_t *in_one_piece(const struct sw_frame *frame) {
+static uint8_t *in_one_piece(const struct sw *sw, const struct sw_frame *frame) {
     uint8_t *whole = frame->rest_len ? malloc(frame->head_len + frame->rest_len) : NULL;
     if (whole) {
         memcpy(whole, frame->head, frame->head_len);
-        memcpy(whole + frame->head_len, frame->rest, frame->rest_len);
+        sw->copy_rest(frame->owner, frame->rest, whole + frame->head_len, frame->rest_len);
     }
     return whole;
 }
 
 static void capture(struct sw *sw, unsigned port, int direction, const struct sw_frame *frame, int64_t now) {
-    uint8_t *whole = in_one_piece(frame);
+    uint8_t *whole = in_one_piece(sw, frame);
     size_t len = whole ? frame->head_len + frame->rest_len : frame->head_len;
     sw_capture_frame(sw, port, direction, whole ? whole : frame->head, len, now);
     free(whole);
@@ -311,7 +311,7 @@ void sw_receive_frame(struct sw *sw, unsigned number, const struct sw_frame *fra
         receive_now(sw, port, frame, now);
         return;
     }
-    uint8_t *whole = in_one_piece(frame);
+    uint8_t *whole = in_one_piece(sw, frame);
     sw_receive(sw, number, whole ? whole : frame->head, whole ? frame->head_len + frame->rest_len : frame->head_len, now);
     free(whole);
     if (frame->owner)
@@ -385,7 +385,7 @@ static void take_copy(void *context, const struct sw_frame *frame) {
     memcpy(copy->to, frame->head, frame->head_len);
     if (!frame->owner)
         return;
-    memcpy(copy->to + frame->head_len, frame->rest, frame->rest_len);
+    copy->sw->copy_rest(frame->owner, frame->rest, copy->to + frame->head_len, frame->rest_len);
     copy->sw->release(frame->owner);
 }
 

@@ -83,7 +83,7 @@ void sw_release(struct sw *sw, struct sw_packet *p) {
 
 void sw_fill(struct sw *sw, struct sw_packet *p) {
     if (p->owner)
-        memcpy(p->absent, p->rest, p->rest_len);
+        sw->copy_rest(p->owner, p->rest, p->absent, p->rest_len);
     sw_release(sw, p);
 }
 

@@ -242,11 +242,14 @@ size_t sw_dev_transmit_frame(struct sw *sw, unsigned port, int64_t now, size_t c
     return n;
 }
 
-void sw_set_release(struct sw *sw, void (*release)(void *owner)) { sw->release = release; }
+void sw_set_owners(struct sw *sw, sw_release_owner release, sw_copy_rest copy) {
+    sw->release = release;
+    sw->copy_rest = copy;
+}
 
-void sw_dev_set_release(struct sw *sw, void (*release)(void *owner)) {
+void sw_dev_set_owners(struct sw *sw, sw_release_owner release, sw_copy_rest copy) {
     sw_lock(sw);
-    sw_set_release(sw, release);
+    sw_set_owners(sw, release, copy);
     sw_unlock(sw);
 }
 

@@ -54,8 +54,8 @@ size_t sw_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, size_t 
 
 /* The same for a caller who keeps payloads and knows owners of them: a frame whose bytes after the first `head_len` stay where they
  * are. Whoever has the frame has one reference to its `owner`, NULL if all bytes are in `head`: sw_receive_frame takes it over,
- * and `take` gets it, with a `head` that is gone when it returns. The engine gives up references with the function set by
- * sw_set_release, and copies the payload only if the program reads it, or a packet is copied or passes again. */
+ * and `take` gets it, with a `head` that is gone when it returns. The engine gives up references, and copies the payload only if the
+ * program reads it, or a packet is copied or passes again: both with the functions set by sw_set_owners. */
 struct sw_frame {
     const void *head, *rest;
     size_t head_len, rest_len;
@@ -65,7 +65,9 @@ struct sw_frame {
 typedef void (*sw_take)(void *context, const struct sw_frame *frame);
 void sw_receive_frame(struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now);
 size_t sw_transmit_frame(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context);
-void sw_set_release(struct sw *sw, void (*release)(void *owner));
+typedef void (*sw_release_owner)(void *owner);
+typedef void (*sw_copy_rest)(void *owner, const void *rest, void *to, size_t len); /* the first `len` bytes of it */
+void sw_set_owners(struct sw *sw, sw_release_owner release, sw_copy_rest copy);
 
 /* Prefetches what sw_receive_frame (`arrives`) or sw_transmit_frame will need for a port, a step for each call; the caller lets some
  * time pass between steps (prefetch.c). It takes no lock: what another thread changes meanwhile makes it useless, not wrong. */
@@ -138,7 +140,7 @@ void sw_dev_receive(struct sw *sw, unsigned port, const void *data, size_t len, 
 size_t sw_dev_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, size_t cap);
 void sw_dev_receive_frame(struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now);
 size_t sw_dev_transmit_frame(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context);
-void sw_dev_set_release(struct sw *sw, void (*release)(void *owner));
+void sw_dev_set_owners(struct sw *sw, sw_release_owner release, sw_copy_rest copy);
 int64_t sw_dev_next_wakeup(struct sw *sw);
 void sw_dev_tick(struct sw *sw, int64_t now);
 void sw_dev_port_changed(struct sw *sw, unsigned port, int up, int64_t now);

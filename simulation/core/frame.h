@@ -1,4 +1,5 @@
-/* A frame as a switch sends it: headers of its own, and the payload where the NIC wrote it, in bytes that frames share.
+/* A frame as a switch sends it: headers of its own, and the rest where it was before, which frames share: in bytes that a NIC has
+ * built, or in a packet in place (mrc_common/packet_in_place.h).
  *
  * On channels a frame is bytes, or a Frame; whoever looks at it from Python gets bytes. */
 #ifndef FRAME_H
@@ -8,8 +9,8 @@
 
 typedef struct {
     PyObject_VAR_HEAD
-    PyObject *owner; /* the bytes with the payload */
-    const char *rest;
+    PyObject *owner;  /* of the rest: bytes, or a PacketInPlace */
+    const char *rest; /* where it is, if that is bytes; otherwise the packet knows */
     Py_ssize_t rest_len;
     char head[1];
 } Frame;
@@ -25,12 +26,24 @@ static Py_ssize_t frame_size(PyObject *frame) {
     return is_frame(frame) ? Py_SIZE(frame) + ((Frame *)frame)->rest_len : PyObject_Size(frame);
 }
 
+static const PacketInPlace *in_place(const PyObject *owner) {
+    return PyBytes_CheckExact(owner) ? NULL : (const PacketInPlace *)owner;
+}
+
+static void copy_rest(PyObject *owner, const void *rest, void *to, size_t length) {
+    const PacketInPlace *packet = in_place(owner);
+    if (packet)
+        packet->copy(packet, to, length);
+    else
+        memcpy(to, rest, length);
+}
+
 /* Bytes of the size of a Frame, or NULL; filled with it. */
 static PyObject *fill(PyObject *whole, const Frame *frame) {
     if (!whole)
         return NULL;
     memcpy(PyBytes_AS_STRING(whole), frame->head, (size_t)Py_SIZE(frame));
-    memcpy(PyBytes_AS_STRING(whole) + Py_SIZE(frame), frame->rest, (size_t)frame->rest_len);
+    copy_rest(frame->owner, frame->rest, PyBytes_AS_STRING(whole) + Py_SIZE(frame), (size_t)frame->rest_len);
     return whole;
 }
 
@@ -85,30 +98,53 @@ static FramePieces pieces_of(PyObject *frame) {
     if (!is_frame(frame))
         return (FramePieces){.head = (uint8_t *)PyBytes_AS_STRING(frame), .head_length = (size_t)PyBytes_GET_SIZE(frame)};
     const Frame *self = (Frame *)frame;
+    const PacketInPlace *packet = in_place(self->owner);
     return (FramePieces){
-        (const uint8_t *)self->head, (const uint8_t *)self->rest, (size_t)Py_SIZE(frame), (size_t)self->rest_len};
+        (const uint8_t *)self->head, packet ? packet->payload : (const uint8_t *)self->rest, (size_t)Py_SIZE(frame),
+        (size_t)self->rest_len, packet};
 }
 
-/* What a switch sends, as a new reference in *context; NULL there, and an error set, if there is no memory. */
-static void take_frame(void *context, const struct sw_frame *parts) {
-    PyObject **made = context;
-    if (!parts->owner) {
-        *made = PyBytes_FromStringAndSize(parts->head, (Py_ssize_t)parts->head_len);
-        return;
-    }
+/* A packet in place of which a switch has cut something off: only as bytes can it be looked at. */
+static int is_cut(PyObject *frame) {
+    const PacketInPlace *packet = is_frame(frame) ? in_place(((Frame *)frame)->owner) : NULL;
+    return packet && (size_t)((Frame *)frame)->rest_len != packet->length;
+}
+
+/* A frame of these parts, whose reference it takes; NULL after an error. */
+static PyObject *frame_of(const struct sw_frame *parts) {
     Frame *frame = PyObject_NewVar(Frame, &FrameType, (Py_ssize_t)parts->head_len);
     if (!frame) {
         Py_DECREF((PyObject *)parts->owner);
-        return;
+        return NULL;
     }
     memcpy(frame->head, parts->head, parts->head_len);
     frame->owner = parts->owner;
     frame->rest = parts->rest;
     frame->rest_len = (Py_ssize_t)parts->rest_len;
-    *made = (PyObject *)frame;
+    return (PyObject *)frame;
 }
 
-/* A switch has dropped a frame, maybe in a verb that was called without the interpreter lock. */
+/* What a switch sends, as a new reference in *context; NULL there, and an error set, if there is no memory. */
+static void take_frame(void *context, const struct sw_frame *parts) {
+    PyObject **made = context;
+    *made = parts->owner ? frame_of(parts) : PyBytes_FromStringAndSize(parts->head, (Py_ssize_t)parts->head_len);
+}
+
+/* What a NIC has left in its outbox, as a frame; NULL after an error. */
+static PyObject *frame_from(Outbox *outbox) {
+    PacketInPlace *packet = outbox->left;
+    struct sw_frame parts = {outbox->head, packet->payload, IN_PLACE_HEAD, packet->length, packet};
+    outbox->left = NULL;
+    return frame_of(&parts);
+}
+
+/* A switch has dropped a frame, or needs all of it, maybe in a verb that was called without the interpreter lock. */
+static void copy_for_switch(void *owner, const void *rest, void *to, size_t length) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    copy_rest(owner, rest, to, length);
+    PyGILState_Release(state);
+}
+
 static void release_owner(void *owner) {
     PyGILState_STATE state = PyGILState_Ensure();
     Py_DECREF((PyObject *)owner);

@@ -197,7 +197,7 @@ static int deliver_whole(NicNode *node, PyObject *receive, long long port_number
 }
 
 static int deliver_to_nic(NicNode *node, PyObject *receive, long long port, PyObject *frame) {
-    if (node && has_parts(frame)) {
+    if (node && has_parts(frame) && !is_cut(frame)) {
         FramePieces pieces = pieces_of(frame);
         int carried = node_carry(node, port, &pieces);
         if (carried)
@@ -241,11 +241,11 @@ static int trace_arrival(Clock *clock, Channel *channel, PyObject *frame) {
     return discard(result);
 }
 
-/* The frame as bytes, for who watches the channel. */
-static int arrive_watched(Clock *clock, Channel *channel, PyObject *frame, int64_t epoch) {
+/* The frame, and the same as bytes, for who watches the channel. */
+static int arrive_watched(Clock *clock, Channel *channel, PyObject *frame, PyObject *whole, int64_t epoch) {
     if (epoch != channel->epoch)
-        return discard(PyObject_CallMethodObjArgs((PyObject *)channel, name_lose, frame, text_link_down, NULL));
-    if (channel->trace && channel->trace != Py_None && trace_arrival(clock, channel, frame) < 0)
+        return discard(PyObject_CallMethodObjArgs((PyObject *)channel, name_lose, whole, text_link_down, NULL));
+    if (channel->trace && channel->trace != Py_None && trace_arrival(clock, channel, whole) < 0)
         return -1;
     PyObject *watcher = channel->watcher;
     if (!watcher || watcher == Py_None)
@@ -253,7 +253,7 @@ static int arrive_watched(Clock *clock, Channel *channel, PyObject *frame, int64
     PyObject *receive = channel->receive ? channel->receive : Py_None;
     Py_INCREF(watcher);
     Py_INCREF(receive);
-    int done = discard(PyObject_CallMethodObjArgs(watcher, name_arrived, frame, receive, NULL));
+    int done = discard(PyObject_CallMethodObjArgs(watcher, name_arrived, whole, receive, NULL));
     Py_DECREF(receive);
     Py_DECREF(watcher);
     return done;
@@ -264,7 +264,7 @@ static int channel_arrive(Clock *clock, Channel *channel, PyObject *frame, int64
     if (epoch == channel->epoch && !traced && !watched)
         return deliver(channel, frame);
     PyObject *whole = whole_frame(frame);
-    int done = whole ? arrive_watched(clock, channel, whole, epoch) : -1;
+    int done = whole ? arrive_watched(clock, channel, frame, whole, epoch) : -1;
     Py_XDECREF(whole);
     return done;
 }

@@ -286,11 +286,11 @@ static PyTypeObject ChannelType = {
 /* ---- SwitchHop for Python ---- */
 
 static int hop_init(SwitchHop *hop, PyObject *args, PyObject *Py_UNUSED(keywords)) {
-    unsigned long long handle, receive, transmit, take_ready, set_release, prefetch, next_wakeup, tick;
+    unsigned long long handle, receive, transmit, take_ready, set_owners, prefetch, next_wakeup, tick;
     Py_ssize_t size;
     PyObject *clock, *channels, *port, *channel, *wake, *go_on;
     if (!PyArg_ParseTuple(args, "O!O!(KKKKKKKK)nppOO:SwitchHop", &ClockType, &clock, &PyDict_Type, &channels, &handle,
-                          &receive, &transmit, &take_ready, &set_release, &prefetch, &next_wakeup, &tick, &size,
+                          &receive, &transmit, &take_ready, &set_owners, &prefetch, &next_wakeup, &tick, &size,
                           &hop->copies, &hop->pauses, &wake, &go_on))
         return -1;
     if (hop->clock || size < 1) {
@@ -317,7 +317,7 @@ static int hop_init(SwitchHop *hop, PyObject *args, PyObject *Py_UNUSED(keywords
     hop->next_wakeup = (__typeof__(hop->next_wakeup))(uintptr_t)next_wakeup;
     hop->tick = (__typeof__(hop->tick))(uintptr_t)tick;
     hop->handle = (struct sw *)(uintptr_t)handle;
-    ((void (*)(struct sw *, void (*)(void *)))(uintptr_t)set_release)(hop->handle, release_owner);
+    ((void (*)(struct sw *, sw_release_owner, sw_copy_rest))(uintptr_t)set_owners)(hop->handle, release_owner, copy_for_switch);
     return 0;
 }
 

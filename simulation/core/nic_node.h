@@ -34,6 +34,28 @@ static int asks_itself(const NicNode *node) {
     return node->own_transmit && node->own_transmit != Py_None && node->transmit == node->own_transmit;
 }
 
+/* What the NIC's own verb answers; a data packet that it leaves in its outbox is in `left` there, and only its length is in the answer. */
+static PyObject *ask_nic(NicNode *node, PyObject *verb, PyObject *first, PyObject *now) {
+    Outbox *outbox = (Outbox *)node->outbox;
+    if (!outbox)
+        return call(verb, first, now);
+    Py_INCREF(outbox);
+    Py_CLEAR(outbox->left);
+    outbox->open = 1;
+    PyObject *answer = call(verb, first, now);
+    outbox->open = 0;
+    Py_DECREF(outbox);
+    return answer;
+}
+
+/* A frame that the NIC has answered with; a new reference, NULL after an error. */
+static PyObject *answered_frame(NicNode *node, PyObject *frame) {
+    Outbox *outbox = (Outbox *)node->outbox;
+    int stands_for_it = outbox && outbox->left && PyBytes_CheckExact(frame)
+                        && (size_t)PyBytes_GET_SIZE(frame) == IN_PLACE_HEAD + outbox->left->length;
+    return stands_for_it ? frame_from(outbox) : Py_NewRef(frame);
+}
+
 /* Send the frame, if the answer of a device is one: 1, 0 for None, -1 after an error. Takes the answer's reference. */
 static int send_answer(Channel *channel, PyObject *answer, int64_t now) {
     int sent = !answer ? -1 : answer == Py_None ? 0 : channel_send(channel, answer, now) < 0 ? -1 : 1;
@@ -56,7 +78,7 @@ static Py_ssize_t ask_together(NicNode *node, Py_ssize_t from, PyObject *now, in
     if (!ports)
         return count;
     PyObject *mask = PyLong_FromUnsignedLongLong(ports);
-    PyObject *answer = mask ? call(node->transmit_first, mask, now) : NULL;
+    PyObject *answer = mask ? ask_nic(node, node->transmit_first, mask, now) : NULL;
     Py_XDECREF(mask);
     if (!answer || answer == Py_None) {
         Py_XDECREF(answer);
@@ -74,8 +96,10 @@ static Py_ssize_t ask_together(NicNode *node, Py_ssize_t from, PyObject *now, in
     PacketEngine *engine = packet_engine(node->engine);
     if (sent >= 0 && engine)
         engine_occupy(engine, PyObject_Size(PyTuple_GET_ITEM(answer, 1)), time);
-    if (sent >= 0 && channel_send(channel_at(node, sent), PyTuple_GET_ITEM(answer, 1), time) < 0)
+    PyObject *frame = sent >= 0 ? answered_frame(node, PyTuple_GET_ITEM(answer, 1)) : NULL;
+    if (sent >= 0 && (!frame || channel_send(channel_at(node, sent), frame, time) < 0))
         sent = -2;
+    Py_XDECREF(frame);
     Py_DECREF(answer);
     return sent < 0 ? -1 : sent + 1;
 }
@@ -238,16 +262,20 @@ static int node_wake(NicNode *node, int64_t due) {
 
 /* The next frame of a port, None if there is none; NULL after an error. */
 static PyObject *node_transmit(NicNode *node, PyObject *port, PyObject *now, int64_t time) {
-    PacketEngine *engine = asks_itself(node) ? packet_engine(node->engine) : NULL;
-    if (!engine)
+    if (!asks_itself(node))
         return call(node->transmit, port, now);
-    int busy = engine_busy(engine, PyLong_AsLongLong(port), time);
+    PacketEngine *engine = packet_engine(node->engine);
+    int busy = engine ? engine_busy(engine, PyLong_AsLongLong(port), time) : 0;
     if (busy)
         return busy < 0 ? NULL : Py_NewRef(Py_None);
-    PyObject *answer = call(node->nic_transmit, port, now);
-    if (answer && answer != Py_None)
+    PyObject *answer = ask_nic(node, engine ? node->nic_transmit : node->transmit, port, now);
+    if (!answer || answer == Py_None)
+        return answer;
+    if (engine)
         engine_occupy(engine, PyObject_Size(answer), time);
-    return answer;
+    PyObject *frame = answered_frame(node, answer);
+    Py_DECREF(answer);
+    return frame;
 }
 
 static int node_pull(NicNode *node, Channel *channel) {

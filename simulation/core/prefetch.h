@@ -37,7 +37,7 @@ static void prefetch_frame(PyObject *frame, uint32_t events, int for_nic) {
     if (events == TO_CHANNEL) {
         prefetch_lines(frame, sizeof(Frame) + 2 * CACHE_LINE);
     } else if (is_frame(frame) && events == TO_ITS_END) {
-        prefetch_lines(((const Frame *)frame)->owner, 1);
+        prefetch_lines(((const Frame *)frame)->owner, sizeof(PacketInPlace));
     } else if (is_frame(frame) && for_nic) { /* which reads the payload */
         size_t part = (size_t)((const Frame *)frame)->rest_len / (TO_DEVICE + 1);
         prefetch_lines(((const Frame *)frame)->rest + events * part, part);

@@ -1,9 +1,9 @@
 """The NIC's datapath in C under the address and undefined behaviour sanitizers, in a process of its own.
 
 Frames as in ``fuzz_nic`` go to NICs that have it, among them forged packets of messages that are under way, so that
-they reach the placement: whole, in pieces, and through a shared-memory ring whose other end writes nonsense. And its
-functions get arguments that no caller of ours passes. A report of the sanitizers, any other end of that process, an
-escaped exception and a write beside a region are crashes.
+they reach the placement: whole, in pieces, in place, and through a shared-memory ring whose other end writes nonsense.
+And its functions get arguments that no caller of ours passes. A report of the sanitizers, any other end of that
+process, an escaped exception and a write beside a region are crashes.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ def _cases() -> None:
             for receive in (Nic.receive, hostile.in_pieces(chance), ring.give):
                 hostile.frames_of_messages_under_way(chance, chance.choice([None, 0, 0xFFFFFF, 0xFFFFF8]), receive)
             ring.close()
+            hostile.packets_in_place(chance)
         hostile.wrong_arguments(module, chance)
         print("done", flush=True)
 

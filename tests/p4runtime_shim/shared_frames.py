@@ -24,6 +24,7 @@ class _Frame(c.Structure):
 
 _TAKE = c.CFUNCTYPE(None, c.c_void_p, c.POINTER(_Frame))
 _RELEASE = c.CFUNCTYPE(None, c.c_void_p)
+_COPY = c.CFUNCTYPE(None, c.c_void_p, c.c_void_p, c.c_void_p, c.c_size_t)
 
 
 class SharedFrames:
@@ -37,11 +38,18 @@ class SharedFrames:
         self._sent = b""
         self._take = _TAKE(self._taken)
         self._release = _RELEASE(self._released)
-        self._hot.sw_dev_set_release(switch.handle, self._release)
+        self._copy = _COPY(self._copied)
+        self._hot.sw_dev_set_owners(switch.handle, self._release, self._copy)
 
     def _released(self, owner: int) -> None:
         buffer = self.owned.pop(owner)
         c.memset(buffer, 0xEE, len(buffer))
+
+    def _copied(self, owner: int, rest: int, to: int, length: int) -> None:
+        buffer = self.owned[owner]
+        assert c.addressof(buffer) == rest
+        assert length <= len(buffer)
+        c.memmove(to, rest, length)
 
     def _taken(self, _: object, frame: Any) -> None:
         parts = frame.contents

@@ -8,9 +8,10 @@ from types import ModuleType
 from typing import Any
 
 from mrc_host.nic import Nic
-from mrc_host.values import QpAttributes
+from mrc_host.values import QpAttributes, QpState
+from tests.mrc_host.datapath.in_place import HEAD, InPlaceWorld
 from tests.mrc_host.datapath.pieces import give
-from tests.mrc_host.nic_world import End, Faults, World, connect
+from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect
 from tests.mrc_host.test_nic_fuzz import Secrets, seal
 
 Give = Callable[[Nic, int, bytes, int], None]
@@ -51,6 +52,33 @@ def frames_of_messages_under_way(chance: random.Random, psn: int | None, receive
     return [answers, bytes(b.buffer), dict(nic.nic_counters()), nic.hw_counters(None, world.now)]
 
 
+def packets_in_place(chance: random.Random) -> None:
+    """Packets in place arrive with heads that are forged or cut, while messages, memory and a queue pair end."""
+    faults = Faults(seed=chance.getrandbits(32), duplicate=0.2, corrupt=0.1, delay=0.3, extra=100_000, trim=0.05)
+    world = InPlaceWorld(planes=2, faults=faults)
+    world.rules_kept = False
+    a, b = connect(world, size=1 << 14, attributes=QpAttributes(path_mtu=chance.choice([256, 1024, 4096])))
+    secrets = Secrets(world)
+    arrived: list[tuple[int, bytes]] = []
+    world.arrival = lambda number, port, frame: arrived.append((port, frame)) if number == 1 else None
+    for _ in range(4):
+        a.write(b, chance.randrange(1, 1 << 14))
+        world.run(chance.randrange(40) * US)
+        for port, frame in chance.sample(arrived, min(len(arrived), 8)):
+            if packets := [packet for rest, packet in world.packets.items() if len(rest) <= len(frame)]:
+                head = _forged(bytearray(frame), a, secrets, chance)[:HEAD]
+                chance.choice(packets).carry(b.nic, port, head[: chance.choice([HEAD, HEAD, chance.randrange(HEAD)])])
+        a.poll()
+        a.buffer[:] = chance.randbytes(1 << 14)
+    if chance.random() < 0.5:
+        a.nic.deregister_memory(a.region.lkey)
+    else:
+        a.nic.modify_qp(a.qpn, chance.choice([QpState.RESET, QpState.ERROR]), world.now)
+    a.buffer[:] = chance.randbytes(1 << 14)
+    world.run(MS)
+    assert secrets.untouched()
+
+
 def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
     """Numbers of any size, in any order: an exception or none, but no harm."""
     prefix = bytearray(chance.randbytes(chance.choice([20, 21, 42, 62, 102, 126, 127])))
@@ -70,7 +98,9 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
             if what == 0:
                 made["template"] = module.Template(bytes(prefix), number())
             elif what == 1:
-                made["message"] = module.Message(memoryview(buffer), *(number() % (1 << 32) for _ in range(7)))
+                made["message"] = module.Message(
+                    memoryview(buffer), *(number() % (1 << 32) for _ in range(7)), module.Outbox()
+                )
             elif what == 2 and "template" in made and "message" in made:
                 module.data_frame(made["template"], made["message"], number(), number())
             elif what == 3:

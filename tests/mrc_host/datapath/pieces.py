@@ -21,6 +21,7 @@ class _FramePieces(ctypes.Structure):
         ("rest", ctypes.c_void_p),
         ("head_length", ctypes.c_size_t),
         ("rest_length", ctypes.c_size_t),
+        ("in_place", ctypes.c_void_p),
     )
 
 
@@ -35,11 +36,19 @@ _Carry = ctypes.PYFUNCTYPE(
 
 def carry(datapath: NativeDatapath, port: int, frame: bytes, cut: int) -> tuple[bool, Any]:
     """Give the frame in two pieces, the first `cut` bytes long: whether it was carried, and what makes a SACK due."""
+    rest = (ctypes.c_char * len(frame[cut:])).from_buffer_copy(frame[cut:])
+    return carry_rest(datapath, port, frame[:cut], ctypes.addressof(rest), len(rest))
+
+
+def carry_rest(
+    datapath: NativeDatapath, port: int, first: bytes, rest: int | None, length: int, in_place: int | None = None
+) -> tuple[bool, Any]:
+    """The same of a first piece, and one of a `length` at address `rest`; `in_place` is that of its packet."""
     find = ctypes.pythonapi.PyCapsule_GetPointer
     find.restype, find.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     function = _Carry(ctypes.c_size_t.from_address(find(datapath.carry_frame, _NAME)).value)
-    head, rest = ((ctypes.c_char * len(part)).from_buffer_copy(part) for part in (frame[:cut], frame[cut:]))
-    pieces = _FramePieces(ctypes.addressof(head), ctypes.addressof(rest), len(head), len(rest))
+    head = (ctypes.c_char * len(first)).from_buffer_copy(first)
+    pieces = _FramePieces(ctypes.addressof(head), rest, len(head), length, in_place)
     due = ctypes.c_void_p()
     carried = function(datapath.receiver, port, ctypes.byref(pieces), ctypes.byref(due))
     if not due.value:
@@ -52,7 +61,12 @@ def carry(datapath: NativeDatapath, port: int, frame: bytes, cut: int) -> tuple[
 def give(nic: Nic, port: int, frame: bytes, cut: int, now: int) -> bool:
     """As the core does it; whether the frame was carried."""
     assert nic.datapath is not None
-    carried, due = carry(nic.datapath, port, frame, cut)
+    return receive(nic, port, frame, carry(nic.datapath, port, frame, cut), now)
+
+
+def receive(nic: Nic, port: int, frame: bytes, outcome: tuple[bool, Any], now: int) -> bool:
+    """What the core does once a frame has been given to the datapath; whether that carried it."""
+    carried, due = outcome
     if not carried:
         assert due is None
         nic.receive(port, frame, now)

@@ -64,7 +64,9 @@ def check_frame(
     word, offset = chance.getrandbits(32) & ~(0xF << 24), chance.randrange(0, len(data) - size) & ~3
     qpn, rqmsn, msn = chance.getrandbits(24), chance.getrandbits(16), chance.getrandbits(16)
     address, rkey, imm = chance.getrandbits(64), chance.getrandbits(32), chance.getrandbits(32)
-    message = datapath.message(memoryview(data), qpn, 0x8001, rqmsn << 16 | msn, address, rkey, imm, solicited)
+    message = datapath.message(
+        memoryview(data), qpn, 0x8001, rqmsn << 16 | msn, address, rkey, imm, solicited, datapath.outbox
+    )
     frame = datapath.data_frame(template, message, kind << 48 | stamp << 32 | word, offset << 16 | size)
     with_imm = kind in (opcodes.LAST_IMM, opcodes.ONLY_IMM)
     pack = headers.data_ts_imm if with_imm else headers.data_ts
@@ -152,7 +154,7 @@ def check_sack(built: Any, acks: AckGenerator, trigger: _Trigger, wide: bool, nu
 
 def test_a_segment_beyond_its_message_is_refused(module: ModuleType) -> None:
     template = module.Template(bytes(12) + b"\x86\xdd" + bytes(88), 0)
-    message = module.Message(bytes(100), 1, 2, 3, 4, 5, 6, 7)
+    message = module.Message(bytes(100), 1, 2, 3, 4, 5, 6, 7, module.Outbox())
     for kind, offset, size in ((0, 0, 101), (0, 100, 1), (0, 1 << 32, 1), (6, 0, 1), (0, 101, 0), (0, 0, 0xFFFF)):
         with pytest.raises(ValueError, match="not part of its message"):
             module.data_frame(template, message, kind << 48, offset << 16 | size)
