@@ -32,7 +32,6 @@ _RESTORES: Final = 4  # SACKs that ask to restore the window; several, as some m
 _MAX_NACKS: Final = 256
 _MAX_MARKED: Final = 4096  # paths whose marks are counted
 _MIN_RANGE: Final = 8  # units of 128 PSNs; the minimum a responder may offer
-_NO_ENTROPY: Final = 0xFFFFFFFF  # in a SACK that answers no packet in particular
 _ALL: Final = (1 << control.SACK_BITS) - 1
 _PENALTY: Final = 64  # out of 127: halves the sender's window in a round trip
 _SACK_NOW: Final = headers.ACK_REQUEST | headers.RTX
@@ -482,4 +481,4 @@ def _flags(trigger: _Trigger) -> int:
 
 def _sweep_trigger(expected: int) -> _Trigger:
     """The trigger of a SACK that answers no packet in particular."""
-    return _Trigger(expected - 1, _NO_ENTROPY, 0, control.MARK_NONE, -1)
+    return _Trigger(expected - 1, control.NO_ENTROPY, 0, control.MARK_NONE, -1)

@@ -117,8 +117,9 @@ class AckProcessing:
         newest = received < HALF  # not overtaken by a newer SACK
         answered_at = rtt = 0  # send time of what this SACK answers, and its round trip
         if not sack.probe:
-            answered_at, rtt = self._packet_answered(sack, cack + sack.ack_offset, newest, now)
-            self._path_reported(sack.entropy, sack.mark, now)
+            if sack.entropy != control.NO_ENTROPY:
+                answered_at, rtt = self._packet_answered(sack, cack + sack.ack_offset, newest, now)
+                self._path_reported(sack.entropy, sack.mark, now)
         elif (probe := self._probes.find(sack.ack_offset & 0xFFFF, sack.timestamp)) is not None:
             answered_at = probe.sent
             if cack < sent.una - 1 and answered_at > sent.una_since:

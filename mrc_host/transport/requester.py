@@ -41,7 +41,7 @@ from mrc_host.values import PathReason
 from mrc_host.wire import headers
 from mrc_host.wire.psn import MASK
 
-_RTO_WINDOW: Final = 4  # packets in flight after a timeout, until the peer answers
+_RTO_WINDOW: Final = 4  # packets in flight after a timeout, until something is acknowledged
 
 
 class Requester(DataToSend):

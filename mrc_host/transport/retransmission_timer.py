@@ -36,6 +36,7 @@ class RetransmissionTimer:
     __slots__ = (
         "_ack_times",
         "_blocked_pto_count",
+        "_counted_rto",
         "_nacks_since",
         "_policy",
         "_pto_count",
@@ -64,6 +65,7 @@ class RetransmissionTimer:
         self.retries = 0  # timeouts without progress
         self.silences = 0  # RTOs without an answer, while others kept this queue pair from sending
         self._retry_counted = 0  # when the last retry or silence was counted
+        self._counted_rto = 0  # the RTO that had passed then
         self._ack_times = RoundTrip()  # of the packet that waited longest for a SACK
         self._nacks_since = 0  # start of the interval in which only NACKs arrived; 0 for none
         self.last_answer = 0
@@ -116,9 +118,14 @@ class RetransmissionTimer:
         self._ack_times.sample(time)
 
     def pto(self) -> int:
-        """Probe timeout, doubled for each probe without progress, but then at most the RTO."""
+        """Probe timeout, doubled for each probe without progress, but then at most the RTO.
+
+        Half of that while all seems lost: the peer may answer again in the middle of a long RTO, and the last one.
+        """
         base = self.first_pto()
-        return min(base << self._pto_count, max(base, self.rto())) if self._pto_count else base
+        if not self._pto_count:
+            return base
+        return min(base << self._pto_count, max(base, self.rto() >> self.hopeless()))
 
     def first_pto(self) -> int:
         """Probe timeout before any doubling."""
@@ -148,6 +155,18 @@ class RetransmissionTimer:
         policy = self._policy
         base = max(self.ack_timeout, self.base_pto(), self._ack_times.pto())
         return min(base << policy.doublings(self.retries + self.silences), max(base, policy.longest()))
+
+    def left_before(self, sent: int) -> bool:
+        """Whether what left at `sent` had left when the last retry was counted, without an answer since."""
+        return self.unanswered() and sent < self._retry_counted
+
+    def rto_of(self, sent: int) -> int:
+        """Retransmission timeout of what left at `sent`, not doubled by a retry that was counted meanwhile."""
+        return self._counted_rto if self.left_before(sent) else self.rto()
+
+    def timed_out_before(self, now: int) -> int:
+        """Of what had left when the last retry was counted, what left by this time has timed out."""
+        return min(now - self._counted_rto, self._retry_counted - 1)
 
     def unanswered(self) -> bool:
         """Whether timeouts have passed without progress, or without an answer."""
@@ -198,6 +217,7 @@ class RetransmissionTimer:
 
     def on_silence(self, now: int) -> bool:
         """An RTO has passed without an answer to a probe, and data could not be sent: False when no retry is left."""
+        self._counted_rto = self.rto()
         self.silences += 1
         self.probing_since = self._retry_counted = now
         return self._policy.allows(self.retries + self.silences)
@@ -221,5 +241,5 @@ class RetransmissionTimer:
         if self.unanswered() and now < self._retry_counted + rto:
             return True
         self.retries += 1
-        self._retry_counted = now
+        self._retry_counted, self._counted_rto = now, rto
         return self._policy.allows(self.retries + self.silences)

@@ -1,8 +1,9 @@
 """What a requester does while nothing is acknowledged: probes, retransmission timeouts, and in the end failure.
 
-After a probe timeout without an acknowledgement, a reliability probe is sent on each plane with packets in flight,
-unless data is queued for a port: that brings an acknowledgement too, since the last packet that may leave requests one.
-The retransmission timeout marks as lost all packets older than itself. A timeout alone does not tell a dead path from a
+After a probe timeout without an acknowledgement, a reliability probe is sent on each plane with packets in flight, and
+after the next ones on all, since those may have failed; unless data is queued for a port: that brings an acknowledgement too, since the last packet that may leave requests one.
+The retransmission timeout marks as lost all packets older than itself; those sent soon after them time out soon after
+them, which is no further retry. A timeout alone does not tell a dead path from a
 dead peer or a lost acknowledgement, so a path is retired only when later acknowledgements show that it was at fault
 (``timeout_attribution``), and never for packets sent before the peer first answered. After ``retry_count`` timeouts the
 queue pair fails.
@@ -28,6 +29,7 @@ from mrc_host.values import CompletionStatus
 from mrc_host.wire import control, headers
 from mrc_host.wire.control import Probe
 
+_PARTS: Final = 16  # of an RTO: as often at most, more packets of one flight time out
 _MANY_ATTEMPTS: Final = 3  # of the oldest packet: if nothing is acknowledged meanwhile, this counts as a timeout
 
 
@@ -123,14 +125,17 @@ class Timeouts:
         oldest, mask = sent.oldest()
         rto = timer.rto()
         since = self._rto_since(oldest)
-        due = since + rto if since else 0
+        due = since + timer.rto_of(since) if since else 0
+        if due and now >= due and timer.left_before(since):
+            self._expire_more(now)
+            return timer.recheck_at(self._after_timeout(now), now)
         if (due and now >= due) or (self._stuck(now) and now >= max(timer.last_progress, timer.last_timeout) + rto):
             self._on_timeout(now, rto)
-            return timer.recheck_at(now + min(timer.rto(), timer.pto()), now)
+            return timer.recheck_at(self._after_timeout(now), now)
         quiet = max(timer.last_answer, oldest, timer.last_probe, timer.last_sent) + timer.pto()
         if now >= quiet:
             if not self._queued() and (not sent.lost() or self._window.waiting()):
-                self.request_probes(mask, now)
+                self.request_probes(planes if timer.probing_since and sent.in_flight else mask, now)
                 timer.back_off_pto()
                 due = due or now + rto
             quiet = now + timer.pto()
@@ -216,6 +221,25 @@ class Timeouts:
         if expired:  # otherwise only probes were not answered
             self._window.cc.on_timeout(now, expired)
         self.request_probes(self._data.open_planes(), now)  # on all planes: it is not known which have failed
+        self._offer_data()
+
+    def _expire_more(self, now: int) -> None:
+        """More of what had left before the last timeout has timed out, too."""
+        self._window.cc.on_timeout(now, self._expire(self._timer.timed_out_before(now), now))
+        self._offer_data()
+
+    def _after_timeout(self, now: int) -> int:
+        """When to come back: for the next probe, or as soon as more of what left before the timeout times out."""
+        timer = self._timer
+        quiet = now + min(timer.rto(), timer.pto())
+        oldest, _ = self._sent.oldest()
+        if not oldest or not timer.left_before(oldest):
+            return quiet
+        rto = timer.rto_of(oldest)
+        return min(quiet, max(oldest + rto, now + rto // _PARTS))
+
+    def _offer_data(self) -> None:
+        shared = self._window.shared
         if shared is None or not (shared.crowded() or shared.leaves_room()):
             self._owner.offer_data()
         else:

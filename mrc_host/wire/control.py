@@ -44,6 +44,7 @@ OP_EV_PROBE: Final = 1
 OP_PATH_PROBE: Final = 2  # ours (docs/protocol.md §10): never answered, counted where it arrives
 OP_NO_QP: Final = 3  # ours (docs/protocol.md §12.1): never answered
 
+NO_ENTROPY: Final = 0xFFFFFFFF  # in a SACK of a sweep, which answers no packet in particular
 MAX_SERVICE_TIME: Final = 0xFFFFFFFF  # ns; longer times are not reported
 
 _CC_NSCC: Final = 0

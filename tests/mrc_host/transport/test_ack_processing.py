@@ -104,11 +104,11 @@ class Rig:
         self.spurious = SpuriousRetransmissions(self.stats)
         self.timer = RetransmissionTimer(self.trips, RetryPolicy(8, retry_count, 7, 6), 100)
         reordering = [ReorderWindow() for _ in range(2 * PLANES)]
-        loss = LossDetection(
+        self.loss = LossDetection(
             self.sent, self.paths, self.window.cc, self.trips, reordering, self.stats, [0] * PLANES, reorder_fraction=25
         )
         index_of = {ev: ev for ev in range(PLANES * PATHS)}
-        parts = RequesterParts(self.paths, self.sends, self.window, self.sent, loss, self.spurious, self.timer)
+        parts = RequesterParts(self.paths, self.sends, self.window, self.sent, self.loss, self.spurious, self.timer)
         self.probes = parts.probes
         self.acks = AckProcessing(owner, given, owner, index_of, self.trips, parts)
 
@@ -140,8 +140,8 @@ class Rig:
         given.setdefault("stamp", stamp if given["probe"] else record.stamp)
         return self.acks.on_sack(
             Sack(
-                given["mark"], bool(given["probe"]), given["number"], record.index, 0, 0, cack & MASK, 8, 1, bitmap,
-                given["stamp"], 0, False, 0, given["units"],
+                given["mark"], bool(given["probe"]), given["number"], given.get("entropy", record.index), 0, 0,
+                cack & MASK, 8, 1, bitmap, given["stamp"], 0, False, 0, given["units"],
             ),
             self.now,
         )  # fmt: skip
@@ -234,6 +234,22 @@ def test_the_acknowledged_packet_gives_its_planes_rtt_once() -> None:
     rig.now += 50 * RTT
     rig.sack(-1, 0, of=record)
     assert rig.trips[1].smoothed == RTT, "it was counted before"
+
+
+@pytest.mark.parametrize("entropy", [PATHS, control.NO_ENTROPY], ids=("answer", "sweep"))
+def test_a_sack_of_a_sweep_answers_no_packet(entropy: int) -> None:
+    """Its PSN and timestamp mean nothing, though a packet may have had these: at time 0 all do."""
+    rig = Rig()
+    rig.now = -1_000
+    (record,) = rig.write(path=PATHS)
+    assert record.stamp == 0
+    rig.loss.mark_lost(record, "timeout")
+    again = rig.spurious.remember(record)
+    rig.now = RTT // 2
+    rig.sent.transmitted(record, 0, 1, 0, 77, rig.now)
+    again.again(record)
+    rig.sack(-1, 0, of=record, number=1, stamp=0, entropy=entropy)
+    assert bool(rig.trips[1].smoothed) == (entropy != control.NO_ENTROPY)
 
 
 def test_an_unmarked_sack_confirms_its_path_and_a_mark_skips_it() -> None:

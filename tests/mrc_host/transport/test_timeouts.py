@@ -512,10 +512,38 @@ def timed_out(count: int = 8) -> tuple[FarEnd, list[Packet], list[Packet]]:
     warm(end)
     end.sack(3, units=4 * UNITS)
     packets = flight(end, count)
-    again = [p for p in data(end.wait(2 * TIMEOUT)) if p.rtx]
+    again = [p for p in data(end.wait(3 * TIMEOUT // 2)) if p.rtx]
     assert again[0].psn == packets[0].psn
     end.pass_time(30 * US)
     return end, packets, again
+
+
+def test_what_left_soon_after_a_packet_times_out_soon_after_it() -> None:
+    """It is the same timeout. Before, all but the first packet waited for the next probe timeout."""
+    end = FarEnd(planes=1, uplinks=16, attributes=QpAttributes(timeout=8, congestion_window=1 << 20))
+    warm(end)
+    end.sack(3, units=4 * UNITS)
+    began = end.now
+    packets = flight(end, 8)
+    assert end.now - began < TIMEOUT // 16
+    again = [p for p in data(end.wait(TIMEOUT * 9 // 8)) if p.rtx]
+    assert [p.psn for p in again] == [p.psn for p in packets[:4]], "as many as may be in flight"
+    assert end.nic.hw_counters(end.qpn, end.now)["local_ack_timeout_err"] == 1
+
+
+@pytest.mark.parametrize("packets", [1, 2, 3, 40])
+@pytest.mark.parametrize("linear", [0, 2, 7])
+def test_a_silent_peer_is_given_up_after_the_sum_of_the_timeouts(packets: int, linear: int) -> None:
+    """Whatever leaves when: docs/protocol.md §2 gives the time."""
+    attributes = QpAttributes(timeout=8, retry_count=7, linear_retries=linear, congestion_window=packets * 4096)
+    end = FarEnd(planes=2, uplinks=4, attributes=attributes)
+    end.write(packets * 4096)
+    began = end.now
+    while end.nic.qp_state(end.qpn) is QpState.RTS:
+        end.wait(TIMEOUT // 8)
+    budget = sum(TIMEOUT << min(max(0, retry - linear), 6) for retry in range(8))
+    assert budget <= end.now - began < budget * 11 / 10 + TIMEOUT // 4
+    assert end.nic.hw_counters(end.qpn, end.now)["local_ack_timeout_err"] == 8
 
 
 def test_an_advancing_cumulative_psn_confirms_no_suspected_path() -> None:
