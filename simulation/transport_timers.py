@@ -120,7 +120,6 @@ def _switches(fabric: Fabric) -> int:
 def retry_budget(attributes: QpAttributes, transport: TransportSettings) -> int:
     """How long (ns) a queue pair goes on without an answer before it fails; at least, not exactly."""
     once = _TICK << attributes.timeout
-    doublings = (
-        min(max(count - transport.linear_retries, 0), transport.max_backoff) for count in range(attributes.retry_count)
-    )
+    linear = transport.linear_retries if attributes.linear_retries is None else attributes.linear_retries
+    doublings = (min(max(count - linear, 0), transport.max_backoff) for count in range(attributes.retry_count))
     return sum(once << doubling for doubling in doublings)

@@ -188,7 +188,10 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         peer, attributes = self.peer.address, self.attributes
         sent, received = self.psns_sent(), self.psns_received()
         self._psns_sent.add(peer, self.remote_qpn, self.first_psn, sent, now)
-        self._psns_received.add(peer, self.remote_qpn, self._first_received, received, now)
+        if received:
+            self._psns_received.add(peer, self.remote_qpn, self._first_received, received, now)
+        else:
+            self._psns_received.add_unseen(peer, self.remote_qpn, self._first_received, now)
         if sent:
             self._chosen_psn = self._psns_sent.next_first(self.nic.psn_rng)
         self.attributes = dataclasses.replace(

@@ -1,12 +1,12 @@
 """What a requester does while nothing is acknowledged: probes, retransmission timeouts, and in the end failure.
 
 After a probe timeout without an acknowledgement, a reliability probe is sent on each plane with packets in flight, and
-after the next ones on all, since those may have failed; unless data is queued for a port: that brings an acknowledgement too, since the last packet that may leave requests one.
-The retransmission timeout marks as lost all packets older than itself; those sent soon after them time out soon after
-them, which is no further retry. A timeout alone does not tell a dead path from a
-dead peer or a lost acknowledgement, so a path is retired only when later acknowledgements show that it was at fault
-(``timeout_attribution``), and never for packets sent before the peer first answered. After ``retry_count`` timeouts the
-queue pair fails.
+after the next ones on all planes, since these may have failed; unless data is queued for a port: that brings an
+acknowledgement too, since the last packet that may leave requests one. The retransmission timeout marks as lost all
+packets older than itself; those sent soon after them time out soon after them, which is no further retry. A timeout
+alone does not tell a dead path from a dead peer or a lost acknowledgement, so a path is retired only when later
+acknowledgements show that it was at fault (``timeout_attribution``), and never for packets sent before the peer first
+answered. After ``retry_count`` timeouts the queue pair fails.
 
 How long to wait is ``retransmission_timer``'s, which probes are in flight ``reliability_probes``'.
 

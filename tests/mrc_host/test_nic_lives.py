@@ -16,6 +16,7 @@ from mrc_host.nic import Nic
 from mrc_host.values import CompletionStatus, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.wire import opcodes
 from mrc_host.wire.encap import SRV6_PREFIX
+from mrc_host.wire.psn import MASK
 from tests.mrc_host.nic_world import MS, US, End, World, address, connect, make_config
 
 Frame = tuple[int, int, bytes]  # NIC that sent it, port, frame
@@ -231,13 +232,46 @@ def test_application_chosen_psns_cannot_be_reused(kind: QpType) -> None:
             end.nic.modify_qp(end.qpn, QpState.RESET, now)
             raise
 
-    for first, end, far, name in ((0, a, b, "send_psn"), (0, b, a, "receive_psn"), (40_000, a, b, "send_psn")):
-        with pytest.raises(StateError, match=f"{name} {first} is too close to the PSNs 0 to 0 "):
+    used = "the PSNs 0 to 0 of"
+    for first, end, far, refused in (
+        (0, a, b, f"send_psn 0 is too close to {used}"),
+        (0, b, a, f"receive_psn 0 is too close to {used}"),
+        (40_000, a, b, "receive_psn 40000 is too close to PSN 0, the first of"),  # the other end has sent nothing
+        (MASK - 100_000, a, b, f"send_psn {MASK - 100_000} is too close to {used}"),
+    ):
+        with pytest.raises(StateError, match=refused):
             step(end, far, first)
     step(a, b, 1 << 20)
     step(b, a, 1 << 20)
     a.write(b, SLOT)
     assert world.run(50 * MS, until=lambda: bool(a.poll()))
+
+
+@pytest.mark.parametrize("kind", QpType)
+def test_packets_of_a_life_that_ended_before_any_had_arrived_reach_no_other(kind: QpType) -> None:
+    """They are on their way when the receiver is reset, and the sender makes a new queue pair with the same PSN."""
+    world = World(2, 2, 4)
+    zero = QpAttributes(send_psn=0, receive_psn=0)
+    a, b = connect(world, kind=kind, attributes=zero)
+    a.write(b, SLOT)
+    world.run(5 * US)
+    assert b.nic.qp_counters(b.qpn).data_received == 0
+    a.nic.destroy_qp(a.qpn, world.now)
+    b.nic.modify_qp(b.qpn, QpState.RESET, world.now)
+    new = a.nic.create_qp(0, kind, a.cq, a.cq, zero)
+    b.nic.modify_qp(b.qpn, QpState.INIT, world.now)
+
+    def receive_from(first: int) -> None:
+        remote = QpAddress(address(0), new)
+        b.nic.modify_qp(b.qpn, QpState.RTR, world.now, {"receive_psn": first}, remote=remote)
+
+    for first in (0, 60_000, MASK - 60_000):
+        with pytest.raises(StateError, match=f"receive_psn {first} is too close to PSN 0, the first of an earlier"):
+            receive_from(first)
+    receive_from(1 << 20)
+    world.run(50 * MS)
+    assert b.nic.nic_counters()["drop_other_life"] > 0
+    assert bytes(b.buffer) == bytes(len(b.buffer))
 
 
 def test_reconnecting_without_the_peers_first_psn_is_refused() -> None:

@@ -77,6 +77,8 @@ def test_the_retry_budget_is_the_sum_of_all_timeouts():
     settings = TransportSettings(linear_retries=2, max_backoff=2)
     assert retry_budget(QpAttributes(timeout=1, retry_count=1), settings) == 2048
     assert retry_budget(QpAttributes(timeout=1, retry_count=6), settings) == 2048 * (1 + 1 + 1 + 2 + 4 + 4)
+    given = QpAttributes(timeout=1, retry_count=6, linear_retries=0)
+    assert retry_budget(given, settings) == 2048 * (1 + 2 + 4 + 4 + 4 + 4)
 
 
 TWO_CLUSTERS = """

@@ -46,6 +46,32 @@ def test_allowed_first_psns_cannot_overlap_used_ones(first: int, count: int, new
             assert (old - new) & MASK >= ROOM
 
 
+@given(st.integers(0, MASK), st.integers(0, MASK))
+def test_a_life_from_which_nothing_was_received_may_go_on_and_its_packets_may_arrive(first: int, new: int) -> None:
+    used = UsedPsns(LIFETIME)
+    used.add_unseen(PEER, 7, first, 0)
+    assert used.latest() is None, "there is nothing to refuse"
+    assert allowed(used, first, 1)
+    assert not allowed(used, first, 1, remote_qpn=8)
+    assert allowed(used, first, 1, OTHER, 8)
+    assert allowed(used, first, LIFETIME, remote_qpn=8)
+    if new != first and allowed(used, new, 1):
+        assert (first - new) & MASK >= WINDOW
+        assert (new - first) & MASK >= WINDOW
+
+
+def test_the_latest_life_that_used_psns_is_remembered_behind_others() -> None:
+    used = UsedPsns(LIFETIME)
+    used.add(PEER, 7, 1000, 10, 0)
+    for number in range(100):
+        used.add_unseen(OTHER, number, 5, (number + 1) * LIFETIME)
+    latest = used.latest()
+    assert latest is not None
+    assert latest.first == 1000
+    assert not allowed(used, 1000, 200 * LIFETIME)
+    assert len(used._lives) == 2
+
+
 def test_many_connections_in_one_packet_lifetime_are_refused_rather_than_reusing_psns() -> None:
     used, rng, now = UsedPsns(LIFETIME), random.Random(5), 0
     first, lives = 0, []
