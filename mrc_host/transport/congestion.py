@@ -87,3 +87,9 @@ class CongestionControl:
     def earliest_send(self, now: int) -> int:
         """When the next packet may leave, in ns; `now` or earlier means at once."""
         return 0
+
+
+def paces(cc: CongestionControl) -> bool:
+    """Whether a controller has a rate of its own, or counts what leaves; otherwise an MRC requester does not ask it."""
+    kind, base = type(cc), CongestionControl
+    return kind.earliest_send is not base.earliest_send or kind.on_send is not base.on_send

@@ -397,7 +397,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         lost = requester.on_window_end(now)
         released = requester.release_held(now)
         again = requester.timeouts.on_timer(now)
-        if (lost or released) and not requester.window.waiting():
+        if (lost or released or requester.window.paced) and not requester.window.waiting():
             self.offer_data()
         self._release_window()
         return again if self.running else 0

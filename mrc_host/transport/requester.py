@@ -134,6 +134,8 @@ class Requester(DataToSend):
         if sent.in_flight >= window.limit.limit:
             self._stall(PEER, self._nic.now)
             return 0  # until one of this queue pair's packets is acknowledged
+        if window.paced and self._too_early(self._nic.now):
+            return 0
         mask = self.open_planes()
         if not mask:
             self._stall(PATHS, self._nic.now)
@@ -145,6 +147,21 @@ class Requester(DataToSend):
             self._stall(PEER, self._nic.now)
             return 0
         return mask & self._balance.mask or mask
+
+    def _too_early(self, now: int) -> bool:
+        """Whether the congestion control's rate lets nothing leave yet; if there is anything, the timer is set."""
+        when = self.window.cc.earliest_send(now)
+        if when <= now:
+            return False
+        if self.pending():
+            self._owner.arm(when)
+        return True
+
+    def _alone(self, size: int, now: int) -> bool:
+        """A packet leaves at a rate; whether the next follows so late that this one must request an answer."""
+        cc = self.window.cc
+        cc.on_send(size, now)
+        return cc.earliest_send(now) > now + self.timer.first_pto()
 
     def open_planes(self) -> int:
         """Planes on which packets may leave; 0 when all are down or denied.
@@ -177,6 +194,8 @@ class Requester(DataToSend):
             return None
         if sent.in_flight >= window.limit.limit:
             self._stall(PEER, now)
+            return None
+        if window.paced and self._too_early(now):
             return None
         if self.timer.retries and sent.in_flight >= _RTO_WINDOW * self._mtu:
             return None
@@ -318,6 +337,8 @@ class Requester(DataToSend):
         if kind:
             word |= headers.RTX
         if window.used(record.weight):
+            word |= headers.ACK_REQUEST
+        if window.paced and self._alone(record.size, now):
             word |= headers.ACK_REQUEST
         # Request an acknowledgement with the last packet that may leave for now.
         if window.closing(sent) or (self._current is None and not self._sends.waiting) or timer.retries:

@@ -7,7 +7,7 @@ acknowledgement of our packets, so each queue pair requests acknowledgements of 
 from __future__ import annotations
 
 from mrc_host.transport import algorithms
-from mrc_host.transport.congestion import CongestionControl, LinkParameters
+from mrc_host.transport.congestion import CongestionControl, LinkParameters, paces
 from mrc_host.transport.queue_pair_interfaces import Connection
 from mrc_host.transport.receiver_limit import UNLIMITED, ReceiverLimit
 from mrc_host.transport.sent_packets import SentPackets
@@ -27,6 +27,7 @@ class SendWindow:
         "_user",
         "cc",
         "limit",
+        "paced",
         "psn_range",
         "shared",
     )
@@ -50,6 +51,7 @@ class SendWindow:
             self.cc: CongestionControl = self.shared.cc
         else:
             self.cc = algorithm.make(link)
+        self.paced = paces(self.cc)  # it says when the next packet may leave
 
     def used(self, weight: int) -> bool:
         """Count a packet of `weight` bytes that leaves; returns whether it should request an acknowledgement."""

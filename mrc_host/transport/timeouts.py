@@ -120,6 +120,8 @@ class Timeouts:
                 return self._wait_for_others(planes, now)
             if queued:
                 return 0  # other queue pairs go first; a probe now would only delay all of them
+            if self._window.paced:
+                return 0  # data leaves as soon as the congestion control's rate lets it
         if sent.una == sent.next_psn and not self._sends.outstanding and not self._starved():
             return 0
         oldest, mask = sent.oldest()
