@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import os
 import stat
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from mrc_host.errors import InvalidArgumentError, MrcError
 from mrc_host.transport.algorithms import ALGORITHMS, Algorithm
@@ -28,6 +29,25 @@ GROUP = "mrc_testbed.plugins"
 Controller = TypeVar("Controller", bound=type[CongestionControl])
 Selection = TypeVar("Selection", bound=type[PathSelection])
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_CALLS: Final[dict[type, dict[str, tuple[str, str]]]] = {  # arguments, and those that are not always there
+    CongestionControl: {
+        "on_ack": ("acked, received, rtt, marked, now", "penalty, restore"),
+        "on_trim": ("size, now, rtt", ""),
+        "on_loss": ("size, now", ""),
+        "on_timeout": ("now, size", ""),
+        "on_send": ("size, now", ""),
+        "on_cnp": ("now", ""),
+        "earliest_send": ("now", ""),
+    },
+    PathSelection: {
+        "choose": ("plane, paths", ""),
+        "on_ack": ("path, rtt, marked", ""),
+        "on_trim": ("path", ""),
+        "on_loss": ("path", ""),
+        "on_unusable": ("path", ""),
+    },
+}
 
 CONGESTION_CONTROLS: dict[str, Algorithm] = {}
 PATH_SELECTIONS: dict[str, Callable[[], PathSelection]] = {}
@@ -56,7 +76,16 @@ def congestion_control(
             raise PluginError(f"There is a built-in congestion control {name!r}: choose another name.")
 
         def make(link: LinkParameters) -> CongestionControl:
-            return cls(link)  # type: ignore[arg-type]
+            made: CongestionControl = _make("congestion control", name, cls, link)
+            try:
+                whole = isinstance(made.cwnd, int) and isinstance(made.inflight, int)
+            except AttributeError:
+                whole = False
+            if not whole:
+                raise PluginError(
+                    f"The congestion control {name!r} has no window: __init__ calls super().__init__(window), in bytes."
+                )
+            return made
 
         _register("congestion control", name)
         CONGESTION_CONTROLS[name] = Algorithm(make, shared=shared, mrc=mrc, rc=rc)
@@ -95,7 +124,8 @@ def make_path_selection(name: str) -> PathSelection:
     if name not in PATH_SELECTIONS:
         known = ", ".join(map(repr, PATH_SELECTIONS)) or "none: name a plugin that has it"
         raise InvalidArgumentError(f"Unknown path selection {name!r}; there is {known}.")
-    return PATH_SELECTIONS[name]()
+    made: PathSelection = _make("path selection", name, PATH_SELECTIONS[name])
+    return made
 
 
 def load(plugin: str | Path) -> str:
@@ -161,6 +191,33 @@ def failure(error: BaseException) -> str | None:
     return f"the plugin {last.filename}, line {last.lineno}, failed in {last.name}: {_what(error)}\n{trace}"
 
 
+def suspected(error: BaseException) -> str:
+    """What to print if `error`, which is no message for users, was not raised in a plugin, but some are in use.
+
+    A value of the wrong type that a plugin returns, or sets, is noticed where it is used.
+    """
+    names = ", ".join(sorted(_loaded))
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    return f"{_what(error)}; does one of the plugins return or set something else than it should? ({names})\n{trace}"
+
+
+def in_use() -> bool:
+    """Whether this process has loaded any plugin."""
+    return bool(_loaded)
+
+
+def _make(kind: str, name: str, cls: Callable[..., Any], *arguments: object) -> Any:
+    """An object of a plugin's class; PluginError with the line if that fails."""
+    try:
+        return cls(*arguments)
+    except PluginError:
+        raise
+    except Exception as error:
+        own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in _loaded]
+        where = f" of the plugin {own[-1].filename}, line {own[-1].lineno}," if own else ""
+        raise PluginError(f"The {kind} {name!r}{where} cannot be made: {_what(error)}") from error
+
+
 def _load_installed(name: str) -> str:
     from importlib.metadata import entry_points  # takes a tenth of an agent's start, and few name an entry point
 
@@ -183,6 +240,26 @@ def _load_installed(name: str) -> str:
 def _check_class(kind: str, name: str, cls: object, base: type) -> None:
     if not isinstance(cls, type) or not issubclass(cls, base):
         raise PluginError(f"The {kind} {name!r} is no subclass of {base.__module__}.{base.__name__}.")
+    for call, (always, sometimes) in _CALLS[base].items():
+        method = inspect.getattr_static(cls, call)
+        if method is inspect.getattr_static(base, call):
+            continue
+        for given in (always, f"{always}, {sometimes}" if sometimes else always):
+            if not _accepts(method, given.split(", ")):
+                raise PluginError(f"The {kind} {name!r} has {call}, but it cannot be called as {call}({given}).")
+
+
+def _accepts(method: object, arguments: list[str]) -> bool:
+    """Whether what a class has under the name of a method can be called with these, beside the object."""
+    if not callable(method):  # a static method or the like, which is called with whatever it is called with
+        return isinstance(method, (staticmethod, classmethod))
+    try:
+        inspect.signature(method).bind(None, *arguments)
+    except TypeError:
+        return False
+    except ValueError:  # there is no signature
+        return True
+    return True
 
 
 def _register(kind: str, name: str) -> None:

@@ -13,7 +13,7 @@ import yaml
 
 from mrc_lab.errors import ExperimentError, FileError
 from mrc_lab.experiments.files import sizes
-from mrc_lab.experiments.files.assignment import Assignment, assign, holds, numbered_key, parse_assignment
+from mrc_lab.experiments.files.assignment import Assignment, assign, holds, named_key, numbered_key, parse_assignment
 from mrc_lab.experiments.files.document import Value, parse
 from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.loader import EITHER, load_document, read_text
@@ -143,6 +143,6 @@ def _check_variants(document: Value, assignments: Sequence[Assignment]) -> None:
     parts = [document.items().get(name) for name in ("variants", "axis")]
     for variant in (one for part in parts if part is not None for one in part.elements()):
         for assignment in assignments:
-            section = assignment.key.partition(".")[0]
-            if holds(variant.node, assignment.key) or dict(EITHER).get(section) in variant.items():
+            key, section = named_key(document.node, assignment.key), assignment.key.partition(".")[0]
+            if holds(variant.node, key) or dict(EITHER).get(section) in variant.items():
                 raise variant.error(f"sets {assignment.key} itself, so it cannot be set here")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mrc_host import plugins
+from mrc_host.transport.congestion import LinkParameters
 
 HEAD = """from mrc_host.plugins import congestion_control, path_selection, workload
 from mrc_host.transport.congestion import CongestionControl
@@ -79,6 +80,18 @@ def test_a_file_is_loaded_once_and_reloaded_after_changes(tmp_path: Path) -> Non
             "There is a built-in congestion control 'nscc': choose another name.",
         ),
         ("@workload('')\ndef f():\n    pass", "A workload needs a name."),
+        (
+            "@congestion_control('x')\nclass X(CongestionControl):\n    def on_ack(self, acked):\n        pass",
+            "has on_ack, but it cannot be called as on_ack(acked, received, rtt, marked, now).",
+        ),
+        (
+            "@congestion_control('x')\nclass X(CongestionControl):\n    def on_ack(self, a, b, c, d, e):\n        pass",
+            "cannot be called as on_ack(acked, received, rtt, marked, now, penalty, restore).",
+        ),
+        (
+            "@path_selection('x')\nclass X(PathSelection):\n    def choose(self, plane):\n        return 0",
+            "The path selection 'x' has choose, but it cannot be called as choose(plane, paths).",
+        ),
     ],
 )
 def test_invalid_plugins_are_refused(tmp_path: Path, body: str, error: str) -> None:
@@ -86,6 +99,30 @@ def test_invalid_plugins_are_refused(tmp_path: Path, body: str, error: str) -> N
         plugins.load(write(tmp_path, body))
     assert error in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("init", "error"),
+    [
+        ("pass", "The congestion control 'x' has no window: __init__ calls super().__init__(window), in bytes."),
+        ("link.nothing()", "mine.py, line 7, cannot be made: AttributeError: 'LinkParameters' object has no"),
+        ("super().__init__(8.5 * link.mtu)", "'x'"),  # compiled, it is refused at once; plain, it is no window
+        ("super().__init__('x')", "'x'"),
+    ],
+)
+def test_a_congestion_control_that_cannot_be_made_is_named_with_its_line(tmp_path: Path, init: str, error: str) -> None:
+    body = f"@congestion_control('x')\nclass X(CongestionControl):\n    def __init__(self, link):\n        {init}"
+    plugins.load(write(tmp_path, body))
+    with pytest.raises(plugins.PluginError) as raised:
+        plugins.CONGESTION_CONTROLS["x"].make(LinkParameters())
+    assert error in str(raised.value)
+
+
+def test_a_path_selection_that_cannot_be_made_is_named_with_its_line(tmp_path: Path) -> None:
+    body = "@path_selection('x')\nclass X(PathSelection):\n    def __init__(self):\n        1 / 0"
+    plugins.load(write(tmp_path, body))
+    with pytest.raises(plugins.PluginError, match=r"'x' of the plugin .*mine.py, line 7, cannot be made: ZeroDiv"):
+        plugins.make_path_selection("x")
 
 
 def test_two_files_cannot_register_one_name(tmp_path: Path) -> None:

@@ -71,6 +71,21 @@ def numbered_key(node: yaml.Node, key: str) -> str:
     return ".".join(names)
 
 
+def named_key(node: yaml.Node, key: str) -> str:
+    """The key with names for numbers of list elements that have one: variants know them by that."""
+    names = []
+    for name in key.split("."):
+        if isinstance(node, yaml.SequenceNode):
+            known = list(map(name_of, node.value))
+            number = int(name) if name.isdecimal() else known.index(name) if name in known else len(known)
+            name = known[number] or name if number < len(known) else name
+            node = node.value[number] if number < len(known) else yaml.ScalarNode("", "")
+        elif isinstance(node, yaml.MappingNode):
+            node = next((value for known, value in node.value if known.value == name), yaml.ScalarNode("", ""))
+        names.append(name)
+    return ".".join(names)
+
+
 def holds(node: yaml.Node, key: str) -> bool:
     """Whether a document says something at `key`, or puts something without that key in the place of a section."""
     for name in key.split("."):

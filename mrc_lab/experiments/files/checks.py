@@ -58,6 +58,7 @@ _STATISTICAL = (
 OF_QUEUES = ("queue_depth", "pause_time", "pauses")
 OF_LINKS = ("link_throughput", *OF_QUEUES)
 OF_ALL_TENANTS = (*OF_LINKS, "trimmed")
+OF_WHOLE_RUN = ("paths_bad", "trimmed", "errors", "wrong_bytes")  # or of all that a tenant did
 MAX_MEMORY = 8 << 30
 _UNITS = {"rate": units.RATE, "time": units.TIME, "share": units.SHARE, "count": units.SHARE, "size": units.SIZE}
 
@@ -393,6 +394,9 @@ def check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], 
         raise place.error("the window is shorter than a time bin")
     if metric == "link_throughput" and selection.link is None:
         raise place.error("link is missing: link_throughput is of a link")
+    for name in ("flows", "start", "end"):
+        if metric in OF_WHOLE_RUN and getattr(selection, name) is not None:
+            raise place.error(f"{metric} is of the whole run, with its warm-up: leave {name} out")
     if selection.link is not None and metric not in OF_LINKS:
         raise place.error(f"link belongs to {', '.join(OF_LINKS)}")
     if selection.over_links is not None and metric not in OF_QUEUES:

@@ -60,10 +60,12 @@ def load_text(text: str, *, source: str = "experiment", name: str = "experiment"
 def load_document(document: Value, text: str, name: str) -> Experiment:
     """The experiment that a document says; `text` is kept with it, `name` is its name unless it has one."""
     write_out(document.node)  # again, for what a sweep has set
+    _load_plugins(document)
     file: FilePart = Section(FilePart).read(document)
     name = file.name or name
     if not CASE_NAME.fullmatch(name):
-        raise document.error(f"name {name!r} must be letters, digits, dots and hyphens, 64 at most")
+        whose = "name" if file.name else "without a name: key, the file's own is taken; that"
+        raise document.error(f"{whose} {name!r} must be letters, digits, dots, hyphens and underscores, 64 at most")
     cases = tuple(_cases(file, document))
     known = document.items()
     expect = tuple(
@@ -114,7 +116,7 @@ def _named(parts: Iterable[Value], what: str) -> dict[str, Value]:
     for part in parts:
         name = part.items()["name"].text().strip()
         if not CASE_NAME.fullmatch(name):
-            raise part.error(f"name {name!r} must be letters, digits, dots and hyphens, 64 at most")
+            raise part.error(f"name {name!r} must be letters, digits, dots, hyphens and underscores, 64 at most")
         if name in FILES:
             raise part.error(f"name {name} is that of a file of every result: call the {what} something else")
         if name == ONLY:
@@ -128,9 +130,14 @@ def _named(parts: Iterable[Value], what: str) -> dict[str, Value]:
     return found
 
 
-def _case(name: str, document: Value) -> Case:
+def _load_plugins(document: Value) -> None:
+    """Before what names something of theirs, wherever that stands."""
     if "plugins" in document.items():
-        ListOf(PluginFile(), alone=True).read(document.items()["plugins"])  # before what names something of theirs
+        ListOf(PluginFile(), alone=True).read(document.items()["plugins"])
+
+
+def _case(name: str, document: Value) -> Case:
+    _load_plugins(document)
     part: CasePart = Section(CasePart).read(document)
     if part.plugins:  # settings of NICs, so that agents run them too
         settings = (*part.transport.settings, ("plugins", part.plugins))

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from mrc_common.random_bytes import fill
 from mrc_common.same_bytes import same_bytes
 from mrc_host.values import CompletionOpcode, CompletionStatus, EvMode, EvProfile, QpAttributes, QpType
 from mrc_host.verbs.completion_queue import CompletionQueue
@@ -161,7 +162,7 @@ class FlowLoad:
             message = planned.message
             regions = domains[way].alloc_mr(message), domains[1 - way].alloc_mr(message)
             number = len(self.flows)
-            regions[0].buffer[:] = generator(self._seed, "bytes", number).randbytes(message)
+            fill(regions[0].buffer, generator(self._seed, "bytes", number))
             packets = -(-message // attributes.path_mtu)
             info = FlowInfo(self._name(source, destination), source, destination, planned.qps, message / packets)
             flow = TrafficFlow(number, info, planned, *regions)

@@ -43,11 +43,13 @@ from mrc_lab.experiments.running.recording import (
 )
 from mrc_lab.experiments.running.replay_load import ReplayLoad
 from mrc_lab.fabric import event_traces
+from simulation.errors import SimulationError
 from simulation.fault_impairments import impairments_of
 from simulation.seeds import derive
 from topologies.fabric import Fabric
 
 _SECOND = 1_000_000_000
+_WRONG_VALUES = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError)  # what these raise somewhere else
 
 
 class Load(Protocol):
@@ -125,6 +127,8 @@ def run_case(
         return recording
     except Exception as error:
         failed = None if isinstance(error, ExperimentError) else plugins.failure(error)
+        if failed is None and plugins.in_use() and isinstance(error, _WRONG_VALUES):
+            failed = plugins.suspected(error)
         if failed is None:
             raise
         raise ExperimentError(failed) from error
@@ -228,8 +232,10 @@ class _CaseRun:
         error = work.exception() if work.done() else None
         if error is not None and (failed := plugins.failure(error)):
             raise ExperimentError(failed) from error
-        if error is not None:
+        if isinstance(error, (MrcError, ExperimentError, SimulationError, OSError)):
             self._errors.append(str(error))
+        elif error is not None:
+            raise error
 
     async def _everybody(self) -> None:
         await asyncio.gather(*(self._work(running) for running in self._running))

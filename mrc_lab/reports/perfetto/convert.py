@@ -121,7 +121,7 @@ class _Conversion:
                         if event["event"] == "run":
                             base = event["t"]
                         self._clock(event)
-            else:
+            elif path.stat().st_size:  # a NIC that was idle has no event
                 self._trace(path)
         return bool(files), base
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mrc_common.random_bytes import fill
 from mrc_host.errors import MrcError
 from mrc_host.values import Access, Completion, CompletionOpcode, CompletionStatus, QpAttributes, QpType
 from mrc_host.verbs import CompletionQueue, Context, MemoryRegion, QueuePair
@@ -132,7 +133,7 @@ class ScheduleMessages:
         sources: dict[int, MemoryRegion] = {}
         for rank, size in largest.items():
             sources[rank] = domains[rank].alloc_mr(size + _SHIFT)
-            sources[rank].buffer[:] = random.Random(f"{seed}/{rank}").randbytes(size + _SHIFT)
+            fill(sources[rank].buffer, random.Random(f"{seed}/{rank}"))
         for key, size in sizes.items():
             rank, peer = key.source, key.destination
             target = domains[peer].alloc_mr(size * settings.slots, Access.LOCAL_WRITE | Access.REMOTE_WRITE)

@@ -171,6 +171,13 @@ def test_a_sweep_sets_keys_of_tenants_by_number_and_by_name(tmp_path: Path):
     assert [(web.workload.message, ai.transport.qps) for web, ai in tenants] == [
         (4096, 1), (4096, 3), (8192, 1), (8192, 3),
     ]  # fmt: skip
+    with_variant = f"{TWO}variants: [{{name: a}}, {{name: b, workloads: [{{name: ai, transport: {{qps: 2}}}}]}}]"
+    file.write_text(with_variant)
+    assert len(make_grid([file], ["workloads.0.message=4K,8K"], [1]).runs) == 2, "of another tenant than the variant's"
+    for key in ("workloads.1.transport.qps", "workloads.ai.transport.qps"):
+        with pytest.raises(FileError, match=rf"variants\[1\]: sets {key} itself"):
+            make_grid([file], [f"{key}=1,3"], [1])
+    file.write_text(TWO)
     with pytest.raises(FileError, match=r"workloads.al: is not a place in the list: it has 2 .* called web, ai"):
         make_grid([file], ["workloads.al.message=4K"], [1])
     with pytest.raises(FileError, match=r"workloads\.0\.message and --set workloads\.web\.message are one key"):

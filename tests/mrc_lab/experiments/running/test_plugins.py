@@ -100,6 +100,25 @@ def test_a_plugin_that_fails_ends_the_run_with_its_name_and_traceback(
         assert "Traceback" in text
 
 
+@pytest.mark.parametrize("value", ["None", "'x'"])
+def test_a_value_of_the_wrong_type_is_reported_with_the_plugins_in_use(tmp_path: Path, value: str) -> None:
+    """It is noticed in the transport, where no line of the plugin is on the stack."""
+    file = experiment(tmp_path, f"return {value}", more="transport: {path_selection: probe_sel}")
+    with pytest.raises(ExperimentError) as raised:
+        run_and_report(load_file(file), "sim", 1, tmp_path / "results")
+    text = str(raised.value)
+    assert text.startswith("TypeError: ")
+    assert f"does one of the plugins return or set something else than it should? ({tmp_path}/mine.py)" in text
+    assert "Traceback" in text
+
+
+def test_a_file_may_name_its_plugins_behind_what_uses_them(tmp_path: Path) -> None:
+    file = experiment(tmp_path, work="{kind: own, schedule: probe_work}")
+    first, plugin, *rest = file.read_text().splitlines()
+    file.write_text("\n".join([*rest, first, plugin]))
+    assert load_file(file).cases[0].tenants
+
+
 @pytest.mark.parametrize(
     ("work", "more", "error"),
     [

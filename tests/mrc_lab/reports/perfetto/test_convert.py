@@ -275,6 +275,13 @@ def test_a_foreign_file_is_refused(content, tmp_path):
         convert([tmp_path / "h1.jsonl"], tmp_path / "out")
 
 
+def test_nics_that_were_idle_are_left_out(tmp_path):
+    (tmp_path / "h1.jsonl").write_text(GOOD)
+    (tmp_path / "h2.jsonl").touch()
+    converted = convert([tmp_path], tmp_path / "out")
+    assert (converted.events, converted.hosts) == (1, ("h1",))
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path):
     with pytest.raises(ExperimentError, match="nothing to convert"):
         convert([tmp_path], tmp_path / "out")
