@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -36,6 +36,7 @@ from topologies import loader
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.fault_entries import fault_entries
+from topologies.faults import FaultState
 
 _PATH = click.Path(path_type=Path)
 _STOP_GRACE_S = 0.2
@@ -138,9 +139,10 @@ async def _serve(fabric: Fabric, listening: Listening, settings: Settings) -> No
 
 async def _take_over(fabric: Fabric, fleet: Fleet, injector: FaultInjector, settings: Settings) -> None:
     """Go on with what a controller before this one has left, or take it back."""
-    left = fault_file.load(settings.fault_file) if settings.fault_file is not None else []
-    numbers = [int(record.id[1:]) for record in left if record.id[1:].isdecimal()]
-    injector.registry.resume_after(max(numbers, default=0))
+    known = fault_file.load(settings.fault_file) if settings.fault_file is not None else []
+    over = [] if settings.keep_faults else [replace(record, state=FaultState.CLEARED) for record in known]
+    injector.registry.resume_after(over or known)
+    left = [record for record in known if record.state is not FaultState.CLEARED]
     if not settings.keep_faults:
         await injector.undo(left)
         _save(injector, settings)
@@ -185,7 +187,7 @@ def _save(injector: FaultInjector, settings: Settings) -> None:
     if settings.fault_file is None:
         return
     try:
-        fault_file.save(settings.fault_file, injector.registry)
+        fault_file.save(settings.fault_file, injector.registry.to_keep())
     except OSError as error:
         _LOG.error("%s cannot be written: %s", settings.fault_file, error.strerror)
 

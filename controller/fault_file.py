@@ -1,7 +1,8 @@
 """The faults of a controller in a file, so that the one after it knows them, however this one ended.
 
-It holds a ListFaultsResponse of the service as JSON. It is rewritten whenever a fault changes, and is gone when
-there is none. What does not make sense in it is nobody's fault but the disk's, and is passed over.
+It holds a ListFaultsResponse of the service as JSON: all faults, and the one cleared of the highest number, which is
+not used again. It is rewritten whenever a fault changes. What does not make sense in it is nobody's fault but the
+disk's, and is passed over.
 """
 
 from __future__ import annotations

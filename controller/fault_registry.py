@@ -75,9 +75,15 @@ class FaultRegistry:
         self._impairments[record.id] = impairments
         self._together = None
 
-    def resume_after(self, last: int) -> None:
-        """Do not use the ids up to f`last` again."""
-        self._numbers = itertools.count(last + 1)
+    def resume_after(self, records: Iterable[FaultRecord]) -> None:
+        """Use no ids up to the highest of these again; those that are cleared count as of the past."""
+        records = tuple(records)
+        self._past.extend(record for record in records if record.state is FaultState.CLEARED)
+        self._numbers = itertools.count(max(map(_number, records), default=0) + 1)
+
+    def to_keep(self) -> tuple[FaultRecord, ...]:
+        """All faults and, of those cleared, the one with the highest number, which no later fault may have."""
+        return (*self, *([max(self._past, key=_number)] if self._past else ()))
 
     def change(self, fault_id: str, **changes: object) -> FaultRecord:
         """Note something about a fault; returns its new record."""
@@ -154,3 +160,8 @@ class FaultRegistry:
         if not gone and not parts:
             self._together = together
         return Wanted(frozenset(down), *together)
+
+
+def _number(record: FaultRecord) -> int:
+    number = record.id[1:]
+    return int(number) if number.isdecimal() else 0

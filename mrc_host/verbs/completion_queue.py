@@ -32,7 +32,7 @@ def check(completion: Completion) -> Completion:
     if completion.status is not CompletionStatus.SUCCESS:
         reason = f": {completion.reason.rstrip('.')}" if completion.reason else ""
         status = completion.status.value.replace("_", " ")
-        raise CompletionError(f"Work request {completion.wr_id} of QP {completion.qpn} failed, {status}{reason}.")
+        raise CompletionError(f"Work request {completion.wr_id} of QP {completion.qpn:#x} failed, {status}{reason}.")
     return completion
 
 

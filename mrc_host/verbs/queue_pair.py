@@ -251,7 +251,7 @@ class QueuePair:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClosedError(f"QP {self.qpn} is closed.")
+            raise ClosedError(f"QP {self.qpn:#x} is closed.")
 
 
 def _check_range(what: str, offset: int, length: int, size: int) -> None:
@@ -262,15 +262,15 @@ def _check_range(what: str, offset: int, length: int, size: int) -> None:
 
 
 def check_request(request: WorkRequest) -> None:
-    """Refuse a work request whose numbers do not fit their fields; raises MrcError."""
+    """InvalidArgumentError for a work request whose numbers do not fit their fields."""
     if not 0 <= request.length < 1 << 32:
-        raise MrcError(f"A write must have 0 to {(1 << 32) - 1} bytes, not {request.length}.")
+        raise InvalidArgumentError(f"A write must have 0 to {(1 << 32) - 1} bytes, not {request.length}.")
     if not request.describes_its_bytes():
-        raise MrcError(
+        raise InvalidArgumentError(
             f"Give `length` bytes in 2 to {MAX_SGE} pieces, or inline up to {MAX_INLINE}, but not in both ways."
         )
     if (request.imm is None) != (request.opcode is WrOpcode.WRITE):
-        raise MrcError("WRITE_WITH_IMM needs immediate data, and WRITE takes none.")
+        raise InvalidArgumentError("WRITE_WITH_IMM needs immediate data, and WRITE takes none.")
     fits = (
         0 <= request.wr_id < 1 << 64
         and 0 <= request.local_address < 1 << 64
@@ -281,4 +281,4 @@ def check_request(request: WorkRequest) -> None:
         and all(0 <= piece.address < 1 << 64 and 0 <= piece.lkey < 1 << 32 for piece in request.sges)
     )
     if not fits:
-        raise MrcError("wr_id and addresses are 64-bit, keys and immediate data 32-bit unsigned numbers.")
+        raise InvalidArgumentError("wr_id and addresses are 64-bit, keys and immediate data 32-bit unsigned numbers.")

@@ -22,6 +22,7 @@ from topologies.emulation.errors import EmulationError
 from topologies.errors import FabricError
 
 CANNOT, INTERRUPTED = 3, 130
+_DOCTOR = "Run 'mrc doctor' to see what is missing here."
 _HELP = """An emulated multi-plane Clos with P4 switches and software MRC NICs.
 
 \b
@@ -30,7 +31,7 @@ Exit statuses:
   1    done, but a check failed (the demo's summary says which)
   2    invalid arguments
   3    failed or incomplete; the message says why
-  130  interrupted (128 + the signal's number); partial results are written
+  130  interrupted (128 + the signal's number); demos and sweeps keep what is done
 """
 
 
@@ -126,7 +127,7 @@ def run(arguments: list[str]) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        print(file=sys.stderr)
+        print("\nmrc: interrupted", file=sys.stderr)
         return INTERRUPTED
     except ExperimentError as error:
         return _echo(arguments, error, error.hint)
@@ -140,10 +141,20 @@ def run(arguments: list[str]) -> int:
         SwitchError,
     ) as error:
         return _echo(arguments, error, "")
-    except (OSError, ImportError) as error:
-        return _echo(arguments, error, "Run 'mrc doctor' to see what is missing here.")
+    except ImportError as error:
+        return _echo(arguments, error, _DOCTOR)
+    except OSError as error:
+        return _echo(arguments, _in_words(error), "" if "/" in str(error.filename or "/") else _DOCTOR)
     except Exception as error:
         return _echo(arguments, error, "This is a bug: run 'mrc --traceback ...' and report what it prints.")
+
+
+def _in_words(error: OSError) -> OSError:
+    """What could not be read, written or started, and why, without the number."""
+    if error.strerror is None:
+        return error
+    words = ": ".join(filter(None, (str(error.filename or ""), error.strerror)))
+    return OSError(words).with_traceback(error.__traceback__)
 
 
 def _echo(arguments: list[str], error: Exception, hint: str) -> int:

@@ -42,6 +42,26 @@ def test_a_link_comes_up_when_its_last_fault_is_cleared() -> None:
     assert list(registry) == []
 
 
+def test_the_next_registry_uses_no_id_again() -> None:
+    """Whether the fault with the highest one is still there, or cleared, or none was made since."""
+    first = FaultRegistry()
+    records = [enter(first, LinkDown(H1)) for _ in range(3)]
+    assert first.to_keep() == tuple(records)
+    cleared = first.remove(records[1:], 9)
+    assert first.to_keep() == (records[0], cleared[-1])
+    first.remove(records[:1], 10)
+    kept = first.to_keep()
+    for _ in range(3):
+        registry = FaultRegistry()
+        registry.resume_after(kept)
+        assert [record.id for record in registry.past] == ["f3"]
+        kept = registry.to_keep()
+    assert registry.next_id() == "f4"
+    empty = FaultRegistry()
+    empty.resume_after(())
+    assert (empty.to_keep(), empty.next_id()) == ((), "f1")
+
+
 def test_pending_faults_have_no_effect() -> None:
     registry = FaultRegistry()
     record = enter(registry, LinkDown(H1), state=FaultState.PENDING)
@@ -80,7 +100,7 @@ def test_fault_ids_are_never_reused() -> None:
     first = enter(registry, LinkDown(H1))
     registry.remove([first], 9)
     assert enter(registry, LinkDown(H1)).id != first.id
-    registry.resume_after(41)
+    registry.resume_after([FaultRecord("f41", LinkDown(H1)), FaultRecord("f7", LinkDown(H2))])
     assert registry.next_id() == "f42"
 
 

@@ -485,7 +485,7 @@ def test_a_fault_due_while_its_switch_is_unreachable_is_applied_on_its_return(wo
         "f2", Blackhole("t0-0@p0"), state=FaultState.PENDING, starts_at_ns=SECOND, ends_at_ns=3 * SECOND
     )
     world.run(world.injector.resume([late, short]))
-    world.registry.resume_after(2)
+    world.registry.resume_after([late, short])
     world.seconds(2)
     for record in world.registry:
         assert record.state is FaultState.ACTIVE

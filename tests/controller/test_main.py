@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from finsy.proto import p4r
 
+from controller import fault_file
 from controller.client import ControllerClient
 from controller.command_line import arguments
 from controller.errors import ControllerError
@@ -22,6 +23,7 @@ from topologies.clos import multi_plane_clos
 from topologies.emulation.processes import READY_FD
 from topologies.entries import switch_entries
 from topologies.fabric import Fabric
+from topologies.faults import FaultState
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.loss import Loss
 from topologies.loader import dump_text
@@ -224,4 +226,5 @@ def test_without_keep_faults_the_next_controller_undoes_the_faults_of_a_killed_o
     process.terminate()
     assert process.communicate(timeout=10) == (None, "")
     assert faults_of_switch(stand_in) == 0
-    assert not (tmp_path / "faults.json").exists()
+    kept = fault_file.load(tmp_path / "faults.json")
+    assert [(fault.id, fault.state) for fault in kept] == [("f2", FaultState.CLEARED)], "its id is not used again"

@@ -401,6 +401,9 @@ def test_kept_faults_survive_controller_restarts(world: EmulatedWorld) -> None:
     assert state(world) != before
     world.restart("controller")
     until_ready(world)
+    with world.controller() as client:
+        assert number(client.link_down("h1@p0")) > max(map(number, kept)), "ids are not used again"
+        client.clear_all()
 
 
 def number(fault: FaultRecord) -> int:

@@ -167,7 +167,7 @@ class AgentProvider(Provider):
         if pair is None:
             raise NotFoundError(f"There is no queue pair {qpn}.")
         if not pair.connected:
-            raise StateError(f"QP {qpn} is not connected: connect it before posting.")
+            raise StateError(f"QP {qpn:#x} is not connected: connect it before posting.")
         posted = 0
         try:
             while posted < len(requests):
@@ -182,7 +182,7 @@ class AgentProvider(Provider):
         end = start + min(len(requests) - start, self._backlog_room(qpn, pair))
         if end == start:
             raise ResourceExhaustedError(
-                f"The send queue of QP {qpn} is full, and so is the agent's queue behind it: take completions, "
+                f"The send queue of QP {qpn:#x} is full, and so is the agent's queue behind it: take completions, "
                 "then post again."
             )
         places = queue.capacity - queue.promised
