@@ -123,7 +123,7 @@ class StateWriter:
 
     def need(self, size: str) -> None:
         """Bytes of the packet, which is long enough, have to be in its buffer."""
-        self.w(f"if (__builtin_expect(p->present - at < {size}, 0))\n    sw_fill(s, p);")
+        self.w(f"if (__builtin_expect(p->present - at < {size}, 0)) {{\n    sw_fill(s, p);\n    d = p->data;\n}}")
 
     def extract(self, place: str, kind: int) -> None:
         """Extract one header at the current position."""

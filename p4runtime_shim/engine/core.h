@@ -47,7 +47,8 @@ struct sw_packet {
     uint32_t wire_len; /* bytes counted against the queue's limit */
     int64_t enqueued;
     uint64_t id; /* for the trace; copies get their own */
-    uint8_t *base; /* first byte of the buffer */
+    uint8_t *base;  /* first byte of the buffer */
+    uint8_t *whole; /* the one with room for a whole frame (packet_pool.c) */
     /* A payload that is elsewhere: `rest_len` bytes that belong to `absent` in the buffer; none if `owner` is NULL. */
     void *owner;
     const uint8_t *rest;
@@ -262,7 +263,7 @@ struct sw_program {
 /* packet_pool.c */
 int sw_pool_make(struct sw *sw);
 void sw_pool_free(struct sw *sw);
-struct sw_packet *sw_packet_new(struct sw *sw);
+struct sw_packet *sw_packet_new(struct sw *sw, size_t bytes); /* with room for so many, behind the headroom */
 void sw_packet_free(struct sw *sw, struct sw_packet *p);
 /* Have all bytes in the packet's own buffer. */
 void sw_fill(struct sw *sw, struct sw_packet *p);

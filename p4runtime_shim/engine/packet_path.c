@@ -101,7 +101,7 @@ static void clone_from_egress(struct sw *sw, struct sw_packet *p) {
 /* The packet as it is at the start of ingress, with a field list kept: for resubmit and recirculate. Its metadata are zero,
  * ingress_port and timestamps too, as in BMv2 (whose document promises more than its code keeps). */
 static int restart_at_ingress(struct sw *sw, struct sw_packet *p, uint32_t list, enum sw_instance instance) {
-    struct sw_packet *keep = sw_packet_new(sw); /* a buffer whose phv holds the old values for a moment */
+    struct sw_packet *keep = sw_packet_new(sw, 0); /* a buffer whose phv holds the old values for a moment */
     if (!keep) {
         sw_drop(sw, p, SW_DROP_no_buffer);
         return 0;
@@ -256,7 +256,7 @@ static struct sw_packet *arrive(struct sw *sw, struct sw_port *port, const struc
         sw->drops[SW_DROP_frame_size]++;
         return NULL;
     }
-    struct sw_packet *p = sw_packet_new(sw);
+    struct sw_packet *p = sw_packet_new(sw, frame->head_len);
     if (!p)
         sw->drops[SW_DROP_no_buffer]++;
     return p;

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from p4runtime_shim.entities import CloneSession, Replica
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import EmbeddedSwitch
@@ -15,31 +17,32 @@ SEED = random.SystemRandom().randrange(1 << 32)
 PORTS = range(4)
 
 
-def pair(pipeline: Pipeline, buffers: int = 64) -> tuple[EmbeddedSwitch, EmbeddedSwitch]:
-    queues = QueueConfig(max_frame=2000, buffer_packets=buffers, max_packets=8)
+def pair(pipeline: Pipeline, longest: int = 2000, buffers: int = 64) -> tuple[EmbeddedSwitch, EmbeddedSwitch]:
+    queues = QueueConfig(max_frame=longest, buffer_packets=buffers, max_packets=8)
     return tuple(EmbeddedSwitch(pipeline, ports=PORTS, seed=7, queues=queues) for _ in range(2))
 
 
 def random_frame(chance: random.Random) -> bytes:
     """Often one whose first bytes a program of the tests knows."""
-    length = chance.choice((1, 14, 60, 200, 1400, 2000, 2001))
+    length = chance.choice((1, 14, 60, 99, 100, 101, 200, 256, 257, 1400, 2000, 2001))
     start = bytes((chance.randrange(8), chance.randrange(4))) if chance.random() < 0.7 else chance.randbytes(2)
     ethernet = bytes(12) + chance.choice((b"\x86\xdd\x60", b"\x08\x00\x45", b"\x12\x34"))
     return (chance.choice((start, ethernet)) + chance.randbytes(length))[:length]
 
 
-def test_by_reference_as_by_value():
-    sent = {name: compare(name) for name in (*programs.NAMES, "fabric")}
+@pytest.mark.parametrize("longest", [2000, 100], ids=("", "short frames alone"))
+def test_by_reference_as_by_value(longest):
+    sent = {name: compare(name, longest) for name in (*programs.NAMES, "fabric")}
     print(f"seed {SEED}: frames sent {sent}")
     assert sent["copies"] > 10
     assert sum(sent.values()) > 100
 
 
-def compare(name: str) -> int:
+def compare(name: str, longest: int) -> int:
     """Drive two switches with a program alike; how many frames they sent."""
     pipeline = Pipeline.load(programs.FABRIC.read_text()) if name == "fabric" else programs.pipeline(name)
     chance, sent = random.Random(f"{SEED}/{name}"), 0
-    by_value, by_reference = pair(pipeline)
+    by_value, by_reference = pair(pipeline, longest)
     with by_value, by_reference:
         frames = SharedFrames(by_reference)
         for switch in (by_value, by_reference):
