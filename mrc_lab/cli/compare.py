@@ -15,13 +15,13 @@ def compare(first: Path, second: Path, output: Path) -> None:
     """Put two results of 'mrc run', FIRST and SECOND, side by side in one HTML page.
 
     The page plays both on one time slider, and has a report of what differs. FIRST and SECOND may also be recordings
-    of 'mrc web --record' or pages of 'mrc report', as rc.html and mrc.html.
+    of 'mrc web --record' or pages of 'mrc report', as rc.html and mrc.html; with one of these, there is no report.
     """
     from mrc_lab.reports.write_file import write_text
     from mrc_lab.web.player_page import side_by_side
     from mrc_lab.web.result_page import comparison_page
 
-    if first.is_file() and second.is_file():
+    if first.is_file() or second.is_file():
         write_text(output, side_by_side(first, second))
         click.echo(f"page: {output}")
         return

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mrc_lab.web.recording import NamedRecording, data, read_recordings, self_contained
+from mrc_lab.web.result_recording import result_recordings
 
 _TITLE = "<!-- title -->"
 _REPORT = '<iframe id="report"'
@@ -41,8 +42,8 @@ def player_page(title: str, recordings: Sequence[NamedRecording], report: str = 
 
 
 def side_by_side(first: Path, second: Path) -> str:
-    """A page that plays what is in two files together; ExperimentError if a file has no recording in it."""
-    found = [read_recordings(file) for file in (first, second)]
+    """A page that plays two files, or a file and a result folder; ExperimentError if one has no recording in it."""
+    found = [result_recordings(file) if file.is_dir() else read_recordings(file) for file in (first, second)]
     names = [str(file) if first.name == second.name else file.name for file in (first, second)]
     recordings = [
         NamedRecording(name if len(some) == 1 else f"{name}: {one.name}", one.records)

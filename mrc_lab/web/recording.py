@@ -148,9 +148,12 @@ def read_recordings(file: Path) -> list[NamedRecording]:
 
     Raises ExperimentError if there are none.
     """
-    if file.stat().st_size > 2 * MAX_BYTES:
-        raise ExperimentError(f"{file} is too large for a recording of 'mrc web --record'.")
-    text = file.read_bytes().decode("utf-8", "replace")
+    try:
+        if file.stat().st_size > 2 * MAX_BYTES:
+            raise ExperimentError(f"{file} is too large for a recording of 'mrc web --record'.")
+        text = file.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise ExperimentError(f"{file} cannot be read: {error.strerror}") from None
     one = _part(text, "recording")
     several, names = _part(text, "recordings"), _part(text, "times")
     found: list[tuple[Any, Any]] = []

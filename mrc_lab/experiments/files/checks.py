@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from mrc_common import units
+from mrc_common.suggestions import did_you_mean
 from mrc_host import plugins
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport import algorithms
@@ -170,6 +172,19 @@ def listed_flows(load: Writes, fabric: Fabric) -> list[FlowPart]:
     hosts = select_hosts(load.hosts, fabric)
     shift = load.shift % len(hosts)
     return [FlowPart(f"{a}>{b}") for a, b in zip(hosts, hosts[shift:] + hosts[:shift], strict=True)]
+
+
+def _flow_names(workload: Workload, fabric: Fabric) -> Iterator[str]:
+    """What a run will call the flows of a workload; nothing if only the run knows."""
+    if not isinstance(workload, Writes) or (isinstance(workload, Permutation) and workload.shift is None):
+        return
+    seen = Counter[str]()
+    for flow in listed_flows(workload, fabric):
+        ends = split_pair(flow.pair, fabric)
+        ways = (ends, ends[::-1]) if isinstance(workload, WriteBw) and workload.bidirectional else (ends,)
+        for name in map(">".join, ways):
+            seen[name] += 1
+            yield name if seen[name] == 1 else f"{name}#{seen[name]}"
 
 
 def _check_congestion(part: TransportPart, place: Value) -> None:
@@ -413,6 +428,22 @@ def check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], 
         except FabricError as error:
             raise place.error(str(error)) from None
     _check_tenant_selection(selection, metric, case, place)
+    if selection.flows is not None:
+        _check_flow_pattern(selection.flows, selection.tenant, case, place)
+
+
+def _check_flow_pattern(pattern: str, tenant: str | None, case: Case, place: Value) -> None:
+    fabric = build_fabric(case.fabric)
+    names: list[str] = []
+    for one in case.tenants:
+        if tenant in (None, one.name):
+            flows = list(_flow_names(one.workload, fabric))
+            if not flows:
+                return
+            names += [*flows, *(f"{one.name}/{flow}" for flow in flows if one.name)]
+    if not fnmatch.filter(names, pattern):
+        hint = did_you_mean(pattern, names, most=1, cutoff=0.6) or f"there are {len(names)}, as {names[0]}"
+        raise place.error(f"no flow is called {pattern}; {hint}")
 
 
 def _check_tenant_selection(selection: Selection, metric: str, case: Case, place: Value) -> None:

@@ -139,3 +139,8 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(ExperimentError, match="is not a recording"):
         side_by_side(file, file)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match=r"none.html cannot be read: No such file or directory"):
+        side_by_side(tmp_path / "none.html", tmp_path)

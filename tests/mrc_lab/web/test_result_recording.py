@@ -18,6 +18,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.web import result_recording, result_series
+from mrc_lab.web.recording import read_recordings
 from mrc_lab.web.result_faults import carrier_changes, faults_of
 from mrc_lab.web.result_recording import result_recordings
 from tests.mrc_lab.web.browser import chromium
@@ -272,6 +273,16 @@ def test_report_of_a_folder_and_comparison_of_two_are_pages_that_play(result: Pa
         assert browser.text("#right option:checked") == "B: rc"
         browser.js("document.querySelector('#show-report').click()")
         until(lambda: browser.one("#report").is_displayed(), "the report")
+
+
+def test_result_folder_and_page_are_compared(result: Path, tmp_path: Path) -> None:
+    both = tmp_path / "both.html"
+    for pair in ([result, result / "playback.html"], [result / "playback.html", result]):
+        outcome = CliRunner().invoke(compare, [*map(str, pair), "--output", str(both)])
+        assert (outcome.exit_code, outcome.output) == (0, f"page: {both}\n")
+        assert [one.name for one in read_recordings(both)] == [
+            f"{file}: {name}" for file in (one.name for one in pair) for name in ("rc", "mrc")
+        ]
 
 
 @pytest.mark.parametrize(

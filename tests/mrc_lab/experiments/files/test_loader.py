@@ -237,3 +237,21 @@ def test_uplinks_need_a_single_plane_and_known_flows() -> None:
         load_text(whole % (2, "kind: write_bw, pairs: [h1>h3], uplinks: [[0]]"))
     with pytest.raises(FileError, match="give the permutation a shift"):
         load_text(whole % (1, "kind: permutation, uplinks: [[0]]"))
+
+
+@pytest.mark.parametrize("pattern", ["h1>h3", "h3>h1", "*>h3"])
+def test_flows_are_selected_by_their_names(pattern):
+    load_text(f"{SMALL}\nreport: [{{metric: throughput, of: {{flows: '{pattern}'}}}}]")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"), [("h1>h4", "did you mean h1>h3"), ("h4>*", "there are 2, as h1>h3"), ("h1>h3#2", "did you")]
+)
+def test_flows_that_the_workload_does_not_have_are_refused(pattern, hint):
+    with pytest.raises(FileError, match=f"no flow is called {pattern.replace('*', '.')}; {hint}"):
+        load_text(f"{SMALL}\nreport: [{{metric: throughput, of: {{flows: '{pattern}'}}}}]")
+
+
+def test_flows_left_to_chance_may_be_called_anything():
+    text = SMALL.replace("write_bw, pairs: h1>h3, bidirectional: yes", "permutation")
+    load_text(f"{text}\nreport: [{{metric: throughput, of: {{flows: 'h1>h9'}}}}]")
