@@ -127,8 +127,8 @@ class Timeouts:
         oldest, mask = sent.oldest()
         rto = timer.rto()
         since = self._rto_since(oldest)
-        due = since + timer.rto_of(since) if since else 0
-        if due and now >= due and timer.left_before(since):
+        due = since + (timer.rto_of(oldest) if oldest else rto) if since else 0
+        if oldest and now >= due and timer.left_before(oldest):
             self._expire_more(now)
             return timer.recheck_at(self._after_timeout(now), now)
         if (due and now >= due) or (self._stuck(now) and now >= max(timer.last_progress, timer.last_timeout) + rto):

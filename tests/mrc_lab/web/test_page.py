@@ -83,7 +83,7 @@ def test_link_is_clicked_down_its_paths_go_and_come_back(small: tuple[Served, Pa
     until(lambda: "down" in page.classes(DRAWN), "the link to be drawn down")
     assert page.text(f"{DRAWN} .mark") == "✕"
     until(lambda: page.js("return document.querySelectorAll('.pair .ev-b').length") == 1, "a path to be out of use")
-    assert page.text("#done-command") == f"sudo mrc fault add lab {LINK} down"
+    page.until_text("#done-command", lambda text: text == f"sudo mrc fault add lab {LINK} down")
     page.until_text("#figures", lambda text: "1 of 24" in text)
     page.until_text("#events", lambda text: f"link down {LINK}" in text)
     page.one("#bring-back").click()
