@@ -90,6 +90,11 @@ class Packet:
         return self.body[12], int.from_bytes(self.body[13:16], "big")
 
 
+def data(packets: list[Packet]) -> list[Packet]:
+    """Those with data."""
+    return [p for p in packets if p.opcode <= opcodes.WRITE_ONLY_IMM]
+
+
 class FarEnd:
     """NIC 0 under test, and its peer played by the test."""
 
@@ -167,7 +172,7 @@ class FarEnd:
 
     def data(self, limit: int = 10_000, ports: tuple[int, ...] | None = None) -> list[Packet]:
         """Data packets only."""
-        return [p for p in self.drain(limit, ports) if p.opcode <= opcodes.WRITE_ONLY_IMM]
+        return data(self.drain(limit, ports))
 
     def only(self, opcode: int) -> list[Packet]:
         """Packets of one opcode."""
