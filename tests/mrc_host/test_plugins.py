@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from pathlib import Path
 
@@ -147,3 +148,12 @@ def test_root_refuses_world_writable_files(tmp_path: Path) -> None:
     file.chmod(0o666)
     with pytest.raises(plugins.PluginError, match="is writable for everybody, so root does not run it: chmod o-w"):
         plugins.load(file)
+
+
+def test_calls_are_checked_against_those_of_the_base_classes() -> None:
+    for base, calls in plugins._CALLS.items():
+        own = {name: method for name, method in vars(base).items() if inspect.isfunction(method) and name[0] != "_"}
+        assert list(calls) == list(own)
+        for name, method in own.items():
+            _, *parameters = inspect.signature(method).parameters
+            assert parameters == ", ".join(filter(None, calls[name])).split(", ")

@@ -8,6 +8,7 @@ the place of what it replaces in every error message, or that of the section it 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import yaml
@@ -58,32 +59,27 @@ def assign(document: Value, key: str, node: yaml.Node) -> Value:
 
 def numbered_key(node: yaml.Node, key: str) -> str:
     """The key with numbers for names of list elements, so that a place has one key."""
-    names = []
-    for name in key.split("."):
-        if isinstance(node, yaml.SequenceNode):
-            known = list(map(name_of, node.value))
-            name = str(known.index(name)) if name in known else name
-            number = int(name) if name.isdecimal() else len(known)
-            node = node.value[number] if number < len(known) else yaml.ScalarNode("", "")
-        elif isinstance(node, yaml.MappingNode):
-            node = next((value for known, value in node.value if known.value == name), yaml.ScalarNode("", ""))
-        names.append(name)
-    return ".".join(names)
+    return ".".join(number for number, _ in _parts(node, key))
 
 
 def named_key(node: yaml.Node, key: str) -> str:
     """The key with names for numbers of list elements that have one: variants know them by that."""
-    names = []
-    for name in key.split("."):
+    return ".".join(name for _, name in _parts(node, key))
+
+
+def _parts(node: yaml.Node, key: str) -> Iterator[tuple[str, str]]:
+    """Of each part of a key the number and the name of the list element that it means; otherwise twice what it is."""
+    for part in key.split("."):
+        number = name = part
         if isinstance(node, yaml.SequenceNode):
             known = list(map(name_of, node.value))
-            number = int(name) if name.isdecimal() else known.index(name) if name in known else len(known)
-            name = known[number] or name if number < len(known) else name
-            node = node.value[number] if number < len(known) else yaml.ScalarNode("", "")
+            at = _position(known, part)
+            if at < len(known):
+                number, name = str(at), known[at] or part
+            node = node.value[at] if at < len(known) else yaml.ScalarNode("", "")
         elif isinstance(node, yaml.MappingNode):
-            node = next((value for known, value in node.value if known.value == name), yaml.ScalarNode("", ""))
-        names.append(name)
-    return ".".join(names)
+            node = next((value for known, value in node.value if known.value == part), yaml.ScalarNode("", ""))
+        yield number, name
 
 
 def holds(node: yaml.Node, key: str) -> bool:
@@ -129,13 +125,18 @@ def _assigned(place: Value, names: list[str], node: yaml.Node) -> yaml.Node:
 def _in_list(place: Value, below: Value, rest: list[str], node: yaml.Node, name: str) -> yaml.Node:
     elements = list(place.node.value)
     names = [name_of(element) for element in elements]
-    number = int(name) if name.isdecimal() else names.index(name) if name in names else len(elements)
+    number = _position(names, name)
     if number >= len(elements):
         known = f" and called {', '.join(filter(None, names))}" if any(names) else ""
         raise below.error(f"is not a place in the list: it has {len(elements)} elements, numbered from 0{known}")
     element = Value(elements[number], place.source, below.key)
     elements[number] = _assigned(element, rest, node)
     return yaml.SequenceNode(place.node.tag, elements, place.node.start_mark, place.node.end_mark)
+
+
+def _position(names: list[str], part: str) -> int:
+    """Which of the elements with these names a part of a key means; as many as there are, or more, for none."""
+    return int(part) if part.isdecimal() else names.index(part) if part in names else len(names)
 
 
 def _placed(node: yaml.Node, where: yaml.Node) -> yaml.Node:

@@ -182,9 +182,14 @@ def _flow_names(workload: Workload, fabric: Fabric) -> Iterator[str]:
     for flow in listed_flows(workload, fabric):
         ends = split_pair(flow.pair, fabric)
         ways = (ends, ends[::-1]) if isinstance(workload, WriteBw) and workload.bidirectional else (ends,)
-        for name in map(">".join, ways):
-            seen[name] += 1
-            yield name if seen[name] == 1 else f"{name}#{seen[name]}"
+        yield from (flow_name(*way, seen) for way in ways)
+
+
+def flow_name(source: str, destination: str, seen: Counter[str]) -> str:
+    """``h1>h3``; of the second flow from h1 to h3 ``h1>h3#2``. `seen` counts those that have a name."""
+    name = f"{source}>{destination}"
+    seen[name] += 1
+    return name if seen[name] == 1 else f"{name}#{seen[name]}"
 
 
 def _check_congestion(part: TransportPart, place: Value) -> None:

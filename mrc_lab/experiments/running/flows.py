@@ -20,7 +20,7 @@ from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.memory import MemoryRegion
 from mrc_host.verbs.queue_pair import QueuePair
-from mrc_lab.experiments.files.checks import listed_flows, select_hosts, split_pair
+from mrc_lab.experiments.files.checks import flow_name, listed_flows, select_hosts, split_pair
 from mrc_lab.experiments.files.model import Tenant
 from mrc_lab.experiments.files.transport import attributes_given
 from mrc_lab.experiments.files.workloads import FlowPart, Incast, Permutation, WriteBw
@@ -164,7 +164,9 @@ class FlowLoad:
             number = len(self.flows)
             fill(regions[0].buffer, generator(self._seed, "bytes", number))
             packets = -(-message // attributes.path_mtu)
-            info = FlowInfo(self._name(source, destination), source, destination, planned.qps, message / packets)
+            info = FlowInfo(
+                flow_name(source, destination, self._names), source, destination, planned.qps, message / packets
+            )
             flow = TrafficFlow(number, info, planned, *regions)
             self.flows.append(flow)
             flows.append(flow)
@@ -188,12 +190,6 @@ class FlowLoad:
             for way, flow in enumerate(flows):
                 flow.pairs.append((pairs[way], pairs[1 - way]))
                 flow.queues.append(queues[way])
-
-    def _name(self, source: str, destination: str) -> str:
-        """``h1>h3``; of the second flow from h1 to h3 ``h1>h3#2``."""
-        name = f"{source}>{destination}"
-        self._names[name] += 1
-        return name if self._names[name] == 1 else f"{name}#{self._names[name]}"
 
     def _end_attributes(
         self, attributes: QpAttributes, context: Context, host: str, peer: str, *, sends: bool

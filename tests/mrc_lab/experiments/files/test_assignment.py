@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrc_lab.errors import FileError
-from mrc_lab.experiments.files.assignment import assign, holds, parse_assignment
+from mrc_lab.experiments.files.assignment import assign, holds, named_key, numbered_key, parse_assignment
 from mrc_lab.experiments.files.document import Value, parse
 from mrc_lab.experiments.files.loader import load_document
 from tests.mrc_lab.experiments.files.texts import SMALL
@@ -82,3 +82,15 @@ def test_an_error_in_a_value_names_the_line_it_replaces():
 )
 def test_assignments_overridden_by_a_variant_are_detected(text: str, key: str, expected: bool):
     assert holds(parse(text, "file").node, key) is expected
+
+
+def test_a_number_means_a_place_even_if_an_element_has_that_name() -> None:
+    document = parse("workloads: [{name: '1', a: 1}, {name: b, a: 2}, {a: 3}]", "file")
+    for key, number, name in (
+        ("workloads.1.a", "workloads.1.a", "workloads.b.a"),
+        ("workloads.b.a", "workloads.1.a", "workloads.b.a"),
+        ("workloads.2.a", "workloads.2.a", "workloads.2.a"),
+        ("workloads.c.a", "workloads.c.a", "workloads.c.a"),
+        ("workloads.9.a", "workloads.9.a", "workloads.9.a"),
+    ):
+        assert (numbered_key(document.node, key), named_key(document.node, key)) == (number, name)
