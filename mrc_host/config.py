@@ -352,6 +352,11 @@ class Destination:
     base_rtt: int = 0
     timers: PathTimers | None = None
 
+    def planes(self) -> list[int]:
+        """The plane of each entropy value."""
+        shift, mask = self.template.ev_plane_shift, (1 << self.template.ev_plane_bits) - 1
+        return [ev >> shift & mask for ev in self.evs]
+
 
 @dataclass(frozen=True, slots=True)
 class PortConfig:

@@ -80,7 +80,7 @@ class Nic:
         check_format(config)
         known = {**algorithms.ALGORITHMS, **plugins.CONGESTION_CONTROLS, **(congestion or {})}
         for mrc in (True, False):
-            algorithms.check(known, QpAttributes(), config.settings.transport, mrc)
+            algorithms.check(known, QpAttributes(), config.settings.transport, mrc, {})
         if config.settings.transport.path_selection:
             plugins.make_path_selection(config.settings.transport.path_selection)  # or refuse it now
         self._config = config

@@ -75,14 +75,14 @@ def choose(attributes: QpAttributes, settings: TransportSettings, mrc: bool) -> 
 def find(known: Mapping[str, Algorithm], name: str, mrc: bool) -> Algorithm:
     """The algorithm called `name`; InvalidArgumentError if it does not exist, or not for this type of queue pair."""
     algorithm = known.get(name)
+    if algorithm is not None and (algorithm.mrc if mrc else algorithm.rc):
+        return algorithm
     fitting = [repr(other) for other, a in known.items() if (a.mrc if mrc else a.rc)]
     choices = f"{', '.join(fitting[:-1])} or {fitting[-1]}"
     if algorithm is None:
         raise InvalidArgumentError(f"Unknown congestion control {name!r}: use {choices}.")
-    if not (algorithm.mrc if mrc else algorithm.rc):
-        kind = "an MRC" if mrc else "an RC"
-        raise InvalidArgumentError(f"Congestion control {name!r} is not for {kind} queue pair: use {choices}.")
-    return algorithm
+    kind = "an MRC" if mrc else "an RC"
+    raise InvalidArgumentError(f"Congestion control {name!r} is not for {kind} queue pair: use {choices}.")
 
 
 def derived(known: Mapping[str, Algorithm], profile: CcProfile, settings: TransportSettings) -> Algorithm:
@@ -108,12 +108,23 @@ def _example(settings: TransportSettings) -> LinkParameters:
     )
 
 
-def check(known: Mapping[str, Algorithm], attributes: QpAttributes, settings: TransportSettings, mrc: bool) -> None:
-    """InvalidArgumentError when no controller could be created for a queue pair with `attributes`."""
+def check(
+    known: Mapping[str, Algorithm],
+    attributes: QpAttributes,
+    settings: TransportSettings,
+    mrc: bool,
+    tried: dict[str, Algorithm],
+) -> None:
+    """InvalidArgumentError when no controller could be created for a queue pair with `attributes`.
+
+    `tried` is empty at first, and later has those of `known` with which a controller was created under `settings`.
+    """
     name = choose(attributes, settings, mrc)
     algorithm = find(known, name, mrc)
     if algorithm.shared and attributes.congestion_window is not None:
         raise InvalidArgumentError(
             f"congestion_window is a fixed window of one queue pair, and {name!r} is neither: leave one of them out."
         )
-    algorithm.make(_example(settings))
+    if tried.get(name) is not algorithm:
+        algorithm.make(_example(settings))
+        tried[name] = algorithm

@@ -126,7 +126,7 @@ class PathSet:
         if active_paths is not None:
             target = max(1, min(target, active_paths // len(present)))
         for m in members:
-            rng.shuffle(m)
+            _shuffle(m, rng)
         self._plane_of = plane_of
         self._rng = rng
         self._listener = listener
@@ -465,3 +465,13 @@ class PathSet:
     def active(self, plane: int) -> tuple[int, ...]:
         """Paths in the active ring of `plane`."""
         return tuple(self._active[plane])
+
+
+def _shuffle(items: list[int], rng: random.Random) -> None:
+    """The same as ``rng.shuffle``, which takes six times as long as when compiled here: each queue pair needs it."""
+    for last in range(len(items) - 1, 0, -1):
+        bits = (last + 1).bit_length()
+        chosen = rng.getrandbits(bits)
+        while chosen > last:
+            chosen = rng.getrandbits(bits)
+        items[last], items[chosen] = items[chosen], items[last]

@@ -123,8 +123,9 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self.address = destination.address
         self.destination = destination
         ports = len(nic.config.ports)
-        self.evs = [ev for ev in destination.evs if destination.template.plane(ev) < ports]
-        self.plane_of = bytes(destination.template.plane(ev) for ev in self.evs)
+        planes = destination.planes()
+        self.evs = [ev for ev, plane in zip(destination.evs, planes, strict=True) if plane < ports]
+        self.plane_of = bytes([plane for plane in planes if plane < ports])
         self.index_of = {ev: index for index, ev in enumerate(self.evs)}
         self.members: list[list[int]] = [[] for _ in range(ports)]
         for index, plane in enumerate(self.plane_of):

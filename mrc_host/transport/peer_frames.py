@@ -13,6 +13,7 @@ from mrc_host.config import Destination, EvFormat
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.wire import icrc
 from mrc_host.wire.encap import ECT0
+from mrc_host.wire.usid import UsidAddresses
 
 if TYPE_CHECKING:
     from mrc_host.datapath import native
@@ -31,12 +32,24 @@ _MAX_PREFIXES: Final = 4096
 class PeerFrames:
     """Those to one destination, on the paths of `evs`, which may become more."""
 
-    __slots__ = ("_destination", "_evs", "_first_templates", "_nic", "_prefixes", "_templates")
+    __slots__ = (
+        "_addresses",
+        "_destination",
+        "_evs",
+        "_first_templates",
+        "_nic",
+        "_prefixes",
+        "_repeats_path",
+        "_templates",
+    )
 
     def __init__(self, nic: NicContext, destination: Destination, evs: list[int]) -> None:
         self._nic = nic
         self._destination = destination
         self._evs = evs
+        self._addresses = UsidAddresses(destination.template)
+        # A Segment Routing Header may repeat the path: then no template can be derived from another.
+        self._repeats_path = nic.settings.ev_format is EvFormat.SRV6_SRH
         self._prefixes: dict[int, tuple[bytes, int, int]] = {}
         self._templates: list[list[native.Template | None]] = [[] for _ in range(_CLASSES)]  # by class and path
         self._first_templates: dict[int, native.Template] = {}  # by class
@@ -65,14 +78,13 @@ class PeerFrames:
     def _make_template(self, index: int, kind: int) -> native.Template:
         datapath = self._nic.datapath
         assert datapath is not None
-        first = self._first_templates.get(kind)  # a Segment Routing Header may repeat the path, so it derives none
-        if first is None or self._nic.settings.ev_format is EvFormat.SRV6_SRH:
+        first = self._first_templates.get(kind)
+        if first is None or self._repeats_path:
             head, _seed = self._build_prefix(index, kind, 0)
             made: native.Template = datapath.template(head, 0)
             self._first_templates[kind] = made
         else:
-            template, ev = self._destination.template, self._evs[index]
-            made = first.on_path(*self._nic.encapsulation.varying(template.plane(ev), template, ev))
+            made = first.on_path(*self._nic.encapsulation.varying(self._addresses, self._evs[index]))
         templates = self._templates[kind]
         if index >= len(templates):
             templates += [None] * (len(self._evs) - len(templates))

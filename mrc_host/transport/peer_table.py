@@ -56,9 +56,9 @@ class PeerTable:
         peer = self._made.get(address)
         if peer is not None:
             return DestinationInfo(destination.name, address, tuple(peer.evs), tuple(peer.plane_of))
-        template, ports = destination.template, len(self._nic.config.ports)
-        evs = tuple(ev for ev in destination.evs if template.plane(ev) < ports)
-        return DestinationInfo(destination.name, address, evs, tuple(template.plane(ev) for ev in evs))
+        ports, planes = len(self._nic.config.ports), destination.planes()
+        evs = tuple(ev for ev, plane in zip(destination.evs, planes, strict=True) if plane < ports)
+        return DestinationInfo(destination.name, address, evs, tuple(plane for plane in planes if plane < ports))
 
 
 def _draw(rng: random.Random) -> int:

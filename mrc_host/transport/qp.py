@@ -194,11 +194,10 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
             self._psns_received.add_unseen(peer, self.remote_qpn, self._first_received, now)
         if sent:
             self._chosen_psn = self._psns_sent.next_first(self.nic.psn_rng)
-        self.attributes = dataclasses.replace(
-            attributes,
-            send_psn=None if sent else attributes.send_psn,
-            receive_psn=None if received else attributes.receive_psn,
-        )
+        send_psn = None if sent else attributes.send_psn
+        receive_psn = None if received else attributes.receive_psn
+        if (send_psn, receive_psn) != (attributes.send_psn, attributes.receive_psn):
+            self.attributes = dataclasses.replace(attributes, send_psn=send_psn, receive_psn=receive_psn)
 
     def info(self) -> QpInfo:
         """The queue pair as it is now."""

@@ -20,6 +20,7 @@ from mrc_host.errors import (
     UnknownDestinationError,
 )
 from mrc_host.transport import algorithms, states
+from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.completion_queue_table import CompletionQueueTable
 from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.nic_context import NicContext
@@ -37,7 +38,7 @@ _QPNS: Final = (1 << 24) - _FIRST_QPN
 class QueuePairTable:
     """Its commands are those of ``Nic``, which describes them and the errors that they raise."""
 
-    __slots__ = ("_cqs", "_nic", "_peers", "_retired", "_shift", "by_qpn")
+    __slots__ = ("_cqs", "_nic", "_peers", "_retired", "_shift", "_tried", "by_qpn")
 
     def __init__(self, nic: NicContext, peers: PeerTable, cqs: CompletionQueueTable, incarnation: int) -> None:
         self._nic = nic
@@ -45,6 +46,7 @@ class QueuePairTable:
         self._cqs = cqs
         self._shift = random.Random(incarnation).getrandbits(24) if incarnation else 0
         self._retired: dict[int, int] = {}  # QPNs of destroyed queue pairs -> until when they are not reused
+        self._tried: dict[str, Algorithm] = {}  # congestion controls of which a controller was created
         self.by_qpn: dict[int, NicQueuePair] = {}
 
     def get(self, qpn: int) -> NicQueuePair:
@@ -140,7 +142,8 @@ class QueuePairTable:
         """One transition (``Nic.modify_qp``)."""
         qp = self.get(qpn)
         attributes = states.changed(qp.attributes, qp.state, state, changes or {}, remote is not None)
-        self._check_attributes(attributes, qp.kind)
+        if attributes is not qp.attributes:
+            self._check_attributes(attributes, qp.kind)
         peer = None if remote is None else self._known_peer(remote.address)
         self._nic.now = now
         self._nic.scheduler.input_begins()
@@ -164,7 +167,7 @@ class QueuePairTable:
     def _check_attributes(self, attributes: QpAttributes, kind: QpType) -> None:
         nic = self._nic
         check_attributes(attributes, self.payload_mtu())
-        algorithms.check(nic.algorithms, attributes, nic.transport, kind is QpType.MRC)
+        algorithms.check(nic.algorithms, attributes, nic.transport, kind is QpType.MRC, self._tried)
         if attributes.ev_profile and attributes.ev_profile not in nic.ev_profiles:
             raise NotFoundError(f"NIC {nic.config.name} has no EV profile {attributes.ev_profile}.")
 

@@ -81,7 +81,10 @@ class RetransmissionTimer:
 
     def base_pto(self) -> int:
         """The longest probe timeout that round trips require, without minimum or backoff; 0 before the first sample."""
-        return max(trip.pto() for trip in self._trusted())
+        longest = 0
+        for trip in self._trusted():
+            longest = max(longest, trip.pto())
+        return longest
 
     def _trusted(self) -> list[RoundTrip]:
         """Round-trip times, without doubtful ones once another plane has a newer sample that is not doubtful.
@@ -109,8 +112,9 @@ class RetransmissionTimer:
 
         Each check that finds it still doubtful comes after a fixed part of the time left, so there are few checks.
         """
-        if any(trip.doubtful for trip in self._trusted()):
-            return min(due, now + max(self.ack_timeout, (due - now) // _RECHECKS))
+        for trip in self._trusted():
+            if trip.doubtful:
+                return min(due, now + max(self.ack_timeout, (due - now) // _RECHECKS))
         return due
 
     def sample_ack_time(self, time: int) -> None:

@@ -38,4 +38,4 @@ def changed(
             raise InvalidArgumentError(f"The step to {to.name} takes {takes}, not {name}.")
     if remote != (to is QpState.RTR):
         raise InvalidArgumentError("The remote address belongs to the step to RTR, and that one needs it.")
-    return dataclasses.replace(attributes, **changes)
+    return dataclasses.replace(attributes, **changes) if changes else attributes

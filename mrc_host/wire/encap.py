@@ -25,6 +25,7 @@ from mrc_host.wire import icrc, ip
 from mrc_host.wire.control import RCVD_UNIT, nominal_size
 from mrc_host.wire.headers import BTH_LENGTH
 from mrc_host.wire.ip import IPV4_LENGTH, IPV6_LENGTH, NEXT_IPV6, NEXT_ROUTING, NEXT_UDP, SRH_LENGTH
+from mrc_host.wire.usid import UsidAddresses
 
 ETHERNET_LENGTH: Final = 14
 UDP_LENGTH: Final = 8
@@ -152,6 +153,7 @@ class Encapsulation:
         self._address = config.address
         self._settings: ProtocolSettings = config.settings
         self._routed = config.settings.ev_format.routed
+        self._udp = config.settings.ev_format is EvFormat.UDP
         self._ipv4 = ip.is_ipv4(config.address)
         ethertype = ETHERTYPE_IPV4 if self._ipv4 else ETHERTYPE_IPV6
         self._ethernet = [p.gateway_mac + p.mac + ethertype for p in config.ports]
@@ -182,16 +184,15 @@ class Encapsulation:
             return self.plain(port, destination, ev, dscp, ecn, body)
         return self.hashed(port, destination, ev, dscp, ecn, body)
 
-    def varying(self, port: int, template: UsidTemplate, ev: int) -> tuple[bytes, bytes, int, int]:
-        """All in which prefixes of one destination and class differ by path.
+    def varying(self, addresses: UsidAddresses, ev: int) -> tuple[bytes, bytes, int, int]:
+        """All in which prefixes of one destination and class differ by path; `addresses` are the destination's.
 
         Ethernet header, outer destination (empty without an outer header), the flow label's low 16 bits and UDP source
         port.
         """
-        ev_format = self._settings.ev_format
-        outer = template.address(ev) if self._routed else b""
-        sport, label = (ev, 0) if ev_format is EvFormat.UDP else split_ev(ev, self._settings.ev_order)
-        return self._ethernet[port], outer, label, sport
+        outer = addresses.of(ev) if self._routed else b""
+        sport, label = (ev, 0) if self._udp else split_ev(ev, self._settings.ev_order)
+        return self._ethernet[addresses.plane(ev)], outer, label, sport
 
     def srv6(
         self, port: int, outer: bytes, destination: bytes, ev: int, dscp: int, ecn: int, body: int, routing: bytes = b""

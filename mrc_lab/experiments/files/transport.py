@@ -65,6 +65,5 @@ def check_transport(tenant: Tenant, nics: TransportPart, fabric_part: FabricPart
         plugins.make_path_selection(settings.path_selection)
     attributes = replace(QpAttributes(), **attributes_given(tenant))
     check_attributes(attributes, fabric.mtu)
-    algorithms.check(
-        {**algorithms.ALGORITHMS, **plugins.CONGESTION_CONTROLS}, attributes, settings, tenant.transport.type == "mrc"
-    )
+    known = {**algorithms.ALGORITHMS, **plugins.CONGESTION_CONTROLS}
+    algorithms.check(known, attributes, settings, tenant.transport.type == "mrc", {})

@@ -48,13 +48,35 @@ def test_congestion_control_is_chosen_by_queue_pair_then_window_then_nic(attribu
 )
 def test_unavailable_algorithms_are_refused(attributes, settings, mrc, message):
     with pytest.raises(InvalidArgumentError, match=message):
-        check(ALGORITHMS, QpAttributes(**attributes), TransportSettings(**settings), mrc)
+        check(ALGORITHMS, QpAttributes(**attributes), TransportSettings(**settings), mrc, {})
 
 
 def test_every_default_algorithm_is_available():
     for mrc in (True, False):
         for settings in (TransportSettings(), KNOWN):
-            check(ALGORITHMS, QpAttributes(), settings, mrc)
+            check(ALGORITHMS, QpAttributes(), settings, mrc, {})
+
+
+def test_a_controller_is_tried_once_for_all_queue_pairs_until_its_name_means_another():
+    made = []
+
+    def make(link):
+        made.append(link)
+        return CongestionControl(link.window)
+
+    known = {"mine": Algorithm(make)}
+    tried = {}
+    for _ in range(3):
+        check(known, QpAttributes(cc_profile="mine"), TransportSettings(), True, tried)
+    assert len(made) == 1
+
+    def refuse(_link):
+        raise InvalidArgumentError("this one cannot be made")
+
+    known["mine"] = Algorithm(refuse)
+    for _ in range(2):
+        with pytest.raises(InvalidArgumentError, match="cannot be made"):
+            check(known, QpAttributes(cc_profile="mine"), TransportSettings(), True, tried)
 
 
 def test_controllers_are_scaled_to_the_link_rate():

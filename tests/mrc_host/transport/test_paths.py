@@ -45,6 +45,14 @@ def make(
     return paths, listener
 
 
+@given(st.integers(1, 40), st.integers(0, 1 << 32))
+def test_a_plane_is_shuffled_as_by_python_itself(each: int, seed: int) -> None:
+    rng, expected = random.Random(seed), list(range(each))
+    rng.shuffle(expected)
+    paths, _ = make(1, each, share=each + 1, seed=seed)
+    assert paths.active(0) == tuple(expected)
+
+
 def test_active_paths_are_equal_over_planes_and_the_rest_are_backups() -> None:
     paths, _ = make(4, 16)
     assert [len(paths.active(p)) for p in range(4)] == [14] * 4
