@@ -7,6 +7,8 @@
 #ifndef MRC_CARRIER_H
 #define MRC_CARRIER_H
 
+#include <endian.h>
+
 #include "region.h"
 
 #define AHEAD 4096 /* PSNs that the bitmap holds */
@@ -173,39 +175,46 @@ static void clear_bitmap(Carrier *carrier) {
             carrier->bitmap[from % WORDS] = 0;
 }
 
+/* How many words of 64 bits the PSNs from next_psn to max_psn take. */
+static Py_ssize_t bitmap_words(const Carrier *carrier) { return (Py_ssize_t)((carrier->max_psn - carrier->next_psn) / 64 + 1); }
+
 /* Bit i of a Python number stands for next_psn + i; -1 after an exception. Beyond max_psn there is none. */
 static int set_bitmap(Carrier *carrier, PyObject *bitmap) {
-    PyObject *by = PyLong_FromLong(32), *rest = Py_NewRef(bitmap);
-    for (int64_t at = carrier->next_psn; by && rest && at <= carrier->max_psn; at += 32) {
-        uint64_t word = PyLong_AsUnsignedLongLongMask(rest) & 0xFFFFFFFF;
-        for (; word && !PyErr_Occurred(); word &= word - 1)
-            if (at + __builtin_ctzll(word) <= carrier->max_psn)
-                carrier_put(carrier, at + __builtin_ctzll(word));
-        PyObject *before = rest;
-        rest = PyErr_Occurred() ? NULL : PyNumber_Rshift(before, by);
-        Py_DECREF(before);
+    Py_ssize_t count = bitmap_words(carrier);
+    uint64_t words[WORDS];
+    if (count == 1) {
+        words[0] = PyLong_AsUnsignedLongLongMask(bitmap);
+        if (PyErr_Occurred())
+            return -1;
+    } else {
+        PyObject *bytes = PyObject_CallMethod((PyObject *)&PyLong_Type, "to_bytes", "Ons", bitmap, 8 * count, "little");
+        if (!bytes)
+            return -1;
+        memcpy(words, PyBytes_AS_STRING(bytes), (size_t)(8 * count));
+        Py_DECREF(bytes);
     }
-    int done = by && rest ? 0 : -1;
-    Py_XDECREF(by);
-    Py_XDECREF(rest);
-    return done;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        uint64_t word = le64toh(words[i]);
+        int64_t at = carrier->next_psn + 64 * i;
+        if (i == count - 1)
+            word &= ~0ull >> (63 - (carrier->max_psn - at));
+        carrier->bitmap[at / 64 % WORDS] |= word << at % 64;
+        if (at % 64)
+            carrier->bitmap[(at / 64 + 1) % WORDS] |= word >> (64 - at % 64);
+    }
+    return 0;
 }
 
 static PyObject *get_bitmap(const Carrier *carrier) {
-    int64_t most = carrier->max_psn - carrier->next_psn;
-    if (most < 64)
-        return PyLong_FromUnsignedLongLong(most < 0 ? 0 : carrier_word(carrier, carrier->next_psn));
-    PyObject *bitmap = PyLong_FromLong(0), *by = PyLong_FromLong(64);
-    for (int64_t i = most / 64; bitmap && by && i >= 0; i--) {
-        PyObject *shifted = PyNumber_Lshift(bitmap, by);
-        PyObject *word = PyLong_FromUnsignedLongLong(carrier_word(carrier, carrier->next_psn + 64 * i));
-        Py_DECREF(bitmap);
-        bitmap = shifted && word ? PyNumber_Or(shifted, word) : NULL;
-        Py_XDECREF(shifted);
-        Py_XDECREF(word);
-    }
-    Py_XDECREF(by);
-    return bitmap;
+    if (carrier->max_psn < carrier->next_psn)
+        return PyLong_FromLong(0);
+    Py_ssize_t count = bitmap_words(carrier);
+    if (count == 1)
+        return PyLong_FromUnsignedLongLong(carrier_word(carrier, carrier->next_psn));
+    uint64_t words[WORDS];
+    for (Py_ssize_t i = 0; i < count; i++)
+        words[i] = htole64(carrier_word(carrier, carrier->next_psn + 64 * i));
+    return PyObject_CallMethod((PyObject *)&PyLong_Type, "from_bytes", "y#s", (const char *)words, 8 * count, "little");
 }
 
 /* Between the acknowledgement generator's lists, which may have become shorter meanwhile, and `unshown`. */

@@ -30,30 +30,31 @@ class PacingSettings:
             raise ValueError("launch, step and copy_rate must not be negative")
 
     def pacing(self) -> Pacing | None:
-        """Of one rank; None where nothing takes time."""
+        """Of one rank, in the running loop; None where nothing takes time."""
         return Pacing(self) if self != PacingSettings() else None
 
 
 class Pacing:
-    """One rank's library. Times are those of the running loop, in seconds."""
+    """One rank's library. Times are those of the loop in which it is made, in seconds."""
 
     def __init__(self, settings: PacingSettings) -> None:
         self._settings = settings
+        self._loop = asyncio.get_running_loop()
         self._copied = 0.0  # when the last chunk is, or will be
 
     def begin(self) -> None:
         """An operation is called: no chunk is ready before it is launched."""
-        self._copied = max(self._copied, asyncio.get_running_loop().time() + self._settings.launch / _SECOND)
+        self._copied = max(self._copied, self._loop.time() + self._settings.launch / _SECOND)
 
     def ready(self, size: int) -> float:
         """A chunk of `size` bytes is there now: when it may be sent on."""
         settings = self._settings
         took = 8 * size / settings.copy_rate if settings.copy_rate else 0.0
-        self._copied = max(self._copied, asyncio.get_running_loop().time()) + took
+        self._copied = max(self._copied, self._loop.time()) + took
         return self._copied + settings.step / _SECOND
 
     async def until(self, ready: float) -> None:
         """Wait for a time that :meth:`ready` gave."""
-        wait = ready - asyncio.get_running_loop().time()
+        wait = ready - self._loop.time()
         if wait > 0:
             await asyncio.sleep(wait)

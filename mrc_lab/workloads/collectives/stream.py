@@ -55,7 +55,7 @@ class Place:
 
 
 class StreamEnd:
-    """What both ends share."""
+    """What both ends share. They belong to the loop that runs when they are made."""
 
     def __init__(self, place: Place) -> None:
         self.name = place.name
@@ -69,6 +69,7 @@ class StreamEnd:
         self._here = place.here
         self._remote = place.remote
         self._there = place.there
+        self._loop = asyncio.get_running_loop()
         self._waiting: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
 
@@ -103,7 +104,7 @@ class StreamEnd:
     async def _until(self, ready: Callable[[], bool]) -> None:
         """Wait until `ready`; one coroutine at a time. A failure comes first."""
         while self._failure is None and not ready():
-            self._waiting = asyncio.get_running_loop().create_future()
+            self._waiting = self._loop.create_future()
             try:
                 await self._waiting
             finally:

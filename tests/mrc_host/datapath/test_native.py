@@ -99,7 +99,7 @@ def arrived_at_random(chance: random.Random, planes: int) -> AckGenerator:
     first = chance.choice([0, 5000, 0xFFFFF0])
     received = ReceivedPackets(first)
     acks = AckGenerator(ResponderQp(), connection(sack_threshold=1 << 20), Answers(), planes, received)
-    for psn in range(first, first + chance.choice([0, 3, 40, 64, 65, 200])):
+    for psn in range(first, first + chance.choice([0, 3, 40, 64, 65, 200, 1500, 4031])):
         if chance.random() < 0.7:
             received.units += 17
             received.add(psn, psn - received.next_psn)
