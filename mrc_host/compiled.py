@@ -42,8 +42,7 @@ def sources() -> list[Path]:
 
 def extensions() -> list[Path]:
     """Files of C that become modules of the same name, relative to the folder with the package in it."""
-    driver = _PACKAGE / "driver"
-    files = (_PACKAGE / "datapath" / "native.c", driver / "frame_ring.c", driver / "socket_ring.c")
+    files = (_PACKAGE / "datapath" / "native.c", *sorted((_PACKAGE / "driver").glob("*.c")))
     return [file.relative_to(_PACKAGE.parent) for file in files]
 
 

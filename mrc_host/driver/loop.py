@@ -5,9 +5,10 @@ function that does what is due (transmit frames, push completions) and returns w
 sleeps until the earliest of those times or until a descriptor is ready. Timers need no sorting and no allocation: a NIC
 knows its own earliest deadline, so the loop only takes a minimum.
 
-epoll itself can only wait whole milliseconds. For the last millisecond the loop therefore waits in select() on the
-epoll descriptor, whose timeout is in microseconds, with a timer slack of one nanosecond. Longer waits use epoll alone,
-which saves a system call on every wake-up of an idle process.
+It waits to the nanosecond (``event_wait.c``), with a timer slack of one nanosecond. Where that is not compiled, or the
+kernel lacks it, epoll can only wait whole milliseconds: then the loop waits for the last one in select() on the epoll
+descriptor, whose timeout is in microseconds. In both cases it asks which descriptors are ready once more when it wakes:
+what has come meanwhile is handled in the same round.
 
 A turn may request *rest*: then the loop sleeps without watching descriptors while no turn is due. A process that writes
 to one of them meanwhile does not pay for waking this one, which costs more than most of its work.
@@ -68,6 +69,7 @@ class Loop:
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
+        self._wait = _precise_wait(self._epoll.fileno())
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._handlers: dict[int, Handler] = {}
         self._turns: list[Turn] = []
@@ -164,10 +166,10 @@ class Loop:
         """Run until :meth:`stop`. An exception from a handler or turn ends the run and is raised."""
         self._running_thread = threading.get_ident()
         set_timer_slack()
-        poll, handlers, turns = self._epoll.poll, self._handlers, self._turns
+        handlers, turns = self._handlers, self._turns
         try:
             while not self._stopping:
-                for fd, mask in poll(0):
+                for fd, mask in self._ready():
                     handler = handlers.get(fd)  # an earlier handler of this round may have removed it
                     if handler is not None:
                         handler(mask)
@@ -206,11 +208,12 @@ class Loop:
             until = self._rest_until if deadline is None else min(self._rest_until, deadline)
             sleep(max(0, until - monotonic_ns()) / 1e9)
             return
-        if deadline is None:
+        wait = -1 if deadline is None else max(0, deadline - monotonic_ns())
+        if self._wait is not None:
+            self._wait(self._epoll.fileno(), wait)
+        elif wait < 0:
             self._epoll_wait(-1)
-            return
-        wait = deadline - monotonic_ns()
-        if wait >= 2 * _MILLISECOND:
+        elif wait >= 2 * _MILLISECOND:
             # half a millisecond less, because the conversion inside poll() rounds up
             self._epoll_wait((wait // _MILLISECOND - 0.5) / 1000)
         elif wait > 0:
@@ -221,8 +224,12 @@ class Loop:
                 self._epoll_wait(0.001)
 
     def _epoll_wait(self, timeout_s: float) -> None:
-        # Only to sleep: level-triggered descriptors are reported again by the poll(0) of the next round.
+        # Only to sleep: level-triggered descriptors are reported again in the next round.
         self._epoll.poll(timeout_s, 1)
+
+    def _ready(self) -> list[tuple[int, int]]:
+        """Descriptors that are ready now, and their masks."""
+        return self._epoll.poll(0) if self._wait is None else self._wait(self._epoll.fileno(), 0)
 
     def _on_wake(self, _mask: int) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -233,6 +240,17 @@ class Loop:
     def _poke(self) -> None:
         with contextlib.suppress(BlockingIOError, OSError):
             os.eventfd_write(self._wake, 1)
+
+
+def _precise_wait(epoll: int) -> Callable[[int, int], list[tuple[int, int]]] | None:
+    """``event_wait.wait``; None where it is not compiled, or the kernel cannot do it."""
+    try:
+        from mrc_host.driver import event_wait
+
+        event_wait.wait(epoll, 0)
+    except (ImportError, OSError):
+        return None
+    return event_wait.wait
 
 
 def set_timer_slack(nanoseconds: int = 1) -> None:

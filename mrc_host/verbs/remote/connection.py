@@ -160,31 +160,31 @@ class AgentConnection(AgentVerbs):
     def refresh(self) -> None:
         """Process all messages that have arrived; never blocks. Raises the error if the connection is lost."""
         self.check()
-        buffer, receive = self._buffer, self._socket.recv_into
-        while True:
-            try:
-                length = receive(buffer)
-            except BlockingIOError:
-                return
-            except ConnectionResetError:  # reported once, before the agent's last messages
-                continue
-            except OSError:
-                length = 0
-            if not length:
-                self._lose()
-            try:
-                self._handle(buffer[:length])
-            except ProtocolError as error:
-                self._fail(error)
+        while self._error is None and self._poller.poll(0):  # rather than until an exception: that takes longer
+            self._receive()
+        self.check()
 
     def wait(self, deadline: int | None) -> None:
-        """Block until a message arrives or `deadline` (monotonic ns) has passed; process what has arrived."""
+        """Block until a message arrives or `deadline` (monotonic ns) has passed; process one that has arrived."""
         self.check()
-        if deadline is None:
-            self._poller.poll()
-        else:
-            self._poller.poll(max(0, deadline - monotonic_ns() + 999_999) // 1_000_000)
-        self.refresh()
+        timeout = None if deadline is None else max(0, deadline - monotonic_ns() + 999_999) // 1_000_000
+        if self._poller.poll(timeout):
+            self._receive()
+
+    def _receive(self) -> None:
+        """Process the next message, which has arrived; or find that the connection is lost."""
+        try:
+            length = self._socket.recv_into(self._buffer)
+        except (BlockingIOError, ConnectionResetError):  # a reset is reported once, before the agent's last messages
+            return
+        except OSError:
+            length = 0
+        if not length:
+            self._lose()
+        try:
+            self._handle(self._buffer[:length])
+        except ProtocolError as error:
+            self._fail(error)
 
     def _handle(self, message: memoryview) -> None:
         kind, flags, request = protocol.unpack_header(message)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import math
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from time import monotonic_ns
+from types import SimpleNamespace
 
 import pytest
 
 from mrc_host.driver.loop import READABLE, Loop
+from tests.mrc_host.driver.rings import compiled_extension
 
 PR_GET_TIMERSLACK = 30
 
@@ -62,8 +66,13 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> RoundingKernel:
     return kernel
 
 
-@pytest.fixture
-def loop() -> Iterator[Loop]:
+@pytest.fixture(params=["epoll", "event_wait"])
+def loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
+    """One that waits as where nothing is compiled, unless the kernel is a fake one; and one that waits in C."""
+    if request.param == "event_wait":
+        if "kernel" in request.fixturenames:
+            pytest.skip("there is no such kernel for C")
+        monkeypatch.setitem(sys.modules, "mrc_host.driver.event_wait", compiled_extension("event_wait"))
     loop = Loop()
     yield loop
     loop.close()
@@ -275,6 +284,22 @@ def test_a_signal_handler_can_stop_a_sleeping_loop(loop: Loop) -> None:
         killer.join()
     finally:
         signal.signal(signal.SIGUSR1, previous)
+
+
+def test_a_kernel_that_cannot_wait_so_precisely_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def wait(_epoll: int, wait_ns: int) -> list[tuple[int, int]]:
+        asked.append(wait_ns)
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setitem(sys.modules, "mrc_host.driver.event_wait", SimpleNamespace(wait=wait))
+    loop = Loop()
+    start = monotonic_ns()
+    loop.add_turn(lambda now: loop.stop() if now >= start + 3_000_000 else start + 3_000_000)
+    loop.run()
+    loop.close()
+    assert asked == [0], "once, when the loop was made"
 
 
 def test_after_an_exception_the_loop_can_run_again(loop: Loop) -> None:

@@ -14,7 +14,7 @@ from mrc_host import compiled
 from mrc_host.libibverbs import build as verbs_library
 from mrc_lab.fabric import doctor
 from mrc_lab.fabric.doctor import CheckResult, Fix, apply, examine
-from topologies.emulation import cleanup, limits, requirements, run_directory
+from topologies.emulation import cleanup, halt_polling, limits, requirements, run_directory
 from topologies.emulation.cleanup import CleanupReport
 from topologies.emulation.errors import EmulationError, RequirementError
 from topologies.emulation.run_directory import FabricState
@@ -219,6 +219,19 @@ def test_the_container_image_has_these_packages_too() -> None:
 
 def test_the_python_version_is_reported() -> None:
     assert f"{sys.version_info[0]}.{sys.version_info[1]}" in findings()["Python"].detail
+
+
+def test_processors_that_halt_at_once_are_named_and_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(halt_polling, "GOVERNOR", tmp_path / "governor")
+    monkeypatch.setattr(halt_polling, "PARAMETER", tmp_path / "parameter")
+    assert doctor.check_idle_processors().ok
+    (tmp_path / "governor").write_text("haltpoll\n")
+    (tmp_path / "parameter").write_text("0\n")
+    found = doctor.check_idle_processors()
+    assert (found.ok, found.fatal, found.fix) == (False, False, Fix.POLLING)
+    assert apply(Fix.POLLING) == "for 200 us, until this machine is restarted"
+    found = doctor.check_idle_processors()
+    assert (found.ok, found.detail) == (True, "they look for work for 200 us before they halt")
 
 
 def test_limits_that_cannot_be_raised_are_named_with_their_consequence(monkeypatch: pytest.MonkeyPatch) -> None:
