@@ -69,7 +69,11 @@ class Loop:
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
-        self._wait = _precise_wait(self._epoll.fileno())
+        # To sleep in. A process that wakes one that waits for a descriptor in epoll is taken to sleep soon itself, so
+        # the two share a processor, and the woken one waits for the other's turns to end; but not at one remove.
+        self._outer = select.epoll()
+        self._outer.register(self._epoll.fileno(), READABLE)
+        self._wait = _precise_wait(self._outer.fileno())
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._handlers: dict[int, Handler] = {}
         self._turns: list[Turn] = []
@@ -191,6 +195,7 @@ class Loop:
 
     def close(self) -> None:
         """Release the loop's descriptors; watched descriptors stay open."""
+        self._outer.close()
         self._epoll.close()
         os.close(self._wake)
 
@@ -210,7 +215,7 @@ class Loop:
             return
         wait = -1 if deadline is None else max(0, deadline - monotonic_ns())
         if self._wait is not None:
-            self._wait(self._epoll.fileno(), wait)
+            self._wait(self._outer.fileno(), wait)
         elif wait < 0:
             self._epoll_wait(-1)
         elif wait >= 2 * _MILLISECOND:
