@@ -8,7 +8,8 @@
     <case>/*.svg      plots
     <case>/trace/     event traces of the NICs, of a run with --trace
 
-`latest` beside the folders of an experiment points to the newest.
+`latest` beside the folders of an experiment points to the newest. A folder is made before the run, so that a place
+where nothing can be written is found then, and has ``.unfinished`` behind its name until all is in it.
 """
 
 from __future__ import annotations
@@ -32,14 +33,18 @@ from mrc_lab.reports.write_file import write_text
 from topologies.loader import dump_text
 
 TRACE_FOLDER = "trace"
+UNFINISHED = ".unfinished"
 
 
-def make_folder(results: Path, name: str, moment: datetime | None = None) -> Path:
-    """A new folder for a run of experiment `name` below `results`, named after the time."""
+def make_folder(results: Path, name: str, moment: datetime | None = None, *, ending: str = "") -> Path:
+    """A new folder for a run of experiment `name` below `results`, named after the time, with `ending` behind it."""
     stamp = (moment or datetime.now(timezone.utc)).strftime("%Y%m%d-%H%M%S")
     base = results / name
     for number in range(1000):
-        folder = base / (stamp if not number else f"{stamp}-{number}")
+        plain = base / (stamp if not number else f"{stamp}-{number}")
+        folder = plain.with_name(plain.name + ending)
+        if ending and os.path.lexists(plain):
+            continue
         try:
             folder.mkdir(parents=True)
         except FileExistsError:
@@ -52,12 +57,28 @@ def make_folder(results: Path, name: str, moment: datetime | None = None) -> Pat
     raise ExperimentError(f"{base} has a thousand results of this second", "Choose another place with --results.")
 
 
-def check_place(results: Path) -> None:
-    """ExperimentError when nothing can be written below `results`; for before a long run."""
-    # os.path, because Path.exists() raises if we may not enter a parent folder
-    nearest = next(place for place in (results, *results.absolute().parents) if os.path.exists(place))
-    if not os.path.isdir(nearest) or not os.access(nearest, os.W_OK | os.X_OK):
-        raise ExperimentError(f"{results} cannot be written", "Choose another place with --results.")
+@contextlib.contextmanager
+def unfinished_folder(results: Path, name: str) -> Iterator[Path]:
+    """A new folder for a run that begins, ``finish`` gives it its name; a run that came to nothing leaves none.
+
+    ExperimentError when nothing can be written below `results`.
+    """
+    made = [place for place in (results, results / name) if not os.path.lexists(place)]
+    folder = make_folder(results, name, ending=UNFINISHED)
+    try:
+        yield folder
+    except BaseException:
+        with contextlib.suppress(OSError):  # one of them has something in it
+            for place in (folder, *reversed(made)):
+                place.rmdir()
+        raise
+
+
+def finish(folder: Path) -> Path:
+    """All is in the folder of a run: give it its name, and let ``latest`` beside it point to it."""
+    named = folder.replace(folder.with_name(folder.name.removesuffix(UNFINISHED)))
+    point_latest(named)
+    return named
 
 
 def write_result(

@@ -90,9 +90,11 @@ def run_and_report(
     With `trace` or `captures` the result has the event traces of all NICs too, and those links' captures. `measure_all`
     and `beside` are those of :func:`run_experiment`.
     """
-    folders.check_place(results)
     began = time.monotonic()
-    with folders.place_of_traces(results) if trace or captures else nullcontext() as traces:
+    with (
+        folders.unfinished_folder(results, experiment.name) as folder,
+        folders.place_of_traces(results) if trace or captures else nullcontext() as traces,
+    ):
         recordings = run_experiment(
             experiment,
             backend,
@@ -112,17 +114,20 @@ def run_and_report(
         summary = summarize(experiment, recordings, judged, backend, seed)
         packets = sum(int(recording.flow_samples[-1, :, 0].sum()) for recording in recordings.values())
         run = circumstances(wall, packets)
-        folder = folders.make_folder(results, experiment.name)
         folders.write_result(folder, experiment, recordings, summary, run)
         if traces is not None:
             folders.keep_traces(traces, folder)
-    result = FinishedRun(experiment, recordings, judged, summary, folder, wall)
-    _write_report(result, run)
-    folders.point_latest(folder)
-    return result
+        _write_report(folder, experiment, recordings, summary, run)
+    return FinishedRun(experiment, recordings, judged, summary, folders.finish(folder), wall)
 
 
-def _write_report(result: FinishedRun, run: Mapping[str, Any]) -> None:
+def _write_report(
+    folder: Path,
+    experiment: Experiment,
+    recordings: Mapping[str, Recording],
+    summary: Mapping[str, Any],
+    run: Mapping[str, Any],
+) -> None:
     from mrc_lab.reports.report import write_report  # matplotlib takes a second to load
 
-    write_report(result.folder, result.experiment, result.recordings, result.summary, run)
+    write_report(folder, experiment, recordings, summary, run)

@@ -1,5 +1,6 @@
 """From a file to its folder, by the command line and in one process; without root and without Mininet."""
 
+import errno
 import json
 import re
 import shutil
@@ -14,6 +15,8 @@ from mrc_lab.cli.main import run
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import load_text
 from mrc_lab.paper.reproduction import reproduce
+from mrc_lab.reports import result_folder
+from mrc_lab.reports import run_and_report as run_and_report_module
 from mrc_lab.reports.compare import compare
 from mrc_lab.reports.result_folder import make_folder, read_summary
 from mrc_lab.reports.run_and_report import run_and_report
@@ -239,6 +242,42 @@ def test_folders_created_in_the_same_second_differ(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ExperimentError, match="cannot be made"):
         make_folder(tmp_path / "file", "x", moment)
+
+
+def test_a_place_where_nothing_can_be_written_is_found_before_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_and_report_module, "run_experiment", lambda *_, **__: pytest.fail("it was run"))
+    (tmp_path / "v").write_text("a file where the folder of results should be")
+    with pytest.raises(ExperimentError, match=r"unfinished cannot be made: Not a directory|File exists"):
+        run_and_report(load_text(VARIANTS, name="v"), "sim", 1, tmp_path)
+
+
+@pytest.mark.parametrize("failure", [ExperimentError("no such world"), KeyboardInterrupt()])
+def test_a_run_that_came_to_nothing_leaves_nothing(tmp_path, monkeypatch, failure):
+    def fail(*_, **__):
+        assert [folder.suffix for folder in (tmp_path / "r/v").iterdir() if folder.is_dir()] == [".unfinished"]
+        raise failure
+
+    monkeypatch.setattr(run_and_report_module, "run_experiment", fail)
+    for trace in (False, True):
+        with pytest.raises(type(failure)):
+            run_and_report(load_text(VARIANTS, name="v"), "sim", 1, tmp_path / "r", trace=trace)
+        assert not list(tmp_path.rglob("*/*"))
+
+
+def test_a_result_that_could_not_be_written_in_full_is_kept_as_unfinished(tmp_path, monkeypatch):
+    whole = run_and_report(load_text(VARIANTS, name="v"), "sim", 1, tmp_path).folder
+    assert whole.suffix == ""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(result_folder, "write_tables", full)
+    with pytest.raises(OSError, match="No space left"):
+        run_and_report(load_text(VARIANTS, name="v"), "sim", 2, tmp_path)
+    (left,) = (folder for folder in whole.parent.iterdir() if folder.suffix)
+    assert left.suffix == ".unfinished"
+    assert read_summary(left)["seed"] == 2
+    assert (whole.parent / "latest").resolve() == whole
 
 
 def test_the_terminal_shows_why_a_run_failed_and_what_it_was_asked_to_report(tmp_path, capsys):
