@@ -51,7 +51,7 @@ def make_folder(results: Path, name: str, moment: datetime | None = None, *, end
             continue
         except OSError as error:
             raise ExperimentError(
-                f"{folder} cannot be made: {error.strerror}", "Choose another place with --results."
+                f"results cannot be written to {base}: {error.strerror}", "Choose another place with --results."
             ) from None
         return folder
     raise ExperimentError(f"{base} has a thousand results of this second", "Choose another place with --results.")
