@@ -23,6 +23,7 @@ static long epoll_wait_ns(int epoll, struct epoll_event *events, long long wait_
     struct kernel_timespec time = {wait_ns / 1000000000, wait_ns % 1000000000};
     return syscall(SYS_epoll_pwait2, epoll, events, MOST, wait_ns < 0 ? NULL : &time, NULL, 0);
 #else
+    (void)epoll, (void)events, (void)wait_ns;
     errno = ENOSYS;
     return -1;
 #endif

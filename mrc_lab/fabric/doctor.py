@@ -251,7 +251,7 @@ def check_idle_processors() -> CheckResult:
         cost = "in this virtual machine they halt at once and take long to wake: a small write takes 1.6 times as long"
         return CheckResult("idle processors", False, cost, fix=Fix.POLLING, if_not="low")
     found = (
-        "not those of a KVM guest"
+        "the governor haltpoll is not in use, so there is nothing to set"
         if polling is None
         else f"they look for work for {polling // 1000} us before they halt"
     )
