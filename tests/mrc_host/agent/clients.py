@@ -28,6 +28,7 @@ class End:
 def connected(agents: Agents, **options: int) -> tuple[End, End]:
     """An application on each of the two agents, their queue pairs connected."""
     a, b = (End(path, **options) for path in agents.paths)
+    agents.applications += [a.context, b.context]
     a.qp.connect(b.qp.address)
     b.qp.connect(a.qp.address)
     return a, b

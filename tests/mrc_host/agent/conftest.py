@@ -11,6 +11,7 @@ import pytest
 from mrc_host.agent.server import AgentServer
 from mrc_host.back_to_back import nic_config
 from mrc_host.driver.loop import Loop
+from mrc_host.verbs import Context
 from mrc_host.verbs.remote.connection import control_socket
 from tests.mrc_host.fake_nic import FakeNic, Wire
 
@@ -31,6 +32,7 @@ class Agents:
             AgentServer(nic, self.loop, path, control=control_socket(path) if split else None, group=group)
             for nic, path in zip(self.nics, self.paths, strict=True)
         ]
+        self.applications: list[Context] = []  # closed in the end, and not whenever Python finds them
         for server in self.servers:
             server.start()
         self._thread = threading.Thread(target=self.loop.run, daemon=True)
@@ -42,7 +44,9 @@ class Agents:
             self.call(lambda: None, 10)
 
     def stop(self) -> None:
-        """End both agents."""
+        """End applications and both agents."""
+        for application in self.applications:
+            application.close()
         for server in self.servers:
             self.call(server.close, 10)
         self.loop.stop()
