@@ -63,13 +63,14 @@ def unfinished_folder(results: Path, name: str) -> Iterator[Path]:
 
     ExperimentError when nothing can be written below `results`.
     """
-    made = [place for place in (results, results / name) if not os.path.lexists(place)]
+    base = results / name
+    made = [place for place in (base, *base.parents) if not os.path.lexists(place)]
     folder = make_folder(results, name, ending=UNFINISHED)
     try:
         yield folder
     except BaseException:
         with contextlib.suppress(OSError):  # one of them has something in it
-            for place in (folder, *reversed(made)):
+            for place in (folder, *made):
                 place.rmdir()
         raise
 

@@ -117,17 +117,7 @@ def run_and_report(
         folders.write_result(folder, experiment, recordings, summary, run)
         if traces is not None:
             folders.keep_traces(traces, folder)
-        _write_report(folder, experiment, recordings, summary, run)
+        from mrc_lab.reports.report import write_report  # not at the top: matplotlib takes a second to load
+
+        write_report(folder, experiment, recordings, summary, run)
     return FinishedRun(experiment, recordings, judged, summary, folders.finish(folder), wall)
-
-
-def _write_report(
-    folder: Path,
-    experiment: Experiment,
-    recordings: Mapping[str, Recording],
-    summary: Mapping[str, Any],
-    run: Mapping[str, Any],
-) -> None:
-    from mrc_lab.reports.report import write_report  # matplotlib takes a second to load
-
-    write_report(folder, experiment, recordings, summary, run)

@@ -1,4 +1,4 @@
-"""When nothing is received: how a queue pair finds paths that work, and which ones it suspects."""
+"""When nothing is received: how a queue pair finds paths that work, and which ones are suspected."""
 
 import pytest
 

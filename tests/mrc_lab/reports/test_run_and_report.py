@@ -254,14 +254,14 @@ def test_a_place_where_nothing_can_be_written_is_found_before_the_run(tmp_path, 
 @pytest.mark.parametrize("failure", [ExperimentError("no such world"), KeyboardInterrupt()])
 def test_a_run_that_came_to_nothing_leaves_nothing(tmp_path, monkeypatch, failure):
     def fail(*_, **__):
-        assert [folder.suffix for folder in (tmp_path / "r/v").iterdir() if folder.is_dir()] == [".unfinished"]
+        assert [folder.suffix for folder in (tmp_path / "new/r/v").iterdir() if folder.is_dir()] == [".unfinished"]
         raise failure
 
     monkeypatch.setattr(run_and_report_module, "run_experiment", fail)
     for trace in (False, True):
         with pytest.raises(type(failure)):
-            run_and_report(load_text(VARIANTS, name="v"), "sim", 1, tmp_path / "r", trace=trace)
-        assert not list(tmp_path.rglob("*/*"))
+            run_and_report(load_text(VARIANTS, name="v"), "sim", 1, tmp_path / "new/r", trace=trace)
+        assert not list(tmp_path.iterdir())
 
 
 def test_a_result_that_could_not_be_written_in_full_is_kept_as_unfinished(tmp_path, monkeypatch):
