@@ -22,7 +22,7 @@ from mrc_common import children
 from mrc_host import compiled
 
 # They replace Python's own. Debug information takes long; NDEBUG and wrapping are what Python's headers count on.
-CFLAGS = "-g0 -DNDEBUG -fwrapv -fno-semantic-interposition"
+CFLAGS = "-g0 -DNDEBUG -fwrapv -fno-semantic-interposition -include mrc_common/mypyc_cold_paths.h"
 LOCK = "lock"
 ROOT = Path(compiled.__file__).resolve().parents[1]
 BUILD = """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -100,3 +102,24 @@ def test_a_killed_build_leaves_the_old_modules_and_blocks_nobody(place: Place) -
 def test_sources_changed_during_a_build_count_as_not_compiled(tmp_path: Path) -> None:
     with pytest.raises(compile_transport.CompileError, match="have just changed"):
         compile_transport.compile_transport(tmp_path / "of other sources")
+
+
+def test_what_follows_a_failure_is_put_apart_from_what_packets_take(tmp_path: Path) -> None:
+    mypyc = pytest.importorskip("mypyc")
+    source = """
+    #include <CPy.h>
+    PyObject *next_of(PyObject *list, PyObject *globals) {
+        PyObject *first = PyList_GetItem(list, 0);
+        if (!first)
+            CPy_AddTraceback("file.py", "next_of", 1, globals);
+        return first;
+    }
+    """
+    (tmp_path / "function.c").write_text(source)
+    folders = (Path(mypyc.__path__[0]) / "lib-rt", sysconfig.get_path("include"))
+    flags = [*shlex.split(compile_transport.CFLAGS), "-O2", "-c", *(f"-I{folder}" for folder in folders)]
+    command = ["cc", *flags, str(tmp_path / "function.c"), "-o", str(tmp_path / "function.o")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    names = subprocess.run(["nm", str(tmp_path / "function.o")], capture_output=True, text=True, check=True).stdout
+    assert "next_of.cold" in names
