@@ -12,13 +12,11 @@ from controller import reconcile, translate
 from controller.errors import ControllerError
 from controller.fleet import Fleet, FleetSwitch
 from controller.values import Count, EntryState, PortCounters, SwitchCounters, SwitchTables, TableStatus
-from p4src import DROP_REASONS as DROP_REASONS
+from p4src import DROP_REASONS, PORT_COUNTERS, port_drop
 from topologies.entries import Member, SwitchEntries, TableEntry
 from topologies.fabric import Fabric, LinkEnd, Switch
 
 _REASONS = range(1, len(DROP_REASONS))
-_REASON_BITS = 4  # p4src/drops.p4: a cell of port_drops is port << 4 | reason
-PORT_COUNTERS = ("marked_packets", "trimmed_packets", "arrival_corrupted", "departure_corrupted")
 
 
 async def tables(fabric: Fabric, fleet: Fleet, pattern: str, *, entries: bool) -> list[SwitchTables]:
@@ -116,11 +114,6 @@ async def _counters(fabric: Fabric, managed: FleetSwitch | None, switch: Switch)
         counts = tuple(_count(name, found.get(cell)) for (name, at), cell in wanted.items() if at == port)
         ports.append(PortCounters(port, link.name if link else "", counts))
     return SwitchCounters(switch.name, reasons, tuple(ports))
-
-
-def port_drop(port: int, reason: int) -> int:
-    """Where `port_drops` counts a reason (its place in DROP_REASONS) at a port."""
-    return port << _REASON_BITS | reason
 
 
 def _named(cells: Iterable[finsy.P4CounterEntry]) -> Iterable[tuple[str, finsy.P4CounterEntry | None]]:

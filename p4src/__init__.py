@@ -21,10 +21,17 @@ DROP_REASONS = (  # headers.p4, DropReason; the place is the index in the counte
     "none", "malformed", "hop limit", "no uSID", "no route", "queue full",
     "arrival loss", "departure loss", "path loss", "blackhole",
 )  # fmt: skip
+PORT_COUNTERS = ("marked_packets", "trimmed_packets", "arrival_corrupted", "departure_corrupted")  # a cell a port
+_REASON_BITS = 4  # drops.p4: a cell of port_drops is port << 4 | reason
 NO_COMPILER = (
     "p4c is not installed: get the package p4lang-p4c (docs/p4-and-bmv2.md says where from), or use the virtual machine"
     " in vagrant/, which has it."
 )
+
+
+def port_drop(port: int, reason: int) -> int:
+    """Where the counter `port_drops` counts a reason (its place in DROP_REASONS) at a port."""
+    return port << _REASON_BITS | reason
 
 
 def source_hashes(directory: Path = SOURCES) -> dict[str, str]:

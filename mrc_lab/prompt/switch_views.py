@@ -10,13 +10,13 @@ import grpc
 
 from controller.errors import ControllerError
 from controller.grpc_signals import run_in_thread
-from controller.inspection import DROP_REASONS
 from controller.switch_reader import SwitchReader, table_names
 from mrc_common.suggestions import did_you_mean
 from mrc_lab.commands.listing import Column, Listing, Row
 from mrc_lab.errors import ExperimentError
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.proto import switch_v1_pb2_grpc as pb_grpc
+from p4src import DROP_REASONS
 from topologies.fabric import Fabric, LinkEnd, Switch
 
 _TIMEOUT_S = 10.0

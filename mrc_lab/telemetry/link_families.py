@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from controller.inspection import DROP_REASONS
 from controller.values import LinkStatus, PortCounters, SwitchCounters
 from mrc_lab.experiments.running.channel_names import channel_from, channel_to
 from mrc_lab.experiments.running.switch_counters import LEAVING
 from mrc_lab.telemetry.family_set import Family, FamilySet
 from mrc_lab.telemetry.readings import FabricReading
 from p4runtime_shim.proto import switch_v1_pb2 as pb
+from p4src import DROP_REASONS
 from topologies.fabric import Fabric
 
 LINK = ("link", "kind", "plane")

@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 
 from controller.client import ControllerClient
 from controller.errors import ControllerError
-from controller.inspection import DROP_REASONS
 from controller.values import SwitchCounters
-from mrc_lab.experiments.running import switch_counters
-from mrc_lab.experiments.running.switch_management import TIMEOUT_S, ask
+from mrc_lab.experiments.running.switch_management import TIMEOUT_S, ask, read_counters
 from mrc_lab.web.feed import Feed
 from mrc_lab.web.link_sampler import significant
 from mrc_lab.web.records import Problem, QueueState, SignalState, StateSection
 from p4runtime_shim.proto import switch_v1_pb2 as pb
+from p4src import DROP_REASONS
 from topologies.fabric import Fabric, Link, LinkEnd
 
 QUEUE_PERIOD_S = 0.5
@@ -110,7 +109,7 @@ class SwitchSampler:
         except ControllerError as error:
             problem = str(error)
             return lambda: self._feed.put(StateSection.SWITCHES, "controller", Problem(problem))
-        own = switch_counters.read(self._fabric, self._address)
+        own = read_counters(self._fabric, self._address)
         return lambda: self.publish_counters(counters, own)
 
     def publish_counters(self, counters: Iterable[SwitchCounters], own: Iterable[pb.Switch]) -> None:

@@ -26,7 +26,7 @@ from mrc_host.verbs.context import Context
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case, case_prefix
-from mrc_lab.experiments.running import fault_times, machine_delays, switch_counters
+from mrc_lab.experiments.running import fault_times, machine_delays, switch_counters, switch_management
 from mrc_lab.experiments.running.fault_times import Deviation, FaultTimes
 from mrc_lab.experiments.running.fidelity import FidelityWatch
 from mrc_lab.experiments.running.machine_delays import Hop
@@ -154,7 +154,7 @@ class EmulatedBackend:
     async def sample_queues(self) -> Samples:
         """Of every port of the embedded switches; BMv2 and Linux have no such figures."""
         address = self._world.emulation.switches_address
-        return self._queues.sample(await asyncio.to_thread(switch_counters.sample_ports, self.fabric, address))
+        return self._queues.sample(await asyncio.to_thread(switch_management.sample_ports, self.fabric, address))
 
     async def sample_signals(self) -> Samples:
         """By the P4 program's counters; without the controller, which may be what a fault has taken, as they were."""
@@ -169,7 +169,7 @@ class EmulatedBackend:
 
     def drops(self) -> Mapping[str, int]:
         """Frames dropped, by reason and channel, without those that `sample_channels` counts as lost."""
-        own = switch_counters.read(self.fabric, self._world.emulation.switches_address)
+        own = switch_management.read_counters(self.fabric, self._world.emulation.switches_address)
         return switch_counters.drops(self.fabric, self._controller.counters(), own)
 
     def traffic(self) -> AbstractAsyncContextManager[None]:

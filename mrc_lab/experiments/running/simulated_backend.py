@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from controller.inspection import DROP_REASONS, PORT_COUNTERS, port_drop
 from controller.values import Count, PortCounters, SwitchCounters
 from mrc_host.agent.trace_file import TraceFile
 from mrc_host.values import QpAttributes
@@ -28,6 +27,7 @@ from mrc_lab.workloads.collectives import PacingSettings
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PortStats
+from p4src import DROP_REASONS, PORT_COUNTERS, port_drop
 from simulation.link_capture import SimulatedCapture
 from simulation.native_core import frame_memory_kept
 from simulation.world import SimulatedWorld

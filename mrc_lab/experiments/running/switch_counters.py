@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from controller.inspection import DROP_REASONS
 from controller.values import Count, SwitchCounters
 from mrc_lab.experiments.running.channel_names import channel_from, channel_to, in_words
-from mrc_lab.experiments.running.switch_management import TIMEOUT_S, ask
 from p4runtime_shim.proto import switch_v1_pb2 as pb
-from p4runtime_shim.traffic_manager import PortSample
+from p4src import DROP_REASONS
 from topologies.fabric import Fabric
 
 _BY_QUEUES = {"queue_full": "queue full", "port_down": "port down", "no_headroom": "no headroom left"}
@@ -32,24 +30,6 @@ _IN_WORDS = {
     "arrival_corrupted": "corrupted by a fault",
     "departure_corrupted": "corrupted by a fault",
 }
-
-
-def read(fabric: Fabric, address: str) -> list[pb.Switch]:
-    """Counters of all embedded switches at `address` (``{name}`` in it is the switch's); none where there are none."""
-    return ask(fabric, address, lambda stub: stub.GetSwitches(pb.GetSwitchesRequest(), timeout=TIMEOUT_S).switches)
-
-
-def sample_ports(fabric: Fabric, address: str) -> dict[str, tuple[int, dict[int, PortSample]]]:
-    """Ports of all embedded switches at `address`, by switch, each with the time of the sample."""
-    names = {switch.device_id: switch.name for switch in fabric.switches}
-    found = ask(fabric, address, lambda stub: stub.SamplePorts(pb.SamplePortsRequest(), timeout=TIMEOUT_S).switches)
-    return {
-        names[switch.device_id]: (
-            switch.time_ns,
-            {port.port: PortSample(*(getattr(port, name) for name in PortSample._fields)) for port in switch.ports},
-        )
-        for switch in found
-    }
 
 
 def trimmed(fabric: Fabric, counters: Iterable[SwitchCounters]) -> dict[str, int]:

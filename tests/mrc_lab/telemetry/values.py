@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.inspection import DROP_REASONS, PORT_COUNTERS
 from controller.values import Count, FaultRecord, LinkEndInfo, LinkStatus, PortCounters, SwitchCounters
 from mrc_host.counters import Level, at_level
 from mrc_host.driver.nic_port import PortStatus
@@ -15,6 +14,7 @@ from mrc_host.values import QpType
 from mrc_lab.telemetry.exporter import text
 from mrc_lab.telemetry.readings import FabricReading, NicReading, QueuePairReading
 from p4runtime_shim.proto import switch_v1_pb2 as pb
+from p4src import DROP_REASONS, PORT_COUNTERS
 from topologies.clos import multi_plane_clos
 from topologies.emulation.link_counters import Traffic
 from topologies.fabric import Fabric, LinkEnd, Switch

@@ -1,5 +1,8 @@
 """Whether a backend can do what a file wants is known before anything starts."""
 
+import subprocess
+import sys
+
 import pytest
 
 from mrc_lab.cli.main import run
@@ -43,3 +46,9 @@ def test_the_old_option_is_accepted_with_a_note(tmp_path, capsys):
     assert run(["run", str(file), "--check", "--world", "sim", "--backend", "emulation"]) == 2
     assert "disagree" in capsys.readouterr().err
     assert run(["run", str(file), "--check", "--world", "sim", "--backend", "sim"]) == 0
+
+
+def test_simulation_imports_nothing_that_only_emulation_needs():
+    code = "import mrc_lab.experiments.running.simulated_backend, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"finsy", "grpc", "mininet"} & set(done.stdout.split())
