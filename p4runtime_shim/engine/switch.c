@@ -104,7 +104,7 @@ static char **copy_texts(const char *const *texts, uint32_t count) {
 static int allocate(struct sw *sw, const struct sw_program *program, const char *const *texts) {
     sw->program = program;
     sw->texts = copy_texts(texts, program->texts);
-    sw->tables = calloc(program->tables + 1, sizeof *sw->tables);
+    sw->tables = sw_new_lines((program->tables + 1) * sizeof *sw->tables);
     sw->counters = calloc(program->counters + 1, sizeof *sw->counters);
     sw->meters = calloc(program->meters + 1, sizeof *sw->meters);
     sw->registers = calloc(program->registers + 1, sizeof *sw->registers);

@@ -4,10 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+void *sw_new_lines(size_t bytes) {
+    size_t whole = (bytes + SW_CACHE_LINE - 1) / SW_CACHE_LINE * SW_CACHE_LINE;
+    void *memory = aligned_alloc(SW_CACHE_LINE, whole);
+    return memory ? memset(memory, 0, whole) : NULL;
+}
+
 struct sw_entry *sw_entry_new(const struct sw_table_desc *desc) {
     size_t words = (size_t)desc->words * (desc->kind == SW_TERNARY ? 3 : 1);
     size_t meter = desc->metered ? sizeof(struct sw_meter) : 0;
-    struct sw_entry *e = calloc(1, sizeof *e + words * sizeof(uint64_t) + meter);
+    struct sw_entry *e = sw_new_lines(offsetof(struct sw_entry, key) + words * sizeof(uint64_t) + meter);
     if (e && meter)
         e->meter = (struct sw_meter *)(e->key + words);
     return e;

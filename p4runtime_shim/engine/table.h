@@ -18,6 +18,7 @@
 #include "wide.h"
 
 #define SW_NO_PORT UINT16_MAX
+#define SW_CACHE_LINE 64 /* bytes */
 
 enum sw_table_kind { SW_EXACT, SW_TERNARY };
 
@@ -53,18 +54,19 @@ struct sw_meter {
     uint64_t colored[3][2]; /* by color: packets, bytes */
 };
 
+/* What a hit needs comes last, and begins a cache line. */
 struct sw_entry {
-    struct sw_call *call; /* of a simple table */
-    struct sw_member *member;
-    struct sw_group *group;
-    uint64_t packets, bytes;
-    struct sw_meter *meter; /* behind the key; NULL where the table has none */
     struct sw_entry *next, **before; /* in the list of its tree (ternary) */
     struct sw_tree *tree;            /* its tree (ternary) */
     uint64_t hash;
+    int64_t rank; /* ternary: priority, then age: of equal priorities the entry that came first wins */
     int32_t priority; /* larger wins */
-    int64_t rank;     /* ternary: priority, then age: of equal priorities the entry that came first wins */
-    uint64_t key[];   /* then, in ternary tables: mask words, high words */
+    struct sw_meter *meter; /* behind the key; NULL where the table has none */
+    struct sw_call *call __attribute__((aligned(SW_CACHE_LINE))); /* of a simple table */
+    struct sw_member *member;
+    struct sw_group *group;
+    uint64_t packets, bytes;
+    uint64_t key[]; /* then, in ternary tables: mask words, high words */
 };
 
 struct sw_field_desc {
@@ -119,8 +121,9 @@ struct sw_class { /* entries that specify the same words of the key, and where t
     struct sw_tree *tree;
 };
 
+/* What a lookup needs is in the first cache line. */
 struct sw_table {
-    const struct sw_table_desc *desc;
+    const struct sw_table_desc *desc __attribute__((aligned(SW_CACHE_LINE)));
     struct sw_call *default_action; /* default action, or NULL */
     uint32_t count, tree_count;
     struct sw_exact exact;
@@ -196,6 +199,8 @@ SW_INLINE struct sw_entry *sw_find_ternary(const struct sw_table *t, const uint6
 
 /* --- control plane --- */
 
+/* Zeroed memory that begins a cache line, NULL if there is none; free() frees it. */
+void *sw_new_lines(size_t bytes);
 struct sw_entry *sw_entry_new(const struct sw_table_desc *desc);
 void sw_entry_free(struct sw_entry *e);
 /* Puts the entry (key, mask and high words, priority filled in) into the table. 0, or -1 without memory. */
