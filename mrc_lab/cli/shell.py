@@ -106,9 +106,11 @@ def _prompt(world: EmulatedWorld, console: Console, commands: Sequence[str]) -> 
         try:
             if not commands:
                 prompt.converse()
+                prompt.wait_if_closing()
             for line in commands:
                 if prompt.onecmd(line) or prompt.fabric_closed:
                     break
+                prompt.wait_if_closing()
         except KeyboardInterrupt:
             if not prompt.fabric_closed:
                 raise

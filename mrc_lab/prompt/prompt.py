@@ -55,6 +55,7 @@ from topologies.errors import FabricError
 _ERRORS = (ControllerError, EmulationError, ExperimentError, FabricError, MrcError, OSError, ValueError)
 _WAIT_STEP_S = 0.1
 _INTERRUPT_INTERVAL_S = 0.2
+_CLOSING_S = 60.0  # how long taking a fabric down may take
 _KERNELS = (
     "this measures the hosts' kernels over IPv4, and in the fabric hosts have IPv6 addresses only",
     "For MRC use write_bw; for TCP start it yourself: 'h3 iperf -s -V &', then 'h1 iperf -V -c h3-p0'.",
@@ -109,6 +110,15 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
         self._talk = True
         self._echo("'help' lists the commands, 'exit' or Ctrl-D leaves.")
         self.run()
+
+    def wait_if_closing(self) -> None:
+        """Where a command has failed because somebody takes the fabric down, wait for the end of that.
+
+        KeyboardInterrupt, with `fabric_closed` set, when it is down.
+        """
+        watch = self._world.emulation.watch
+        if self.failed and watch is not None and watch.closing():
+            self._left.wait(_CLOSING_S)
 
     def close(self) -> None:
         """Give back what writes have left on the NICs, and end captures."""

@@ -162,6 +162,22 @@ def test_a_prompt_ends_when_its_fabric_is_taken_down(fabric: Standing):
             assert terminal.ended() == 3
 
 
+def test_commands_that_fail_since_the_fabric_goes_down_end_with_status_3(fabric: Standing):
+    fabric.up()
+    RunDirectory(fabric.name).closing_file.touch()  # the owner does this first
+    words = (MRC, "shell", fabric.name, "-c", "h1 echo be''gun", "-c", "write h1 h2", "-c", "h1 echo la''ter")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as failing:
+        assert failing.stdout is not None
+        for line in failing.stdout:
+            if "use it like this" in line:
+                break
+        fabric.down()
+        printed, _ = failing.communicate(timeout=60)
+    assert failing.returncode == 3
+    assert f"*** Fabric {fabric.name} was taken down." in printed
+    assert "later" not in printed, "no command follows the one that failed"
+
+
 def test_an_old_prompt_does_not_serve_a_new_fabric_of_the_same_name(fabric: Standing):
     fabric.up()
     with Terminal("shell", fabric.name) as terminal:

@@ -122,6 +122,13 @@ class ProcessWatch:
                 return
         notify()
 
+    def closing(self) -> bool:
+        """Whether the fabric is being taken down by its owner, or has lost it. False for the owner's own watch."""
+        if self._owner is None:
+            return False
+        closing = self._run.closing_file.exists() or not self._run.fabric_file.exists()
+        return closing or bool(select.select([self._owner], [], [], 0)[0])
+
     @contextlib.contextmanager
     def listening(self, notify: Callable[[Crash], None]) -> Iterator[None]:
         """:meth:`listen` for a while."""
@@ -179,13 +186,6 @@ class ProcessWatch:
         for notify in listeners:
             notify()
 
-    def _closing(self) -> bool:
-        """Whether the fabric is being taken down by its owner, or has lost it."""
-        if self._owner is None:
-            return False
-        closing = self._run.closing_file.exists() or not self._run.fabric_file.exists()
-        return closing or bool(select.select([self._owner], [], [], 0)[0])
-
     def _find_again(self) -> None:
         """Watch those of the dead that were restarted."""
         for record in self._run.records():
@@ -214,7 +214,7 @@ class ProcessWatch:
         with self._lock:
             if descriptor not in self._watched:  # forgotten meanwhile
                 return
-            if self._closing():
+            if self.closing():
                 self._drop(descriptor)
                 return
             name, pid = self._watched[descriptor]

@@ -48,6 +48,9 @@ class Watch:
     def listen_closed(self, notify: Any) -> None:
         self.close = notify
 
+    def closing(self) -> bool:
+        return False
+
 
 class Controller:
     """All is well."""
