@@ -22,7 +22,8 @@ from mrc_host.config import ProbeMark
 from mrc_host.transport.queue_pair_interfaces import Connection, PathMonitor, RequesterOwner
 from mrc_host.transport.requester_parts import RequesterParts
 from mrc_host.transport.round_trip import RoundTrip
-from mrc_host.transport.sent_packets import FREE, LOST, NEVER, OUT, SentPacket
+from mrc_host.transport.sent_packet import FREE, LOST, OUT, SentPacket
+from mrc_host.transport.sent_packets import NEVER
 from mrc_host.transport.timeout_attribution import SuspectedPath
 from mrc_host.values import CompletionStatus, PathReason
 from mrc_host.wire import control
@@ -293,8 +294,10 @@ class AckProcessing:
         if not trip.smoothed:
             trip.limit(now - record.sent)
         self._loss.arrived(record.lane, index, record.sent, now)
-        if not record.lane & 1 and record.serial > sent.arrived_serial[index]:
-            sent.arrived_serial[index] = record.serial
+        if not record.lane & 1:
+            path = self._paths.each[index]
+            if record.serial > path.arrived_serial:
+                path.arrived_serial = record.serial
 
     def _retransmission_answered(self, psn: int, stamp: int, newest: bool, now: int) -> None:
         """A SACK, perhaps the newest, answers a packet that was sent more than once."""

@@ -9,12 +9,13 @@ from typing import Final
 
 from mrc_host.transport.peer_frames import NO_TRIM, PeerFrames
 from mrc_host.transport.queue_pair_interfaces import Connection
-from mrc_host.transport.sent_packets import SentPacket
+from mrc_host.transport.sent_packet import SentPacket
 from mrc_host.transport.work import Wqe
 from mrc_host.wire import control, headers, icrc, opcodes
 
 _MASK_PLAIN: Final = icrc.mask_constant(headers.data_ts.size)
 _MASK_IMM: Final = icrc.mask_constant(headers.data_ts_imm.size)
+_ADDRESS: Final = 0xFFFFFFFFFFFFFFFF
 _DATA_SIZE: Final = headers.data_ts.size
 _IMM_SIZE: Final = headers.data_ts_imm.size
 _pack: Final = headers.data_ts.pack
@@ -80,42 +81,41 @@ class DataPackets:
 
     def build(self, record: SentPacket, wqe: Wqe, word: int, role: int) -> bytes:
         """The frame of a packet that leaves now; `word` is the BTH's control word, `role` its class."""
-        size = record.size
+        # as ints, which hold an address, too
+        stamp: int = record.stamp
+        size: int = record.size
+        segment: int = record.kind
+        offset: int = record.offset
         message, datapath = wqe.message, self._datapath
         kind = role if self._trimmable else NO_TRIM
         if message is not None and datapath is not None:
             template = self._frames.template(record.index, kind)
-            packet = word | record.stamp << 32 | record.kind << 48
-            frame: bytes = datapath.data_frame(template, message, packet, record.offset << 16 | size)
+            packet = word | stamp << 32 | segment << 48
+            frame: bytes = datapath.data_frame(template, message, packet, offset << 16 | size)
             return frame
         pad = -size & 3
-        offset = record.offset
-        segment = record.kind
+        address = wqe.address + offset & _ADDRESS
         if segment == opcodes.MIDDLE:  # most packets: their constant parts are packed beforehand
-            head = _pack_parts(
-                self._middle, word, wqe.numbers, record.stamp << 16 | self._tick_flags,
-                wqe.address + offset & 0xFFFFFFFFFFFFFFFF, wqe.range,
-            )  # fmt: skip
+            head = _pack_parts(self._middle, word, wqe.numbers, stamp << 16 | self._tick_flags, address, wqe.range)
             mask = _MASK_PLAIN
         elif segment == opcodes.LAST_IMM or segment == opcodes.ONLY_IMM:
-            head = self._head_with_imm(record, wqe, word, pad)
+            head = self._head_with_imm(record, wqe, word, pad, address)
             mask = _MASK_IMM
         else:
-            head = self._head(record, wqe, word, pad)
+            head = self._head(record, wqe, word, pad, address)
             mask = _MASK_PLAIN
         prefix, seed, _ = self._frames.prefix(record.index, kind, len(head) + size + pad)
         return icrc.data_frame(prefix, seed, head, mask, wqe.payload(offset, size))
 
-    def _head(self, record: SentPacket, wqe: Wqe, word: int, pad: int) -> bytes:
+    def _head(self, record: SentPacket, wqe: Wqe, word: int, pad: int, address: int) -> bytes:
         return _pack(
             opcodes.WRITE_FIRST + record.kind, pad << 4, headers.PKEY, self._remote_qpn, word, wqe.rqmsn & 0xFFFF,
-            wqe.msn & 0xFFFF, record.stamp, self._tick_flags, wqe.address + record.offset & 0xFFFFFFFFFFFFFFFF,
-            wqe.rkey, wqe.length,
+            wqe.msn & 0xFFFF, record.stamp, self._tick_flags, address, wqe.rkey, wqe.length,
         )  # fmt: skip
 
-    def _head_with_imm(self, record: SentPacket, wqe: Wqe, word: int, pad: int) -> bytes:
+    def _head_with_imm(self, record: SentPacket, wqe: Wqe, word: int, pad: int, address: int) -> bytes:
         return _pack_imm(
             opcodes.WRITE_FIRST + record.kind, pad << 4 | (self._solicited if wqe.solicited else 0), headers.PKEY,
             self._remote_qpn, word, wqe.rqmsn & 0xFFFF, wqe.msn & 0xFFFF, record.stamp, self._tick_flags,
-            wqe.address + record.offset & 0xFFFFFFFFFFFFFFFF, wqe.rkey, wqe.length, wqe.imm,
+            address, wqe.rkey, wqe.length, wqe.imm,
         )  # fmt: skip

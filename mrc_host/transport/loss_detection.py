@@ -33,7 +33,8 @@ from mrc_host.transport.consecutive_losses import ConsecutiveLosses
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.reordering import MAX_ROUND_TRIPS, ReorderWindow
 from mrc_host.transport.round_trip import RoundTrip
-from mrc_host.transport.sent_packets import NEVER, OUT, SentPacket, SentPackets
+from mrc_host.transport.sent_packet import OUT, SentPacket
+from mrc_host.transport.sent_packets import NEVER, SentPackets
 from mrc_host.transport.stats import QpStats
 from mrc_host.values import PathReason
 from mrc_host.wire.control import SACK_BITS
@@ -258,7 +259,7 @@ class LossDetection:
 
     def carries(self, index: int, serial: int) -> bool:
         """Whether a path that lost transmission `serial` still carries other packets."""
-        return self._consecutive.carries(index, serial, self._sent.arrived_serial[index], self._sent.serial)
+        return self._consecutive.carries(index, serial, self._paths.each[index].arrived_serial, self._sent.serial)
 
     # ---- overtaken ----------------------------------------------------------------------------------------------
 
@@ -292,13 +293,13 @@ class LossDetection:
         index, serial = record.index, record.serial
         late = acked - record.sent
         narrow, wide = windows
-        arrived = self._sent.arrived_serial[index]
+        arrived = self._paths.each[index].arrived_serial
         if late < narrow:
             record.by_order = True
         elif record.lane & 1 or self._paths.bad(index):
             record.by_order = False
         else:
-            followed, measured = record.followed, self._paths.round_trip[index] > 0
+            followed, measured = record.followed, self._paths.each[index].round_trip > 0
             record.by_order = now - record.sent <= self._patience(record) or (
                 followed > 0 and late < wide and (followed > acked - narrow or arrived > serial or not measured)
             )
@@ -312,10 +313,10 @@ class LossDetection:
         window's maximum is the limit.
         """
         paths, index, trip = self._paths, record.index, self._round_trips[record.plane]
-        last = paths.round_trip[index]
+        last = paths.each[index].round_trip
         if not last:
             return trip.pto() if record.followed else -1
-        return min(last, max(trip.pto(), min(paths.round_trip_before[index], MAX_ROUND_TRIPS * trip.smoothed)))
+        return min(last, max(trip.pto(), min(paths.each[index].round_trip_before, MAX_ROUND_TRIPS * trip.smoothed)))
 
     # ---- the end of the window ----------------------------------------------------------------------------------
 
@@ -390,7 +391,7 @@ class LossDetection:
         overdue = max(overdue, record.sent + self._patience(record) + 1 + narrow)
         if record.followed:
             revealed = begun + wide
-            if self._paths.round_trip[index] and self._sent.arrived_serial[index] <= record.serial:
+            if self._paths.each[index].round_trip and self._paths.each[index].arrived_serial <= record.serial:
                 revealed = min(revealed, self._shown_at + record.followed - newest + narrow)
             overdue = max(overdue, revealed)
         return overdue
@@ -416,7 +417,7 @@ class LossDetection:
     def _on_dead_path(self, record: SentPacket) -> bool:
         """Whether the path of `record` was found dead, and nothing sent as late has arrived on it."""
         index = record.index
-        return index in self._dead and self._sent.arrived_serial[index] < record.serial and self._paths.bad(index)
+        return index in self._dead and self._paths.each[index].arrived_serial < record.serial and self._paths.bad(index)
 
     def _went_dead(self, record: SentPacket) -> bool:
         """The same, if `record` also was sent after what showed that: one sent before may have arrived."""

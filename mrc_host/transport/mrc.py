@@ -521,7 +521,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         return tuple(
             PathInfo(
                 ev, peer.plane_of[i], paths.state(i), i in active,
-                paths.sent[i], paths.lost[i], paths.marked[i], paths.trimmed[i], paths.round_trip[i],
+                path.sent, path.lost, path.marked, path.trimmed, path.round_trip,
             )
-            for i, ev in ((i, peer.evs[i]) for i in paths.universe())
+            for i, ev, path in ((i, peer.evs[i], paths.each[i]) for i in paths.universe())
         )  # fmt: skip

@@ -22,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from mrc_host.transport.path import Path
+
 _MAX_EVERY: Final = 64  # rotations
 _EASE_AFTER: Final = 12  # shortest round trips until a path's weight increases
 _OUTSTANDING: Final = 2  # times the delay of the others
@@ -86,12 +88,12 @@ class PathWeights:
         """A path is out of use; when it returns it has full weight."""
         self.slow.pop(index, None)
 
-    def marked(self, index: int, plane: int, ring: Sequence[int], round_trips: list[int], least: int, now: int) -> bool:
+    def marked(self, index: int, plane: int, ring: Sequence[int], paths: list[Path], least: int, now: int) -> bool:
         """A marked packet on path `index` was acknowledged: whether the path stands out, and so has less weight now.
 
-        `round_trips` are the latest of all paths in ns (0: none yet), `least` is the shortest one of the plane.
+        `paths` are all paths; `least` is the shortest round trip of the plane in ns.
         """
-        trip = round_trips[index]
+        trip = paths[index].round_trip
         excess = trip - least
         if 2 * excess < least:
             return False
@@ -99,47 +101,47 @@ class PathWeights:
             self._rings = [_Ring() for _ in range(self._planes)]
         known = self._rings[plane]
         if now >= known.until:
-            self._scan(known, ring, round_trips, now + least)
+            self._scan(known, ring, paths, now + least)
         entry = self.slow.get(index)
-        if not self._stands_out(index, entry, known, round_trips, least):
+        if not self._stands_out(index, entry, known, paths, least):
             return False
         if entry is not None and now - trip < entry.slowed:
             return True
-        self._scan(known, ring, round_trips, now + least)  # queues may have grown everywhere
-        if not self._stands_out(index, entry, known, round_trips, least):
+        self._scan(known, ring, paths, now + least)  # queues may have grown everywhere
+        if not self._stands_out(index, entry, known, paths, least):
             return False
         if entry is None:
             if 2 * (known.full - 1) < len(ring):
                 return False
             entry = self.slow[index] = _Slow(plane)
             known.until = now
-        others = self._slowest_other(index, entry, known, round_trips)
+        others = self._slowest_other(index, entry, known, paths)
         entry.every = min(entry.every * min(max(trip // others, _MIN_STEP), _MAX_STEP), _MAX_EVERY)
         entry.slowed = now
         entry.due = now + _EASE_AFTER * least
         self._due = min(slow.due for slow in self.slow.values())
         return True
 
-    def _stands_out(self, index: int, entry: _Slow | None, known: _Ring, round_trips: list[int], least: int) -> bool:
-        others = self._slowest_other(index, entry, known, round_trips)
-        return others > 0 and round_trips[index] - least >= _OUTSTANDING * (others - least)
+    def _stands_out(self, index: int, entry: _Slow | None, known: _Ring, paths: list[Path], least: int) -> bool:
+        others = self._slowest_other(index, entry, known, paths)
+        return others > 0 and paths[index].round_trip - least >= _OUTSTANDING * (others - least)
 
-    def _slowest_other(self, index: int, entry: _Slow | None, known: _Ring, round_trips: list[int]) -> int:
+    def _slowest_other(self, index: int, entry: _Slow | None, known: _Ring, paths: list[Path]) -> int:
         """The longest round trip of paths with at least the weight of `index`; 0 when none is known."""
         others = known.second if index == known.slowest else known.first
         if entry is not None:
             for path, other in self.slow.items():
                 if other.plane == entry.plane and path != index and other.every <= entry.every:
-                    others = max(others, round_trips[path])
+                    others = max(others, paths[path].round_trip)
         return others
 
-    def _scan(self, known: _Ring, ring: Sequence[int], round_trips: list[int], until: int) -> None:
+    def _scan(self, known: _Ring, ring: Sequence[int], paths: list[Path], until: int) -> None:
         """Scan the ring; once per round trip, since in congestion every other packet may be marked."""
         known.until = until
         known.slowest, known.first, known.second, known.full = -1, 0, 0, 0
         for path in ring:
             if path not in self.slow:
-                trip = round_trips[path]
+                trip = paths[path].round_trip
                 known.full += 1
                 if trip > known.first:
                     known.second, known.first, known.slowest = known.first, trip, path

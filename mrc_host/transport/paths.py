@@ -31,6 +31,7 @@ from typing import Final
 
 from mypy_extensions import trait
 
+from mrc_host.transport.path import Path
 from mrc_host.transport.path_selection import PathSelection
 from mrc_host.transport.path_weights import PathWeights
 from mrc_host.values import PathReason, PathState
@@ -82,19 +83,13 @@ class PathSet:
         "_resort",
         "_rng",
         "_selection",
-        "_state",
         "_target",
+        "each",
         "good_planes",
-        "lost",
-        "marked",
         "open_planes",
         "planes",
         "restored_at",
-        "round_trip",
-        "round_trip_before",
-        "sent",
         "trial",
-        "trimmed",
         "weights",
     )
 
@@ -132,9 +127,9 @@ class PathSet:
         self._listener = listener
         self._target = target
         self._floor = min(max(1, -(-ev_min_active // len(present))), target)
-        self._state = [GOOD if universe is None else _OUTSIDE] * len(plane_of)
+        self.each = [Path(GOOD if universe is None else _OUTSIDE) for _ in plane_of]
         for index in universe or ():
-            self._state[index] = GOOD
+            self.each[index].state = GOOD
         self._active = [m[:target] for m in members]
         self._backups = [m[target:] for m in members]
         self._cursor = [0] * count
@@ -150,22 +145,17 @@ class PathSet:
         self.weights = PathWeights(count)
         self._oblivious = oblivious
         self._selection = selection
-        # counters by path, for PathCounters; lists, as compiled code takes ten times as long for items of an array
-        none = [0] * len(plane_of)
-        self.sent, self.lost, self.marked, self.trimmed = none[:], none[:], none[:], none[:]
-        self.round_trip = none[:]  # ns, of the latest packet that a SACK answered
-        self.round_trip_before = none  # of the one before it
 
     # ---- choosing ----
 
     def next(self, plane: int, avoid: int) -> int:
         """Path for the next packet on `plane`, not `avoid` if there is another; -1 when the plane has none."""
         ring = self._active[plane]
-        state = self._state
+        each = self.each
         if self._selection is not None and avoid < 0:
             chosen = self._selection.choose(plane, ring)
-            if 0 <= chosen < len(state) and state[chosen] < BAD and self._plane_of[chosen] == plane:
-                self.sent[chosen] += 1
+            if 0 <= chosen < len(each) and each[chosen].state < BAD and self._plane_of[chosen] == plane:
+                each[chosen].sent += 1
                 return chosen
         count = len(ring)
         at = self._cursor[plane]
@@ -180,18 +170,18 @@ class PathSet:
                 self._reshuffle(ring)
             index = ring[at]
             at += 1
-            now_state = state[index]
-            if now_state == GOOD:
+            path = each[index]
+            if path.state == GOOD:
                 if index != avoid:
                     if (slow and weights.sits_out(index)) or (trial and self._on_trial(index, avoid)):
                         held = index
                         continue
                     self._cursor[plane] = at
-                    self.sent[index] += 1
+                    path.sent += 1
                     return index
-            elif now_state == SKIP:
+            elif path.state == SKIP:
                 if not unskipped:
-                    state[index] = GOOD
+                    path.state = GOOD
                     unskipped = True
                     self._listener.path_skip_changed(index, SKIP, GOOD, PathReason.ROTATION)
                 skipped_path = index
@@ -201,14 +191,14 @@ class PathSet:
         else:
             skipped_path = held if held >= 0 else self._last_resort(plane, avoid)
         if skipped_path >= 0:
-            self.sent[skipped_path] += 1
+            each[skipped_path].sent += 1
         return skipped_path
 
     def take(self, index: int) -> bool:
         """Use path `index` for the next packet, whoever's turn it is; False if it is not in use."""
-        usable = self._state[index] < BAD and index in self._active[self._plane_of[index]]
+        usable = self.each[index].state < BAD and index in self._active[self._plane_of[index]]
         if usable:
-            self.sent[index] += 1
+            self.each[index].sent += 1
         return usable
 
     def _on_trial(self, index: int, avoid: int) -> bool:
@@ -221,14 +211,14 @@ class PathSet:
 
     def _swap_in_backup(self, plane: int, index: int, avoid: int) -> int:
         """All paths of the ring are in SKIP: put a GOOD backup in the place of `index`; `index` if there is none."""
-        state, backups = self._state, self._backups[plane]
+        each, backups = self.each, self._backups[plane]
         for place, backup in enumerate(backups):
-            if state[backup] == GOOD and backup != avoid:
+            if each[backup].state == GOOD and backup != avoid:
                 ring = self._active[plane]
                 ring[ring.index(index)] = backup
                 backups[place] = index
-                if state[index] == SKIP:  # otherwise the cursor has just ended its skip
-                    state[index] = GOOD
+                if each[index].state == SKIP:  # otherwise the cursor has just ended its skip
+                    each[index].state = GOOD
                     self._listener.path_skip_changed(index, SKIP, GOOD, PathReason.ROTATION)
                 return backup
         return index
@@ -238,20 +228,20 @@ class PathSet:
 
         No bad path is known to work better than another, so those outside the ring take turns too.
         """
-        state = self._state
-        if avoid >= 0 and state[avoid] < BAD and self._plane_of[avoid] == plane:
+        each = self.each
+        if avoid >= 0 and each[avoid].state < BAD and self._plane_of[avoid] == plane:
             return avoid
-        return self._in_turn(plane, avoid, [index for index in self._members(plane) if state[index] == BAD])
+        return self._in_turn(plane, avoid, [index for index in self._members(plane) if each[index].state == BAD])
 
     def any_allowed(self, plane: int, avoid: int) -> int:
         """Path for a packet that is to rely on nothing known: all that are not denied take turns, as `next` otherwise.
 
         Not in the order of the ring, in which paths that do not work may alternate with others.
         """
-        state = self._state
-        index = self._in_turn(plane, avoid, [index for index in self._members(plane) if state[index] < DENIED])
+        each = self.each
+        index = self._in_turn(plane, avoid, [index for index in self._members(plane) if each[index].state < DENIED])
         if index >= 0:
-            self.sent[index] += 1
+            each[index].sent += 1
         return index
 
     def _members(self, plane: int) -> tuple[int, ...]:
@@ -271,7 +261,7 @@ class PathSet:
 
     def has_spare(self, plane: int) -> bool:
         """Whether a backup of `plane` is usable."""
-        return any(self._state[index] < BAD for index in self._backups[plane])
+        return any(self.each[index].state < BAD for index in self._backups[plane])
 
     def _reshuffle(self, ring: list[int]) -> None:
         count = len(ring)
@@ -285,14 +275,15 @@ class PathSet:
 
     def skip(self, index: int, reason: PathReason = PathReason.ECN) -> None:
         """ECN mark or trim: skip the path for about a rotation."""
+        path = self.each[index]
         if reason is PathReason.TRIMMED:
-            self.trimmed[index] += 1
+            path.trimmed += 1
             if self._selection is not None:
                 self._selection.on_trim(index)
         else:
-            self.marked[index] += 1
-        if self._state[index] == GOOD and not self._oblivious:
-            self._state[index] = SKIP
+            path.marked += 1
+        if path.state == GOOD and not self._oblivious:
+            path.state = SKIP
             self._listener.path_skip_changed(index, GOOD, SKIP, reason)
 
     def stands_out(self, index: int, least: int, now: int) -> bool:
@@ -303,12 +294,13 @@ class PathSet:
         if self._oblivious:
             return False
         plane = self._plane_of[index]
-        return self.weights.marked(index, plane, self._active[plane], self.round_trip, least, now)
+        return self.weights.marked(index, plane, self._active[plane], self.each, least, now)
 
     def measured(self, index: int, rtt: int) -> None:
         """A SACK answered a packet of this path after `rtt` ns."""
-        self.round_trip_before[index] = self.round_trip[index]
-        self.round_trip[index] = rtt
+        path = self.each[index]
+        path.round_trip_before = path.round_trip
+        path.round_trip = rtt
 
     def answered(self, index: int, rtt: int, marked: bool) -> None:
         """A SACK answered a packet of this path for the first time: let the selection know."""
@@ -317,7 +309,7 @@ class PathSet:
 
     def count_lost(self, index: int, psn: int, sent: int, why: str) -> None:
         """A packet on path `index` was declared lost; this alone does not change the path's state."""
-        self.lost[index] += 1
+        self.each[index].lost += 1
         if self._selection is not None:
             self._selection.on_loss(index)
         self._listener.packet_lost(index, psn, sent, why)
@@ -328,12 +320,12 @@ class PathSet:
         A packet sent before the path was last restored says nothing about it now. A path that is `alive`, because other
         packets get through on it, stays in use when its plane is down to the floor.
         """
-        old = self._state[index]
+        old = self.each[index].state
         if old >= BAD or self._oblivious or (alive and self._at_floor(index)):
             return False
         if first_loss is not None and self.restored_at and first_loss < self.restored_at.get(index, 0):
             return False
-        self._state[index] = BAD
+        self.each[index].state = BAD
         self._doubted[index] = now if first_loss is None else first_loss
         self.trial.pop(index, None)
         self._leave(index)
@@ -356,8 +348,8 @@ class PathSet:
         at = ring.index(index)
         if not self.retire(index, reason, first_loss, now):
             return -1
-        self.sent[index] -= 1
-        self.sent[ring[at]] += 1
+        self.each[index].sent -= 1
+        self.each[ring[at]].sent += 1
         return ring[at]
 
     def disprove(self, index: int, sent: int, now: int) -> bool:
@@ -366,13 +358,13 @@ class PathSet:
         False when it stays bad: the packet was sent before the loss that retired the path, and so says nothing about
         what happened since.
         """
-        if self._state[index] != BAD:
+        if self.each[index].state != BAD:
             return True
         return sent >= self._doubted[index] and self.restore(index, PathReason.ARRIVED, now)
 
     def restore(self, index: int, reason: PathReason, now: int) -> bool:
         """Make a bad path GOOD again; False when it was not bad."""
-        if self._state[index] != BAD:
+        if self.each[index].state != BAD:
             return False
         self._return(index, now)
         self._listener.path_changed(index, BAD, GOOD, reason, None, now)
@@ -380,7 +372,7 @@ class PathSet:
 
     def deny(self, index: int, denied: bool, now: int) -> bool:
         """Controller's command: never use the path, or use it again. False when nothing changed."""
-        old = self._state[index] if index < len(self._state) else _OUTSIDE
+        old = self.each[index].state if index < len(self.each) else _OUTSIDE
         if old == _OUTSIDE or denied == (old == DENIED):
             return False
         plane = self._plane_of[index]
@@ -388,7 +380,7 @@ class PathSet:
         bit = 1 << plane
         self.open_planes = self.open_planes | bit if self._allowed[plane] else self.open_planes & ~bit
         if denied:
-            self._state[index] = DENIED
+            self.each[index].state = DENIED
             if old != BAD:
                 self._leave(index)
             self._listener.path_changed(index, old, DENIED, PathReason.CONTROLLER, None, now)
@@ -403,12 +395,12 @@ class PathSet:
         if self._selection is not None:
             self._selection.on_unusable(index)
         plane = self._plane_of[index]
-        ring, backups, state = self._active[plane], self._backups[plane], self._state
+        ring, backups, each = self._active[plane], self._backups[plane], self.each
         if index not in ring:
             return
         at = ring.index(index)
         for choice, backup in enumerate(backups):
-            if state[backup] < BAD:
+            if each[backup].state < BAD:
                 ring[at] = backup
                 backups[choice] = index
                 self.trial[backup] = _TRIAL
@@ -423,11 +415,11 @@ class PathSet:
     def _return(self, index: int, now: int) -> None:
         """A path is usable again: it replaces a bad one in the ring, fills a gap, or stays a backup."""
         plane = self._plane_of[index]
-        ring, backups, state = self._active[plane], self._backups[plane], self._state
-        state[index] = GOOD
+        ring, backups, each = self._active[plane], self._backups[plane], self.each
+        each[index].state = GOOD
         self.restored_at[index] = now
         if index not in ring:
-            kept = next((at for at, other in enumerate(ring) if state[other] >= BAD), -1)
+            kept = next((at for at, other in enumerate(ring) if each[other].state >= BAD), -1)
             if kept >= 0:
                 backups[backups.index(index)] = ring[kept]
                 ring[kept] = index
@@ -444,23 +436,23 @@ class PathSet:
 
     def count(self, state: PathState) -> int:
         """How many paths are in `state`."""
-        return self._state.count(STATES.index(state))
+        return sum(path.state == STATES.index(state) for path in self.each)
 
     def universe(self) -> list[int]:
         """All paths that may ever be used."""
-        return [index for index, state in enumerate(self._state) if state != _OUTSIDE]
+        return [index for index, path in enumerate(self.each) if path.state != _OUTSIDE]
 
     def bad(self, index: int) -> bool:
         """Whether a path is out of use: bad or denied."""
-        return self._state[index] >= BAD
+        return self.each[index].state >= BAD
 
     def denied(self, index: int) -> bool:
         """Whether the controller denies a path."""
-        return self._state[index] == DENIED
+        return self.each[index].state == DENIED
 
     def state(self, index: int) -> PathState:
         """State of one path."""
-        return STATES[self._state[index]]
+        return STATES[self.each[index].state]
 
     def active(self, plane: int) -> tuple[int, ...]:
         """Paths in the active ring of `plane`."""

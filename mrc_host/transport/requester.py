@@ -31,7 +31,8 @@ from mrc_host.transport.requester_parts import RequesterParts
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.send_window import SendWindow
-from mrc_host.transport.sent_packets import SentPacket, SentPackets
+from mrc_host.transport.sent_packet import SentPacket
+from mrc_host.transport.sent_packets import SentPackets
 from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
 from mrc_host.transport.stall_times import StallTimes
 from mrc_host.transport.stats import PATHS, PEER, WINDOW
@@ -99,7 +100,7 @@ class Requester(DataToSend):
         # parts
         self.paths = paths
         self.window = SendWindow(owner, connection, peer.link_parameters(attributes), peer.windows)
-        self.sent = SentPackets(self.window.cc, first_psn, planes, len(peer.evs), settings.recovery_delay)
+        self.sent = SentPackets(self.window.cc, first_psn, planes, paths.each, settings.recovery_delay)
         self.spurious = SpuriousRetransmissions(stats)
         self._balance = PlaneBalance(settings.plane_skew_limit, self._mtu, planes, peer.planes)
         self._packets = DataPackets(connection, peer.frames)

@@ -1,7 +1,7 @@
 """Packets that were sent and are not acknowledged yet, and how many of their bytes are in flight.
 
-There is one record per PSN, from the oldest unacknowledged one on, in a ring that grows with the window. Every
-packet in flight is also in a *lane*, in the order of sending. A lane is one class (first transmissions or
+There is one record per PSN (``sent_packet``), from the oldest unacknowledged one on, in a ring that grows with the
+window. Every packet in flight is also in a *lane*, in the order of sending. A lane is one class (first transmissions or
 retransmissions) on one plane, and a list linked by the records. A record is removed when its packet is acknowledged;
 when its packet is marked lost, its PSN waits in a heap, lowest first, to be retransmitted. ``loss_detection`` and
 others decide what is lost.
@@ -16,63 +16,11 @@ import heapq
 from typing import Final
 
 from mrc_host.transport.congestion import CongestionControl
-from mrc_host.transport.work import Wqe
+from mrc_host.transport.path import Path
+from mrc_host.transport.sent_packet import FREE, LOST, OUT, SentPacket
 
-FREE: Final = 0
-OUT: Final = 1
-LOST: Final = 2
 NEVER: Final = (1 << 62) - 1  # no more, or compiled code would need an object for it
-
 _FIRST_RING: Final = 4  # records; small, as most queue pairs are idle
-
-
-class SentPacket:
-    """One PSN in flight. Records are reused. `older` and `newer` are its neighbours in its lane, while it is OUT."""
-
-    __slots__ = (
-        "attempts",
-        "by_order",
-        "followed",
-        "index",
-        "kind",
-        "lane",
-        "newer",
-        "offset",
-        "older",
-        "plane",
-        "psn",
-        "sent",
-        "serial",
-        "size",
-        "stamp",
-        "state",
-        "timed",
-        "tried",
-        "weight",
-        "wqe",
-    )
-
-    def __init__(self) -> None:
-        self.state = FREE
-        self.older: SentPacket | None = None
-        self.newer: SentPacket | None = None
-        self.wqe: Wqe | None = None
-        self.psn = 0
-        self.offset = 0  # in the message
-        self.size = 0  # payload
-        self.weight = 0
-        self.kind = 0  # segment kind
-        self.plane = 0
-        self.tried = 0  # planes that have lost it, since it was last lost on all of them
-        self.lane = 0
-        self.index = 0  # path
-        self.serial = 0
-        self.sent = 0  # time of the latest transmission
-        self.stamp = 0  # its 16-bit timestamp
-        self.attempts = 0
-        self.timed = False  # a SACK has given the round-trip time of the latest transmission
-        self.followed = 0  # send time of the next first transmission on its path; 0: none yet
-        self.by_order = False  # declared lost because of arrival order on its path
 
 
 class Lane:
@@ -121,14 +69,13 @@ class SentPackets:
     __slots__ = (
         "_held",
         "_lost",
+        "_paths",
         "_recovery_delay",
-        "arrived_serial",
         "cc",
         "first_answered",
         "first_psn",
         "in_flight",
         "lanes",
-        "last_on_path",
         "mask",
         "next_psn",
         "ring",
@@ -138,8 +85,10 @@ class SentPackets:
         "una_since",
     )
 
-    def __init__(self, cc: CongestionControl, first_psn: int, planes: int, paths: int, recovery_delay: int = 0) -> None:
-        """`cc.inflight` counts the bytes of all who share it; `in_flight` counts ours alone."""
+    def __init__(
+        self, cc: CongestionControl, first_psn: int, planes: int, paths: list[Path], recovery_delay: int = 0
+    ) -> None:
+        """`cc.inflight` counts the bytes of all who share it; `in_flight` counts ours alone. `paths` are by index."""
         self.cc = cc
         self.in_flight = 0  # weights of packets in flight
         self.first_psn = first_psn  # of this life
@@ -154,9 +103,7 @@ class SentPackets:
         self._lost: list[int] = []  # heap of PSNs to retransmit
         self._recovery_delay = recovery_delay
         self._held: list[tuple[int, int, int]] = []  # heap of lost packets that wait: until when, PSN, serial
-        # by path, of first transmissions only: the latest one sent, and the serial of the latest that arrived
-        self.last_on_path = [SentPacket()] * paths
-        self.arrived_serial = [0] * paths
+        self._paths = paths
         self.first_answered = NEVER  # earliest send time of a packet or probe known to have arrived
 
     def psns_used(self) -> int:
@@ -207,10 +154,11 @@ class SentPackets:
         record.stamp = stamp
         self.lanes[lane].enter(record)
         if not again:
-            last = self.last_on_path[index]
-            if last.index == index:
+            path = self._paths[index]
+            last = path.last
+            if last is not None and last.index == index:  # otherwise it carries another packet by now
                 last.followed = now
-            self.last_on_path[index] = record
+            path.last = record
             record.followed = 0
         weight = record.weight
         self.cc.inflight += weight

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.transport.received_count import ReceivedCount
-from mrc_host.transport.sent_packets import SentPacket
+from mrc_host.transport.sent_packet import SentPacket
 from mrc_host.transport.stats import QpStats
 
 _MAX_REMEMBERED: Final = 512  # packets sent more than once

@@ -19,8 +19,12 @@ TESTS = (
     "test_nic_faults.py",
     "test_nic_fuzz.py",
     "test_nic_congestion.py",
+    "test_nic_gather_lists.py",
     "wire",
+    "datapath/test_same_behaviour.py",
     "transport/roce/test_rc.py",
+    "transport/test_data_packets.py",
+    "transport/test_sent_packets.py",
 )
 
 

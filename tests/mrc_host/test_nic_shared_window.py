@@ -8,7 +8,7 @@ from mrc_host.nic import Nic
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.mrc import MrcQueuePair
-from mrc_host.transport.sent_packets import OUT
+from mrc_host.transport.sent_packet import OUT
 from mrc_host.transport.window import SharedWindow
 from mrc_host.values import CompletionStatus, QpAttributes, QpState
 from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect, make_config, peers

@@ -19,7 +19,8 @@ from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.send_window import SendWindow
-from mrc_host.transport.sent_packets import FREE, LOST, OUT, SentPacket, SentPackets
+from mrc_host.transport.sent_packet import FREE, LOST, OUT, SentPacket
+from mrc_host.transport.sent_packets import SentPackets
 from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
 from mrc_host.transport.window import SharedWindows, WindowUser
 from mrc_host.transport.work import SendQueue
@@ -87,7 +88,6 @@ class Rig:
         self.stats = given.stats
         link = LinkParameters(mtu=MTU, window=64 * MTU)
         self.window = SendWindow(owner, given, link, SharedWindows())
-        self.sent = SentPackets(self.window.cc, FIRST, PLANES, PLANES * PATHS)
         self.trips = [RoundTrip() for _ in range(PLANES)]
         self.paths = PathSet(
             bytes(plane for plane in range(PLANES) for _ in range(PATHS)),
@@ -97,6 +97,7 @@ class Rig:
             rng=random.Random(1),
             listener=owner,
         )
+        self.sent = SentPackets(self.window.cc, FIRST, PLANES, self.paths.each)
         memory = MemoryTable(random.Random(1))
         self._region = memory.register(0, memoryview(bytearray(64 * MTU)), Access.LOCAL_WRITE)
         self.cq = NicCompletionQueue(1, 64, set(), set())

@@ -9,7 +9,7 @@ import pytest
 from mrc_host.transport.data_packets import DataPackets
 from mrc_host.transport.peer import FirstNumbers, Peer
 from mrc_host.transport.peer_frames import DATA, RETRANSMISSION
-from mrc_host.transport.sent_packets import SentPacket
+from mrc_host.transport.sent_packet import SentPacket
 from mrc_host.transport.work import Wqe
 from mrc_host.values import WorkRequest, WrOpcode
 from mrc_host.wire import headers, opcodes
@@ -27,10 +27,10 @@ def make(**attributes: object) -> DataPackets:
     return DataPackets(given, Peer(given.nic, given.nic.config.destinations[0], FirstNumbers(0, 0)).frames)
 
 
-def message(length: int, *, imm: int | None = None) -> tuple[Wqe, bytes]:
+def message(length: int, *, imm: int | None = None, address: int = ADDRESS) -> tuple[Wqe, bytes]:
     data = random.Random(length).randbytes(length)
     opcode = WrOpcode.WRITE if imm is None else WrOpcode.WRITE_WITH_IMM
-    wqe = Wqe(WorkRequest(0, opcode, 0, 0, length, ADDRESS, RKEY, imm), memoryview(data))
+    wqe = Wqe(WorkRequest(0, opcode, 0, 0, length, address, RKEY, imm), memoryview(data))
     wqe.numbers = headers.data_numbers.pack(wqe.rqmsn, wqe.msn)
     wqe.range = headers.data_range.pack(RKEY, length)
     return wqe, data
@@ -76,13 +76,15 @@ def test_a_message_is_segmented_into_full_packets_and_a_remainder(
     assert payload == data
 
 
-def test_every_packet_carries_its_own_address_and_the_message_length() -> None:
-    """R1.10."""
+@pytest.mark.parametrize("address", [ADDRESS, 1 << 63, (1 << 64) - 2 * MTU])
+@pytest.mark.parametrize("imm", [None, IMM])
+def test_every_packet_carries_its_own_address_and_the_message_length(address: int, imm: int | None) -> None:
+    """R1.10. Addresses have 64 bits; it is the responder who refuses those outside its memory."""
     packets = make()
-    wqe, _ = message(3 * MTU + 5)
+    wqe, _ = message(3 * MTU + 5, imm=imm, address=address)
     for n, record in enumerate(cut(packets, wqe)):
         fields = headers.data_ts.unpack(body(packets, record, wqe)[: headers.data_ts.size])
-        assert fields[-3:] == (ADDRESS + n * MTU, RKEY, 3 * MTU + 5)
+        assert fields[-3:] == ((address + n * MTU) % (1 << 64), RKEY, 3 * MTU + 5)
         assert fields[3] == REMOTE_QPN
         assert fields[4] & 0xFFFFFF == record.psn
 

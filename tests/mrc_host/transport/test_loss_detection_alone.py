@@ -6,7 +6,8 @@ from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.paths import PathListener, PathSet
 from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.round_trip import RoundTrip
-from mrc_host.transport.sent_packets import FREE, LOST, OUT, SentPacket, SentPackets
+from mrc_host.transport.sent_packet import FREE, LOST, OUT, SentPacket
+from mrc_host.transport.sent_packets import SentPackets
 from mrc_host.transport.stats import QpStats
 from mrc_host.values import PathReason
 from mrc_host.wire.control import SACK_BITS
@@ -35,7 +36,6 @@ class Sender:
         self.cc = Counting()
         self.stats = QpStats()
         self.lost_by_plane = [0] * PLANES
-        self.sent = SentPackets(self.cc, FIRST, PLANES, PLANES * PATHS)
         self.paths = PathSet(
             bytes(plane for plane in range(PLANES) for _ in range(PATHS)),
             active_paths=None,
@@ -44,6 +44,7 @@ class Sender:
             rng=random.Random(1),
             listener=self.listener,
         )
+        self.sent = SentPackets(self.cc, FIRST, PLANES, self.paths.each)
         self.trips = [RoundTrip() for _ in range(PLANES)]
         for trip in self.trips:
             trip.sample(RTT)
@@ -63,7 +64,8 @@ class Sender:
         self.sent.acknowledge(record)
         self.sent.sacked |= 1 << record.psn - self.sent.una
         self.sent.answered(record.sent)
-        self.sent.arrived_serial[record.index] = max(self.sent.arrived_serial[record.index], record.serial)
+        path = self.paths.each[record.index]
+        path.arrived_serial = max(path.arrived_serial, record.serial)
         self.loss.arrived(record.lane, record.index, record.sent, now)
 
     def detect(self, now: int, lanes: int = 1) -> None:

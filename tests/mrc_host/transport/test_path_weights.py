@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from mrc_host.transport.path import Path
 from mrc_host.transport.path_weights import PathWeights
 from mrc_host.values import PathReason
 from mrc_host.wire import control
@@ -24,13 +25,19 @@ class Plane:
     def __init__(self, paths: int) -> None:
         self.weights = PathWeights(1)
         self.ring = list(range(paths))
-        self.trips = [LEAST] * paths
+        self.paths = [Path() for _ in self.ring]
+        self.take([LEAST] * paths)
         self.now = 1000 * US
+
+    def take(self, trips: list[int]) -> None:
+        """Packets that are not marked come back after so long."""
+        for path, trip in zip(self.paths, trips, strict=True):
+            path.round_trip = trip
 
     def mark(self, path: int, trip: int, after: int = 0) -> bool:
         self.now += after
-        self.trips[path] = trip
-        return self.weights.marked(path, 0, self.ring, self.trips, LEAST, self.now)
+        self.paths[path].round_trip = trip
+        return self.weights.marked(path, 0, self.ring, self.paths, LEAST, self.now)
 
     def every(self) -> list[int]:
         return [self.weights.every(path) for path in self.ring]
@@ -55,7 +62,7 @@ def test_equally_congested_paths_keep_their_weight() -> None:
     rng = random.Random(1)
     plane = Plane(8)
     for base in range(10, 60, 5):
-        plane.trips = [base * US] * 8
+        plane.take([base * US] * 8)
         for _ in range(50):
             trip = LEAST + round((base * US - LEAST) * rng.uniform(0.8, 1.2))
             assert not plane.mark(rng.randrange(8), trip, US)
@@ -87,7 +94,7 @@ def test_small_delays_leave_weights_unchanged() -> None:
 
 def test_a_weight_is_reduced_only_at_twice_the_slowest_other_delay() -> None:
     plane = Plane(4)
-    plane.trips[3] = 20 * US
+    plane.paths[3].round_trip = 20 * US
     assert not plane.mark(0, 29 * US)
     assert plane.mark(0, 30 * US)
 
@@ -119,7 +126,7 @@ def test_without_measured_other_paths_weights_are_unchanged() -> None:
     alone = Plane(1)
     assert not alone.mark(0, 90 * US)
     plane = Plane(4)
-    plane.trips = [0] * 4
+    plane.take([0] * 4)
     assert not plane.mark(0, 90 * US)
 
 
@@ -145,8 +152,8 @@ def test_a_path_set_skips_a_slow_path_unless_it_is_the_only_one() -> None:
     paths, _ = make(1, 4, share=100)
     slow = paths.active(0)[1]
     for index in range(4):
-        paths.round_trip[index] = LEAST
-    paths.round_trip[slow] = 45 * US
+        paths.each[index].round_trip = LEAST
+    paths.each[slow].round_trip = 45 * US
     assert paths.stands_out(slow, LEAST, 100 * US)
     turns = Counter(paths.next(0, -1) for _ in range(1300))
     assert turns[slow] == pytest.approx(100, abs=3)
@@ -159,8 +166,8 @@ def test_a_path_set_skips_a_slow_path_unless_it_is_the_only_one() -> None:
 def test_an_oblivious_path_set_has_no_weights() -> None:
     paths, _ = make(1, 4, oblivious=True)
     for index in range(4):
-        paths.round_trip[index] = LEAST
-    paths.round_trip[0] = 45 * US
+        paths.each[index].round_trip = LEAST
+    paths.each[0].round_trip = 45 * US
     assert not paths.stands_out(0, LEAST, 100 * US)
     assert Counter(paths.next(0, -1) for _ in range(400)) == dict.fromkeys(range(4), 100)
 
@@ -168,8 +175,8 @@ def test_an_oblivious_path_set_has_no_weights() -> None:
 def test_a_restored_path_has_its_full_weight() -> None:
     paths, _ = make(1, 4, share=100)
     for index in range(4):
-        paths.round_trip[index] = LEAST
-    paths.round_trip[0] = 45 * US
+        paths.each[index].round_trip = LEAST
+    paths.each[0].round_trip = 45 * US
     paths.stands_out(0, LEAST, 100 * US)
     paths.retire(0, PathReason.LOSS, None, 200 * US)
     paths.restore(0, PathReason.PROBE, 300 * US)

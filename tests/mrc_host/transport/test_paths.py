@@ -140,14 +140,14 @@ def test_a_path_may_be_taken_out_of_turn_while_it_is_active_and_usable() -> None
     active = paths.active(1)[0]
     backup = next(index for index in range(8, 16) if index not in paths.active(1))
     assert paths.take(active)
-    assert paths.sent[active] == 1
+    assert paths.each[active].sent == 1
     assert not paths.take(backup)
     paths.retire(active, PathReason.LOSS, 1000, 2000)
     assert not paths.take(active)
     denied = paths.active(1)[0]
     paths.deny(denied, True, 3000)
     assert not paths.take(denied)
-    assert (paths.sent[active], paths.sent[backup], paths.sent[denied]) == (1, 0, 0)
+    assert [paths.each[index].sent for index in (active, backup, denied)] == [1, 0, 0]
 
 
 def test_a_lost_path_is_replaced_by_a_backup_of_its_plane() -> None:
@@ -307,7 +307,7 @@ def test_oblivious_spraying_uses_all_paths_regardless_of_events() -> None:
         assert not paths.retire(index, PathReason.LOSS, None, 5)
     assert Counter(paths.next(0, -1) for _ in range(160)) == dict.fromkeys(range(16), 10)
     assert not listener.seen
-    assert (paths.marked[3], paths.trimmed[3]) == (1, 1), "what happened is counted all the same"
+    assert (paths.each[3].marked, paths.each[3].trimmed) == (1, 1), "what happened is counted all the same"
 
 
 def test_oblivious_paths_can_be_denied() -> None:
@@ -332,4 +332,4 @@ def test_paths_that_are_not_denied_take_turns_whatever_is_known_of_them() -> Non
     assert paths.any_allowed(0, 4) == 4, "there is no other"
     paths.deny(4, True, 4)
     assert paths.any_allowed(0, -1) == -1
-    assert sum(paths.sent) == 101
+    assert sum(path.sent for path in paths.each) == 101

@@ -10,7 +10,7 @@ from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.round_trip import RoundTrip
-from mrc_host.transport.sent_packets import FREE, LOST, OUT, SentPacket
+from mrc_host.transport.sent_packet import FREE, LOST, OUT, SentPacket
 from mrc_host.values import (
     CompletionStatus,
     PathReason,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mrc_host.transport.congestion import LinkParameters
+from mrc_host.transport.path import Path
 from mrc_host.transport.receiver_limit import UNLIMITED
 from mrc_host.transport.send_window import SendWindow
 from mrc_host.transport.sent_packets import SentPackets
@@ -49,7 +50,7 @@ def make(
 
 
 def fill(window: SendWindow, packets: int) -> SentPackets:
-    sent = SentPackets(window.cc, FIRST, 2, 4)
+    sent = SentPackets(window.cc, FIRST, 2, [Path()])
     for now in range(1, packets + 1):
         record = sent.new_record()
         record.weight = MTU

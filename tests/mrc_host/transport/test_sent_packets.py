@@ -3,14 +3,16 @@
 import random
 
 from mrc_host.transport.congestion import CongestionControl
-from mrc_host.transport.sent_packets import FREE, LOST, OUT, SentPacket, SentPackets
+from mrc_host.transport.path import Path
+from mrc_host.transport.sent_packet import FREE, LOST, OUT, SentPacket
+from mrc_host.transport.sent_packets import SentPackets
 
 FIRST = 1000
 WEIGHT = 4352
 
 
 def packets(paths: int = 4) -> SentPackets:
-    return SentPackets(CongestionControl(1 << 20), FIRST, 2, paths)
+    return SentPackets(CongestionControl(1 << 20), FIRST, 2, [Path() for _ in range(paths)])
 
 
 def send(sent: SentPackets, *, plane: int = 0, path: int = 0, now: int = 1) -> SentPacket:
@@ -42,7 +44,7 @@ def test_bytes_are_returned_once() -> None:
 
 def test_a_shared_window_keeps_other_queue_pairs_bytes() -> None:
     cc = CongestionControl(1 << 20)
-    mine, other = SentPackets(cc, FIRST, 2, 4), SentPackets(cc, FIRST, 2, 4)
+    mine, other = (SentPackets(cc, FIRST, 2, [Path()]) for _ in range(2))
     send(mine)
     send(other)
     mine.release()

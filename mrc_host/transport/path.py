@@ -1,0 +1,38 @@
+"""One path of a queue pair: its state, and what was sent, lost and measured there.
+
+All of it lies together in memory: a data packet meets a path that was last used many packets ago. Compiled, a number
+takes no object of its own.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from mrc_host.transport.sent_packet import SentPacket
+
+
+class Path:
+    """`state` is of ``paths``, times are in ns. Serials and `last` are of first transmissions only."""
+
+    __slots__ = (
+        "arrived_serial",
+        "last",
+        "lost",
+        "marked",
+        "round_trip",
+        "round_trip_before",
+        "sent",
+        "state",
+        "trimmed",
+    )
+
+    def __init__(self, state: int = 0) -> None:
+        self.state: i64 = state
+        self.sent: i64 = 0  # packets; so are the next three
+        self.lost: i64 = 0
+        self.marked: i64 = 0
+        self.trimmed: i64 = 0
+        self.round_trip: i64 = 0  # of the latest packet that a SACK answered
+        self.round_trip_before: i64 = 0  # of the one before it
+        self.arrived_serial: i64 = 0  # of the latest packet that arrived
+        self.last: SentPacket | None = None  # the record of the latest packet sent
