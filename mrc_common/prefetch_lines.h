@@ -9,7 +9,10 @@
 
 static inline void prefetch_lines(const void *from, size_t bytes)
 {
-    for (uintptr_t at = (uintptr_t)from / CACHE_LINE * CACHE_LINE; at < (uintptr_t)from + bytes; at += CACHE_LINE)
-        __builtin_prefetch((const void *)at, 1);
+    const char *at = (const char *)from;
+#pragma GCC unroll 8 /* where the size is a constant, one instruction a line */
+    for (size_t i = 0; i < bytes; i += CACHE_LINE)
+        __builtin_prefetch(at + i, 1);
+    __builtin_prefetch(at + bytes - 1, 1); /* the last line, unless both begin at the beginning of one */
 }
 #endif
