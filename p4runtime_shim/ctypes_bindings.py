@@ -215,7 +215,7 @@ _HOT: Signatures = {
     "sw_transmit_due": (_I64, (_P, _U)),
     "sw_port_idle_ns": (_U64, (_P, _U)),
     "sw_dev_transmit": (c.c_size_t, (_P, _U, _I64, _P, c.c_size_t)),
-    "sw_dev_receive_frame": (None, (_P, _U, _P, _I64)),
+    "sw_dev_receive_frame": (c.c_size_t, (_P, _U, _P, _I64, c.POINTER(c.c_uint16), c.c_size_t)),
     "sw_dev_transmit_frame": (c.c_size_t, (_P, _U, _I64, c.c_size_t, _P, _P)),
     "sw_dev_set_owners": (None, (_P, _P, _P)),
     "sw_prefetch": (None, (_P, _U, c.c_int, c.c_int)),

@@ -229,10 +229,13 @@ size_t sw_dev_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, siz
     return n;
 }
 
-void sw_dev_receive_frame(struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now) {
+size_t sw_dev_receive_frame(
+    struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now, uint16_t *ready, size_t cap) {
     begin(sw);
     sw_receive_frame(sw, port, frame, now);
+    size_t n = sw_take_ready(sw, ready, cap);
     finish(sw);
+    return n;
 }
 
 size_t sw_dev_transmit_frame(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context) {

@@ -138,7 +138,9 @@ void sw_set_digest_event(struct sw *sw, int fd);
 /* --- the same verbs, taking the lock themselves --- */
 void sw_dev_receive(struct sw *sw, unsigned port, const void *data, size_t len, int64_t now);
 size_t sw_dev_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, size_t cap);
-void sw_dev_receive_frame(struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now);
+/* And the ports that are ready then, as sw_dev_take_ready: one turn of the lock. */
+size_t sw_dev_receive_frame(
+    struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now, uint16_t *ready, size_t cap);
 size_t sw_dev_transmit_frame(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context);
 void sw_dev_set_owners(struct sw *sw, sw_release_owner release, sw_copy_rest copy);
 int64_t sw_dev_next_wakeup(struct sw *sw);

@@ -26,6 +26,19 @@ static int send_or_lose(Clock *clock, Channel *channel, PyObject *frame, int64_t
     return push(clock, arrival, ARRIVE, NULL, (PyObject *)channel, frame, channel->epoch);
 }
 
+/* How long so many bytes take, MAX_TIME at most, with a fraction of a nanosecond left from before, in 1 / rate; the new one stays. */
+static int64_t serialize(Channel *channel, uint64_t bytes, uint64_t remainder) {
+    uint64_t rate = (uint64_t)channel->rate;
+    if (bytes < 1 << 20) { /* no overflow: the remainder is less than the rate, and that less than 2^62 */
+        uint64_t units = bytes * BITS + remainder;
+        channel->remainder = (long long)(units % rate);
+        return (int64_t)(units / rate);
+    }
+    unsigned __int128 units = (unsigned __int128)bytes * BITS + remainder, took = units / rate;
+    channel->remainder = (long long)(units % rate);
+    return took < MAX_TIME ? (int64_t)took : MAX_TIME;
+}
+
 static int channel_send(Channel *channel, PyObject *frame, int64_t now) {
     Clock *clock = clock_of(channel->clock);
     Py_ssize_t size = clock ? frame_size(frame) : -1;
@@ -42,12 +55,8 @@ static int channel_send(Channel *channel, PyObject *frame, int64_t now) {
         PyErr_SetString(PyExc_ZeroDivisionError, "a channel needs a rate");
         return -1;
     }
-    unsigned __int128 units = ((unsigned __int128)size + OVERHEAD) * BITS;
-    if (channel->free_at == now)
-        units += channel->remainder;
-    unsigned __int128 took = units / channel->rate;
-    channel->remainder = (long long)(units % channel->rate);
-    int64_t free_at = took < MAX_TIME ? now + (int64_t)took : MAX_TIME;
+    int64_t took = serialize(channel, (uint64_t)size + OVERHEAD, channel->free_at == now ? (uint64_t)channel->remainder : 0);
+    int64_t free_at = took < MAX_TIME ? now + took : MAX_TIME;
     if (push(clock, free_at, FREE, NULL, (PyObject *)channel, NULL, 0) < 0)
         return -1;
     channel->free_at = free_at;
@@ -109,21 +118,25 @@ static int hop_leave(SwitchHop *hop, const uint16_t *ready, size_t count) {
     return done;
 }
 
-/* Start what can start on the ports that have become ready. */
-static int hop_serve(SwitchHop *hop) {
-    uint16_t ready[MAX_PORTS];
-    size_t count = 0, served = 0;
+/* Start what can start on `count` ports that have become ready, and on those that become ready then. */
+static int hop_serve_ready(SwitchHop *hop, uint16_t ready[MAX_PORTS], size_t count) {
+    size_t served = 0;
     while (hop->handle) {
-        count = hop->take_ready(hop->handle, ready, MAX_PORTS);
         for (served = 0; served < count && hop->handle; served++) {
             Channel *channel = ready[served] < MAX_PORTS ? (Channel *)hop->channels[ready[served]] : NULL;
             if (channel && channel->idle && hop_transmit(hop, channel) < 0)
                 return -1;
         }
-        if (!count || !hop->copies)
+        if (!count || !hop->copies || !hop->handle)
             break;
+        count = hop->take_ready(hop->handle, ready, MAX_PORTS);
     }
     return hop->handle ? hop_come_back(hop) : hop_leave(hop, ready + served, count - served);
+}
+
+static int hop_serve(SwitchHop *hop) {
+    uint16_t ready[MAX_PORTS];
+    return hop_serve_ready(hop, ready, hop->handle ? hop->take_ready(hop->handle, ready, MAX_PORTS) : 0);
 }
 
 /* It is the time that a wake-up was asked for. */
@@ -151,11 +164,11 @@ static int hop_pull(SwitchHop *hop, Channel *channel) {
 /* ---- events ---- */
 
 static SwitchHop *open_hop(PyObject *end) {
-    return end && PyObject_TypeCheck(end, &SwitchHopType) && ((SwitchHop *)end)->handle ? (SwitchHop *)end : NULL;
+    return end && is_a(end, &SwitchHopType) && ((SwitchHop *)end)->handle ? (SwitchHop *)end : NULL;
 }
 
 static NicNode *nic_node(PyObject *end) {
-    return end && PyObject_TypeCheck(end, &NicNodeType) ? (NicNode *)end : NULL;
+    return end && is_a(end, &NicNodeType) ? (NicNode *)end : NULL;
 }
 
 /* Work at one end of a channel, which may lose it meanwhile. */
@@ -177,9 +190,9 @@ static int channel_free(Channel *channel) {
 
 static int hop_receive(SwitchHop *hop, long long port, PyObject *frame) {
     struct sw_frame parts = parts_of(frame);
+    uint16_t ready[MAX_PORTS];
     Py_XINCREF((PyObject *)parts.owner);
-    hop->receive(hop->handle, (unsigned)port, &parts, hop->clock->now);
-    return hop_serve(hop);
+    return hop_serve_ready(hop, ready, hop->receive(hop->handle, (unsigned)port, &parts, hop->clock->now, ready, MAX_PORTS));
 }
 
 /* The whole frame for `node`, or for `receive` if there is no native one. */
@@ -276,7 +289,7 @@ static int handle_event(Clock *clock, struct event *event) {
     case ARRIVE:
         return channel_arrive(clock, (Channel *)event->a, event->b, event->epoch);
     case WAKE:
-        return PyObject_TypeCheck(event->a, &SwitchHopType) ? hop_wake((SwitchHop *)event->a, event->epoch)
+        return is_a(event->a, &SwitchHopType) ? hop_wake((SwitchHop *)event->a, event->epoch)
                                                             : node_wake((NicNode *)event->a, event->epoch);
     case ASK:
         return engine_ask_again((PacketEngine *)event->a);

@@ -20,7 +20,7 @@ typedef struct {
 static PyTypeObject PacketEngineType;
 
 static PacketEngine *packet_engine(PyObject *object) {
-    return object && PyObject_TypeCheck(object, &PacketEngineType) ? (PacketEngine *)object : NULL;
+    return object && is_a(object, &PacketEngineType) ? (PacketEngine *)object : NULL;
 }
 
 /* As HardwareTiming.occupancy. */
@@ -95,7 +95,7 @@ static int engine_ask_again(PacketEngine *engine) {
 /* The node behind the engine, if that is native and takes frames itself. */
 static NicNode *node_behind(const PacketEngine *engine) {
     PyObject *self = engine->deliver && PyCFunction_Check(engine->deliver) ? PyCFunction_GET_SELF(engine->deliver) : NULL;
-    return self && PyObject_TypeCheck(self, &NicNodeType) ? (NicNode *)self : NULL;
+    return self && is_a(self, &NicNodeType) ? (NicNode *)self : NULL;
 }
 
 static int is_pause(PyObject *frame) {

@@ -67,7 +67,7 @@ class SharedFrames:
             buffer = c.create_string_buffer(frame[head:], parts.rest_len)
             self.owned[self._next] = buffer
             parts.owner, parts.rest = self._next, c.addressof(buffer)
-        self._hot.sw_dev_receive_frame(self._switch.handle, port, c.byref(parts), now)
+        self._hot.sw_dev_receive_frame(self._switch.handle, port, c.byref(parts), now, None, 0)
 
     def prefetch(self, port: int) -> None:
         """All steps, for a frame that arrives and for one that leaves."""
