@@ -290,7 +290,7 @@ static int handle_event(Clock *clock, struct event *event) {
         return channel_arrive(clock, (Channel *)event->a, event->b, event->epoch);
     case WAKE:
         return is_a(event->a, &SwitchHopType) ? hop_wake((SwitchHop *)event->a, event->epoch)
-                                                            : node_wake((NicNode *)event->a, event->epoch);
+                                              : node_wake((NicNode *)event->a, event->epoch);
     case ASK:
         return engine_ask_again((PacketEngine *)event->a);
     case DELIVER:
