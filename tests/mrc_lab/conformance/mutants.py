@@ -55,9 +55,8 @@ MUTANTS = (
     Mutant("R1.7", f"{T}.demux", "if pkey & _PARTITION != _PARTITION:", "if False:"),
     Mutant("R1.8", f"{T}.requester", "if wqe.with_imm:\n            self._wimm_sent += 1", "self._wimm_sent += 1"),
     Mutant("R1.9", f"{T}.ack_generator", "timestamp=trigger.stamp", "timestamp=trigger.stamp + 1 & 0xFFFF"),
-    Mutant("R1.10", f"{T}.data_packets", "self._middle, word, wqe.numbers, record.stamp << 16 | self._tick_flags,\n"
-           "                wqe.address + offset & 0xFFFFFFFFFFFFFFFF",
-           "self._middle, word, wqe.numbers, record.stamp << 16 | self._tick_flags,\n                wqe.address"),
+    Mutant("R1.10", f"{T}.data_packets", "stamp << 16 | self._tick_flags, address, wqe.range",
+           "stamp << 16 | self._tick_flags, wqe.address, wqe.range"),
     Mutant("R1.10", f"{T}.memory", "region = self._by_rkey.get(rkey)\n        if region is None",
            "region = next((one for one in self._by_rkey.values() if one.remote_write), None)\n"
            "        if region is None"),
@@ -127,10 +126,10 @@ MUTANTS = (
            "    def next(self, plane: int, avoid: int) -> int:\n"
            "        return self._active[plane][0] if self._active[plane] else self._last_resort(plane, avoid)\n\n"
            "    def unused(self, plane: int, avoid: int) -> int:"),
-    Mutant("R3.5", f"{T}.paths", "self._state[index] == GOOD and not self._oblivious",
-           "self._state[index] == GOOD and reason is PathReason.TRIMMED"),
-    Mutant("R3.6", f"{T}.paths", "self._state[index] == GOOD and not self._oblivious",
-           "self._state[index] == GOOD and reason is not PathReason.TRIMMED"),
+    Mutant("R3.5", f"{T}.paths", "path.state == GOOD and not self._oblivious",
+           "path.state == GOOD and reason is PathReason.TRIMMED"),
+    Mutant("R3.6", f"{T}.paths", "path.state == GOOD and not self._oblivious",
+           "path.state == GOOD and reason is not PathReason.TRIMMED"),
     Mutant("R3.9", f"{T}.ack_processing", "self._paths.retire(index, PathReason.PEER_SKIP, None, now, True)",
            "self._paths.skip(index)"),
     Mutant("R3.11", f"{T}.bad_paths", "if watched.successes >= self._nic.transport.probe_successes:", "if False:"),
