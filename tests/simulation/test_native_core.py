@@ -360,6 +360,24 @@ def test_without_a_compiler_the_reference_serves_unless_the_native_core_was_aske
         small_world()
 
 
+@pytest.mark.parametrize("rate", [8_009, GIGA // 3, 100 * GIGA + 7, 1000 * GIGA])
+@pytest.mark.parametrize("size", [1, 4096, (1 << 20) - 25, (1 << 20) - 24, 1 << 21])
+def test_frames_occupy_a_line_exactly_as_long_as_their_bits_take(monkeypatch, rate, size):
+    """Two, one behind the other: the fraction of a nanosecond is carried over. 24 bytes are on the line besides."""
+    taken = (size + 24) * 8 * GIGA
+
+    def arrival():
+        fabric = multi_plane_clos(planes=1, t0=2, t1=1, hosts=2)
+        with SimulatedWorld(fabric, seed=1, rate=rate, delay=0) as world:
+            channel = world.channel(fabric.links[0].lower)
+            channel.send(bytes(size), 0)
+            channel.send(bytes(size), taken // rate)
+            world.run()
+            return world.now
+
+    assert on_each(monkeypatch, arrival) == [2 * taken // rate] * 2
+
+
 def test_absurd_rates_and_delays(native, monkeypatch):
     fabric = multi_plane_clos(planes=1, t0=2, t1=1, hosts=2)
     assert native_core.core_for(fabric, 0) is not None
