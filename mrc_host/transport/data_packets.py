@@ -81,7 +81,7 @@ class DataPackets:
 
     def build(self, record: SentPacket, wqe: Wqe, word: int, role: int) -> bytes:
         """The frame of a packet that leaves now; `word` is the BTH's control word, `role` its class."""
-        # as ints, which hold an address, too
+        # as ints: shifted, or added to an address, they would not fit a record's machine integers
         stamp: int = record.stamp
         size: int = record.size
         segment: int = record.kind

@@ -1,7 +1,9 @@
 """The record of one packet that was sent and is not acknowledged yet.
 
 What is needed together lies together, since a record is met again when many others have been between. Compiled, numbers
-take no objects of their own: PSNs and times have 64 bits, and 32 hold what is calculated with the others.
+take no objects of their own. Machine integers are combined with those of the same width only, and do not grow: what may
+be wider, such as an address, is calculated with an ``int`` (see ``data_packets``). A mask of planes or lanes fits 32
+bits.
 """
 
 from __future__ import annotations
