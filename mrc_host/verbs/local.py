@@ -9,10 +9,10 @@ world calls :meth:`LocalProvider.dispatch`, which announces completions and even
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mrc_common import large_memory
 from mrc_host.errors import MrcError
 from mrc_host.values import Access, Completion, MemoryRegionInfo, WorkRequest
 from mrc_host.verbs import memfds
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     import asyncio
 
     from mrc_host.nic import Nic  # not at the top, so that the caller chooses the compiled or the plain one
-
-_MAPPED = 1 << 20  # bytes from which memory has a mapping of its own, of which a process may have some ten thousand
-_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 Advance = Callable[["int | None"], bool]
 
@@ -99,7 +96,7 @@ class LocalProvider(DeviceVerbs, Provider):
         self, pd: int, length: int, access: Access, address: int | None
     ) -> tuple[MemoryRegionInfo, memoryview]:
         """Allocate and register `length` bytes of zeroed memory, whose pages are taken when they are first used."""
-        buffer = memoryview(bytearray(length) if length < _MAPPED else mmap.mmap(-1, length, flags=_PRIVATE))
+        buffer = large_memory.zeroed(length)
         return self._nic.register_memory(pd, buffer, access, address), buffer
 
     def register_memory(
