@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 
-from mrc_common import children
+from mrc_common import children, large_memory
 from mrc_host import compiled, datapath
 from mrc_host.libibverbs import build as verbs_library
 from p4runtime_shim.object_cache import default_cache, exposed
@@ -43,6 +43,7 @@ class Fix(enum.Enum):
     INSTALL = "install missing packages"
     MODULES = "load kernel modules"
     POLLING = "let idle processors look for work before they halt"
+    PAGES = "give large memory pages of 64 KiB"
     CLEAN = "remove leftovers of crashed runs"
 
 
@@ -77,6 +78,7 @@ def examine() -> Iterator[CheckResult]:
     yield _processors()
     yield check_idle_processors()
     yield _memory()
+    yield check_memory_pages()
     yield _limits()
     yield check_libibverbs()
     yield from _tools()
@@ -94,6 +96,8 @@ def apply(fix: Fix) -> str:
     if fix is Fix.POLLING:
         halt_polling.turn_on()
         return f"for {halt_polling.USUAL_NS // 1000} us, until this machine is restarted"
+    if fix is Fix.PAGES:
+        return _allow_larger_pages()
     native_core.look_again()
     if _INSTALLER.is_file():
         return _run([str(_INSTALLER), "runtime"])
@@ -267,6 +271,26 @@ def _memory() -> CheckResult:
         f"{available / (1 << 30):.1f} GB free; less than 2 may not be enough for the demo",
         if_not="low",
     )
+
+
+def check_memory_pages() -> CheckResult:
+    """Whether simulations with much memory can have larger pages."""
+    allowed = large_memory.allowed()
+    if allowed is None:
+        found = "this kernel has none of 64 KiB, with which simulations of much memory are faster (Linux 6.8)"
+        return CheckResult("memory pages", True, found)
+    if not allowed:
+        cost = "none of 64 KiB: simulations that move much memory are up to 1.3 times as fast with them"
+        return CheckResult("memory pages", False, cost, fix=Fix.PAGES)
+    return CheckResult("memory pages", True, "simulated memory regions of 1 MiB and more have pages of 64 KiB")
+
+
+def _allow_larger_pages() -> str:
+    try:
+        large_memory.allow()
+    except OSError as error:
+        raise EmulationError(f"{large_memory.SETTING} cannot be changed: {error.strerror}.") from None
+    return "for programs that ask for them, until this machine is restarted"
 
 
 def _limits() -> CheckResult:

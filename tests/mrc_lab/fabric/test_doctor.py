@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mrc_common import large_memory
 from mrc_host import compiled
 from mrc_host.libibverbs import build as verbs_library
 from mrc_lab.fabric import doctor
@@ -232,6 +233,26 @@ def test_processors_that_halt_at_once_are_named_and_fixed(tmp_path: Path, monkey
     assert apply(Fix.POLLING) == "for 200 us, until this machine is restarted"
     found = doctor.check_idle_processors()
     assert (found.ok, found.detail) == (True, "they look for work for 200 us before they halt")
+
+
+def test_a_machine_without_larger_pages_is_named_and_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = tmp_path / "enabled"
+    monkeypatch.setattr(large_memory, "SETTING", setting)
+    found = doctor.check_memory_pages()
+    assert (found.ok, found.fix) == (True, None), "a kernel that has none cannot be fixed"
+    assert "Linux 6.8" in found.detail
+    setting.write_text("always inherit madvise [never]\n")
+    found = doctor.check_memory_pages()
+    assert (found.ok, found.fatal, found.fix) == (False, False, Fix.PAGES)
+    assert apply(Fix.PAGES) == "for programs that ask for them, until this machine is restarted"
+    setting.write_text("always inherit [madvise] never\n")  # what the kernel then shows
+    assert doctor.check_memory_pages().ok
+
+
+def test_a_setting_that_cannot_be_changed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_memory, "SETTING", tmp_path)  # a folder
+    with pytest.raises(EmulationError, match=rf"^{tmp_path} cannot be changed: Is a directory\.$"):
+        apply(Fix.PAGES)
 
 
 def test_limits_that_cannot_be_raised_are_named_with_their_consequence(monkeypatch: pytest.MonkeyPatch) -> None:
