@@ -82,6 +82,7 @@ class Loop:
         self._stopping = False
         self._rest_until = 0
         self._running_thread: int | None = None
+        self._precise_thread: threading.Thread | None = None  # without timer slack
         self.add(self._wake, READABLE, self._on_wake)
 
     # -- what the loop watches -------------------------------------------------------------------------------------
@@ -168,30 +169,65 @@ class Loop:
 
     def run(self) -> None:
         """Run until :meth:`stop`. An exception from a handler or turn ends the run and is raised."""
-        self._running_thread = threading.get_ident()
-        set_timer_slack()
-        handlers, turns = self._handlers, self._turns
+        self._begin()
         try:
             while not self._stopping:
-                for fd, mask in self._ready():
-                    handler = handlers.get(fd)  # an earlier handler of this round may have removed it
-                    if handler is not None:
-                        handler(mask)
-                deadline: int | None = None
-                self._rest_until = 0
-                now = monotonic_ns()
-                for turn in turns:
-                    wanted = turn(now)
-                    if wanted is not None and (deadline is None or wanted < deadline):
-                        deadline = wanted
-                if deadline is None or deadline > now:
-                    if self._rings and not self._rest_until:
-                        self._sleep_beside_rings(deadline)
-                    else:
-                        self._sleep(deadline)
+                self._sleep_until(self._round())
         finally:
-            self._running_thread = None
-            self._stopping = False
+            self._end()
+
+    def run_until(self, done: Callable[[], bool], deadline: int | None = None) -> bool:
+        """Run until `done`, which is asked after each round, the time `deadline`, or :meth:`stop`; whether it is done.
+
+        There is one round at least. Exceptions as in :meth:`run`.
+        """
+        self._begin()
+        try:
+            while True:
+                wanted = self._round()
+                if done():
+                    return True
+                if self._stopping or (deadline is not None and monotonic_ns() >= deadline):
+                    return False
+                if deadline is not None and (wanted is None or deadline < wanted):
+                    wanted = deadline
+                self._sleep_until(wanted)
+        finally:
+            self._end()
+
+    def _begin(self) -> None:
+        self._running_thread = threading.get_ident()
+        thread = threading.current_thread()
+        if thread is not self._precise_thread:
+            self._precise_thread = thread
+            set_timer_slack()
+
+    def _end(self) -> None:
+        self._running_thread = None
+        self._stopping = False
+
+    def _round(self) -> int | None:
+        """Call handlers and turns; when the first turn wants to be called again: 0 at once, None only after input."""
+        for fd, mask in self._ready():
+            handler = self._handlers.get(fd)  # an earlier handler of this round may have removed it
+            if handler is not None:
+                handler(mask)
+        deadline: int | None = None
+        self._rest_until = 0
+        now = monotonic_ns()
+        for turn in self._turns:
+            wanted = turn(now)
+            if wanted is not None and (deadline is None or wanted < deadline):
+                deadline = wanted
+        return 0 if deadline is not None and deadline <= now else deadline
+
+    def _sleep_until(self, deadline: int | None) -> None:
+        if deadline == 0:
+            return
+        if self._rings and not self._rest_until:
+            self._sleep_beside_rings(deadline)
+        else:
+            self._sleep(deadline)
 
     def close(self) -> None:
         """Release the loop's descriptors; watched descriptors stay open."""
