@@ -69,6 +69,10 @@ class NicDriverError(MrcError):
     """The driver cannot use an interface; the message says which and what to do."""
 
 
+class InterfaceGoneError(NicDriverError):
+    """There is no interface of this name, or no longer."""
+
+
 class PacketSockets:
     """Opens ports, with a new socket only for a MAC for which it has kept none; `rings` are those of interfaces."""
 
@@ -254,7 +258,7 @@ def _bind(sock: socket.socket, interface: str) -> None:
         sock.bind((interface, ETH_P_ALL))
     except OSError as error:
         if error.errno in _LINK_ERRORS:
-            raise NicDriverError(
+            raise InterfaceGoneError(
                 f"Interface {interface!r} does not exist in this network namespace: "
                 "start the agent inside the host's namespace, after its links are made."
             ) from None

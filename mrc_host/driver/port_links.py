@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from mrc_common.link_monitor import LinkMonitor, LinkState
 from mrc_host.driver.loop import READABLE, WRITABLE, Loop
 from mrc_host.driver.nic_port import NicPort
-from mrc_host.driver.packet import ETHERNET_HEADER, NicDriverError, PacketPort
+from mrc_host.driver.packet import ETHERNET_HEADER, InterfaceGoneError, NicDriverError, PacketPort
 
 _QUERY_INTERVAL_NS = 1_000_000  # between netlink queries of a link that may be down
 
@@ -47,9 +47,10 @@ class PortLinks:
         self._open_packet_port = open_port
         self._open_monitor = open_monitor
         self._monitor: LinkMonitor | None = None
+        self._started = False
 
     def start(self) -> None:
-        """Open all ports; NicDriverError when an interface is missing or its MTU too small."""
+        """Open all ports; NicDriverError when an interface is missing, its MTU too small, or sockets not allowed."""
         try:
             self._monitor = monitor = self._open_monitor(self._on_link)
         except TimeoutError as error:
@@ -60,6 +61,7 @@ class PortLinks:
             if port.packet is None:
                 self._link_changed(port, links[port.config.interface])
         self._loop.add(monitor.fileno(), READABLE, monitor.on_readable)
+        self._started = True
 
     def close(self) -> None:
         """Close everything. Closing twice, or without start, does nothing."""
@@ -137,7 +139,11 @@ class PortLinks:
             packet = self._open_packet_port(
                 port.config.interface, port.config.mac, self._mtu + ETHERNET_HEADER, port.config.rate_bps
             )
-        except NicDriverError:  # vanished again meanwhile: netlink is about to say so
+        except InterfaceGoneError:  # vanished again meanwhile: netlink is about to say so
+            return
+        except NicDriverError:  # without permission: an agent that has dropped its privileges has its sockets already
+            if not self._started:
+                raise
             return
         port.packet, port.index = packet, link.index
         if packet.ring is not None and port.ring is None:
