@@ -29,6 +29,7 @@ from mrc_host.agent.server import AgentServer
 from mrc_host.agent.stop_signals import stopped_by_signals
 from mrc_host.config import SPRAYING, NicConfig
 from mrc_host.driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, Loop, NicDriver
+from mrc_host.driver.nic_claim import NicClaim
 from mrc_host.driver.packet import NicDriverError, PacketSockets
 from mrc_host.errors import MrcError
 from mrc_host.nic import Nic
@@ -72,6 +73,7 @@ def run(options: argparse.Namespace) -> None:
         stack.enter_context(stopped_by_signals(loop))
         for plugin in config.settings.transport.plugins:
             plugins.load(plugin)
+        stack.callback(NicClaim(port.interface for port in config.ports).close)
         nic = Nic(config, seed=seed, incarnation=time.time_ns())
         sockets = PacketSockets(_rings(options.ring))
         stack.callback(sockets.close)
