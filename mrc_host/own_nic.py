@@ -1,0 +1,265 @@
+"""A NIC of an application's own, in its process: no agent, and one wake-up for a message instead of three.
+
+>>> with OwnNic.open("h1.json") as nic:
+...     cq = nic.context.create_cq()
+...     nic.run(serve(nic.context))  # a coroutine; or without asyncio: cq.wait(timeout_s=10)
+
+The process must be in the host's network namespace and may open raw sockets, so it is root's. Nobody else can use the
+NIC, ask it for its state or program it: the application is its only user.
+
+**The NIC works while the application waits**: in verbs that wait or poll, in :meth:`OwnNic.run` whenever no coroutine
+can go on, and after each post, which sends at once what may leave. While the application computes its NIC stands still:
+it neither acknowledges nor retransmits, and peers that wait for longer than their ACK timeouts give it up. Where that
+may happen let an agent run the NIC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import selectors
+import time
+from collections.abc import Callable, Coroutine
+from math import ceil
+from pathlib import Path
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mrc_common.frame_rings import FrameRingError
+from mrc_host import compiled
+from mrc_host.agent.config_file import load_config
+from mrc_host.config import NicConfig
+from mrc_host.errors import MrcError
+from mrc_host.values import Completion
+from mrc_host.verbs.context import Context
+from mrc_host.verbs.errors import ClosedError, RejectedError
+from mrc_host.verbs.local import LocalProvider
+
+if TYPE_CHECKING:
+    from mrc_host.driver.frame_ring import FrameRing
+    from mrc_host.nic import Nic
+
+T = TypeVar("T")
+_LONGEST_BUSY_NS = 100_000  # that coroutines may go on without a round of the NIC
+
+
+class OwnNic:
+    """Runs the NIC that `config` describes until :meth:`close`; use it in a `with` statement.
+
+    NicDriverError when its interfaces or rings are missing, somebody runs their NIC already, or this user may not open
+    raw sockets. It belongs to the thread that makes it.
+    """
+
+    def __init__(self, config: NicConfig, *, seed: int | None = None, beside: Path | None = None) -> None:
+        """`seed` is that of the NIC's random choices, None for a random one.
+
+        `beside` is where rings are looked for (``driver.ring_ends``): the configuration's file.
+        """
+        plain = ""
+        try:
+            compiled.use()
+        except RuntimeError as error:  # parts of it were imported plain before: then all of it is
+            plain = str(error)
+        from mrc_host import plugins  # these not at the top: only now is it known which
+        from mrc_host.driver.loop import Loop
+        from mrc_host.driver.nic_claim import NicClaim
+        from mrc_host.driver.nic_driver import NicDriver
+        from mrc_host.driver.packet import PacketSockets
+        from mrc_host.nic import Nic
+
+        self.busy = False  # the loop runs, or coroutines do, after which it will
+        self.running: asyncio.AbstractEventLoop | None = None  # in `run`
+        self._closed = False
+        self.poked = False  # the NIC may have something to send
+        for plugin in config.settings.transport.plugins:
+            plugins.load(plugin)
+        with contextlib.ExitStack() as stack:
+            stack.callback(NicClaim(port.interface for port in config.ports).close)
+            self.loop = Loop()
+            stack.callback(self.loop.close)
+            chosen = int.from_bytes(os.urandom(8), "big") if seed is None else seed
+            nic = Nic(config, seed=chosen, incarnation=time.time_ns())
+            sockets = PacketSockets({} if beside is None else _rings(beside, stack, plain))
+            stack.callback(sockets.close)
+            driver = NicDriver(nic, config, self.loop, open_port=sockets.open)
+            stack.callback(driver.close)
+            driver.start()
+            self._provider = _Provider(self, nic)
+            self.context = Context(self._provider, owns_provider=True)
+            stack.callback(self.context.close)
+            self._opened = stack.pop_all()
+
+    @classmethod
+    def open(cls, config: str | Path) -> OwnNic:
+        """The NIC of a configuration file, as agents take it, with the rings of a fabric that has some."""
+        return cls(load_config(config), beside=Path(config))
+
+    def poke(self) -> None:
+        """The NIC may have something to send."""
+        self.poked = True
+        if not self.busy:
+            self.work(0)
+
+    def work(self, deadline: int | None, interrupted: Callable[[], bool] = lambda: False) -> None:
+        """Let the NIC do what is due, and then until `deadline` (monotonic ns; None: no limit) whatever becomes due.
+
+        It ends when there is news for the application, or `interrupted` says so, which is asked after each round.
+        """
+        before, self.busy = self.busy, True
+        try:
+            self.poked = False
+            self.loop.run_until(lambda: self._provider.dispatch() or interrupted(), deadline)
+            while self.poked:  # by what was told the news
+                self.poked = False
+                self.loop.run_until(self._provider.dispatch, 0)
+        finally:
+            self.busy = before
+
+    def advance(self, deadline: int | None) -> bool:
+        """As ``LocalProvider`` needs it."""
+        self.work(deadline)
+        return True  # its world never ends
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end, as ``asyncio.run`` does, with the NIC working whenever none can go on.
+
+        ClosedError if the NIC is closed, RejectedError within another event loop.
+        """
+        try:
+            if self._closed:
+                raise ClosedError("This NIC is closed.")
+            if _runs_asyncio():
+                raise RejectedError("An event loop runs here already: await the coroutine instead of OwnNic.run.")
+        except MrcError:
+            main.close()
+            raise
+        before, self.busy = self.busy, True
+        self.running = asyncio.SelectorEventLoop(_NicSelector(self))
+        try:
+            return _run(self.running, main)
+        finally:
+            self.busy, self.running = before, None
+
+    def close(self) -> None:
+        """Destroy everything on the NIC, and release its interfaces. Closing twice does nothing.
+
+        RejectedError from within `run`.
+        """
+        if self.running is not None:
+            raise RejectedError("This NIC runs coroutines: close it when OwnNic.run has ended.")
+        if not self._closed:
+            self._closed = True
+            try:
+                self.work(0)  # acknowledgements that are due leave: a peer waits for them
+            finally:
+                self._opened.close()
+
+    def __enter__(self) -> OwnNic:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Provider(LocalProvider):
+    """Whoever asks in vain lets the NIC work: a program may do nothing but poll."""
+
+    def __init__(self, owner: OwnNic, nic: Nic) -> None:
+        super().__init__(nic, monotonic_ns, poke=owner.poke, advance=owner.advance)
+        self._owner = owner
+
+    def poll_cq(self, cq: int, max_entries: int) -> list[Completion]:
+        """Take completions."""
+        found = super().poll_cq(cq, max_entries)
+        if found or self._owner.busy:
+            return found
+        self._owner.work(0)
+        return super().poll_cq(cq, max_entries)
+
+    def refresh(self) -> None:
+        """Process what has arrived."""
+        if self._owner.busy:
+            self.dispatch()
+        else:
+            self._owner.work(0)
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """RejectedError for any loop but that of `OwnNic.run`, in which nothing would ever arrive."""
+        if loop is not self._owner.running:
+            raise RejectedError("Run coroutines by OwnNic.run: the NIC does not work in any other event loop.")
+
+
+def _runs_asyncio() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _rings(beside: Path, stack: contextlib.ExitStack, plain: str) -> dict[str, FrameRing]:
+    """The rings beside a configuration; `plain` says why the transport is not compiled, if that is known."""
+    from mrc_host.driver import ring_ends
+    from mrc_host.driver.packet import NicDriverError
+
+    try:
+        ends = ring_ends.found(beside, stack)
+        if ends and plain:
+            raise NicDriverError(f"Rings need the compiled transport. {plain}")
+        return ring_ends.opened(ends)
+    except FrameRingError as error:
+        raise NicDriverError(str(error)) from None
+
+
+class _NicSelector(selectors.EpollSelector):
+    """What asyncio waits in: the NIC works meanwhile."""
+
+    def __init__(self, nic: OwnNic) -> None:
+        super().__init__()
+        self._nic = nic
+        self._ready = False  # a descriptor that asyncio watches
+        self._worked = 0
+        nic.loop.add(self.fileno(), selectors.EVENT_READ, self._on_ready)
+
+    def _on_ready(self, _mask: int) -> None:
+        self._ready = True
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """As any selector; the NIC's news, too, end it."""
+        found = super().select(0)
+        now = monotonic_ns()
+        waits = not found and (timeout is None or timeout > 0)
+        if not waits and not self._nic.poked and now - self._worked < _LONGEST_BUSY_NS:
+            return found
+        self._ready = False
+        deadline = 0 if not waits else None if timeout is None else now + ceil(timeout * 1e9)
+        self._nic.work(deadline, lambda: self._ready)
+        self._worked = now
+        return found or super().select(0)
+
+    def close(self) -> None:
+        """As any selector."""
+        try:
+            self._nic.loop.remove(self.fileno())
+        finally:
+            super().close()
+
+
+def _run(loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, T]) -> T:
+    """What ``asyncio.run`` does, which takes no loop before Python 3.11."""
+    try:
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(main)
+    finally:
+        try:
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(loop.shutdown_default_executor())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
