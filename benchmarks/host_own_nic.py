@@ -1,0 +1,121 @@
+"""Latency of small writes over veth: applications with NICs of their own, and applications of agents.
+
+Half of a ping-pong of 8-byte WRITE_WITH_IMM between two hosts without a switch, application to application: the median
+of each round, and the median of the rounds, which alternate. Needs root; `make bench-host` prints it with the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.report import Measurement
+from mrc_common import children
+from mrc_host import verbs
+from mrc_host.agent.config_file import dump_config
+from mrc_host.back_to_back import BackToBack
+from mrc_host.own_nic import OwnNic
+
+ROUNDS = 5
+PINGS = 1000
+WARM = 100
+BYTES = 8
+
+
+def measure() -> Iterator[Measurement]:
+    """All measurements of this file; none (with a remark) without root."""
+    if os.geteuid() != 0:
+        print("host_own_nic needs root: skipped", file=sys.stderr)
+        return
+    own, agents = [], []
+    for _ in range(ROUNDS):
+        own.append(_round(agents=False))
+        agents.append(_round(agents=True))
+    name = "host_wire_write_latency"
+    yield Measurement(f"{name}_two_applications", statistics.median(agents), "us")
+    ratio = statistics.median(mine / other for mine, other in zip(own, agents, strict=True))
+    yield Measurement(f"{name}_own_nics", statistics.median(own), "us", ratio, f"{name}_two_applications")
+
+
+def _round(*, agents: bool) -> float:
+    """The median of one round, in microseconds."""
+    with tempfile.TemporaryDirectory() as folder, BackToBack(Path(folder)) as hosts:
+        programs = []
+        try:
+            for number in range(2):
+                device = Path(folder) / f"own-{number}.json"
+                device.write_text(dump_config(hosts.configs[number]))
+                if agents:
+                    device = hosts.start(number).socket
+                command = children.python("benchmarks.host_own_nic", str(device), "first" if number == 0 else "second")
+                programs.append(
+                    children.popen(
+                        ("ip", "netns", "exec", hosts.namespaces[number], *command),
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        text=True,
+                    )
+                )
+            for _ in ("endpoints", "connected"):  # nobody writes before both are
+                lines = [_line(program) for program in programs]
+                for program, other in zip(programs, reversed(lines), strict=True):
+                    assert program.stdin is not None
+                    program.stdin.write(other)
+                    program.stdin.flush()
+            result, _ = float(_line(programs[0])), _line(programs[1])
+            for program in programs:
+                program.communicate(timeout=20)
+        finally:
+            for program in programs:
+                program.kill()
+    return result
+
+
+def _line(program: subprocess.Popen[str]) -> str:
+    assert program.stdout is not None
+    return program.stdout.readline()
+
+
+def _play(context: verbs.Context, first: bool) -> None:
+    """One of the two applications; the first prints its result."""
+    cq = context.create_cq(64)
+    domain = context.alloc_pd()
+    memory = domain.alloc_mr(4096)
+    qp = domain.create_qp(cq)
+    print(qp.endpoint(memory), flush=True)
+    peer = verbs.Endpoint.parse(sys.stdin.readline())
+    qp.connect(peer)
+    print("connected", flush=True)
+    sys.stdin.readline()
+    times = []
+    for number in range(WARM + PINGS):
+        start = time.perf_counter()
+        if not first:
+            verbs.check(cq.wait(20))
+        qp.write(memory, peer.memory, length=BYTES, imm=number, signaled=False)
+        if first:
+            verbs.check(cq.wait(20))
+            times.append((time.perf_counter() - start) / 2 * 1e6)
+    print(statistics.median(times[WARM:]) if first else "done", flush=True)
+    sys.stdin.readline()  # nobody closes before both have all
+
+
+def main() -> None:
+    """``python -m benchmarks.host_own_nic DEVICE first|second``; DEVICE is the file of its own NIC, or a socket."""
+    device, first = sys.argv[1], sys.argv[2] == "first"
+    if device.endswith(".json"):
+        with OwnNic.open(device) as nic:
+            _play(nic.context, first)
+    else:
+        with verbs.open(device) as context:
+            _play(context, first)
+
+
+if __name__ == "__main__":
+    main()
