@@ -110,7 +110,7 @@ class OwnNic:
         try:
             self.poked = False
             self.loop.run_until(lambda: self._provider.dispatch() or interrupted(), deadline)
-            while self.poked:  # by what was told the news
+            while self.poked:  # by a callback, of events say, that has posted
                 self.poked = False
                 self.loop.run_until(self._provider.dispatch, 0)
         finally:

@@ -106,6 +106,15 @@ def make_mistakes(nic: OwnNic) -> None:
     nic.run(inside())
 
 
+def fail_to_close(config: str) -> None:
+    """A NIC whose last work fails is released all the same."""
+    nic = OwnNic.open(config)
+    nic.loop.add_turn(lambda now: now // 0)
+    with pytest.raises(ZeroDivisionError):
+        nic.close()
+    OwnNic.open(config).close()
+
+
 def refused(call: Callable[[], object], why: str) -> None:
     """MrcError with this reason."""
     with pytest.raises(MrcError, match=re.escape(why)):
@@ -135,6 +144,7 @@ def main() -> None:
             verbs.check(echo.cq.wait(WAIT_S))
         nic.close()
         refused(lambda: nic.run(asyncio.sleep(0)), "This NIC is closed.")
+    fail_to_close(sys.argv[1])
     print("closed", flush=True)
 
 

@@ -193,6 +193,8 @@ def test_the_example_runs_in_a_fabric_that_is_up() -> None:
             program = (sys.executable, str(EXAMPLE), f"/run/mrc/{name}/{host}.json", *more)
             return (*mrc, "exec", name, host, "--", *program)
 
+        listed = children.run((*mrc, "shell", name, "-c", "qps"), capture_output=True, text=True, check=True)
+        assert "no queue pairs" in listed.stdout, "of the hosts that have an agent"
         for _ in range(4):
             waits = children.popen(example("h1"))
             try:
