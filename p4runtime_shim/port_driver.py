@@ -35,7 +35,7 @@ _DELAY_BUCKETS = 40  # DRV_DELAY_BUCKETS
 SHARED_MEMORY = 256 << 20  # bytes at most that all fast ports together share with the kernel
 _SHARED_SLOTS = range(1024, 2048 + 1)  # of each: with fewer, more would be lost than in a socket
 _SLOT_HEADER, _SLOT_ALIGN, _SHARED_BLOCK = 64 + 16, 16, 1 << 16  # bytes (mrc_common/packet_ring.h)
-COALESCE_NS = 50_000  # ports with rates share a wake-up if their links become free this close together
+COALESCE_NS = 150_000  # ports with rates share a wake-up if their links become free this close together
 
 
 _P, _I, _U = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint

@@ -19,6 +19,7 @@
 
 #define RETRY_INTERVAL 1000000000LL /* ns between attempts to open a missing interface; netlink usually reports it first */
 #define SPIN_GUARD_NS 1000000LL       /* ns before looking again at a switch whose wake-up time does not move */
+#define DEADLINE_COALESCE_NS 50000LL  /* ns that what does not make up for it waits so that several share a wake-up */
 #define MAX_EVENTS 256
 #define WIRE_ROUNDS 4 /* that frames may go on from switch to switch before the interfaces are looked at again */
 
@@ -120,9 +121,10 @@ static void drain(struct drv *drv, struct drv_switch *owner, int64_t now)
     }
     drop_idle_ports(owner);
     owner->wake = sw_next_wakeup(owner->sw);
+    owner->deadline = sw_next_deadline(owner->sw);
     sw_unlock(owner->sw);
     if (owner->wake <= now) /* only a port without a driver can cause this: do not spin */
-        owner->wake = now + SPIN_GUARD_NS;
+        owner->wake = owner->deadline = now + SPIN_GUARD_NS;
 }
 
 static void visit(struct drv *drv, struct drv_switch *owner, int64_t now)
@@ -186,16 +188,22 @@ static void retry_missing(struct drv *drv, int64_t now)
     }
 }
 
-/* The time at which something is due without input. */
+/* The time at which something is due without input. Links that become free wait for others, and for one more frame or a few:
+ * they make up for it. */
 static int64_t due(const struct drv *drv, int64_t now)
 {
-    int64_t next = SW_NEVER;
-    for (unsigned i = 0; i < drv->switch_count; i++)
-        if (drv->switches[i]->wake < next)
-            next = drv->switches[i]->wake;
-    if (next != SW_NEVER && next < now + drv->options.coalesce)
-        next = now + drv->options.coalesce;
-    return next < drv->retry_at ? next : drv->retry_at;
+    int64_t wake = SW_NEVER, deadline = SW_NEVER, coalesce = drv->options.coalesce;
+    for (unsigned i = 0; i < drv->switch_count; i++) {
+        wake = sw_earlier(wake, drv->switches[i]->wake);
+        deadline = sw_earlier(deadline, drv->switches[i]->deadline);
+    }
+    if (wake < now + coalesce)
+        wake = now + coalesce;
+    if (coalesce > DEADLINE_COALESCE_NS)
+        coalesce = DEADLINE_COALESCE_NS;
+    if (deadline < now + coalesce)
+        deadline = now + coalesce;
+    return sw_earlier(sw_earlier(wake, deadline), drv->retry_at);
 }
 
 static void serve_rings(struct drv *drv)
@@ -411,7 +419,7 @@ static struct drv_switch *find_switch(struct drv *drv, struct sw *sw)
         return NULL;
     }
     owner->sw = sw;
-    owner->wake = SW_NEVER;
+    owner->wake = owner->deadline = SW_NEVER;
     drv->switches[drv->switch_count++] = owner;
     sw_lock(sw);
     sw_set_event(sw, drv->wake_fd);

@@ -18,7 +18,10 @@ extern "C" {
 #endif
 
 #define SW_NEVER INT64_MAX /* "no time": nothing to do until there is input */
-#define SW_MAX_PORTS 512   /* port numbers are 9 bits wide; 511 is the drop port */
+
+static inline int64_t sw_earlier(int64_t a, int64_t b) { return a < b ? a : b; }
+
+#define SW_MAX_PORTS 512 /* port numbers are 9 bits wide; 511 is the drop port */
 #define SW_DROP_PORT 511
 
 struct sw;
@@ -78,6 +81,8 @@ void sw_prefetch(const struct sw *sw, unsigned port, int arrives, enum sw_prefet
  * It covers ports with a rate and a backlog (the time their line is free), frames on long wires, and what flow control has to do; a port without a
  * rate has no line of its own, so its backlog is announced by sw_take_ready() only. */
 int64_t sw_next_wakeup(struct sw *sw);
+/* The same without links that become free: these can make up for a late caller, a frame on a long wire cannot. */
+int64_t sw_next_deadline(struct sw *sw);
 
 /* Time passes: pauses end, and are repeated; frames on long wires arrive. */
 void sw_tick(struct sw *sw, int64_t now);

@@ -207,20 +207,30 @@ int64_t sw_port_free_at(const struct sw *sw, unsigned port) {
     return port < SW_MAX_PORTS && sw->port[port] && sw->port[port]->rate ? sw->port[port]->tx_link.free_at : INT64_MIN;
 }
 
-int64_t sw_next_wakeup(struct sw *sw) {
+/* When the link of a port is free for what waits, in the queues of mask `waiting`, or to be sent as a PAUSE; or SW_NEVER. */
+static int64_t link_wakeup(const struct sw_port *port, uint32_t waiting) {
+    int can_send = waiting & ~port->pause.paused || port->pause.pending;
+    return can_send && port->rate && port->up ? port->tx_link.free_at : SW_NEVER;
+}
+
+int64_t sw_next_deadline(struct sw *sw) {
     int64_t best = SW_NEVER;
+    if (!sw->pausing && !sw->delaying)
+        return best;
     for (uint32_t i = 0; i < sw->port_count; i++) {
         const struct sw_port *port = &sw->port_list[i];
-        int can_send = port->waiting & ~port->pause.paused || port->pause.pending;
-        if (can_send && port->rate && port->up && port->tx_link.free_at < best)
-            best = port->tx_link.free_at;
-        int64_t pause = sw->pausing ? sw_pause_next_wakeup(port) : SW_NEVER;
-        if (pause < best)
-            best = pause;
-        int64_t wire = sw->delaying ? sw_wires_next_wakeup(port) : SW_NEVER;
-        if (wire < best)
-            best = wire;
+        if (sw->pausing) /* a PAUSE waits for the link only, and the less the better */
+            best = sw_earlier(best, sw_earlier(sw_pause_next_wakeup(port), link_wakeup(port, 0)));
+        if (sw->delaying)
+            best = sw_earlier(best, sw_wires_next_wakeup(port));
     }
+    return best;
+}
+
+int64_t sw_next_wakeup(struct sw *sw) {
+    int64_t best = sw_next_deadline(sw);
+    for (uint32_t i = 0; i < sw->port_count; i++)
+        best = sw_earlier(best, link_wakeup(&sw->port_list[i], sw->port_list[i].waiting));
     return best;
 }
 

@@ -20,7 +20,7 @@ from p4runtime_shim.ctypes_bindings import load_engine
 from p4runtime_shim.entities import ActionCall, Entry
 from p4runtime_shim.port_driver import PortDriver, PortDriverError
 from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
-from p4runtime_shim.traffic_manager import QueueConfig
+from p4runtime_shim.traffic_manager import PortDelay, QueueConfig
 from tests.integration.veth_switch import Wire, ip, wires
 from tests.waiting import until
 
@@ -302,6 +302,20 @@ def test_a_port_rate_holds_for_long_and_short_frames(pipeline: Pipeline, cables:
                     assert cables[1].receive() is not None
                 took, exact = time.monotonic() - start, (count - 1) * length * 8 / 10_000_000
                 assert took > 0.95 * exact  # how much longer is the machine's; exact in test_traffic_manager.py
+
+
+def test_frames_on_long_wires_do_not_wait_for_links_that_share_a_wake_up(
+    pipeline: Pipeline, cables: list[Wire]
+) -> None:
+    with patched(pipeline) as switch:
+        switch.set_port_delay(1, PortDelay(arriving=20_000_000), time.monotonic_ns())
+        driver = PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}}, coalesce_ns=3_000_000_000)
+        with driving(driver):
+            for number in range(3):
+                start = time.monotonic()
+                cables[0].send(frame(mark=number))
+                assert cables[1].receive() == frame(mark=number)
+                assert 0.02 <= time.monotonic() - start < 1
 
 
 @pytest.mark.parametrize("qdisc", [True, False])
