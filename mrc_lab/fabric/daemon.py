@@ -83,7 +83,7 @@ def bring_up(
         try:
             with contextlib.suppress(BrokenPipeError), owner.stdin:
                 owner.stdin.write(loader.dump_text(fabric))
-            with bring_up_progress.reported(fabric, progress):
+            with bring_up_progress.reported(fabric, progress, own_nics):
                 result = _result(owner.stdout.read().splitlines())
         except BaseException:
             owner.terminate()
