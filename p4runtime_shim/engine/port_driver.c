@@ -19,7 +19,7 @@
 
 #define RETRY_INTERVAL 1000000000LL /* ns between attempts to open a missing interface; netlink usually reports it first */
 #define SPIN_GUARD_NS 1000000LL       /* ns before looking again at a switch whose wake-up time does not move */
-#define DEADLINE_COALESCE_NS 50000LL  /* ns that what does not make up for it waits so that several share a wake-up */
+#define DEADLINE_COALESCE_NS 50000LL  /* `coalesce` at most for frames on long wires and pauses, which cannot make up for it */
 #define MAX_EVENTS 256
 #define WIRE_ROUNDS 4 /* that frames may go on from switch to switch before the interfaces are looked at again */
 

@@ -18,11 +18,10 @@ extern "C" {
 #endif
 
 #define SW_NEVER INT64_MAX /* "no time": nothing to do until there is input */
+#define SW_MAX_PORTS 512   /* port numbers are 9 bits wide; 511 is the drop port */
+#define SW_DROP_PORT 511
 
 static inline int64_t sw_earlier(int64_t a, int64_t b) { return a < b ? a : b; }
-
-#define SW_MAX_PORTS 512 /* port numbers are 9 bits wide; 511 is the drop port */
-#define SW_DROP_PORT 511
 
 struct sw;
 

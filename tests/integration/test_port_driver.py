@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from mrc_common.p4_match import Exact
+from mrc_host.wire import pause as pause_frame
 from p4runtime_shim.ctypes_bindings import load_engine
 from p4runtime_shim.entities import ActionCall, Entry
 from p4runtime_shim.port_driver import PortDriver, PortDriverError
 from p4runtime_shim.switch import EmbeddedSwitch, Pipeline
-from p4runtime_shim.traffic_manager import PortDelay, QueueConfig
+from p4runtime_shim.traffic_manager import PauseConfig, PortDelay, QueueConfig
 from tests.integration.veth_switch import Wire, ip, wires
 from tests.waiting import until
 
@@ -316,6 +317,23 @@ def test_frames_on_long_wires_do_not_wait_for_links_that_share_a_wake_up(
                 cables[0].send(frame(mark=number))
                 assert cables[1].receive() == frame(mark=number)
                 assert 0.02 <= time.monotonic() - start < 1
+
+
+def test_the_end_of_a_pause_does_not_wait_for_links_that_share_a_wake_up(
+    pipeline: Pipeline, cables: list[Wire]
+) -> None:
+    rate, quanta = 10_000_000, 1000  # a quantum is 512 bits: 51 ms
+    with patched(pipeline) as switch:
+        switch.set_port_rate(2, rate, 300_000)
+        switch.set_pause(2, PauseConfig(rate, xoff=10_000, xon=5_000, headroom=10_000))
+        driver = PortDriver({switch: {1: cables[0].inside, 2: cables[1].inside}}, coalesce_ns=3_000_000_000)
+        with driving(driver):
+            start = time.monotonic()
+            cables[1].send(pause_frame.build(bytes.fromhex("020000000009"), {0: quanta}))
+            until(lambda: switch.stats().ports[2].pauses_received == 1, "the pause")
+            cables[0].send(frame())
+            assert cables[1].receive() == frame()
+            assert quanta * 512 / rate <= time.monotonic() - start < 1
 
 
 @pytest.mark.parametrize("qdisc", [True, False])
