@@ -22,7 +22,7 @@ typedef struct {
 } FramePieces;
 
 /* 1: the frame was carried; 0: nothing has changed, and Python must receive it; -1 after an exception. *due becomes what
- * Nic.sack_due takes, a new reference, if the frame makes a SACK due. */
+ * Nic.answer_due takes, a new reference, if the frame makes an answer due. */
 typedef int (*CarryFrame)(PyObject *receiver, int port, const FramePieces *frame, PyObject **due);
 
 #endif

@@ -135,12 +135,12 @@ class Nic:
             if self._trace is not None:
                 self._trace.dropped(port, drop.value, len(frame), now)
 
-    def sack_due(self, due: tuple[int, int, int, Flow], now: int) -> None:
-        """``datapath`` was given a frame without ``receive``, carried it, and says this: it makes a SACK due."""
+    def answer_due(self, due: tuple[int, int, int, Flow], now: int) -> None:
+        """``datapath`` was given a frame without ``receive``, carried it, and says this: it makes an answer due."""
         self._context.now = now
         self._scheduler.input_begins()
         try:
-            self._demux.sack_due(due)
+            self._demux.answer_due(due)
         except Exception as error:  # as in `receive`
             if plugins.is_from_plugin(error):
                 raise

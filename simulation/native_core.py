@@ -227,6 +227,6 @@ def _replace(self: Any, nic: Nic) -> None:
     self._nic_transmit, self._transmit_first = nic.transmit, nic.transmit_first
     self._has_news = nic.has_news if known else None
     if known and nic.datapath is not None:
-        self._carry(nic.datapath.receiver, nic.datapath.carry_frame, nic.sack_due, nic.datapath.outbox)
+        self._carry(nic.datapath.receiver, nic.datapath.carry_frame, nic.answer_due, nic.datapath.outbox)
     else:
         self._carry()

@@ -30,11 +30,13 @@ typedef struct {
 } Unshown;
 
 typedef struct Carrier Carrier;
+typedef struct RcCarrier RcCarrier; /* rc_carrier.h */
 
 /* The carriers of a receiver, by QPN; its first part. */
 typedef struct {
     PyObject_HEAD
     Carrier *buckets[QP_BUCKETS];
+    RcCarrier *rc[QP_BUCKETS];
 } CarrierTable;
 
 struct Carrier {

@@ -62,6 +62,10 @@ static Flow *find_flow(const Flows *flows, const uint8_t *frame, size_t length, 
     return NULL;
 }
 
+static int is_from(const Flow *flow, const uint8_t *source, size_t length) {
+    return flow->source_length == length && !memcmp(flow->source, source, length);
+}
+
 static void forget_flows(Flows *flows) {
     for (size_t at = 0; flows->slots && at <= flows->mask; at++)
         if (flows->slots[at]) {

@@ -26,6 +26,7 @@ static PyObject *native_crc32(PyObject *module, PyObject *args) {
 static PyMethodDef native_methods[] = {
     {"crc32", native_crc32, METH_VARARGS, "CRC-32 of bytes, and of a copy that is made."},
     {"data_frame", FAST(data_frame), "The frame of a segment of a message."},
+    {"rc_data_frame", FAST(rc_data_frame), "The same of an RC queue pair."},
     {"frame", FAST(whole_frame), "The frame of a packet, by its bytes."},
     {NULL, NULL, 0, NULL},
 };
@@ -40,9 +41,9 @@ static struct PyModuleDef native_module = {
 
 PyMODINIT_FUNC PyInit_native(void) {
     PyTypeObject *types[] = {
-        &TemplateType, &OutboxType, &PacketInPlaceType, &MessageType, &RegionType, &ReceiverType, &CarrierType,
+        &TemplateType, &OutboxType, &PacketInPlaceType, &MessageType, &RegionType, &ReceiverType, &CarrierType, &RcCarrierType,
     };
-    const char *names[] = {"Template", "Outbox", "PacketInPlace", "Message", "Region", "Receiver", "Carrier"};
+    const char *names[] = {"Template", "Outbox", "PacketInPlace", "Message", "Region", "Receiver", "Carrier", "RcCarrier"};
     crc_setup();
     PyObject *module = PyModule_Create(&native_module);
     for (int i = 0; module && i < (int)(sizeof names / sizeof *names); i++)

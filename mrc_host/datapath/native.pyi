@@ -49,7 +49,7 @@ class Receiver:
     def receive(self, port: int, frame: bytes | memoryview, /) -> Flow | tuple[int, int, int, Flow] | bool | None:
         """True: the frame was carried; its flow: prefix and ICRC are right; None: Python must check it.
 
-        QPN, PSN, timestamp and flow: it was carried, and makes a SACK due.
+        QPN, PSN, timestamp and flow: it was carried, and makes an answer due.
         """
 
     def expect(
@@ -112,6 +112,22 @@ class Carrier:
     def close(self) -> None:
         """The queue pair receives no more."""
 
+class RcCarrier:
+    """Carries packets for one RC queue pair (rc_carrier.h), known to its receiver until ``close``."""
+
+    def __new__(cls, receiver: Receiver, qpn: int, source: bytes, mtu: int, /) -> RcCarrier: ...
+    def grant(self, psn: int, region: Region, at: int, remaining: int, /) -> None:
+        """Carry packets of a message from `psn` on: the next byte belongs to offset `at` of its region."""
+
+    def carried(self) -> int:
+        """Packets carried since the grant."""
+
+    def take(self) -> int:
+        """The same, and end the grant."""
+
+    def close(self) -> None:
+        """The queue pair receives no more."""
+
 carry_frame: object
 """A capsule with what the simulation's core calls (mrc_common/carry_frame.h)."""
 
@@ -121,6 +137,9 @@ def data_frame(template: Template, message: Message, head: int, part: int, /) ->
     `head` is the BTH's control word, its timestamp from bit 32 on, and the kind of segment from bit 48 on; `part` its
     size in bytes, and from bit 16 on its offset: two numbers to hand over are faster than five.
     """
+
+def rc_data_frame(template: Template, message: Message, head: int, part: int, /) -> bytes:
+    """The same of an RC queue pair, which has no timestamps."""
 
 def frame(template: Template, body: bytes, /) -> bytes:
     """The frame of a packet with these bytes from the BTH on."""

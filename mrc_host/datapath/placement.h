@@ -17,34 +17,47 @@
 #define FLAG_TIMESTAMP 0x10
 #define LEAST_COUNTED 1024
 
-enum outcome { FOR_PYTHON, CARRIED, SACK_DUE };
+enum outcome { FOR_PYTHON, CARRIED, ANSWER_DUE };
+
+typedef struct {
+    const uint8_t *begin, *rest;
+    size_t size, first; /* how much of it is not in `rest` */
+} Payload;
 
 typedef struct {
     const Flow *flow;
-    const uint8_t *bth, *reth, *payload, *rest;
-    size_t size, first; /* of the payload; how much of it is not in `rest` */
+    const uint8_t *bth, *reth;
+    Payload payload;
     unsigned kind, stamp;
     int ack_request, plane;
 } Packet;
+
+/* Finds the payload, `size` bytes from `at` on, which is in the frame's first piece; 0 if it is not all there. */
+static int find_payload(Payload *payload, const FramePieces *frame, size_t at, size_t size) {
+    size_t first = frame->head_length - at;
+    *payload = (Payload){frame->head + at, frame->rest, size, first < size ? first : size};
+    return !frame->in_place || size - payload->first <= frame->in_place->payload_length;
+}
+
+static void place_payload(uint8_t *place, const Payload *payload) {
+    memcpy(place, payload->begin, payload->first);
+    if (payload->size > payload->first) /* a packet in place may be there already */
+        memmove(place + payload->first, payload->rest, payload->size - payload->first);
+}
 
 /* What the headers say, which are in the frame's first piece; 0 if Python is to look at them. */
 static int read_packet(Packet *packet, const Flow *flow, const FramePieces *frame, int plane) {
     const uint8_t *bth = frame->head + flow->start;
     int stamped = bth[8] & FLAG_TIMESTAMP;
     *packet = (Packet){
-        .flow = flow, .bth = bth, .reth = bth + (stamped ? 20 : 16), .rest = frame->rest,
+        .flow = flow, .bth = bth, .reth = bth + (stamped ? 20 : 16),
         .kind = bth[0] - (unsigned)WRITE_FIRST, .stamp = stamped ? get16(bth + 16) : 0,
         .ack_request = bth[8] & FLAG_ACK_REQUEST, .plane = plane,
     };
-    packet->payload = packet->reth + 16;
-    size_t at = (size_t)(packet->payload - frame->head), pad = bth[1] >> 4 & 3;
+    size_t at = (size_t)(packet->reth + 16 - frame->head), pad = bth[1] >> 4 & 3;
     if (packet->kind > ONLY || packet->kind == LAST_IMM || bth[8] & FLAG_RTX || !flow->carried || at + pad >= flow->end)
         return 0;
-    packet->size = flow->end - at - pad;
-    packet->first = frame->head_length - at;
-    if (packet->first > packet->size)
-        packet->first = packet->size;
-    return !frame->in_place || packet->size - packet->first <= frame->in_place->payload_length;
+    return find_payload(&packet->payload, frame, at, flow->end - at - pad);
 }
 
 /* Where the cumulative PSN will be when `psn`, the expected one, has arrived. */
@@ -69,13 +82,13 @@ static uint8_t *place_of(const Incoming *message, uint32_t mtu, int64_t psn, con
     unsigned kind = packet->kind;
     const uint8_t *reth = packet->reth;
     size_t expected = psn == message->last ? message->length - offset : mtu;
-    if (packet->size != expected || (kind >= LAST) != (psn == message->last)
+    if (packet->payload.size != expected || (kind >= LAST) != (psn == message->last)
         || (kind == FIRST || kind >= ONLY) != (psn == message->first))
         return NULL;
     if (get64(reth) != message->address + offset || get32(reth + 8) != message->rkey || get32(reth + 12) != message->length)
         return NULL;
     uint64_t at = message->at + offset;
-    return at < message->at ? NULL : region_place(message->region, at, packet->size);
+    return at < message->at ? NULL : region_place(message->region, at, packet->payload.size);
 }
 
 /* Whether a SACK is due, as AckGenerator.arrived says; the packet has arrived. */
@@ -88,7 +101,7 @@ static int count_arrival(Carrier *carrier, int64_t psn, const Packet *packet) {
         carrier->ack_requested = -1;
         due = 1;
     }
-    carrier->bytes += (int64_t)(packet->size > LEAST_COUNTED ? packet->size : LEAST_COUNTED);
+    carrier->bytes += (int64_t)(packet->payload.size > LEAST_COUNTED ? packet->payload.size : LEAST_COUNTED);
     if (carrier->bytes >= carrier->threshold || packet->flow->marked)
         due = 1;
     if (due)
@@ -113,9 +126,7 @@ static enum outcome carry(Carrier *carrier, const Packet *packet, int64_t *psn) 
     if (expected > message->last)
         return FOR_PYTHON; /* the message is complete */
 
-    memcpy(place, packet->payload, packet->first);
-    if (packet->size > packet->first)
-        memmove(place + packet->first, packet->rest, packet->size - packet->first); /* a packet in place may be there already */
+    place_payload(place, &packet->payload);
     if (*psn > carrier->max_psn)
         carrier->max_psn = *psn;
     if (offset) {
@@ -135,6 +146,6 @@ static enum outcome carry(Carrier *carrier, const Packet *packet, int64_t *psn) 
     carrier->changed |= 1ull << packet->plane;
     carrier->units += packet->flow->units;
     carrier->arrived++;
-    return count_arrival(carrier, *psn, packet) ? SACK_DUE : CARRIED;
+    return count_arrival(carrier, *psn, packet) ? ANSWER_DUE : CARRIED;
 }
 #endif

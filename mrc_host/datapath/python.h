@@ -9,7 +9,7 @@
 #include "crc32.h"
 
 /* Opcodes of data packets (wire/opcodes.py), and how far they are from the first of them. */
-enum { WRITE_FIRST = 0xC6 };
+enum { WRITE_FIRST = 0xC6, RC_WRITE_FIRST = 0x06 };
 enum { FIRST, MIDDLE, LAST, LAST_IMM, ONLY, ONLY_IMM };
 
 #define BTH_LENGTH 12

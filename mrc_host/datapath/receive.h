@@ -1,12 +1,14 @@
 /* Frames in: prefix, ICRC and queue pair of every one, and placement in the common case.
  *
- * A Receiver belongs to one NIC and has a Carrier for each MRC queue pair that may receive (carrier.h).
+ * A Receiver belongs to one NIC and has a Carrier for each MRC queue pair that may receive (carrier.h), and an RcCarrier for each
+ * one of RC (rc_carrier.h).
  */
 #ifndef MRC_RECEIVE_H
 #define MRC_RECEIVE_H
 
 #include "placement.h"
 #include "prefixes.h"
+#include "rc_carrier.h"
 #include "sack.h"
 
 typedef struct {
@@ -42,21 +44,47 @@ static Flow *check_frame(Receiver *receiver, int port, const FramePieces *frame)
 
 /* Who may carry a packet of this flow; NULL: Python must look at it. */
 static Carrier *carrier_of(const Receiver *receiver, int port, const Flow *flow, const uint8_t *bth) {
-    if (receiver->traced || flow->end - flow->start < 36 || bth[1] & 0x0F || (get16(bth + 2) & 0x7FFF) != 0x7FFF)
+    if (flow->end - flow->start < 36 || bth[1] & 0x0F || (get16(bth + 2) & 0x7FFF) != 0x7FFF)
         return NULL;
     Carrier *found = find_carrier(&receiver->table, get32(bth + 4));
     if (!found || !found->granted || port >= found->planes)
         return NULL;
-    if (found->source_length != flow->source_length || memcmp(found->source, flow->source, flow->source_length))
-        return NULL;
-    return found;
+    return is_from(flow, found->source, found->source_length) ? found : NULL;
 }
 
-/* A packet was carried that makes a SACK due: its QPN, PSN, timestamp and flow. */
-static PyObject *sack_due(Receiver *receiver, int port, const Carrier *carrier, const Packet *packet, int64_t psn) {
-    unsigned qpn = carrier->qpn; /* Python may close the carrier meanwhile */
-    PyObject *flow = flow_object(&receiver->expected, &receiver->flows[port], packet->flow);
-    return flow ? Py_BuildValue("ILIN", qpn, (long long)psn, packet->stamp, flow) : NULL;
+/* A packet that may be carried. */
+typedef struct {
+    const Flow *flow;
+    Carrier *mrc; /* either of them */
+    RcCarrier *rc;
+    Packet packet; /* of `mrc` */
+    int64_t psn;   /* likewise, once it was carried */
+} Candidate;
+
+/* Whether a packet may be carried, as far as its headers say, which are in the frame's first piece. */
+static int find_candidate(Candidate *found, const Receiver *receiver, int port, const Flow *flow, const FramePieces *frame) {
+    const uint8_t *bth = frame->head + flow->start;
+    *found = (Candidate){.flow = flow};
+    if (receiver->traced || frame->head_length < (size_t)flow->start + BTH_LENGTH)
+        return 0;
+    found->rc = rc_carrier_of(&receiver->table, flow, bth);
+    if (found->rc)
+        return 1;
+    found->mrc = carrier_of(receiver, port, flow, bth);
+    return found->mrc && frame->head_length >= (size_t)flow->start + 36 && read_packet(&found->packet, flow, frame, port);
+}
+
+/* Carries it; its ICRC is right. */
+static enum outcome carry_candidate(Candidate *found, const FramePieces *frame) {
+    return found->rc ? carry_in_order(found->rc, found->flow, frame) : carry(found->mrc, &found->packet, &found->psn);
+}
+
+/* A packet was carried that makes an answer due: its QPN, PSN, timestamp and flow; the middle two are 0 of RC, which has
+ * no use for them. */
+static PyObject *answer_due(Receiver *receiver, int port, const Candidate *carried) {
+    unsigned qpn = carried->rc ? carried->rc->qpn : carried->mrc->qpn; /* Python may close the carrier meanwhile */
+    PyObject *flow = flow_object(&receiver->expected, &receiver->flows[port], carried->flow);
+    return flow ? Py_BuildValue("ILIN", qpn, (long long)carried->psn, carried->packet.stamp, flow) : NULL;
 }
 
 static int valid_port(const Receiver *receiver, long port) {
@@ -66,7 +94,7 @@ static int valid_port(const Receiver *receiver, long port) {
     return 0;
 }
 
-/* receive(port, frame): True if the frame was carried; what `sack_due` says if that makes a SACK due; its Flow if its prefix and
+/* receive(port, frame): True if the frame was carried; what `answer_due` says if that makes an answer due; its Flow if its prefix and
  * its ICRC are right; None if Python is to find out. */
 static PyObject *receiver_receive(Receiver *receiver, PyObject *const *args, Py_ssize_t count) {
     if (count != 2) {
@@ -81,17 +109,15 @@ static PyObject *receiver_receive(Receiver *receiver, PyObject *const *args, Py_
         return NULL;
     FramePieces whole = {.head = frame.buf, .head_length = (size_t)frame.len};
     Flow *flow = check_frame(receiver, (int)port, &whole);
-    Carrier *carrier = flow ? carrier_of(receiver, (int)port, flow, whole.head + flow->start) : NULL;
     enum outcome outcome = FOR_PYTHON;
-    Packet packet;
-    int64_t psn;
-    if (carrier && read_packet(&packet, flow, &whole, (int)port))
-        outcome = carry(carrier, &packet, &psn);
+    Candidate found;
+    if (flow && find_candidate(&found, receiver, (int)port, flow, &whole))
+        outcome = carry_candidate(&found, &whole);
     PyBuffer_Release(&frame);
     if (!flow && PyErr_Occurred())
         return NULL;
-    if (outcome == SACK_DUE)
-        return sack_due(receiver, (int)port, carrier, &packet, psn);
+    if (outcome == ANSWER_DUE)
+        return answer_due(receiver, (int)port, &found);
     if (outcome == CARRIED || !flow)
         return Py_NewRef(flow ? Py_True : Py_None);
     return flow_object(&receiver->expected, &receiver->flows[port], flow);
@@ -108,22 +134,17 @@ static int carry_pieces(PyObject *object, int port, const FramePieces *frame, Py
     int met = !flow;
     if (met && !(flow = meet(&receiver->expected, &receiver->flows[port], port, frame, hash)))
         return PyErr_Occurred() ? -1 : 0;
-    if (frame->head_length < (size_t)flow->start + BTH_LENGTH)
+    Candidate found;
+    if (!find_candidate(&found, receiver, port, flow, frame) || (!met && !icrc_matches(flow, frame)))
         return 0;
-    Carrier *carrier = carrier_of(receiver, port, flow, frame->head + flow->start);
-    Packet packet;
-    int64_t psn;
-    if (!carrier || frame->head_length < (size_t)flow->start + 36 || !read_packet(&packet, flow, frame, port)
-        || (!met && !icrc_matches(flow, frame)))
-        return 0;
-    enum outcome outcome = carry(carrier, &packet, &psn);
+    enum outcome outcome = carry_candidate(&found, frame);
     if (outcome == FOR_PYTHON)
         return 0;
     receiver->unseen[port].frames++;
     receiver->unseen[port].bytes += frame->head_length + frame->rest_length;
-    if (outcome == SACK_DUE)
-        *due = sack_due(receiver, port, carrier, &packet, psn);
-    return outcome == SACK_DUE && !*due ? -1 : 1;
+    if (outcome == ANSWER_DUE)
+        *due = answer_due(receiver, port, &found);
+    return outcome == ANSWER_DUE && !*due ? -1 : 1;
 }
 
 /* unseen(port): frames and bytes that were carried without Python. */

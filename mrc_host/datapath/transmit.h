@@ -49,30 +49,60 @@ static void message_dealloc(Message *message) {
 
 TYPE(Message, .tp_new = message_new, .tp_dealloc = (destructor)message_dealloc);
 
-/* Writes the headers from the BTH on to `head`. */
-static void put_headers(
-    uint8_t *head, const Message *message, unsigned kind, uint32_t word, unsigned stamp, uint32_t offset, unsigned pad
-) {
-    int with_imm = kind == LAST_IMM || kind == ONLY_IMM;
-    head[0] = (uint8_t)(WRITE_FIRST + kind);
-    head[1] = (uint8_t)(pad << 4 | (with_imm ? message->solicited : 0));
+/* A packet that is to be built: `word` is the BTH's control word. */
+typedef struct {
+    unsigned kind, stamp, pad;
+    uint32_t word, offset;
+} Segment;
+
+static int has_imm(unsigned kind) { return kind == LAST_IMM || kind == ONLY_IMM; }
+
+/* Whether a packet of RC says where its message goes. */
+static int has_reth(unsigned kind) { return kind == FIRST || kind >= ONLY; }
+
+static void put_bth(uint8_t *head, const Message *message, unsigned opcode, const Segment *segment) {
+    head[0] = (uint8_t)opcode;
+    head[1] = (uint8_t)(segment->pad << 4 | (has_imm(segment->kind) ? message->solicited : 0));
     put16(head + 2, 0xFFFF);
     put32(head + 4, message->qpn);
-    put32(head + 8, word);
+    put32(head + 8, segment->word);
+}
+
+static void put_reth(uint8_t *to, const Message *message, uint64_t address) {
+    put64(to, address);
+    put32(to + 8, message->rkey);
+    put32(to + 12, message->length);
+}
+
+/* MRC's headers from the BTH on: their length, and how they are written to `head`. */
+static size_t mrc_headers(unsigned kind) { return has_imm(kind) ? 40 : 36; }
+
+static void put_mrc_headers(uint8_t *head, const Message *message, const Segment *segment) {
+    put_bth(head, message, WRITE_FIRST + segment->kind, segment);
     put32(head + 12, message->numbers);
-    put16(head + 16, stamp);
+    put16(head + 16, segment->stamp);
     put16(head + 18, message->tick);
-    put64(head + 20, message->address + offset);
-    put32(head + 28, message->rkey);
-    put32(head + 32, message->length);
-    if (with_imm)
+    put_reth(head + 20, message, message->address + segment->offset);
+    if (has_imm(segment->kind))
         put32(head + 36, message->imm);
 }
 
-/* data_frame(template, message, kind << 48 | stamp << 32 | word, offset << 16 | size): the frame of a segment of the message, or what
- * stands for it if the packet was left in the outbox. */
-static PyObject *data_frame(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-    (void)module;
+/* The same of RC. */
+static size_t rc_headers(unsigned kind) { return BTH_LENGTH + (has_reth(kind) ? 16 : 0) + (has_imm(kind) ? 4 : 0); }
+
+static void put_rc_headers(uint8_t *head, const Message *message, const Segment *segment) {
+    size_t at = BTH_LENGTH;
+    put_bth(head, message, RC_WRITE_FIRST + segment->kind, segment);
+    if (has_reth(segment->kind)) {
+        put_reth(head + at, message, message->address);
+        at += 16;
+    }
+    if (has_imm(segment->kind))
+        put32(head + at, message->imm);
+}
+
+/* The frame of a segment of a message, or what stands for it if the packet was left in the outbox. */
+static PyObject *segment_frame(PyObject *const *args, Py_ssize_t count, int rc) {
     if (count != 4 || Py_TYPE(args[1]) != &MessageType) {
         PyErr_SetString(PyExc_TypeError, "data_frame takes a template, a message and two numbers.");
         return NULL;
@@ -87,8 +117,11 @@ static PyObject *data_frame(PyObject *module, PyObject *const *args, Py_ssize_t 
         PyErr_SetString(PyExc_ValueError, "The segment is not part of its message.");
         return NULL;
     }
-    unsigned pad = -(unsigned)size & 3;
-    size_t headers = kind == LAST_IMM || kind == ONLY_IMM ? 40 : 36, body = headers + size + pad;
+    Segment segment = {
+        (unsigned)kind, number[0] >> 32 & 0xFFFF, -(unsigned)size & 3, (uint32_t)number[0], (uint32_t)offset,
+    };
+    unsigned pad = segment.pad;
+    size_t headers = rc ? rc_headers(segment.kind) : mrc_headers(segment.kind), body = headers + size + pad;
     int in_place = stays_in_place(&message->sent, template->length + headers, size);
     uint8_t *at;
     PyObject *frame = NULL;
@@ -98,7 +131,10 @@ static PyObject *data_frame(PyObject *module, PyObject *const *args, Py_ssize_t 
     } else if (!(frame = new_frame(template, body, &at))) {
         return NULL;
     }
-    put_headers(at, message, (unsigned)kind, (uint32_t)number[0], number[0] >> 32 & 0xFFFF, (uint32_t)offset, pad);
+    if (rc)
+        put_rc_headers(at, message, &segment);
+    else
+        put_mrc_headers(at, message, &segment);
     const uint8_t *source = (const uint8_t *)message->sent.held.bytes.buf + offset;
     if (in_place)
         return leave_in_place(&message->sent, template, headers, source, size);
@@ -109,5 +145,17 @@ static PyObject *data_frame(PyObject *module, PyObject *const *args, Py_ssize_t 
     memset(payload + size, 0, pad);
     put_icrc(at + body, crc32_of(crc, payload + size, pad));
     return frame;
+}
+
+/* data_frame(template, message, kind << 48 | stamp << 32 | word, offset << 16 | size) */
+static PyObject *data_frame(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    (void)module;
+    return segment_frame(args, count, 0);
+}
+
+/* The same of an RC queue pair, which has no timestamps. */
+static PyObject *rc_data_frame(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    (void)module;
+    return segment_frame(args, count, 1);
 }
 #endif

@@ -1,6 +1,6 @@
 /* Frames that a port of a NIC receives, given to the NIC's datapath without Python as long as that carries them.
  *
- * A batch ends at the first frame that Python must receive, or that makes a SACK due (mrc_common/carry_frame.h). */
+ * A batch ends at the first frame that Python must receive, or that makes an answer due (mrc_common/carry_frame.h). */
 #ifndef CARRYING_H
 #define CARRYING_H
 
@@ -41,7 +41,7 @@ static PyObject *carrying_set(struct carrying *carrying, PyObject *arguments)
 
 struct batch {
     Py_ssize_t frames, bytes;
-    PyObject *due; /* what Nic.sack_due takes; NULL: no SACK is due */
+    PyObject *due; /* what Nic.answer_due takes; NULL: no SACK is due */
 };
 
 /* 1: the frame was carried and counted; 0: it is for Python; -1 after an exception. */
@@ -56,7 +56,7 @@ static int carrying_give(const struct carrying *carrying, const uint8_t *frame, 
     return carried;
 }
 
-/* Frames and bytes carried, and what makes a SACK due or None; takes the reference of that. */
+/* Frames and bytes carried, and what makes an answer due or None; takes the reference of that. */
 static PyObject *batch_result(const struct batch *batch)
 {
     PyObject *due = batch->due ? batch->due : Py_NewRef(Py_None);

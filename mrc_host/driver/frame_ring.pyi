@@ -39,7 +39,7 @@ class FrameRing:
         """Who carries the frames of `port` from now on: those of ``transport.native_datapath``."""
 
     def carry(self, limit: int) -> tuple[int, int, tuple[int, int, int, Flow] | None]:
-        """Have up to `limit` frames carried, until one is for Python or makes a SACK due: how many, and their bytes."""
+        """Carry up to `limit` frames, until one is for Python or makes an answer due; count, bytes, and that."""
 
     def release(self) -> None:
         """Give the room of the frames received back to the other end, as `receive_into` does when it finds no more."""

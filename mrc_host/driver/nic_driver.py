@@ -6,7 +6,7 @@ and pulls `nic.transmit(port)` for every port that is free. It returns when it w
 the NIC's wake-up and the times at which busy ports become free.
 
 **Carrying.** What the NIC's datapath in C carries is given to it without Python (``carry`` of a port or ring); a frame
-that is not, or that makes a SACK due, ends that. Without such a datapath every frame goes to `nic.receive`.
+that is not, or that makes an answer due, ends that. Without such a datapath every frame goes to `nic.receive`.
 
 **Pacing.** A port is busy for (frame length + 24 bytes of Ethernet overhead) / rate after each frame. When the process
 wakes up late although frames were waiting, the port catches up on at most `burst_ns` of the time lost: so at most
@@ -44,7 +44,7 @@ from mrc_host.driver.coalescing import DEFAULT_COALESCE_NS, Coalescing
 from mrc_host.driver.delays import StampClock
 from mrc_host.driver.loop import READABLE, WRITABLE, Loop
 from mrc_host.driver.nic_port import NicPort, PortStatus
-from mrc_host.driver.packet import ETHERNET_OVERHEAD, Carry, PacketPort, SackDue, is_link_error, is_lost_frame
+from mrc_host.driver.packet import ETHERNET_OVERHEAD, AnswerDue, Carry, PacketPort, is_link_error, is_lost_frame
 from mrc_host.driver.port_links import OpenMonitor, OpenPort, PortLinks
 
 DEFAULT_BURST_NS = 1_000_000
@@ -78,7 +78,7 @@ class Device(Protocol):
     def receive(self, port: int, frame: memoryview, now: int) -> None:
         """Take one frame that arrived on `port`."""
 
-    def sack_due(self, due: SackDue, now: int) -> None:
+    def answer_due(self, due: AnswerDue, now: int) -> None:
         """The datapath has carried a frame and said this."""
 
     def transmit(self, port: int, now: int) -> bytes | None:
@@ -213,7 +213,7 @@ class NicDriver:
                     total += size
                     left -= carried
                     if due is not None:
-                        self._nic.sack_due(due, clock())
+                        self._nic.answer_due(due, clock())
                         continue
                     if left <= 0:
                         break

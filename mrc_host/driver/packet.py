@@ -59,10 +59,10 @@ _SHARED_LONGEST = 10_000
 _LOSS_ERRORS = frozenset({errno.ENOBUFS, errno.ENOMEM, errno.EMSGSIZE})
 
 
-SackDue = tuple[int, int, int, Flow]
-"""QPN, PSN, timestamp and flow of a frame that was carried and makes a SACK due."""
-Carry = Callable[[int], "tuple[int, int, SackDue | None]"]
-"""Has up to so many frames carried by the datapath: how many were, their bytes, and what makes a SACK due."""
+AnswerDue = tuple[int, int, int, Flow]
+"""QPN, PSN, timestamp and flow of a frame that was carried and makes an answer due."""
+Carry = Callable[[int], "tuple[int, int, AnswerDue | None]"]
+"""Has up to so many frames carried by the datapath: how many were, their bytes, and what makes an answer due."""
 
 
 class NicDriverError(MrcError):

@@ -21,7 +21,7 @@ class SocketRing:
         """Who carries the frames of `port` from now on: those of ``transport.native_datapath``."""
 
     def carry(self, limit: int) -> tuple[int, int, tuple[int, int, int, Flow] | None]:
-        """Have up to `limit` frames carried, until one is for Python or makes a SACK due: how many, and their bytes."""
+        """Carry up to `limit` frames, until one is for Python or makes an answer due; count, bytes, and that."""
 
     def stamp(self) -> int:
         """When the kernel received the frame that `receive_into` took last (CLOCK_REALTIME, ns); at first 0."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.checksum import crc32
-from mrc_host.transport.mrc import MrcQueuePair
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.path_prober import PathProber
 from mrc_host.transport.pause import Pauses
@@ -72,7 +71,7 @@ class Demultiplexer:
             if found is True:
                 return None
             if isinstance(found, tuple):
-                self.sack_due(found)
+                self.answer_due(found)
                 return None
         if found is None:
             found = self._check(port, frame, now)
@@ -80,12 +79,10 @@ class Demultiplexer:
             return found if isinstance(found, Drop) else None
         return self._dispatch(port, frame, found, now)
 
-    def sack_due(self, due: tuple[int, int, int, Flow]) -> None:
-        """A packet was carried that makes a SACK due."""
+    def answer_due(self, due: tuple[int, int, int, Flow]) -> None:
+        """A packet was carried that makes an answer due."""
         qpn, psn, stamp, flow = due
-        qp = self._qps[qpn]
-        assert isinstance(qp, MrcQueuePair)
-        qp.sack_due(psn, flow, stamp)
+        self._qps[qpn].answer_due(psn, flow, stamp)
 
     def _check(self, port: int, frame: bytes | memoryview, now: int) -> Flow | Drop | None:
         """Check prefix and ICRC: the prefix, why the frame is dropped, or None for a PAUSE frame."""

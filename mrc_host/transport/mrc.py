@@ -244,7 +244,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if self.requester is not None:
             self.requester.settle()
 
-    def sack_due(self, psn: int, flow: Flow, stamp: int) -> None:
+    def answer_due(self, psn: int, flow: Flow, stamp: int) -> None:
         """The datapath in C has placed packet `psn`, and that makes a SACK due."""
         assert self.responder is not None
         self.responder.acks.due(psn, flow, stamp)

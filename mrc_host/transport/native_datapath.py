@@ -11,6 +11,7 @@ from mrc_host.wire.encap import Flow
 
 if TYPE_CHECKING:
     from mrc_host.datapath import native
+    from mrc_host.transport.memory import Region
 
 
 class NativeDatapath:
@@ -18,11 +19,13 @@ class NativeDatapath:
 
     __slots__ = (
         "_carrier",
+        "_rc_carrier",
         "carry_frame",
         "data_frame",
         "frame",
         "message",
         "outbox",
+        "rc_data_frame",
         "receive",
         "receiver",
         "region",
@@ -31,10 +34,12 @@ class NativeDatapath:
 
     def __init__(self, module: Any, config: NicConfig) -> None:
         self._carrier: Any = module.Carrier
+        self._rc_carrier: Any = module.RcCarrier
         self.data_frame: Any = module.data_frame
         self.frame: Any = module.frame
         self.message: Any = module.Message
         self.outbox: native.Outbox = module.Outbox()
+        self.rc_data_frame: Any = module.rc_data_frame
         self.region: Any = module.Region
         self.template: Any = module.Template
         # the secret decides only where prefixes lie in a table, so nothing that is repeatable depends on it
@@ -73,9 +78,22 @@ class NativeDatapath:
     def carrier(
         self, qpn: int, source: bytes, mtu: int, reach: int, threshold: int, low: list[int], high: list[int]
     ) -> native.Carrier:
-        """What carries the packets of one queue pair."""
+        """What carries the packets of one MRC queue pair."""
         made: native.Carrier = self._carrier(self.receiver, qpn, source, mtu, reach, threshold, low, high)
         return made
+
+    def rc_carrier(self, qpn: int, source: bytes, mtu: int) -> native.RcCarrier:
+        """What carries the packets of one RC queue pair."""
+        made: native.RcCarrier = self._rc_carrier(self.receiver, qpn, source, mtu)
+        return made
+
+    def placed(self, region: Region) -> native.Region:
+        """A registered region, as carriers know it."""
+        if region.placed is None:
+            assert region.view is not None
+            region.placed = self.region(region.view)
+        placed: native.Region = region.placed
+        return placed
 
 
 def of_nic(config: NicConfig) -> NativeDatapath | None:

@@ -284,6 +284,10 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         """Handle a packet whose ICRC, source and transport are right; struct.error when it is too short."""
 
     @abstractmethod
+    def answer_due(self, psn: int, flow: Flow, stamp: int) -> None:
+        """The datapath in C has placed packet `psn`, sent at `stamp`, and that makes an answer due."""
+
+    @abstractmethod
     def receive_late(self, opcode: int, frame: memoryview, flow: Flow, peer: Peer, now: int) -> None:
         """A packet of `peer` arrived in RESET or INIT."""
 

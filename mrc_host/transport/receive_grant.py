@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mrc_host.transport.ack_generator import AckGenerator
-from mrc_host.transport.memory import Region
 from mrc_host.transport.message import Message
 from mrc_host.transport.queue_pair_interfaces import Connection, GrantedArrivals, WideSack
 from mrc_host.transport.received_packets import ReceivedPackets
@@ -92,16 +91,9 @@ class ReceiveGrant(GrantedArrivals):
         message.granted = True
         start = message.first * self._mtu
         self._carrier.message(
-            msn, message.first, message.last, self._region(message.region), message.offset + start,
+            msn, message.first, message.last, self._datapath.placed(message.region), message.offset + start,
             message.origin + start, message.rkey, message.length,
         )  # fmt: skip
-
-    def _region(self, region: Region) -> native.Region:
-        if region.placed is None:
-            assert region.view is not None
-            region.placed = self._datapath.region(region.view)
-        placed: native.Region = region.placed
-        return placed
 
     def close(self) -> None:
         """The responder receives no more."""

@@ -106,7 +106,7 @@ typedef struct {
     PyObject *clock, *channels;
     PyObject *receive, *transmit, *wakeup, *tick, *announce;
     PyObject *own_transmit, *transmit_first, *nic_transmit, *has_news, *engine;
-    PyObject *own_receive, *receiver, *sack_due; /* `receiver` is that of the NIC's datapath in C */
+    PyObject *own_receive, *receiver, *answer_due; /* `receiver` is that of the NIC's datapath in C */
     PyObject *outbox;                            /* likewise */
     CarryFrame carry;                            /* NULL: there is none */
     long long wake_at;

@@ -1,6 +1,6 @@
 /* What NicNode in simulation/nodes.py does for its device, call for call. Three things are spared: a port whose queues are
  * empty is not asked (`Nic.transmit_first` knows); nothing is announced while the NIC has no news; and a frame that the NIC's
- * datapath carries is given to that directly. Unless it makes a SACK due, such a frame changes nothing that the NIC would be
+ * datapath carries is given to that directly. Unless it makes an answer due, such a frame changes nothing that the NIC would be
  * asked for, so it is not asked. */
 #ifndef NIC_NODE_H
 #define NIC_NODE_H
@@ -197,10 +197,10 @@ static int node_announce(NicNode *node) {
     return discard(call(node->announce, NULL, NULL));
 }
 
-/* A frame has arrived that makes a SACK due. */
-static int node_sack_due(NicNode *node, PyObject *due, int64_t time) {
+/* A frame has arrived that makes an answer due. */
+static int node_answer_due(NicNode *node, PyObject *due, int64_t time) {
     PyObject *now = PyLong_FromLongLong(time);
-    int done = now ? discard(call(node->sack_due, due, now)) : -1;
+    int done = now ? discard(call(node->answer_due, due, now)) : -1;
     Py_XDECREF(now);
     return done < 0 || node_poke(node) < 0 ? -1 : node_announce(node);
 }
@@ -226,7 +226,7 @@ static int node_carry(NicNode *node, int64_t port, const FramePieces *frame) {
     PyObject *due;
     int carried = node->carry(node->receiver, (int)port, frame, &due);
     if (carried > 0
-        && (due ? node_sack_due(node, due, clock->now) : ask_engine_alone(node, packet_engine(node->engine), clock->now)) < 0)
+        && (due ? node_answer_due(node, due, clock->now) : ask_engine_alone(node, packet_engine(node->engine), clock->now)) < 0)
         carried = -1;
     Py_XDECREF(due);
     return carried;

@@ -36,18 +36,18 @@ static PyObject *py_node_ask(NicNode *node, PyObject *port) {
 
 static PyObject *py_node_poke(NicNode *node, PyObject *Py_UNUSED(none)) { return none_or_error(node_poke(node)); }
 
-/* _carry(receiver, capsule, sack_due, outbox): frames for the NIC go to its datapath first, while `_receive` is what it is now, and its
+/* _carry(receiver, capsule, answer_due, outbox): frames for the NIC go to its datapath first, while `_receive` is what it is now, and its
  * packets may stay in place; _carry() ends that. */
 static PyObject *py_node_carry(NicNode *node, PyObject *args) {
-    PyObject *receiver = NULL, *capsule = NULL, *sack_due = NULL, *outbox = NULL;
-    if (!PyArg_ParseTuple(args, "|OOOO:_carry", &receiver, &capsule, &sack_due, &outbox))
+    PyObject *receiver = NULL, *capsule = NULL, *answer_due = NULL, *outbox = NULL;
+    if (!PyArg_ParseTuple(args, "|OOOO:_carry", &receiver, &capsule, &answer_due, &outbox))
         return NULL;
     CarryFrame *carry = NULL;
     if (outbox && !(carry = PyCapsule_GetPointer(capsule, CARRY_FRAME_CAPSULE)))
         return NULL;
     node->carry = carry ? *carry : NULL;
     Py_XSETREF(node->receiver, Py_XNewRef(carry ? receiver : NULL));
-    Py_XSETREF(node->sack_due, Py_XNewRef(carry ? sack_due : NULL));
+    Py_XSETREF(node->answer_due, Py_XNewRef(carry ? answer_due : NULL));
     Py_XSETREF(node->outbox, Py_XNewRef(outbox));
     Py_XSETREF(node->own_receive, Py_XNewRef(carry ? node->receive : NULL));
     Py_RETURN_NONE;
@@ -73,7 +73,7 @@ static int node_set_channels(NicNode *node, PyObject *value, void *Py_UNUSED(clo
 
 #define EACH_PART(DO)                                                                                                  \
     DO(clock) DO(channels) DO(receive) DO(transmit) DO(wakeup) DO(tick) DO(announce) DO(own_transmit)                  \
-    DO(transmit_first) DO(nic_transmit) DO(has_news) DO(engine) DO(own_receive) DO(receiver) DO(sack_due) DO(outbox)
+    DO(transmit_first) DO(nic_transmit) DO(has_news) DO(engine) DO(own_receive) DO(receiver) DO(answer_due) DO(outbox)
 
 static int node_traverse(NicNode *self, visitproc visit, void *arg) {
     EACH_PART(VISIT_PART)

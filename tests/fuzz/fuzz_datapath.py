@@ -81,7 +81,8 @@ def _cases() -> None:
             FrameFuzzer().case(chance)
             ring = HostileRing(ring_class, chance)
             for receive in (Nic.receive, hostile.in_pieces(chance), ring.give):
-                hostile.frames_of_messages_under_way(chance, chance.choice([None, 0, 0xFFFFFF, 0xFFFFF8]), receive)
+                for attack in (hostile.frames_of_messages_under_way, hostile.rc_packets_of_a_message_under_way):
+                    attack(chance, chance.choice([None, 0, 0xFFFFFF, 0xFFFFF8]), receive)
             ring.close()
             hostile.packets_in_place(chance)
         hostile.wrong_arguments(module, chance)

@@ -7,13 +7,16 @@ NIC port loses its link the queue pair does not move; it waits and retries, as s
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mrc_host.checksum import crc32
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer
 from mrc_host.wire import headers, icrc, opcodes
 from mrc_host.wire.encap import ECT0
+
+if TYPE_CHECKING:
+    from mrc_host.datapath import native
 
 _crc32: Final = crc32
 _pack_trailer: Final = icrc.pack_trailer
@@ -33,7 +36,7 @@ def path_hash(address_a: bytes, qpn_a: int, address_b: bytes, qpn_b: int) -> int
 class RcPath:
     """Path and frame prefixes of one RC queue pair."""
 
-    __slots__ = ("_data_dscp", "_nic", "_peer", "_prefixes", "_sport", "port")
+    __slots__ = ("_data_dscp", "_nic", "_peer", "_prefixes", "_sport", "_templates", "port")
 
     def __init__(self, nic: NicContext, peer: Peer, qpn: int, remote_qpn: int, sport: int = 0) -> None:
         """`sport`: the source port of what this end sends, 0 for that of the hash."""
@@ -45,6 +48,7 @@ class RcPath:
         self._peer = peer
         self._data_dscp = nic.settings.dscp.no_trim
         self._prefixes: dict[int, tuple[bytes, int]] = {}
+        self._templates: dict[bool, native.Template] = {}  # by whether they are of the control class
 
     @property
     def rate_bps(self) -> int:
@@ -73,8 +77,21 @@ class RcPath:
             )
         return known
 
+    def template(self, control: bool) -> native.Template:
+        """The same for the datapath in C: one for all lengths."""
+        made = self._templates.get(control)
+        if made is None:
+            datapath = self._nic.datapath
+            assert datapath is not None
+            made = self._templates[control] = datapath.template(self.prefix(0, control)[0], 0)
+        return made
+
     def control_frame(self, body: bytes) -> bytes:
         """A frame without payload in the control class."""
+        datapath = self._nic.datapath
+        if datapath is not None:
+            made: bytes = datapath.frame(self.template(True), body)
+            return made
         prefix, seed = self.prefix(len(body), True)
         crc = _crc32(body, seed) ^ icrc.mask_constant(len(body))
         return b"".join((prefix, body, _pack_trailer(crc)))

@@ -19,6 +19,7 @@ from mrc_host.values import (
     PathReason,
     PathState,
     QpAttributes,
+    QpCounters,
     QpType,
 )
 from mrc_host.wire import headers, opcodes
@@ -51,7 +52,8 @@ class RcQueuePair(NicQueuePair):
     def start_receiving(self, first_psn: int, now: int) -> None:
         """INIT to RTR: create the receiving half."""
         self._path = RcPath(self.nic, self.connected_peer(), self.qpn, self.remote_qpn, self.attributes.udp_sport)
-        self._responder = RcResponder(self, self.connection(), self._path, first_psn)
+        source = self.connected_peer().address
+        self._responder = RcResponder(self, self.connection(), self._path, source, first_psn)
         name = algorithms.choose(self.attributes, self.nic.transport, False)
         if algorithms.find(self.nic.algorithms, name, False).cnp:
             profile = self.nic.transport.dcqcn
@@ -72,6 +74,8 @@ class RcQueuePair(NicQueuePair):
 
     def stop(self) -> None:
         """Drop both halves; queue entries and timers that still refer to this queue pair find nothing to do."""
+        if self._responder is not None:
+            self._responder.close()
         self._path = None
         self._requester = None
         self._responder = None
@@ -111,6 +115,11 @@ class RcQueuePair(NicQueuePair):
                 self._cnp_due = True
                 self.offer_control()
         return self._receive_data(responder, opcode - opcodes.RC_WRITE_FIRST, frame, flow)
+
+    def answer_due(self, psn: int, flow: Flow, stamp: int) -> None:
+        """The datapath in C has placed a packet that requests an acknowledgement."""
+        assert self._responder is not None
+        self._responder.answer_due()
 
     def receive_late(self, opcode: int, frame: memoryview, flow: Flow, peer: Peer, now: int) -> None:
         """A RoCE NIC silently drops packets for a queue pair that cannot receive."""
@@ -186,6 +195,18 @@ class RcQueuePair(NicQueuePair):
             self.offer_control()
             return self._path.notification(self.remote_qpn)
         return None if self._responder is None else self._responder.transmit()
+
+    def settle_stats(self, now: int) -> None:
+        """Bring the statistics up to `now`."""
+        super().settle_stats(now)
+        if self._responder is not None:
+            self._responder.settle()
+
+    def counters(self) -> QpCounters:
+        """Snapshot of the counters."""
+        if self._responder is not None:
+            self._responder.settle()
+        return super().counters()
 
     def gauges(self) -> dict[str, int]:
         """Current state of the window."""

@@ -59,7 +59,7 @@ class RcRequester:
         self.cc = _controller(connection, path)
         self.sent = GoBackN(sends, self.cc, self._mtu, first_psn)
         self._timer = RcRetransmissionTimer(RetryPolicy.of(connection))
-        self._packets = RcDataPackets(path, connection.remote_qpn)
+        self._packets = RcDataPackets(path, connection.remote_qpn, connection.nic.datapath)
         self.acks = RcAckProcessing(
             owner, self.sent, self._timer, self.cc, connection.stats, connection.nic.transport.recovery_delay
         )

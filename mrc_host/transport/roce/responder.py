@@ -4,6 +4,9 @@ A message's address range is checked when its First or Only packet arrives, befo
 the expected one is dropped and answered with a sequence error NAK, one per gap; a duplicate is acknowledged again.
 While the receive CQ is full, the last packet of a WRITE_WITH_IMM is dropped and answered with an RNR NAK, as RoCE NICs
 do when no receive is posted; the requester sends it again after the time that the NAK specifies.
+
+Where there is a datapath in C, packets in the middle of a message go there (``receive_grant``); whoever reads or
+changes what is here settles first.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Final
 from mrc_host.transport.memory import Region, empty_region
 from mrc_host.transport.queue_pair_interfaces import Connection, ResponderOwner
 from mrc_host.transport.roce.path import RcPath
+from mrc_host.transport.roce.receive_grant import RcReceiveGrant
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import Drop
 from mrc_host.wire.psn import HALF, MASK
@@ -27,6 +31,7 @@ class RcResponder:
         "_at",
         "_expected",
         "_first",
+        "_grant",
         "_length",
         "_memory",
         "_msn",
@@ -44,7 +49,10 @@ class RcResponder:
         "fatal",
     )
 
-    def __init__(self, owner: ResponderOwner, connection: Connection, path: RcPath, first_psn: int) -> None:
+    def __init__(
+        self, owner: ResponderOwner, connection: Connection, path: RcPath, source: bytes, first_psn: int
+    ) -> None:
+        """`source` is the peer's address."""
         self._owner = owner
         self._memory = connection.nic.memory
         self._pd = connection.pd
@@ -61,17 +69,21 @@ class RcResponder:
         self._msn = 0
         self._nak_sent = False
         self._syndrome = headers.SYNDROME_ACK
+        datapath = connection.nic.datapath
+        self._grant = None if datapath is None else RcReceiveGrant(connection, datapath, source)
         self.due = False  # an acknowledgement is to be sent
         self.fatal = 0  # syndrome of the NAK that ended the queue pair
 
     def psns_used(self) -> int:
         """How many PSNs arrived."""
+        self.settle()
         return self._expected - self._first
 
     def receive(
         self, kind: int, word: int, address: int, rkey: int, length: int, imm: int, payload: memoryview
     ) -> Drop | None:
         """Handle a data packet."""
+        self.settle()
         offset = ((word & MASK) - self._expected) & MASK
         if offset:
             return self._not_expected(offset)
@@ -108,8 +120,30 @@ class RcResponder:
         if ends:
             self._complete(with_imm, imm)
         if word & headers.ACK_REQUEST:
-            self._answer(headers.SYNDROME_ACK)
+            self.answer_due()
+        if self._grant is not None and self._remaining > self._mtu:
+            self._grant.give(self._expected & MASK, region, self._at, self._remaining)
         return None
+
+    def settle(self) -> None:
+        """Take back what is granted to the datapath in C."""
+        carried = 0 if self._grant is None else self._grant.take()
+        if carried:
+            size = carried * self._mtu
+            self._expected += carried
+            self._at += size
+            self._remaining -= size
+            self._stats.data_received += carried
+
+    def close(self) -> None:
+        """The queue pair leaves this connection."""
+        self.settle()
+        if self._grant is not None:
+            self._grant.close()
+
+    def answer_due(self) -> None:
+        """A packet that requests an acknowledgement has arrived."""
+        self._answer(headers.SYNDROME_ACK)
 
     def _not_expected(self, offset: int) -> Drop | None:
         """A packet arrived `offset` PSNs ahead of the expected one: a duplicate, or after a gap."""
@@ -159,6 +193,8 @@ class RcResponder:
             return None
         self.due = False
         self._stats.acks_sent += 1
-        psn = self._expected - 1 if self._syndrome == headers.SYNDROME_ACK else self._expected
+        psn = self._expected if self._grant is None else self._expected + self._grant.carried()
+        if self._syndrome == headers.SYNDROME_ACK:
+            psn -= 1
         body = headers.pack_aeth(opcodes.RC_ACK, self._remote_qpn, psn & MASK, self._syndrome, self._msn)
         return self._path.control_frame(body)

@@ -8,13 +8,17 @@ from types import ModuleType
 from typing import Any
 
 from mrc_host.nic import Nic
-from mrc_host.values import QpAttributes, QpState
+from mrc_host.values import QpAttributes, QpState, QpType
+from mrc_host.wire import opcodes
+from mrc_host.wire.encap import KIND_BYTE, SRV6_PREFIX
+from mrc_host.wire.ip import NEXT_IPV6
 from tests.mrc_host.datapath.in_place import HEAD, InPlaceWorld
 from tests.mrc_host.datapath.pieces import give
-from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect
+from tests.mrc_host.nic_world import MS, US, Faults, World, connect
 from tests.mrc_host.test_nic_fuzz import Secrets, seal
 
 Give = Callable[[Nic, int, bytes, int], None]
+RC_BTH = 62  # where it begins: Ethernet 14, IPv6 40, UDP 8
 NUMBERS = (0, 1, -1, 15, 16, 63, 64, 4031, 4032, 4096, 1 << 24, (1 << 31) - 1, (1 << 32) - 1, 1 << 62, (1 << 64) - 1)
 
 
@@ -42,10 +46,52 @@ def frames_of_messages_under_way(chance: random.Random, psn: int | None, receive
     nic, answers = world.nics[1], []
     for _ in range(30):
         port, frame = chance.choice(frames)
-        changed = _forged(bytearray(frame), a, secrets, chance) if frame[102] <= 0xCB else frame
+        changed = _forged(bytearray(frame), secrets, chance) if frame[102] <= 0xCB else frame
         receive(nic, port, changed, world.now)
         for p in range(2):
             while (answer := nic.transmit(p, world.now)) is not None:
+                answers.append((p, answer))
+    assert secrets.untouched()
+    assert nic.nic_counters()["drop_internal_error"] == 0
+    return [answers, bytes(b.buffer), dict(nic.nic_counters()), nic.hw_counters(None, world.now)]
+
+
+def rc_packets_of_a_message_under_way(chance: random.Random, psn: int | None, receive: Give = Nic.receive) -> list[Any]:
+    """The same for an RC queue pair: packets from the middle of its message, in order, many with one thing wrong."""
+    world = World(planes=2)
+    attributes = QpAttributes(path_mtu=256, send_psn=psn, receive_psn=psn)
+    a, b = connect(world, size=1 << 14, kind=QpType.RC, attributes=attributes)
+    secrets = Secrets(world)
+    frames: list[tuple[int, bytes]] = []
+    world.arrival = lambda number, port, frame: frames.append((port, frame)) if number == 1 else None
+    other = connect(world, size=1024)
+    other[0].write(other[1], 100)
+    world.run(until=other[0].idle)
+    routed = next(frame for _port, frame in frames if frame[KIND_BYTE] == NEXT_IPV6)
+    frames.clear()
+    a.write(b, 256 * chance.choice([12, 24, 64]))
+    world.run(until=lambda: len(frames) > chance.randrange(2, 20))
+    middle = [frame for _port, frame in frames if frame[RC_BTH] == opcodes.RC_WRITE_MIDDLE]
+    port, last = frames[-1]
+    favourite = chance.randrange(9)
+    expected = int.from_bytes(last[RC_BTH + 9 : RC_BTH + 12], "big") + 1
+    nic, answers, gone = world.nics[1], [], False
+    for _ in range(30 if middle else 0):
+        right = chance.random() < 0.7
+        wrong = -1 if right else chance.choice([favourite, chance.randrange(9)])
+        frame = _rc_middle(bytearray(middle[0]), expected, wrong, routed, chance)
+        receive(nic, port if chance.random() < 0.9 else 1 - port, frame, world.now)
+        expected += right
+        what = chance.randrange(60)
+        if what == 0 and not gone:
+            gone = True
+            nic.deregister_memory(b.region.lkey)
+        elif what == 1:
+            nic.modify_qp(b.qpn, QpState.ERROR, world.now)
+        elif what == 2:
+            answers.append(nic.hw_counters(b.qpn, world.now))
+        for p in range(2):
+            while chance.random() < 0.8 and (answer := nic.transmit(p, world.now)) is not None:
                 answers.append((p, answer))
     assert secrets.untouched()
     assert nic.nic_counters()["drop_internal_error"] == 0
@@ -57,7 +103,8 @@ def packets_in_place(chance: random.Random) -> None:
     faults = Faults(seed=chance.getrandbits(32), duplicate=0.2, corrupt=0.1, delay=0.3, extra=100_000, trim=0.05)
     world = InPlaceWorld(planes=2, faults=faults)
     world.rules_kept = False
-    a, b = connect(world, size=1 << 14, attributes=QpAttributes(path_mtu=chance.choice([256, 1024, 4096])))
+    kind = chance.choice([QpType.MRC, QpType.MRC, QpType.RC])
+    a, b = connect(world, size=1 << 14, kind=kind, attributes=QpAttributes(path_mtu=chance.choice([256, 1024, 4096])))
     secrets = Secrets(world)
     arrived: list[tuple[int, bytes]] = []
     world.arrival = lambda number, port, frame: arrived.append((port, frame)) if number == 1 else None
@@ -66,7 +113,8 @@ def packets_in_place(chance: random.Random) -> None:
         world.run(chance.randrange(40) * US)
         for port, frame in chance.sample(arrived, min(len(arrived), 8)):
             if packets := [packet for rest, packet in world.packets.items() if len(rest) <= len(frame)]:
-                head = _forged(bytearray(frame), a, secrets, chance)[:HEAD]
+                change = _forged if frame[KIND_BYTE] == NEXT_IPV6 else _rc_forged
+                head = change(bytearray(frame), secrets, chance)[:HEAD]
                 chance.choice(packets).carry(b.nic, port, head[: chance.choice([HEAD, HEAD, chance.randrange(HEAD)])])
         a.poll()
         a.buffer[:] = chance.randbytes(1 << 14)
@@ -91,9 +139,9 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
     def number() -> int:
         return chance.choice(NUMBERS) + chance.choice([0, 0, -1, 1])
 
-    carrier = None
+    carrier = rc_carrier = None
     for _ in range(40):
-        what = chance.randrange(9)
+        what = chance.randrange(11)
         try:
             if what == 0:
                 made["template"] = module.Template(bytes(prefix), number())
@@ -102,7 +150,8 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
                     memoryview(buffer), *(number() % (1 << 32) for _ in range(7)), module.Outbox()
                 )
             elif what == 2 and "template" in made and "message" in made:
-                module.data_frame(made["template"], made["message"], number(), number())
+                build = chance.choice([module.data_frame, module.rc_data_frame])
+                build(made["template"], made["message"], number(), number())
             elif what == 3:
                 made["receiver"].learn(
                     number(), bytes(prefix), object(), number(), 0, 0, 1, True, False,
@@ -122,6 +171,11 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
                 low.append(0) if chance.random() < 0.1 else low.clear() if chance.random() < 0.05 else None
                 carrier.sack(*(number() for _ in range(10)))
                 carrier.take()
+            elif what == 9 and rc_carrier is None:
+                rc_carrier = module.RcCarrier(made["receiver"], 5, bytes(chance.choice([4, 17])), number())
+            elif what == 10 and rc_carrier is not None:
+                rc_carrier.grant(number(), chance.choice([made["region"], None]), number(), number())
+                chance.choice([rc_carrier.carried, rc_carrier.take, rc_carrier.close])()
             elif what == 7 and "template" in made:
                 module.frame(made["template"], bytes(max(0, number() % (1 << 17))))
             else:
@@ -131,7 +185,7 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
             pass
 
 
-def _forged(frame: bytearray, a: End, secrets: Secrets, chance: random.Random) -> bytes:
+def _forged(frame: bytearray, secrets: Secrets, chance: random.Random) -> bytes:
     """Another packet of the same message, as it should be or with one thing wrong."""
     ahead = chance.choice([0, 1, 2, 5, 64, 200, 5000, 40_000])
     word = int.from_bytes(frame[110:114], "big")
@@ -154,3 +208,43 @@ def _forged(frame: bytearray, a: End, secrets: Secrets, chance: random.Random) -
         frame[110] = chance.getrandbits(8)
     frame[122:130] = (address % (1 << 64)).to_bytes(8, "big")
     return seal(frame)
+
+
+def _rc_forged(frame: bytearray, secrets: Secrets, chance: random.Random) -> bytes:
+    """Another packet of RC, with any PSN."""
+    return _rc_middle(frame, chance.getrandbits(24), chance.randrange(-1, 8), b"", chance)
+
+
+def _rc_middle(frame: bytearray, psn: int, wrong: int, routed: bytes, chance: random.Random) -> bytes:
+    """The packet `psn` from the middle of a message, with other bytes, and perhaps with one thing wrong.
+
+    `routed` is a frame with an outer header.
+    """
+    frame[RC_BTH + 9 : RC_BTH + 12] = (psn & 0xFFFFFF).to_bytes(3, "big")
+    frame[RC_BTH + 8] = chance.choice([0, 0, 0, 0x80])
+    frame[RC_BTH + 20 : -4] = chance.randbytes(max(0, len(frame) - RC_BTH - 24))
+    if wrong == 0:
+        ahead = chance.choice([-40_000, -2, -1, 1, 2, 8, 1 << 23])
+        frame[RC_BTH + 9 : RC_BTH + 12] = ((psn + ahead) & 0xFFFFFF).to_bytes(3, "big")
+    elif wrong == 1:
+        frame[RC_BTH] = chance.choice([0x06, 0x08, 0x09, 0x0A, 0x0B, 0x11, 0x81, 0xC7])
+    elif wrong == 2:
+        frame[RC_BTH + 1] = chance.choice([0x10, 0x30, 0x01])
+    elif wrong == 3:
+        frame[RC_BTH + 2 : RC_BTH + 4] = b"\x80\x01"
+    elif wrong == 4:
+        frame[RC_BTH + 5 : RC_BTH + 8] = chance.randbytes(3)
+    elif wrong == 5:
+        frame[22 + 15] ^= 1  # the source address
+    elif wrong == 6:
+        frame[15] |= 0x30  # CE
+    elif wrong == 7:
+        less = 4 * chance.randrange(1, 64)
+        del frame[-less:]
+        for at, size in ((18, len(frame) - 54), (58, len(frame) - 54)):  # of IPv6's payload, of UDP
+            frame[at : at + 2] = max(size, 0).to_bytes(2, "big")
+    elif wrong == 8:
+        frame[:RC_BTH] = routed[:SRV6_PREFIX]
+        for at, before in ((18, 54), (58, 94), (98, 94)):  # lengths of outer and inner payload, and UDP
+            frame[at : at + 2] = (len(frame) - before).to_bytes(2, "big")
+    return seal(frame) if len(frame) > RC_BTH + 16 else bytes(frame)

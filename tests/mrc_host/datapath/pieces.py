@@ -35,7 +35,7 @@ _Carry = ctypes.PYFUNCTYPE(
 
 
 def carry(datapath: NativeDatapath, port: int, frame: bytes, cut: int) -> tuple[bool, Any]:
-    """Give the frame in two pieces, the first `cut` bytes long: whether it was carried, and what makes a SACK due."""
+    """Give the frame in two pieces, the first `cut` bytes long: whether it was carried, what makes an answer due."""
     rest = (ctypes.c_char * len(frame[cut:])).from_buffer_copy(frame[cut:])
     return carry_rest(datapath, port, frame[:cut], ctypes.addressof(rest), len(rest))
 
@@ -71,5 +71,5 @@ def receive(nic: Nic, port: int, frame: bytes, outcome: tuple[bool, Any], now: i
         assert due is None
         nic.receive(port, frame, now)
     elif due is not None:
-        nic.sack_due(due, now)
+        nic.answer_due(due, now)
     return carried

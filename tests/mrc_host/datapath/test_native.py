@@ -12,12 +12,17 @@ from mrc_host.transport.ack_generator import AckGenerator, _flags, _Trigger
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.peer_frames import CONTROL, DATA, NO_TRIM, RETRANSMISSION
 from mrc_host.transport.received_packets import ReceivedPackets
+from mrc_host.transport.roce.data_packets import RcDataPackets
+from mrc_host.transport.work import Wqe
+from mrc_host.values import QpType, WorkRequest, WrOpcode
 from mrc_host.wire import headers, icrc, opcodes
-from mrc_host.wire.encap import Flow
+from mrc_host.wire.encap import KIND_BYTE, Flow
+from mrc_host.wire.ip import NEXT_IPV6
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.nic_world import World, connect
 from tests.mrc_host.test_formats import FORMATS, IDS, Wire
-from tests.mrc_host.transport.parts import QPN, Answers, ResponderQp, connection, flow
+from tests.mrc_host.transport.parts import QPN, REMOTE_QPN, Answers, ResponderQp, connection, flow
+from tests.mrc_host.transport.roce.parts import path_of
 
 SIZES = (0, 1, 2, 3, 4, 63, 64, 1000, 4095, 4096)
 
@@ -204,11 +209,15 @@ def test_a_deregistered_region_ends_what_was_granted(module: ModuleType) -> None
     assert [c.status.name for c in a.poll()] == ["REMOTE_ACCESS_ERROR"]
 
 
-def test_most_packets_of_a_long_write_are_carried(module: ModuleType) -> None:
-    """Otherwise all else here would compare the reference with itself."""
+@pytest.mark.parametrize(("kind", "most", "answers"), [(QpType.MRC, 0.95, 20), (QpType.RC, 0.98, 25)])
+def test_most_packets_of_a_long_write_are_carried(module: ModuleType, kind: QpType, most: float, answers: int) -> None:
+    """Otherwise all else here would compare the reference with itself.
+
+    Each 32 KiB make a SACK due, and each eighth packet of RC requests an acknowledgement.
+    """
     with used(module):
         world = World()
-        a, b = connect(world)
+        a, b = connect(world, kind=kind)
         seen: list[object] = []
         datapath = b.nic._context.datapath
         receive = datapath.receive
@@ -217,6 +226,51 @@ def test_most_packets_of_a_long_write_are_carried(module: ModuleType) -> None:
         world.run(until=a.idle)
     assert a.buffer == b.buffer
     due = [found for found in seen if isinstance(found, tuple)]
-    assert len(due) >= 20, "a SACK for every 32 KiB"
-    assert sum(found is True for found in seen) + len(due) > 0.95 * len(seen)
+    assert len(due) >= answers
+    assert sum(found is True for found in seen) + len(due) > most * len(seen)
     assert {type(found) for found in seen} <= {bool, tuple, Flow, type(None)}
+
+
+def test_counters_of_rc_include_what_was_carried(module: ModuleType) -> None:
+    """Whichever is asked for, in the middle of a message; and asking changes nothing."""
+    with used(module):
+        world = World()
+        a, b = connect(world, kind=QpType.RC)
+        data: list[bytes] = []
+
+        def arrives(number: int, port: int, frame: bytes) -> None:
+            if number == b.number and frame[KIND_BYTE] != NEXT_IPV6:
+                data.append(frame)
+
+        world.arrival = arrives
+        a.write(b, 1 << 20)
+        world.run(until=lambda: len(data) == 100)
+        assert b.nic.qp_counters(b.qpn).data_received in (99, 100)
+        world.run(until=lambda: len(data) == 150)
+        assert b.nic.hw_counters(b.qpn, world.now)["rx_data_packets"] in (149, 150)
+        world.run(until=a.idle)
+    assert a.buffer == b.buffer
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_frames_of_rc_are_those_of_the_reference(module: ModuleType, size: int) -> None:
+    """Every kind of segment, and acknowledgements."""
+    chance = random.Random(size)
+    data = chance.randbytes(1 << 14)
+    for kind in range(6):
+        first, last = kind in (0, opcodes.ONLY, opcodes.ONLY_IMM), kind >= opcodes.LAST
+        imm = chance.getrandbits(32) if kind in (opcodes.LAST_IMM, opcodes.ONLY_IMM) else None
+        opcode = WrOpcode.WRITE if imm is None else WrOpcode.WRITE_WITH_IMM
+        request = WorkRequest(0, opcode, 0, 0, len(data), chance.getrandbits(64), chance.getrandbits(32), imm)
+        psn, word, offset = 1000, chance.getrandbits(32) & ~(0xF << 24), chance.randrange(len(data) - size)
+        frames = []
+        for datapath in (module, None):
+            with used(datapath):
+                given = connection({"path_mtu": 4096})
+                path = path_of(given)
+            wqe = Wqe(request, memoryview(data))
+            wqe.first_psn, wqe.last_psn = psn - (not first), psn + (not last)
+            packets = RcDataPackets(path, REMOTE_QPN, given.nic.datapath)
+            body = data[:4] + bytes(1) + data[: 11 + (size & ~3)]  # no QPN has more than 24 bits
+            frames.append([packets.build(wqe, psn, offset, size, word), path.control_frame(body)])
+        assert frames[0] == frames[1], kind

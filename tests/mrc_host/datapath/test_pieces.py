@@ -150,7 +150,7 @@ def test_a_bug_met_by_a_sack_that_is_due_stops_no_nic(module: ModuleType) -> Non
         world = World(planes=2)
         a, b = connect(world, size=1 << 12)
         flow = Flow(bytes(16), 0, 0, False, False, True, 54, 102, 200, 0)
-        b.nic.sack_due((b.qpn ^ 1, 0, 0, flow), world.now)  # of a queue pair that there is not
+        b.nic.answer_due((b.qpn ^ 1, 0, 0, flow), world.now)  # of a queue pair that there is not
         assert b.nic.nic_counters()["drop_internal_error"] == 1
         a.write(b, 1 << 12)
         world.run(MS)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from mrc_host.config import TransportSettings
 from mrc_host.errors import MrcError
-from mrc_host.values import QpAttributes, QpState
+from mrc_host.values import QpAttributes, QpState, QpType
 from mrc_host.wire import opcodes
 from tests.fuzz.fuzz_nic import Fuzzer
-from tests.mrc_host.datapath.hostile import frames_of_messages_under_way
+from tests.mrc_host.datapath.hostile import frames_of_messages_under_way, rc_packets_of_a_message_under_way
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect
 from tests.mrc_host.test_nic_fuzz import Secrets, make_world
@@ -54,12 +54,12 @@ def state(world: World, ends: list[End]) -> list[Any]:
 
 
 @given(
-    writes, faults, flaps, st.integers(1, 4), st.integers(1, 3), psns, st.sampled_from([256, 1024, 4096]), limits,
-    st.integers(0, 1 << 20),
+    writes, faults, flaps, st.integers(1, 4), st.lists(st.sampled_from(QpType), min_size=1, max_size=3), psns,
+    st.sampled_from([256, 1024, 4096]), limits, st.integers(0, 1 << 20),
 )  # fmt: skip
 def test_random_transfers_under_random_faults(
-    plan: list[Write], fault: Faults, flap: list[tuple[int, int, int, int]], planes: int, qps: int, psn: int | None,
-    mtu: int, transport: TransportSettings, seed: int,
+    plan: list[Write], fault: Faults, flap: list[tuple[int, int, int, int]], planes: int, kinds: list[QpType],
+    psn: int | None, mtu: int, transport: TransportSettings, seed: int,
 ) -> None:  # fmt: skip
     """Queue pairs in turn write the plan; at random times one is reset and connected again, or a region goes."""
 
@@ -69,14 +69,14 @@ def test_random_transfers_under_random_faults(
         world = World(planes=planes, uplinks=2, faults=fault, transport=transport)
         world.record = True
         attributes = QpAttributes(path_mtu=mtu, timeout=9, send_psn=psn, receive_psn=psn, max_wimm=4, max_wimm_dest=4)
-        pairs = [connect(world, size=SIZE, attributes=attributes) for _ in range(qps)]
+        pairs = [connect(world, size=SIZE, kind=kind, attributes=attributes) for kind in kinds]
         for number, port, after, duration in flap:
             if port < planes:
                 down = world.now + after * US
                 world.at(down, lambda n=number, p=port: world.set_port(n, p, False))
                 world.at(down + duration * US, lambda n=number, p=port: world.set_port(n, p, True))
         for number, write in enumerate(plan):
-            a, b = pairs[number % qps]
+            a, b = pairs[number % len(pairs)]
             world.run(write.wait)
             _act(chance.randrange(40), world, a, b)
             try:
@@ -184,3 +184,26 @@ def test_hostile_frames(seed: int) -> None:
 def test_hostile_packets_of_messages_under_way(seed: int, psn: int | None) -> None:
     """A peer's long message is half here, so its packets are carried; then come packets that only look like its own."""
     on_both(lambda: frames_of_messages_under_way(random.Random(seed), psn))
+
+
+@given(st.integers(0, 1 << 32), psns)
+def test_hostile_packets_of_an_rc_message_under_way(seed: int, psn: int | None) -> None:
+    on_both(lambda: rc_packets_of_a_message_under_way(random.Random(seed), psn))
+
+
+@given(st.integers(1, 40), st.sampled_from([256, 1024]), st.sampled_from([0.0, 0.02]), st.integers(0, 1 << 20))
+def test_rc_messages_of_a_few_packets(packets: int, mtu: int, unlucky: float, seed: int) -> None:
+    """With and without a middle, one after another, over links that lose, repeat and mark."""
+
+    def run() -> list[Any]:
+        faults = Faults(seed=seed, loss=unlucky, duplicate=unlucky, mark=unlucky)
+        world = World(planes=2, faults=faults)
+        world.record = True
+        a, b = connect(world, size=SIZE, kind=QpType.RC, attributes=QpAttributes(path_mtu=mtu, timeout=9))
+        chance = random.Random(seed)
+        for number in range(20):
+            a.write(b, max(0, packets * mtu - chance.randrange(3)), imm=number if chance.random() < 0.5 else None)
+        world.run(100 * MS)
+        return state(world, [a, b])
+
+    on_both(run)

@@ -62,7 +62,7 @@ class HostileRing:
                 return
             assert (frames > 0) == (size > 0)
             if due is not None:
-                nic.sack_due(due, now)
+                nic.answer_due(due, now)
         elif what < 6:
             buffer = memoryview(bytearray(chance.choice([1 << 16, 5000, 100, 1, 0])))
             length = far.receive_into(buffer)

@@ -11,7 +11,7 @@ from mrc_common.link_monitor import LinkState
 from mrc_host.config import NicConfig, PortConfig
 from mrc_host.driver.loop import READABLE, Handler, Loop, Turn
 from mrc_host.driver.nic_driver import Datapath, NicDriver
-from mrc_host.driver.packet import Carry, SackDue
+from mrc_host.driver.packet import AnswerDue, Carry
 from mrc_host.wire.encap import Flow
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ class FakePort:
         self.carrier = receiver, carry_frame, port
         self.carry = self._carry
 
-    def _carry(self, limit: int) -> tuple[int, int, SackDue | None]:
-        """What begins with `carried` is; an eighth byte makes a SACK due."""
+    def _carry(self, limit: int) -> tuple[int, int, AnswerDue | None]:
+        """What begins with `carried` is; an eighth byte makes an answer due."""
         frames = size = 0
         while frames < limit and self.arrived and self.arrived[0].startswith(b"carried"):
             frame = bytearray(60)
@@ -143,7 +143,7 @@ class FakeDevice:
         self.times.append(now)
         return self.offered[port].popleft() if self.offered[port] else None
 
-    def sack_due(self, due: SackDue, now: int) -> None:
+    def answer_due(self, due: AnswerDue, now: int) -> None:
         self.due.append((due[1], now))
 
     def wakeup(self) -> int | None:

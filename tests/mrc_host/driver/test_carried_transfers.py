@@ -46,7 +46,7 @@ class Rings:
             self.carried += frames
             assert size == frames * len(frame)
             if due is not None:
-                nic.sack_due(due, now)
+                nic.answer_due(due, now)
             elif not frames:
                 length = far.receive_into(self.buffer)
                 assert length == len(frame)

@@ -44,7 +44,7 @@ def test_carried_frames_do_not_reach_the_nic_and_all_are_counted(rig: Rig) -> No
 
 def test_a_sack_that_is_due_is_reported_before_the_next_frame(rig: Rig) -> None:
     order: list[object] = []
-    rig.nic.sack_due = lambda due, now: order.append((due[1], now))  # type: ignore[method-assign]
+    rig.nic.answer_due = lambda due, now: order.append((due[1], now))  # type: ignore[method-assign]
     rig.nic.receive = lambda port, frame, now: order.append(bytes(frame))  # type: ignore[method-assign]
     rig.opened[0].arrive(b"one", b"carried", b"carried\x05", b"two", b"carried\x06")
     rig.ready()

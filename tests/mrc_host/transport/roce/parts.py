@@ -15,7 +15,7 @@ from mrc_host.transport.work import SendQueue
 from mrc_host.values import Access, Completion, CompletionStatus, WorkRequest, WrOpcode
 from mrc_host.wire import headers
 from mrc_host.wire.psn import MASK
-from tests.mrc_host.nic_world import MS
+from tests.mrc_host.nic_world import MS, address
 from tests.mrc_host.transport.parts import QPN, REMOTE_QPN, connection
 
 MTU = 1024
@@ -198,5 +198,5 @@ def receiver(*, first_psn: int = FIRST, access: Access = Access.LOCAL_WRITE | Ac
     buffer = bytearray(16 * MTU)
     region = given.nic.memory.register(given.pd, memoryview(buffer), access)
     qp = ResponderQp()
-    responder = RcResponder(qp, given, path_of(given), first_psn)
+    responder = RcResponder(qp, given, path_of(given), address(1), first_psn)
     return Receiver(given, qp, responder, buffer, region.address, region.rkey, region.lkey)

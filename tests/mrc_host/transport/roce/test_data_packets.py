@@ -44,7 +44,7 @@ def test_each_segment_has_the_headers_of_its_position(
     wqe, data = message((packets - 1) * MTU + last, imm)
     given = connection({"path_mtu": MTU})
     size = last if at == packets - 1 else MTU
-    frame = RcDataPackets(path_of(given), REMOTE_QPN).build(wqe, FIRST + at, at * MTU, size, WORD)
+    frame = RcDataPackets(path_of(given), REMOTE_QPN, None).build(wqe, FIRST + at, at * MTU, size, WORD)
     layouts = {
         0x06: headers.rc_first, 0x07: headers.bth, 0x08: headers.bth, 0x09: headers.rc_last_imm,
         0x0A: headers.rc_first, 0x0B: headers.rc_only_imm,

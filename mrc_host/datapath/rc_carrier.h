@@ -1,0 +1,150 @@
+/* What the responder of an RC queue pair grants: the packets in the middle of a message, in order.
+ *
+ * As with a Carrier (carrier.h), Python grants, and takes what was carried before it reads or changes its own state. A packet that is
+ * carried is the one expected, fills a path MTU, and is neither the first nor the last of its message; it may request an
+ * acknowledgement. All else is for Python: what begins or ends a message, gaps, duplicates, and marked packets.
+ */
+#ifndef MRC_RC_CARRIER_H
+#define MRC_RC_CARRIER_H
+
+#include "placement.h"
+
+#define SHORTEST_OUTER 102   /* bytes of a prefix with an outer header, which RC has not */
+
+struct RcCarrier {
+    PyObject_HEAD
+    CarrierTable *table;
+    RcCarrier *next; /* of its bucket */
+    Region *region;  /* of the message; NULL: nothing is granted */
+    uint64_t at, remaining; /* where the next byte goes in the region; what is missing of the message */
+    uint64_t arrived; /* packets since the grant */
+    uint32_t qpn, mtu, expected; /* the PSN, 24 bits */
+    uint8_t source_length, source[16];
+};
+
+static RcCarrier *find_rc_carrier(const CarrierTable *table, uint32_t qpn) {
+    RcCarrier *carrier = table->rc[qpn % QP_BUCKETS];
+    while (carrier && carrier->qpn != qpn)
+        carrier = carrier->next;
+    return carrier;
+}
+
+/* ---- packets ---- */
+
+/* Who expects this packet; NULL: Python must look at it. */
+static RcCarrier *rc_carrier_of(const CarrierTable *table, const Flow *flow, const uint8_t *bth) {
+    size_t size = (size_t)(flow->end - flow->start), others = BTH_LENGTH + (bth[1] >> 4 & 3);
+    if (bth[0] != RC_WRITE_FIRST + MIDDLE || flow->start >= SHORTEST_OUTER || flow->marked || bth[1] & 0x0F
+        || (get16(bth + 2) & 0x7FFF) != 0x7FFF)
+        return NULL;
+    RcCarrier *found = find_rc_carrier(table, get32(bth + 4));
+    if (!found || !found->region || (get32(bth + 8) & PSN_MASK) != found->expected)
+        return NULL;
+    if (size != others + found->mtu || found->remaining <= found->mtu)
+        return NULL;
+    return is_from(flow, found->source, found->source_length) ? found : NULL;
+}
+
+/* Places the packet, whose ICRC is right; if it is for Python, nothing has changed. */
+static enum outcome carry_in_order(RcCarrier *carrier, const Flow *flow, const FramePieces *frame) {
+    const uint8_t *bth = frame->head + flow->start;
+    uint8_t *place = region_place(carrier->region, carrier->at, carrier->mtu);
+    Payload payload;
+    if (!place || !find_payload(&payload, frame, (size_t)flow->start + BTH_LENGTH, carrier->mtu))
+        return FOR_PYTHON;
+    place_payload(place, &payload);
+    carrier->at += carrier->mtu;
+    carrier->remaining -= carrier->mtu;
+    carrier->expected = (carrier->expected + 1) & PSN_MASK;
+    carrier->arrived++;
+    return bth[8] & FLAG_ACK_REQUEST ? ANSWER_DUE : CARRIED;
+}
+
+/* ---- its life ---- */
+
+/* RcCarrier(receiver, qpn, source, mtu) */
+static PyObject *rc_carrier_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    PyObject *receiver;
+    unsigned qpn, mtu;
+    const char *source;
+    Py_ssize_t length;
+    if (no_keywords(kwargs) || !PyArg_ParseTuple(args, "O!Iy#I", &ReceiverType, &receiver, &qpn, &source, &length, &mtu))
+        return NULL;
+    if (length > 16 || !mtu || mtu > UINT16_MAX)
+        return PyErr_Format(PyExc_ValueError, "No queue pair has this.");
+    CarrierTable *table = (CarrierTable *)receiver;
+    if (find_rc_carrier(table, qpn))
+        return PyErr_Format(PyExc_ValueError, "Queue pair %u has a carrier.", qpn);
+    RcCarrier *carrier = (RcCarrier *)type->tp_alloc(type, 0);
+    if (!carrier)
+        return NULL;
+    carrier->table = (CarrierTable *)Py_NewRef(receiver);
+    carrier->qpn = qpn;
+    carrier->mtu = mtu;
+    carrier->source_length = (uint8_t)length;
+    memcpy(carrier->source, source, (size_t)length);
+    RcCarrier **bucket = &table->rc[qpn % QP_BUCKETS];
+    carrier->next = *bucket;
+    *bucket = carrier;
+    return (PyObject *)carrier;
+}
+
+/* grant(psn, region, at, remaining): the message's next packet is `psn`, and belongs to offset `at` of its region. */
+static PyObject *rc_carrier_grant(RcCarrier *carrier, PyObject *const *args, Py_ssize_t count) {
+    if (count != 4 || Py_TYPE(args[1]) != &RegionType) {
+        PyErr_SetString(PyExc_TypeError, "grant takes a PSN, a region and two numbers.");
+        return NULL;
+    }
+    uint64_t psn, numbers[2];
+    if (!unsigned_numbers(args, 1, &psn) || !unsigned_numbers(args + 2, 2, numbers))
+        return NULL;
+    if (!carrier->table)
+        return PyErr_Format(PyExc_ValueError, "This queue pair receives no more.");
+    carrier->expected = (uint32_t)psn & PSN_MASK;
+    carrier->at = numbers[0];
+    carrier->remaining = numbers[1];
+    carrier->arrived = 0;
+    Py_XSETREF(carrier->region, (Region *)Py_NewRef(args[1]));
+    Py_RETURN_NONE;
+}
+
+/* carried(): packets since the grant, which goes on. */
+static PyObject *rc_carrier_carried(RcCarrier *carrier, PyObject *Py_UNUSED(none)) {
+    return PyLong_FromUnsignedLongLong(carrier->arrived);
+}
+
+/* take(): packets since the grant, which ends. */
+static PyObject *rc_carrier_take(RcCarrier *carrier, PyObject *Py_UNUSED(none)) {
+    uint64_t arrived = carrier->arrived;
+    carrier->arrived = 0;
+    Py_CLEAR(carrier->region);
+    return PyLong_FromUnsignedLongLong(arrived);
+}
+
+static PyObject *rc_carrier_close(RcCarrier *carrier, PyObject *Py_UNUSED(none)) {
+    if (carrier->table) {
+        RcCarrier **at = &carrier->table->rc[carrier->qpn % QP_BUCKETS];
+        while (*at != carrier)
+            at = &(*at)->next;
+        *at = carrier->next;
+        Py_CLEAR(carrier->table);
+    }
+    Py_CLEAR(carrier->region);
+    Py_RETURN_NONE;
+}
+
+static void rc_carrier_dealloc(RcCarrier *carrier) {
+    Py_DECREF(rc_carrier_close(carrier, NULL));
+    Py_TYPE(carrier)->tp_free((PyObject *)carrier);
+}
+
+static PyMethodDef rc_carrier_methods[] = {
+    {"grant", FAST(rc_carrier_grant), "Carry packets from this state on."},
+    {"carried", (PyCFunction)rc_carrier_carried, METH_NOARGS, "Packets carried since the grant."},
+    {"take", (PyCFunction)rc_carrier_take, METH_NOARGS, "The same, and end the grant."},
+    {"close", (PyCFunction)rc_carrier_close, METH_NOARGS, "The queue pair receives no more."},
+    {NULL, NULL, 0, NULL},
+};
+
+TYPE(RcCarrier, .tp_new = rc_carrier_new, .tp_dealloc = (destructor)rc_carrier_dealloc, .tp_methods = rc_carrier_methods);
+#endif

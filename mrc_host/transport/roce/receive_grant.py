@@ -1,0 +1,49 @@
+"""What an RC responder grants to the datapath in C: the packets in the middle of the message that it receives.
+
+While the grant lasts, the datapath places those that come in order (``datapath/rc_carrier.h``), and the responder's
+state is as many packets behind. So whoever reads or changes it takes them first, which ends the grant; the next packet
+that takes the way through Python begins a new one. An acknowledgement only needs to know how many they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrc_host.transport.memory import Region
+from mrc_host.transport.native_datapath import NativeDatapath
+from mrc_host.transport.queue_pair_interfaces import Connection
+
+if TYPE_CHECKING:
+    from mrc_host.datapath import native
+
+
+class RcReceiveGrant:
+    """The grants of one RC responder."""
+
+    __slots__ = ("_carrier", "_datapath", "_granted")
+
+    def __init__(self, connection: Connection, datapath: NativeDatapath, source: bytes) -> None:
+        """`source` is the peer's address."""
+        self._datapath = datapath
+        self._carrier: native.RcCarrier = datapath.rc_carrier(connection.qpn, source, connection.attributes.path_mtu)
+        self._granted = False
+
+    def give(self, psn: int, region: Region, at: int, remaining: int) -> None:
+        """The next packet of the message is `psn`, at offset `at` of its region; so many bytes are missing."""
+        self._granted = True
+        self._carrier.grant(psn, self._datapath.placed(region), at, remaining)
+
+    def carried(self) -> int:
+        """Packets carried since the grant, which goes on."""
+        return self._carrier.carried() if self._granted else 0
+
+    def take(self) -> int:
+        """The same, and the grant ends."""
+        if not self._granted:
+            return 0
+        self._granted = False
+        return self._carrier.take()
+
+    def close(self) -> None:
+        """The responder receives no more."""
+        self._carrier.close()
