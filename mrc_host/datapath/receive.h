@@ -55,18 +55,18 @@ static Carrier *carrier_of(const Receiver *receiver, int port, const Flow *flow,
 /* A packet that may be carried. */
 typedef struct {
     const Flow *flow;
-    Carrier *mrc; /* either of them */
-    RcCarrier *rc;
-    Packet packet; /* of `mrc` */
-    int64_t psn;   /* likewise, once it was carried */
+    RcCarrier *rc; /* by this one, or if it is NULL, by `mrc`, which the rest is for */
+    Carrier *mrc;
+    Packet packet;
+    int64_t psn; /* once it was carried */
 } Candidate;
 
 /* Whether a packet may be carried, as far as its headers say, which are in the frame's first piece. */
 static int find_candidate(Candidate *found, const Receiver *receiver, int port, const Flow *flow, const FramePieces *frame) {
     const uint8_t *bth = frame->head + flow->start;
-    *found = (Candidate){.flow = flow};
     if (receiver->traced || frame->head_length < (size_t)flow->start + BTH_LENGTH)
         return 0;
+    found->flow = flow;
     found->rc = rc_carrier_of(&receiver->table, flow, bth);
     if (found->rc)
         return 1;
@@ -82,9 +82,11 @@ static enum outcome carry_candidate(Candidate *found, const FramePieces *frame) 
 /* A packet was carried that makes an answer due: its QPN, PSN, timestamp and flow; the middle two are 0 of RC, which has
  * no use for them. */
 static PyObject *answer_due(Receiver *receiver, int port, const Candidate *carried) {
-    unsigned qpn = carried->rc ? carried->rc->qpn : carried->mrc->qpn; /* Python may close the carrier meanwhile */
+    int rc = carried->rc != NULL; /* Python may close the carrier meanwhile */
+    unsigned qpn = rc ? carried->rc->qpn : carried->mrc->qpn, stamp = rc ? 0 : carried->packet.stamp;
+    long long psn = rc ? 0 : carried->psn;
     PyObject *flow = flow_object(&receiver->expected, &receiver->flows[port], carried->flow);
-    return flow ? Py_BuildValue("ILIN", qpn, (long long)carried->psn, carried->packet.stamp, flow) : NULL;
+    return flow ? Py_BuildValue("ILIN", qpn, psn, stamp, flow) : NULL;
 }
 
 static int valid_port(const Receiver *receiver, long port) {

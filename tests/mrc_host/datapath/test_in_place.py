@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mrc_host.values import QpAttributes, QpState
+from mrc_host.values import QpAttributes, QpState, QpType
 from mrc_host.wire.encap import FrameParser
 from tests.mrc_host.datapath.in_place import HEAD, InPlaceWorld, Packet, transmit, under_way
 from tests.mrc_host.datapath.module import native, used
@@ -39,10 +39,12 @@ def shown(a: End, b: End, world: World) -> list[Any]:
     return [ends, [end.nic.hw_counters(None, world.now) for end in (a, b)], world.sent]
 
 
-def pair(make: Callable[..., World], faults: dict[str, Any], size: int) -> tuple[World, End, End]:
+def pair(
+    make: Callable[..., World], faults: dict[str, Any], size: int, kind: QpType = QpType.MRC
+) -> tuple[World, End, End]:
     world = make(planes=2, faults=Faults(seed=SEED, **faults))
     world.record = True
-    a, b = connect(world, size=size, attributes=QpAttributes(path_mtu=1024))
+    a, b = connect(world, size=size, kind=kind, attributes=QpAttributes(path_mtu=1024))
     a.buffer[:] = random.Random(SEED).randbytes(size)
     world.run(MS)  # they tell each other of their ports
     return world, a, b
@@ -79,6 +81,27 @@ def test_a_transfer_is_the_same(module: ModuleType, faults: dict[str, Any]) -> N
     assert left == built, f"seed {SEED}"
     assert isinstance(world, InPlaceWorld)
     assert world.arrived > 900 / 2
+    assert world.carried > 300
+
+
+@pytest.mark.parametrize("faults", [{}, {"loss": 0.01, "mark": 0.1}, {"duplicate": 0.3, "corrupt": 0.01}], ids=str)
+def test_an_rc_transfer_is_the_same(module: ModuleType, faults: dict[str, Any]) -> None:
+    """Packets are left in place each time that they are sent, also after the application has got its memory back."""
+
+    def transfer(make: Callable[..., World]) -> tuple[list[Any], World]:
+        world, a, b = pair(make, faults, 1 << 18, QpType.RC)
+        for number in range(4):
+            a.write(b, 1 << 18, imm=number)
+        world.run(5000 * MS)
+        assert a.buffer == b.buffer
+        return shown(a, b, world), world
+
+    with used(module):
+        built, _ = transfer(World)
+        left, world = transfer(InPlaceWorld)
+    assert left == built, f"seed {SEED}"
+    assert isinstance(world, InPlaceWorld)
+    assert world.arrived > 900
     assert world.carried > 300
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mrc_host.values import QpAttributes, QpState
+from mrc_host.values import QpAttributes, QpState, QpType
 from mrc_host.wire import icrc, opcodes
 from mrc_host.wire.encap import Flow, FrameParser
-from tests.mrc_host.datapath.hostile import frames_of_messages_under_way, in_pieces
+from tests.mrc_host.datapath.hostile import frames_of_messages_under_way, in_pieces, rc_packets_of_a_message_under_way
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.datapath.pieces import carry, give
 from tests.mrc_host.nic_world import MS, End, Faults, World, connect
@@ -26,11 +26,13 @@ def module() -> ModuleType:
     return native()
 
 
-def transfer(cut: Callable[[bytes], int] | None, seed: int = SEED, **faults: Any) -> tuple[list[Any], int]:
+def transfer(
+    cut: Callable[[bytes], int] | None, seed: int = SEED, kind: QpType = QpType.MRC, **faults: Any
+) -> tuple[list[Any], int]:
     """All that shows of a transfer whose frames reach the second NIC in pieces, and how many were carried."""
     world = World(planes=2, faults=Faults(seed=seed, **faults))
     world.record = True
-    a, b = connect(world, size=1 << 18, attributes=QpAttributes(path_mtu=1024))
+    a, b = connect(world, size=1 << 18, kind=kind, attributes=QpAttributes(path_mtu=1024))
     carried = 0
 
     def receive(port: int, frame: bytes, now: int) -> None:
@@ -43,7 +45,7 @@ def transfer(cut: Callable[[bytes], int] | None, seed: int = SEED, **faults: Any
     world.receivers[1] = receive
     for number in range(4):
         a.write(b, 1 << 18, imm=number)
-    world.run(200 * MS)
+    world.run(200 * MS if kind is QpType.MRC else 5000 * MS)
     assert a.buffer == b.buffer
     return [a.poll(), b.poll(), counters(a), counters(b), b.nic.port_counters(), world.sent], carried
 
@@ -74,6 +76,19 @@ def test_a_transfer_in_pieces_is_the_same(module: ModuleType, faults: dict[str, 
     assert carried > 300 if cut is None or cut >= 138 else carried == 0, "138 bytes are before the payload"
 
 
+@pytest.mark.parametrize("faults", [{}, {"loss": 0.01, "mark": 0.1, "duplicate": 0.1}], ids=str)
+@pytest.mark.parametrize("cut", [0, 73, 74, 192, None], ids=str)
+def test_an_rc_transfer_in_pieces_is_the_same(module: ModuleType, faults: dict[str, Any], cut: int | None) -> None:
+    chance = random.Random(SEED)
+    with used(module):
+        whole, _ = transfer(None, kind=QpType.RC, **faults)
+        given, carried = transfer(
+            lambda frame: chance.randint(0, len(frame)) if cut is None else cut, kind=QpType.RC, **faults
+        )
+    assert given == whole, f"seed {SEED}"
+    assert carried > 300 if cut is None or cut >= 74 else carried == 0, "74 bytes are before the payload"
+
+
 @pytest.mark.parametrize("seed", [18, 28, 54])
 def test_an_answer_that_doubts_its_paths_counts_from_when_it_leaves(module: ModuleType, seed: int) -> None:
     """Not from when Python last saw a frame: it sees fewer, so probes of reverse paths left a microsecond earlier."""
@@ -90,6 +105,11 @@ def test_forged_frames_in_pieces_do_the_same(module: ModuleType) -> None:
             seed = f"{SEED}/{number}"
             whole = frames_of_messages_under_way(random.Random(seed), number or None)
             pieces = frames_of_messages_under_way(random.Random(seed), number or None, in_pieces(random.Random(number)))
+            assert pieces == whole, f"seed {seed}"
+            whole = rc_packets_of_a_message_under_way(random.Random(seed), number or None)
+            pieces = rc_packets_of_a_message_under_way(
+                random.Random(seed), number or None, in_pieces(random.Random(number))
+            )
             assert pieces == whole, f"seed {seed}"
 
 
