@@ -11,6 +11,9 @@ NIC, ask it for its state or program it: the application is its only user.
 can go on, and after each post, which sends at once what may leave. While the application computes its NIC stands still:
 it neither acknowledges nor retransmits, and peers that wait for longer than their ACK timeouts give it up. Where that
 may happen let an agent run the NIC.
+
+**Signals and forks**: what a signal's handler raises, as Ctrl-C's does, is raised where the NIC sleeps or when it is
+done, never in the middle of its work. A forked child has no NIC, and the parent's stays as it is.
 """
 
 from __future__ import annotations
@@ -19,20 +22,23 @@ import asyncio
 import contextlib
 import os
 import selectors
+import threading
 import time
-from collections.abc import Callable, Coroutine
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
 from math import ceil
 from pathlib import Path
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mrc_common.frame_rings import FrameRingError
 from mrc_host import compiled
 from mrc_host.agent.config_file import load_config
 from mrc_host.config import NicConfig
 from mrc_host.errors import MrcError
-from mrc_host.values import Completion
+from mrc_host.values import Completion, WorkRequest
 from mrc_host.verbs.context import Context
+from mrc_host.verbs.declaration import Verb
 from mrc_host.verbs.errors import ClosedError, RejectedError
 from mrc_host.verbs.local import LocalProvider
 
@@ -69,13 +75,15 @@ class OwnNic:
         from mrc_host.nic import Nic
 
         self.busy = False  # the loop runs, or coroutines do, after which it will
+        self._main = threading.current_thread() is threading.main_thread()  # in which handlers of signals run
         self.running: asyncio.AbstractEventLoop | None = None  # in `run`
         self._closed = False
         self.poked = False  # the NIC may have something to send
         for plugin in config.settings.transport.plugins:
             plugins.load(plugin)
         with contextlib.ExitStack() as stack:
-            stack.callback(NicClaim(port.interface for port in config.ports).close)
+            self._claim = NicClaim(port.interface for port in config.ports)
+            stack.callback(self._claim.close)
             self.loop = Loop()
             stack.callback(self.loop.close)
             chosen = int.from_bytes(os.urandom(8), "big") if seed is None else seed
@@ -86,9 +94,18 @@ class OwnNic:
             stack.callback(driver.close)
             driver.start()
             self._provider = _Provider(self, nic)
-            self.context = Context(self._provider, owns_provider=True)
-            stack.callback(self.context.close)
+            self._context = Context(self._provider)
+            stack.callback(self._provider.end, "This NIC is closed.")
+            stack.callback(lambda: self._context.close())
             self._opened = stack.pop_all()
+        _nics.add(self)
+
+    @property
+    def context(self) -> Context:
+        """What the application has on the NIC, as from ``verbs.open``; once that is closed, a new one."""
+        if self._context.closed and not self._closed:
+            self._context = Context(self._provider)
+        return self._context
 
     @classmethod
     def open(cls, config: str | Path) -> OwnNic:
@@ -106,15 +123,29 @@ class OwnNic:
 
         It ends when there is news for the application, or `interrupted` says so, which is asked after each round.
         """
+        self._provider.check()
         before, self.busy = self.busy, True
         try:
-            self.poked = False
-            self.loop.run_until(lambda: self._provider.dispatch() or interrupted(), deadline)
-            while self.poked:  # by a callback, of events say, that has posted
-                self.poked = False
-                self.loop.run_until(self._provider.dispatch, 0)
+            self.whole(self._work, deadline, interrupted)
         finally:
             self.busy = before
+
+    def _work(self, deadline: int | None, interrupted: Callable[[], bool]) -> None:
+        self.poked = False
+        self.loop.run_until(lambda: self._provider.dispatch() or interrupted(), deadline)
+        while self.poked:  # by a callback, of events say, that has posted
+            self.poked = False
+            self.loop.run_until(self._provider.dispatch, 0)
+
+    def whole(self, function: Callable[..., T], *arguments: Any) -> T:
+        """What `function` returns; no handler of a signal runs meanwhile, unless the loop sleeps."""
+        if not self._main:
+            return function(*arguments)
+        self.loop.hold_signals()
+        try:
+            return function(*arguments)
+        finally:
+            self.loop.release_signals()
 
     def advance(self, deadline: int | None) -> bool:
         """As ``LocalProvider`` needs it."""
@@ -134,10 +165,14 @@ class OwnNic:
         except MrcError:
             main.close()
             raise
-        before, self.busy = self.busy, True
-        self.running = asyncio.SelectorEventLoop(_NicSelector(self))
         try:
-            return _run(self.running, main)
+            loop = asyncio.SelectorEventLoop(_NicSelector(self))
+        except BaseException:
+            main.close()
+            raise
+        before, self.busy, self.running = self.busy, True, loop
+        try:
+            return _run(loop, main)
         finally:
             self.busy, self.running = before, None
 
@@ -155,6 +190,13 @@ class OwnNic:
             finally:
                 self._opened.close()
 
+    def leave_to_parent(self) -> None:
+        """In a forked child: give up what it has of the NIC, without touching what it shares with the parent."""
+        if not self._closed:
+            self._closed, self.running = True, None
+            self._provider.end("This NIC belongs to the parent process: open another after fork().")
+            self._claim.close()
+
     def __enter__(self) -> OwnNic:
         return self
 
@@ -168,6 +210,27 @@ class _Provider(LocalProvider):
     def __init__(self, owner: OwnNic, nic: Nic) -> None:
         super().__init__(nic, monotonic_ns, poke=owner.poke, advance=owner.advance)
         self._owner = owner
+        self._ended = ""  # why there is no NIC any more
+
+    def check(self) -> None:
+        """ClosedError when there is no NIC any more."""
+        if self._ended:
+            raise ClosedError(self._ended)
+
+    def end(self, why: str) -> None:
+        """There is no NIC any more: whatever asks for it gets ClosedError."""
+        self._ended = why
+        self._nic = cast("Nic", _NoNic(self._nic.config, why))
+
+    def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
+        """Carry out a verb that is just a command of the NIC."""
+        self.check()
+        return self._owner.whole(super().call, verb, arguments)
+
+    def post_send(self, qpn: int, requests: Sequence[WorkRequest]) -> None:
+        """Post work requests."""
+        self.check()
+        self._owner.whole(super().post_send, qpn, requests)
 
     def poll_cq(self, cq: int, max_entries: int) -> list[Completion]:
         """Take completions."""
@@ -188,6 +251,28 @@ class _Provider(LocalProvider):
         """RejectedError for any loop but that of `OwnNic.run`, in which nothing would ever arrive."""
         if loop is not self._owner.running:
             raise RejectedError("Run coroutines by OwnNic.run: the NIC does not work in any other event loop.")
+
+
+class _NoNic:
+    """In place of a NIC that is gone."""
+
+    def __init__(self, config: NicConfig, why: str) -> None:
+        self.config = config
+        self._why = why
+
+    def __getattr__(self, name: str) -> Any:
+        raise ClosedError(self._why)
+
+
+_nics: weakref.WeakSet[OwnNic] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for nic in tuple(_nics):
+        nic.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def _runs_asyncio() -> bool:

@@ -34,6 +34,8 @@ from concurrent.futures import Future
 from time import monotonic_ns, sleep
 from typing import Protocol, TypeVar
 
+from mrc_host.driver.held_signals import HeldSignals
+
 READABLE = select.EPOLLIN
 WRITABLE = select.EPOLLOUT
 HUNG_UP = select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
@@ -60,6 +62,19 @@ class AwaitedRing(Protocol):
         """Have it ring no more."""
 
 
+class PreciseWaiting(Protocol):
+    """What ``event_wait.c`` offers."""
+
+    def wait(self, epoll: int, wait_ns: int, /) -> list[tuple[int, int]]:
+        """See event_wait.pyi; so the others."""
+
+    def hold_signals(self) -> None:
+        """Handlers of signals run later."""
+
+    def release_signals(self) -> None:
+        """Handlers of signals run now."""
+
+
 class Loop:
     """Calls handlers of ready descriptors and turns that are due.
 
@@ -73,7 +88,8 @@ class Loop:
         # the two share a processor, and the woken one waits for the other's turns to end; but not at one remove.
         self._outer = select.epoll()
         self._outer.register(self._epoll.fileno(), READABLE)
-        self._wait = _precise_wait(self._outer.fileno())
+        self._precise = _precise_waiting(self._outer.fileno())
+        self._held_signals = HeldSignals()  # without it
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._handlers: dict[int, Handler] = {}
         self._turns: list[Turn] = []
@@ -165,6 +181,25 @@ class Loop:
         self._stopping = True
         self._poke()
 
+    # -- signals ---------------------------------------------------------------------------------------------------
+
+    def hold_signals(self) -> None:
+        """Let handlers of signals run only while the loop sleeps: what they raise would end its work half way.
+
+        For the main thread, in which they run.
+        """
+        if self._precise is None:
+            self._held_signals.hold()
+        else:
+            self._precise.hold_signals()
+
+    def release_signals(self) -> None:
+        """Undo :meth:`hold_signals`; handlers that were kept run now, and what they raise is raised here."""
+        if self._precise is None:
+            self._held_signals.release()
+        else:
+            self._precise.release_signals()
+
     # -- running ---------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -250,9 +285,14 @@ class Loop:
             sleep(max(0, until - monotonic_ns()) / 1e9)
             return
         wait = -1 if deadline is None else max(0, deadline - monotonic_ns())
-        if self._wait is not None:
-            self._wait(self._outer.fileno(), wait)
-        elif wait < 0:
+        if self._precise is not None:
+            self._precise.wait(self._outer.fileno(), wait)
+        else:
+            self._held_signals.sleep(lambda: self._sleep_coarsely(wait))
+
+    def _sleep_coarsely(self, wait: int) -> None:
+        """Sleep without `event_wait.c`."""
+        if wait < 0:
             self._epoll_wait(-1)
         elif wait >= 2 * _MILLISECOND:
             # half a millisecond less, because the conversion inside poll() rounds up
@@ -270,7 +310,7 @@ class Loop:
 
     def _ready(self) -> list[tuple[int, int]]:
         """Descriptors that are ready now, and their masks."""
-        return self._epoll.poll(0) if self._wait is None else self._wait(self._epoll.fileno(), 0)
+        return self._epoll.poll(0) if self._precise is None else self._precise.wait(self._epoll.fileno(), 0)
 
     def _on_wake(self, _mask: int) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -283,15 +323,15 @@ class Loop:
             os.eventfd_write(self._wake, 1)
 
 
-def _precise_wait(epoll: int) -> Callable[[int, int], list[tuple[int, int]]] | None:
-    """``event_wait.wait``; None where it is not compiled, or the kernel cannot do it."""
+def _precise_waiting(epoll: int) -> PreciseWaiting | None:
+    """``event_wait``; None where it is not compiled, or the kernel cannot do it."""
     try:
         from mrc_host.driver import event_wait
 
         event_wait.wait(epoll, 0)
     except (ImportError, OSError):
         return None
-    return event_wait.wait
+    return event_wait
 
 
 def set_timer_slack(nanoseconds: int = 1) -> None:

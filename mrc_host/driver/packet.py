@@ -260,7 +260,7 @@ def _bind(sock: socket.socket, interface: str) -> None:
         if error.errno in _LINK_ERRORS:
             raise InterfaceGoneError(
                 f"Interface {interface!r} does not exist in this network namespace: "
-                "start the agent inside the host's namespace, after its links are made."
+                "run this in the host's, as `mrc exec FABRIC HOST -- COMMAND` does, once its links are made."
             ) from None
         raise
 

@@ -111,7 +111,7 @@ class PortLinks:
         if link is None:
             raise NicDriverError(
                 f"Interface {name!r} of port {port.number} does not exist in this network namespace: "
-                "start the agent inside the host's namespace, after its links are made."
+                "run this in the host's, as `mrc exec FABRIC HOST -- COMMAND` does, once its links are made."
             )
         if link.mtu < self._mtu:
             raise NicDriverError(

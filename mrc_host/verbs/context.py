@@ -124,6 +124,11 @@ class Context:
                 return event
             await self._event_waiters.wait(self._provider)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
     def close(self) -> None:
         """Close everything created here, queue pairs first. Closing twice does nothing."""
         if self._closed:

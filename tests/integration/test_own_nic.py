@@ -145,6 +145,14 @@ def test_two_processes_do_not_run_the_same_nic(hosts: BackToBack) -> None:
         assert line(program), "whoever was killed has left nothing behind"
 
 
+@pytest.mark.parametrize("mode", ["alarms", "fork", "context", "failed_run"])
+def test_interruptions_leave_the_nic_whole(hosts: BackToBack, mode: str) -> None:
+    *inside, _module, config, _mode = command(hosts, 1, mode)
+    program = (*inside, "tests.integration.own_nic_interruptions", config, str(hosts.start(0).socket), mode)
+    done = children.run(program, capture_output=True, text=True, timeout=4 * TIMEOUT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_who_may_not_open_raw_sockets_is_told_so(hosts: BackToBack) -> None:
     *inside, python, isolated, run_module, module, config, mode = command(hosts, 1, "blocking")
     without = ("setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw", "--")

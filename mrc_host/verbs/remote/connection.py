@@ -142,7 +142,9 @@ class AgentConnection(AgentVerbs):
                 socket.send_fds(self._socket, [message], [fd])
         except BlockingIOError:
             return False
-        except OSError:
+        except OSError as error:
+            if error.errno is None:  # the exception of a signal's handler, not the socket's
+                raise
             self.refresh()  # the agent's last message may say why
             self._lose()
         return True
@@ -177,7 +179,9 @@ class AgentConnection(AgentVerbs):
             length = self._socket.recv_into(self._buffer)
         except (BlockingIOError, ConnectionResetError):  # a reset is reported once, before the agent's last messages
             return
-        except OSError:
+        except OSError as error:
+            if error.errno is None:
+                raise
             length = 0
         if not length:
             self._lose()
