@@ -7,7 +7,8 @@ what is the same for every data packet:
   (transmit.h), and its ICRC. In simulation the payload stays where it is (in_place.h).
 * **In**: prefix, ICRC and queue pair of every frame (receive.h, flows.h). While a queue pair's responder grants it
   (carrier.h), window, bitmap and placement of its unremarkable packets (placement.h), and SACKs for them (sack.h). When
-  a SACK is due, and when it leaves, Python decides; it gets one record a run (``transport.receive_grant``).
+  a SACK is due, and when it leaves, Python decides; it gets one record a run (``transport.receive_grant``). Of RC, the
+  packets in the middle of a message that come in order (rc_carrier.h, ``transport.roce.receive_grant``).
 
 All else takes the way through Python, which is the reference: with and without ``native`` a NIC gives the same answers,
 memory and counters for the same packets. It is compiled together with the transport (``scripts/compile_transport.py``)
