@@ -12,8 +12,8 @@ can go on, and after each post, which sends at once what may leave. While the ap
 it neither acknowledges nor retransmits, and peers that wait for longer than their ACK timeouts give it up. Where that
 may happen let an agent run the NIC.
 
-**Signals and forks**: what a signal's handler raises, as Ctrl-C's does, is raised where the NIC sleeps or when it is
-done, never in the middle of its work. A forked child has no NIC, and the parent's stays as it is.
+**Signals and forks**: what a signal's handler raises, as Ctrl-C's does, is raised when the NIC has done what it is
+doing, never in the middle of its work. A forked child has no NIC, and the parent's stays as it is.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class OwnNic:
             self._provider = _Provider(self, nic)
             self._context = Context(self._provider)
             stack.callback(self._provider.end, "This NIC is closed.")
-            stack.callback(lambda: self._context.close())
+            stack.callback(self._close_context)
             self._opened = stack.pop_all()
         _nics.add(self)
 
@@ -106,6 +106,10 @@ class OwnNic:
         if self._context.closed and not self._closed:
             self._context = Context(self._provider)
         return self._context
+
+    def _close_context(self) -> None:
+        with contextlib.suppress(MrcError):  # of what an interrupted verb has left half made: all of it goes now
+            self._context.close()
 
     @classmethod
     def open(cls, config: str | Path) -> OwnNic:
@@ -138,14 +142,15 @@ class OwnNic:
             self.loop.run_until(self._provider.dispatch, 0)
 
     def whole(self, function: Callable[..., T], *arguments: Any) -> T:
-        """What `function` returns; no handler of a signal runs meanwhile, unless the loop sleeps."""
+        """What `function` returns; no handler of a signal runs meanwhile."""
         if not self._main:
             return function(*arguments)
-        self.loop.hold_signals()
+        signals = self.loop.signals
+        signals.hold()
         try:
             return function(*arguments)
         finally:
-            self.loop.release_signals()
+            signals.release()
 
     def advance(self, deadline: int | None) -> bool:
         """As ``LocalProvider`` needs it."""
@@ -179,10 +184,12 @@ class OwnNic:
     def close(self) -> None:
         """Destroy everything on the NIC, and release its interfaces. Closing twice does nothing.
 
-        RejectedError from within `run`.
+        RejectedError from within `run`, and from a callback of its verbs.
         """
         if self.running is not None:
             raise RejectedError("This NIC runs coroutines: close it when OwnNic.run has ended.")
+        if self.busy:
+            raise RejectedError("This NIC is at work: close it when the verb that it works for has returned.")
         if not self._closed:
             self._closed = True
             try:
@@ -196,6 +203,7 @@ class OwnNic:
             self._closed, self.running = True, None
             self._provider.end("This NIC belongs to the parent process: open another after fork().")
             self._claim.close()
+            self.loop.signals.leave_to_parent()
 
     def __enter__(self) -> OwnNic:
         return self

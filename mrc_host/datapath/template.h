@@ -14,7 +14,8 @@
 #define IPV4 20
 #define IPV6 40
 #define MAX_PREFIX 126
-#define MAX_BODY 0xFC00
+/* An outer IPv6 payload has 16 bits of length; 24 bytes of it may be a Segment Routing Header. */
+#define MAX_BODY (0xFFFF - 24 - IPV6 - UDP - ICRC_LENGTH)
 
 typedef struct {
     PyObject_HEAD

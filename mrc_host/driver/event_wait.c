@@ -1,5 +1,4 @@
-/* Waiting for descriptors and a time at once, to the nanosecond (epoll_pwait2(2), Linux 5.11), and a gate for signals, which is open
- * while a process sleeps here (signal_gate.h). */
+/* Waiting for descriptors and a time at once, to the nanosecond (epoll_pwait2(2), Linux 5.11). */
 #define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -10,8 +9,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "signal_gate.h"
 
 #define MOST 64 /* events at a time; the kernel has the others ready for the next */
 
@@ -50,17 +47,10 @@ static PyObject *event_wait(PyObject *module, PyObject *const *arguments, Py_ssi
     }
     struct epoll_event events[MOST];
     long found;
-    int shut = wait_ns ? leave_gate_open() : 0;
-    if (shut < 0)
-        return NULL;
     Py_BEGIN_ALLOW_THREADS
     found = epoll_wait_ns((int)epoll, events, wait_ns);
     Py_END_ALLOW_THREADS
-    int error = errno;
-    if (end_of_sleep(shut) < 0)
-        return NULL;
     if (found < 0) {
-        errno = error;
         if (errno != EINTR)
             return PyErr_SetFromErrno(PyExc_OSError);
         if (PyErr_CheckSignals() < 0)
@@ -78,25 +68,7 @@ static PyObject *event_wait(PyObject *module, PyObject *const *arguments, Py_ssi
     return list;
 }
 
-/* hold_signals() */
-static PyObject *hold_signals(PyObject *module, PyObject *none)
-{
-    (void)module, (void)none;
-    return shut_gate() < 0 ? NULL : Py_NewRef(Py_None);
-}
-
-/* release_signals() */
-static PyObject *release_signals(PyObject *module, PyObject *none)
-{
-    (void)module, (void)none;
-    if (!atomic_load(&gate_shut))
-        return PyErr_Format(PyExc_RuntimeError, "No signals are held.");
-    return open_gate() < 0 ? NULL : Py_NewRef(Py_None);
-}
-
 static PyMethodDef methods[] = {
-    {"hold_signals", hold_signals, METH_NOARGS, "Handlers of signals run later, or in a sleep."},
-    {"release_signals", release_signals, METH_NOARGS, "Handlers of signals run now."},
     {"wait", (PyCFunction)(void (*)(void))event_wait, METH_FASTCALL, "Wait for events of an epoll instance."},
     {NULL, NULL, 0, NULL},
 };

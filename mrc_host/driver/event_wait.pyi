@@ -6,15 +6,3 @@ def wait(epoll: int, wait_ns: int) -> list[tuple[int, int]]:
     Descriptors and their event masks, 64 at most; none after the time has passed or a signal was handled. OSError with
     ENOSYS before Linux 5.11.
     """
-
-def hold_signals() -> None:
-    """From now on handlers of signals run when `wait` sleeps, or after as many calls of `release_signals`.
-
-    For the main thread, in which they run.
-    """
-
-def release_signals() -> None:
-    """Undo `hold_signals`; handlers that were kept run now, and what they raise is raised here.
-
-    RuntimeError if none are held.
-    """

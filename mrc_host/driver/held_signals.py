@@ -1,46 +1,55 @@
-"""Handlers of signals that run later, where there is no gate in C (``signal_gate.h``, which says what for).
+"""Handlers of signals that run later: one that raises an exception, as Ctrl-C's does, would end a NIC's work half way.
 
-While signals are held, what they would do is noted. Only the handlers of signals that programs usually handle are held,
-and only those that are Python functions: they are replaced meanwhile.
+While signals are held, what they would do is noted, and done when they are released; whoever sleeps meanwhile looks for
+notes first, and is woken by the signal. Only the handlers of signals that programs usually handle are held, and only
+those that are Python functions: they are replaced meanwhile.
 """
 
 from __future__ import annotations
 
+import importlib
 import signal
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
 
 _HELD: Final = tuple(
-    getattr(signal, name)
+    int(getattr(signal, name))
     for name in (
         "SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGVTALRM", "SIGPROF", "SIGCHLD"
     )
 )  # fmt: skip
+_signal: Any = importlib.import_module("_signal")  # without enumerations: in a fraction of the time
+
+Handler = Callable[[int, "FrameType | None"], Any]
 
 
 class HeldSignals:
-    """For the main thread, in which handlers run."""
+    """For the main thread, in which handlers run. `noted`: something is to be done when signals are released."""
+
+    __slots__ = ("_came", "_handlers", "_times", "noted")
 
     def __init__(self) -> None:
         self._times = 0  # held and not released
-        self._handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}  # those that are replaced
-        self._came: list[tuple[Callable[[int, FrameType | None], Any], int, FrameType | None]] = []
+        self._handlers: dict[int, Handler] = {}  # those that are replaced
+        self._came: list[tuple[Handler, int, FrameType | None]] = []
+        self.noted = False
 
     def hold(self) -> None:
-        """From now on handlers run in a `sleep`, or after as many calls of :meth:`release`."""
+        """From now on handlers run after as many calls of :meth:`release`."""
         if not self._times:
             self._replace()
         self._times += 1
 
     def release(self) -> None:
         """Undo :meth:`hold`; handlers that were held run now, and what they raise is raised here."""
-        self._times -= 1
+        if self._times:  # otherwise this is a forked child's
+            self._times -= 1
         if not self._times:
             self._restore()
 
     def sleep(self, function: Callable[[], None]) -> None:
-        """Call `function`, in which handlers run."""
+        """Call `function`, which a note would not end: handlers run in it."""
         if not self._times:
             function()
             return
@@ -50,13 +59,19 @@ class HeldSignals:
         finally:
             self._replace()
 
+    def leave_to_parent(self) -> None:
+        """In a forked child: nothing is held, and what came is the parent's."""
+        self._times = 0
+        self._came.clear()
+        self._restore()
+
     def _replace(self) -> None:
         try:
             for number in _HELD:
-                handler = signal.getsignal(number)
+                handler = _signal.getsignal(number)
                 if callable(handler):
                     self._handlers[number] = handler
-                    signal.signal(number, self._note)
+                    _signal.signal(number, self._note)
         except BaseException:  # of a handler that is not replaced yet
             self._restore()
             raise
@@ -66,9 +81,10 @@ class HeldSignals:
         try:
             while self._handlers:
                 number = next(iter(self._handlers))
-                if signal.getsignal(number) == self._note:  # otherwise somebody has set another one
-                    signal.signal(number, self._handlers[number])
+                if _signal.getsignal(number) == self._note:  # otherwise somebody has set another one
+                    _signal.signal(number, self._handlers[number])
                 del self._handlers[number]
+            self.noted = False
             while self._came:
                 handler, number, frame = self._came.pop(0)
                 handler(number, frame)
@@ -77,4 +93,7 @@ class HeldSignals:
                 self._restore()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self._came.append((self._handlers[number], number, frame))
+        handler = self._handlers.get(number)
+        if handler is not None:
+            self._came.append((handler, number, frame))
+            self.noted = True

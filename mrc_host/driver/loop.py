@@ -62,19 +62,6 @@ class AwaitedRing(Protocol):
         """Have it ring no more."""
 
 
-class PreciseWaiting(Protocol):
-    """What ``event_wait.c`` offers."""
-
-    def wait(self, epoll: int, wait_ns: int, /) -> list[tuple[int, int]]:
-        """See event_wait.pyi; so the others."""
-
-    def hold_signals(self) -> None:
-        """Handlers of signals run later."""
-
-    def release_signals(self) -> None:
-        """Handlers of signals run now."""
-
-
 class Loop:
     """Calls handlers of ready descriptors and turns that are due.
 
@@ -88,8 +75,8 @@ class Loop:
         # the two share a processor, and the woken one waits for the other's turns to end; but not at one remove.
         self._outer = select.epoll()
         self._outer.register(self._epoll.fileno(), READABLE)
-        self._precise = _precise_waiting(self._outer.fileno())
-        self._held_signals = HeldSignals()  # without it
+        self._wait = _precise_wait(self._outer.fileno())
+        self.signals = HeldSignals()  # those that wait until `run_until` has ended
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._handlers: dict[int, Handler] = {}
         self._turns: list[Turn] = []
@@ -181,25 +168,6 @@ class Loop:
         self._stopping = True
         self._poke()
 
-    # -- signals ---------------------------------------------------------------------------------------------------
-
-    def hold_signals(self) -> None:
-        """Let handlers of signals run only while the loop sleeps: what they raise would end its work half way.
-
-        For the main thread, in which they run.
-        """
-        if self._precise is None:
-            self._held_signals.hold()
-        else:
-            self._precise.hold_signals()
-
-    def release_signals(self) -> None:
-        """Undo :meth:`hold_signals`; handlers that were kept run now, and what they raise is raised here."""
-        if self._precise is None:
-            self._held_signals.release()
-        else:
-            self._precise.release_signals()
-
     # -- running ---------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -214,7 +182,7 @@ class Loop:
     def run_until(self, done: Callable[[], bool], deadline: int | None = None) -> bool:
         """Run until `done`, which is asked after each round, the time `deadline`, or :meth:`stop`; whether it is done.
 
-        There is one round at least. Exceptions as in :meth:`run`.
+        There is one round at least. Exceptions as in :meth:`run`. A signal that is held (`signals`) ends it early.
         """
         self._begin()
         try:
@@ -222,7 +190,7 @@ class Loop:
                 wanted = self._round()
                 if done():
                     return True
-                if self._stopping or (deadline is not None and monotonic_ns() >= deadline):
+                if self._stopping or self.signals.noted or (deadline is not None and monotonic_ns() >= deadline):
                     return False
                 if deadline is not None and (wanted is None or deadline < wanted):
                     wanted = deadline
@@ -285,10 +253,10 @@ class Loop:
             sleep(max(0, until - monotonic_ns()) / 1e9)
             return
         wait = -1 if deadline is None else max(0, deadline - monotonic_ns())
-        if self._precise is not None:
-            self._precise.wait(self._outer.fileno(), wait)
-        else:
-            self._held_signals.sleep(lambda: self._sleep_coarsely(wait))
+        if self._wait is None:
+            self.signals.sleep(lambda: self._sleep_coarsely(wait))
+        elif not self.signals.noted:
+            self._wait(self._outer.fileno(), wait)
 
     def _sleep_coarsely(self, wait: int) -> None:
         """Sleep without `event_wait.c`."""
@@ -310,7 +278,7 @@ class Loop:
 
     def _ready(self) -> list[tuple[int, int]]:
         """Descriptors that are ready now, and their masks."""
-        return self._epoll.poll(0) if self._precise is None else self._precise.wait(self._epoll.fileno(), 0)
+        return self._epoll.poll(0) if self._wait is None else self._wait(self._epoll.fileno(), 0)
 
     def _on_wake(self, _mask: int) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -323,15 +291,15 @@ class Loop:
             os.eventfd_write(self._wake, 1)
 
 
-def _precise_waiting(epoll: int) -> PreciseWaiting | None:
-    """``event_wait``; None where it is not compiled, or the kernel cannot do it."""
+def _precise_wait(epoll: int) -> Callable[[int, int], list[tuple[int, int]]] | None:
+    """``event_wait.wait``; None where it is not compiled, or the kernel cannot do it."""
     try:
         from mrc_host.driver import event_wait
 
         event_wait.wait(epoll, 0)
     except (ImportError, OSError):
         return None
-    return event_wait
+    return event_wait.wait
 
 
 def set_timer_slack(nanoseconds: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Handlers of signals that run later: in plain Python, and with the gate in C, which must do the same."""
+"""Handlers of signals that run later."""
 
 from __future__ import annotations
 
@@ -12,38 +12,16 @@ from types import FrameType
 import pytest
 
 from mrc_host.driver.held_signals import HeldSignals
-from tests.mrc_host.driver.rings import compiled_extension
+from mrc_host.driver.loop import Loop
 
 
 class AlarmError(Exception):
     """What handlers raise."""
 
 
-class InPlainPython:
-    def __init__(self) -> None:
-        self._signals = HeldSignals()
-        self.hold, self.release = self._signals.hold, self._signals.release
-
-    def sleep(self, epoll: select.epoll, wait_ns: int) -> None:
-        self._signals.sleep(lambda: (epoll.poll(wait_ns / 1e9), None)[1])
-
-
-class InC:
-    def __init__(self) -> None:
-        self._extension = compiled_extension("event_wait")
-        self.hold, self.release = self._extension.hold_signals, self._extension.release_signals
-
-    def sleep(self, epoll: select.epoll, wait_ns: int) -> None:
-        self._extension.wait(epoll.fileno(), wait_ns)
-
-
-Signals = InPlainPython | InC
-
-
-@pytest.fixture(params=[InPlainPython, InC])
-def signals(request: pytest.FixtureRequest) -> Signals:
-    made: Signals = request.param()
-    return made
+@pytest.fixture
+def signals() -> HeldSignals:
+    return HeldSignals()
 
 
 @pytest.fixture
@@ -62,7 +40,7 @@ def ran() -> Iterator[list[int]]:
         signal.signal(number, former)
 
 
-def test_handlers_run_when_the_last_who_held_them_releases_them(signals: Signals, ran: list[int]) -> None:
+def test_handlers_run_when_the_last_who_held_them_releases_them(signals: HeldSignals, ran: list[int]) -> None:
     signals.hold()
     signals.hold()
     signal.raise_signal(signal.SIGUSR1)
@@ -75,7 +53,7 @@ def test_handlers_run_when_the_last_who_held_them_releases_them(signals: Signals
     assert ran == [signal.SIGUSR1] * 2, "at once"
 
 
-def test_what_a_handler_raises_is_raised_there(signals: Signals, ran: list[int]) -> None:
+def test_what_a_handler_raises_is_raised_there(signals: HeldSignals, ran: list[int]) -> None:
     signals.hold()
     for number in (signal.SIGUSR1, signal.SIGALRM):
         signal.raise_signal(number)
@@ -86,7 +64,7 @@ def test_what_a_handler_raises_is_raised_there(signals: Signals, ran: list[int])
         signal.raise_signal(signal.SIGALRM)
 
 
-def test_a_signal_that_another_thread_gets_is_held_too(signals: Signals, ran: list[int]) -> None:
+def test_a_signal_that_another_thread_gets_is_held_too(signals: HeldSignals, ran: list[int]) -> None:
     """The kernel chooses a thread; Python runs handlers in the main one."""
     signals.hold()
     thread = threading.Thread(target=lambda: signal.pthread_kill(threading.get_ident(), signal.SIGALRM))
@@ -97,29 +75,29 @@ def test_a_signal_that_another_thread_gets_is_held_too(signals: Signals, ran: li
         signals.release()
 
 
-def test_in_a_sleep_they_run_at_once(signals: Signals, ran: list[int]) -> None:
+def test_in_a_sleep_they_run_at_once(signals: HeldSignals, ran: list[int]) -> None:
     with select.epoll() as epoll:
         signals.hold()
         signal.setitimer(signal.ITIMER_REAL, 0.02)
         with pytest.raises(AlarmError):
-            signals.sleep(epoll, 10_000_000_000)
+            signals.sleep(lambda: (epoll.poll(10), None)[1])
         signal.raise_signal(signal.SIGUSR1)
         assert ran == [signal.SIGALRM], "held again"
         signals.release()
         assert ran == [signal.SIGALRM, signal.SIGUSR1]
 
 
-def test_what_came_before_a_sleep_runs_before_it(signals: Signals, ran: list[int]) -> None:
+def test_what_came_before_a_sleep_runs_before_it(signals: HeldSignals, ran: list[int]) -> None:
     with select.epoll() as epoll:
         signals.hold()
         signal.raise_signal(signal.SIGALRM)
         with pytest.raises(AlarmError):
-            signals.sleep(epoll, 10_000_000_000)
+            signals.sleep(lambda: (epoll.poll(10), None)[1])
         signals.release()
         assert ran == [signal.SIGALRM]
 
 
-def test_handlers_that_are_set_meanwhile_stay(signals: Signals, ran: list[int]) -> None:
+def test_handlers_that_are_set_meanwhile_stay(signals: HeldSignals, ran: list[int]) -> None:
     later: list[int] = []
     signals.hold()
     signal.signal(signal.SIGUSR1, lambda number, _: later.append(number))
@@ -132,7 +110,7 @@ def test_handlers_that_are_set_meanwhile_stay(signals: Signals, ran: list[int]) 
     assert later == [signal.SIGUSR1] * 2
 
 
-def test_signals_without_a_handler_do_what_they_did(signals: Signals, ran: list[int]) -> None:
+def test_signals_without_a_handler_do_what_they_did(signals: HeldSignals, ran: list[int]) -> None:
     """One that is ignored, and one that ends the process."""
     before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     signals.hold()
@@ -150,6 +128,53 @@ def test_signals_without_a_handler_do_what_they_did(signals: Signals, ran: list[
     assert ran == []
 
 
-def test_a_release_too_many_is_refused() -> None:
-    with pytest.raises(RuntimeError, match="No signals are held"):
-        InC().release()
+def test_a_forked_child_holds_nothing(signals: HeldSignals, ran: list[int]) -> None:
+    signals.hold()
+    signal.raise_signal(signal.SIGUSR1)
+    child = os.fork()
+    if not child:
+        try:
+            signals.leave_to_parent()
+            assert ran == []
+            signal.raise_signal(signal.SIGUSR1)
+            assert ran == [signal.SIGUSR1]
+            signals.release()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    signals.release()
+    assert ran == [signal.SIGUSR1]
+
+
+def run_and_release(loop: Loop) -> None:
+    """Handlers run in a sleep, where that is not by event_wait.c."""
+    try:
+        assert not loop.run_until(lambda: False)
+    finally:
+        loop.signals.release()
+
+
+def test_a_loop_ends_early_for_a_signal_that_is_held(ran: list[int]) -> None:
+    """In a round, before a sleep and in one: its handler runs when the signals are released."""
+    loop = Loop()
+    try:
+        for turns in (1, 3, 0):
+            rounds: list[int] = []
+
+            def turn(now: int, rounds: list[int] = rounds, turns: int = turns) -> int | None:
+                rounds.append(now)
+                if len(rounds) == turns:
+                    signal.raise_signal(signal.SIGALRM)
+                return None if len(rounds) >= turns else now
+
+            loop.add_turn(turn)
+            loop.signals.hold()
+            if not turns:
+                signal.setitimer(signal.ITIMER_REAL, 0.02)
+            with pytest.raises(AlarmError):
+                run_and_release(loop)
+            loop.remove_turn(turn)
+    finally:
+        loop.close()
+    assert ran == [signal.SIGALRM] * 3
