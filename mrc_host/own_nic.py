@@ -128,18 +128,18 @@ class OwnNic:
         It ends when there is news for the application, or `interrupted` says so, which is asked after each round.
         """
         self._provider.check()
-        before, self.busy = self.busy, True
-        try:
-            self.whole(self._work, deadline, interrupted)
-        finally:
-            self.busy = before
+        self.whole(self._work, deadline, interrupted)
 
     def _work(self, deadline: int | None, interrupted: Callable[[], bool]) -> None:
-        self.poked = False
-        self.loop.run_until(lambda: self._provider.dispatch() or interrupted(), deadline)
-        while self.poked:  # by a callback, of events say, that has posted
+        before, self.busy = self.busy, True
+        try:
             self.poked = False
-            self.loop.run_until(self._provider.dispatch, 0)
+            self.loop.run_until(lambda: self._provider.dispatch() or interrupted(), deadline)
+            while self.poked:  # by a callback, of events say, that has posted
+                self.poked = False
+                self.loop.run_until(self._provider.dispatch, 0)
+        finally:
+            self.busy = before
 
     def whole(self, function: Callable[..., T], *arguments: Any) -> T:
         """What `function` returns; no handler of a signal runs meanwhile."""
@@ -186,16 +186,17 @@ class OwnNic:
 
         RejectedError from within `run`, and from a callback of its verbs.
         """
+        if self._closed:
+            return
         if self.running is not None:
             raise RejectedError("This NIC runs coroutines: close it when OwnNic.run has ended.")
         if self.busy:
             raise RejectedError("This NIC is at work: close it when the verb that it works for has returned.")
-        if not self._closed:
-            self._closed = True
-            try:
-                self.work(0)  # acknowledgements that are due leave: a peer waits for them
-            finally:
-                self._opened.close()
+        self._closed = True
+        try:
+            self.work(0)  # acknowledgements that are due leave: a peer waits for them
+        finally:
+            self._opened.close()
 
     def leave_to_parent(self) -> None:
         """In a forked child: give up what it has of the NIC, without touching what it shares with the parent."""
@@ -232,12 +233,10 @@ class _Provider(LocalProvider):
 
     def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
         """Carry out a verb that is just a command of the NIC."""
-        self.check()
         return self._owner.whole(super().call, verb, arguments)
 
     def post_send(self, qpn: int, requests: Sequence[WorkRequest]) -> None:
         """Post work requests."""
-        self.check()
         self._owner.whole(super().post_send, qpn, requests)
 
     def poll_cq(self, cq: int, max_entries: int) -> list[Completion]:

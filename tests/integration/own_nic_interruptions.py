@@ -94,6 +94,37 @@ def alarms(nic: OwnNic, agent: Context) -> None:
     assert nic.context.counters()["drop_internal_error"] == 0
 
 
+def client(nic: OwnNic, agent: Context) -> None:
+    """What a handler raises is no failure of the connection to the agent, even if it is an OSError."""
+
+    fired = 0
+
+    def handler(*_: object) -> None:
+        nonlocal fired
+        fired += 1
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, handler)
+    near, _far = pair(agent, nic.context)
+
+    def write(seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            while True:
+                near.post(8)
+                while not near.cq.poll():
+                    nic.work(0)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    for number in range(60):
+        with pytest.raises(TimeoutError) as raised:  # and not AgentLostError
+            write(0.0002 * (1 + number % 10))
+        assert fired == number + 1, repr(raised.value)
+    nic.run(asyncio.sleep(0.2))
+    near.cq.poll(64)
+
+
 def in_child(function: Callable[[], object]) -> int:
     """Fork, and have the child end with what `function` does; its number."""
     child = os.fork()
@@ -177,7 +208,9 @@ def failed_run(nic: OwnNic, agent: Context) -> None:
 
 def main() -> None:
     with OwnNic.open(sys.argv[1]) as nic, verbs.open(sys.argv[2]) as agent:
-        {"alarms": alarms, "fork": fork, "context": context, "failed_run": failed_run}[sys.argv[3]](nic, agent)
+        {"alarms": alarms, "fork": fork, "context": context, "failed_run": failed_run, "client": client}[sys.argv[3]](
+            nic, agent
+        )
 
 
 if __name__ == "__main__":

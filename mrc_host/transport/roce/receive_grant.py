@@ -20,28 +20,23 @@ if TYPE_CHECKING:
 class RcReceiveGrant:
     """The grants of one RC responder."""
 
-    __slots__ = ("_carrier", "_datapath", "_granted")
+    __slots__ = ("_carrier", "_datapath")
 
     def __init__(self, connection: Connection, datapath: NativeDatapath, source: bytes) -> None:
         """`source` is the peer's address."""
         self._datapath = datapath
         self._carrier: native.RcCarrier = datapath.rc_carrier(connection.qpn, source, connection.attributes.path_mtu)
-        self._granted = False
 
     def give(self, psn: int, region: Region, at: int, remaining: int) -> None:
         """The next packet of the message is `psn`, at offset `at` of its region; so many bytes are missing."""
-        self._granted = True
         self._carrier.grant(psn, self._datapath.placed(region), at, remaining)
 
     def carried(self) -> int:
-        """Packets carried since the grant, which goes on."""
-        return self._carrier.carried() if self._granted else 0
+        """Packets carried since the grant, which goes on; 0 without one."""
+        return self._carrier.carried()
 
     def take(self) -> int:
         """The same, and the grant ends."""
-        if not self._granted:
-            return 0
-        self._granted = False
         return self._carrier.take()
 
     def close(self) -> None:
