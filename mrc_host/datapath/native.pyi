@@ -117,13 +117,19 @@ class RcCarrier:
 
     def __new__(cls, receiver: Receiver, qpn: int, source: bytes, mtu: int, /) -> RcCarrier: ...
     def grant(self, psn: int, region: Region, at: int, remaining: int, /) -> None:
-        """Carry packets of a message from `psn` on: the next byte belongs to offset `at` of its region."""
+        """Place packets of a message from `psn` on: the next byte belongs to offset `at` of its region."""
+
+    def drop_behind(self, psn: int, /) -> None:
+        """Packet `psn` is missing, which was reported: drop packets behind it until it arrives."""
 
     def carried(self) -> int:
-        """Packets carried since the grant."""
+        """Packets placed since the grant."""
 
     def take(self) -> int:
-        """The same, and end the grant."""
+        """The same, and end the grant, whichever it was."""
+
+    def take_dropped(self) -> int:
+        """Packets dropped behind gaps since the last call."""
 
     def close(self) -> None:
         """The queue pair receives no more."""

@@ -76,7 +76,7 @@ static int find_candidate(Candidate *found, const Receiver *receiver, int port, 
 
 /* Carries it; its ICRC is right. */
 static enum outcome carry_candidate(Candidate *found, const FramePieces *frame) {
-    return found->rc ? carry_in_order(found->rc, found->flow, frame) : carry(found->mrc, &found->packet, &found->psn);
+    return found->rc ? rc_carry(found->rc, found->flow, frame) : carry(found->mrc, &found->packet, &found->psn);
 }
 
 /* A packet was carried that makes an answer due: its QPN, PSN, timestamp and flow; the middle two are 0 of RC, which has

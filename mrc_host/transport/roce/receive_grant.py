@@ -1,8 +1,9 @@
-"""What an RC responder grants to the datapath in C: the packets in the middle of the message that it receives.
+"""What an RC responder grants to the datapath in C: packets in the middle of the message that it receives, and gaps.
 
-While the grant lasts, the datapath places those that come in order (``datapath/rc_carrier.h``), and the responder's
-state is as many packets behind. So whoever reads or changes it takes them first, which ends the grant; the next packet
-that takes the way through Python begins a new one. An acknowledgement only needs to know how many they are.
+While a grant lasts, the datapath places packets that come in order, or drops those behind a gap that was reported
+(``datapath/rc_carrier.h``), and the responder's state is as many packets behind. So whoever reads or changes it takes
+them first, which ends the grant; the next packet that takes the way through Python begins a new one. An
+acknowledgement only needs to know how many were placed.
 """
 
 from __future__ import annotations
@@ -31,13 +32,21 @@ class RcReceiveGrant:
         """The next packet of the message is `psn`, at offset `at` of its region; so many bytes are missing."""
         self._carrier.grant(psn, self._datapath.placed(region), at, remaining)
 
+    def drop_behind(self, psn: int) -> None:
+        """Packet `psn` is missing, and the peer knows: packets behind it are dropped until it arrives."""
+        self._carrier.drop_behind(psn)
+
     def carried(self) -> int:
-        """Packets carried since the grant, which goes on; 0 without one."""
+        """Packets placed since the grant, which goes on; 0 without one."""
         return self._carrier.carried()
 
     def take(self) -> int:
         """The same, and the grant ends."""
         return self._carrier.take()
+
+    def take_dropped(self) -> int:
+        """Packets dropped behind gaps since the last call."""
+        return self._carrier.take_dropped()
 
     def close(self) -> None:
         """The responder receives no more."""

@@ -5,8 +5,8 @@ the expected one is dropped and answered with a sequence error NAK, one per gap;
 While the receive CQ is full, the last packet of a WRITE_WITH_IMM is dropped and answered with an RNR NAK, as RoCE NICs
 do when no receive is posted; the requester sends it again after the time that the NAK specifies.
 
-Where there is a datapath in C, packets in the middle of a message go there (``receive_grant``); whoever reads or
-changes what is here settles first.
+Where there is a datapath in C, packets in the middle of a message go there, and those behind a gap
+(``receive_grant``); whoever reads or changes what is here settles first.
 """
 
 from __future__ import annotations
@@ -127,8 +127,12 @@ class RcResponder:
 
     def settle(self) -> None:
         """Take back what is granted to the datapath in C."""
-        carried = 0 if self._grant is None else self._grant.take()
-        if carried:
+        if self._grant is None:
+            return
+        carried = self._grant.take()
+        if self._nak_sent:
+            self._stats.out_of_order_received += self._grant.take_dropped()
+        elif carried:
             size = carried * self._mtu
             self._expected += carried
             self._at += size
@@ -158,6 +162,8 @@ class RcResponder:
         if not self._nak_sent:
             self._nak_sent = True
             self._answer(headers.NAK_SEQUENCE)
+        if self._grant is not None:
+            self._grant.drop_behind(self._expected & MASK)
         return None
 
     def _complete(self, with_imm: bool, imm: int) -> None:

@@ -75,13 +75,16 @@ def rc_packets_of_a_message_under_way(chance: random.Random, psn: int | None, re
     port, last = frames[-1]
     favourite = chance.randrange(9)
     expected = int.from_bytes(last[RC_BTH + 9 : RC_BTH + 12], "big") + 1
-    nic, answers, gone = world.nics[1], [], False
-    for _ in range(30 if middle else 0):
+    nic, answers, gone, behind = world.nics[1], [], False, 0
+    for _ in range(40 if middle else 0):
+        behind = behind - 1 if behind else chance.choice([0] * 15 + [10])  # packets that arrive before the one missing
         right = chance.random() < 0.7
         wrong = -1 if right else chance.choice([favourite, chance.randrange(9)])
-        frame = _rc_middle(bytearray(middle[0]), expected, wrong, routed, chance)
+        frame = _rc_middle(bytearray(middle[0]), expected + behind, wrong, routed, chance)
+        if behind and frame[KIND_BYTE] != NEXT_IPV6 and chance.random() < 0.7:
+            frame = _rc_of_any_kind(bytearray(frame), chance)
         receive(nic, port if chance.random() < 0.9 else 1 - port, frame, world.now)
-        expected += right
+        expected += right and not behind
         what = chance.randrange(60)
         if what == 0 and not gone:
             gone = True
@@ -215,6 +218,21 @@ def _rc_forged(frame: bytearray, secrets: Secrets, chance: random.Random) -> byt
     return _rc_middle(frame, chance.getrandbits(24), chance.randrange(-1, 8), b"", chance)
 
 
+def _rc_of_any_kind(frame: bytearray, chance: random.Random) -> bytes:
+    """A packet that claims to be first, last or whatever, often with about as many bytes as that has headers."""
+    frame[RC_BTH] = chance.randrange(opcodes.RC_WRITE_FIRST, opcodes.RC_WRITE_ONLY_IMM + 1)
+    if chance.random() < 0.7 and len(frame) > RC_BTH + 60:
+        _cut_rc(frame, len(frame) - RC_BTH - 16 - 4 * chance.randrange(7))
+    return seal(frame) if len(frame) > RC_BTH + 16 else bytes(frame)
+
+
+def _cut_rc(frame: bytearray, less: int) -> None:
+    """Without its last `less` bytes, which its headers do not claim either."""
+    del frame[-less:]
+    for at, size in ((18, len(frame) - 54), (58, len(frame) - 54)):  # of IPv6's payload, of UDP
+        frame[at : at + 2] = max(size, 0).to_bytes(2, "big")
+
+
 def _rc_middle(frame: bytearray, psn: int, wrong: int, routed: bytes, chance: random.Random) -> bytes:
     """The packet `psn` from the middle of a message, with other bytes, and perhaps with one thing wrong.
 
@@ -239,10 +257,7 @@ def _rc_middle(frame: bytearray, psn: int, wrong: int, routed: bytes, chance: ra
     elif wrong == 6:
         frame[15] |= 0x30  # CE
     elif wrong == 7:
-        less = 4 * chance.randrange(1, 64)
-        del frame[-less:]
-        for at, size in ((18, len(frame) - 54), (58, len(frame) - 54)):  # of IPv6's payload, of UDP
-            frame[at : at + 2] = max(size, 0).to_bytes(2, "big")
+        _cut_rc(frame, 4 * chance.randrange(1, 64))
     elif wrong == 8:
         frame[:RC_BTH] = routed[:SRV6_PREFIX]
         for at, before in ((18, 54), (58, 94), (98, 94)):  # lengths of outer and inner payload, and UDP

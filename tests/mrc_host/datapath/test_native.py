@@ -252,6 +252,36 @@ def test_counters_of_rc_include_what_was_carried(module: ModuleType) -> None:
     assert a.buffer == b.buffer
 
 
+def test_packets_behind_a_gap_of_rc_are_dropped_without_python(module: ModuleType) -> None:
+    """All but the first of them, which is answered by a NAK; all are counted; the message arrives whole."""
+    with used(module):
+        world = World()
+        a, b = connect(world, kind=QpType.RC)
+        datapath, lost = b.nic._context.datapath, []
+        receive, carried = datapath.receive, []
+
+        def receive_most(port: int, frame: bytes) -> object:
+            lost.append(frame)
+            if len(lost) == 100:
+                return True  # as if it had never come
+            found = receive(port, frame)
+            carried.append(found is True or isinstance(found, tuple))
+            return found
+
+        datapath.receive = receive_most
+        a.write(b, 1 << 20)
+        world.run(until=lambda: len(lost) > 100)
+        before = len(carried)
+        world.run(until=lambda: len(lost) == 104)
+        behind = b.nic.qp_counters(b.qpn).out_of_order_received
+        world.run(until=a.idle)
+    assert a.buffer == b.buffer
+    assert behind == 4
+    assert carried[before:][:3] == [True] * 3
+    assert b.nic.qp_counters(b.qpn).out_of_order_received > behind
+    assert sum(carried) > 0.95 * len(carried)
+
+
 @pytest.mark.parametrize("size", [*SIZES, 65_400])
 def test_frames_of_rc_are_those_of_the_reference(module: ModuleType, size: int) -> None:
     """Every kind of segment, up to the largest path MTU, and acknowledgements."""
