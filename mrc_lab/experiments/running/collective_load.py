@@ -14,9 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mrc_common.same_bytes import same_bytes
 from mrc_host.errors import MrcError
 from mrc_host.values import QpType
 from mrc_host.verbs.context import Context
@@ -26,6 +24,7 @@ from mrc_lab.experiments.files.checks import select_hosts
 from mrc_lab.experiments.files.model import Tenant
 from mrc_lab.experiments.files.workloads import Collective, Training
 from mrc_lab.experiments.running.backend import Backend
+from mrc_lab.experiments.running.collective_data import ITEM, Array, Expected, contributions
 from mrc_lab.experiments.running.computing import ComputingTimes
 from mrc_lab.experiments.running.flows import limit_evs, queue_pair_attributes
 from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, OperationRecord, flow_counters
@@ -38,10 +37,6 @@ from mrc_lab.workloads.collectives import (
     StreamSettings,
 )
 from topologies.fabric import Fabric
-
-Array = NDArray[np.float32]
-_ITEM = 4  # bytes of an element
-_SHIFTS = 4099, 4111, 4127  # elements; primes, since what one rank has equals what another has so far away
 
 # bus bandwidth over algorithm bandwidth, by operation, for n ranks; as nccl-tests define it
 BUS_FACTOR: dict[str, Callable[[int], float]] = {
@@ -61,7 +56,7 @@ class _Rank:
     communicator: Communicator | HierarchicalCommunicator
     send: Array
     receive: Array
-    expected: Array
+    expected: Expected
 
     async def operate(self, operation: str) -> None:
         comm = self.communicator
@@ -112,7 +107,7 @@ class CollectiveLoad:
     async def prepare(self) -> None:
         """Join all communicators."""
         load, world = self._load, len(self._hosts)
-        made: dict[int, list[tuple[Array, Array]]] = {}  # arrays by size, which channels and buckets share
+        made: dict[int, list[tuple[Array, Expected]]] = {}  # data by size, which channels and buckets share
         for channel in range(self._channels):
             meeting = LocalMeeting(world)
             joined = await asyncio.gather(
@@ -120,12 +115,12 @@ class CollectiveLoad:
             )
             self._members += joined
             for ranks, size in zip(self._buckets, self._sizes, strict=True):
-                elements = max(world, size // _ITEM // self._channels // world * world)
+                elements = max(world, size // ITEM // self._channels // world * world)
                 if elements not in made:
-                    made[elements] = arrays(load.operation, world, elements, self._seed)
+                    made[elements] = contributions(load.operation, world, elements, self._seed)
                 for member in joined:
                     send, expected = made[elements][member.rank]
-                    ranks.append(_Rank(member, send, np.zeros(expected.shape, np.float32), expected))
+                    ranks.append(_Rank(member, send, np.zeros(expected.size, np.float32), expected))
             for member in joined:
                 for peer, sender in member.senders.items():
                     ends = (self._hosts[member.rank], self._hosts[peer])
@@ -197,9 +192,8 @@ class CollectiveLoad:
             record = OperationRecord(began, self._backend.now(), sum(self._sizes), number >= load.warmup)
             self.operations.append(record)
             for rank in everyone:
-                if not same_bytes(rank.receive.data, rank.expected.data):
-                    self._wrong += _ITEM * int(np.count_nonzero(rank.receive != rank.expected))
-                self._checked += rank.expected.nbytes
+                self._wrong += rank.expected.wrong_bytes(rank.receive)
+                self._checked += rank.receive.nbytes
 
     @property
     def _count(self) -> int:
@@ -284,46 +278,3 @@ def ordered_hosts(load: Collective | Training, fabric: Fabric) -> list[str]:
     if load.interleave:
         hosts.sort(key=lambda name: (fabric.nic(name).downlink, fabric.nic(name).t0))
     return hosts
-
-
-def arrays(operation: str, world: int, elements: int, seed: int) -> list[tuple[Array, Array]]:
-    """By rank: what it sends, and what it shall have received at the end.
-
-    `elements` is the size of the operation as nccl-tests count it, a multiple of `world`. Values are small whole
-    numbers, so that their sums are exact in any order. Ranks share memory where they send or expect the same, so that
-    large worlds need little; nobody can write to what they send.
-    """
-    part = elements // world
-    everyone = _values(seed, world, elements, next(shift for shift in _SHIFTS if part % shift))
-    pieces = [slice(rank * part, (rank + 1) * part) for rank in range(world)]
-    sends = everyone
-    if operation == "all_reduce":
-        expected = [_sum(everyone)] * world
-    elif operation == "reduce_scatter":
-        total = _sum(everyone)
-        expected = [total[piece] for piece in pieces]
-    elif operation == "all_gather":
-        sends = [values[:part] for values in everyone]
-        expected = [np.concatenate(sends)] * world
-    elif operation == "all_to_all":
-        expected = [np.concatenate([values[piece] for values in everyone]) for piece in pieces]
-    elif operation == "broadcast":
-        expected = [everyone[0]] * world
-    else:
-        expected = [everyone[rank - 1] for rank in range(world)]
-    return list(zip(sends, expected, strict=True))
-
-
-def _sum(arrays: list[Array]) -> Array:
-    total = arrays[0].copy()
-    for array in arrays[1:]:
-        total += array
-    return total
-
-
-def _values(seed: int, world: int, elements: int, shift: int) -> list[Array]:
-    """By rank, so many values from -128 to 127: parts of one random array, each of which begins `shift` further on."""
-    drawn = np.random.default_rng(seed).bytes(elements + shift * (world - 1))
-    values = np.frombuffer(drawn, np.int8).astype(np.float32)
-    values.flags.writeable = False
-    return [values[start : start + elements] for start in range(0, shift * world, shift)]

@@ -220,9 +220,11 @@ def _rc_forged(frame: bytearray, secrets: Secrets, chance: random.Random) -> byt
 
 def _rc_of_any_kind(frame: bytearray, chance: random.Random) -> bytes:
     """A packet that claims to be first, last or whatever, often with about as many bytes as that has headers."""
-    frame[RC_BTH] = chance.randrange(opcodes.RC_WRITE_FIRST, opcodes.RC_WRITE_ONLY_IMM + 1)
+    kind = chance.randrange(6)
+    frame[RC_BTH] = opcodes.RC_WRITE_FIRST + kind
+    bytes_left = (16, 0, 0, 4, 16, 20)[kind] + chance.choice([-4, 0, 0, 4])
     if chance.random() < 0.7 and len(frame) > RC_BTH + 60:
-        _cut_rc(frame, len(frame) - RC_BTH - 16 - 4 * chance.randrange(7))
+        _cut_rc(frame, len(frame) - RC_BTH - 16 - max(0, bytes_left))
     return seal(frame) if len(frame) > RC_BTH + 16 else bytes(frame)
 
 
