@@ -109,6 +109,12 @@ class Carrier:
         ahead of the expected one, whether arrivals are left to be shown, and packets carried.
         """
 
+    def next_base(self, psn: int, everything: bool, /) -> int | None:
+        """Where the next bitmap of a sweep begins, `psn` or later; -1 at its end, None if nothing is granted."""
+
+    def sweep_sack(self, base: int, remote_qpn: int, entropy: int, mpr: int, out_of_order: int, units: int, /) -> bytes:
+        """A SACK that answers no packet, with a bitmap from `base` on; the grant goes on."""
+
     def close(self) -> None:
         """The queue pair receives no more."""
 

@@ -1,9 +1,10 @@
 /* What the responder of an RC queue pair grants: the packets in the middle of a message, in order, and those behind a gap.
  *
  * As with a Carrier (carrier.h), Python grants, and takes what was carried before it reads or changes its own state. A packet that is
- * placed is the one expected, fills a path MTU, and is neither the first nor the last of its message; it may request an
- * acknowledgement. Once Python has reported a gap, packets behind it are dropped, whatever they are, until the expected one arrives.
- * All else is for Python: what begins or ends a message, the first packet behind a gap, duplicates, and marked packets.
+ * placed is the one expected, fills a path MTU, and is neither the first nor the last of its message. Once Python has reported a gap,
+ * packets behind it are dropped, whatever they are, until the expected one arrives. Python is notified of those that request an
+ * acknowledgement, and of marked ones. All else is for Python: what begins or ends a message, the first packet behind a gap, and
+ * duplicates.
  */
 #ifndef MRC_RC_CARRIER_H
 #define MRC_RC_CARRIER_H
@@ -49,7 +50,7 @@ static int is_behind_gap(const RcCarrier *carrier, uint32_t ahead, int kind, siz
 static RcCarrier *rc_carrier_of(const CarrierTable *table, const Flow *flow, const uint8_t *bth) {
     size_t size = (size_t)(flow->end - flow->start), others = BTH_LENGTH + (bth[1] >> 4 & 3);
     int kind = bth[0] - RC_WRITE_FIRST;
-    if (kind < FIRST || kind > ONLY_IMM || flow->start >= SHORTEST_OUTER || flow->marked || bth[1] & 0x0F
+    if (kind < FIRST || kind > ONLY_IMM || flow->start >= SHORTEST_OUTER || bth[1] & 0x0F
         || (get16(bth + 2) & 0x7FFF) != 0x7FFF || size < others)
         return NULL;
     RcCarrier *found = find_rc_carrier(table, get32(bth + 4));
@@ -61,12 +62,14 @@ static RcCarrier *rc_carrier_of(const CarrierTable *table, const Flow *flow, con
     return is_from(flow, found->source, found->source_length) ? found : NULL;
 }
 
-/* Places the packet, whose ICRC is right, or drops it behind a gap; if it is for Python, nothing has changed. */
-static enum outcome rc_carry(RcCarrier *carrier, const Flow *flow, const FramePieces *frame) {
+/* Places the packet, whose ICRC is right, or drops it behind a gap; if it is for Python, nothing has changed. *asks becomes whether it
+ * requests an acknowledgement; only then, or if it is marked, an answer may be due. */
+static enum outcome rc_carry(RcCarrier *carrier, const Flow *flow, const FramePieces *frame, int64_t *asks) {
     const uint8_t *bth = frame->head + flow->start;
+    *asks = 0;
     if (carrier->gap) {
         carrier->dropped++;
-        return CARRIED;
+        return flow->marked ? ANSWER_DUE : CARRIED;
     }
     uint8_t *place = region_place(carrier->region, carrier->at, carrier->mtu);
     Payload payload;
@@ -77,7 +80,8 @@ static enum outcome rc_carry(RcCarrier *carrier, const Flow *flow, const FramePi
     carrier->remaining -= carrier->mtu;
     carrier->expected = (carrier->expected + 1) & PSN_MASK;
     carrier->arrived++;
-    return bth[8] & FLAG_ACK_REQUEST ? ANSWER_DUE : CARRIED;
+    *asks = (bth[8] & FLAG_ACK_REQUEST) != 0;
+    return *asks || flow->marked ? ANSWER_DUE : CARRIED;
 }
 
 /* ---- its life ---- */

@@ -58,7 +58,7 @@ typedef struct {
     RcCarrier *rc; /* by this one, or if it is NULL, by `mrc`, which the rest is for */
     Carrier *mrc;
     Packet packet;
-    int64_t psn; /* once it was carried */
+    int64_t psn; /* once it was carried; of RC, whether it requests an acknowledgement */
 } Candidate;
 
 /* Whether a packet may be carried, as far as its headers say, which are in the frame's first piece. */
@@ -76,17 +76,16 @@ static int find_candidate(Candidate *found, const Receiver *receiver, int port, 
 
 /* Carries it; its ICRC is right. */
 static enum outcome carry_candidate(Candidate *found, const FramePieces *frame) {
-    return found->rc ? rc_carry(found->rc, found->flow, frame) : carry(found->mrc, &found->packet, &found->psn);
+    return found->rc ? rc_carry(found->rc, found->flow, frame, &found->psn) : carry(found->mrc, &found->packet, &found->psn);
 }
 
-/* A packet was carried that makes an answer due: its QPN, PSN, timestamp and flow; the middle two are 0 of RC, which has
- * no use for them. */
+/* A packet was carried that makes an answer due: its QPN, PSN, timestamp and flow. Of RC, which has no use for the middle two, they are
+ * whether it requests an acknowledgement, and 0. */
 static PyObject *answer_due(Receiver *receiver, int port, const Candidate *carried) {
     int rc = carried->rc != NULL; /* Python may close the carrier meanwhile */
     unsigned qpn = rc ? carried->rc->qpn : carried->mrc->qpn, stamp = rc ? 0 : carried->packet.stamp;
-    long long psn = rc ? 0 : carried->psn;
     PyObject *flow = flow_object(&receiver->expected, &receiver->flows[port], carried->flow);
-    return flow ? Py_BuildValue("ILIN", qpn, psn, stamp, flow) : NULL;
+    return flow ? Py_BuildValue("ILIN", qpn, (long long)carried->psn, stamp, flow) : NULL;
 }
 
 static int valid_port(const Receiver *receiver, long port) {

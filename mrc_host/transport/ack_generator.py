@@ -299,7 +299,6 @@ class AckGenerator:
         """Next acknowledgement to send on `plane`."""
         paths = self._paths
         if self.sweeping():
-            self._settle()
             return self._transmit_sweep(plane)
         index = paths.reverse_path(plane, now)
         if index < 0:
@@ -340,7 +339,7 @@ class AckGenerator:
     def _build_sack(self, trigger: _Trigger) -> bytes:
         grant = self.grant
         if grant is not None:
-            if not (self._cap or self._slow or self._restores):  # the offer stays as it is
+            if not self._offer_changes():
                 built = grant.sack(
                     self._remote_qpn, _flags(trigger), trigger.psn, trigger.probe_id, trigger.entropy, trigger.stamp,
                     self._offer, trigger.psn if trigger.again else -1,
@@ -382,17 +381,34 @@ class AckGenerator:
 
     def _transmit_sweep(self, plane: int) -> bytes | None:
         """The next SACK of the sweep, on any path: the failure that lost the peer's packets may affect ours too."""
-        base = self._sweep.next_base(self._received)
+        sweep, received = self._sweep, self._received
+        grant = None if self._offer_changes() else self.grant
+        base = -1
+        if sweep.active and sweep.credit:
+            granted = None if grant is None else grant.next_base(sweep.next_psn, sweep.everything)
+            if granted is None:
+                grant = None
+                self._settle()
+                granted = received.next_base(sweep.next_psn, sweep.everything)
+            base = granted
         if base < 0:
-            self._sweep.end()
+            sweep.end()
             return None
         index = self._paths.random_path(plane)
         if index < 0:
             return None
-        self._sweep.shown(base)
+        sweep.shown(base)
         self._stats.acks_sent += 1
         self._stats.sacks_sent += 1
-        return self._paths.frame(index, CONTROL, self._pack(_sweep_trigger(self._received.next_psn), base))
+        if grant is not None:
+            body = grant.sweep_sack(base, self._remote_qpn, self._offer)
+        else:
+            body = self._pack(_sweep_trigger(received.next_psn), base)
+        return self._paths.frame(index, CONTROL, body)
+
+    def _offer_changes(self) -> bool:
+        """Whether a SACK asks for another window, or the next one may, so that it is built here."""
+        return self._cap > 0 or self._slow or self._restores > 0
 
     def _pack(self, trigger: _Trigger, base: int) -> bytes:
         received = self._received

@@ -152,6 +152,14 @@ class GrantedArrivals(ABC):
     ) -> bytes | WideSack | None:
         """A SACK for what is granted, as the datapath builds it; None if it cannot, or nothing is granted."""
 
+    @abstractmethod
+    def next_base(self, psn: int, everything: bool) -> int | None:
+        """As `ReceivedPackets.next_base`, of what is granted; None if nothing is."""
+
+    @abstractmethod
+    def sweep_sack(self, base: int, remote_qpn: int, mpr: int) -> bytes:
+        """A SACK of a sweep, with a bitmap from `base` on, which `next_base` has just given."""
+
 
 @trait
 class PathMonitor(ABC):

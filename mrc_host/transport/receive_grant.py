@@ -15,6 +15,7 @@ from mrc_host.transport.ack_generator import AckGenerator
 from mrc_host.transport.message import Message
 from mrc_host.transport.queue_pair_interfaces import Connection, GrantedArrivals, WideSack
 from mrc_host.transport.received_packets import ReceivedPackets
+from mrc_host.wire import control
 
 if TYPE_CHECKING:
     from mrc_host.datapath import native
@@ -85,6 +86,17 @@ class ReceiveGrant(GrantedArrivals):
             received.units & 0xFFFFFF, again,
         )  # fmt: skip
         return built
+
+    def next_base(self, psn: int, everything: bool) -> int | None:
+        """As `ReceivedPackets.next_base`, of what is granted; None if nothing is."""
+        return self._carrier.next_base(psn, everything) if self._granted else None
+
+    def sweep_sack(self, base: int, remote_qpn: int, mpr: int) -> bytes:
+        """A SACK of a sweep, with a bitmap from `base` on, which `next_base` has just given."""
+        received = self._received
+        return self._carrier.sweep_sack(
+            base, remote_qpn, control.NO_ENTROPY, mpr, received.out_of_order & 0x7FFF, received.units & 0xFFFFFF
+        )
 
     def include(self, msn: int, message: Message) -> None:
         """Grant a message, too, whose start is known."""

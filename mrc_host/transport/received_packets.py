@@ -47,6 +47,16 @@ class ReceivedPackets:
             self.next_psn = psn + 1
         self.held_up = min(self.held_up, bitmap.bit_count()) if again else 0
 
+    def next_base(self, psn: int, everything: bool) -> int:
+        """Where the next bitmap of a sweep begins: `psn` or later, and unless `everything` is to be shown, at a hole.
+
+        -1 when there is none before the newest PSN.
+        """
+        base = max(psn, self.next_psn)
+        if not everything and base <= self.max_psn:
+            base = self.next_hole(base)
+        return base if base <= self.max_psn else -1
+
     def next_hole(self, psn: int) -> int:
         """The first PSN from `psn` on that is missing."""
         holes = ~(self.bitmap >> psn - self.next_psn)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.wire import control
 
 _MAX_CREDIT: Final = 512  # SACKs of a sweep: they show 32,768 PSNs, the widest window there is
@@ -36,15 +35,6 @@ class Sweep:
             self.next_psn += control.SACK_BITS
         self.everything = self.everything or everything
         self.active = True
-
-    def next_base(self, received: ReceivedPackets) -> int:
-        """First PSN of the next bitmap: at the next hole, or just the next one; -1 at the end."""
-        if not self.active:
-            return -1
-        base = max(self.next_psn, received.next_psn)
-        if not self.everything and base <= received.max_psn:
-            base = received.next_hole(base)
-        return base if base <= received.max_psn and self.credit else -1
 
     def end(self) -> None:
         """The sweep is complete."""

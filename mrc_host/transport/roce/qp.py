@@ -110,16 +110,23 @@ class RcQueuePair(NicQueuePair):
             responder.repeat_nak()
             return None
         if flow.ce:
-            self.stats.marks_received += 1
-            if self._cnp is not None and self._cnp.on_packet(True, now):
-                self._cnp_due = True
-                self.offer_control()
+            self._marked(now)
         return self._receive_data(responder, opcode - opcodes.RC_WRITE_FIRST, frame, flow)
 
     def answer_due(self, psn: int, flow: Flow, stamp: int) -> None:
-        """The datapath in C has placed a packet that requests an acknowledgement."""
+        """The datapath in C has carried a packet that is marked, or requests an acknowledgement: then `psn` is 1."""
         assert self._responder is not None
-        self._responder.answer_due()
+        if flow.ce:
+            self._marked(self.nic.now)
+        if psn:
+            self._responder.answer_due()
+
+    def _marked(self, now: int) -> None:
+        """A packet with an ECN mark arrived: a congestion notification may be due."""
+        self.stats.marks_received += 1
+        if self._cnp is not None and self._cnp.on_packet(True, now):
+            self._cnp_due = True
+            self.offer_control()
 
     def receive_late(self, opcode: int, frame: memoryview, flow: Flow, peer: Peer, now: int) -> None:
         """A RoCE NIC silently drops packets for a queue pair that cannot receive."""

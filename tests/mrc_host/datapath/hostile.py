@@ -172,13 +172,17 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
             elif what == 6 and carrier is not None:
                 carrier.grant(number(), number(), number() << chance.randrange(300), number(), number(), 0, number())
                 low.append(0) if chance.random() < 0.1 else low.clear() if chance.random() < 0.05 else None
-                carrier.sack(*(number() for _ in range(10)))
+                call, count = chance.choice([(carrier.sack, 10), (carrier.next_base, 2), (carrier.sweep_sack, 6)])
+                call(*(number() for _ in range(count)))
                 carrier.take()
             elif what == 9 and rc_carrier is None:
                 rc_carrier = module.RcCarrier(made["receiver"], 5, bytes(chance.choice([4, 17])), number())
             elif what == 10 and rc_carrier is not None:
-                rc_carrier.grant(number(), chance.choice([made["region"], None]), number(), number())
-                chance.choice([rc_carrier.carried, rc_carrier.take, rc_carrier.close])()
+                if chance.random() < 0.5:
+                    rc_carrier.grant(number(), chance.choice([made["region"], None]), number(), number())
+                else:
+                    rc_carrier.drop_behind(number())
+                chance.choice([rc_carrier.carried, rc_carrier.take, rc_carrier.take_dropped, rc_carrier.close])()
             elif what == 7 and "template" in made:
                 module.frame(made["template"], bytes(max(0, number() % (1 << 17))))
             else:

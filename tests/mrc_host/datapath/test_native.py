@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from mrc_host.config import EvFormat
-from mrc_host.transport.ack_generator import AckGenerator, _flags, _Trigger
+from mrc_host.transport.ack_generator import AckGenerator, _flags, _sweep_trigger, _Trigger
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.peer_frames import CONTROL, DATA, NO_TRIM, RETRANSMISSION
 from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.transport.roce.data_packets import RcDataPackets
 from mrc_host.transport.work import Wqe
 from mrc_host.values import QpType, WorkRequest, WrOpcode
-from mrc_host.wire import headers, icrc, opcodes
+from mrc_host.wire import control, headers, icrc, opcodes
 from mrc_host.wire.encap import KIND_BYTE, Flow
 from mrc_host.wire.ip import NEXT_IPV6
 from tests.mrc_host.datapath.module import native, used
-from tests.mrc_host.nic_world import World, connect
+from tests.mrc_host.nic_world import Faults, World, connect
 from tests.mrc_host.test_formats import FORMATS, IDS, Wire
 from tests.mrc_host.transport.parts import QPN, REMOTE_QPN, Answers, ResponderQp, connection, flow
 from tests.mrc_host.transport.roce.parts import path_of
@@ -112,6 +112,17 @@ def arrived_at_random(chance: random.Random, planes: int) -> AckGenerator:
     return acks
 
 
+def granted_arrivals(module: ModuleType, acks: AckGenerator, low: list[int], high: list[int]) -> Any:
+    """A carrier to which all that has arrived is granted."""
+    received = acks._received
+    carrier = module.Carrier(module.Receiver(len(low), 1), QPN, bytes(16), 4096, 255, 1 << 20, low, high)
+    carrier.grant(
+        0, received.next_psn, received.bitmap, received.max_psn, acks.ack_requested, acks.pending_bytes,
+        received.held_up,
+    )  # fmt: skip
+    return carrier
+
+
 def test_sacks_are_those_of_the_reference(module: ModuleType) -> None:
     kinds = {"narrow": 0, "wide": 0, "for Python": 0}
     for number in range(600):
@@ -119,11 +130,7 @@ def test_sacks_are_those_of_the_reference(module: ModuleType) -> None:
         planes = chance.randint(1, 3)
         acks = arrived_at_random(chance, planes)
         received, low, high = acks._received, acks.low[:], acks.high[:]
-        carrier = module.Carrier(module.Receiver(planes, 1), QPN, bytes(16), 4096, 255, 1 << 20, low, high)
-        carrier.grant(
-            0, received.next_psn, received.bitmap, received.max_psn, acks.ack_requested, acks.pending_bytes,
-            received.held_up,
-        )  # fmt: skip
+        carrier = granted_arrivals(module, acks, low, high)
         wide = received.max_psn - received.next_psn >= 64
         probe = chance.choice([-1, -1, 0, 0x7FFF, 0xFFFF])
         again = probe < 0 and chance.random() < 0.3
@@ -144,6 +151,35 @@ def test_sacks_are_those_of_the_reference(module: ModuleType) -> None:
             state = received.next_psn, received.bitmap, received.max_psn, acks.ack_requested, acks.pending_bytes
             assert run is None or run == (0, 0, 0, *state, received.held_up)
     assert min(kinds.values()) > 50, kinds
+
+
+def test_sweeps_are_those_of_the_reference(module: ModuleType) -> None:
+    """From any PSN on, at holes or of everything; and they change nothing."""
+    sent = 0
+    for number in range(300):
+        chance = random.Random(number)
+        acks = arrived_at_random(chance, 2)
+        received, everything = acks._received, chance.random() < 0.5
+        carrier = granted_arrivals(module, acks, acks.low[:], acks.high[:])
+        psn = chance.randint(received.first_psn, received.max_psn + 100)
+        while (base := received.next_base(psn, everything)) >= 0:
+            assert carrier.next_base(psn, everything) == base, number
+            body = acks._pack(_sweep_trigger(received.next_psn), base)
+            given = acks._remote_qpn, control.NO_ENTROPY, acks._offer, received.out_of_order, received.units
+            assert carrier.sweep_sack(base, *given) == body, number
+            psn = base + control.SACK_BITS
+            sent += 1
+        assert carrier.next_base(psn, everything) == -1, number
+        for wrong in (received.next_psn - 1, received.max_psn + 1, -1, -1 << 63, (1 << 63) - 1):
+            with pytest.raises(ValueError, match="granted"):
+                carrier.sweep_sack(wrong, *[0] * 5)
+        assert carrier.next_base((1 << 63) - 1, everything) == -1
+        assert carrier.next_base(-1 << 63, True) == (received.next_psn if received.bitmap else -1)
+        assert carrier.take() is None
+        assert carrier.next_base(psn, everything) is None
+        with pytest.raises(ValueError, match="granted"):
+            carrier.sweep_sack(received.next_psn, *[0] * 5)
+    assert sent > 1000
 
 
 def check_sack(built: Any, acks: AckGenerator, trigger: _Trigger, wide: bool, number: int) -> None:
@@ -209,14 +245,20 @@ def test_a_deregistered_region_ends_what_was_granted(module: ModuleType) -> None
     assert [c.status.name for c in a.poll()] == ["REMOTE_ACCESS_ERROR"]
 
 
-@pytest.mark.parametrize(("kind", "most", "answers"), [(QpType.MRC, 0.95, 20), (QpType.RC, 0.98, 25)])
-def test_most_packets_of_a_long_write_are_carried(module: ModuleType, kind: QpType, most: float, answers: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "mark", "most", "answers"),
+    [(QpType.MRC, 0.0, 0.95, 20), (QpType.RC, 0.0, 0.98, 25), (QpType.RC, 1.0, 0.98, 250)],
+)
+def test_most_packets_of_a_long_write_are_carried(
+    module: ModuleType, kind: QpType, mark: float, most: float, answers: int
+) -> None:
     """Otherwise all else here would compare the reference with itself.
 
-    Each 32 KiB make a SACK due, and each eighth packet of RC requests an acknowledgement.
+    Each 32 KiB make a SACK due, each eighth packet of RC requests an acknowledgement, and each that is marked may be
+    answered.
     """
     with used(module):
-        world = World()
+        world = World(faults=Faults(mark=mark))
         a, b = connect(world, kind=kind)
         seen: list[object] = []
         datapath = b.nic._context.datapath

@@ -191,15 +191,25 @@ def test_hostile_packets_of_an_rc_message_under_way(seed: int, psn: int | None) 
     on_both(lambda: rc_packets_of_a_message_under_way(random.Random(seed), psn))
 
 
-@given(st.integers(1, 40), st.sampled_from([256, 1024]), st.sampled_from([0.0, 0.02]), st.integers(0, 1 << 20))
-def test_rc_messages_of_a_few_packets(packets: int, mtu: int, unlucky: float, seed: int) -> None:
+@given(
+    st.integers(1, 40),
+    st.sampled_from([256, 1024]),
+    st.sampled_from([0.0, 0.02, 0.1]),
+    st.sampled_from([0.0, 0.02, 0.7]),
+    st.sampled_from(["", "dcqcn"]),
+    st.integers(0, 1 << 20),
+)
+def test_rc_messages_of_a_few_packets(
+    packets: int, mtu: int, unlucky: float, mark: float, congestion: str, seed: int
+) -> None:
     """With and without a middle, one after another, over links that lose, repeat and mark."""
 
     def run() -> list[Any]:
-        faults = Faults(seed=seed, loss=unlucky, duplicate=unlucky, mark=unlucky)
+        faults = Faults(seed=seed, loss=unlucky, duplicate=unlucky, mark=mark)
         world = World(planes=2, faults=faults)
         world.record = True
-        a, b = connect(world, size=SIZE, kind=QpType.RC, attributes=QpAttributes(path_mtu=mtu, timeout=9))
+        attributes = QpAttributes(path_mtu=mtu, timeout=9, cc_profile=congestion)
+        a, b = connect(world, size=SIZE, kind=QpType.RC, attributes=attributes)
         chance = random.Random(seed)
         for number in range(20):
             a.write(b, max(0, packets * mtu - chance.randrange(3)), imm=number if chance.random() < 0.5 else None)
