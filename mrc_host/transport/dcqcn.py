@@ -179,8 +179,10 @@ class Dcqcn(CongestionControl):
 
     def _catch_up(self, now: int) -> None:
         """Apply the time since the last call: drain bytes, decay alpha, take timer steps."""
+        if now == self._drained_at:
+            return
         p = self._p
-        self._ahead = max(0.0, self._ahead - (now - self._drained_at) * self.rate / _BYTE_NS)
+        self._ahead = max(0.0, self._ahead - float(now - self._drained_at) * self.rate / _BYTE_NS)
         self._drained_at = now
         intervals = (now - self._alpha_at) // p.alpha_interval
         if intervals > 0:

@@ -213,26 +213,24 @@ static int64_t link_wakeup(const struct sw_port *port, uint32_t waiting) {
     return can_send && port->rate && port->up ? port->tx_link.free_at : SW_NEVER;
 }
 
-int64_t sw_next_deadline(struct sw *sw) {
+/* When something is due; with `links`, also when a link is free for packets that wait in a queue. */
+static int64_t earliest(const struct sw *sw, int links) {
     int64_t best = SW_NEVER;
-    if (!sw->pausing && !sw->delaying)
-        return best;
     for (uint32_t i = 0; i < sw->port_count; i++) {
         const struct sw_port *port = &sw->port_list[i];
-        if (sw->pausing) /* a PAUSE waits for the link only, and the less the better */
-            best = sw_earlier(best, sw_earlier(sw_pause_next_wakeup(port), link_wakeup(port, 0)));
+        if (links || sw->pausing) /* a PAUSE waits for the link only, and the less the better */
+            best = sw_earlier(best, link_wakeup(port, links ? port->waiting : 0));
+        if (sw->pausing && (port->pause.asserted || port->pause.paused))
+            best = sw_earlier(best, sw_pause_next_wakeup(port));
         if (sw->delaying)
             best = sw_earlier(best, sw_wires_next_wakeup(port));
     }
     return best;
 }
 
-int64_t sw_next_wakeup(struct sw *sw) {
-    int64_t best = sw_next_deadline(sw);
-    for (uint32_t i = 0; i < sw->port_count; i++)
-        best = sw_earlier(best, link_wakeup(&sw->port_list[i], sw->port_list[i].waiting));
-    return best;
-}
+int64_t sw_next_deadline(struct sw *sw) { return sw->pausing || sw->delaying ? earliest(sw, 0) : SW_NEVER; }
+
+int64_t sw_next_wakeup(struct sw *sw) { return earliest(sw, 1); }
 
 void sw_sample_ports(struct sw *sw, int64_t now, int keep_peaks, struct sw_port_sample *out) {
     for (uint32_t i = 0; i < sw->port_count; i++) {
