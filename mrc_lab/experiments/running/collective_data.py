@@ -82,8 +82,10 @@ def contributions(operation: str, world: int, elements: int, seed: int) -> list[
     results: list[list[_Piece]]
     if operation in ("all_reduce", "reduce_scatter"):
         total = _sum([send[: cycle.size] for send in sends])
-        sums = [_Piece(total, rank * part, part) for rank in range(world)]
-        results = [sums] * world if operation == "all_reduce" else [[piece] for piece in sums]
+        if operation == "all_reduce":
+            results = [[_Piece(total, 0, elements)]] * world
+        else:
+            results = [[_Piece(total, rank * part, part)] for rank in range(world)]
     elif operation == "all_gather":
         sends = [send[:part] for send in sends]
         results = [[_Piece(cycle, begin, part) for begin in begins]] * world
