@@ -1,10 +1,10 @@
 /* What the responder of an RC queue pair grants: the packets in the middle of a message, in order, and those behind a gap.
  *
  * As with a Carrier (carrier.h), Python grants, and takes what was carried before it reads or changes its own state. A packet that is
- * placed is the one expected, fills a path MTU, and is neither the first nor the last of its message. Once Python has reported a gap,
- * packets behind it are dropped, whatever they are, until the expected one arrives. Python is notified of those that request an
- * acknowledgement, and of marked ones. All else is for Python: what begins or ends a message, the first packet behind a gap, and
- * duplicates.
+ * placed is the one expected, fills a path MTU, and is neither the first nor the last of its message; if it requests an
+ * acknowledgement, Python is notified. Once Python has reported a gap, packets with payload behind it are dropped until the expected one
+ * arrives. Python is also notified of marked packets. All else is for Python: what begins or ends a message, the first packet behind a
+ * gap, and duplicates.
  */
 #ifndef MRC_RC_CARRIER_H
 #define MRC_RC_CARRIER_H

@@ -285,7 +285,7 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
 
     @abstractmethod
     def answer_due(self, psn: int, flow: Flow, stamp: int) -> None:
-        """The datapath in C has placed packet `psn`, sent at `stamp`, and that makes an answer due."""
+        """The datapath in C has carried packet `psn`, sent at `stamp`, and an answer may be due; of RC see there."""
 
     @abstractmethod
     def receive_late(self, opcode: int, frame: memoryview, flow: Flow, peer: Peer, now: int) -> None:

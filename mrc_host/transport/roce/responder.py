@@ -102,7 +102,7 @@ class RcResponder:
         if region is None or region.view is None:
             self._end(headers.NAK_REMOTE_ACCESS, "This NIC refused the peer's remote range.")
             return None
-        if size != (remaining if ends else self._mtu) or (remaining == size) != ends:
+        if size != remaining if ends else not size == self._mtu < remaining:
             self._end(headers.NAK_INVALID_REQUEST, "A packet does not fit its message.")
             return None
         with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM

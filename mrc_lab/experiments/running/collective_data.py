@@ -2,8 +2,9 @@
 
 Values are small whole numbers, so that their sums are exact in any order. They come from one random cycle, which is
 repeated if it is too short; each rank begins a little further on. So large worlds need little memory, and results are
-compared with a cycle that stays in the caches. Lengths and distances are primes: no chunk, packet or part that took
-another's place has its values.
+compared with a cycle that stays in the caches. What took another's place has its values only if the two are a multiple
+of the cycle apart. That is never so of two parts of one rank, nor of one part of two ranks; lengths and distances are
+primes, so of two packets or chunks it is a few in a million times, where an operation is longer than the cycle.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mrc_common.same_bytes import same_bytes
 
 Array = NDArray[np.float32]
 ITEM = 4  # bytes of an element
-CYCLE = 1_048_583  # elements
+CYCLES = 1_048_583, 1_048_589  # elements; the second where parts are multiples of the first
 _SHIFTS = 4099, 4111, 4127, 4129, 4133  # elements from where one rank begins to where the next does
 
 
@@ -75,9 +76,10 @@ def contributions(operation: str, world: int, elements: int, seed: int) -> list[
     `elements` is the size of the operation as nccl-tests count it, a multiple of `world`.
     """
     part = elements // world
-    shift = _shift(part)
+    length = next(length for length in CYCLES if part % length)
+    shift = next(shift for shift in _SHIFTS if part % shift and (part - shift) % length)
     begins = [rank * shift for rank in range(world)]
-    cycle, values = _values(seed, elements + begins[-1])
+    cycle, values = _values(seed, length, elements + begins[-1])
     sends = [values[begin : begin + elements] for begin in begins]
     results: list[list[_Piece]]
     if operation in ("all_reduce", "reduce_scatter"):
@@ -98,14 +100,9 @@ def contributions(operation: str, world: int, elements: int, seed: int) -> list[
     return [(send, Expected(tuple(pieces))) for send, pieces in zip(sends, results, strict=True)]
 
 
-def _shift(part: int) -> int:
-    """A shift with which a part that was never exchanged is seen to be another one."""
-    return next(shift for shift in _SHIFTS if part % shift and (part - shift) % CYCLE)
-
-
-def _values(seed: int, length: int) -> tuple[Array, Array]:
-    """A cycle of values from -128 to 127, and so many of them, repeated as needed."""
-    cycle = np.frombuffer(np.random.default_rng(seed).bytes(min(length, CYCLE)), np.int8).astype(np.float32)
+def _values(seed: int, longest: int, length: int) -> tuple[Array, Array]:
+    """A cycle of values from -128 to 127, at most `longest`, and so many of them, repeated as needed."""
+    cycle = np.frombuffer(np.random.default_rng(seed).bytes(min(length, longest)), np.int8).astype(np.float32)
     values = cycle if length == cycle.size else np.resize(cycle, length)
     values.flags.writeable = False
     return cycle, values

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,11 +17,12 @@ from mrc_host.config import TransportSettings
 from mrc_host.errors import MrcError
 from mrc_host.values import QpAttributes, QpState, QpType
 from mrc_host.wire import opcodes
+from mrc_host.wire.psn import HALF, MASK
 from tests.fuzz.fuzz_nic import Fuzzer
-from tests.mrc_host.datapath.hostile import frames_of_messages_under_way, rc_packets_of_a_message_under_way
+from tests.mrc_host.datapath.hostile import RC_BTH, frames_of_messages_under_way, rc_packets_of_a_message_under_way
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect
-from tests.mrc_host.test_nic_fuzz import Secrets, make_world
+from tests.mrc_host.test_nic_fuzz import Secrets, make_world, seal
 from tests.mrc_host.test_nic_properties import Write, faults, flaps, limits, psns, writes
 
 SIZE = 300_000
@@ -131,16 +133,26 @@ def test_messages_that_follow_each_other_complete_at_the_same_time() -> None:
     on_both(run)
 
 
-@given(st.integers(50, 400), st.integers(2, 4), st.sampled_from([0.0, 0.02]), psns, st.integers(0, 1 << 20))
-def test_planes_of_different_delays(late: int, planes: int, unlucky: float, psn: int | None, seed: int) -> None:
-    """More arrives ahead of the late plane's packets than one bitmap shows."""
+@given(
+    st.integers(50, 400),
+    st.integers(2, 4),
+    st.sampled_from([0.0, 0.02, 0.2]),
+    st.sampled_from([0, 8, 30]),
+    psns,
+    st.integers(0, 1 << 20),
+)
+def test_planes_of_different_delays(
+    late: int, planes: int, unlucky: float, dynamic: int, psn: int | None, seed: int
+) -> None:
+    """More arrives ahead of the late plane's packets than one bitmap shows; the offered range may grow."""
     wide: list[int] = []
 
     def run() -> list[Any]:
         faults = Faults(seed=seed, plane_delay={0: late * US}, loss=unlucky, mark=unlucky)
         world = World(planes=planes, uplinks=2, faults=faults)
         world.record = True
-        a, b = connect(world, size=SIZE, attributes=QpAttributes(path_mtu=256, send_psn=psn, receive_psn=psn))
+        attributes = QpAttributes(path_mtu=256, send_psn=psn, receive_psn=psn, dynamic_mpr=dynamic, mpr=8, mpr_dest=8)
+        a, b = connect(world, size=SIZE, attributes=attributes)
         for _ in range(4):
             a.write(b, SIZE // 4)
         world.run(100 * MS)
@@ -189,6 +201,50 @@ def test_hostile_packets_of_messages_under_way(seed: int, psn: int | None) -> No
 @given(st.integers(0, 1 << 32), psns)
 def test_hostile_packets_of_an_rc_message_under_way(seed: int, psn: int | None) -> None:
     on_both(lambda: rc_packets_of_a_message_under_way(random.Random(seed), psn))
+
+
+@pytest.mark.parametrize("kind", QpType)
+def test_frames_that_were_cut(kind: QpType) -> None:
+    """Wherever they were, behind a prefix that is known."""
+
+    def run() -> list[Any]:
+        world = World()
+        a, b = connect(world, kind=kind)
+        frames: list[tuple[int, bytes]] = []
+        world.arrival = lambda number, port, frame: frames.append((port, frame)) if number == b.number else None
+        a.write(b, 20_000)
+        world.run(until=a.idle)
+        port, frame = next((port, frame) for port, frame in frames if len(frame) > 4000)
+        drops = []
+        for length in (*range(160), 1000, len(frame) - 1):
+            b.nic.receive(port, frame[:length], world.now)
+            drops.append({name: count for name, count in b.nic.nic_counters().items() if name.startswith("drop")})
+        return drops
+
+    on_both(run)
+
+
+@pytest.mark.parametrize("ahead", [2, HALF - 1, HALF, HALF + 1, MASK])
+def test_packets_behind_a_gap_and_duplicates(ahead: int) -> None:
+    """From half of all PSNs on, a packet is behind the expected one instead of ahead of it."""
+
+    def run() -> list[Any]:
+        world = World()
+        a, b = connect(world, kind=QpType.RC, attributes=QpAttributes(path_mtu=256, send_psn=100, receive_psn=100))
+        frames: list[tuple[int, bytes]] = []
+        world.arrival = lambda number, port, frame: frames.append((port, frame)) if number == b.number else None
+        a.write(b, 256 * 12)
+        world.run(until=lambda: len(frames) == 6)
+        (port, frame), answers = frames[-1], []
+        expected = int.from_bytes(frame[RC_BTH + 9 : RC_BTH + 12], "big") + 1
+        for distance in (1, 1, ahead, ahead, 0):
+            changed = bytearray(frame)
+            changed[RC_BTH + 9 : RC_BTH + 12] = (expected + distance & MASK).to_bytes(3, "big")
+            b.nic.receive(port, seal(changed), world.now)
+            answers.append([b.nic.transmit(p, world.now) for p in range(world.planes)])
+        return [answers, b.nic.hw_counters(b.qpn, world.now), b.nic.qp_counters(b.qpn), bytes(b.buffer)]
+
+    on_both(run)
 
 
 @given(

@@ -240,12 +240,25 @@ def test_invalid_opcode_sequences_are_an_invalid_request(before: int, kind: int,
     assert end.buffer == was
 
 
-@pytest.mark.parametrize(("kind", "size", "length"), [(ONLY, 100, 200), (ONLY, 200, 100), (FIRST_KIND, MTU, MTU)])
+@pytest.mark.parametrize(
+    ("kind", "size", "length"),
+    [(ONLY, 100, 200), (ONLY, 200, 100), (FIRST_KIND, MTU, MTU), (FIRST_KIND, MTU, 0), (FIRST_KIND, MTU, MTU - 1)],
+)
 def test_a_length_inconsistent_with_the_first_packet_is_an_invalid_request(kind: int, size: int, length: int) -> None:
     end = receiver()
     take(end, FIRST, kind, size=size, length=length)
     assert end.answers() == [(headers.NAK_INVALID_REQUEST, FIRST, 0)]
     assert not any(end.buffer)
+
+
+def test_a_middle_packet_in_the_place_of_a_short_last_one_is_an_invalid_request() -> None:
+    """It would go beyond the end of the message, whose range alone was checked."""
+    end = receiver()
+    take(end, FIRST, FIRST_KIND, length=MTU + 100, ask=False)
+    was = bytes(end.buffer)
+    take(end, FIRST + 1, MIDDLE, fill=9)
+    assert end.answers() == [(headers.NAK_INVALID_REQUEST, FIRST + 1, 0)]
+    assert end.buffer == was
 
 
 def test_the_fatal_nak_is_repeated_while_the_peer_keeps_sending() -> None:

@@ -1,17 +1,21 @@
 """What ranks send is different wherever it may be mixed up, and what they shall receive follows from it."""
 
+import itertools
+import math
+from collections import Counter
+
 import numpy as np
 import pytest
 
 from mrc_lab.experiments.files.workloads import OPERATIONS
 from mrc_lab.experiments.running import collective_data
-from mrc_lab.experiments.running.collective_data import CYCLE, contributions
+from mrc_lab.experiments.running.collective_data import CYCLES, contributions
 
 
-@pytest.fixture(params=[CYCLE, 23])
+@pytest.fixture(params=[CYCLES, (23, 31)])
 def cycle(request, monkeypatch):
     """With values that need not be repeated, and with values that are."""
-    monkeypatch.setattr(collective_data, "CYCLE", request.param)
+    monkeypatch.setattr(collective_data, "CYCLES", request.param)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -49,21 +53,29 @@ def test_no_two_ranks_send_the_same_packet_or_chunk():
     assert len(packets) == 64 * 64
 
 
-def test_repeated_values_are_different_in_every_packet_chunk_and_part():
-    """An array of 32 MiB: no packet of it, or of what another rank sends, has the values of another."""
-    sends = [send for send, _ in contributions("all_reduce", 4, 1 << 23, 7)]
-    packets = {send[at : at + 1024].tobytes() for send in sends for at in range(0, send.size, 1024)}
-    assert len(packets) == 4 * (1 << 13)
+def test_a_packet_in_the_place_of_another_is_seen_also_where_values_are_repeated():
+    """16 ranks with 16 MiB each: fewer than one in 100,000 pairs of their packets are the same."""
+    sends = [send for send, _ in contributions("all_reduce", 16, 1 << 22, 7)]
+    packets = Counter(send[at : at + 1024].tobytes() for send in sends for at in range(0, send.size, 1024))
+    assert sum(count * (count - 1) // 2 for count in packets.values()) < math.comb(16 << 12, 2) / 100_000
 
 
-@pytest.mark.parametrize("part", [4096, 4099, 4111, 4099 * 4111, CYCLE + 4099])
+@pytest.mark.parametrize("part", [1 << 20, CYCLES[0], CYCLES[1], 2 * CYCLES[0]])
+def test_parts_of_one_rank_and_the_same_part_of_two_are_different(part):
+    sends = [send for send, _ in contributions("all_reduce", 3, 3 * part, 7)]
+    parts = [send[rank * part : (rank + 1) * part] for send in sends for rank in range(3)]
+    assert all(np.count_nonzero(one != other) > 0.9 * part for one, other in itertools.combinations(parts[:3], 2))
+    assert all(np.count_nonzero(one != other) > 0.9 * part for one, other in itertools.combinations(parts[::3], 2))
+
+
+@pytest.mark.parametrize("part", [4096, 4099, 4111, 4099 * 4111, CYCLES[0], CYCLES[0] + 4099])
 def test_an_exchange_that_never_happened_would_be_seen(part):
     for send, expected in contributions("all_to_all", 3, 3 * part, 7):
         assert np.count_nonzero(send != expected.array()) > part
 
 
 def test_what_ranks_send_cannot_be_overwritten():
-    for elements in (16, 2 * CYCLE):
+    for elements in (16, 2 * CYCLES[0]):
         (send, _), *_ = contributions("all_reduce", 2, elements, 7)
         with pytest.raises(ValueError, match="read-only"):
             send[:] = 0
