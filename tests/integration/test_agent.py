@@ -320,7 +320,7 @@ def test_random_kills_never_leave_wrong_data(hosts: BackToBack) -> None:
     rng = random.Random(seed)
     size, count = 64 * 1024, 32
     for _ in range(8):
-        a, b = connected(hosts, attributes=QpAttributes(timeout=12, retry_count=4))  # 17 ms
+        a, b = connected(hosts, attributes=QpAttributes(timeout=10, retry_count=4))
         data = rng.randbytes(size * count)
         a.mr.buffer[: len(data)] = data
         for i in range(count):

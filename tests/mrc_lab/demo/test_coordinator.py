@@ -17,10 +17,10 @@ from topologies.emulation.process_watch import Crash
 STEP_S = 0.03
 
 
-def make(tmp_path, timeout_s=2.0, **world_options):
+def make(tmp_path, **world_options):
     (tmp_path / "scratch").mkdir(parents=True)
     settings = DemoSettings(
-        steps=40, hidden=(24,), fault_s=0.1, timeout_s=timeout_s, results=tmp_path / "results", rate_bps=50_000_000
+        steps=40, hidden=(24,), fault_s=0.1, timeout_s=2.0, results=tmp_path / "results", rate_bps=50_000_000
     )
     text = io.StringIO()
     worlds = []
@@ -34,7 +34,7 @@ def make(tmp_path, timeout_s=2.0, **world_options):
 
 
 def test_the_demo_runs_with_both_transports(tmp_path):
-    demo, text, worlds = make(tmp_path, timeout_s=30.0)  # a busy machine may take seconds for a step
+    demo, text, worlds = make(tmp_path)
     status = demo.run()
     print(text.getvalue())
     latest = tmp_path / "results" / "demo" / "latest"
