@@ -19,6 +19,7 @@ from typing import Any
 from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import load_file
+from mrc_lab.experiments.running.kept_memory import kept_memory
 from mrc_lab.experiments.running.run_experiment import check
 from mrc_lab.paper.listing import listing
 from mrc_lab.paper.page import index, summarize
@@ -142,8 +143,9 @@ def _no_room(file: Path, backend: str) -> str:
 
 def _run_all(jobs_to_do: Sequence[Job], folder: Path, backend: str, jobs: int) -> Iterable[Run]:
     if jobs <= 1 or len(jobs_to_do) == 1 or backend != "sim":
-        for job in jobs_to_do:
-            yield _run_one(job, folder, backend)
+        with kept_memory():  # from one file to the next
+            for job in jobs_to_do:
+                yield _run_one(job, folder, backend)
         return
     for done in each(jobs_to_do, jobs, partial(_run_one, folder=folder, backend=backend)):
         file, seed = done.item
