@@ -35,6 +35,7 @@ from mrc_host.values import (
 from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.psn import MASK
 
+_NOTHING_COUNTED = QpCounters()
 _GAUGES = tuple(info.name for info in at_level(Level.QP) if info.gauge)
 MAX_MPR = 255
 MAX_WIMM = 32767
@@ -81,10 +82,12 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
 
     __slots__ = (
         "_chosen_psn",
+        "_counted",
         "_first_received",
         "_psns_received",
         "_psns_sent",
         "_receives",
+        "_snapshot",
         "attributes",
         "kind",
         "mrc",
@@ -123,6 +126,8 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         self.state = QpState.RESET
         self.running = False  # state is RTR or RTS
         self.stats = QpStats()
+        self._counted = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)  # what `_snapshot` shows
+        self._snapshot = _NOTHING_COUNTED
         self.peer: Peer | None = None
         self.remote_qpn = 0
         self.sends = SendQueue(qpn, pd, send_cq, nic.memory, nic.transport.send_queue_depth)
@@ -376,19 +381,23 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         return dict.fromkeys(_GAUGES, 0)
 
     def counters(self) -> QpCounters:
-        """Snapshot of the counters."""
+        """Snapshot of the counters; the one taken last, if nothing has been counted since."""
         s = self.stats
-        return QpCounters(
-            data_sent=s.data_sent,
-            retransmitted=s.retransmitted,
-            spurious_retransmitted=s.spurious_retransmitted,
-            lost=s.lost,
-            timeouts=s.timeouts,
-            data_received=s.data_received,
-            duplicates_received=s.duplicates_received,
-            out_of_order_received=s.out_of_order_received,
-            acks_sent=s.acks_sent,
-            acks_received=s.acks_received,
-            probes_sent=s.probes_sent,
-            bytes_completed=self.sends.bytes_completed,
+        counted = (
+            s.data_sent,
+            s.retransmitted,
+            s.spurious_retransmitted,
+            s.lost,
+            s.timeouts,
+            s.data_received,
+            s.duplicates_received,
+            s.out_of_order_received,
+            s.acks_sent,
+            s.acks_received,
+            s.probes_sent,
+            self.sends.bytes_completed,
         )
+        if counted != self._counted:
+            self._counted = counted
+            self._snapshot = QpCounters(*counted)
+        return self._snapshot

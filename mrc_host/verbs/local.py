@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mrc_common import large_memory
 from mrc_host.errors import MrcError
-from mrc_host.values import Access, Completion, MemoryRegionInfo, WorkRequest
+from mrc_host.values import Access, Completion, MemoryRegionInfo, QpCounters, WorkRequest
 from mrc_host.verbs import memfds
 from mrc_host.verbs.device import DeviceVerbs
 from mrc_host.verbs.errors import RejectedError
@@ -126,6 +126,10 @@ class LocalProvider(DeviceVerbs, Provider):
     def poll_cq(self, cq: int, max_entries: int) -> list[Completion]:
         """Take completions."""
         return self._nic.poll_cq(cq, max_entries)
+
+    def qp_counters(self, qpn: int) -> QpCounters:
+        """Counters of a queue pair."""
+        return self._nic.qp_counters(qpn)
 
     def post_send(self, qpn: int, requests: Sequence[WorkRequest]) -> None:
         """Post work requests."""
