@@ -15,7 +15,12 @@ def channel_from(fabric: Fabric, node: str, port: int) -> str | None:
 def channel_to(fabric: Fabric, node: str, port: int) -> str | None:
     """The channel that ends at a port; None where no link is plugged in."""
     channel = channel_from(fabric, node, port)
-    return None if channel is None else channel[:-1] + ("<" if channel[-1] == ">" else ">")
+    return None if channel is None else reverse(channel)
+
+
+def reverse(channel: str) -> str:
+    """The other direction of the same link."""
+    return channel[:-1] + ("<" if channel[-1] == ">" else ">")
 
 
 def in_words(channel: str) -> str:

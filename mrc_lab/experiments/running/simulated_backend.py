@@ -24,6 +24,7 @@ from mrc_lab.experiments.running.queue_samples import QueueSampler
 from mrc_lab.experiments.running.recording import SIGNAL_COUNTERS, Fidelity, Samples
 from mrc_lab.experiments.running.signal_samples import SignalSampler
 from mrc_lab.workloads.collectives import PacingSettings
+from p4runtime_shim.entities import CounterValue
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PortStats
@@ -167,14 +168,15 @@ def _program_counters(world: SimulatedWorld) -> Iterator[SwitchCounters]:
     """What every switch's P4 program has counted, as the controller reports it in emulation (`switch_counters`)."""
     for description in world.fabric.switches:
         switch = world.switch(description.name)
-        full = _counters(switch)
+        full, externs = _counters(switch), switch.control_plane.externs
+        cells = {name: externs.counter_read_all(full[name]) for name in (*PORT_COUNTERS, "port_drops", "drop_reasons")}
         ports = []
         for port in description.ports:
-            counts = [_count(switch, full[name], port, name) for name in PORT_COUNTERS]
+            counts = [_count(words, cells[words][port]) for words in PORT_COUNTERS]
             for reason, words in enumerate(DROP_REASONS[1:], 1):
-                counts.append(_count(switch, full["port_drops"], port_drop(port, reason), words))
+                counts.append(_count(words, cells["port_drops"][port_drop(port, reason)]))
             ports.append(PortCounters(port, "", tuple(counts)))
-        reasons = (_count(switch, full["drop_reasons"], cell, words) for cell, words in enumerate(DROP_REASONS[1:], 1))
+        reasons = (_count(words, cells["drop_reasons"][cell]) for cell, words in enumerate(DROP_REASONS[1:], 1))
         yield SwitchCounters(description.name, tuple(reasons), tuple(ports))
 
 
@@ -212,7 +214,5 @@ def _counters(switch: EmbeddedSwitch) -> dict[str, str]:
     return {counter.name.split(".")[-1]: counter.name for counter in pipeline.program.counters}
 
 
-def _count(switch: EmbeddedSwitch, counter: str, cell: int, words: str) -> Count:
-    """One cell: a counter has one for every port there could be, of which a switch has few."""
-    value = switch.control_plane.externs.counter_read(counter, cell)
+def _count(words: str, value: CounterValue) -> Count:
     return Count(words, value.packets, value.bytes)

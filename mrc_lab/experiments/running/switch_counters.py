@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from controller.values import Count, SwitchCounters
-from mrc_lab.experiments.running.channel_names import channel_from, channel_to, in_words
+from mrc_lab.experiments.running.channel_names import channel_from, in_words, reverse
 from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4src import DROP_REASONS
 from topologies.fabric import Fabric
@@ -74,6 +74,8 @@ def _by_program(fabric: Fabric, switch: SwitchCounters) -> Counter[str]:
     found: Counter[str] = Counter()
     left = {count.name: count.packets for count in switch.drops}
     for channel, count in _by_channel(fabric, switch):
+        if not count.packets:
+            continue
         if count.name not in _LOST:
             found[f"{_IN_WORDS.get(count.name, count.name)}, {in_words(channel)}"] += count.packets
         if count.name in left:
@@ -85,18 +87,24 @@ def _by_program(fabric: Fabric, switch: SwitchCounters) -> Counter[str]:
 def _by_channel(fabric: Fabric, switch: SwitchCounters) -> Iterator[tuple[str, Count]]:
     """The counters that say what became of packets, with the channel they belong to."""
     for port in switch.ports:
+        leaving = channel_from(fabric, switch.switch, port.port)
+        if leaving is None:
+            continue
+        arriving = reverse(leaving)
         for count in port.counts:
-            if count.name in _ARRIVED or count.name in LEAVING:
-                channel = (channel_from if count.name in LEAVING else channel_to)(fabric, switch.switch, port.port)
-                if channel is not None:
-                    yield channel, count
+            if count.name in LEAVING:
+                yield leaving, count
+            elif count.name in _ARRIVED:
+                yield arriving, count
 
 
 def _at_port(fabric: Fabric, switch: str, port: pb.Port) -> Mapping[str, int]:
     found: dict[str, int] = {}
+    leaving = channel_from(fabric, switch, port.port)
+    if leaving is None:
+        return found
     for words, counts in ((_BY_QUEUES, port.drops), (_BY_KERNEL, port.driver)):
         for key, label in words.items():
-            channel = (channel_to if key in _ARRIVING else channel_from)(fabric, switch, port.port)
-            if channel is not None:
-                found[f"{label}, {in_words(channel)}"] = counts.get(key, 0)
+            channel = reverse(leaving) if key in _ARRIVING else leaving
+            found[f"{label}, {in_words(channel)}"] = counts.get(key, 0)
     return found
