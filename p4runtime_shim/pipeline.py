@@ -6,10 +6,12 @@ One Pipeline serves any number of switches. Loading the same text again costs a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from p4runtime_shim.build import BuildOptions, compile_program
 from p4runtime_shim.codegen import generate
+from p4runtime_shim.codegen.control_flow import TableShape
 from p4runtime_shim.ctypes_bindings import Engine, ProgramLibrary, load_engine
 from p4runtime_shim.errors import NotFound
 from p4runtime_shim.program import Program, load_program
@@ -58,6 +60,11 @@ class Pipeline:
             meters={item.name: position for position, item in enumerate(program.meters)},
             registers={item.name: position for position, item in enumerate(program.registers)},
         )
+
+    @cached_property
+    def shapes(self) -> tuple[TableShape, ...]:
+        """How each table's key is laid out, by position."""
+        return tuple(map(TableShape.of, self.program.tables))
 
     @property
     def address(self) -> int:

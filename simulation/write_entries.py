@@ -6,58 +6,92 @@ those of its table or profile, and its arguments are put into the order of its p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 from p4runtime_shim.entities import ActionCall, Entry
-from p4runtime_shim.program import Program
+from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.errors import SimulationError
 from topologies.entries import SwitchEntries, TableAction, TableEntry
+
+
+@dataclass(frozen=True, slots=True)
+class _Action:
+    """Its full name, and the last parts of its parameters' names, in order."""
+
+    name: str
+    params: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """A table or profile: its full name, and its actions by the last part of theirs."""
+
+    name: str
+    actions: Mapping[str, _Action]
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What a program has, by the last part of its name."""
+
+    tables: Mapping[str, _Owner]
+    profiles: Mapping[str, _Owner]
 
 
 def write_entries(switch: EmbeddedSwitch, entries: SwitchEntries) -> None:
     """Write everything a switch shall hold; SimulationError names what its program does not have."""
     if switch.pipeline is None:
         raise SimulationError(f"Switch {entries.switch} has no program to write entries for.")
-    program = switch.pipeline.program
-    profiles = {_last(profile.name): position for position, profile in enumerate(program.profiles)}
+    names, control = _names(switch.pipeline), switch.control_plane
     for member in entries.members:
-        position = _find(profiles, member.profile, "action profile")
-        call = _action(program, member.action, _profile_actions(program, position))
-        switch.control_plane.profile(program.profiles[position].name).member_add(member.member_id, call)
+        profile = _find(names.profiles, member.profile, "action profile")
+        control.profile(profile.name).member_add(member.member_id, _call(profile, member.action))
     for group in entries.groups:
-        position = _find(profiles, group.profile, "action profile")
-        switch.control_plane.profile(program.profiles[position].name).group_add(group.group_id, group.members)
-    tables = {_last(table.name): position for position, table in enumerate(program.tables)}
+        profile = _find(names.profiles, group.profile, "action profile")
+        control.profile(profile.name).group_add(group.group_id, group.members)
     for entry in entries.entries:
-        table = program.tables[_find(tables, entry.table, "table")]
-        switch.control_plane.table(table.name).insert(_entry(program, entry, table.actions))
+        table = _find(names.tables, entry.table, "table")
+        control.table(table.name).insert(_entry(table, entry))
 
 
-def _entry(program: Program, entry: TableEntry, actions: Iterable[int]) -> Entry:
+@lru_cache(maxsize=4)
+def _names(pipeline: Pipeline) -> _Names:
+    program = pipeline.program
+    actions = [_Action(action.name, tuple(_last(param.name) for param in action.params)) for action in program.actions]
+
+    def owner(name: str, positions: list[int]) -> _Owner:
+        first_wins = reversed(positions)
+        return _Owner(name, {_last(actions[position].name): actions[position] for position in first_wins})
+
+    profiles = [
+        owner(profile.name, [action for table in program.tables if table.profile == number for action in table.actions])
+        for number, profile in enumerate(program.profiles)
+    ]
+    tables = [owner(table.name, list(table.actions)) for table in program.tables]
+    return _Names({_last(one.name): one for one in tables}, {_last(one.name): one for one in profiles})
+
+
+def _entry(table: _Owner, entry: TableEntry) -> Entry:
     target = entry.target
-    if isinstance(target, TableAction):
-        return Entry(entry.match, _action(program, target, actions), entry.priority)
-    return Entry(entry.match, target, entry.priority)
+    return Entry(entry.match, _call(table, target) if isinstance(target, TableAction) else target, entry.priority)
 
 
-def _action(program: Program, action: TableAction, known: Iterable[int]) -> ActionCall:
+def _call(owner: _Owner, action: TableAction) -> ActionCall:
+    known = owner.actions.get(action.name)
+    if known is None:
+        raise SimulationError(f"The P4 program has no action {action.name} there: is p4src/build/ of the same version?")
     given = dict(action.args)
-    for position in known:
-        candidate = program.actions[position]
-        if _last(candidate.name) == action.name:
-            return ActionCall(candidate.name, tuple(given[_last(param.name)] for param in candidate.params))
-    raise SimulationError(f"The P4 program has no action {action.name} there: is p4src/build/ of the same version?")
+    return ActionCall(known.name, tuple(given[param] for param in known.params))
 
 
-def _profile_actions(program: Program, profile: int) -> list[int]:
-    return [action for table in program.tables if table.profile == profile for action in table.actions]
-
-
-def _find(names: Mapping[str, int], name: str, kind: str) -> int:
-    if name not in names:
+def _find(owners: Mapping[str, _Owner], name: str, kind: str) -> _Owner:
+    owner = owners.get(name)
+    if owner is None:
         raise SimulationError(f"The P4 program has no {kind} {name}: is p4src/build/ of the same version?")
-    return names[name]
+    return owner
 
 
 def _last(name: str) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 
 from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef, Ternary
 from p4runtime_shim import limits
-from p4runtime_shim.codegen.control_flow import TableShape
 from p4runtime_shim.ctypes_bindings import SwTarget
 from p4runtime_shim.entities import (
     ActionCall,
@@ -75,7 +74,7 @@ class TableState:
     ) -> None:
         self.entry_count = entry_count
         self.info = pipeline.program.tables[position]
-        self.shape = TableShape.of(self.info)
+        self.shape = pipeline.shapes[position]
         self.position = position
         self.switch = switch
         self.pipeline = pipeline
