@@ -60,7 +60,7 @@ class Expected:
         wrong = at = 0
         for run in self._runs():
             part = received[at : at + run.size]
-            if not same_bytes(part.data, run.data):
+            if not same_bytes(run.data, part.data):
                 wrong += ITEM * int(np.count_nonzero(part != run))
             at += run.size
         return wrong
