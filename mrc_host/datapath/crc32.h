@@ -2,8 +2,8 @@
  *
  * A block of 128 bits is folded onto the one D bits behind it: multiplying its halves by x^(D+32) and x^(D-32) modulo the
  * polynomial moves it there without changing the remainder (Gopal et al., Intel, 2009). Several blocks are folded at once, each
- * onto the next of its own column: four at a time, or sixteen where the processor multiplies four with one instruction. The last
- * one is reduced by the table. The constants are computed when the module is loaded.
+ * onto the next of its own column: four at a time, or sixteen where the processor multiplies two or four with one instruction.
+ * The last one is reduced by the table. The constants are computed when the module is loaded.
  */
 #ifndef MRC_CRC32_H
 #define MRC_CRC32_H
@@ -47,13 +47,13 @@ static uint32_t crc_by_table(uint32_t crc, const uint8_t *bytes, size_t size) {
     return crc;
 }
 
-static int crc_folds; /* what the processor can: NO_FOLDING, NARROW or WIDE */
-enum { NO_FOLDING, NARROW, WIDE };
+static int crc_folds; /* what the processor can: blocks multiplied by one instruction, at most */
+enum { NO_FOLDING, ONE_BLOCK, TWO_BLOCKS, FOUR_BLOCKS };
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
-static uint64_t fold_near[2], fold_far[2], fold_farthest[2]; /* by 128, 512 and 2048 bits */
+static uint64_t fold_near[2], fold_next[2], fold_far[2], fold_farthest[2]; /* by 128, 256, 512 and 2048 bits */
 
 /* x^bits modulo the polynomial, in the position that a product of reversed numbers needs. */
 static uint64_t crc_power(int bits) {
@@ -141,23 +141,80 @@ FOLD_WIDE static inline __attribute__((always_inline)) uint32_t fold_and_copy(
     return fold_rest(block, copy ? copy + at : bytes + at, size - at);
 }
 
-FOLD_WIDE static uint32_t crc_by_wide_folding(uint32_t crc, const uint8_t *bytes, size_t size) {
-    return fold_and_copy(crc, bytes, size, NULL);
+FOLD_WIDE static uint32_t copy_and_crc_by_four(uint32_t crc, const uint8_t *bytes, size_t size, uint8_t *copy) {
+    return copy ? fold_and_copy(crc, bytes, size, copy) : fold_and_copy(crc, bytes, size, NULL);
 }
 
-FOLD_WIDE static uint32_t copy_and_crc(uint32_t crc, const uint8_t *bytes, size_t size, uint8_t *copy) {
-    return fold_and_copy(crc, bytes, size, copy);
+#define FOLD_TWO __attribute__((target("avx2,vpclmulqdq,pclmul,sse4.1")))
+
+/* Two blocks, each by as much. */
+FOLD_TWO static inline __m256i fold_two(__m256i blocks, __m256i by, __m256i onto) {
+    __m256i low = _mm256_clmulepi64_epi128(blocks, by, 0x00), high = _mm256_clmulepi64_epi128(blocks, by, 0x11);
+    return _mm256_xor_si256(_mm256_xor_si256(low, high), onto);
+}
+
+FOLD_TWO static inline __m256i two(const uint64_t by[2]) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)by));
+}
+
+/* 32 bytes from `bytes`, which go to `copy`, too, if that is not NULL. */
+FOLD_TWO static inline __m256i take_two(const uint8_t *bytes, uint8_t *copy) {
+    __m256i taken = _mm256_loadu_si256((const __m256i *)bytes);
+    if (copy)
+        _mm256_storeu_si256((__m256i *)copy, taken);
+    return taken;
+}
+
+/* As fold_and_copy. */
+FOLD_TWO static inline __attribute__((always_inline)) uint32_t fold_two_and_copy(
+    uint32_t crc, const uint8_t *bytes, size_t size, uint8_t *copy
+) {
+    __m256i farthest = two(fold_farthest), next = two(fold_next), part[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        part[i] = take_two(bytes + 32 * i, copy ? copy + 32 * i : NULL);
+    part[0] = _mm256_xor_si256(part[0], _mm256_inserti128_si256(_mm256_setzero_si256(), _mm_cvtsi32_si128((int)crc), 0));
+    size_t at = 256;
+    for (; size - at >= 256; at += 256)
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++)
+            part[i] = fold_two(part[i], farthest, take_two(bytes + at + 32 * i, copy ? copy + at + 32 * i : NULL));
+    __m256i last = part[0];
+#pragma GCC unroll 8
+    for (int i = 1; i < 8; i++)
+        last = fold_two(last, next, part[i]);
+    for (; size - at >= 32; at += 32)
+        last = fold_two(last, next, take_two(bytes + at, copy ? copy + at : NULL));
+    if (copy)
+        memcpy(copy + at, bytes + at, size - at);
+    __m128i near = _mm_loadu_si128((const __m128i *)fold_near), block = _mm256_castsi256_si128(last);
+    block = fold(block, near, _mm256_extracti128_si256(last, 1));
+    _mm256_zeroupper();
+    return fold_rest(block, copy ? copy + at : bytes + at, size - at);
+}
+
+FOLD_TWO static uint32_t copy_and_crc_by_two(uint32_t crc, const uint8_t *bytes, size_t size, uint8_t *copy) {
+    return copy ? fold_two_and_copy(crc, bytes, size, copy) : fold_two_and_copy(crc, bytes, size, NULL);
+}
+
+/* Sixteen blocks at once, of 256 bytes or more, which are copied, too, if `copy` is not NULL. */
+static uint32_t copy_and_crc(uint32_t crc, const uint8_t *bytes, size_t size, uint8_t *copy) {
+    return (crc_folds == FOUR_BLOCKS ? copy_and_crc_by_four : copy_and_crc_by_two)(crc, bytes, size, copy);
 }
 
 static void crc_choose(void) {
     for (int i = 0; i < 2; i++) { /* 0: for the low half of a block, 1: for the high one */
         fold_near[i] = crc_power(128 + (i ? -32 : 32));
+        fold_next[i] = crc_power(256 + (i ? -32 : 32));
         fold_far[i] = crc_power(512 + (i ? -32 : 32));
         fold_farthest[i] = crc_power(2048 + (i ? -32 : 32));
     }
     __builtin_cpu_init();
     if (__builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1"))
-        crc_folds = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq") ? WIDE : NARROW;
+        crc_folds = !__builtin_cpu_supports("vpclmulqdq") ? ONE_BLOCK
+                    : __builtin_cpu_supports("avx512f")   ? FOUR_BLOCKS
+                    : __builtin_cpu_supports("avx2")      ? TWO_BLOCKS
+                                                          : ONE_BLOCK;
 }
 #else
 static void crc_choose(void) {}
@@ -167,8 +224,8 @@ static void crc_choose(void) {}
 static uint32_t crc32_of(uint32_t crc, const uint8_t *bytes, size_t size) {
     crc = ~crc;
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (crc_folds == WIDE && size >= WIDE_LEAST)
-        return ~crc_by_wide_folding(crc, bytes, size);
+    if (crc_folds >= TWO_BLOCKS && size >= WIDE_LEAST)
+        return ~copy_and_crc(crc, bytes, size, NULL);
     if (crc_folds && size >= FOLD_LEAST)
         return ~crc_by_folding(crc, bytes, size);
 #endif
@@ -178,7 +235,7 @@ static uint32_t crc32_of(uint32_t crc, const uint8_t *bytes, size_t size) {
 /* crc32_of `size` bytes that are copied, as they were copied even if somebody changes them meanwhile. */
 static uint32_t crc32_copied(uint32_t crc, uint8_t *copy, const uint8_t *bytes, size_t size) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (crc_folds == WIDE && size >= WIDE_LEAST)
+    if (crc_folds >= TWO_BLOCKS && size >= WIDE_LEAST)
         return ~copy_and_crc(~crc, bytes, size, copy);
 #endif
     memcpy(copy, bytes, size);

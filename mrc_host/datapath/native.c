@@ -4,14 +4,68 @@
 #include "receive.h"
 #include "transmit.h"
 
-/* crc32(bytes, crc=0, most=WIDE): the CRC of bytes, and a copy that was made with it, for tests, which also try it with less of
- * the processor's help. */
-static PyObject *native_crc32(PyObject *module, PyObject *args) {
+#define LONG 65536 /* bytes; while more are read other threads may run */
+
+/* The last argument, a CRC to continue; 0 after an exception. */
+static int crc_given(PyObject *argument, uint32_t *crc) {
+    uint64_t given;
+    if (!unsigned_numbers(&argument, 1, &given))
+        return 0;
+    *crc = (uint32_t)given;
+    return given == *crc || (PyErr_SetString(PyExc_OverflowError, "A CRC has 32 bits."), 0);
+}
+
+/* crc32(bytes, crc=0) */
+static PyObject *native_crc32(PyObject *module, PyObject *const *args, Py_ssize_t count) {
     (void)module;
     Py_buffer bytes;
-    unsigned crc = 0;
-    int most = WIDE, can = crc_folds;
-    if (!PyArg_ParseTuple(args, "y*|Ii", &bytes, &crc, &most))
+    uint32_t crc = 0;
+    if (count != 1 && count != 2)
+        return PyErr_Format(PyExc_TypeError, "crc32(bytes, crc=0)");
+    if ((count == 2 && !crc_given(args[1], &crc)) || PyObject_GetBuffer(args[0], &bytes, PyBUF_SIMPLE) < 0)
+        return NULL;
+    PyThreadState *state = bytes.len < LONG ? NULL : PyEval_SaveThread();
+    crc = crc32_of(crc, bytes.buf, (size_t)bytes.len);
+    if (state)
+        PyEval_RestoreThread(state);
+    PyBuffer_Release(&bytes);
+    return PyLong_FromUnsignedLong(crc);
+}
+
+/* copy_and_crc32(target, source, crc=0): copies all of source to the beginning of target, which is elsewhere; the CRC of that. */
+static PyObject *native_copy_and_crc32(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    (void)module;
+    Py_buffer target, source;
+    uint32_t crc = 0;
+    if (count != 2 && count != 3)
+        return PyErr_Format(PyExc_TypeError, "copy_and_crc32(target, source, crc=0)");
+    if ((count == 3 && !crc_given(args[2], &crc)) || PyObject_GetBuffer(args[0], &target, PyBUF_WRITABLE) < 0)
+        return NULL;
+    if (PyObject_GetBuffer(args[1], &source, PyBUF_SIMPLE) < 0) {
+        PyBuffer_Release(&target);
+        return NULL;
+    }
+    int fits = source.len <= target.len;
+    if (fits) {
+        PyThreadState *state = source.len < LONG ? NULL : PyEval_SaveThread();
+        crc = crc32_copied(crc, target.buf, source.buf, (size_t)source.len);
+        if (state)
+            PyEval_RestoreThread(state);
+    } else {
+        PyErr_SetString(PyExc_ValueError, "The target is shorter than what is to be copied to it.");
+    }
+    PyBuffer_Release(&source);
+    PyBuffer_Release(&target);
+    return fits ? PyLong_FromUnsignedLong(crc) : NULL;
+}
+
+/* crc32_with(most, bytes, crc): for tests, with no more of the processor's help than that; the CRC, that of a copy, the copy. */
+static PyObject *native_crc32_with(PyObject *module, PyObject *args) {
+    (void)module;
+    Py_buffer bytes;
+    unsigned crc;
+    int most, can = crc_folds;
+    if (!PyArg_ParseTuple(args, "iy*I", &most, &bytes, &crc))
         return NULL;
     crc_folds = can < most ? can : most;
     uint32_t read = crc32_of(crc, bytes.buf, (size_t)bytes.len), copied = 0;
@@ -24,7 +78,9 @@ static PyObject *native_crc32(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef native_methods[] = {
-    {"crc32", native_crc32, METH_VARARGS, "CRC-32 of bytes, and of a copy that is made."},
+    {"crc32", FAST(native_crc32), "CRC-32 of bytes."},
+    {"copy_and_crc32", FAST(native_copy_and_crc32), "Copies bytes; their CRC-32."},
+    {"crc32_with", native_crc32_with, METH_VARARGS, "CRC-32 of bytes, and of a copy that is made, for tests."},
     {"data_frame", FAST(data_frame), "The frame of a segment of a message."},
     {"rc_data_frame", FAST(rc_data_frame), "The same of an RC queue pair."},
     {"frame", FAST(whole_frame), "The frame of a packet, by its bytes."},

@@ -1,5 +1,7 @@
 """The types of ``native`` (native.c), with what the C files say about them."""
 
+from typing_extensions import Buffer
+
 from mrc_host.wire.encap import Flow
 
 class Template:
@@ -156,8 +158,18 @@ def rc_data_frame(template: Template, message: Message, head: int, part: int, /)
 def frame(template: Template, body: bytes, /) -> bytes:
     """The frame of a packet with these bytes from the BTH on."""
 
-def crc32(data: bytes, crc: int = 0, most: int = 2, /) -> tuple[int, int, bytes]:
-    """As zlib's; the same, calculated while `data` is copied; and the copy.
+def crc32(data: Buffer, crc: int = 0, /) -> int:
+    """As zlib's, for a `crc` of 32 bits."""
 
-    Of what the processor can, it uses one block of 128 bits at a time if `most` is 1, and only the table if that is 0.
+def copy_and_crc32(target: Buffer, source: Buffer, crc: int = 0, /) -> int:
+    """Copy all of `source` to the beginning of `target`, which is elsewhere; the CRC of what was copied.
+
+    ValueError if `target` is shorter.
+    """
+
+def crc32_with(most: int, data: bytes, crc: int, /) -> tuple[int, int, bytes]:
+    """For tests: the CRC, the same, calculated while `data` is copied; and the copy.
+
+    Of what the processor can, one instruction multiplies at most `most` blocks of 128 bits: 0 (only the table is
+    used), 1, 2 or, with 3, four.
     """

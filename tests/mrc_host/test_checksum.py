@@ -6,10 +6,12 @@ import importlib
 import random
 import sys
 import zlib
+from types import ModuleType
 
 import pytest
 
 from mrc_host import checksum
+from tests.mrc_host.datapath.module import native
 
 
 def test_the_checksum_matches_zlib_for_every_length_and_offset() -> None:
@@ -20,6 +22,45 @@ def test_the_checksum_matches_zlib_for_every_length_and_offset() -> None:
         assert checksum.crc32(data, start) == zlib.crc32(data, start)
         assert checksum.crc32(memoryview(data)[3:], start) == zlib.crc32(data[3:], start)  # not aligned
         assert checksum.crc32(bytearray(data)) == zlib.crc32(data)
+
+
+@pytest.fixture(params=["library", "native"])
+def copying(request: pytest.FixtureRequest) -> ModuleType:
+    """Who copies and calculates at once."""
+    return native() if request.param == "native" else checksum
+
+
+def test_what_is_copied_has_the_checksum_of_what_was_there(copying: ModuleType) -> None:
+    rng = random.Random(8)
+    for length in (0, 1, 7, 255, 256, 4097, 65535, 65536, 300_001):
+        source, start = rng.randbytes(length), rng.getrandbits(32)
+        target = bytearray(b"x" * (length + 3))
+        assert copying.copy_and_crc32(memoryview(target)[1 : length + 1], source, start) == zlib.crc32(source, start)
+        assert target == b"x" + source + b"xx"
+        assert copying.copy_and_crc32(target, source) == zlib.crc32(source)  # into more than is needed
+        assert target == source + (b"x" + source + b"xx")[length:]
+
+
+def test_nothing_is_copied_where_it_does_not_fit(copying: ModuleType) -> None:
+    short, constant = bytearray(b"abc"), b"abcd"
+    with pytest.raises(ValueError, match=r"shorter|different structures"):
+        copying.copy_and_crc32(short, b"1234")
+    with pytest.raises((TypeError, BufferError)):
+        copying.copy_and_crc32(constant, b"1234")
+    with pytest.raises((TypeError, BufferError)):
+        copying.copy_and_crc32(short, memoryview(b"123456")[::2])
+    assert short == b"abc"
+
+
+def test_the_native_checksum_takes_what_zlib_s_takes() -> None:
+    module, rng = native(), random.Random(9)
+    for length in (0, 1, 34, 255, 256, 4096, 65535, 65536, 100_000):
+        data = rng.randbytes(length)
+        assert module.crc32(data) == zlib.crc32(data)
+        assert module.crc32(memoryview(bytearray(data)), 0xFFFFFFFF) == zlib.crc32(data, 0xFFFFFFFF)
+    for wrong in ((), (b"", 1, 2), ("text",), (b"", "1"), (b"", 1 << 32), (b"", -1)):
+        with pytest.raises((TypeError, OverflowError)):
+            module.crc32(*wrong)
 
 
 def test_without_zlib_ng_zlib_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
