@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mrc_host.checksum import crc32
+from mrc_host.checksum import copy_and_crc32, crc32
 
 _PART_ALIGN = 128  # bytes, as NCCL aligns the parts of a message
 
@@ -61,4 +61,13 @@ def parts(length: int, queue_pairs: int) -> list[Span]:
 
 def check(sequence: int, data: memoryview) -> int:
     """CRC-32 over a chunk's place in the stream and its bytes: a chunk out of order is as wrong as a changed one."""
-    return crc32(data, crc32(sequence.to_bytes(8, "big")))
+    return crc32(data, _seed(sequence))
+
+
+def copy_and_check(sequence: int, target: memoryview, data: memoryview) -> int:
+    """Copy `data` to `target`, which is as long; `check` of it."""
+    return copy_and_crc32(target, data, _seed(sequence))
+
+
+def _seed(sequence: int) -> int:
+    return crc32(sequence.to_bytes(8, "big"))

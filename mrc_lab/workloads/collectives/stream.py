@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from mrc_host.values import Completion, CompletionOpcode, CompletionStatus, WorkRequest, WrOpcode
 from mrc_host.verbs import MemoryRegion, QueuePair, RemoteMemory
 from mrc_lab.errors import TransferError
-from mrc_lab.workloads.collectives.layout import Span, check, parts
+from mrc_lab.workloads.collectives.layout import Span, check, copy_and_check, parts
 from mrc_lab.workloads.collectives.settings import StreamSettings
 
 Bytes = NDArray[np.uint8]
@@ -69,6 +69,7 @@ class StreamEnd:
         self._here = place.here
         self._remote = place.remote
         self._there = place.there
+        self._whole = Span(0, 0)  # of the last chunk that was not split; most are equally long
         self._loop = asyncio.get_running_loop()
         self._waiting: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
@@ -99,7 +100,9 @@ class StreamEnd:
         """What chunk `number` is sent as: indices of queue pairs, and the part of it that each sends."""
         if self._settings.split:
             return list(enumerate(parts(length, len(self.pairs))))
-        return [(number % len(self.pairs), Span(0, length))]
+        if self._whole.length != length:
+            self._whole = Span(0, length)
+        return [(number % len(self.pairs), self._whole)]
 
     async def _until(self, ready: Callable[[], bool]) -> None:
         """Wait until `ready`; one coroutine at a time. A failure comes first."""
@@ -144,6 +147,8 @@ class Sender(StreamEnd):
         super().__init__(place)
         self._posted_most = place.settings.unacknowledged_most
         self._on_free: Callable[[], None] | None = None
+        slots = place.settings.window * len(self.pairs)
+        self._bulks: list[WorkRequest | None] = [None] * slots  # posted last, of each part of each slot
         self._under_way: list[deque[int]] = [
             deque() for _ in self.pairs
         ]  # chunks of which each has unacknowledged parts
@@ -186,19 +191,26 @@ class Sender(StreamEnd):
         """Copy a chunk into its slot, which is free, and post it."""
         number, length = self._sent, chunk.size
         offset, there = self._slot(self._here, number), self._slot(self._there, number)
-        self._memory[offset : offset + length] = chunk
-        imm = check(number, self._region.buffer[offset : offset + length])
+        imm = copy_and_check(number, self._region.buffer[offset : offset + length], chunk.data)
         self._sent += 1
         for index, part in self._parts(number, length):
             self._under_way[index].append(number)
-            self._post(index, offset + part.offset, part.length, there + part.offset, imm)
+            self._post(number, index, offset + part.offset, part.length, there + part.offset, imm)
 
-    def _post(self, index: int, offset: int, length: int, there: int, imm: int) -> None:
+    def _post(self, number: int, index: int, offset: int, length: int, there: int, imm: int) -> None:
         """Write a part of a chunk: all but its tail, then the tail with the immediate value."""
         bulk = length - min(length, self._settings.tail_bytes)
-        requests = [self._write(offset, bulk, there, None)] if bulk else []
+        requests = [self._bulk(number, index, offset, bulk, there)] if bulk else []
         requests.append(self._write(offset + bulk, length - bulk, there + bulk, imm))
         self.pairs[index].post_send(requests)
+
+    def _bulk(self, number: int, index: int, offset: int, length: int, there: int) -> WorkRequest:
+        """A WRITE from `offset`; often the very request that was made for this part of the slot before."""
+        place = number % self._window * len(self.pairs) + index
+        request = self._bulks[place]
+        if request is None or request.length != length or request.local_address != self._region.info.address + offset:
+            request = self._bulks[place] = self._write(offset, length, there, None)
+        return request
 
     async def drain(self) -> None:
         """Wait until every write is acknowledged."""
