@@ -7,7 +7,9 @@ of ours.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,8 +38,17 @@ _LOG_SPAN = 20  # curves whose largest values differ by more are drawn on a loga
 _MIN_RATIO, _MAX_RATIO = 0.01, 100.0
 
 
-def drawings(block: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Title and SVG of every plot there is of a block."""
+def drawings(block: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Title and SVG of every plot there is of a block, drawn once: the page of all figures has those of each report."""
+    return _drawn(json.dumps(block))
+
+
+@functools.lru_cache(maxsize=64)
+def _drawn(block: str) -> tuple[tuple[str, str], ...]:
+    return tuple(_draw(json.loads(block)))
+
+
+def _draw(block: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, curves in _grouped(block["curves"], "plot"):
         yield name, (_over_size if curves[0]["over"] == "size" else _over_time)(curves)
     drawn = {curve["over"] for curve in block["curves"]}
