@@ -10,6 +10,8 @@ pipes and signals do not exist here: asking for one raises NotImplementedError.
 from __future__ import annotations
 
 import asyncio
+import heapq
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any, TypeVar
@@ -41,7 +43,16 @@ class _Waiting:
 
 
 class VirtualTimeLoop(asyncio.BaseEventLoop):
-    """The loop of one world. `time()` is the world's time in seconds."""
+    """The loop of one world. `time()` is the world's time in seconds.
+
+    Its turns are asyncio's, without what is for descriptors, other threads and slow callbacks: small messages take a
+    turn or two each.
+    """
+
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+    _stopping: bool
+    _timer_cancelled_count: int
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -56,7 +67,28 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
         """As any loop; if an event of the world does it, the world pauses after that event."""
         self._clock.stop()
-        return super().call_soon(callback, *args, context=context)
+        self._check_closed()  # type: ignore[attr-defined]
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)  # asyncio's own does that two calls further down
+        return handle
+
+    def _run_once(self) -> None:
+        """What is ready; if nothing is, the world goes on until something is."""
+        ready, scheduled = self._ready, self._scheduled
+        if self._stopping or self._timer_cancelled_count or self.get_debug():
+            super()._run_once()  # type: ignore[misc] # asyncio's own also removes cancelled timers
+            return
+        if not ready:
+            self._selector.select(max(0.0, scheduled[0].when() - self.time()) if scheduled else None)
+        due = self.time() + self._clock_resolution
+        while scheduled and scheduled[0].when() < due:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False  # type: ignore[attr-defined]
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                handle._run()
 
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., T], *args: Any
