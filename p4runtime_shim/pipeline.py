@@ -5,6 +5,7 @@ One Pipeline serves any number of switches. Loading the same text again costs a 
 
 from __future__ import annotations
 
+import ctypes as c
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -65,6 +66,11 @@ class Pipeline:
     def shapes(self) -> tuple[TableShape, ...]:
         """How each table's key is laid out, by position."""
         return tuple(map(TableShape.of, self.program.tables))
+
+    @cached_property
+    def text_array(self) -> c.Array[c.c_char_p]:
+        """`texts` for the engine, which copies them."""
+        return (c.c_char_p * len(self.texts))(*(text.encode(errors="replace") for text in self.texts))
 
     @property
     def address(self) -> int:

@@ -106,8 +106,7 @@ class _ProgramState:
     """Loads a program into a switch and owns the parts of its state; a new program gets a new one."""
 
     def __init__(self, pipeline: Pipeline, switch: LoadedSwitch) -> None:
-        texts = (c.c_char_p * len(pipeline.texts))(*(text.encode(errors="replace") for text in pipeline.texts))
-        status = switch.library.sw_load(switch.handle, pipeline.address, texts, len(texts))
+        status = switch.library.sw_load(switch.handle, pipeline.address, pipeline.text_array, len(pipeline.texts))
         if status == NO_MEMORY:
             raise ResourceExhausted("not enough memory for the program's tables and arrays")
         if status:

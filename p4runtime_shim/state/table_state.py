@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ctypes as c
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from mrc_common.p4_match import Exact, GroupRef, Lpm, MemberRef, Ternary
 from p4runtime_shim import limits
@@ -35,13 +37,14 @@ from p4runtime_shim.errors import (
     SwitchError,
 )
 from p4runtime_shim.pipeline import Pipeline
-from p4runtime_shim.program.model.control_flow import FixedEntry, Key
+from p4runtime_shim.program.model.control_flow import FixedEntry, Key, Table
 from p4runtime_shim.state.action_profile_state import ActionProfileState, GroupState, MemberState
 from p4runtime_shim.state.extern_state import colors_read, colors_write, meter_doubles
 from p4runtime_shim.state.key_encoding import EncodedKey, check_match, encode_key, resolve_action
 from p4runtime_shim.state.loaded_switch import LoadedSwitch, locked
 
 _MAX_PRIORITY = (1 << 31) - 1
+_NO_ACTION = (1 << 32) - 1  # instead of a number of words
 
 
 class StoredEntry:
@@ -52,6 +55,18 @@ class StoredEntry:
         self.pointer = pointer
         self.used = used
         self.meter: MeterConfig | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Default:
+    """A default action as it is read back, and as the engine takes it: its position, and its arguments in words."""
+
+    call: ActionCall
+    action: int
+    args: bytes
+
+
+_defaults: WeakKeyDictionary[Pipeline, tuple[_Default | None, ...]] = WeakKeyDictionary()  # of each table
 
 
 class EntryCount:
@@ -86,6 +101,8 @@ class TableState:
     def _load_fixed(self) -> None:
         """Default action and const entries of the program."""
         self._set_default(self._program_default())
+        if not self.info.entries:
+            return
         base = max((entry.priority for entry in self.info.entries), default=0) + 1
         for number, fixed in enumerate(self.info.entries, 1):
             action = self.pipeline.program.actions[fixed.call.action].name
@@ -101,9 +118,13 @@ class TableState:
     def _fixed_match(self, fixed: FixedEntry) -> tuple[Match, ...]:
         return tuple(_match(key, part) for key, part in zip(self.info.keys, fixed.match, strict=True))
 
-    def _program_default(self) -> ActionCall | None:
-        call = self.info.default
-        return ActionCall(self.pipeline.program.actions[call.action].name, call.args) if call else None
+    def _program_default(self) -> _Default | None:
+        known = _defaults.get(self.pipeline)
+        if known is None:
+            known = _defaults[self.pipeline] = tuple(
+                _default(self.pipeline, table) for table in self.pipeline.program.tables
+            )
+        return known[self.position]
 
     # --- entries ---
 
@@ -222,20 +243,13 @@ class TableState:
         """Change the default action; None restores the program's."""
         if self.info.default_const:
             raise PermissionDenied(f"the default action of table {self.info.name} is constant")
-        self._set_default(self._program_default() if call is None else call)
+        self._set_default(self._program_default() if call is None else _resolved(self.pipeline, self.info, call))
 
-    def _set_default(self, call: ActionCall | None) -> None:
-        if call is None:
-            status = self.switch.library.sw_ctl_default(self.switch.handle, self.position, 0, (1 << 32) - 1, None)
-        else:
-            allowed = set(self.info.actions)
-            if self.info.default is not None:
-                allowed.add(self.info.default.action)
-            action, args = resolve_action(self.pipeline, call, allowed, f"table {self.info.name}")
-            status = self.switch.library.sw_ctl_default(self.switch.handle, self.position, action, len(args) // 8, args)
-        if status:
+    def _set_default(self, default: _Default | None) -> None:
+        given = (0, _NO_ACTION, None) if default is None else (default.action, len(default.args) // 8, default.args)
+        if self.switch.library.sw_ctl_default(self.switch.handle, self.position, *given):
             raise ResourceExhausted("out of memory")
-        self.default = call
+        self.default = None if default is None else default.call
 
     # --- direct counters and meters ---
 
@@ -312,6 +326,21 @@ class TableState:
     def _check_meter(self) -> None:
         if self.info.meter is None:
             raise InvalidArgument(f"table {self.info.name} has no direct meter")
+
+
+def _default(pipeline: Pipeline, table: Table) -> _Default | None:
+    """The default action that the program gives a table."""
+    call = table.default
+    if call is None:
+        return None
+    return _resolved(pipeline, table, ActionCall(pipeline.program.actions[call.action].name, call.args))
+
+
+def _resolved(pipeline: Pipeline, table: Table, call: ActionCall) -> _Default:
+    allowed = set(table.actions)
+    if table.default is not None:
+        allowed.add(table.default.action)
+    return _Default(call, *resolve_action(pipeline, call, allowed, f"table {table.name}"))
 
 
 def _match(key: Key, part: tuple[int, int]) -> Match:
