@@ -35,7 +35,8 @@ class _Queue:
 class DelayedCompletions(LocalProvider):
     """A provider whose completions are seen `timing.host` ns later, and at most one each `timing.message` ns.
 
-    `announce` is called when one can be seen; its owner then calls `dispatch`, as after driving the device.
+    `announce` is called when one can be seen that somebody waits for; its owner then calls `dispatch`, as after driving
+    the device.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class DelayedCompletions(LocalProvider):
         self._queues: dict[int, _Queue] = {}
         self._free = 0  # when the NIC is done with the last message
         self._new = False  # something could be seen since `dispatch` was last called
+        self._waited_for = False
 
     def create_cq(self, capacity: int, on_ready: Callable[[], None], on_notify: Callable[[], None]) -> int:
         """Create a completion queue."""
@@ -75,11 +77,21 @@ class DelayedCompletions(LocalProvider):
     def poll_cq(self, cq: int, max_entries: int) -> list[Completion]:
         """Take completions that can be seen."""
         queue = self._queues.get(cq)
-        visible = max_entries if queue is None else min(max_entries, queue.visible)
-        taken = super().poll_cq(cq, visible)
-        if queue is not None:
-            queue.visible -= len(taken)
+        if queue is None:
+            return super().poll_cq(cq, max_entries)
+        if not queue.visible:
+            return []
+        taken = super().poll_cq(cq, min(max_entries, queue.visible))
+        queue.visible -= len(taken)
         return taken
+
+    def wait(self, deadline: int | None) -> None:
+        """Let the world run until something can be seen or `deadline` has passed in its own time."""
+        self._new, self._waited_for = False, True
+        try:
+            super().wait(deadline)
+        finally:
+            self._waited_for = False
 
     def dispatch(self) -> bool:
         """Send new completions on their way, and announce events; True if there is something new to see."""
@@ -112,4 +124,5 @@ class DelayedCompletions(LocalProvider):
         self._call_back(self._on_ready, cq)
         if queue.notification.due(entry):
             self._call_back(self._on_notify, cq)
-        self._announce()
+        if self._waited_for:
+            self._announce()

@@ -18,7 +18,7 @@ from typing import Any
 
 from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
-from mrc_lab.experiments.files import load_file
+from mrc_lab.experiments.files import Experiment, load_file
 from mrc_lab.experiments.running.kept_memory import kept_memory
 from mrc_lab.experiments.running.run_experiment import check
 from mrc_lab.paper.listing import listing
@@ -101,7 +101,8 @@ def reproduce(
     `whole`: count every number of the frozen list, also those of other files. Every file is read before anything
     starts: FileError when one is wrong, ExperimentError when this machine has room for none of them.
     """
-    left_out = {str(file): problem for file in files if (problem := _no_room(file, backend))}
+    experiments = {file: load_file(file) for file in files}
+    left_out = {str(file): problem for file in files if (problem := _no_room(experiments[file], backend))}
     wanted = [file for file in files if str(file) not in left_out]
     if left_out and not wanted:
         file, problem = next(iter(left_out.items()))
@@ -112,7 +113,7 @@ def reproduce(
         notify(f"left out: {Path(file).stem}: {problem}")
     jobs_to_do = [(file, seed) for file in wanted for seed in seeds]
     done: dict[tuple[str, int], Run] = {}
-    for number, run in enumerate(_run_all(jobs_to_do, folder, backend, jobs), 1):
+    for number, run in enumerate(_run_all(jobs_to_do, experiments, folder, backend, jobs), 1):
         done[run.file, run.seed] = run
         verdict = run.summary["verdict"] if run.summary else f"could not run: {run.problem}"
         seed = f" seed {run.seed}" if len(seeds) > 1 else ""
@@ -131,9 +132,8 @@ def reproduce(
     return folder, summary
 
 
-def _no_room(file: Path, backend: str) -> str:
-    """Why this machine has no room for a file; empty if it has."""
-    experiment = load_file(file)
+def _no_room(experiment: Experiment, backend: str) -> str:
+    """Why this machine has no room for an experiment; empty if it has."""
     try:
         check(experiment, backend)
     except ExperimentError as error:
@@ -141,22 +141,25 @@ def _no_room(file: Path, backend: str) -> str:
     return ""
 
 
-def _run_all(jobs_to_do: Sequence[Job], folder: Path, backend: str, jobs: int) -> Iterable[Run]:
+def _run_all(
+    jobs_to_do: Sequence[Job], experiments: Mapping[Path, Experiment], folder: Path, backend: str, jobs: int
+) -> Iterable[Run]:
     if jobs <= 1 or len(jobs_to_do) == 1 or backend != "sim":
         with kept_memory():  # from one file to the next
             for job in jobs_to_do:
-                yield _run_one(job, folder, backend)
+                yield _run_one(job, folder, backend, experiments[job[0]])
         return
     for done in each(jobs_to_do, jobs, partial(_run_one, folder=folder, backend=backend)):
         file, seed = done.item
         yield Run(str(file), seed, 0.0, None, "", done.lost) if done.lost else done.result
 
 
-def _run_one(job: Job, folder: Path, backend: str) -> Run:
+def _run_one(job: Job, folder: Path, backend: str, experiment: Experiment | None = None) -> Run:
+    """`experiment` is what the file has, if it was read in this process."""
     file, seed = job
     began = time.monotonic()
     try:
-        result = run_and_report(load_file(file), backend, seed, folder)
+        result = run_and_report(experiment or load_file(file), backend, seed, folder)
     except (ExperimentError, MrcError, FabricError, OSError) as error:
         return Run(str(file), seed, time.monotonic() - began, None, "", str(error))
     report = (result.folder / "report.html").relative_to(folder)
