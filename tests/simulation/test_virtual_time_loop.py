@@ -1,4 +1,5 @@
 import asyncio
+import random
 
 import pytest
 
@@ -66,6 +67,58 @@ def test_a_simulation_event_wakes_a_coroutine_at_its_time(loop, clock):
         return clock.now
 
     assert loop.run_task(loop.create_task(main())) == 1234
+
+
+class AsyncioTurns(VirtualTimeLoop):
+    """With asyncio's own turns, in which more is looked after."""
+
+    _run_once = asyncio.BaseEventLoop._run_once
+
+    def call_soon(self, callback, *args, context=None):
+        self._clock.stop()
+        return asyncio.BaseEventLoop.call_soon(self, callback, *args, context=context)
+
+
+def random_run(kind, seed):
+    """What happened when in a loop: callbacks that order others, soon, later or by events, and cancel some."""
+    chance, clock = random.Random(seed), Clock()
+    loop = kind(clock)
+    happened, handles = [], []
+    loop.set_exception_handler(lambda _loop, context: happened.append(context["message"]))
+
+    def act(number):
+        happened.append((number, clock.now))
+        for _ in range(chance.choice((0, 1, 1, 2)) if len(happened) < 300 else 0):
+            order(len(happened) * 10 + chance.randrange(10))
+
+    def order(number):
+        match chance.randrange(5):
+            case 0 | 1:
+                handles.append(loop.call_soon(act, number))
+            case 2:
+                handles.append(loop.call_at(loop.time() + chance.choice((-1, 0, 1, 1, 2, 7, 30)) * 1e-9, act, number))
+            case 3:
+                clock.at(clock.now + chance.choice((0, 1, 2, 7)), lambda *_: loop.call_soon(act, number))
+            case 4 if handles:
+                chance.choice(handles).cancel()
+
+    for number in range(8):
+        order(number)
+    loop.run_to_rest()
+    loop.close()
+    return happened, clock.now
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_turns_do_what_those_of_asyncio_do(seed):
+    assert random_run(VirtualTimeLoop, seed) == random_run(AsyncioTurns, seed)
+
+
+def test_a_closed_loop_takes_no_callback(clock):
+    loop = VirtualTimeLoop(clock)
+    loop.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        loop.call_soon(print)
 
 
 def test_timeouts_work(loop, clock):
