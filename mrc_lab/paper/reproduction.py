@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from mrc_host.errors import MrcError
@@ -30,6 +31,7 @@ from mrc_lab.sweeps.process_pool import each
 from topologies.errors import FabricError
 
 Job = tuple[Path, int]  # a file and a seed
+_NONE: Mapping[Path, Experiment] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def reproduce(
         notify(f"left out: {Path(file).stem}: {problem}")
     jobs_to_do = [(file, seed) for file in wanted for seed in seeds]
     done: dict[tuple[str, int], Run] = {}
-    for number, run in enumerate(_run_all(jobs_to_do, experiments, folder, backend, jobs), 1):
+    for number, run in enumerate(_run_all(jobs_to_do, folder, backend, jobs, experiments), 1):
         done[run.file, run.seed] = run
         verdict = run.summary["verdict"] if run.summary else f"could not run: {run.problem}"
         seed = f" seed {run.seed}" if len(seeds) > 1 else ""
@@ -142,12 +144,13 @@ def _no_room(experiment: Experiment, backend: str) -> str:
 
 
 def _run_all(
-    jobs_to_do: Sequence[Job], experiments: Mapping[Path, Experiment], folder: Path, backend: str, jobs: int
+    jobs_to_do: Sequence[Job], folder: Path, backend: str, jobs: int, read: Mapping[Path, Experiment] = _NONE
 ) -> Iterable[Run]:
+    """`read`: what is in files that were read already."""
     if jobs <= 1 or len(jobs_to_do) == 1 or backend != "sim":
         with kept_memory():  # from one file to the next
             for job in jobs_to_do:
-                yield _run_one(job, folder, backend, experiments[job[0]])
+                yield _run_one(job, folder, backend, read.get(job[0]))
         return
     for done in each(jobs_to_do, jobs, partial(_run_one, folder=folder, backend=backend)):
         file, seed = done.item
@@ -155,7 +158,7 @@ def _run_all(
 
 
 def _run_one(job: Job, folder: Path, backend: str, experiment: Experiment | None = None) -> Run:
-    """`experiment` is what the file has, if it was read in this process."""
+    """`experiment` is what is in the file, if it was read already."""
     file, seed = job
     began = time.monotonic()
     try:
