@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from p4runtime_shim.entities import ActionCall, Entry
 from p4runtime_shim.pipeline import Pipeline
+from p4runtime_shim.program import Program
 from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.errors import SimulationError
 from topologies.entries import SwitchEntries, TableAction, TableEntry
@@ -41,6 +42,9 @@ class _Names:
     profiles: Mapping[str, _Owner]
 
 
+_known: WeakKeyDictionary[Pipeline, _Names] = WeakKeyDictionary()  # a program that nobody uses is unloaded
+
+
 def write_entries(switch: EmbeddedSwitch, entries: SwitchEntries) -> None:
     """Write everything a switch shall hold; SimulationError names what its program does not have."""
     if switch.pipeline is None:
@@ -57,9 +61,14 @@ def write_entries(switch: EmbeddedSwitch, entries: SwitchEntries) -> None:
         control.table(table.name).insert(_entry(table, entry))
 
 
-@lru_cache(maxsize=4)
 def _names(pipeline: Pipeline) -> _Names:
-    program = pipeline.program
+    known = _known.get(pipeline)
+    if known is None:
+        known = _known[pipeline] = _names_in(pipeline.program)
+    return known
+
+
+def _names_in(program: Program) -> _Names:
     actions = [_Action(action.name, tuple(_last(param.name) for param in action.params)) for action in program.actions]
 
     def owner(name: str, positions: list[int]) -> _Owner:

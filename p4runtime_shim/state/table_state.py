@@ -103,7 +103,7 @@ class TableState:
         self._set_default(self._program_default())
         if not self.info.entries:
             return
-        base = max((entry.priority for entry in self.info.entries), default=0) + 1
+        base = max(entry.priority for entry in self.info.entries) + 1
         for number, fixed in enumerate(self.info.entries, 1):
             action = self.pipeline.program.actions[fixed.call.action].name
             priority = base - fixed.priority if self.shape.prioritized else 0
@@ -121,9 +121,7 @@ class TableState:
     def _program_default(self) -> _Default | None:
         known = _defaults.get(self.pipeline)
         if known is None:
-            known = _defaults[self.pipeline] = tuple(
-                _default(self.pipeline, table) for table in self.pipeline.program.tables
-            )
+            known = _defaults[self.pipeline] = _program_defaults(self.pipeline)
         return known[self.position]
 
     # --- entries ---
@@ -328,12 +326,15 @@ class TableState:
             raise InvalidArgument(f"table {self.info.name} has no direct meter")
 
 
-def _default(pipeline: Pipeline, table: Table) -> _Default | None:
-    """The default action that the program gives a table."""
-    call = table.default
-    if call is None:
-        return None
-    return _resolved(pipeline, table, ActionCall(pipeline.program.actions[call.action].name, call.args))
+def _program_defaults(pipeline: Pipeline) -> tuple[_Default | None, ...]:
+    """The default action that the program gives each of its tables."""
+    actions = pipeline.program.actions
+    return tuple(
+        None
+        if table.default is None
+        else _resolved(pipeline, table, ActionCall(actions[table.default.action].name, table.default.args))
+        for table in pipeline.program.tables
+    )
 
 
 def _resolved(pipeline: Pipeline, table: Table, call: ActionCall) -> _Default:

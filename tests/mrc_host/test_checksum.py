@@ -6,11 +6,12 @@ import importlib
 import random
 import sys
 import zlib
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import pytest
 
-from mrc_host import checksum
+from mrc_host import checksum, datapath
 from tests.mrc_host.datapath.module import native
 
 
@@ -63,11 +64,36 @@ def test_the_native_checksum_takes_what_zlib_s_takes() -> None:
             module.crc32(*wrong)
 
 
-def test_without_zlib_ng_zlib_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def again(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], ModuleType]]:
+    """Has the module choose again; afterwards it is as before."""
+    yield lambda: importlib.reload(checksum)
+    monkeypatch.undo()
+    importlib.reload(checksum)
+
+
+def test_the_datapath_in_c_calculates_where_it_is_used(
+    monkeypatch: pytest.MonkeyPatch, again: Callable[[], ModuleType]
+) -> None:
+    module = native()
+    monkeypatch.setattr(datapath, "load", lambda: module)
+    chosen = again()
+    assert (chosen.crc32, chosen.copy_and_crc32) == (module.crc32, module.copy_and_crc32)
+
+
+@pytest.mark.parametrize("choice", ["reference", "nonsense"])  # a NIC refuses the latter
+def test_without_it_a_library_does(
+    monkeypatch: pytest.MonkeyPatch, again: Callable[[], ModuleType], choice: str
+) -> None:
+    monkeypatch.setenv(datapath.VARIABLE, choice)
+    chosen, target = again(), bytearray(3)
+    assert chosen.crc32.__module__ in ("zlib", "zlib_ng.zlib_ng")
+    assert chosen.copy_and_crc32(target, b"abc") == zlib.crc32(b"abc")
+    assert target == b"abc"
+
+
+def test_without_zlib_ng_zlib_is_used(monkeypatch: pytest.MonkeyPatch, again: Callable[[], ModuleType]) -> None:
+    monkeypatch.setenv(datapath.VARIABLE, "reference")
     monkeypatch.setitem(sys.modules, "zlib_ng", None)
     monkeypatch.setitem(sys.modules, "zlib_ng.zlib_ng", None)
-    try:
-        assert importlib.reload(checksum).crc32 is zlib.crc32
-    finally:
-        monkeypatch.undo()
-        importlib.reload(checksum)
+    assert again().crc32 is zlib.crc32
