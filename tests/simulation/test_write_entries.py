@@ -1,8 +1,13 @@
+import gc
+import weakref
+
 import pytest
 
 from mrc_common.p4_match import Exact, Lpm
 from p4runtime_shim.entities import ActionCall, Entry
+from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import EmbeddedSwitch
+from p4src import PROGRAM
 from simulation.errors import SimulationError
 from simulation.world import load_program
 from simulation.write_entries import write_entries
@@ -59,3 +64,14 @@ def test_names_missing_from_the_program_are_reported(switch, entries, what):
 def test_a_switch_without_a_program_is_refused():
     with EmbeddedSwitch(None, ports=(1,), seed=1) as empty, pytest.raises(SimulationError, match="no program"):
         write_entries(empty, SwitchEntries("s", (), (), ()))
+
+
+def test_a_program_can_be_unloaded_when_its_switches_are_gone():
+    pipeline = Pipeline.load(PROGRAM.read_text("utf-8"))
+    fabric = small_fabric()
+    with EmbeddedSwitch(pipeline, ports=(1, 2, 3, 4), seed=1) as made:
+        write_entries(made, switch_entries(fabric, fabric.switch("t0-1@p1")))
+    gone = weakref.ref(pipeline)
+    del made, pipeline
+    gc.collect()
+    assert gone() is None
