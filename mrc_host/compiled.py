@@ -126,7 +126,7 @@ def use() -> bool:
     if place is None:
         return False
     finder = _Finder(place)
-    imported = sorted(finder.names & sys.modules.keys())
+    imported = sorted(name for name in finder.names & sys.modules.keys() if not finder.has_loaded(name))
     if imported:
         raise RuntimeError(f"Too late to use the compiled transport: {imported[0]} was imported before.")
     sys.meta_path.insert(0, finder)
@@ -145,6 +145,10 @@ class _Finder:
     def names(self) -> set[str]:
         """Names of the modules."""
         return set(self._files)
+
+    def has_loaded(self, name: str) -> bool:
+        """Whether the module of this name that is imported is ours; what has no plain version may be, at any time."""
+        return getattr(sys.modules[name], "__file__", None) == str(self._files[name])
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -33,20 +33,34 @@ _CHOICES = ("native", "reference")
 
 
 def load() -> ModuleType | None:
-    """The module ``native``, or None for the reference.
+    """The module ``native`` for NICs, or None for the reference.
 
     By default whichever goes with the transport of this process; ``native`` is also possible with the plain one.
     InvalidArgumentError if the environment asks for what does not exist.
     """
+    chosen = _chosen()
+    if not (chosen or compiled.in_use()):
+        return None
+    module = available()
+    if module is None and chosen == "native":
+        raise InvalidArgumentError(f"{VARIABLE} is 'native', but the transport is not compiled: run 'make install'.")
+    return module
+
+
+def available() -> ModuleType | None:
+    """The module ``native`` if it is compiled, with either transport; None if it is not, or the reference is asked for.
+
+    InvalidArgumentError as above, but not for what does not exist.
+    """
+    return None if _chosen() == "reference" else _compiled()
+
+
+def _chosen() -> str:
+    """What the environment asks for; empty if nothing."""
     chosen = os.environ.get(VARIABLE, "")
     if chosen not in ("", *_CHOICES):
         raise InvalidArgumentError(f"{VARIABLE} is {chosen!r}; set it to one of: {', '.join(_CHOICES)}.")
-    if chosen == "reference" or not (chosen or compiled.in_use()):
-        return None
-    module = _compiled()
-    if module is None and chosen:
-        raise InvalidArgumentError(f"{VARIABLE} is 'native', but the transport is not compiled: run 'make install'.")
-    return module
+    return chosen
 
 
 @functools.cache

@@ -66,6 +66,20 @@ def test_compiled_modules_and_sources_are_never_mixed() -> None:
     assert outcome(code).startswith("Too late to use the compiled transport: ")
 
 
+@pytest.mark.usefixtures("built")
+def test_what_has_no_plain_version_may_be_there_before() -> None:
+    """An application imports the checksum, which is in C, and opens a NIC of its own later."""
+    code = """
+import mrc_host.checksum, sys
+from mrc_host import compiled, datapath
+assert not compiled.in_use() and datapath.load() is None  # a plain NIC stays the reference
+print(mrc_host.checksum.crc32 is datapath.available().crc32, compiled.use())
+import mrc_host.nic
+print(mrc_host.nic.__file__.endswith(".so"), datapath.load() is datapath.available())
+"""
+    assert outcome(code).split() == ["True"] * 4
+
+
 def test_changed_sources_are_detected_as_not_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "mrc_host"
     shutil.copytree(ROOT / "mrc_host", package, ignore=shutil.ignore_patterns("__pycache__"))
