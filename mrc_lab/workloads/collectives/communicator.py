@@ -19,7 +19,6 @@ in the way of asyncio, and closes the communicator: ``asyncio.wait_for(ranks.all
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from mrc_lab.workloads.collectives.rank_resources import Card, Resources, Stream
 from mrc_lab.workloads.collectives.reduction import ReduceOp, Reduction
 from mrc_lab.workloads.collectives.settings import WIDEST_ITEM, Peers, StreamSettings
 from mrc_lab.workloads.collectives.stream import Receiver, Sender, StreamEnd
+from mrc_lab.workloads.collectives.turns import Turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class Communicator:
             pair.qpn: end for end in (*senders.values(), *receivers.values()) for pair in end.pairs
         }
         self._release = release
-        self._turn = asyncio.Lock()  # fair: operations take it in the order of their calls
-        self._failure: Exception | None = None
+        self._turns = Turns(rank, self._end)
+        self._on_failure: Callable[[Exception], None] | None = None
         self._pacing = settings.pacing.pacing()
         queue.listen(self._dispatch)
 
@@ -127,7 +127,7 @@ class Communicator:
     ) -> None:
         """Combine `send` over all ranks into `receive` (None: in place); every rank ends with the same bits."""
         receive = send if receive is None else receive
-        self._check(send, receive, 1, 1)
+        self.check(send, receive, 1, 1)
         op.check(send.dtype)
         async with self._operation():
             if not self._alone(send, receive, op):
@@ -138,7 +138,7 @@ class Communicator:
 
         In place when `receive` is that segment of `send`.
         """
-        self._check(send, receive, self.world, 1)
+        self.check(send, receive, self.world, 1)
         op.check(send.dtype)
         async with self._operation():
             if not self._alone(send, receive, op):
@@ -149,7 +149,7 @@ class Communicator:
 
         In place when `send` is the rank's own segment of `receive`.
         """
-        self._check(send, receive, 1, self.world)
+        self.check(send, receive, 1, self.world)
         async with self._operation():
             if not self._alone(send, receive):
                 await algorithms.all_gather(self._ring(), send, receive, self.settings.chunk_bytes)
@@ -158,7 +158,7 @@ class Communicator:
         """Copy `send` of rank `root` to `receive` of every rank (None: in place); `send` of others is not used."""
         self._check_root(root)
         receive = send if receive is None else receive
-        self._check(send, receive, 1, 1)
+        self.check(send, receive, 1, 1)
         async with self._operation():
             if not self._alone(send, receive):
                 await algorithms.broadcast(self._ring(), send, receive, root, self.settings.chunk_bytes)
@@ -172,7 +172,7 @@ class Communicator:
             raise ValueError("all_to_all cannot be done in place")
         if send.size % self.world:
             raise ValueError(f"{send.size} elements cannot be dealt out evenly to {self.world} ranks")
-        self._check(send, receive, 1, 1)
+        self.check(send, receive, 1, 1)
         self._need_everyone("all_to_all")
         async with self._operation():
             chunk = self.settings.chunk_bytes
@@ -185,7 +185,7 @@ class Communicator:
         """
         if np.shares_memory(send, receive):
             raise ValueError("send_receive cannot be done in place")
-        self._check(send, receive, None, None)
+        self.check(send, receive, None, None)
         alone = to == source == self.rank
         if not alone and (to not in self._senders or source not in self._receivers):
             raise ValueError(f"rank {self.rank} has no streams to rank {to} and from rank {source}")
@@ -203,7 +203,7 @@ class Communicator:
         """Combine `send` over all ranks into `receive` of rank `root` (None: in place); that of others is not used."""
         self._check_root(root)
         receive = send if receive is None or self.rank != root else receive
-        self._check(send, receive, 1, 1)
+        self.check(send, receive, 1, 1)
         op.check(send.dtype)
         async with self._operation():
             if not self._alone(send, receive, op):
@@ -217,12 +217,12 @@ class Communicator:
         self._check_root(root)
         self._need_everyone("gather")
         if self.rank != root:
-            self._check(send, send, None, None)
+            self.check(send, send, None, None)
             await self._exchange({root: send}, {})
         elif receive is None:
             raise ValueError("the root of a gather needs an array to receive in")
         else:
-            self._check(send, receive, 1, self.world)
+            self.check(send, receive, 1, self.world)
             await self._exchange({root: send}, dict(enumerate(_segments(receive, self.world))))
 
     async def scatter(self, send: NDArray[Any] | None, receive: NDArray[Any], root: int = 0) -> None:
@@ -233,12 +233,12 @@ class Communicator:
         self._check_root(root)
         self._need_everyone("scatter")
         if self.rank != root:
-            self._check(receive, receive, None, None)
+            self.check(receive, receive, None, None)
             await self._exchange({}, {root: receive})
         elif send is None:
             raise ValueError("the root of a scatter needs an array to send")
         else:
-            self._check(send, receive, self.world, 1)
+            self.check(send, receive, self.world, 1)
             await self._exchange(dict(enumerate(_segments(send, self.world))), {root: receive})
 
     async def exchange(self, send: Sequence[NDArray[Any]], receive: Sequence[NDArray[Any]]) -> None:
@@ -250,7 +250,7 @@ class Communicator:
         if len(send) != self.world or len(receive) != self.world:
             raise ValueError(f"{len(send)} arrays to send and {len(receive)} to receive, but {self.world} ranks")
         for arrays in zip(send, receive, strict=True):
-            self._check(*arrays, None, None)
+            self.check(*arrays, None, None)
         if send[self.rank].size != receive[self.rank].size:
             raise ValueError(f"{send[self.rank].size} elements for rank {self.rank} itself do not fit what it receives")
         if any(np.may_share_memory(one, other) for one in send for other in receive):
@@ -260,6 +260,20 @@ class Communicator:
     async def barrier(self) -> None:
         """Return when every rank has called this."""
         await self.all_gather(np.zeros(1, np.uint8), np.zeros(self.world, np.uint8))
+
+    def check(
+        self, send: NDArray[Any], receive: NDArray[Any], send_parts: int | None, receive_parts: int | None
+    ) -> None:
+        """ValueError unless arrays fit: `receive` / `receive_parts` is as long as `send` / `send_parts`."""
+        for array in (send, receive):
+            if array.ndim != 1 or not array.flags.c_contiguous:
+                raise ValueError("a collective needs one-dimensional contiguous arrays")
+        if send.dtype != receive.dtype or send.dtype.hasobject or send.itemsize > WIDEST_ITEM:
+            raise ValueError(f"a collective cannot move {send.dtype} to {receive.dtype}")
+        if send_parts and receive_parts and send.size * receive_parts != receive.size * send_parts:
+            raise ValueError(
+                f"{send.size} elements to send and {receive.size} to receive do not fit {self.world} ranks"
+            )
 
     async def drain(self) -> None:
         """Wait until every write of ours is acknowledged; after this on all ranks the queue pairs may be destroyed."""
@@ -294,26 +308,25 @@ class Communicator:
 
     def fail(self, failure: Exception) -> None:
         """Whoever waits in this communicator now or later gets the first failure."""
-        self._failure = self._failure or failure
+        self._turns.fail(failure)
+
+    def when_failed(self, call: Callable[[Exception], None]) -> None:
+        """Have `call` called with the first failure, once: this communicator is part of something that ends with it."""
+        self._on_failure = call
+
+    def _end(self, failure: Exception) -> None:
         for end in self._ends.values():
-            end.fail(self._failure)
+            end.fail(failure)
+        if self._on_failure is not None:
+            self._on_failure(failure)
 
     @contextlib.asynccontextmanager
     async def _operation(self) -> AsyncIterator[None]:
-        """The turn of one operation; when it does not come to its end, none after it has a turn."""
-        try:
-            async with self._turn:
-                if self._failure is not None:
-                    raise self._failure
-                if self._pacing is not None:
-                    self._pacing.begin()
-                yield
-        except Exception as failure:
-            self.fail(failure)
-            raise
-        except BaseException:
-            self.fail(TransferError(f"rank {self.rank} cancelled an operation before its end"))
-            raise
+        """The turn of one operation."""
+        async with self._turns.turn():
+            if self._pacing is not None:
+                self._pacing.begin()
+            yield
 
     async def _exchange(self, outgoing: Mapping[int, NDArray[Any]], incoming: Mapping[int, NDArray[Any]]) -> None:
         """Send and receive checked arrays, by rank; what is for this rank itself is copied."""
@@ -324,20 +337,6 @@ class Communicator:
             into = {peer: array for peer, array in incoming.items() if peer != self.rank}
             chunk = self.settings.chunk_bytes
             await rooted.exchange(self._senders, self._receivers, out, into, chunk, self._pacing)
-
-    def _check(
-        self, send: NDArray[Any], receive: NDArray[Any], send_parts: int | None, receive_parts: int | None
-    ) -> None:
-        """ValueError unless the arrays fit: `receive` / `receive_parts` is as long as `send` / `send_parts`."""
-        for array in (send, receive):
-            if array.ndim != 1 or not array.flags.c_contiguous:
-                raise ValueError("a collective needs one-dimensional contiguous arrays")
-        if send.dtype != receive.dtype or send.dtype.hasobject or send.itemsize > WIDEST_ITEM:
-            raise ValueError(f"a collective cannot move {send.dtype} to {receive.dtype}")
-        if send_parts and receive_parts and send.size * receive_parts != receive.size * send_parts:
-            raise ValueError(
-                f"{send.size} elements to send and {receive.size} to receive do not fit {self.world} ranks"
-            )
 
     def _check_root(self, root: int) -> None:
         if not 0 <= root < self.world:

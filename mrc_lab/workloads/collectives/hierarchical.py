@@ -8,6 +8,8 @@ clusters, by whatever number of ranks, and on the way of the data there are 2 (C
 ranks there are 2 (N-1) steps, C of every N of which are long.
 
 Every rank ends with the same bits: a segment is reduced across clusters once, and then copied.
+
+The three are one operation: none of another's comes between them, and what ends one ring ends both.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from mrc_lab.workloads.collectives.out_of_band import Exchange
 from mrc_lab.workloads.collectives.reduction import ReduceOp, Reduction
 from mrc_lab.workloads.collectives.settings import StreamSettings
 from mrc_lab.workloads.collectives.stream import Receiver, Sender
+from mrc_lab.workloads.collectives.turns import Turns
 
 _End = TypeVar("_End")
 
@@ -36,6 +39,9 @@ class HierarchicalCommunicator:
         self.world = inside.world * across.world
         self.inside = inside
         self.across = across
+        self._turns = Turns(rank, self._end)
+        for ring in (inside, across):
+            ring.when_failed(self._turns.fail)
 
     @classmethod
     async def join(
@@ -81,15 +87,19 @@ class HierarchicalCommunicator:
         """Combine `send` over all ranks into `receive` (None: in place); every rank ends with the same bits.
 
         The number of elements is a multiple of a cluster's ranks, else ValueError. AVG of integers rounds down in each
-        level. Raises `TransferError` when a work request fails, after which the communicator is unusable.
+        level. Raises `TransferError` when a work request fails, after which the communicator is unusable. Several calls
+        at once are carried out in the order of the calls.
         """
         receive = send if receive is None else receive
+        self.inside.check(send, receive, 1, 1)
+        op.check(send.dtype)
         if send.size % self.inside.world:
             raise ValueError(f"{send.size} elements cannot be dealt out evenly to {self.inside.world} ranks")
         segment = np.empty(send.size // self.inside.world, send.dtype)
-        await self.inside.reduce_scatter(send, segment, op)
-        await self.across.all_reduce(segment, op=op)
-        await self.inside.all_gather(segment, receive)
+        async with self._turns.turn():
+            await self.inside.reduce_scatter(send, segment, op)
+            await self.across.all_reduce(segment, op=op)
+            await self.inside.all_gather(segment, receive)
 
     async def drain(self) -> None:
         """Wait until every write of ours is acknowledged; after this on all ranks the queue pairs may be destroyed."""
@@ -105,6 +115,10 @@ class HierarchicalCommunicator:
         """Leave, and destroy everything on the NIC; see `Communicator.close`."""
         await self.inside.close()
         await self.across.close()
+
+    def _end(self, failure: Exception) -> None:
+        for ring in (self.inside, self.across):
+            ring.fail(failure)
 
 
 class _Members:

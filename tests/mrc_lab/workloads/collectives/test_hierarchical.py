@@ -1,8 +1,10 @@
 import asyncio
+import random
 
 import numpy as np
 import pytest
 
+from mrc_lab.errors import TransferError
 from mrc_lab.workloads.collectives import HierarchicalCommunicator, LocalMeeting, ReduceOp, StreamSettings
 from tests.mrc_lab.workloads.collectives.fakes import FakeNetwork
 
@@ -72,3 +74,76 @@ def test_indivisible_ranks_and_unsuitable_arrays_are_refused():
     on_fakes(4, 2, unfit)
     with pytest.raises(ValueError, match="6 ranks cannot be divided evenly among 4 clusters"):
         on_fakes(6, 4, unfit)
+
+
+def test_concurrent_calls_are_carried_out_whole_in_call_order():
+    """Equal lengths, so that a part of one would fit where a part of another is due, and ranks that are not in step."""
+    for seed in range(20):
+        rng = random.Random(seed)
+
+        async def job(rank, rng=rng):
+            arrays = [np.full(600, (k + 1) * 10**rank.rank, np.int64) for k in range(3)]
+            calls = []
+            for array in arrays:
+                calls.append(asyncio.ensure_future(rank.all_reduce(array)))
+                for _ in range(rng.choice((0, 0, 200))):
+                    await asyncio.sleep(0)
+            await asyncio.gather(*calls)
+            return [np.unique(array).tolist() for array in arrays]
+
+        for result in on_fakes(4, 2, job, seed):
+            assert result == [[1111], [2222], [3333]], f"seed {seed}"
+
+
+@pytest.mark.parametrize("turns", range(1, 200, 6))
+def test_after_a_cancelled_call_no_other_rank_gets_wrong_sums(turns):
+    """Rank 0 gives up at some moment and calls another: what that sends must not end up in the others' first."""
+
+    async def job(rank):
+        array = np.full(600, 10**rank.rank, np.int64)
+        call = asyncio.ensure_future(rank.all_reduce(array))
+        if rank.rank == 0:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if call.done():
+                return
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            for _ in range(2):
+                with pytest.raises(TransferError, match="rank 0 cancelled an operation before its end"):
+                    await asyncio.wait_for(rank.all_reduce(np.full(600, 7, np.int64)), 5)
+            return
+        done, _ = await asyncio.wait([call], timeout=0.05)
+        if done and call.exception() is None:
+            assert (array == 1111).all()
+        elif not done:
+            call.cancel()
+
+    on_fakes(4, 2, job, turns)
+
+
+def test_the_failure_of_one_ring_ends_the_other():
+    async def job(rank):
+        if rank.rank == 0:
+            for ring, other in ((rank.inside, rank.across), (rank.across, rank.inside)):
+                ring.fail(TransferError("the cable is cut"))
+                for each in (ring, other, rank):
+                    with pytest.raises(TransferError, match="the cable is cut"):
+                        await each.all_reduce(np.ones(4))
+
+    on_fakes(4, 2, job)
+
+
+def test_a_refused_call_leaves_the_rings_unchanged():
+    async def job(rank):
+        for arrays in ((np.ones(4), np.ones(6)), (np.ones((2, 2)),), (np.ones(4), np.ones(4, np.int32))):
+            with pytest.raises(ValueError, match=r"fit|one-dimensional|cannot move"):
+                await rank.all_reduce(*arrays)
+        with pytest.raises(ValueError, match="no average of bool"):
+            await rank.all_reduce(np.ones(4, bool), op=ReduceOp.AVG)
+        value = np.ones(4)
+        await rank.all_reduce(value)
+        assert (value == 4).all()
+
+    on_fakes(4, 2, job)
