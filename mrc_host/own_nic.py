@@ -127,10 +127,10 @@ class OwnNic:
 
         It ends when there is news for the application, or `interrupted` says so, which is asked after each round.
         """
-        self._provider.check()
         self.whole(self._work, deadline, interrupted)
 
     def _work(self, deadline: int | None, interrupted: Callable[[], bool]) -> None:
+        self._provider.check()
         before, self.busy = self.busy, True
         try:
             self.poked = False
@@ -186,6 +186,9 @@ class OwnNic:
 
         RejectedError from within `run`, and from a callback of its verbs.
         """
+        self.whole(self._close)
+
+    def _close(self) -> None:
         if self._closed:
             return
         if self.running is not None:
@@ -194,7 +197,7 @@ class OwnNic:
             raise RejectedError("This NIC is at work: close it when the verb that it works for has returned.")
         self._closed = True
         try:
-            self.work(0)  # acknowledgements that are due leave: a peer waits for them
+            self._work(0, lambda: False)  # acknowledgements that are due leave: a peer waits for them
         finally:
             self._opened.close()
 

@@ -12,14 +12,17 @@ import random
 import resource
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
+from types import FrameType
 
 import pytest
 
 from mrc_host import verbs
 from mrc_host.own_nic import OwnNic
 from mrc_host.values import CompletionStatus, QpAttributes
-from mrc_host.verbs import ClosedError, Context
+from mrc_host.verbs import ClosedError, Context, RejectedError
 
 SIZE = 1 << 18
 TIMEOUT_S = 10
@@ -206,11 +209,81 @@ def failed_run(nic: OwnNic, agent: Context) -> None:
     nic.run(asyncio.sleep(0))
 
 
+def at_line(number: int, function: Callable[[], object]) -> bool:
+    """Call `function`, with SIGALRM at this line of the interpreted code in it; whether there are as many."""
+    left = number
+
+    def tracer(_frame: FrameType, event: str, _arg: object) -> Callable[..., object]:
+        nonlocal left
+        left -= event == "line"
+        if not left:
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGALRM)
+        return tracer
+
+    sys.settrace(tracer)
+    try:
+        function()
+    finally:
+        sys.settrace(None)
+    return left <= 0
+
+
+def closing(nic: OwnNic, _agent: Context) -> None:
+    """Whatever a handler raises at whichever line of `close`: the NIC is closed by then, or is by the next call."""
+    nic.close()
+    descriptors = os.listdir("/proc/self/fd")
+    signal.signal(signal.SIGALRM, raise_alarm)
+    line, reached = 1, True
+    while reached:
+        again = OwnNic.open(sys.argv[1])
+        try:
+            reached = at_line(line, again.close)
+        except AlarmError:
+            again.close()
+        with OwnNic.open(sys.argv[1]):
+            pass
+        line += 3
+    assert line > 100, "close has fewer lines than it had: are they seen?"
+    assert len(os.listdir("/proc/self/fd")) == len(descriptors)
+
+
+def closed(nic: OwnNic, agent: Context) -> None:
+    """A handler closes the NIC at any line of a verb, which then says so, or has done its work."""
+    nic.close()
+    outcomes = Counter[str]()
+    for number in range(120):
+        again = OwnNic.open(sys.argv[1])
+        near, _far = pair(again.context, agent)
+        verb = (partial(near.post, 8), near.cq.poll, near.qp.query, partial(near.write, 8))[number % 4]
+
+        def handler(*_: object, again: OwnNic = again) -> None:
+            try:
+                again.close()
+            except RejectedError:  # it is at work
+                outcomes["refused"] += 1
+
+        signal.signal(signal.SIGALRM, handler)
+        try:
+            at_line(1 + number // 4 * 3, verb)
+            outcomes["done"] += 1
+        except ClosedError:
+            outcomes["closed"] += 1
+        again.close()
+    print(outcomes)
+    assert outcomes["closed"] > 10
+
+
+def raise_alarm(*_: object) -> None:
+    raise AlarmError
+
+
+MODES = {mode.__name__: mode for mode in (alarms, client, closed, closing, context, failed_run, fork)}
+
+
 def main() -> None:
     with OwnNic.open(sys.argv[1]) as nic, verbs.open(sys.argv[2]) as agent:
-        {"alarms": alarms, "fork": fork, "context": context, "failed_run": failed_run, "client": client}[sys.argv[3]](
-            nic, agent
-        )
+        MODES[sys.argv[3]](nic, agent)
 
 
 if __name__ == "__main__":
