@@ -46,9 +46,10 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     """The loop of one world. `time()` is the world's time in seconds.
 
     Its turns are asyncio's, without what is for descriptors, other threads and slow callbacks: small messages take a
-    turn or two each.
+    turn or two each. In debug mode all of asyncio's checks are made.
     """
 
+    _debug: bool
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
     _stopping: bool
@@ -67,6 +68,8 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
         """As any loop; if an event of the world does it, the world pauses after that event."""
         self._clock.stop()
+        if self._debug:
+            return super().call_soon(callback, *args, context=context)
         self._check_closed()  # type: ignore[attr-defined]
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)  # asyncio's own does that two calls further down
@@ -75,7 +78,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         """What is ready; if nothing is, the world goes on until something is."""
         ready, scheduled = self._ready, self._scheduled
-        if self._stopping or self._timer_cancelled_count or self.get_debug():
+        if self._stopping or self._timer_cancelled_count or self._debug:
             super()._run_once()  # type: ignore[misc] # asyncio's own also removes cancelled timers
             return
         if not ready:

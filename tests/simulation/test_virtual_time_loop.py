@@ -1,5 +1,6 @@
 import asyncio
 import random
+import threading
 
 import pytest
 
@@ -112,6 +113,33 @@ def random_run(kind, seed):
 @pytest.mark.parametrize("seed", range(150))
 def test_turns_do_what_those_of_asyncio_do(seed):
     assert random_run(VirtualTimeLoop, seed) == random_run(AsyncioTurns, seed)
+
+
+def test_debug_mode_checks_callbacks_as_asyncio_does(clock):
+    async def coroutine():
+        pass
+
+    loop = VirtualTimeLoop(clock)
+    loop.set_debug(True)
+    refused = []
+
+    def from_a_thread():
+        with pytest.raises(RuntimeError, match="Non-thread-safe operation"):
+            loop.call_soon(print)
+        refused.append(True)
+
+    def inside():
+        with pytest.raises(TypeError, match="coroutines cannot be used"):
+            loop.call_soon(coroutine)
+        thread = threading.Thread(target=from_a_thread)
+        thread.start()
+        thread.join()
+        loop.call_soon(loop.stop)
+
+    loop.call_soon(inside)
+    loop.run_forever()
+    assert refused
+    loop.close()
 
 
 def test_a_closed_loop_takes_no_callback(clock):
