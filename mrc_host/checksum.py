@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mrc_host.datapath.native import copy_and_crc32
 else:
     _native = None
-    with contextlib.suppress(InvalidArgumentError):  # who makes a NIC gets it
+    with contextlib.suppress(ImportError, InvalidArgumentError):  # who makes a NIC gets it
         _native = datapath.available()
     if _native is not None:
         crc32, copy_and_crc32 = _native.crc32, _native.copy_and_crc32

@@ -81,15 +81,23 @@ def test_c_calculates_where_it_is_compiled_whatever_the_transport(
     assert (chosen.crc32, chosen.copy_and_crc32) == (module.crc32, module.copy_and_crc32)
 
 
-@pytest.mark.parametrize("choice", ["reference", "nonsense"])  # a NIC refuses the latter
+@pytest.mark.parametrize("choice", ["reference", "nonsense", "", "truncated"])
 def test_without_it_a_library_does(
     monkeypatch: pytest.MonkeyPatch, again: Callable[[], ModuleType], choice: str
 ) -> None:
-    monkeypatch.setenv(datapath.VARIABLE, choice)
+    if choice in ("", "truncated"):
+        monkeypatch.delenv(datapath.VARIABLE, raising=False)
+        monkeypatch.setattr(datapath, "_compiled", {"": lambda: None, "truncated": broken}[choice])
+    else:
+        monkeypatch.setenv(datapath.VARIABLE, choice)
     chosen, target = again(), bytearray(3)
     assert chosen.crc32.__module__ in ("zlib", "zlib_ng.zlib_ng")
     assert chosen.copy_and_crc32(target, b"abc") == zlib.crc32(b"abc")
     assert target == b"abc"
+
+
+def broken() -> ModuleType:
+    raise ImportError("native.so: file too short")
 
 
 def test_without_zlib_ng_zlib_is_used(monkeypatch: pytest.MonkeyPatch, again: Callable[[], ModuleType]) -> None:
