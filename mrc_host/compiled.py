@@ -11,7 +11,7 @@ nothing else was compiled.
 
 After a source has changed, its hash matches no folder, so the plain modules are used until the sources are compiled
 again: ``make`` does that before it runs anything, and ``mrc`` prints that it is due (``outdated``). ``mrc`` does not
-compile by itself: it takes half a minute, which someone editing the transport may not want to wait for, and the
+compile by itself: it takes a minute or two, which someone editing the transport may not want to wait for, and the
 environment may belong to another user. Both versions must behave alike; a test runs the transport's tests on both.
 """
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -23,19 +24,32 @@ from mrc_host import compiled
 
 # They replace Python's own. Debug information takes long; NDEBUG and wrapping are what Python's headers count on.
 CFLAGS = "-g0 -DNDEBUG -fwrapv -fno-semantic-interposition -include mrc_common/mypyc_cold_paths.h"
+# Nearly all of the transport is one file of C: linking compiles its functions, on all cores.
+IN_PARTS = "-flto=auto"
 LOCK = "lock"
 ROOT = Path(compiled.__file__).resolve().parents[1]
 BUILD = """
-import sys
+import os, sys
 from mypyc.build import mypycify
 from setuptools import Extension, setup
 
-python = [file for file in sys.argv[2:] if file.endswith(".py")]
-c = [file for file in sys.argv[2:] if file.endswith(".c")]
-extensions = mypycify(["--strict", *python], opt_level="2")
+target, *flags = sys.argv[1:sys.argv.index("--")]
+files = sys.argv[sys.argv.index("--") + 1 :]
+python = [file for file in files if file.endswith(".py")]
+c = [file for file in files if file.endswith(".c")]
+extensions = mypycify(["--strict", *python], opt_level="2", debug_level="0")
+for extension in extensions:
+    if extension.name.endswith("__mypyc"):  # with all functions; the others only export a module of it each
+        extension.extra_compile_args += flags
+        extension.extra_link_args += flags
 how = {"include_dirs": ["mrc_common"], "extra_compile_args": ["-O2"]}
 extensions += [Extension(file[:-2].replace("/", "."), [file], **how) for file in c]
-setup(name="transport", ext_modules=extensions, script_args=["build_ext", "--build-lib", sys.argv[1]])
+at_once = str(len(os.sched_getaffinity(0)))
+setup(
+    name="transport",
+    ext_modules=extensions,
+    script_args=["build_ext", "--force", "--parallel", at_once, "--build-lib", target],
+)
 """
 
 
@@ -72,10 +86,9 @@ def build_into(place: Path, check: Callable[[], None] = lambda: None) -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / file, copy)
         check()
-        files = (*compiled.sources(), *compiled.extensions())
-        command = children.python_code(BUILD, "made", *map(str, files))
-        environment = {**os.environ, "CFLAGS": CFLAGS}
-        done = children.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
+        done = _run_build(scratch, IN_PARTS)
+        if done.returncode:  # perhaps the C compiler cannot do that
+            done = _run_build(scratch)
         log = done.stdout + done.stderr
         if done.returncode:
             kept = place.parent / "failed.log"
@@ -86,6 +99,15 @@ def build_into(place: Path, check: Callable[[], None] = lambda: None) -> None:
         if place.exists():  # unfinished
             shutil.rmtree(place)
         os.rename(scratch / "made", place)
+
+
+def _run_build(scratch: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    """Compile the copy in `scratch` into its folder ``made``, with these flags for the C compiler."""
+    shutil.rmtree(scratch / "made", ignore_errors=True)
+    files = map(str, (*compiled.sources(), *compiled.extensions()))
+    command = children.python_code(BUILD, "made", *flags, "--", *files)
+    environment = {**os.environ, "CFLAGS": CFLAGS}
+    return children.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
 
 
 @contextmanager

@@ -99,6 +99,21 @@ def test_a_killed_build_leaves_the_old_modules_and_blocks_nobody(place: Place) -
     assert place.entries() == [place.target.name]
 
 
+def test_a_compiler_that_cannot_work_in_parts_compiles_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = """
+import sys
+from pathlib import Path
+Path(sys.argv[1]).mkdir()
+Path(sys.argv[1], "half.so" if "-flto=auto" in sys.argv else "module.so").touch()
+raise SystemExit("cc: unknown option" if "-flto=auto" in sys.argv else 0)
+"""
+    monkeypatch.setattr(compile_transport, "BUILD", build)
+    compile_transport.build_into(tmp_path / "place")
+    assert sorted(path.name for path in (tmp_path / "place").iterdir()) == ["complete", "module.so"]
+
+
 def test_sources_changed_during_a_build_count_as_not_compiled(tmp_path: Path) -> None:
     with pytest.raises(compile_transport.CompileError, match="have just changed"):
         compile_transport.compile_transport(tmp_path / "of other sources")
