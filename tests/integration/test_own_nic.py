@@ -24,6 +24,7 @@ from mrc_lab.fabric.emulation import running
 from mrc_lab.perf.hosts import find_nics
 from mrc_lab.perf.launch import Launch
 from mrc_lab.perf.options import parse
+from tests.integration.names import own
 from tests.mrc_lab.perf.printed import footer
 from tests.waiting import TIMEOUT_S
 from topologies.clos import multi_plane_clos
@@ -177,7 +178,7 @@ def test_a_cut_link_does_not_interrupt_it(hosts: BackToBack) -> None:
 
 @pytest.mark.parametrize("wire", ["veth", "ring"])
 def test_ranks_with_their_own_nics_and_ranks_of_agents_reduce_together(wire: str) -> None:
-    fabric = multi_plane_clos(f"o{os.getpid() % 10000}", planes=2, t0=2, t1=2, hosts=4, rate_bps=100_000_000)
+    fabric = multi_plane_clos(own("own-nic"), planes=2, t0=2, t1=2, hosts=4, rate_bps=100_000_000)
     with running(fabric, wire=wire, own_nics=("h1", "h3")) as world:
         run = world.emulation.run
         nics = find_nics(run, None)
@@ -192,7 +193,7 @@ def test_ranks_with_their_own_nics_and_ranks_of_agents_reduce_together(wire: str
 
 
 def test_the_example_runs_in_a_fabric_that_is_up() -> None:
-    name = f"o{os.getpid() % 10000}"
+    name = own("own-nic")
     mrc = children.python("mrc_lab")
     children.run((*mrc, "up", name, *SMALL, "--own-nic", "h1", "--own-nic", "h3"), check=True)
     try:
