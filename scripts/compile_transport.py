@@ -37,7 +37,9 @@ target, *flags = sys.argv[1:sys.argv.index("--")]
 files = sys.argv[sys.argv.index("--") + 1 :]
 python = [file for file in files if file.endswith(".py")]
 c = [file for file in files if file.endswith(".c")]
-extensions = mypycify(["--strict", *python], opt_level="2", debug_level="0")
+# without the project's settings, which are found only if the environment is inside it
+checks = ["--config-file=", "--strict", "--disable-error-code=empty-body"]
+extensions = mypycify([*checks, *python], opt_level="2", debug_level="0")
 for extension in extensions:
     if extension.name.endswith("__mypyc"):  # with all functions; the others only export a module of it each
         extension.extra_compile_args += flags
