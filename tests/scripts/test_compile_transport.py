@@ -114,6 +114,15 @@ raise SystemExit("cc: unknown option" if "-flto=auto" in sys.argv else 0)
     assert sorted(path.name for path in (tmp_path / "place").iterdir()) == ["complete", "module.so"]
 
 
+def test_an_environment_outside_the_project_is_compiled_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Really, but only the module with least: no settings of the project are found above its folder."""
+    pytest.importorskip("mypyc")
+    monkeypatch.setattr(compiled, "sources", lambda: [Path("mrc_host/verbs/remote/protocol.py")])
+    monkeypatch.setattr(compiled, "extensions", list)
+    compile_transport.build_into(tmp_path / "place")
+    assert list((tmp_path / "place/mrc_host/verbs/remote").glob("protocol.*.so"))
+
+
 def test_sources_changed_during_a_build_count_as_not_compiled(tmp_path: Path) -> None:
     with pytest.raises(compile_transport.CompileError, match="have just changed"):
         compile_transport.compile_transport(tmp_path / "of other sources")
