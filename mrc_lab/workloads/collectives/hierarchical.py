@@ -32,7 +32,11 @@ _End = TypeVar("_End")
 
 
 class HierarchicalCommunicator:
-    """One rank's membership in a group of several clusters. Made by :meth:`join`; only `all_reduce` is hierarchical."""
+    """One rank's membership in a group of several clusters. Made by :meth:`join`; only `all_reduce` is hierarchical.
+
+    The two rings, `inside` and `across`, may be used by themselves while no all-reduce is under way: they do not know
+    of its turn.
+    """
 
     def __init__(self, rank: int, inside: Communicator, across: Communicator) -> None:
         self.rank = rank
