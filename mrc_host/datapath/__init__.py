@@ -12,7 +12,8 @@ what is the same for every data packet:
 
 All else takes the way through Python, which is the reference: with and without ``native`` a NIC gives the same answers,
 memory and counters for the same packets. It is compiled together with the transport (``scripts/compile_transport.py``)
-and used where that is (``mrc_host.compiled``). ``MRC_DATAPATH=reference`` does without it.
+and used where that is (``mrc_host.compiled``); its CRC-32 is used everywhere (``mrc_host.checksum``).
+``MRC_DATAPATH=reference`` does without it.
 """
 
 from __future__ import annotations
