@@ -177,6 +177,10 @@ class Nic:
             ports &= -(low << 1)
         return None
 
+    def waiting(self, ports: int) -> int:
+        """The ports of the mask `ports` that ``transmit`` may have a frame for; the others were asked in vain."""
+        return self._scheduler.all_waiting(ports & self._context.local_up)
+
     def has_news(self) -> bool:
         """Whether there are completions or events that ``cq_ready``, ``cq_notified`` or ``async_events`` would name."""
         cqs = self._cqs

@@ -44,6 +44,8 @@ from mrc_host.verbs.local import LocalProvider
 
 if TYPE_CHECKING:
     from mrc_host.driver.frame_ring import FrameRing
+    from mrc_host.driver.loop import Loop
+    from mrc_host.driver.nic_work import NicWork
     from mrc_host.nic import Nic
 
 T = TypeVar("T")
@@ -71,14 +73,12 @@ class OwnNic:
         from mrc_host.driver.loop import Loop
         from mrc_host.driver.nic_claim import NicClaim
         from mrc_host.driver.nic_driver import NicDriver
+        from mrc_host.driver.nic_work import NicWork
         from mrc_host.driver.packet import PacketSockets
         from mrc_host.nic import Nic
 
-        self.busy = False  # the loop runs, or coroutines do, after which it will
-        self._main = threading.current_thread() is threading.main_thread()  # in which handlers of signals run
         self.running: asyncio.AbstractEventLoop | None = None  # in `run`
         self._closed = False
-        self.poked = False  # the NIC may have something to send
         for plugin in config.settings.transport.plugins:
             plugins.load(plugin)
         with contextlib.ExitStack() as stack:
@@ -93,7 +93,9 @@ class OwnNic:
             driver = NicDriver(nic, config, self.loop, open_port=sockets.open)
             stack.callback(driver.close)
             driver.start()
-            self._provider = _Provider(self, nic)
+            main = threading.current_thread() is threading.main_thread()  # in which handlers of signals run
+            self._work = NicWork(self.loop, nic.has_news, hold=main)
+            self._provider = _Provider(self, nic, self._work)
             self._context = Context(self._provider)
             stack.callback(self._provider.end, "This NIC is closed.")
             stack.callback(self._close_context)
@@ -116,46 +118,12 @@ class OwnNic:
         """The NIC of a configuration file, as agents take it, with the rings of a fabric that has some."""
         return cls(load_config(config), beside=Path(config))
 
-    def poke(self) -> None:
-        """The NIC may have something to send."""
-        self.poked = True
-        if not self.busy:
-            self.work(0)
-
-    def work(self, deadline: int | None, interrupted: Callable[[], bool] = lambda: False) -> None:
+    def work(self, deadline: int | None, interrupted: Callable[[], bool] | None = None) -> None:
         """Let the NIC do what is due, and then until `deadline` (monotonic ns; None: no limit) whatever becomes due.
 
         It ends when there is news for the application, or `interrupted` says so, which is asked after each round.
         """
-        self.whole(self._work, deadline, interrupted)
-
-    def _work(self, deadline: int | None, interrupted: Callable[[], bool]) -> None:
-        self._provider.check()
-        before, self.busy = self.busy, True
-        try:
-            self.poked = False
-            self.loop.run_until(lambda: self._provider.dispatch() or interrupted(), deadline)
-            while self.poked:  # by a callback, of events say, that has posted
-                self.poked = False
-                self.loop.run_until(self._provider.dispatch, 0)
-        finally:
-            self.busy = before
-
-    def whole(self, function: Callable[..., T], *arguments: Any) -> T:
-        """What `function` returns; no handler of a signal runs meanwhile."""
-        if not self._main:
-            return function(*arguments)
-        signals = self.loop.signals
-        signals.hold()
-        try:
-            return function(*arguments)
-        finally:
-            signals.release()
-
-    def advance(self, deadline: int | None) -> bool:
-        """As ``LocalProvider`` needs it."""
-        self.work(deadline)
-        return True  # its world never ends
+        self._work.work(deadline, interrupted)
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end, as ``asyncio.run`` does, with the NIC working whenever none can go on.
@@ -171,33 +139,33 @@ class OwnNic:
             main.close()
             raise
         try:
-            loop = asyncio.SelectorEventLoop(_NicSelector(self))
+            loop = asyncio.SelectorEventLoop(_NicSelector(self.loop, self._work))
         except BaseException:
             main.close()
             raise
-        before, self.busy, self.running = self.busy, True, loop
+        before, self._work.busy, self.running = self._work.busy, True, loop
         try:
             return _run(loop, main)
         finally:
-            self.busy, self.running = before, None
+            self._work.busy, self.running = before, None
 
     def close(self) -> None:
         """Destroy everything on the NIC, and release its interfaces. Closing twice does nothing.
 
         RejectedError from within `run`, and from a callback of its verbs.
         """
-        self.whole(self._close)
+        self._work.whole(self._close)
 
     def _close(self) -> None:
         if self._closed:
             return
         if self.running is not None:
             raise RejectedError("This NIC runs coroutines: close it when OwnNic.run has ended.")
-        if self.busy:
+        if self._work.busy:
             raise RejectedError("This NIC is at work: close it when the verb that it works for has returned.")
         self._closed = True
         try:
-            self._work(0, lambda: False)  # acknowledgements that are due leave: a peer waits for them
+            self._work.work_held(0, None)  # acknowledgements that are due leave: a peer waits for them
         finally:
             self._opened.close()
 
@@ -219,9 +187,10 @@ class OwnNic:
 class _Provider(LocalProvider):
     """Whoever asks in vain lets the NIC work: a program may do nothing but poll."""
 
-    def __init__(self, owner: OwnNic, nic: Nic) -> None:
-        super().__init__(nic, monotonic_ns, poke=owner.poke, advance=owner.advance)
-        self._owner = owner
+    def __init__(self, owner: OwnNic, nic: Nic, work: NicWork) -> None:
+        super().__init__(nic, monotonic_ns, poke=work.poke, advance=work.advance)
+        work.attach(self.check, self.dispatch)
+        self._owner, self._work = owner, work
         self._ended = ""  # why there is no NIC any more
 
     def check(self) -> None:
@@ -236,26 +205,26 @@ class _Provider(LocalProvider):
 
     def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
         """Carry out a verb that is just a command of the NIC."""
-        return self._owner.whole(super().call, verb, arguments)
+        return self._work.whole(super().call, verb, arguments)
 
     def post_send(self, qpn: int, requests: Sequence[WorkRequest]) -> None:
         """Post work requests."""
-        self._owner.whole(super().post_send, qpn, requests)
+        self._work.whole(super().post_send, qpn, requests)
 
     def poll_cq(self, cq: int, max_entries: int) -> list[Completion]:
         """Take completions."""
         found = super().poll_cq(cq, max_entries)
-        if found or self._owner.busy:
+        if found or self._work.busy:
             return found
-        self._owner.work(0)
+        self._work.work(0, None)
         return super().poll_cq(cq, max_entries)
 
     def refresh(self) -> None:
         """Process what has arrived."""
-        if self._owner.busy:
+        if self._work.busy:
             self.dispatch()
         else:
-            self._owner.work(0)
+            self._work.work(0, None)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """RejectedError for any loop but that of `OwnNic.run`, in which nothing would ever arrive."""
@@ -310,12 +279,12 @@ def _rings(beside: Path, stack: contextlib.ExitStack, plain: str) -> dict[str, F
 class _NicSelector(selectors.EpollSelector):
     """What asyncio waits in: the NIC works meanwhile."""
 
-    def __init__(self, nic: OwnNic) -> None:
+    def __init__(self, loop: Loop, work: NicWork) -> None:
         super().__init__()
-        self._nic = nic
+        self._loop, self._work = loop, work
         self._ready = False  # a descriptor that asyncio watches
         self._worked = 0
-        nic.loop.add(self.fileno(), selectors.EVENT_READ, self._on_ready)
+        loop.add(self.fileno(), selectors.EVENT_READ, self._on_ready)
 
     def _on_ready(self, _mask: int) -> None:
         self._ready = True
@@ -325,18 +294,18 @@ class _NicSelector(selectors.EpollSelector):
         found = super().select(0)
         now = monotonic_ns()
         waits = not found and (timeout is None or timeout > 0)
-        if not waits and not self._nic.poked and now - self._worked < _LONGEST_BUSY_NS:
+        if not waits and not self._work.poked and now - self._worked < _LONGEST_BUSY_NS:
             return found
         self._ready = False
         deadline = 0 if not waits else None if timeout is None else now + ceil(timeout * 1e9)
-        self._nic.work(deadline, lambda: self._ready)
+        self._work.work(deadline, lambda: self._ready)
         self._worked = now
         return found or super().select(0)
 
     def close(self) -> None:
         """As any selector."""
         try:
-            self._nic.loop.remove(self.fileno())
+            self._loop.remove(self.fileno())
         finally:
             super().close()
 

@@ -76,8 +76,8 @@ class Loop:
         self._outer = select.epoll()
         self._outer.register(self._epoll.fileno(), READABLE)
         self._wait = _precise_wait(self._outer.fileno())
-        self.signals = HeldSignals()  # those that wait until `run_until` has ended
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.signals = HeldSignals(self._wake)  # those that wait until `run_until` has ended
         self._handlers: dict[int, Handler] = {}
         self._turns: list[Turn] = []
         self._rings: list[AwaitedRing] = []
@@ -234,6 +234,7 @@ class Loop:
 
     def close(self) -> None:
         """Release the loop's descriptors; watched descriptors stay open."""
+        self.signals.close()
         self._outer.close()
         self._epoll.close()
         os.close(self._wake)

@@ -84,6 +84,9 @@ class Device(Protocol):
     def transmit(self, port: int, now: int) -> bytes | None:
         """The next frame for `port`, which is free; None if there is none."""
 
+    def waiting(self, ports: int) -> int:
+        """The ports of the mask `ports`, all free, for which there may be a frame; the others count as asked."""
+
     def wakeup(self) -> int | None:
         """When `tick` or `transmit` may next have something to do; None: only after input."""
 
@@ -293,14 +296,27 @@ class NicDriver:
         again = False
         busy: float | None = None
         self._now = now
+        idle = self._ask_at_once(now)
         for nic_port in self._ports:
-            if nic_port.up:
+            if nic_port.up and not idle >> nic_port.number & 1:
                 now = self._now  # time has passed while earlier ports were served
                 if nic_port.free_at <= now and not nic_port.blocked and self._transmit(nic_port, now):
                     again = True
                 if nic_port.free_at > now and (busy is None or nic_port.free_at < busy):
                     busy = nic_port.free_at
         return again, busy
+
+    def _ask_at_once(self, now: int) -> int:
+        """A mask of the ports that are free and for which the NIC has no frame: most of them, most of the time."""
+        free = 0
+        for nic_port in self._ports:
+            if nic_port.up and nic_port.free_at <= now and not nic_port.blocked and nic_port.held is None:
+                free |= 1 << nic_port.number
+        idle = free & ~self._nic.waiting(free)
+        for nic_port in self._ports:
+            if idle >> nic_port.number & 1:
+                nic_port.backlog = False
+        return idle
 
     def _transmit(self, nic_port: NicPort, now: int) -> bool:
         """Send what the NIC has until the port is busy; True if the batch ended before either did."""

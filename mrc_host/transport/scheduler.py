@@ -195,6 +195,12 @@ class Scheduler:
         self.empty_ports |= ports & (first - 1)
         return first
 
+    def all_waiting(self, ports: int) -> int:
+        """The ports of the mask `ports` where sources are queued; the others count as asked in vain."""
+        waiting = ports & self.waiting
+        self.empty_ports |= ports ^ waiting
+        return waiting
+
     def _leave(self, queue: ReadyQueue, first: QueueEntry, port: int) -> None:
         """The source at the front of a queue of `port` has nothing for it."""
         queue.leave(first)

@@ -423,6 +423,9 @@ class FakeNic:
     def transmit(self, port: int, now: int) -> bytes | None:
         return None
 
+    def waiting(self, ports: int) -> int:
+        return 0
+
     def wakeup(self) -> int | None:
         return None
 

@@ -143,6 +143,9 @@ class FakeDevice:
         self.times.append(now)
         return self.offered[port].popleft() if self.offered[port] else None
 
+    def waiting(self, ports: int) -> int:
+        return sum(1 << port for port, frames in self.offered.items() if frames) & ports
+
     def answer_due(self, due: AnswerDue, now: int) -> None:
         self.due.append((due[1], now))
 

@@ -5,22 +5,32 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import threading
 from collections.abc import Iterator
-from types import FrameType
+from types import FrameType, ModuleType
 
 import pytest
 
 from mrc_host.driver.held_signals import HeldSignals
 from mrc_host.driver.loop import Loop
+from tests.mrc_host.driver.rings import compiled_extension
 
 
 class AlarmError(Exception):
     """What handlers raise."""
 
 
+@pytest.fixture(params=["python", "c"], autouse=True)
+def holder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType | None:
+    """What holds them: the plain class, or the module in C."""
+    module = compiled_extension("signal_holder") if request.param == "c" else None
+    monkeypatch.setitem(sys.modules, "mrc_host.driver.signal_holder", module)
+    return module
+
+
 @pytest.fixture
-def signals() -> HeldSignals:
+def signals(holder: ModuleType | None) -> HeldSignals:
     return HeldSignals()
 
 
