@@ -87,15 +87,22 @@ class Communicator:
         peers: Peers = Peers.RING,
         name: str = "collectives",
     ) -> Communicator:
-        """Make everything on `device`, exchange addresses under `name`, connect, and wait for all ranks."""
+        """Make everything on `device`, exchange addresses under `name`, connect, and wait for all ranks.
+
+        If that fails or is cancelled nothing stays on the NIC: it may be tried again, under another name.
+        """
         settings = settings or StreamSettings()
         plan = StreamPlan(settings, exchange.world, peers)
         own = Resources.create(device, plan, exchange.rank)
-        gathered = await exchange.gather(f"{name}/cards", own.card.to_json())
-        cards = {peer: Card.from_json(gathered[peer], own.rank) for peer in {**own.outgoing, **own.incoming}}
-        senders = {peer: own.sender(plan, peer, cards[peer]) for peer in own.outgoing}
-        receivers = {peer: own.receiver(plan, peer, cards[peer]) for peer in own.incoming}
-        await exchange.gather(f"{name}/connected", True)
+        try:
+            gathered = await exchange.gather(f"{name}/cards", own.card.to_json())
+            cards = {peer: Card.from_json(gathered[peer], own.rank) for peer in {**own.outgoing, **own.incoming}}
+            senders = {peer: own.sender(plan, peer, cards[peer]) for peer in own.outgoing}
+            receivers = {peer: own.receiver(plan, peer, cards[peer]) for peer in own.incoming}
+            await exchange.gather(f"{name}/connected", True)
+        except BaseException:
+            own.close()
+            raise
         return cls(exchange.rank, exchange.world, settings, own.queue, senders, receivers, own.close)
 
     @property

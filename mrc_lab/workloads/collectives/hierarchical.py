@@ -57,7 +57,7 @@ class HierarchicalCommunicator:
         clusters: int,
         name: str = "collectives",
     ) -> HierarchicalCommunicator:
-        """Join both rings. Raises ValueError when the ranks are not a multiple of `clusters` (at least 1)."""
+        """Join both rings, or none. Raises ValueError when the ranks are not a multiple of `clusters` (at least 1)."""
         if clusters < 1 or exchange.world % clusters:
             raise ValueError(f"{exchange.world} ranks cannot be divided evenly among {clusters} clusters")
         size = exchange.world // clusters
@@ -65,7 +65,11 @@ class HierarchicalCommunicator:
         near = _Members(exchange, range(first, first + size))
         far = _Members(exchange, range(exchange.rank % size, exchange.world, size))
         inside = await Communicator.join(device, near, settings, name=f"{name}/inside")
-        across = await Communicator.join(device, far, settings, name=f"{name}/across")
+        try:
+            across = await Communicator.join(device, far, settings, name=f"{name}/across")
+        except BaseException:
+            await inside.close()
+            raise
         return cls(exchange.rank, inside, across)
 
     @property

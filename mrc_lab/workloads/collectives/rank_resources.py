@@ -91,27 +91,29 @@ class Resources:
 
     @classmethod
     def create(cls, device: Context, plan: StreamPlan, rank: int) -> Resources:
-        """Queue pairs are made next neighbour first, then previous, then the others alike."""
+        """Queue pairs are made next neighbour first, then previous, then the others alike. All are made, or none."""
         settings, domain = plan.settings, device.alloc_pd()
-        region = domain.alloc_mr(plan.region_bytes(), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
         outgoing, incoming = plan.outgoing(rank), plan.incoming(rank)
-        queue = device.create_cq(_capacity(settings, len(outgoing) + len(incoming)))
+        with contextlib.ExitStack() as undo:
+            undo.callback(_close, domain)
+            region = domain.alloc_mr(plan.region_bytes(), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+            queue = device.create_cq(_capacity(settings, len(outgoing) + len(incoming)))
+            undo.callback(_close, domain, queue)
 
-        def make() -> list[QueuePair]:
-            every = range(settings.queue_pairs)
-            return [domain.create_qp(queue, queue, settings.qp_type, settings.attributes) for _ in every]
+            def make() -> list[QueuePair]:
+                every = range(settings.queue_pairs)
+                return [domain.create_qp(queue, queue, settings.qp_type, settings.attributes) for _ in every]
 
-        pairs: tuple[dict[int, list[QueuePair]], dict[int, list[QueuePair]]] = ({}, {})
-        for to, source in zip(outgoing, incoming, strict=True):
-            pairs[0][to] = make()
-            pairs[1][source] = make()
+            pairs: tuple[dict[int, list[QueuePair]], dict[int, list[QueuePair]]] = ({}, {})
+            for to, source in zip(outgoing, incoming, strict=True):
+                pairs[0][to] = make()
+                pairs[1][source] = make()
+            undo.pop_all()
         return cls(rank, domain, region, queue, *pairs)
 
     def close(self) -> None:
         """Destroy everything. An agent that is gone has done so."""
-        with contextlib.suppress(MrcError):
-            self.domain.close()
-            self.queue.close()
+        _close(self.domain, self.queue)
 
     @property
     def card(self) -> Card:
@@ -138,6 +140,12 @@ class Resources:
         windows = plan.receive_window(rank, peer), plan.send_window(peer, rank)
         name = f"rank {rank} from rank {peer}"
         return Receiver(Place(name, plan.settings, pairs, self.region, windows[0], card.memory, windows[1]))
+
+
+def _close(*parts: ProtectionDomain | CompletionQueue) -> None:
+    for part in parts:
+        with contextlib.suppress(MrcError):
+            part.close()
 
 
 def _connect(pairs: Sequence[QueuePair], far: Sequence[QpAddress]) -> None:

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mrc_host.errors import ResourceExhaustedError
 from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs import ProtectionDomain
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads.collectives import (
     Bfloat16,
@@ -18,6 +20,7 @@ from mrc_lab.workloads.collectives import (
     ring_reduce,
 )
 from tests.mrc_lab.workloads.collectives.fakes import FakeNetwork
+from tests.mrc_lab.workloads.collectives.joins import Late, held
 from tests.simulation.worlds import small_world
 
 SMALL = StreamSettings(chunk_bytes=256, slots=3, tail_bytes=100)
@@ -389,11 +392,6 @@ def test_a_refused_call_leaves_the_communicator_unchanged():
     run(main())
 
 
-def held(nic):
-    """Queue pairs, queues and regions that exist on a NIC, which counts them for nobody: so they are counted inside."""
-    return len(nic._qps.by_qpn), len(nic._cqs), len(nic._context.memory._by_lkey)
-
-
 def test_closing_releases_nic_resources_and_ends_waiting_calls():
     with small_world() as world:
         contexts = [world.open(name) for name in ("h1", "h3")]
@@ -417,6 +415,74 @@ def test_closing_releases_nic_resources_and_ends_waiting_calls():
 
         world.run(main())
         assert [held(nic) for nic in nics] == [(0, 0, 0)] * 2
+
+
+@pytest.mark.parametrize("step", ["cards", "connected"])
+def test_a_join_that_is_given_up_leaves_nothing_on_the_nic_and_can_be_tried_again(step):
+    with small_world() as world:
+        contexts = [world.open(name) for name in ("h1", "h3")]
+        nics = [world.nic(name) for name in ("h1", "h3")]
+        stream = StreamSettings(attributes=world.attributes())
+
+        async def main():
+            meeting = LocalMeeting(2)
+            one, other = (meeting.rank(rank) for rank in range(2))
+            joins = [
+                asyncio.ensure_future(Communicator.join(context, exchange, stream, name="first"))
+                for context, exchange in zip(contexts, (one, Late(other, step)), strict=True)
+            ]
+            await asyncio.sleep(0.001)
+            assert [held(nic) for nic in nics] == [(2, 1, 1)] * 2
+            for join in joins:
+                join.cancel()
+            await asyncio.wait(joins)
+            assert [held(nic) for nic in nics] == [(0, 0, 0)] * 2
+            ranks = await asyncio.gather(
+                *(
+                    Communicator.join(context, exchange, stream, name="second")
+                    for context, exchange in zip(contexts, (one, other), strict=True)
+                )
+            )
+            await asyncio.gather(*(rank.barrier() for rank in ranks))
+
+        world.run(main())
+
+
+def test_a_join_that_gets_a_card_that_is_none_leaves_nothing_on_the_nic():
+    with small_world() as world:
+        context, nic = world.open("h1"), world.nic("h1")
+
+        async def main():
+            meeting = LocalMeeting(2)
+            work = Communicator.join(context, meeting.rank(0)), meeting.rank(1).gather("collectives/cards", {})
+            results = await asyncio.gather(*work, return_exceptions=True)
+            assert isinstance(results[0], KeyError)
+
+        world.run(main())
+        assert held(nic) == (0, 0, 0)
+
+
+def test_a_join_for_which_the_nic_has_no_room_leaves_nothing_on_it(monkeypatch):
+    with small_world() as world:
+        context, nic = world.open("h1"), world.nic("h1")
+        create_qp = ProtectionDomain.create_qp
+        made = []
+
+        def create(*arguments, **options):
+            if len(made) == 3:
+                raise ResourceExhaustedError("no room")
+            made.append(create_qp(*arguments, **options))
+            return made[-1]
+
+        monkeypatch.setattr(ProtectionDomain, "create_qp", create)
+
+        async def main():
+            with pytest.raises(ResourceExhaustedError):
+                await Communicator.join(context, LocalMeeting(4).rank(0), peers=Peers.ALL)
+
+        world.run(main())
+        assert len(made) == 3
+        assert held(nic) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

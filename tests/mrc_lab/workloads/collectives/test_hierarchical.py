@@ -7,6 +7,8 @@ import pytest
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads.collectives import HierarchicalCommunicator, LocalMeeting, ReduceOp, StreamSettings
 from tests.mrc_lab.workloads.collectives.fakes import FakeNetwork
+from tests.mrc_lab.workloads.collectives.joins import Late, held
+from tests.simulation.worlds import small_world
 
 SMALL = StreamSettings(chunk_bytes=256, slots=3, tail_bytes=100)
 
@@ -147,3 +149,26 @@ def test_a_refused_call_leaves_the_rings_unchanged():
         assert (value == 4).all()
 
     on_fakes(4, 2, job)
+
+
+def test_a_join_that_fails_across_clusters_leaves_nothing_of_the_ring_inside():
+    with small_world() as world:
+        contexts = [world.open(f"h{number}") for number in range(1, 5)]
+        nics = [world.nic(f"h{number}") for number in range(1, 5)]
+
+        async def main():
+            meeting = LocalMeeting(4)
+            exchanges = [Late(meeting.rank(rank), "across/connected") for rank in range(4)]
+            joins = [
+                asyncio.ensure_future(HierarchicalCommunicator.join(context, exchange, clusters=2))
+                for context, exchange in zip(contexts, exchanges, strict=True)
+            ]
+            await asyncio.sleep(0.001)
+            assert [held(nic) for nic in nics] == [(4, 2, 2)] * 4
+            for join in joins:
+                join.cancel()
+            await asyncio.wait(joins)
+            assert all(join.cancelled() for join in joins)
+
+        world.run(main())
+        assert [held(nic) for nic in nics] == [(0, 0, 0)] * 4
