@@ -228,3 +228,46 @@ def test_ports_before_the_first_that_waits_count_as_asked_in_vain() -> None:
     assert scheduler.first_waiting(0b1110) == 0b1000
     scheduler.activate_data(Talker(b"b", data=1), 0b0010)
     assert scheduler.kick, "it was passed over"
+
+
+def test_ports_that_are_told_to_be_idle_are_served_again_when_something_comes_there() -> None:
+    scheduler = Scheduler(4)
+    talker = Talker(b"a", control=1, ports=0b1000)
+    scheduler.activate_control(talker, 0b1000)
+    assert scheduler.all_waiting(0b1101) == 0b1000
+    assert scheduler.wakeup() is None
+    scheduler.activate_control(talker, 0b0010)
+    assert scheduler.wakeup() is None, "nobody has asked that port"
+    scheduler.activate_control(talker, 0b0100)
+    assert scheduler.wakeup() == 0
+    scheduler.input_begins()
+    assert scheduler.wakeup() is None
+
+
+def test_a_driver_that_asks_for_all_idle_ports_at_once_leaves_nothing_behind() -> None:
+    """What leaves makes others ready, also on ports that it has passed over, or asked until nothing was left."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    for _ in range(300):
+        scheduler = Scheduler(3)
+        talkers = [Talker(b"%d" % number, ports=0b111) for number in range(4)]
+
+        def ready(scheduler: Scheduler = scheduler, talkers: list[Talker] = talkers) -> None:
+            talker = rng.choice(talkers)
+            talker.control += 1
+            scheduler.activate_control(talker, 1 << rng.randrange(3))
+
+        for _ in range(8):
+            ready()
+            scheduler.input_begins()
+            while True:
+                waiting = scheduler.all_waiting(0b111)
+                for port in range(3):
+                    while waiting >> port & 1 and scheduler.transmit(port, 0) is not None:
+                        if rng.random() < 0.4:
+                            ready()
+                if scheduler.wakeup() is None:
+                    break
+                scheduler.input_begins()
+            assert not scheduler.waiting, "nothing says when it leaves"
