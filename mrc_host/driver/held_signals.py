@@ -30,12 +30,11 @@ Handler = Callable[[int, "FrameType | None"], Any]
 class HeldSignals:
     """For the main thread, in which handlers run."""
 
-    __slots__ = ("_bell", "_came", "_handlers", "_holder", "_noted", "_times")
+    __slots__ = ("_came", "_handlers", "_holder", "_noted", "_since", "_times")
 
-    def __init__(self, bell: int = -1) -> None:
-        """`bell` is an eventfd that wakes whoever may sleep."""
-        self._bell = bell
+    def __init__(self) -> None:
         self._holder = _compiled_holder()
+        self._since = 0  # of the holder: when they were held
         self._times = 0  # held and not released
         self._handlers: dict[int, Handler] = {}  # those that are replaced
         self._came: list[tuple[Handler, int, FrameType | None]] = []
@@ -44,7 +43,14 @@ class HeldSignals:
     @property
     def noted(self) -> bool:
         """Something came, and is to be done when signals are released."""
-        return self._noted if self._holder is None else bool(self._holder.noted())
+        if self._holder is None:
+            return self._noted
+        return self._times > 0 and bool(self._holder.noted(self._since))
+
+    @property
+    def bell(self) -> int | None:
+        """A descriptor to wait for edge-triggered, which rings when something comes; None: there is none."""
+        return None if self._holder is None else int(self._holder.fileno())
 
     def hold(self) -> None:
         """From now on handlers run after as many calls of :meth:`release`."""
@@ -79,14 +85,9 @@ class HeldSignals:
         else:
             self._restore()
 
-    def close(self) -> None:
-        """The bell is about to be closed."""
-        if self._holder is not None:
-            self._holder.silence(self._bell)
-
     def _replace(self) -> None:
         if self._holder is not None:
-            self._holder.hold(_HELD, self._bell)
+            self._since = self._holder.hold(_HELD)
             return
         try:
             for number in _HELD:

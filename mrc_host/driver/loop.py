@@ -76,8 +76,8 @@ class Loop:
         self._outer = select.epoll()
         self._outer.register(self._epoll.fileno(), READABLE)
         self._wait = _precise_wait(self._outer.fileno())
+        self.signals = HeldSignals()  # those that wait until `run_until` has ended
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.signals = HeldSignals(self._wake)  # those that wait until `run_until` has ended
         self._handlers: dict[int, Handler] = {}
         self._turns: list[Turn] = []
         self._rings: list[AwaitedRing] = []
@@ -87,6 +87,9 @@ class Loop:
         self._running_thread: int | None = None
         self._precise_thread: threading.Thread | None = None  # without timer slack
         self.add(self._wake, READABLE, self._on_wake)
+        bell = self.signals.bell
+        if bell is not None:
+            self.add(bell, READABLE | select.EPOLLET, lambda _mask: None)
 
     # -- what the loop watches -------------------------------------------------------------------------------------
 
@@ -234,7 +237,6 @@ class Loop:
 
     def close(self) -> None:
         """Release the loop's descriptors; watched descriptors stay open."""
-        self.signals.close()
         self._outer.close()
         self._epoll.close()
         os.close(self._wake)

@@ -5,37 +5,43 @@
  * and rings a bell, which ends the sleep of a loop, whichever thread gets the signal. When handlers are back, signals that
  * came are raised again. Those that another handler was set for meanwhile are given to the one that was held.
  *
- * All of this is the main thread's, in which handlers run, but for the note. */
+ * All of this is the main thread's, in which handlers run, but for the note. A thread may be late to write it, when handlers
+ * are back already: both first write and then read (`holding`, `came`), so at least one of them sees it. */
 #define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 struct held {
     PyObject *handler; /* NULL: not held */
     struct sigaction action;
-    volatile sig_atomic_t came; /* perhaps later than it was held, if another thread was late to note it */
+    int came; /* atomic */
 };
 
 static struct held held[NSIG];
-static unsigned depth;              /* holders within holders */
-static volatile sig_atomic_t noted; /* something came */
-static volatile sig_atomic_t bell = -1;
+static unsigned depth; /* holders within holders */
+static int holding; /* atomic: signals are noted */
+static long notes;  /* atomic: how many there were */
+static int bell;    /* an eventfd that is never closed or read, waited for edge-triggered */
 static PyObject *getsignal; /* of the module _signal */
 
 static void note(int number)
 {
     int before = errno;
     uint64_t one = 1;
-    held[number].came = 1;
-    noted = 1;
-    if (bell >= 0)
+    __atomic_store_n(&held[number].came, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&notes, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&holding, __ATOMIC_SEQ_CST))
         (void)!write(bell, &one, sizeof one);
+    else if (__atomic_exchange_n(&held[number].came, 0, __ATOMIC_SEQ_CST))
+        raise(number); /* to the handler that is back, when this one returns */
     errno = before;
 }
 
@@ -82,57 +88,67 @@ static int call_handler(PyObject *handler, int number)
     return result ? 0 : -1;
 }
 
+/* As if the signal came now. A thread that blocks it, which another one got it for, would not get it if it were raised. */
+static void deliver(int number)
+{
+    sigset_t blocked;
+    if (!pthread_sigmask(SIG_BLOCK, NULL, &blocked) && sigismember(&blocked, number) == 1)
+        PyErr_SetInterruptEx(number);
+    else
+        raise(number);
+}
+
 /* All handlers are back; signals that came have their effect, unless they are to be forgotten. */
 static int end(int forget)
 {
-    struct {
-        PyObject *handler;
-        int number;
-    } other[NSIG];
-    int others = 0, came[NSIG], count = 0;
-    noted = 0;
+    PyObject *handlers[NSIG] = {NULL};
+    bool own[NSIG] = {false};
     for (int number = 1; number < NSIG; number++) {
-        struct held *one = &held[number];
-        if (!one->handler)
-            continue;
-        int own = back(number), due = one->came && !forget;
-        one->came = 0;
-        if (due && own)
-            came[count++] = number;
-        if (due && !own) {
-            other[others].number = number;
-            other[others++].handler = one->handler;
-        } else {
-            Py_DECREF(one->handler);
-        }
-        one->handler = NULL;
+        handlers[number] = held[number].handler;
+        held[number].handler = NULL;
+        own[number] = handlers[number] && back(number);
     }
-    bell = -1;
-    for (int i = 0; i < count; i++)
-        raise(came[i]);
+    __atomic_store_n(&holding, 0, __ATOMIC_SEQ_CST);
     int failed = 0;
-    for (int i = 0; i < others; i++) {
-        if (!failed)
-            failed = call_handler(other[i].handler, other[i].number);
-        Py_DECREF(other[i].handler);
+    for (int number = 1; number < NSIG; number++) {
+        bool came = __atomic_exchange_n(&held[number].came, 0, __ATOMIC_SEQ_CST) && !forget;
+        if (came && own[number])
+            deliver(number);
+        if (came && handlers[number] && !own[number] && !failed)
+            failed = call_handler(handlers[number], number);
     }
-    return failed ? failed : PyErr_CheckSignals();
+    if (!failed)
+        failed = PyErr_CheckSignals();
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    for (int number = 1; number < NSIG; number++) /* last, since what is destroyed may use a NIC */
+        Py_XDECREF(handlers[number]);
+    PyErr_Restore(type, value, traceback);
+    return failed;
 }
 
-/* hold(numbers, bell) */
-static PyObject *holder_hold(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+/* Whether a note is there from before, by a thread that was late. */
+static bool late_note(void)
+{
+    for (int number = 1; number < NSIG; number++)
+        if (__atomic_load_n(&held[number].came, __ATOMIC_SEQ_CST))
+            return true;
+    return false;
+}
+
+static PyObject *holder_hold(PyObject *module, PyObject *numbers)
 {
     (void)module;
-    if (count != 2 || !PyTuple_Check(arguments[0]))
-        return PyErr_Format(PyExc_TypeError, "hold takes a tuple of signals and a descriptor.");
-    long ring = PyLong_AsLong(arguments[1]);
-    if (ring == -1 && PyErr_Occurred())
-        return NULL;
+    if (!PyTuple_Check(numbers))
+        return PyErr_Format(PyExc_TypeError, "hold takes a tuple of signals.");
     if (depth++)
-        Py_RETURN_NONE;
-    bell = (sig_atomic_t)ring;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); i++) {
-        if (hold_one(PyTuple_GET_ITEM(arguments[0], i))) {
+        return PyLong_FromLong(__atomic_load_n(&notes, __ATOMIC_SEQ_CST));
+    __atomic_store_n(&holding, 1, __ATOMIC_SEQ_CST);
+    long since = __atomic_load_n(&notes, __ATOMIC_SEQ_CST);
+    if (late_note())
+        since--;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++) {
+        if (hold_one(PyTuple_GET_ITEM(numbers, i))) {
             PyObject *type, *value, *traceback;
             PyErr_Fetch(&type, &value, &traceback);
             depth = 0;
@@ -142,7 +158,7 @@ static PyObject *holder_hold(PyObject *module, PyObject *const *arguments, Py_ss
             return NULL;
         }
     }
-    Py_RETURN_NONE;
+    return PyLong_FromLong(since);
 }
 
 static PyObject *holder_release(PyObject *module, PyObject *ignored)
@@ -164,30 +180,28 @@ static PyObject *holder_forget(PyObject *module, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-static PyObject *holder_noted(PyObject *module, PyObject *ignored)
-{
-    (void)module, (void)ignored;
-    return PyBool_FromLong(noted);
-}
-
-/* silence(bell): the descriptor is about to be closed, and may be somebody else's then. */
-static PyObject *holder_silence(PyObject *module, PyObject *descriptor)
+/* noted(since): whether a signal came since `hold` returned that. */
+static PyObject *holder_noted(PyObject *module, PyObject *since)
 {
     (void)module;
-    long ring = PyLong_AsLong(descriptor);
-    if (ring == -1 && PyErr_Occurred())
+    long before = PyLong_AsLong(since);
+    if (before == -1 && PyErr_Occurred())
         return NULL;
-    if (bell == ring)
-        bell = -1;
-    Py_RETURN_NONE;
+    return PyBool_FromLong(__atomic_load_n(&notes, __ATOMIC_SEQ_CST) != before);
+}
+
+static PyObject *holder_fileno(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    return PyLong_FromLong(bell);
 }
 
 static PyMethodDef methods[] = {
-    {"hold", (PyCFunction)(void (*)(void))holder_hold, METH_FASTCALL, "Hold the handlers of signals."},
+    {"hold", holder_hold, METH_O, "Hold the handlers of signals."},
     {"release", holder_release, METH_NOARGS, "Undo hold."},
     {"forget", holder_forget, METH_NOARGS, "Hold nothing, and forget what came."},
-    {"noted", holder_noted, METH_NOARGS, "Whether something came."},
-    {"silence", holder_silence, METH_O, "Ring this bell no more."},
+    {"noted", holder_noted, METH_O, "Whether something came."},
+    {"fileno", holder_fileno, METH_NOARGS, "The bell."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -202,5 +216,8 @@ PyMODINIT_FUNC PyInit_signal_holder(void)
         return NULL;
     getsignal = PyObject_GetAttrString(signals, "getsignal");
     Py_DECREF(signals);
+    bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (bell < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
     return getsignal ? PyModule_Create(&definition) : NULL;
 }

@@ -3,10 +3,10 @@
 All of it is called in the main thread. Holders may be within others, also of other NICs.
 """
 
-def hold(numbers: tuple[int, ...], bell: int) -> None:
-    """From now on those of these signals whose handlers are Python functions are noted, and `bell` (an eventfd) rings.
+def hold(numbers: tuple[int, ...]) -> int:
+    """From now on those of these signals whose handlers are Python functions are noted, and the bell rings.
 
-    With the first of several holders only.
+    Of several holders the first one's `numbers` count. Returns what `noted` takes.
     """
 
 def release() -> None:
@@ -15,8 +15,8 @@ def release() -> None:
 def forget() -> None:
     """Nothing is held any more, and what came is forgotten: in a forked child it is the parent's."""
 
-def noted() -> bool:
-    """Whether a signal has come."""
+def noted(since: int) -> bool:
+    """Whether a signal has come since `hold` returned that."""
 
-def silence(bell: int) -> None:
-    """Ring this bell no more; it is about to be closed."""
+def fileno() -> int:
+    """The bell, an eventfd, which is waited for edge-triggered and never read or closed."""

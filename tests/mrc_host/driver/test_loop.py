@@ -69,10 +69,11 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> RoundingKernel:
 @pytest.fixture(params=["epoll", "event_wait"])
 def loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
     """One that waits as where nothing is compiled, unless the kernel is a fake one; and one that waits in C."""
-    if request.param == "event_wait":
-        if "kernel" in request.fixturenames:
-            pytest.skip("there is no such kernel for C")
-        monkeypatch.setitem(sys.modules, "mrc_host.driver.event_wait", compiled_extension("event_wait"))
+    in_c = request.param == "event_wait"
+    if in_c and "kernel" in request.fixturenames:
+        pytest.skip("there is no such kernel for C")
+    for name in ("event_wait", "signal_holder"):
+        monkeypatch.setitem(sys.modules, f"mrc_host.driver.{name}", compiled_extension(name) if in_c else None)
     loop = Loop()
     yield loop
     loop.close()
