@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from time import monotonic_ns
 from types import ModuleType
 
@@ -15,6 +18,8 @@ import pytest
 
 from mrc_host.driver.held_signals import HeldSignals
 from mrc_host.driver.loop import Loop
+from tests.fuzz.fuzz_datapath import ROOT
+from tests.fuzz.fuzz_engine import runtime
 from tests.mrc_host.driver.rings import compiled_extension
 
 NUMBERS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
@@ -277,3 +282,20 @@ def test_arguments_that_make_no_sense_are_refused(module: ModuleType, ran: list[
     module.release()  # more often than held: nothing
     signal.raise_signal(signal.SIGUSR1)
     assert ran == [signal.SIGUSR1], "nothing is held"
+
+
+def test_all_of_this_is_clean_under_the_sanitizers() -> None:
+    asan = runtime("libasan.so")
+    if "sanitized" in " ".join(sys.argv) or asan is None or runtime("libubsan.so") is None:
+        pytest.skip("this is such a run, or the compiler has no sanitizers")
+    files = [str(Path(__file__).with_name(name)) for name in ("test_held_signals.py", "test_signal_holder.py")]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "tests.mrc_host.driver.sanitized", *files],
+        env=os.environ | {"LD_PRELOAD": asan, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"},
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
