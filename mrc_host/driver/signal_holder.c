@@ -41,7 +41,7 @@ static void note(int number)
     if (__atomic_load_n(&holding, __ATOMIC_SEQ_CST))
         (void)!write(bell, &one, sizeof one);
     else if (__atomic_exchange_n(&held[number].came, 0, __ATOMIC_SEQ_CST))
-        raise(number); /* to the handler that is back, when this one returns */
+        PyErr_SetInterruptEx(number); /* Python's handler is back; or somebody has kept this one, to call it in turn */
     errno = before;
 }
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import faulthandler
 import os
 import random
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,6 +151,33 @@ def test_a_signal_that_the_main_thread_blocks_and_another_gets_runs_its_handler(
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def test_a_handler_in_c_that_was_set_meanwhile_and_calls_the_one_before_it_does_so(
+    module: ModuleType, ran: list[int]
+) -> None:
+    """It has kept the one that notes."""
+    signals = HeldSignals()
+    with tempfile.TemporaryFile() as file:
+        signals.hold()
+        faulthandler.register(signal.SIGUSR1, file=file, chain=True)
+        signals.release()
+        try:
+            for held in (False, True):
+                ran.clear()
+                if held:
+                    signals.hold()
+                signal.raise_signal(signal.SIGUSR1)
+                if held:
+                    assert ran == []
+                    signals.release()
+                assert ran == [signal.SIGUSR1]
+        finally:
+            faulthandler.unregister(signal.SIGUSR1)
+        file.seek(0)
+        assert file.read().count(b"test_signal_holder.py") >= 2
+    signal.raise_signal(signal.SIGUSR1)
+    assert ran == [signal.SIGUSR1] * 2
+
+
 def test_a_handler_that_is_destroyed_may_use_a_nic(module: ModuleType) -> None:
     destroyed = []
 
@@ -275,6 +305,58 @@ def test_every_signal_of_a_storm_runs_its_handler(module: ModuleType, ran: list[
     assert ran[count:] == [signal.SIGUSR2], "handlers are those of before"
 
 
+BESIDE = """
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+
+/* Sends this thread a signal, and the next one when `ran` has counted it; how many came through within 10 s each. */
+long beside(int number, long count, volatile long *ran)
+{
+    for (long sent = 0; sent < count; sent++) {
+        time_t end = time(NULL) + 10;
+        pthread_kill(pthread_self(), number);
+        while (*ran <= sent) {
+            if (time(NULL) > end)
+                return sent;
+            sched_yield();
+        }
+    }
+    return count;
+}
+"""
+
+
+def test_no_signal_of_a_thread_beside_is_lost(module: ModuleType, tmp_path: Path) -> None:
+    """It notes them at any instruction of the main thread's, without the interpreter's lock."""
+    (tmp_path / "beside.c").write_text(BESIDE)
+    library = tmp_path / "beside.so"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, tmp_path / "beside.c", "-pthread"], check=True)
+    beside = ctypes.CDLL(str(library)).beside
+    beside.restype, beside.argtypes = ctypes.c_long, [ctypes.c_int, ctypes.c_long, ctypes.POINTER(ctypes.c_long)]
+    ran, count, came = ctypes.c_long(), 5000, []
+
+    def handler(*_: object) -> None:
+        ran.value += 1
+
+    former = signal.signal(signal.SIGUSR1, handler)
+    thread = threading.Thread(target=lambda: came.append(beside(signal.SIGUSR1, count, ctypes.byref(ran))))
+    signals = HeldSignals()
+    try:
+        thread.start()
+        while not came:
+            for _ in range(50):
+                signals.hold()
+                signals.release()
+            for _ in range(50):  # without a verb, too, the last one comes through
+                pass
+    finally:
+        thread.join()
+        signal.signal(signal.SIGUSR1, former)
+    assert (came, ran.value) == ([count], count)
+
+
 def test_arguments_that_make_no_sense_are_refused(module: ModuleType, ran: list[int]) -> None:
     for arguments in ((), ([10],), ((0,),), ((65,),), (("a",),), ((10,), 1)):
         with pytest.raises((TypeError, ValueError)):
@@ -290,7 +372,7 @@ def test_all_of_this_is_clean_under_the_sanitizers() -> None:
         pytest.skip("this is such a run, or the compiler has no sanitizers")
     files = [str(Path(__file__).with_name(name)) for name in ("test_held_signals.py", "test_signal_holder.py")]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "tests.mrc_host.driver.sanitized", *files],
+        [sys.executable, "-m", "pytest", "-q", "-p", "tests.mrc_host.driver.sanitized", "-k", "not beside", *files],
         env=os.environ | {"LD_PRELOAD": asan, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"},
         cwd=ROOT,
         stdout=subprocess.PIPE,
