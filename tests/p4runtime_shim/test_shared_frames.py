@@ -47,7 +47,7 @@ def compare(name: str, longest: int) -> int:
         frames = SharedFrames(by_reference)
         for switch in (by_value, by_reference):
             give_replicas(switch)
-        for now in range(400):
+        for now in range(1000):
             frame, port = random_frame(chance), chance.choice(PORTS)
             by_value.receive(port, frame, now)
             frames.receive(port, frame, now, chance.choice((0, 1, 14, 60, 192, 1999)))
