@@ -32,6 +32,13 @@ static long notes;  /* atomic: how many there were */
 static int bell;    /* an eventfd that is never closed or read, waited for edge-triggered */
 static PyObject *getsignal; /* of the module _signal */
 
+/* Whether there was a note, which one caller alone is told. Most of the time there is none, which costs nothing to see. */
+static bool take_note(int number)
+{
+    return __atomic_load_n(&held[number].came, __ATOMIC_SEQ_CST) &&
+           __atomic_exchange_n(&held[number].came, 0, __ATOMIC_SEQ_CST);
+}
+
 static void note(int number)
 {
     int before = errno;
@@ -40,7 +47,7 @@ static void note(int number)
     __atomic_add_fetch(&notes, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&holding, __ATOMIC_SEQ_CST))
         (void)!write(bell, &one, sizeof one);
-    else if (__atomic_exchange_n(&held[number].came, 0, __ATOMIC_SEQ_CST))
+    else if (take_note(number))
         PyErr_SetInterruptEx(number); /* Python's handler is back; or somebody has kept this one, to call it in turn */
     errno = before;
 }
@@ -111,7 +118,7 @@ static int end(int forget)
     __atomic_store_n(&holding, 0, __ATOMIC_SEQ_CST);
     int failed = 0;
     for (int number = 1; number < NSIG; number++) {
-        bool came = __atomic_exchange_n(&held[number].came, 0, __ATOMIC_SEQ_CST) && !forget;
+        bool came = take_note(number) && !forget;
         if (came && own[number])
             deliver(number);
         if (came && handlers[number] && !own[number] && !failed)
