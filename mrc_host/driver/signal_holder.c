@@ -32,7 +32,7 @@ static long notes;  /* atomic: how many there were */
 static int bell;    /* an eventfd that is never closed or read, waited for edge-triggered */
 static PyObject *getsignal; /* of the module _signal */
 
-/* Whether there was a note, which one caller alone is told. Most of the time there is none, which costs nothing to see. */
+/* Takes the note of a signal, if there is one; of several callers one gets it. A plain load mostly shows that there is none. */
 static bool take_note(int number)
 {
     return __atomic_load_n(&held[number].came, __ATOMIC_SEQ_CST) &&

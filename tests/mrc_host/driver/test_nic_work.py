@@ -17,7 +17,7 @@ class GoneError(Exception):
 
 
 class Application:
-    """A NIC with news when it is told so, whose application may do something when it gets them."""
+    """A NIC with news after `news_in` rounds, whose application may do something when it gets them."""
 
     def __init__(self) -> None:
         self.loop = Loop()

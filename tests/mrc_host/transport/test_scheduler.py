@@ -230,7 +230,7 @@ def test_ports_before_the_first_that_waits_count_as_asked_in_vain() -> None:
     assert scheduler.kick, "it was passed over"
 
 
-def test_ports_that_are_told_to_be_idle_are_served_again_when_something_comes_there() -> None:
+def test_idle_ports_are_served_again_when_something_is_queued_there() -> None:
     scheduler = Scheduler(4)
     talker = Talker(b"a", control=1, ports=0b1000)
     scheduler.activate_control(talker, 0b1000)
