@@ -10,6 +10,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from mrc_common.quick_values import quick_value
+
 
 class Access(enum.IntFlag):
     """Rights of a memory region."""
@@ -162,7 +164,7 @@ class Sge:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
+@quick_value
 class WorkRequest:
     """One WRITE or WRITE_WITH_IMM of `length` bytes (0..2**32-1) from local to remote memory.
 
@@ -199,7 +201,7 @@ class WorkRequest:
         return 2 <= len(lengths) <= MAX_SGE and min(lengths) >= 0 and sum(lengths) == self.length
 
 
-@dataclass(frozen=True, slots=True)
+@quick_value
 class Completion:
     """One completion queue entry. `imm` is set only for RECV_WRITE_WITH_IMM; `reason` is empty on success.
 

@@ -278,7 +278,10 @@ def check_request(request: WorkRequest) -> None:
         and 0 <= request.lkey < 1 << 32
         and 0 <= request.rkey < 1 << 32
         and 0 <= (request.imm or 0) < 1 << 32
-        and all(0 <= piece.address < 1 << 64 and 0 <= piece.lkey < 1 << 32 for piece in request.sges)
+        and (
+            not request.sges
+            or all(0 <= piece.address < 1 << 64 and 0 <= piece.lkey < 1 << 32 for piece in request.sges)
+        )
     )
     if not fits:
         raise InvalidArgumentError("wr_id and addresses are 64-bit, keys and immediate data 32-bit unsigned numbers.")
