@@ -141,7 +141,7 @@ def _cpu_per_packet(qps: int, qp_type: QpType, congestion: str, seconds: float) 
         for _ in range(4):
             for _ in range(32):
                 pair.step()
-            for completion in pair.a.poll_cq(pair.cq, 1024):
+            for completion in pair.a.poll_cq(pair.cq, 1024, pair.now):
                 assert completion.status is CompletionStatus.SUCCESS, completion
                 pair.post(completion.qpn)
         spent = time.process_time() - start
@@ -149,7 +149,7 @@ def _cpu_per_packet(qps: int, qp_type: QpType, congestion: str, seconds: float) 
     left = 2 * qps
     while left:
         pair.step()
-        left -= len(pair.a.poll_cq(pair.cq, 1024))
+        left -= len(pair.a.poll_cq(pair.cq, 1024, pair.now))
     assert pair.target == pair.source
     return best
 

@@ -244,14 +244,19 @@ class Nic:
         """Remove a completion queue. StateError while a queue pair uses it."""
         self._cqs.destroy(cq)
 
-    def poll_cq(self, cq: int, max_entries: int = 16) -> list[Completion]:
+    def poll_cq(self, cq: int, max_entries: int, now: int) -> list[Completion]:
         """Take up to `max_entries` completions, oldest first.
 
         A full queue never loses an entry. It holds `capacity` completions of signaled requests, which are reserved when
         these are posted (or ResourceExhaustedError), and as many of a peer's WRITE_WITH_IMM, which stay unacknowledged
-        until there is room (``transport.completion``).
+        until there is room (``transport.completion``): if any wait (``cq_blocks``), ports may have frames afterwards.
         """
+        self._context.now = now
         return self._cqs.get(cq).poll(max_entries)
+
+    def cq_blocks(self, cq: int) -> bool:
+        """Whether messages of peers wait for room in a completion queue."""
+        return self._cqs.get(cq).blocks()
 
     def peek_cq(self, cq: int, first: int) -> list[Completion]:
         """What is in a completion queue, without the oldest `first`; nothing is taken."""
@@ -362,12 +367,13 @@ class Nic:
         self._scheduler.input_begins()
         qp.post(request, now)
 
-    def post_recv(self, qpn: int, wr_ids: tuple[int, ...]) -> None:
+    def post_recv(self, qpn: int, wr_ids: tuple[int, ...], now: int) -> None:
         """Queue receives for one queue pair, in order, all or none; each arriving WRITE_WITH_IMM completes the oldest.
 
         Without any, its completion has wr_id 0: unlike in verbs none is needed. They are flushed with the requests.
         InvalidArgumentError for a wr_id of more than 64 bits, ResourceExhaustedError for more than 4096 receives.
         """
+        self._context.now = now
         qp = self._qps.get(qpn)
         if not all(0 <= wr_id < 1 << 64 for wr_id in wr_ids):
             raise InvalidArgumentError("A wr_id is a 64-bit unsigned number.")

@@ -307,6 +307,8 @@ class SimulatedWorld:
             elif isinstance(until, int):
                 if until < self.now:
                     raise SimulationError(f"It is {self.now} ns already; the world cannot run to {until} ns.")
+                if until >= 1 << 62:
+                    raise SimulationError(f"A world ends after 146 years; it cannot run to {until} ns.")
                 self._loop.run_to_time(until)
             else:
                 task = until if isinstance(until, asyncio.Future) else self._loop.create_task(until)
@@ -328,20 +330,26 @@ class SimulatedWorld:
             node.announce = provider.dispatch
 
     def close(self) -> None:
-        """Cancel every coroutine and free the switches; afterwards only counters can be read from the Python side."""
+        """Cancel every coroutine and free the switches; afterwards only counters can be read from the Python side.
+
+        SimulationError while the world runs, as from within a coroutine of its own.
+        """
         if self._closed:
             return
-        self._closed = True
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            self._loop.run_task(asyncio.gather(*tasks, return_exceptions=True))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
+        if self._loop.is_running() or self.clock.running:
+            raise SimulationError("The world runs: close it when `run` has ended.")
+        if not self._loop.is_closed():
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                self._loop.run_task(asyncio.gather(*tasks, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
         for node in self._switches.values():
             node.leave_native()
             node.switch.close()
+        self._closed = True
 
     def __enter__(self) -> SimulatedWorld:
         return self

@@ -318,7 +318,7 @@ class ClientSession:
         if queue is None:
             return
         while queue.credit > 0 and not self._outbox:
-            entries = self.nic.poll_cq(cq, min(queue.credit, _FETCH))
+            entries = self.nic.poll_cq(cq, min(queue.credit, _FETCH), self.clock())
             if not entries:
                 self._stalled.discard(cq)
                 return

@@ -105,6 +105,10 @@ class NicCompletionQueue:
         self._blocked[receiver] = None
         return False
 
+    def blocks(self) -> bool:
+        """Whether receivers wait for room."""
+        return bool(self._blocked)
+
     def push(self, entry: Completion) -> None:
         """Add an arrival, for which there is room."""
         self._arrivals += 1

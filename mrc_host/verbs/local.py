@@ -125,7 +125,11 @@ class LocalProvider(DeviceVerbs, Provider):
 
     def poll_cq(self, cq: int, max_entries: int) -> list[Completion]:
         """Take completions."""
-        return self._nic.poll_cq(cq, max_entries)
+        blocks = self._nic.cq_blocks(cq)
+        taken = self._nic.poll_cq(cq, max_entries, self._clock())
+        if taken and blocks:
+            self._poke()  # messages that had waited for room are to be acknowledged
+        return taken
 
     def qp_counters(self, qpn: int) -> QpCounters:
         """Counters of a queue pair."""

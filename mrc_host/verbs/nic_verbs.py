@@ -87,7 +87,7 @@ class NicVerbs(Verbs):
     ) -> None:
         """One state transition of a queue pair, like :meth:`mrc_host.nic.Nic.modify_qp`."""
 
-    @verb()
+    @verb(sends=True)
     def post_recv(self, qpn: OwnQp, wr_ids: Annotated[tuple[int, ...], Length(0, MAX_RECEIVES, "entries")]) -> None:
         """Queue receives, of which each arriving WRITE_WITH_IMM completes the oldest."""
 

@@ -209,7 +209,10 @@ class FakeNic:
         if self.queues.pop(cq, None) is None:
             raise NotFoundError(f"No completion queue {cq}.")
 
-    def poll_cq(self, cq: int, max_entries: int = 16) -> list[Completion]:
+    def cq_blocks(self, cq: int) -> bool:
+        return False
+
+    def poll_cq(self, cq: int, max_entries: int, now: int) -> list[Completion]:
         entries = self.queues[cq][1]
         return [entries.popleft() for _ in range(min(max_entries, len(entries)))]
 
@@ -277,7 +280,7 @@ class FakeNic:
         evs = self.config.destinations[0].evs
         return tuple(PathInfo(ev, ev >> 10, PathState.GOOD, True) for ev in evs)
 
-    def post_recv(self, qpn: int, wr_ids: tuple[int, ...]) -> None:
+    def post_recv(self, qpn: int, wr_ids: tuple[int, ...], now: int) -> None:
         self._pair(qpn).receives.extend(wr_ids)
 
     def post_send(self, qpn: int, request: WorkRequest, now: int) -> None:

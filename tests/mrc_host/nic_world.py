@@ -281,7 +281,7 @@ class End:
 
     def poll(self) -> list[Completion]:
         """Take completions; they also collect in ``done``."""
-        got = self.nic.poll_cq(self.cq, 1 << 16)
+        got = self.nic.poll_cq(self.cq, 1 << 16, self.world.now)
         self.done += got
         return got
 

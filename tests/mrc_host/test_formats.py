@@ -132,7 +132,7 @@ class Wire:
         """Until the write completes, and the bytes are there."""
         for _ in range(200):
             self.run(1_000_000)
-            done = self.nics[0].poll_cq(self.cqs[0])
+            done = self.nics[0].poll_cq(self.cqs[0], 16, self.now)
             if done:
                 assert done[0].status is CompletionStatus.SUCCESS, done
                 assert self.buffers[1] == self.buffers[0]

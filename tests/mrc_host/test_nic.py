@@ -56,7 +56,7 @@ def test_commands_name_unknown_objects() -> None:
     one = nic()
     cq = one.create_cq(8)
     for call in (
-        lambda: one.poll_cq(99),
+        lambda: one.poll_cq(99, 16, 1),
         lambda: one.destroy_cq(99),
         lambda: one.deregister_memory(99),
         lambda: one.qp_state(99),
@@ -114,7 +114,7 @@ def test_a_queue_pair_passes_through_its_states() -> None:
         one.destroy_cq(cq)
     one.post_send(qpn, request, 2)
     one.destroy_qp(qpn, 3)
-    (completion,) = one.poll_cq(cq)
+    (completion,) = one.poll_cq(cq, 16, 4)
     assert (completion.wr_id, completion.status) == (1, CompletionStatus.FLUSHED)
     one.destroy_cq(cq)
     for now in (4, 10_000 * MS):
@@ -205,7 +205,7 @@ def test_a_full_receive_queue_throttles_the_sender_and_loses_nothing(kind: QpTyp
     for _ in range(5):
         world.run(50 * MS)
         assert len(a.done) + len(a.poll()) <= len(received) + 16, "not acknowledged before there is room"
-        got = b.nic.poll_cq(b.cq, 100)
+        got = b.nic.poll_cq(b.cq, 100, world.now)
         assert len(got) <= 8
         received += got
     world.run(50 * MS)

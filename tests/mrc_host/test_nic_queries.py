@@ -25,9 +25,9 @@ def test_reported_limits_are_enforced() -> None:
         nic.create_qp(0, QpType.MRC, a.cq, a.cq, replace(QpAttributes(), **{attribute: most}))
         with pytest.raises(InvalidArgumentError, match=attribute):
             nic.create_qp(0, QpType.MRC, a.cq, a.cq, replace(QpAttributes(), **{attribute: most + 4}))
-    nic.post_recv(a.qpn, (0,) * limits.max_recv_wr)
+    nic.post_recv(a.qpn, (0,) * limits.max_recv_wr, world.now)
     with pytest.raises(ResourceExhaustedError):
-        nic.post_recv(a.qpn, (0,))
+        nic.post_recv(a.qpn, (0,), world.now)
     good = WorkRequest(1, WrOpcode.WRITE, 0, 0, 0, b.region.address, b.region.rkey, signaled=False)
     pieces = (Sge(a.region.address, a.region.lkey, 0),) * (limits.max_sge + 1)
     for change in (
@@ -49,7 +49,7 @@ def test_reported_limits_are_enforced() -> None:
 def test_query_qp_returns_given_and_chosen_attributes(kind: QpType) -> None:
     world = World()
     a, b = connect(world, size=100, kind=kind, attributes=QpAttributes(retry_count=7, timeout=11))
-    a.nic.post_recv(a.qpn, (1, 2, 3))
+    a.nic.post_recv(a.qpn, (1, 2, 3), world.now)
     here, there = a.nic.query_qp(a.qpn), b.nic.query_qp(b.qpn)
     assert (here.type, here.state, here.pd, here.send_cq, here.recv_cq) == (kind, QpState.RTS, 0, a.cq, a.cq)
     assert (here.attributes.retry_count, here.attributes.timeout, here.receives) == (7, 11, 3)

@@ -267,7 +267,7 @@ def test_packets_from_an_unknown_sender_are_not_answered() -> None:
         world.now,
     )
     world.run(1000 * MS)
-    assert world.nics[2].poll_cq(c_cq)[0].status is CompletionStatus.RETRY_EXCEEDED
+    assert world.nics[2].poll_cq(c_cq, 1, world.now)[0].status is CompletionStatus.RETRY_EXCEEDED
     assert b.buffer == bytes(8192)
     assert b.nic.nic_counters()["drop_wrong_source"] > 0
     assert not [1 for _t, n, _p, _f in world.sent if n == 1]
@@ -283,5 +283,5 @@ def test_packets_of_the_other_transport_are_dropped() -> None:
     world.nics[1].connect_qp(rc, world.nics[0].qp_address(mrc), world.now)
     world.nics[0].post_send(mrc, WorkRequest(1, WrOpcode.WRITE, region.address, region.lkey, 100, 0, 0), world.now)
     world.run(1000 * MS)
-    assert world.nics[0].poll_cq(cqs[0])[0].status is CompletionStatus.RETRY_EXCEEDED
+    assert world.nics[0].poll_cq(cqs[0], 1, world.now)[0].status is CompletionStatus.RETRY_EXCEEDED
     assert world.nics[1].nic_counters()["drop_wrong_transport"] > 0

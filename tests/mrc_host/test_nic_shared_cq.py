@@ -20,7 +20,7 @@ def finish(world: World, ends: list[End], expected: int, limit: int) -> None:
     """Poll up to `limit` entries of every queue each 100 us until so many completions are there altogether."""
     for _ in range(20_000):
         for end in ends:
-            end.done += end.nic.poll_cq(end.cq, limit)
+            end.done += end.nic.poll_cq(end.cq, limit, world.now)
         if sum(len(end.done) for end in ends) >= expected:
             return
         world.run(MS // 10)
@@ -78,7 +78,7 @@ def test_queue_pairs_sharing_completion_queues_all_complete(seed: int) -> None:
                     break
                 left[id(one)] -= 1
         for number, cq in first.items():
-            done[number] += world.nics[number].poll_cq(cq, rng.randrange(1, 4))
+            done[number] += world.nics[number].poll_cq(cq, rng.randrange(1, 4), world.now)
         if sum(map(len, done.values())) == len(pairs) * 20 * 2:
             break
         world.run(MS // 10)

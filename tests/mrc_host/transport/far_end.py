@@ -193,7 +193,7 @@ class FarEnd:
         return out
 
     def poll(self) -> list[Completion]:
-        return self.nic.poll_cq(self.cq, 1000)
+        return self.nic.poll_cq(self.cq, 1000, self.now)
 
     def write(self, length: int, imm: int | None = None, wr_id: int = 1, signaled: bool = True) -> None:
         """Post a write of the NIC."""
