@@ -14,12 +14,16 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
+from math import ulp
 from typing import Any, TypeVar
 
 from simulation.clock import Clock
 from simulation.errors import StalledError
 
 _SECOND = 1_000_000_000
+_END = 1 << 62  # ns: a clock shows no such time
+_RESOLUTION = 0.5e-9  # of asyncio's own turns: a timer of the next ns is not due
+_MANY = 100  # cancelled timers that are always tolerated
 
 T = TypeVar("T")
 
@@ -30,16 +34,20 @@ class _Waiting:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.resting: Callable[[], None] | None = None
+        self.until = _END  # the world runs no further
 
     def select(self, timeout: float | None) -> list[Any]:
         """Let the world run for `timeout` seconds, or until a callback is ready. There are never any descriptors."""
-        clock = self._clock
-        if timeout is None:
-            if not clock.run() and self.resting is not None:
-                self.resting()
-        elif timeout > 0:
-            clock.run(clock.now + max(1, round(timeout * _SECOND)))
+        if timeout is None or timeout > 0:
+            self.wait(None if timeout is None else self._clock.now + max(1, round(timeout * _SECOND)))
         return []
+
+    def wait(self, until: int | None) -> None:
+        """Let the world run until a callback is ready or the clock shows `until` (ns); None: to its rest."""
+        if until is not None or self.until < _END:
+            self._clock.run(self.until if until is None else min(until, self.until))
+        elif not self._clock.run() and self.resting is not None:
+            self.resting()
 
 
 class VirtualTimeLoop(asyncio.BaseEventLoop):
@@ -58,7 +66,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self._clock = clock
-        self._clock_resolution = 1e-9
+        self._clock_resolution = _RESOLUTION
         self._selector = _Waiting(clock)
 
     def time(self) -> float:
@@ -77,21 +85,46 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """What is ready; if nothing is, the world goes on until something is."""
-        ready, scheduled = self._ready, self._scheduled
-        if self._stopping or self._timer_cancelled_count or self._debug:
-            super()._run_once()  # type: ignore[misc] # asyncio's own also removes cancelled timers
-            return
-        if not ready:
-            self._selector.select(max(0.0, scheduled[0].when() - self.time()) if scheduled else None)
-        due = self.time() + self._clock_resolution
-        while scheduled and scheduled[0].when() < due:
-            timer = heapq.heappop(scheduled)
-            timer._scheduled = False  # type: ignore[attr-defined]
-            ready.append(timer)
+        if self._debug:
+            self._clock_resolution = max(_RESOLUTION, ulp(self.time()))
+            super()._run_once()  # type: ignore[misc]
+        else:
+            self._turn()
+        if self._clock.now >= self._selector.until:
+            self.stop()
+
+    def _turn(self) -> None:
+        if self._timer_cancelled_count:
+            self._forget_cancelled()
+        ready, scheduled, clock = self._ready, self._scheduled, self._clock
+        if not ready and not self._stopping:
+            due = _due(scheduled[0]) if scheduled else _END
+            if due > clock.now:
+                self._selector.wait(due if due < _END else None)
+        while scheduled and _due(scheduled[0]) <= clock.now:
+            ready.append(self._take_timer())
         for _ in range(len(ready)):
             handle = ready.popleft()
             if not handle.cancelled():
                 handle._run()
+
+    def _forget_cancelled(self) -> None:
+        """Remove cancelled timers: those that would be next, and all where they are more than the others."""
+        scheduled = self._scheduled
+        if len(scheduled) > _MANY and 2 * self._timer_cancelled_count > len(scheduled):
+            for timer in scheduled:
+                timer._scheduled = not timer.cancelled()  # type: ignore[attr-defined]
+            scheduled[:] = [timer for timer in scheduled if not timer.cancelled()]
+            heapq.heapify(scheduled)
+            self._timer_cancelled_count = 0
+        while scheduled and scheduled[0].cancelled():
+            self._timer_cancelled_count -= 1
+            self._take_timer()
+
+    def _take_timer(self) -> asyncio.TimerHandle:
+        timer = heapq.heappop(self._scheduled)
+        timer._scheduled = False  # type: ignore[attr-defined]
+        return timer
 
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., T], *args: Any
@@ -126,14 +159,20 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
 
     def run_to_time(self, when: int) -> None:
         """Run until the clock shows `when` (ns)."""
-        handle = self.call_at(when / _SECOND, self.stop)
+        self._selector.until = when
         try:
             self.run_forever()
         finally:
-            handle.cancel()
+            self._selector.until = _END
 
     def _process_events(self, event_list: list[Any]) -> None:
         pass
 
     def _write_to_self(self) -> None:
         self._clock.stop()
+
+
+def _due(timer: asyncio.TimerHandle) -> int:
+    """When a timer is due, in whole ns: seconds have not one floating point number for each; _END for never."""
+    when = timer.when() * _SECOND
+    return round(when) if when < _END else _END
