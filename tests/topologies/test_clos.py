@@ -53,7 +53,7 @@ def test_rates_per_tier() -> None:
         ({"t0": 1, "t1": 509, "hosts": 2}, "switch t0-0@p0 has 511 ports, but a P4 switch has 509 at most"),
         ({"t0": 1, "t1": 0, "hosts": 1025}, "switch t0-0@p0 has 1025 ports"),
         ({"rate_bps": 100}, "rate of link h1@p0 is 100 b/s"),
-        ({"mtu": 1000}, "mtu is 1000, but must be between 1280 and 65535"),
+        ({"mtu": 1000}, "mtu is 1000, but must be between 1280 and 65471"),
         ({"usid_block": 1 << 32}, "usid_block is"),
         ({"address_prefix": -1}, "address_prefix is"),
     ],
