@@ -257,7 +257,7 @@ class AckProcessing:
                 if not acked and record.attempts == 1:
                     self._timer.sample_ack_time(now - record.sent)
                 acked += record.weight
-                touched |= 1 << record.lane
+                touched |= 1 << int(record.lane)
                 self._free(record, now)
         if cack >= una:
             una = cack + 1
@@ -272,7 +272,7 @@ class AckProcessing:
                 if not acked and record.attempts == 1:
                     self._timer.sample_ack_time(now - record.sent)
                 acked += record.weight
-                touched |= 1 << record.lane
+                touched |= 1 << int(record.lane)
                 self._free(record, now)
         return acked, touched
 

@@ -197,7 +197,7 @@ class LossDetection:
             low = missing & -missing
             missing ^= low
             record = sent.record(first + low.bit_length() - 1)
-            if record.state == OUT and lanes >> record.lane & 1:
+            if record.state == OUT and lanes >> int(record.lane) & 1:
                 yield record
 
     def detect_silent_planes(self, answered_at: int, unknown: int, base: int, now: int) -> None:
@@ -212,7 +212,7 @@ class LossDetection:
         self._last_answered = max(self._last_answered, answered_at)
         oldest = self._sent.record(self._sent.una)
         if oldest.state == OUT and self._silent_before(oldest.plane, unknown) >= oldest.sent:
-            self._silent |= 1 << oldest.plane
+            self._silent |= 1 << int(oldest.plane)
             self._lose_silent(oldest, now)
         planes, lanes = self._silent, 0
         while planes:

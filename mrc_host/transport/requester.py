@@ -266,13 +266,13 @@ class Requester(DataToSend):
         record = self.sent.next_lost()
         if record is None:
             return None
-        tried = record.tried | 1 << record.plane
+        tried = record.tried | 1 << int(record.plane)
         left = planes & ~tried
         if not left:
-            tried = 1 << record.plane  # all were tried: start over
+            tried = 1 << int(record.plane)  # all were tried: start over
             left = planes & ~tried or planes
         if record.attempts > 1 or self.timer.retries:
-            sent, since, own = self.sent, self._proven_since(record), 1 << record.plane
+            sent, since, own = self.sent, self._proven_since(record), 1 << int(record.plane)
             left = (
                 sent.proven(left, since)
                 or sent.proven(planes & ~own, since)

@@ -2,8 +2,7 @@
 
 What is needed together lies together, since a record is met again when many others have been between. Compiled, numbers
 take no objects of their own. Machine integers are combined with those of the same width only, and do not grow: what may
-be wider, such as an address, is calculated with an ``int`` (see ``data_packets``). A mask of planes or lanes fits 32
-bits.
+be wider, such as an address (see ``data_packets``) or a mask of planes or lanes, is calculated with an ``int``.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class SentPacket:
         self.attempts: i32 = 0
         self.plane: i32 = 0
         self.lane: i32 = 0
-        self.tried: i32 = 0  # planes that have lost it, since it was last lost on all of them
+        self.tried = 0  # planes that have lost it, since it was last lost on all of them
         self.state: u8 = FREE
         self.kind: u8 = 0  # segment kind
         self.timed = False  # a SACK has given the round-trip time of the latest transmission
