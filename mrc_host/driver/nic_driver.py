@@ -51,6 +51,7 @@ DEFAULT_BURST_NS = 1_000_000
 RECEIVE_BATCH = 8  # frames read from one port before the others, and transmission, have their turn
 CARRY_BATCH = 32  # the same, of frames that are carried
 TRANSMIT_BATCH = 16  # frames sent on one port before the others, and reception, have their turn
+_MORE_PASSES = 32  # over all ports in one turn, as long as each lets another port send at once
 
 
 class Datapath(Protocol):
@@ -128,6 +129,7 @@ class NicDriver:
         self._cause_at = 0  # the same, or when the turn began
         self._chosen_wait = 0  # ns that the turn before let a free port wait: that is not late
         self._now = 0  # the latest time passed to the NIC by a turn: it must not see an earlier one later
+        self._sent = 0  # frames, when all ports were last served
         self._ports = [NicPort(i, port) for i, port in enumerate(config.ports)]
         frame_ns = (config.mtu + ETHERNET_OVERHEAD) * min((port.ns_per_byte for port in self._ports), default=0.0)
         self._coalescing = Coalescing(coalesce_ns, frame_ns)
@@ -273,13 +275,14 @@ class NicDriver:
         if wakeup is not None and wakeup <= now:
             nic.tick(now)
         again, busy = self._serve_ports(now)
-        now = self._now
         wakeup = nic.wakeup()
-        if not again and wakeup is not None and wakeup <= now:
+        for _ in range(_MORE_PASSES):
+            if again or not self._sent or wakeup is None or wakeup > self._now:
+                break
             # What left on one port made another ready. Send that now, before other turns report arrivals to clients:
             # one that then destroys its queue pair must not discard the acknowledgement that its peer waits for.
-            nic.tick(now)
-            again, busy = self._serve_ports(now)
+            nic.tick(self._now)
+            again, busy = self._serve_ports(self._now)
             wakeup = nic.wakeup()
         self._chosen_wait = 0
         if again:
@@ -296,12 +299,17 @@ class NicDriver:
         again = False
         busy: float | None = None
         self._now = now
+        self._sent = 0
         idle = self._ask_at_once(now)
         for nic_port in self._ports:
             if nic_port.up and not idle >> nic_port.number & 1:
                 now = self._now  # time has passed while earlier ports were served
-                if nic_port.free_at <= now and not nic_port.blocked and self._transmit(nic_port, now):
-                    again = True
+                if nic_port.free_at <= now and not nic_port.blocked:
+                    before = self._sent
+                    if self._transmit(nic_port, now):
+                        again = True
+                    if idle and self._sent > before and self._nic.wakeup() == 0:
+                        idle = self._ask_at_once(self._now)  # what left may have made one of these ready
                 if nic_port.free_at > now and (busy is None or nic_port.free_at < busy):
                     busy = nic_port.free_at
         return again, busy
@@ -365,6 +373,7 @@ class NicDriver:
         nic_port.tx_bytes += total
         self._coalescing.sent((total + frames * ETHERNET_OVERHEAD) * nic_port.ns_per_byte)
         self._now = now
+        self._sent += frames
         return nic_port.backlog and free_at <= now and not nic_port.blocked
 
     def _send_failed(self, nic_port: NicPort, error: OSError, now: int) -> None:

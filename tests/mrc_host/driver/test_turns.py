@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
 
 from mrc_host.driver.nic_driver import TRANSMIT_BATCH
 from tests.mrc_host.driver.rig import Rig
@@ -56,3 +59,58 @@ def test_time_never_runs_backwards_for_the_nic(rigs: Callable[..., Rig]) -> None
         rig.step()
     assert len(rig.nic.times) > 100
     assert rig.nic.times == sorted(rig.nic.times)
+
+
+class Chain:
+    """Frames of which each lets the next leave, on another port or the same, as the answers of one queue pair."""
+
+    def __init__(self, rig: Rig, ports: Iterator[int]) -> None:
+        self.sent: list[int] = []
+        self._nic, self._offer, self._ports = rig.nic, rig.nic.transmit, ports
+        rig.nic.transmit = self.transmit  # type: ignore[method-assign]
+        self._extend()
+
+    def transmit(self, port: int, now: int) -> bytes | None:
+        frame = self._offer(port, now)
+        if frame is not None:
+            self.sent.append(port)
+            self._extend()
+        return frame
+
+    def _extend(self) -> None:
+        port = next(self._ports, None)
+        if port is not None:
+            self._nic.offered[port].append(bytes(60))
+            self._nic.wake = 0
+
+
+@pytest.mark.parametrize("ports", [(1, 0) * 12, (0, 1) * 12, (1, 1, 0) * 8, (0,) * 10, (1, 0)])
+def test_answers_that_wait_for_one_another_leave_in_one_turn(rigs: Callable[..., Rig], ports: tuple[int, ...]) -> None:
+    rig = rigs(rate=0)
+    chain = Chain(rig, iter(ports))
+    rig.step()
+    assert chain.sent == list(ports)
+
+
+def test_a_chain_without_end_lets_others_have_their_turn(rigs: Callable[..., Rig]) -> None:
+    rig = rigs(rate=0)
+    chain = Chain(rig, itertools.cycle((1, 0)))
+    again = rig.step()
+    assert 2 <= len(chain.sent) < 1000
+    assert again is not None
+    assert again <= rig.time
+
+
+def test_a_nic_that_is_due_at_once_and_sends_nothing_is_asked_a_few_times(rigs: Callable[..., Rig]) -> None:
+    rig = rigs(rate=0)
+    rig.nic.offered[1].append(bytes(60))
+    asked = []
+
+    def wakeup() -> int:
+        asked.append(rig.time)
+        return 0
+
+    rig.nic.wakeup = wakeup  # type: ignore[method-assign]
+    rig.step()
+    assert len(rig.nic.ticks) <= 4
+    assert len(asked) <= 8
