@@ -47,7 +47,7 @@ from simulation.write_entries import write_entries
 from topologies.entries import switch_entries
 from topologies.fabric import Fabric, LinkEnd, Switch
 from topologies.paths import nic_config
-from topologies.queues import ETHERNET_BYTES
+from topologies.queues import ETHERNET_BYTES, MAX_SHARE
 from topologies.round_trip import PathRoundTrips, base_round_trip
 
 DEFAULT_DELAY = 1_000  # ns a link
@@ -388,13 +388,19 @@ def with_headroom(fabric: Fabric, delay: int, pipelines: int = 0) -> Fabric:
     """The fabric with enough headroom of flow control for its links, of `delay` ns unless they say otherwise.
 
     Until a neighbour is silent there arrives what is on the link both ways, in the devices (`pipelines`, ns for each
-    link), and on both sides a frame that was begun.
+    link), and on both sides a frame that was begun. SimulationError where a profile cannot say so much.
     """
     profile, share = fabric.queues, fabric.queues.pfc_headroom
     own = {(link.rate_bps, delay if link.delay_ns is None else link.delay_ns) for link in fabric.links}
     for rate, latency in own:
         least = 2 * (latency + pipelines) * rate // 8_000_000_000 + 3 * (fabric.mtu + ETHERNET_BYTES)
         share = max(share, -(-100 * least // profile.product(rate, fabric.mtu)))
+        if share > MAX_SHARE:
+            raise SimulationError(
+                f"Flow control on a link of {rate} b/s and {latency} ns needs room for {least} bytes in a queue, more"
+                f" than {MAX_SHARE} % of what the queue profile counts for it: choose a shorter delay, a higher"
+                " `base_rtt_ns` of `queues`, or no `pfc`."
+            )
     return replace(fabric, queues=replace(profile, pfc_headroom=share))
 
 

@@ -14,6 +14,7 @@ from topologies.errors import FabricError
 
 ETHERNET_BYTES = 14
 _NANOSECONDS = 10**9
+MAX_SHARE = 10_000  # percent
 _SHARES = ("ecn_low", "ecn_high", "trim", "trim_lasthop", "limit", "pfc_xoff", "pfc_xon", "pfc_headroom")
 _MIN_TRIM_KEEP, _MAX_TRIM_KEEP = 108, 124  # up to TSETH, up to RETH, after Ethernet (docs/protocol.md §1.10)
 
@@ -51,8 +52,8 @@ class QueueProfile:
 
     def __post_init__(self) -> None:
         for share in _SHARES:
-            if not 1 <= getattr(self, share) <= 10_000:
-                raise FabricError(f"queues: {share} is {getattr(self, share)}, but must be 1 to 10000 percent")
+            if not 1 <= getattr(self, share) <= MAX_SHARE:
+                raise FabricError(f"queues: {share} is {getattr(self, share)}, but must be 1 to {MAX_SHARE} percent")
         if not 0 <= self.base_rtt_ns <= _NANOSECONDS:
             raise FabricError(f"queues: base_rtt_ns is {self.base_rtt_ns}, but must be 0 to {_NANOSECONDS}")
         if not 1 <= self.least_frames <= 10_000:

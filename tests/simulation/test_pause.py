@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from mrc_host.config import TransportSettings
 from mrc_host.values import QpType
+from simulation.errors import SimulationError
 from simulation.world import SimulatedWorld, switch_drops
 from tests.simulation.worlds import GIGA, Transfer, transfer
 from topologies.clos import multi_plane_clos
@@ -91,3 +94,9 @@ def test_the_same_seed_gives_the_same_run() -> None:
             return [one.took for one in move(world, PAIRS, 1 << 18)]
 
     assert times() == times()
+
+
+def test_a_link_that_needs_more_headroom_than_a_profile_can_say_is_refused() -> None:
+    fabric = multi_plane_clos("long", planes=1, t0=2, t1=1, hosts=2, queues=QueueProfile(pfc=True, trimming=False))
+    with pytest.raises(SimulationError, match=r"needs room for .* bytes in a queue, more than 10000 %"):
+        SimulatedWorld(fabric, seed=1, rate=100 * GIGA, delay=10_000_000)
