@@ -11,16 +11,17 @@ from rich.console import Console
 
 from mrc_lab.demo.coordinator import Demo
 from mrc_lab.demo.settings import DemoSettings
-from tests.mrc_lab.demo.world import STALLED_STEPS, FakeWorld
+from tests.mrc_lab.demo.world import FakeWorld
 from topologies.emulation.process_watch import Crash
 
 STEP_S = 0.03
+STALLED_STEPS = 60  # many: others may keep the processors from MRC's steps for a while
 
 
-def make(tmp_path, **world_options):
+def make(tmp_path, timeout_s=2.0, **world_options):
     (tmp_path / "scratch").mkdir(parents=True)
     settings = DemoSettings(
-        steps=40, hidden=(24,), fault_s=0.1, timeout_s=2.0, results=tmp_path / "results", rate_bps=50_000_000
+        steps=40, hidden=(24,), fault_s=0.1, timeout_s=timeout_s, results=tmp_path / "results", rate_bps=50_000_000
     )
     text = io.StringIO()
     worlds = []
@@ -34,7 +35,7 @@ def make(tmp_path, **world_options):
 
 
 def test_the_demo_runs_with_both_transports(tmp_path):
-    demo, text, worlds = make(tmp_path)
+    demo, text, worlds = make(tmp_path, timeout_s=60.0, stalled_steps=STALLED_STEPS)
     status = demo.run()
     print(text.getvalue())
     latest = tmp_path / "results" / "demo" / "latest"

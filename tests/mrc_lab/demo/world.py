@@ -32,7 +32,10 @@ class FakeWorker:
 class FakeWorld:
     """`busiest` are the links that carry traffic. RoCE stops while one is cut; MRC loses the path and has it back."""
 
-    def __init__(self, fabric, scratch, busiest=("t0-0:t1-1@p0", "h2@p1"), seed=1, step_seconds=0.0):
+    def __init__(
+        self, fabric, scratch, busiest=("t0-0:t1-1@p0", "h2@p1"), seed=1, step_seconds=0.0, stalled_steps=STALLED_STEPS
+    ):
+        self.stalled_steps = stalled_steps  # for how many RoCE stalls with a link
         self.fabric = fabric
         self.scratch = scratch
         self.bring_up = {"total_s": 1.5, "ready_s": 1.0}
@@ -100,7 +103,7 @@ class FakeWorld:
         return time.monotonic_ns()
 
     async def _let_steps_pass(self):
-        for _ in range(STALLED_STEPS):
+        for _ in range(self.stalled_steps):
             await asyncio.sleep(self.step_seconds)
 
     def _set(self, down, link):
