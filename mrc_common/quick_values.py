@@ -9,30 +9,28 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
+    from dataclasses import dataclass as quick_dataclass
 else:
 
-    def dataclass_transform(**_):
-        """For type checkers alone."""
-        return lambda decorator: decorator
+    def quick_dataclass(*, frozen, slots):
+        """As ``dataclass(frozen=True, slots=True)``, for plain fields: TypeError for what else a dataclass may have."""
+
+        def decorate(cls):
+            made = dataclasses.dataclass(frozen=True, slots=True)(cls)
+            fields = dataclasses.fields(made)
+            plain = all(f.init and not f.kw_only and f.default_factory is dataclasses.MISSING for f in fields)
+            if not (frozen and slots and plain) or made.__bases__ != (object,) or hasattr(made, "__post_init__"):
+                raise TypeError(f"{cls.__qualname__} is not a plain dataclass, frozen and with slots.")
+            made.__init__ = _constructor(made, fields)
+            return made
+
+        return decorate
 
 
-T = TypeVar("T")
-
-
-@dataclass_transform(frozen_default=True)
-def quick_value(cls: type[T]) -> type[T]:
-    """As ``dataclass(frozen=True, slots=True)``, for plain fields: TypeError for what else a dataclass may have."""
-    made: Any = dataclasses.dataclass(frozen=True, slots=True)(cls)
-    fields = dataclasses.fields(made)
-    plain = all(f.init and not f.kw_only and f.default_factory is dataclasses.MISSING for f in fields)
-    if not plain or made.__bases__ != (object,) or hasattr(made, "__post_init__"):
-        raise TypeError(f"{cls.__qualname__} is not a plain dataclass.")
-    made.__init__ = _constructor(made, fields)
-    return made  # type: ignore[no-any-return]
+__all__ = ["quick_dataclass"]
 
 
 def _constructor(cls: Any, fields: tuple[dataclasses.Field[Any], ...]) -> Callable[..., None]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mrc_common.quick_values import quick_value
+from mrc_common.quick_values import quick_dataclass
 
 
-@quick_value
+@quick_dataclass(frozen=True, slots=True)
 class Quick:
     """A value."""
 
@@ -98,19 +98,19 @@ def test_what_it_does_not_know_is_refused() -> None:
 
     with pytest.raises(TypeError, match="Factory is not a plain dataclass"):
 
-        @quick_value
+        @quick_dataclass(frozen=True, slots=True)
         class Factory:
             parts: list[int] = field(default_factory=list)
 
     with pytest.raises(TypeError, match="is not a plain dataclass"):
 
-        @quick_value
+        @quick_dataclass(frozen=True, slots=True)
         class Derived(Base):
             number: int
 
     with pytest.raises(TypeError, match="is not a plain dataclass"):
 
-        @quick_value
+        @quick_dataclass(frozen=True, slots=True)
         class Checked:
             number: int
 
