@@ -18,7 +18,7 @@ from math import ulp
 from typing import Any, TypeVar
 
 from simulation.clock import Clock
-from simulation.errors import StalledError
+from simulation.errors import SimulationError, StalledError
 
 _SECOND = 1_000_000_000
 _END = 1 << 62  # ns: a clock shows no such time
@@ -158,7 +158,9 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
             self._selector.resting = None
 
     def run_to_time(self, when: int) -> None:
-        """Run until the clock shows `when` (ns)."""
+        """Run until the clock shows `when` (ns). SimulationError for a time that no clock shows."""
+        if when >= _END:
+            raise SimulationError(f"A world ends after 146 years; it cannot run to {when} ns.")
         self._selector.until = when
         try:
             self.run_forever()

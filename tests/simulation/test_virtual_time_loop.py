@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from simulation.clock import Clock
-from simulation.errors import StalledError
+from simulation.errors import SimulationError, StalledError
 from simulation.virtual_time_loop import VirtualTimeLoop
 from tests.simulation.worlds import small_world
 
@@ -75,6 +75,13 @@ def test_who_sleeps_beyond_the_end_of_time_is_never_woken(loop, seconds):
         return await asyncio.wait_for(asyncio.sleep(1, "here"), seconds)
 
     assert loop.run_task(loop.create_task(in_time())) == "here"
+
+
+def test_no_clock_shows_a_time_beyond_its_end(loop, clock):
+    with pytest.raises(SimulationError, match="ends after 146 years"):
+        loop.run_to_time(1 << 62)
+    loop.run_to_time((1 << 62) - 1)
+    assert clock.now == (1 << 62) - 1
 
 
 def test_cancelled_timers_are_forgotten(loop):

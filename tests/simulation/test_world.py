@@ -20,6 +20,7 @@ from tests.simulation.worlds import GIGA, US, Pair, small_fabric, small_world, t
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import LinkEnd
+from topologies.fabric_checks import MAX_MTU
 from topologies.queues import QueueProfile
 
 
@@ -75,6 +76,13 @@ def test_an_incast_at_switches_of_the_kernel_is_dropped_instead_of_trimmed():
     trimmed, lost = incast(["t0-1@*"])
     assert trimmed == 0
     assert lost > 0
+
+
+def test_the_largest_mtu_of_a_fabric_is_that_of_its_switches():
+    with SimulatedWorld(small_fabric(mtu=MAX_MTU), seed=1) as world:
+        assert world.run(transfer(world)).took > 0
+    with pytest.raises(FabricError, match=f"mtu is {MAX_MTU + 1}"):
+        small_fabric(mtu=MAX_MTU + 1)
 
 
 def test_frames_are_conserved():
