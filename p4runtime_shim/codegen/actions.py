@@ -31,11 +31,11 @@ _NOTHING = frozenset({"no_op"})
 
 
 def function(layout: ProgramLayout, position: int, w: Writer) -> None:
-    """`static void <action>(s, p, h, a)`."""
+    """`static void <action>(s, p, h, a)`, and `locals` if it has variables of a pipeline."""
     action = layout.program.actions[position]
     name = layout.actions[position]
-    head = f"SW_INLINE void {name}(struct sw *s, struct sw_packet *p, struct phv *h, const uint64_t *a)"
-    with w.block(head):
+    head = f"SW_INLINE void {name}(struct sw *s, struct sw_packet *p, struct phv *h, const uint64_t *a"
+    with w.block(f"{head}{layout.variables_parameter(action)})"):
         w("(void)s;\n(void)p;\n(void)h;\n(void)a;")
         targets = jump_targets(action)
         loops = layout.costs.loops(action)
@@ -339,7 +339,9 @@ class Statement:
         """A hash in a range: base + hash % size."""
         with self.w.block(""):
             self.w(f"uint64_t base = {self.number(1)}, size = {self.number(3)};")
-            code = f"calc_{self.object(2)}(s, p, h) % (size ? size : 1) + base"
+            inputs = self.layout.program.calculations[self.object(2)].inputs
+            call = f"calc_{self.object(2)}(s, p, h{self.layout.variables_argument(inputs)})"
+            code = f"{call} % (size ? size : 1) + base"
             self.assign_u64(self.args[0], code)
 
     # --- jumps and messages ---

@@ -86,6 +86,7 @@ def pipeline(layout: ProgramLayout, part: ControlFlow, w: Writer) -> None:
     """`static void run_<name>(s, p)`: the reachable nodes, in the order of their first reference."""
     with w.block(f"static void run_{part.name}(struct sw *s, struct sw_packet *p)"):
         w("struct phv *h = p->phv;\n(void)s;\n(void)h;")
+        w(f"struct {part.name}_variables variables = {{0}}, *locals = &variables;\n(void)locals;")
         w(f"goto {_label(part.start)};")
         order = [part.start] if part.start else []
         for ref in order:  # grows while nodes refer to others
@@ -137,7 +138,8 @@ class NodeWriter:
         params = f"params_{action}, {len(self.program.actions[action].params)}, {args}"
         self.w("if (__builtin_expect(s->tracing, 0))")
         self.w(f"    sw_trace_action(s, p, s->texts[{self.layout.action_texts[action]}], {params});")
-        self.w(f"{self.layout.actions[action]}(s, p, h, {args});")
+        variables = self.layout.variables_argument(self.program.actions[action])
+        self.w(f"{self.layout.actions[action]}(s, p, h, {args}{variables});")
         if may_exit(self.layout, self.program.actions[action]):
             self.w("if (p->exited | p->failed)\n    goto done;")
 
@@ -218,11 +220,13 @@ class NodeWriter:
         if table.profile is None:
             self.w("call = e->call;")
         else:
-            if self.program.profiles[table.profile].algorithm is not None:
+            profile = self.program.profiles[table.profile]
+            if profile.algorithm is not None:
                 with self.w.block("if (e->group)"):
                     empty = self.to(table.next_hit if table.by_hit else table.base_next)
                     self.w(f"if (!e->group->count)\n    goto {empty};")
-                    self.w(f"call = e->group->slots[select_{table.profile}(s, p, h) % e->group->count]->call;")
+                    selected = f"select_{table.profile}(s, p, h{self.layout.variables_argument(profile.inputs)})"
+                    self.w(f"call = e->group->slots[{selected} % e->group->count]->call;")
                 with self.w.block("else"):
                     self.w("call = e->member->call;")
             else:

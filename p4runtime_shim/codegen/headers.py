@@ -14,12 +14,13 @@ from p4runtime_shim.program.model.headers import Field, HeaderType
 
 
 def structs(layout: ProgramLayout, w: Writer) -> None:
-    """The struct of each header type, and `struct phv` with all headers and metadata of a packet."""
+    """The structs of all header types, of a packet's headers and metadata (`struct phv`), of a pipeline's variables."""
     program = layout.program
     for position, kind in enumerate(program.types):
         with w.block(f"struct {layout.types[position]}", "};"):
-            for field, name in zip(kind.fields, layout.fields[position], strict=True):
-                w(f"{storage(field.width)} {name}; /* {field.width} bits */")
+            for number, (field, name) in enumerate(zip(kind.fields, layout.fields[position], strict=True)):
+                if layout.in_packets(position, number):
+                    w(f"{storage(field.width)} {name}; /* {field.width} bits */")
             w("uint8_t valid;")
     with w.block("struct phv", "};"):
         for header, name in zip(program.headers, layout.headers, strict=True):
@@ -29,6 +30,13 @@ def structs(layout: ProgramLayout, w: Writer) -> None:
             w(f"struct {layout.types[stack.type]} {name}[{len(stack.headers)}], x_{name};")
             w(f"uint16_t n_{name};")
         w("uint8_t end;")
+    for part in (program.ingress, program.egress):
+        with w.block(f"struct {part.name}_variables", "};"):
+            for (at, number), pipeline in layout.variables.items():
+                if pipeline == part.name:
+                    width = program.types[program.headers[at].type].fields[number].width
+                    w(f"{storage(width)} {layout.variable(at, number)}; /* {width} bits */")
+            w("uint8_t end;")
     for stack, name in zip(program.stacks, layout.stacks, strict=True):
         kind_name = layout.types[stack.type]
         w("/* An element by run-time index; out of range gives an invalid header outside the stack. */")

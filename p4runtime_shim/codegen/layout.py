@@ -6,13 +6,15 @@ influence the text that the C compiler reads.
 
 Fields are the smallest native unsigned integer that holds them (unsigned __int128 up to 128 bits), or a wN_t of 64-bit
 limbs (engine/wide.h). Signed fields are stored as two's complement and sign-extended when read. Every header struct
-ends in `valid`; a stack is an array of structs and a count `n_<stack>`.
+ends in `valid`; a stack is an array of structs and a count `n_<stack>`. Fields that are variables of one pipeline
+(``pipeline_variables``) are in no header but in a struct of their own, `locals`.
 """
 
 from __future__ import annotations
 
 from p4runtime_shim.codegen.c_integers import limbs
 from p4runtime_shim.codegen.cost import Costs
+from p4runtime_shim.codegen.pipeline_variables import pipeline_of, pipeline_variables
 from p4runtime_shim.program.model.expressions import FieldRef, HeaderExpr, HeaderRef, StackItem, StackLast
 from p4runtime_shim.program.model.program import Program
 
@@ -33,6 +35,7 @@ class ProgramLayout:
         self.wide: set[int] = set()
         self.texts: list[str] = []
         self.costs = Costs(program)
+        self.variables = pipeline_variables(program)
         self.types = [f"t_{position}" for position in range(len(program.types))]
         self.stacks = [f"s_{position}" for position in range(len(program.stacks))]
         self.headers = [
@@ -78,8 +81,28 @@ class ProgramLayout:
         assert isinstance(header, StackItem)
         return f"(*at_{stack}(h, {index}))"
 
+    def in_packets(self, kind: int, field: int) -> bool:
+        """Whether a field of a header type is part of packets."""
+        headers = [header for header, instance in enumerate(self.program.headers) if instance.type == kind]
+        return not headers or any((header, field) not in self.variables for header in headers)
+
+    def variables_parameter(self, root: object) -> str:
+        """The last parameter of the C function for a part of the program: variables of the pipeline, if it uses any."""
+        part = pipeline_of(self.program, self.variables, root)
+        return f", struct {part}_variables *locals" if part else ""
+
+    def variables_argument(self, root: object) -> str:
+        """What is given for it."""
+        return ", locals" if pipeline_of(self.program, self.variables, root) else ""
+
+    def variable(self, header: int, field: int) -> str:
+        """The name of a pipeline's variable in its struct."""
+        return f"{self.headers[header]}_{self.fields[self.program.headers[header].type][field]}"
+
     def field(self, ref: FieldRef, index: str = "") -> str:
         """The C lvalue of a field."""
+        if isinstance(ref.header, HeaderRef) and (ref.header.header, ref.field) in self.variables:
+            return f"locals->{self.variable(ref.header.header, ref.field)}"
         return f"{self.header(ref.header, index)}.{self.fields[self.type_index(ref.header)][ref.field]}"
 
     def param_words(self, action: int) -> list[int]:

@@ -29,8 +29,8 @@ def generate(program: Program) -> Generated:
     program_limits.check_steps(layout.costs.pass_steps)
     body = Writer()
     headers.structs(layout, body)
-    for position in range(len(program.types)):
-        if program.types[position].width % 8 == 0:
+    for position, kind in enumerate(program.types):
+        if kind.width % 8 == 0 and all(layout.in_packets(position, field) for field in range(len(kind.fields))):
             headers.extract(layout, position, body)
             headers.emit(layout, position, body)
     for position, calculation in enumerate(program.calculations):
