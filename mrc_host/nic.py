@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from mrc_host import plugins
 from mrc_host.config import NicConfig
@@ -56,6 +56,8 @@ from mrc_host.values import (
 )
 from mrc_host.wire.encap import Drop, Flow, check_format
 
+_MAX_PORTS: Final = 32  # bits of a port status
+
 
 class Nic:
     """One NIC: ports, memory, completion queues and queue pairs. All times are integer nanoseconds of one clock."""
@@ -77,6 +79,8 @@ class Nic:
         ports = [p.plane for p in config.ports]
         if not ports or ports != list(range(len(ports))):
             raise InvalidArgumentError("The ports of a NIC must be those of planes 0, 1, 2 ... in this order.")
+        if len(ports) > _MAX_PORTS:
+            raise InvalidArgumentError(f"A NIC has at most {_MAX_PORTS} ports, not {len(ports)}.")
         check_format(config)
         known = {**algorithms.ALGORITHMS, **plugins.CONGESTION_CONTROLS, **(congestion or {})}
         for mrc in (True, False):

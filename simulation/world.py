@@ -290,7 +290,10 @@ class SimulatedWorld:
             node.announce()
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start a coroutine; it makes progress whenever the world runs."""
+        """Start a coroutine; it makes progress whenever the world runs. SimulationError when the world is closed."""
+        if self._closed:
+            coroutine.close()
+        self._check_open()
         return self._loop.create_task(coroutine)
 
     def run(self, until: int | Coroutine[Any, Any, T] | asyncio.Future[T] | None = None) -> T | None:
@@ -299,7 +302,11 @@ class SimulatedWorld:
         Rest means that no event is left: every frame has arrived and no device has anything due. With a flap that has
         no end there is no rest, which is a FaultError. A coroutine that can never end raises StalledError. Coroutines
         started with :meth:`spawn` go on in any case; an exception of theirs is raised where they are awaited.
+        SimulationError when the world is closed.
         """
+        if self._closed and isinstance(until, Coroutine):
+            until.close()
+        self._check_open()
         with seldom_collected():
             if until is None:
                 with self.faults.rest_expected():
@@ -315,6 +322,7 @@ class SimulatedWorld:
 
     def _advance(self, name: str, deadline: int | None) -> bool:
         """Run until the NIC has something to report or `deadline` has come (see `mrc_host.verbs.local`)."""
+        self._check_open()
         node, provider = self._nics[name], self._providers[name]
 
         def announce() -> None:
@@ -326,6 +334,10 @@ class SimulatedWorld:
             return self.clock.run(deadline) or deadline is not None
         finally:
             node.announce = provider.dispatch
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SimulationError("The world is closed: no time passes in it any more.")
 
     def close(self) -> None:
         """Cancel every coroutine and free the switches; afterwards only counters can be read from the Python side.

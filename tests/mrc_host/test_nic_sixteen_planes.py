@@ -7,6 +7,7 @@ import pytest
 
 from mrc_host.back_to_back import BLOCK, nic_config
 from mrc_host.config import NicConfig
+from mrc_host.errors import InvalidArgumentError
 from mrc_host.nic import Nic
 from mrc_host.values import Access, QpAttributes, QpType, WorkRequest, WrOpcode
 from mrc_host.wire.usid import UsidTemplate
@@ -70,3 +71,11 @@ def test_losses_are_mended_on_the_last_plane_as_on_the_first(planes: int) -> Non
         assert (counters["drop_internal_error"], counters["drop_malformed"]) == (0, 0)
     again = [port["tx_plane_retransmitted_packets"] for port in a.port_counters()]
     assert min(again) > 3
+
+
+def test_a_nic_has_no_more_ports_than_a_port_status_has_bits() -> None:
+    given = nic_config(0, planes=1)
+    ports = tuple(replace(given.ports[0], plane=plane) for plane in range(33))
+    Nic(replace(given, ports=ports[:32]), seed=1)
+    with pytest.raises(InvalidArgumentError, match="at most 32 ports, not 33"):
+        Nic(replace(given, ports=ports), seed=1)

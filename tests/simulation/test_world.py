@@ -198,6 +198,22 @@ def test_closing_a_world_twice_is_allowed():
     world.close()
 
 
+def test_no_time_passes_in_a_closed_world():
+    world = small_world()
+    with world.open("h1") as context:
+        cq = context.create_cq(8)
+        world.close()
+        for attempt in (
+            lambda: world.run(),
+            lambda: world.run(100),
+            lambda: world.run(asyncio.sleep(0)),
+            lambda: world.spawn(asyncio.sleep(0)),
+            lambda: cq.wait(1),
+        ):
+            with pytest.raises(SimulationError, match="closed"):
+                attempt()
+
+
 def test_a_custom_congestion_control_is_in_every_nic_even_after_a_restart():
     made = []
 
