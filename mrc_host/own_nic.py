@@ -36,7 +36,7 @@ from mrc_host import compiled
 from mrc_host.agent.config_file import load_config
 from mrc_host.config import NicConfig
 from mrc_host.errors import MrcError
-from mrc_host.values import Completion, WorkRequest
+from mrc_host.values import Access, Completion, MemoryRegionInfo, QpCounters, WorkRequest
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.declaration import Verb
 from mrc_host.verbs.errors import ClosedError, RejectedError
@@ -56,7 +56,7 @@ class OwnNic:
     """Runs the NIC that `config` describes until :meth:`close`; use it in a `with` statement.
 
     NicDriverError when its interfaces or rings are missing, somebody runs their NIC already, or this user may not open
-    raw sockets. It belongs to the thread that makes it.
+    raw sockets. It belongs to the thread that makes it: in others its verbs raise StateError.
     """
 
     def __init__(self, config: NicConfig, *, seed: int | None = None, beside: Path | None = None) -> None:
@@ -133,6 +133,7 @@ class OwnNic:
         try:
             if self._closed:
                 raise ClosedError("This NIC is closed.")
+            self._work.check_thread()
             if _runs_asyncio():
                 raise RejectedError("An event loop runs here already: await the coroutine instead of OwnNic.run.")
         except MrcError:
@@ -173,6 +174,7 @@ class OwnNic:
         """In a forked child: give up what it has of the NIC, without touching what it shares with the parent."""
         if not self._closed:
             self._closed, self.running = True, None
+            self._work.move_here()
             self._provider.end("This NIC belongs to the parent process: open another after fork().")
             self._claim.close()
             self.loop.signals.leave_to_parent()
@@ -207,12 +209,42 @@ class _Provider(LocalProvider):
         """Carry out a verb that is just a command of the NIC."""
         return self._work.whole(super().call, verb, arguments)
 
+    def allocate_memory(
+        self, pd: int, length: int, access: Access, address: int | None
+    ) -> tuple[MemoryRegionInfo, memoryview]:
+        """Allocate and register memory."""
+        return self._work.whole(super().allocate_memory, pd, length, access, address)  # type: ignore[no-any-return]
+
+    def register_memory(
+        self, pd: int, fd: int, offset: int, length: int, access: Access, address: int | None
+    ) -> tuple[MemoryRegionInfo, memoryview]:
+        """Map part of a memfd and register it."""
+        register = super().register_memory
+        return self._work.whole(register, pd, fd, offset, length, access, address)  # type: ignore[no-any-return]
+
+    def create_cq(self, capacity: int, on_ready: Callable[[], None], on_notify: Callable[[], None]) -> int:
+        """Create a completion queue."""
+        return int(self._work.whole(super().create_cq, capacity, on_ready, on_notify))
+
+    def req_notify_cq(self, cq: int, solicited_only: bool) -> None:
+        """Arm a completion queue."""
+        self._work.whole(super().req_notify_cq, cq, solicited_only)
+
+    def qp_counters(self, qpn: int) -> QpCounters:
+        """Counters of a queue pair."""
+        return self._work.whole(super().qp_counters, qpn)  # type: ignore[no-any-return]
+
+    def deny_path(self, peer: bytes, ev: int, denied: bool, leased: bool = False) -> None:
+        """Deny or allow a path."""
+        self._work.whole(super().deny_path, peer, ev, denied, leased)
+
     def post_send(self, qpn: int, requests: Sequence[WorkRequest]) -> None:
         """Post work requests."""
         self._work.whole(super().post_send, qpn, requests)
 
     def poll_cq(self, cq: int, max_entries: int) -> list[Completion]:
         """Take completions."""
+        self._work.check_thread()
         found = super().poll_cq(cq, max_entries)
         if found or self._work.busy:
             return found

@@ -6,21 +6,25 @@ Here because it is compiled: a call without anything to do, which applications m
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 from mrc_host.driver.loop import Loop
+from mrc_host.errors import StateError
 
 
 class NicWork:
     """Runs `loop` for a NIC whose application has news when `has_news` says so.
 
-    With `hold` handlers of signals run when the work is done, which the main thread needs, in which they run.
+    With `hold` handlers of signals run when the work is done, which the main thread needs, in which they run. Whatever
+    lets the NIC work raises StateError in another thread than the one that makes this.
     """
 
     def __init__(self, loop: Loop, has_news: Callable[[], bool], *, hold: bool) -> None:
         self._loop = loop
         self._has_news = has_news
         self._hold = hold
+        self._owning_thread = get_ident()
         self._check: Callable[[], None] | None = None
         self._announce: Callable[[], bool] | None = None
         self._interrupted: Callable[[], bool] | None = None
@@ -31,8 +35,18 @@ class NicWork:
         """What raises an error when the NIC is no more, and what gives the application its news, if there is any."""
         self._check, self._announce = check, announce
 
+    def move_here(self) -> None:
+        """From now on it is this thread's: in a forked child, whose only thread may be another than its parent's."""
+        self._owning_thread = get_ident()
+
+    def check_thread(self) -> None:
+        """StateError in another thread."""
+        if get_ident() != self._owning_thread:
+            raise StateError("This NIC belongs to the thread that opened it: use it there, or an agent's NIC instead.")
+
     def poke(self) -> None:
         """The NIC may have something to send."""
+        self.check_thread()
         self.poked = True
         if not self.busy:
             self.work(0, None)
@@ -47,6 +61,7 @@ class NicWork:
 
         It ends when there is news for the application, or `interrupted` says so, which is asked after each round.
         """
+        self.check_thread()
         if not self._hold:
             self.work_held(deadline, interrupted)
             return
@@ -80,6 +95,7 @@ class NicWork:
 
     def whole(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What `function` returns; no handler of a signal runs meanwhile."""
+        self.check_thread()
         if not self._hold:
             return function(*arguments)
         signals = self._loop.signals

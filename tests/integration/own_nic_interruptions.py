@@ -14,12 +14,14 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import FrameType
 
 import pytest
 
 from mrc_host import verbs
+from mrc_host.errors import StateError
 from mrc_host.own_nic import OwnNic
 from mrc_host.values import CompletionStatus, QpAttributes
 from mrc_host.verbs import ClosedError, Context, RejectedError
@@ -27,6 +29,7 @@ from mrc_host.verbs import ClosedError, Context, RejectedError
 SIZE = 1 << 18
 TIMEOUT_S = 10
 PATIENT = QpAttributes(timeout=12, retry_count=64)
+WRONG_THREAD = "This NIC belongs to the thread that opened it: use it there, or an agent's NIC instead."
 
 
 class AlarmError(Exception):
@@ -170,6 +173,40 @@ def fork(nic: OwnNic, agent: Context) -> None:
     os.waitpid(child, 0)
 
 
+def threads(nic: OwnNic, agent: Context) -> None:
+    """Other threads are refused, even while the NIC works for its own, and a child that one of them forks is closed."""
+    near, _far = pair(nic.context, agent)
+    near.write(8)
+    verbs_of_others: tuple[Callable[[], object], ...] = (
+        lambda: near.qp.write(near.memory, near.remote, length=8), near.cq.poll, lambda: near.cq.wait(0),
+        near.cq.req_notify, near.qp.counters, near.qp.close, nic.context.create_cq,
+        lambda: near.domain.alloc_mr(SIZE), nic.close, lambda: nic.work(0), lambda: nic.run(asyncio.sleep(0)),
+    )  # fmt: skip
+    refused = Counter[str]()
+
+    def intrude() -> None:
+        for _ in range(50):
+            for verb in verbs_of_others:
+                with pytest.raises(StateError) as caught:
+                    verb()
+                refused[str(caught.value)] += 1
+
+    def leave() -> None:
+        with pytest.raises(ClosedError, match=r"fork\(\)"):
+            near.write(8)
+        nic.close()
+
+    with ThreadPoolExecutor(2) as others:
+        intruders = [others.submit(intrude) for _ in range(2)]
+        while not all(intruder.done() for intruder in intruders):
+            near.write(SIZE)
+        for intruder in intruders:
+            intruder.result()
+        assert os.waitpid(others.submit(in_child, leave).result(), 0)[1] == 0
+    assert refused == {WRONG_THREAD: 2 * 50 * len(verbs_of_others)}
+    near.write(SIZE)
+
+
 def context(nic: OwnNic, agent: Context) -> None:
     """Closing the context ends what it has; the NIC gives another one, until it is closed."""
     with nic.context as first:
@@ -278,7 +315,7 @@ def raise_alarm(*_: object) -> None:
     raise AlarmError
 
 
-MODES = {mode.__name__: mode for mode in (alarms, client, closed, closing, context, failed_run, fork)}
+MODES = {mode.__name__: mode for mode in (alarms, client, closed, closing, context, failed_run, fork, threads)}
 
 
 def main() -> None:

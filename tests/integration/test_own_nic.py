@@ -146,7 +146,7 @@ def test_two_processes_do_not_run_the_same_nic(hosts: BackToBack) -> None:
         assert line(program), "whoever was killed has left nothing behind"
 
 
-@pytest.mark.parametrize("mode", ["alarms", "client", "closed", "closing", "context", "failed_run", "fork"])
+@pytest.mark.parametrize("mode", ["alarms", "client", "closed", "closing", "context", "failed_run", "fork", "threads"])
 def test_interruptions_leave_the_nic_whole(hosts: BackToBack, mode: str) -> None:
     *inside, _module, config, _mode = command(hosts, 1, mode)
     program = (*inside, "tests.integration.own_nic_interruptions", config, str(hosts.start(0).socket), mode)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from time import monotonic_ns
 
 import pytest
 
 from mrc_host.driver.loop import Loop
 from mrc_host.driver.nic_work import NicWork
+from mrc_host.errors import StateError
 
 
 class GoneError(Exception):
@@ -139,3 +141,19 @@ def test_a_handler_that_ends_the_nic_ends_the_next_verb_and_not_this_one(applica
         assert application.gone
     finally:
         signal.signal(signal.SIGUSR1, former)
+
+
+def test_only_the_thread_that_opened_a_nic_lets_it_work(application: Application) -> None:
+    work = application.work
+    with ThreadPoolExecutor(1) as other:
+        for attempt in (work.poke, lambda: work.work(0, None), lambda: work.advance(0), lambda: work.whole(int)):
+            with pytest.raises(StateError, match="belongs to the thread that opened it"):
+                other.submit(attempt).result()
+        assert application.rounds == 0
+        assert not work.poked
+        other.submit(work.move_here).result()
+    with pytest.raises(StateError):
+        work.work(0, None)
+    work.move_here()
+    work.work(0, None)
+    assert application.rounds == 1
