@@ -21,16 +21,20 @@
 
 struct held {
     PyObject *handler; /* NULL: not held */
+    bool known;
     struct sigaction action;
     int came; /* atomic */
 };
 
 static struct held held[NSIG];
+static int known[NSIG]; /* signals that were ever held: only these have notes */
+static int known_count;
 static unsigned depth; /* holders within holders */
 static int holding; /* atomic: signals are noted */
 static long notes;  /* atomic: how many there were */
 static int bell;    /* an eventfd that is never closed or read, waited for edge-triggered */
 static PyObject *getsignal; /* of the module _signal */
+static PyCFunction getsignal_function; /* the same without a call of Python's around it; NULL: there is none */
 
 /* Takes the note of a signal, if there is one; of several callers one gets it. A plain load mostly shows that there is none. */
 static bool take_note(int number)
@@ -52,6 +56,14 @@ static void note(int number)
     errno = before;
 }
 
+/* What Python does when a signal comes; a new reference. */
+static PyObject *handler_of(PyObject *number)
+{
+    if (getsignal_function)
+        return getsignal_function(PyCFunction_GET_SELF(getsignal), number);
+    return PyObject_CallOneArg(getsignal, number);
+}
+
 static int hold_one(PyObject *number_object)
 {
     long number = PyLong_AsLong(number_object);
@@ -62,7 +74,7 @@ static int hold_one(PyObject *number_object)
         return -1;
     }
     struct held *one = &held[number];
-    PyObject *handler = one->handler ? NULL : PyObject_CallOneArg(getsignal, number_object);
+    PyObject *handler = one->handler ? NULL : handler_of(number_object);
     if (!handler || !PyCallable_Check(handler)) { /* one is held already, or is no function of Python */
         Py_XDECREF(handler);
         return PyErr_Occurred() ? -1 : 0;
@@ -74,6 +86,9 @@ static int hold_one(PyObject *number_object)
         return -1;
     }
     one->handler = handler;
+    if (!one->known)
+        known[known_count++] = (int)number;
+    one->known = true;
     return 0;
 }
 
@@ -108,28 +123,30 @@ static void deliver(int number)
 /* All handlers are back; signals that came have their effect, unless they are to be forgotten. */
 static int end(int forget)
 {
-    PyObject *handlers[NSIG] = {NULL};
-    bool own[NSIG] = {false};
-    for (int number = 1; number < NSIG; number++) {
-        handlers[number] = held[number].handler;
-        held[number].handler = NULL;
-        own[number] = handlers[number] && back(number);
+    PyObject *handlers[NSIG];
+    bool own[NSIG];
+    int count = known_count; /* a handler may use a NIC, and have more held */
+    for (int i = 0; i < count; i++) {
+        struct held *one = &held[known[i]];
+        handlers[i] = one->handler;
+        one->handler = NULL;
+        own[i] = handlers[i] && back(known[i]);
     }
     __atomic_store_n(&holding, 0, __ATOMIC_SEQ_CST);
     int failed = 0;
-    for (int number = 1; number < NSIG; number++) {
-        bool came = take_note(number) && !forget;
-        if (came && own[number])
-            deliver(number);
-        if (came && handlers[number] && !own[number] && !failed)
-            failed = call_handler(handlers[number], number);
+    for (int i = 0; i < count; i++) {
+        bool came = take_note(known[i]) && !forget;
+        if (came && own[i])
+            deliver(known[i]);
+        if (came && handlers[i] && !own[i] && !failed)
+            failed = call_handler(handlers[i], known[i]);
     }
     if (!failed)
         failed = PyErr_CheckSignals();
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    for (int number = 1; number < NSIG; number++) /* last, since what is destroyed may use a NIC */
-        Py_XDECREF(handlers[number]);
+    for (int i = 0; i < count; i++) /* last, since what is destroyed may use a NIC */
+        Py_XDECREF(handlers[i]);
     PyErr_Restore(type, value, traceback);
     return failed;
 }
@@ -137,8 +154,8 @@ static int end(int forget)
 /* Whether a note is there from before, by a thread that was late. */
 static bool late_note(void)
 {
-    for (int number = 1; number < NSIG; number++)
-        if (__atomic_load_n(&held[number].came, __ATOMIC_SEQ_CST))
+    for (int i = 0; i < known_count; i++)
+        if (__atomic_load_n(&held[known[i]].came, __ATOMIC_SEQ_CST))
             return true;
     return false;
 }
@@ -226,5 +243,9 @@ PyMODINIT_FUNC PyInit_signal_holder(void)
     bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (bell < 0)
         return PyErr_SetFromErrno(PyExc_OSError);
-    return getsignal ? PyModule_Create(&definition) : NULL;
+    if (!getsignal)
+        return NULL;
+    if (PyCFunction_Check(getsignal) && PyCFunction_GET_FLAGS(getsignal) == METH_O)
+        getsignal_function = PyCFunction_GET_FUNCTION(getsignal);
+    return PyModule_Create(&definition);
 }
