@@ -36,6 +36,7 @@ class ProgramLayout:
         self.texts: list[str] = []
         self.costs = Costs(program)
         self.variables = pipeline_variables(program)
+        self._pipelines: dict[int, str | None] = {}  # of parts of the program, by their `id`, whose variables they use
         self.types = [f"t_{position}" for position in range(len(program.types))]
         self.stacks = [f"s_{position}" for position in range(len(program.stacks))]
         self.headers = [
@@ -88,12 +89,17 @@ class ProgramLayout:
 
     def variables_parameter(self, root: object) -> str:
         """The last parameter of the C function for a part of the program: variables of the pipeline, if it uses any."""
-        part = pipeline_of(self.program, self.variables, root)
+        part = self._pipeline(root)
         return f", struct {part}_variables *locals" if part else ""
 
     def variables_argument(self, root: object) -> str:
         """What is given for it."""
-        return ", locals" if pipeline_of(self.program, self.variables, root) else ""
+        return ", locals" if self._pipeline(root) else ""
+
+    def _pipeline(self, root: object) -> str | None:
+        if id(root) not in self._pipelines:
+            self._pipelines[id(root)] = pipeline_of(self.program, self.variables, root)
+        return self._pipelines[id(root)]
 
     def variable(self, header: int, field: int) -> str:
         """The name of a pipeline's variable in its struct."""
