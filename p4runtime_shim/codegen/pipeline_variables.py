@@ -47,7 +47,9 @@ def references(root: object) -> References:
             fields.add((item.header.header, item.field))
         elif isinstance(item, ObjectArg) and item.kind == "calculation":
             calculations.add(item.index)
-        elif hasattr(item, "__dataclass_fields__") and not isinstance(item, ValidBit):  # metadata are always valid
+        elif isinstance(item, ValidBit) and isinstance(item.header, HeaderRef):
+            continue  # metadata are always valid
+        elif hasattr(item, "__dataclass_fields__"):
             waiting.extend(getattr(item, name) for name in item.__dataclass_fields__)
     return References(frozenset(headers), frozenset(fields), frozenset(calculations))
 

@@ -78,6 +78,19 @@ def test_fields_used_elsewhere_stay_in_packets() -> None:
     assert found(builder) == {"e": "ingress", "f": "ingress", "g": "ingress"}
 
 
+@pytest.mark.parametrize("asked", ["value", "validity"])
+def test_a_field_that_says_which_element_of_a_stack_is_meant_is_used(asked: str) -> None:
+    builder = program()
+    builder.stack("s", "h_t", 3)
+    element = expression("dereference_header_stack", {"type": "header_stack", "value": "s"}, field("m", "b"))
+    validity = expression("b2d", None, expression("valid", None, element))
+    value = {"type": "expression", "value": {"op": "access_field", "left": element, "right": 2}}
+    read = call("assign", field("h", "c"), wrapped(value if asked == "value" else validity))
+    builder.run(builder.action("first", [plus("m", "b", const(1)), send_to(1)]))
+    builder.run(builder.action("last", [read]), pipeline="egress")
+    assert found(builder) == {}
+
+
 def test_a_header_that_is_taken_as_a_whole_stays_in_packets() -> None:
     builder = program()
     builder.header("n", "m_t", metadata=True)
