@@ -36,7 +36,7 @@ def function(layout: ProgramLayout, position: int, w: Writer) -> None:
     name = layout.actions[position]
     head = f"SW_INLINE void {name}(struct sw *s, struct sw_packet *p, struct phv *h, const uint64_t *a"
     with w.block(f"{head}{layout.variables_parameter(action)})"):
-        w("(void)s;\n(void)p;\n(void)h;\n(void)a;")
+        w("(void)s;\n(void)p;\n(void)h;\n(void)a;" + layout.variables_unused(action))
         targets = jump_targets(action)
         loops = layout.costs.loops(action)
         for index, primitive in enumerate(action.primitives):

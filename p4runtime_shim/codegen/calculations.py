@@ -59,7 +59,7 @@ def function(layout: ProgramLayout, name: str, algorithm: str, inputs: Sequence[
     size = input_bytes(layout.program, inputs)
     head = f"static uint64_t {name}(struct sw *s, const struct sw_packet *p, const struct phv *h"
     with w.block(f"{head}{layout.variables_parameter(inputs)})"):
-        w("(void)s;\n(void)p;\n(void)h;")
+        w("(void)s;\n(void)p;\n(void)h;" + layout.variables_unused(inputs))
         if payload or size > _ON_STACK:
             w("uint8_t *b = s->scratch;")
             w(f"memset(b, 0, {size + _SLACK});")

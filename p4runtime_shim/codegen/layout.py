@@ -12,6 +12,8 @@ ends in `valid`; a stack is an array of structs and a count `n_<stack>`. Fields 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from p4runtime_shim.codegen.c_integers import limbs
 from p4runtime_shim.codegen.cost import Costs
 from p4runtime_shim.codegen.pipeline_variables import pipeline_of, pipeline_variables
@@ -36,6 +38,10 @@ class ProgramLayout:
         self.texts: list[str] = []
         self.costs = Costs(program)
         self.variables = pipeline_variables(program)
+        self._instances = Counter(instance.type for instance in program.headers)
+        self._variables_of: list[Counter[int]] = [Counter() for _ in program.types]  # how many instances' field
+        for header, field in self.variables:
+            self._variables_of[program.headers[header].type][field] += 1
         self._pipelines: dict[int, str | None] = {}  # of parts of the program, by their `id`, whose variables they use
         self.types = [f"t_{position}" for position in range(len(program.types))]
         self.stacks = [f"s_{position}" for position in range(len(program.stacks))]
@@ -84,13 +90,16 @@ class ProgramLayout:
 
     def in_packets(self, kind: int, field: int) -> bool:
         """Whether a field of a header type is part of packets."""
-        headers = [header for header, instance in enumerate(self.program.headers) if instance.type == kind]
-        return not headers or any((header, field) not in self.variables for header in headers)
+        return self._variables_of[kind].get(field, -1) != self._instances[kind]
 
     def variables_parameter(self, root: object) -> str:
         """The last parameter of the C function for a part of the program: variables of the pipeline, if it uses any."""
         part = self._pipeline(root)
         return f", struct {part}_variables *locals" if part else ""
+
+    def variables_unused(self, root: object) -> str:
+        """A statement for a function that has the parameter, but may have no use for it once it is simplified."""
+        return "(void)locals;" if self._pipeline(root) else ""
 
     def variables_argument(self, root: object) -> str:
         """What is given for it."""

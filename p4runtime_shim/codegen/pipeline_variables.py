@@ -6,7 +6,7 @@ too. So such a field can be a variable that is zero when its pipeline begins: th
 drops it, and packets that wait in queues are smaller.
 
 Whatever else refers to a field keeps it in the packet: parser, deparser, checksums, field lists, meters, the engine
-(standard metadata), and whoever takes the header as a whole.
+(standard metadata), whoever takes the header as a whole, and what is never run, which is compiled nevertheless.
 """
 
 from __future__ import annotations
@@ -59,13 +59,18 @@ def pipeline_variables(program: Program) -> dict[Position, str]:
     parts = (program.ingress, program.egress)
     run = {action for part in parts for action in _actions(program, part)}
     users = {part.name: _with_calculations(program, _nodes(program, part)) for part in parts}
-    users[""] = references(
+    hashed = {calculation for user in users.values() for calculation in user.calculations}
+    hashed -= {checksum.calculation for checksum in program.checksums}
+    selecting = {program.tables[position].profile for part in parts for position in part.tables}
+    users[""] = _with_calculations(
+        program,
         (
             program.parser, program.field_lists, program.digests, program.meters, tuple(program.intrinsic.values()),
             tuple(HeaderRef(header) for header in program.deparser), program.checksums,
-            tuple(program.calculations[checksum.calculation] for checksum in program.checksums),
-            tuple(action for position, action in enumerate(program.actions) if position not in run),
-        )
+            tuple(item for position, item in enumerate(program.actions) if position not in run),
+            tuple(item for position, item in enumerate(program.calculations) if position not in hashed),
+            tuple(item for position, item in enumerate(program.profiles) if position not in selecting),
+        ),
     )  # fmt: skip
     whole = {header for user in users.values() for header in user.headers}
     found = {}

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import random
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from p4runtime_shim.codegen import layout
 from p4runtime_shim.codegen.pipeline_variables import pipeline_variables
+from p4runtime_shim.codegen.translation_unit import generate
 from p4runtime_shim.entities import Replica
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program import load_program
@@ -149,3 +154,71 @@ def outcome(builder: Builder, frames: list[bytes], cache: Path) -> list[tuple[in
                 while (left := switch.transmit(port, 0)) is not None:
                     sent.append((port, left))
     return sent
+
+
+def hashed(builder: Builder) -> Json:
+    """A hash over fields of both pipelines, and a primitive that calculates it."""
+    inputs = [field("m", "b"), field("m", "c")]
+    builder.data["calculations"].append({"name": "hash", "id": 0, "algo": "crc16", "input": inputs})
+    name = {"type": "calculation", "value": "hash"}
+    return call("modify_field_with_hash_based_offset", field("h", "c"), const(0), name, const(256))
+
+
+def unused_hash(builder: Builder) -> None:
+    hashed(builder)
+
+
+def hash_of_an_action_that_never_runs(builder: Builder) -> None:
+    builder.action("never", [hashed(builder)])
+
+
+def hash_of_the_parser(builder: Builder) -> None:
+    operation = {"op": "primitive", "parameters": [hashed(builder)]}
+    builder.data["parsers"][0]["parse_states"][0]["parser_ops"].append(operation)
+
+
+def unused_selector(builder: Builder) -> None:
+    selector = {"algo": "crc16", "input": [field("m", "b"), field("m", "c")]}
+    profile = {"name": "p", "id": 0, "max_size": 4, "selector": selector}
+    builder.data["pipelines"][0]["action_profiles"].append(profile)
+
+
+@pytest.mark.parametrize(
+    "add",
+    [unused_hash, hash_of_an_action_that_never_runs, hash_of_the_parser, unused_selector],
+    ids=lambda add: add.__name__,
+)
+def test_what_a_pipeline_never_runs_is_compiled_nevertheless(add: Callable[[Builder], None], cache: Path) -> None:
+    builder = program()
+    builder.run(builder.action("first", [plus("m", "a", const(1)), plus("m", "b", const(1)), send_to(1)]))
+    builder.run(builder.action("last", [plus("m", "c", const(1))]), pipeline="egress")
+    add(builder)
+    assert found(builder) == {"a": "ingress"}
+    Pipeline.load(builder.text(), cache=cache)
+
+
+def test_the_time_to_compile_grows_with_the_number_of_headers() -> None:
+    """Not with its square: a client may send programs with thousands."""
+
+    def steps(count: int) -> int:
+        builder = program()
+        for number in range(count):
+            builder.header(f"n{number}", builder.header_type(f"t{number}", [("f", 8)]), metadata=True)
+        loaded = load_program(builder.text())
+        done = 0
+
+        def count_steps(frame: FrameType, event: str, _argument: object) -> Any:
+            nonlocal done
+            frame.f_trace_lines, frame.f_trace_opcodes = False, True
+            done += event == "opcode"
+            return count_steps
+
+        before = sys.gettrace()
+        sys.settrace(count_steps)
+        try:
+            generate(loaded)
+        finally:
+            sys.settrace(before)
+        return done
+
+    assert steps(240) < 5 * steps(60)
