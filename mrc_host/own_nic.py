@@ -22,7 +22,6 @@ import asyncio
 import contextlib
 import os
 import selectors
-import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
@@ -56,7 +55,7 @@ class OwnNic:
     """Runs the NIC that `config` describes until :meth:`close`; use it in a `with` statement.
 
     NicDriverError when its interfaces or rings are missing, somebody runs their NIC already, or this user may not open
-    raw sockets. It belongs to the thread that makes it: in others its verbs raise StateError.
+    raw sockets. It belongs to the thread that makes it: while that lives, its verbs raise StateError in others.
     """
 
     def __init__(self, config: NicConfig, *, seed: int | None = None, beside: Path | None = None) -> None:
@@ -93,8 +92,7 @@ class OwnNic:
             driver = NicDriver(nic, config, self.loop, open_port=sockets.open)
             stack.callback(driver.close)
             driver.start()
-            main = threading.current_thread() is threading.main_thread()  # in which handlers of signals run
-            self._work = NicWork(self.loop, nic.has_news, hold=main)
+            self._work = NicWork(self.loop, nic.has_news)
             self._provider = _Provider(self, nic, self._work)
             self._context = Context(self._provider)
             stack.callback(self._provider.end, "This NIC is closed.")
@@ -106,6 +104,7 @@ class OwnNic:
     def context(self) -> Context:
         """What the application has on the NIC, as from ``verbs.open``; once that is closed, a new one."""
         if self._context.closed and not self._closed:
+            self._work.check_thread()
             self._context = Context(self._provider)
         return self._context
 
@@ -155,11 +154,10 @@ class OwnNic:
 
         RejectedError from within `run`, and from a callback of its verbs.
         """
-        self._work.whole(self._close)
+        if not self._closed:
+            self._work.whole(self._close)
 
     def _close(self) -> None:
-        if self._closed:
-            return
         if self.running is not None:
             raise RejectedError("This NIC runs coroutines: close it when OwnNic.run has ended.")
         if self._work.busy:
@@ -174,7 +172,6 @@ class OwnNic:
         """In a forked child: give up what it has of the NIC, without touching what it shares with the parent."""
         if not self._closed:
             self._closed, self.running = True, None
-            self._work.move_here()
             self._provider.end("This NIC belongs to the parent process: open another after fork().")
             self._claim.close()
             self.loop.signals.leave_to_parent()
@@ -200,9 +197,29 @@ class _Provider(LocalProvider):
         if self._ended:
             raise ClosedError(self._ended)
 
+    def check_caller(self) -> None:
+        """StateError in another thread than the NIC's."""
+        self._work.check_thread()
+
+    def alloc_pd(self) -> int:
+        """A new protection domain's number."""
+        self._work.check_thread()
+        return super().alloc_pd()
+
+    def dealloc_pd(self, pd: int) -> None:
+        """Forget a protection domain."""
+        self._work.check_thread()
+        super().dealloc_pd(pd)
+
+    def for_controller(self) -> LocalProvider:
+        """The provider itself."""
+        self._work.check_thread()
+        return super().for_controller()
+
     def end(self, why: str) -> None:
         """There is no NIC any more: whatever asks for it gets ClosedError."""
         self._ended = why
+        self._work.release()
         self._nic = cast("Nic", _NoNic(self._nic.config, why))
 
     def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
@@ -253,6 +270,7 @@ class _Provider(LocalProvider):
 
     def refresh(self) -> None:
         """Process what has arrived."""
+        self._work.check_thread()
         if self._work.busy:
             self.dispatch()
         else:

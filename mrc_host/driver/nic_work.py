@@ -5,26 +5,27 @@ Here because it is compiled: a call without anything to do, which applications m
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from threading import get_ident
-from typing import Any
+from typing import Any, Final
 
 from mrc_host.driver.loop import Loop
 from mrc_host.errors import StateError
+
+_ANY: Final = 0  # in place of the number of a thread
 
 
 class NicWork:
     """Runs `loop` for a NIC whose application has news when `has_news` says so.
 
-    With `hold` handlers of signals run when the work is done, which the main thread needs, in which they run. Whatever
-    lets the NIC work raises StateError in another thread than the one that makes this.
+    It belongs to the thread that makes it, while that lives: whatever lets the NIC work raises StateError in others. In
+    the main thread handlers of signals, which run there, run when the work is done.
     """
 
-    def __init__(self, loop: Loop, has_news: Callable[[], bool], *, hold: bool) -> None:
+    def __init__(self, loop: Loop, has_news: Callable[[], bool]) -> None:
         self._loop = loop
         self._has_news = has_news
-        self._hold = hold
-        self._owning_thread = get_ident()
+        self._take()
         self._check: Callable[[], None] | None = None
         self._announce: Callable[[], bool] | None = None
         self._interrupted: Callable[[], bool] | None = None
@@ -35,14 +36,23 @@ class NicWork:
         """What raises an error when the NIC is no more, and what gives the application its news, if there is any."""
         self._check, self._announce = check, announce
 
-    def move_here(self) -> None:
-        """From now on it is this thread's: in a forked child, whose only thread may be another than its parent's."""
-        self._owning_thread = get_ident()
+    def _take(self) -> None:
+        """It belongs to this thread."""
+        self._owner = threading.current_thread()
+        self._owning_thread = threading.get_ident()
+        self._hold = self._owner is threading.main_thread()
+
+    def release(self) -> None:
+        """It belongs to no thread: there is no NIC any more, and whoever calls is to hear that."""
+        self._owning_thread = _ANY
 
     def check_thread(self) -> None:
         """StateError in another thread."""
-        if get_ident() != self._owning_thread:
+        if threading.get_ident() == self._owning_thread or self._owning_thread == _ANY:
+            return
+        if self._owner.is_alive():
             raise StateError("This NIC belongs to the thread that opened it: use it there, or an agent's NIC instead.")
+        self._take()
 
     def poke(self) -> None:
         """The NIC may have something to send."""

@@ -103,6 +103,7 @@ class Context:
         At most 4096 events are kept; `events_dropped` counts those lost because the application did not read.
         """
         self._check_open()
+        self._provider.check_caller()
         if not self._events:
             self._provider.refresh()
         return self._events.popleft() if self._events else None
@@ -133,6 +134,7 @@ class Context:
         """Close everything created here, queue pairs first. Closing twice does nothing."""
         if self._closed:
             return
+        self._provider.check_caller()
         self._closed = True
         self._provider.remove_event_sink(self._on_event)
         if self._owns_provider:

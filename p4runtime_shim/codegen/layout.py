@@ -40,8 +40,8 @@ class ProgramLayout:
         self.variables = pipeline_variables(program)
         self._instances = Counter(instance.type for instance in program.headers)
         self._variables_of: list[Counter[int]] = [Counter() for _ in program.types]  # how many instances' field
-        for header, field in self.variables:
-            self._variables_of[program.headers[header].type][field] += 1
+        for header, position in self.variables:
+            self._variables_of[program.headers[header].type][position] += 1
         self._pipelines: dict[int, str | None] = {}  # of parts of the program, by their `id`, whose variables they use
         self.types = [f"t_{position}" for position in range(len(program.types))]
         self.stacks = [f"s_{position}" for position in range(len(program.stacks))]

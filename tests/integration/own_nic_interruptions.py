@@ -180,7 +180,9 @@ def threads(nic: OwnNic, agent: Context) -> None:
     verbs_of_others: tuple[Callable[[], object], ...] = (
         lambda: near.qp.write(near.memory, near.remote, length=8), near.cq.poll, lambda: near.cq.wait(0),
         near.cq.req_notify, near.qp.counters, near.qp.close, nic.context.create_cq,
-        lambda: near.domain.alloc_mr(SIZE), nic.close, lambda: nic.work(0), lambda: nic.run(asyncio.sleep(0)),
+        lambda: near.domain.alloc_mr(SIZE), nic.context.close, nic.context.poll_event, nic.context.alloc_pd,
+        nic.context.controller, lambda: near.cq.wait_notified(0), near.cq.unlisten, near.domain.close, nic.close,
+        lambda: nic.work(0), lambda: nic.run(asyncio.sleep(0)),
     )  # fmt: skip
     refused = Counter[str]()
 
@@ -196,6 +198,15 @@ def threads(nic: OwnNic, agent: Context) -> None:
             near.write(8)
         nic.close()
 
+    near.cq.req_notify()
+    near.post(8)
+    nic.run(asyncio.sleep(0.2))  # by then the notification is there, and must not be theirs
+    with ThreadPoolExecutor(1) as others:
+        for verb in verbs_of_others:
+            with pytest.raises(StateError):
+                others.submit(verb).result()
+    near.cq.wait_notified(0)
+    near.write(8)
     with ThreadPoolExecutor(2) as others:
         intruders = [others.submit(intrude) for _ in range(2)]
         while not all(intruder.done() for intruder in intruders):

@@ -28,7 +28,7 @@ class Application:
         self.given = 0
         self.then: list[object] = []  # called with each piece of news
         self.gone = False
-        self.work = NicWork(self.loop, self.has_news, hold=True)
+        self.work = NicWork(self.loop, self.has_news)
         self.work.attach(self.check, self.announce)
         self.loop.add_turn(self.turn)
 
@@ -151,9 +151,16 @@ def test_only_the_thread_that_opened_a_nic_lets_it_work(application: Application
                 other.submit(attempt).result()
         assert application.rounds == 0
         assert not work.poked
-        other.submit(work.move_here).result()
-    with pytest.raises(StateError):
-        work.work(0, None)
-    work.move_here()
-    work.work(0, None)
-    assert application.rounds == 1
+        work.release()
+        other.submit(work.check_thread).result()
+
+
+def test_a_nic_whose_thread_has_ended_belongs_to_whoever_uses_it_next() -> None:
+    with ThreadPoolExecutor(1) as first:
+        application = first.submit(Application).result()
+    with ThreadPoolExecutor(1) as second:
+        second.submit(application.work.work, 0, None).result()
+        assert application.rounds == 1
+    application.work.work(0, None)
+    assert application.rounds == 2
+    application.loop.close()
