@@ -158,6 +158,8 @@ class OwnNic:
             self._work.whole(self._close)
 
     def _close(self) -> None:
+        if self._closed:  # by the handler of a signal, just before
+            return
         if self.running is not None:
             raise RejectedError("This NIC runs coroutines: close it when OwnNic.run has ended.")
         if self._work.busy:

@@ -45,6 +45,7 @@ class NicWork:
     def release(self) -> None:
         """It belongs to no thread: there is no NIC any more, and whoever calls is to hear that."""
         self._owning_thread = _ANY
+        self._hold = False  # nothing is left that a handler of a signal could interrupt
 
     def check_thread(self) -> None:
         """StateError in another thread."""

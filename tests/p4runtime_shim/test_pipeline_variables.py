@@ -127,7 +127,7 @@ def statements(rng: random.Random, fields: list[str]) -> list[Json]:
 def test_programs_do_what_they_did_with_all_metadata_in_packets(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each packet is copied to three ports, where egress begins anew."""
+    """Each packet is copied to three ports, and each copy passes egress."""
     print(f"seed: {seed}")
     rng = random.Random(seed)
     builder = program()
@@ -137,7 +137,7 @@ def test_programs_do_what_they_did_with_all_metadata_in_packets(
     builder.run(builder.action("last", statements(rng, groups[1])), pipeline="egress")
     frames = [rng.randbytes(sum(WIDTHS.values()) // 8 + 1 + rng.randrange(20)) for _ in range(20)]
     mine = outcome(builder, frames, tmp_path / "mine")
-    assert pipeline_variables(load_program(builder.text())) or set(groups[0]) == set(groups[1])
+    assert pipeline_variables(load_program(builder.text()))
     monkeypatch.setattr(layout, "pipeline_variables", lambda _program: {})
     assert mine == outcome(builder, frames, tmp_path / "reference")
     assert len(mine) == 3 * len(frames)

@@ -153,6 +153,9 @@ def test_only_the_thread_that_opened_a_nic_lets_it_work(application: Application
         assert not work.poked
         work.release()
         other.submit(work.check_thread).result()
+        assert other.submit(work.whole, lambda: application.loop.signals._times).result() == 0, (
+            "those are the main thread's"
+        )
 
 
 def test_a_nic_whose_thread_has_ended_belongs_to_whoever_uses_it_next() -> None:
