@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mrc_common.frame_rings import FrameRingError, RingEnd
 from mrc_common.open_files import raise_limit
@@ -27,12 +28,15 @@ from mrc_host.agent.config_file import load_config
 from mrc_host.agent.server import AgentServer
 from mrc_host.agent.stop_signals import stopped_by_signals
 from mrc_host.config import SPRAYING, NicConfig
-from mrc_host.driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, Loop, NicDriver, ring_ends
+from mrc_host.driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, Loop, NicDriver
 from mrc_host.driver.nic_claim import NicClaim
-from mrc_host.driver.packet import PacketSockets
+from mrc_host.driver.packet import NicDriverError, PacketSockets
 from mrc_host.errors import MrcError
 from mrc_host.nic import Nic
 from mrc_host.verbs.remote.connection import control_socket
+
+if TYPE_CHECKING:
+    from mrc_host.driver.frame_ring import FrameRing
 
 EXAMPLE = "example: ip netns exec h1 python -m mrc_host.agent --config h1.json --socket /run/mrc/demo/h1.sock"
 
@@ -71,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
             plugins.load(plugin)
         stack.callback(NicClaim(port.interface for port in config.ports).close)
         nic = Nic(config, seed=seed, incarnation=time.time_ns())
-        sockets = PacketSockets(ring_ends.opened(_rings(options.ring)))
+        sockets = PacketSockets(_rings(options.ring))
         stack.callback(sockets.close)
         driver = NicDriver(
             nic,
@@ -108,10 +112,20 @@ def run(options: argparse.Namespace) -> None:
         loop.run()
 
 
-def _rings(given: Sequence[str]) -> dict[str, RingEnd]:
+def _rings(given: Sequence[str]) -> dict[str, FrameRing]:
     """The rings of interfaces, from `INTERFACE=NUMBERS`."""
-    parts = (text.partition("=") for text in given)
-    return {interface: RingEnd.parse(numbers) for interface, _, numbers in parts}
+    if not given:
+        return {}
+    try:
+        from mrc_host.driver.frame_ring import FrameRing
+    except ImportError:
+        raise NicDriverError("Rings need the compiled transport: run 'make install'.") from None
+    rings = {}
+    for text in given:
+        interface, _, numbers = text.partition("=")
+        end = RingEnd.parse(numbers)
+        rings[interface] = FrameRing(end.map(), end.receiving, end.bell, end.other_bell)
+    return rings
 
 
 def _configured(config: NicConfig, options: argparse.Namespace) -> NicConfig:

@@ -34,8 +34,6 @@ from concurrent.futures import Future
 from time import monotonic_ns, sleep
 from typing import Protocol, TypeVar
 
-from mrc_host.driver.held_signals import HeldSignals
-
 READABLE = select.EPOLLIN
 WRITABLE = select.EPOLLOUT
 HUNG_UP = select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
@@ -76,7 +74,6 @@ class Loop:
         self._outer = select.epoll()
         self._outer.register(self._epoll.fileno(), READABLE)
         self._wait = _precise_wait(self._outer.fileno())
-        self.signals = HeldSignals()  # those that wait until `run_until` has ended
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._handlers: dict[int, Handler] = {}
         self._turns: list[Turn] = []
@@ -85,11 +82,7 @@ class Loop:
         self._stopping = False
         self._rest_until = 0
         self._running_thread: int | None = None
-        self._precise_thread: threading.Thread | None = None  # without timer slack
         self.add(self._wake, READABLE, self._on_wake)
-        bell = self.signals.bell
-        if bell is not None:
-            self.add(bell, READABLE | select.EPOLLET, lambda _mask: None)
 
     # -- what the loop watches -------------------------------------------------------------------------------------
 
@@ -175,42 +168,14 @@ class Loop:
 
     def run(self) -> None:
         """Run until :meth:`stop`. An exception from a handler or turn ends the run and is raised."""
-        self._begin()
+        self._running_thread = threading.get_ident()
+        set_timer_slack()
         try:
             while not self._stopping:
                 self._sleep_until(self._round())
         finally:
-            self._end()
-
-    def run_until(self, done: Callable[[], bool], deadline: int | None = None) -> bool:
-        """Run until `done`, which is asked after each round, the time `deadline`, or :meth:`stop`; whether it is done.
-
-        There is one round at least. Exceptions as in :meth:`run`. A signal that is held (`signals`) ends it early.
-        """
-        self._begin()
-        try:
-            while True:
-                wanted = self._round()
-                if done():
-                    return True
-                if self._stopping or self.signals.noted or (deadline is not None and monotonic_ns() >= deadline):
-                    return False
-                if deadline is not None and (wanted is None or deadline < wanted):
-                    wanted = deadline
-                self._sleep_until(wanted)
-        finally:
-            self._end()
-
-    def _begin(self) -> None:
-        self._running_thread = threading.get_ident()
-        thread = threading.current_thread()
-        if thread is not self._precise_thread:
-            self._precise_thread = thread
-            set_timer_slack()
-
-    def _end(self) -> None:
-        self._running_thread = None
-        self._stopping = False
+            self._running_thread = None
+            self._stopping = False
 
     def _round(self) -> int | None:
         """Call handlers and turns; when the first turn wants to be called again: 0 at once, None only after input."""
@@ -256,14 +221,9 @@ class Loop:
             sleep(max(0, until - monotonic_ns()) / 1e9)
             return
         wait = -1 if deadline is None else max(0, deadline - monotonic_ns())
-        if self._wait is None:
-            self.signals.sleep(lambda: self._sleep_coarsely(wait))
-        elif not self.signals.noted:
+        if self._wait is not None:
             self._wait(self._outer.fileno(), wait)
-
-    def _sleep_coarsely(self, wait: int) -> None:
-        """Sleep without `event_wait.c`."""
-        if wait < 0:
+        elif wait < 0:
             self._epoll_wait(-1)
         elif wait >= 2 * _MILLISECOND:
             # half a millisecond less, because the conversion inside poll() rounds up

@@ -36,9 +36,7 @@ class NicClaim:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            raise NicDriverError(
-                f"A process, perhaps this one, runs the NIC at {interface}, as an agent or for itself: end it first."
-            ) from None
+            raise NicDriverError(f"Another process runs the NIC at {interface}: end it first.") from None
 
     def close(self) -> None:
         """Release them. Closing twice does nothing."""

@@ -99,7 +99,6 @@ class CompletionQueue:
 
     def unlisten(self) -> None:
         """End :meth:`listen`: the listener is not called any more."""
-        self._provider.check_caller()
         self._listener = self._loop = None
         if self._soon is not None:
             self._soon.cancel()
@@ -127,7 +126,6 @@ class CompletionQueue:
         """
         if self._closed:
             raise ClosedError("This completion queue is closed.")
-        self._provider.check_caller()
         self._notified = False
         self._provider.req_notify_cq(self.number, solicited_only)
 
@@ -148,7 +146,6 @@ class CompletionQueue:
     def _take_notification(self) -> bool:
         if self._closed:
             raise ClosedError("This completion queue is closed.")
-        self._provider.check_caller()
         if not self._notified:
             self._provider.refresh()
         notified, self._notified = self._notified, False

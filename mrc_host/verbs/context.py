@@ -103,7 +103,6 @@ class Context:
         At most 4096 events are kept; `events_dropped` counts those lost because the application did not read.
         """
         self._check_open()
-        self._provider.check_caller()
         if not self._events:
             self._provider.refresh()
         return self._events.popleft() if self._events else None
@@ -125,16 +124,10 @@ class Context:
                 return event
             await self._event_waiters.wait(self._provider)
 
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._closed
-
     def close(self) -> None:
         """Close everything created here, queue pairs first. Closing twice does nothing."""
         if self._closed:
             return
-        self._provider.check_caller()
         self._closed = True
         self._provider.remove_event_sink(self._on_event)
         if self._owns_provider:

@@ -40,9 +40,6 @@ class Provider(NicVerbs):
     def address(self) -> bytes:
         """The NIC's IPv6 address (16 bytes)."""
 
-    def check_caller(self) -> None:
-        """Asked before something changes that is no command of the NIC: StateError where this thread may not call."""
-
     @abstractmethod
     def allocate_memory(
         self, pd: int, length: int, access: Access, address: int | None

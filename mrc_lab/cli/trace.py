@@ -59,8 +59,7 @@ def record(name: str | None, folder: Path, seconds: float | None) -> None:
     from topologies import loader
 
     run = find_controller(name)
-    names = loader.load_file(run.fabric_file).nic_names
-    sockets = {name: str(run.host_socket(name)) for name in names if run.has_started(name)}  # others have no agent
+    sockets = {nic.name: str(run.host_socket(nic.name)) for nic in loader.load_file(run.fabric_file).nics}
     with event_traces.recorded(sockets, folder):
         click.echo(f"recording {len(sockets)} hosts to {folder}" + ("; Ctrl-C ends it" if seconds is None else ""))
         try:

@@ -32,7 +32,6 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=Tru
 @management_option
 @web_option
 @click.option("--restart", is_flag=True, help="Restart crashed processes: controller, switches, hosts' agents.")
-@click.option("--own-nic", "own_nics", multiple=True, metavar="HOST", help="No agent: an application runs its NIC.")
 @click.option(
     "--listen", "address", default="", help="host:port on which the controller also listens, for 'mrc fault'."
 )
@@ -53,7 +52,6 @@ def up(
     management_network: bool,
     web: bool,
     restart: bool,
-    own_nics: tuple[str, ...],
     plugin: tuple[str, ...],
     congestion: str | None,
     path_selection: str | None,
@@ -73,8 +71,6 @@ def up(
 
     Prompts and 'mrc fault watch' report crashed processes, and 'mrc doctor' lists them. With --restart they are
     restarted: no table entry and no queue pair is lost, except those of a crashed agent.
-
-    A host named by --own-nic has no agent: an application runs its NIC, by /run/mrc/NAME/HOST.json (docs/verbs.md).
 
     A --plugin is run by the agents of the hosts, which start as root: name only files that you trust
     (docs/extending.md).
@@ -102,8 +98,6 @@ def up(
         Listening(None, address, token_file, tls_cert, tls_key).check()
         more += ["--listen", address] if address else []
     requirements.check(switch=switch, kernel_switches=bool(wanted.kernel_switches))
-    for host in own_nics:
-        wanted.nic(host)  # FabricError if there is none
     nics = nic_settings(plugin, congestion, path_selection)
     with progress(f"fabric {wanted.name}") as line:
         took = bring_up(
@@ -113,7 +107,6 @@ def up(
             wire=wire,
             restart=restart,
             management_network=management_network,
-            own_nics=own_nics,
             nic_settings=nics,
             progress=line.report,
         )

@@ -48,16 +48,14 @@ def bring_up(
     wire: str = wire_kind.DEFAULT,
     restart: bool = False,
     management_network: bool = True,
-    own_nics: Sequence[str] = (),
     nic_settings: Mapping[str, Any] | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
     """Bring `fabric` up in the background; returns seconds by phase, ``total_s`` being the whole.
 
     `controller` are further words of the controller's command line. With `restart`, crashed processes are restarted.
-    Without `management_network` the hosts reach each other through the fabric alone. The hosts in `own_nics` have no
-    agent: applications run their NICs. `nic_settings` are fields of `mrc_host.config.TransportSettings`, as JSON has
-    them. `progress` gets the share that is done, from another thread.
+    Without `management_network` the hosts reach each other through the fabric alone. `nic_settings` are fields of
+    `mrc_host.config.TransportSettings`, as JSON has them. `progress` gets the share that is done, from another thread.
 
     Raises ExperimentError if it does not come up; then nothing is left of it.
     """
@@ -68,7 +66,6 @@ def bring_up(
             wire,
             "restart" if restart else "",
             "management" if management_network else "",
-            ",".join(own_nics),
             json.dumps(dict(nic_settings or {})),
             *controller,
         ),
@@ -83,7 +80,7 @@ def bring_up(
         try:
             with contextlib.suppress(BrokenPipeError), owner.stdin:
                 owner.stdin.write(loader.dump_text(fabric))
-            with bring_up_progress.reported(fabric, progress, own_nics):
+            with bring_up_progress.reported(fabric, progress):
                 result = _result(owner.stdout.read().splitlines())
         except BaseException:
             owner.terminate()
@@ -129,25 +126,17 @@ def _is_daemon(pid: int) -> bool:
     return _MODULE.encode() in words or words == [b""]
 
 
-def main(
-    switch: str, wire: str, restart: str, management: str, own_nics: str, nic_settings: str, *controller: str
-) -> int:
+def main(switch: str, wire: str, restart: str, management: str, nic_settings: str, *controller: str) -> int:
     """Own a fabric, which standard input describes, until SIGTERM; with a word for `restart`, keep it alive.
 
-    With a word for `management` it has a management network. `own_nics` are hosts, between commas, and `nic_settings`
-    is what :func:`bring_up` was given.
+    With a word for `management` it has a management network. `nic_settings` is what :func:`bring_up` was given.
     """
     from mrc_lab.fabric.emulation import running
 
     try:
         fabric = with_nic_settings(loader.load_text(sys.stdin.read()), json.loads(nic_settings))
         with running(
-            fabric,
-            switch=switch,
-            wire=wire,
-            controller=controller,
-            management_network=bool(management),
-            own_nics=own_nics.split(","),
+            fabric, switch=switch, wire=wire, controller=controller, management_network=bool(management)
         ) as world:
             print(json.dumps(world.bring_up), flush=True)
             _detach(world.emulation.run.log_file("owner"))

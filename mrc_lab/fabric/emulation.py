@@ -11,7 +11,7 @@ import contextlib
 import os
 import resource
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -123,24 +123,18 @@ def running(
     wire: str = wire_kind.DEFAULT,
     controller: Sequence[str] = (),
     management_network: bool = True,
-    own_nics: Collection[str] = (),
 ) -> Iterator[EmulatedWorld]:
     """Bring `fabric` up with controller and agents; on leaving, take everything down.
 
     `controller` are further words of the controller's command line. Without `management_network` the hosts reach each
-    other through the fabric alone. The hosts in `own_nics` have no agent: applications run their NICs.
+    other through the fabric alone.
 
     Raises `topologies.emulation.errors.EmulationError`. From the main thread only: the processes
     live no longer than the thread that starts them.
     """
     companions = (partial(companion, more=controller),)
     with emulated(
-        fabric,
-        switch=switch,
-        wire=wire,
-        companions=companions,
-        management_network=management_network,
-        own_nics=own_nics,
+        fabric, switch=switch, wire=wire, companions=companions, management_network=management_network
     ) as emulation:
         for child in emulation.children.values():
             if child.name != "controller":

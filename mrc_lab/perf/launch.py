@@ -1,8 +1,8 @@
-"""Run a performance test on NICs: one worker process a rank, and the table from what rank 0 reports.
+"""Run a performance test on agents: one worker process a rank, and the table from what rank 0 reports.
 
-The workers only need the agents' sockets, which are files, so they are started here and not inside the hosts, except
-those that run their NIC themselves; the launcher may be run anywhere on the machine, in a host too. It stops all
-workers as soon as one fails and when it is interrupted itself; workers whose launcher is gone end by themselves.
+The workers only need the agents' sockets, which are files, so they are started here and not inside the hosts; the
+launcher may therefore itself be run anywhere on the machine, in a host too. It stops all workers as soon as one fails
+and when it is interrupted itself; workers whose launcher is gone end by themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mrc_common import children
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import find_fabric
 from mrc_lab.perf import table
-from mrc_lab.perf.hosts import HostNic, find_nics
+from mrc_lab.perf.hosts import AgentSocket, find_agents
 from mrc_lab.perf.measure import Report, ResultRow
 from mrc_lab.perf.options import Options
 from mrc_lab.perf.plan import PerfPlan
@@ -35,12 +35,12 @@ Echo = Callable[[str], None]
 
 
 class Launch:
-    """One run on `nics`, in rank order; `echo` takes the table line by line."""
+    """One run on `agents`, in rank order; `echo` takes the table line by line."""
 
-    def __init__(self, plan: PerfPlan, step: str, nics: Sequence[HostNic], echo: Echo) -> None:
+    def __init__(self, plan: PerfPlan, step: str, agents: Sequence[AgentSocket], echo: Echo) -> None:
         self._plan = plan
         self._step = step
-        self._nics = nics
+        self._agents = agents
         self._progress = LateProgress(plan.case, console(stderr=True))
         self._line = echo
         self._devices: dict[int, table.RankDevice] = {}
@@ -54,7 +54,7 @@ class Launch:
 
     async def run(self) -> Report:
         """Measure and print; raises `ExperimentError` when a rank fails."""
-        world = len(self._nics)
+        world = len(self._agents)
         server = RendezvousServer(world, self._on_report)
         with tempfile.TemporaryDirectory(prefix="mrc-perf-") as folder:
             meeting = Path(folder) / "meeting"
@@ -78,20 +78,17 @@ class Launch:
         return report
 
     async def _start(self, rank: int, meeting: Path) -> asyncio.subprocess.Process:
-        nic = self._nics[rank]
         command = children.python(
             "mrc_lab.perf.worker", "--plan", self._plan.to_json(), "--rank", str(rank),
-            "--world", str(len(self._nics)), "--own-nic" if nic.enter else "--agent", str(nic.path),
-            "--rendezvous", str(meeting),
+            "--world", str(len(self._agents)), "--agent", str(self._agents[rank].path), "--rendezvous", str(meeting),
         )  # fmt: skip
-        command = (*nic.enter, *command)
         return await children.start(command, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)
 
     def _on_report(self, rank: int, report: Mapping[str, Any]) -> None:
         if report["kind"] == "joined":
-            self._devices[rank] = table.RankDevice(report["pid"], self._nics[rank].host, report["nic"])
-            if len(self._devices) == len(self._nics):
-                devices = [self._devices[each] for each in range(len(self._nics))]
+            self._devices[rank] = table.RankDevice(report["pid"], self._agents[rank].host, report["nic"])
+            if len(self._devices) == len(self._agents):
+                devices = [self._devices[each] for each in range(len(self._agents))]
                 for line in table.heading(self._plan, self._step, devices):
                     self._echo(line)
         elif report["kind"] == "row":
@@ -102,7 +99,7 @@ class Launch:
         elif report["kind"] == "done":
             self._transfer = TransferCounters(*report["transfer"])
         else:
-            self._failures.append(f"Rank {rank} on {self._nics[rank].host} failed: {report['reason']}")
+            self._failures.append(f"Rank {rank} on {self._agents[rank].host} failed: {report['reason']}")
 
     async def _last_words(self, workers: Sequence[asyncio.subprocess.Process], statuses: Sequence[int]) -> str:
         """Why the first worker ended that failed without reporting it."""
@@ -112,7 +109,7 @@ class Launch:
         rank = min(failed, key=lambda each: statuses[each])  # a signal comes before what it entails elsewhere
         stderr = workers[rank].stderr
         lines = (await stderr.read()).decode(errors="replace").splitlines() if stderr else []
-        return f"Rank {rank} on {self._nics[rank].host} failed: {lines[-1] if lines else f'status {statuses[rank]}'}"
+        return f"Rank {rank} on {self._agents[rank].host} failed: {lines[-1] if lines else f'status {statuses[rank]}'}"
 
 
 async def _all_or_first_failure(workers: Sequence[asyncio.subprocess.Process]) -> list[int]:
@@ -144,11 +141,11 @@ async def _stop(workers: Sequence[asyncio.subprocess.Process]) -> None:
 
 
 def launch(options: Options, echo: Echo) -> Report:
-    """Find the NICs, run, print with `echo`, write the output file; raises `ExperimentError`."""
-    nics = find_nics(find_fabric(options.fabric), options.hosts)
-    if options.plan.root >= len(nics):
-        raise ExperimentError(f"There is no rank {options.plan.root} among {len(nics)}.", "Give a smaller root (-r).")
-    report = asyncio.run(_interruptible(Launch(options.plan, options.step, nics, echo)))
+    """Find the agents, run, print with `echo`, write the output file; raises `ExperimentError`."""
+    agents = find_agents(find_fabric(options.fabric), options.hosts)
+    if options.plan.root >= len(agents):
+        raise ExperimentError(f"There is no rank {options.plan.root} among {len(agents)}.", "Give a smaller root (-r).")
+    report = asyncio.run(_interruptible(Launch(options.plan, options.step, agents, echo)))
     if options.output is not None:
         write_text(options.output, json.dumps(to_json(options.plan, report), indent=2) + "\n")
     return report

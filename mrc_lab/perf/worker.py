@@ -1,8 +1,7 @@
 """One rank of a performance test, a process: ``python -m mrc_lab.perf.worker``.
 
-It opens its host's NIC through the agent's socket, or runs it itself, meets the others at the launcher's rendezvous,
-measures, and reports there: rank 0 its lines and the result, any rank why it failed. It ends when the launcher or
-another rank is gone.
+It opens its host's NIC through the agent's socket, meets the others at the launcher's rendezvous, measures, and reports
+there: rank 0 its lines and the result, any rank why it failed. It ends when the launcher or another rank is gone.
 """
 
 from __future__ import annotations
@@ -13,15 +12,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 
 from mrc_host import verbs
 from mrc_host.errors import MrcError
-from mrc_host.own_nic import OwnNic
-from mrc_host.verbs import Context
 from mrc_lab.errors import ExperimentError, RendezvousError
 from mrc_lab.perf.measure import Report, ResultRow, run_rank
 from mrc_lab.perf.plan import PerfPlan
@@ -30,14 +24,11 @@ from mrc_lab.workloads.collectives.rendezvous import Rendezvous
 _PROGRESS_S = 0.5
 
 
-OpenNic = Callable[[], AbstractContextManager[Context]]
-
-
-async def work(plan: PerfPlan, rank: int, world: int, nic: OpenNic, meeting: Path) -> None:
+async def work(plan: PerfPlan, rank: int, world: int, agent: str, meeting: Path) -> None:
     """Do `rank`'s part of `plan`."""
     rendezvous = await Rendezvous.connect(meeting, rank, world)
     try:
-        await _measure(plan, rendezvous, nic)
+        await _measure(plan, rendezvous, agent)
     except BaseException as error:
         if not isinstance(error, RendezvousError):  # that one is the consequence of another rank's failure
             rendezvous.report({"kind": "failed", "reason": str(error) or type(error).__name__})
@@ -47,7 +38,7 @@ async def work(plan: PerfPlan, rank: int, world: int, nic: OpenNic, meeting: Pat
     await rendezvous.close()
 
 
-async def _measure(plan: PerfPlan, rendezvous: Rendezvous, nic: OpenNic) -> None:
+async def _measure(plan: PerfPlan, rendezvous: Rendezvous, agent: str) -> None:
     def on_row(row: ResultRow) -> None:
         if rendezvous.rank == 0:
             rendezvous.report({"kind": "row", "row": row.to_json()})
@@ -60,7 +51,7 @@ async def _measure(plan: PerfPlan, rendezvous: Rendezvous, nic: OpenNic) -> None
             reported = time.monotonic()
             rendezvous.report({"kind": "progress", "share": share})
 
-    with nic() as device:
+    with verbs.open(agent) as device:
         rendezvous.report({"kind": "joined", "pid": os.getpid(), "nic": device.name})
         measuring = asyncio.ensure_future(run_rank(device, rendezvous, plan, on_row=on_row, on_progress=on_progress))
         lost = asyncio.ensure_future(rendezvous.broken())
@@ -83,30 +74,18 @@ def _report(rendezvous: Rendezvous, report: Report) -> None:
         rendezvous.report({"kind": "done", "transfer": figures})
 
 
-def run(options: argparse.Namespace) -> None:
-    """Work on an agent's NIC, or on one of its own."""
-    part = partial(work, options.plan, options.rank, options.world)
-    if options.own_nic is None:
-        asyncio.run(part(lambda: verbs.open(options.agent), options.rendezvous))
-        return
-    with OwnNic.open(options.own_nic) as own:
-        own.run(part(lambda: nullcontext(own.context), options.rendezvous))
-
-
 def main() -> int:
     """Command line; returns 0 if the rank's part was done, else 1 with a message on stderr."""
     parser = argparse.ArgumentParser(description="One rank of a performance test.")
     parser.add_argument("--plan", type=PerfPlan.from_json, required=True, help="the plan as JSON")
     parser.add_argument("--rank", type=int, required=True, help="number of this rank, from 0")
     parser.add_argument("--world", type=int, required=True, help="number of ranks")
-    nic = parser.add_mutually_exclusive_group(required=True)
-    nic.add_argument("--agent", help="socket of the host's NIC agent")
-    nic.add_argument("--own-nic", type=Path, help="configuration of the host's NIC, which the rank runs itself")
+    parser.add_argument("--agent", required=True, help="socket of the host's NIC agent")
     parser.add_argument("--rendezvous", type=Path, required=True, help="socket of the launcher")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides when to stop
     try:
-        run(options)
+        asyncio.run(work(options.plan, options.rank, options.world, options.agent, options.rendezvous))
     except (ExperimentError, MrcError, OSError, ValueError) as error:
         print(f"rank {options.rank}: {error}", file=sys.stderr)
         return 1

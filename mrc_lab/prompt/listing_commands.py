@@ -37,8 +37,7 @@ class ListingCommands:
     def do_qps(self, line: str) -> None:
         """See helping."""
         words, as_json = self._listed("qps", line, 0, 1)
-        fabric, run = self._world.fabric, self._world.emulation.run
-        hosts = [fabric.nic(word).name for word in words] or [nic for nic in fabric.nic_names if run.has_started(nic)]
+        hosts = [self._world.fabric.nic(word).name for word in words] or list(self._world.fabric.nic_names)
         rows = nic_views.queue_pairs(hosts, self._ask)
         self._show(nic_views.QUEUE_PAIRS, rows, as_json, "no queue pairs: a write makes them")
 

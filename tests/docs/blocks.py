@@ -54,14 +54,6 @@ ELSEWHERE = {
         ),
         "it measures for minutes; tests/benchmarks/ has what surrounds it",
     ),
-    **dict.fromkeys(
-        (
-            "sudo mrc up lab --own-nic h1 --own-nic h3",
-            "sudo mrc exec lab h1 -- .venv/bin/python examples/own_nic.py /run/mrc/lab/h1.json &",
-            "sudo mrc exec lab h3 -- .venv/bin/python examples/own_nic.py /run/mrc/lab/h3.json h1",
-        ),
-        "tests/integration/test_own_nic.py",
-    ),
     "sudo make run": "tests/integration/test_fabric.py",
     'sudo make run ARGS="--planes 4 --hosts 8 --rate 10M --name mine"': "tests/integration/test_fabric.py",
     'sudo mrc shell -c "write h1 h3 16M" -c "evs h1"': "tests/docs/test_on_fabric.py",

@@ -38,7 +38,6 @@ def test_every_example_has_a_test() -> None:
     assert {path.name for path in FOLDER.glob("*.py")} == {
         "__init__.py",
         "conform_application.py",  # tests/integration/test_conform.py
-        "own_nic.py",  # tests/integration/test_own_nic.py
         "congestion_control.py",
         "elastic.py",  # tests/integration/test_torch_elastic.py
         "gpt.py",  # tests/integration/test_torch.py

@@ -68,7 +68,7 @@ def test_compiled_modules_and_sources_are_never_mixed() -> None:
 
 @pytest.mark.usefixtures("built")
 def test_what_has_no_plain_version_may_be_there_before() -> None:
-    """An application imports the checksum, which is in C, and opens a NIC of its own later."""
+    """A program imports the checksum, which is in C, and decides for the compiled transport later."""
     code = """
 import mrc_host.checksum, sys
 from mrc_host import compiled, datapath

@@ -16,18 +16,16 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv6Address
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyroute2 import IPRoute
 
 from mrc_common import children
 from mrc_host.agent.config_file import dump_config
-from mrc_host.driver import ring_ends
 from topologies import addressing, loader, paths
 from topologies.emulation import (
     bmv2,
@@ -145,7 +143,6 @@ def emulated(
     switch: SwitchKind | SwitchSelection | str = SwitchKind.EMBEDDED,
     wire: WireKind | str = wire_kind.DEFAULT,
     agents: bool = True,
-    own_nics: Collection[str] = (),
     management_network: bool = True,
     companions: Sequence[Companion] = (),
     ready_timeout_s: float | None = None,
@@ -153,9 +150,8 @@ def emulated(
     """Bring `fabric` up as Mininet nodes, veth links and processes; on leaving, take everything down.
 
     `switch` chooses the data plane or, as for `--switch`, that of single switches too; `wire` what carries frames,
-    `agents` whether each host runs its NIC's agent, except those in `own_nics`, whose NIC an application will run
-    (:mod:`mrc_host.own_nic`) by the configuration file that is there for it; `management_network` whether hosts also
-    reach each other beside the fabric, `companions` what else belongs to it.
+    `agents` whether each host runs its NIC's agent, `management_network` whether hosts also reach each other beside the
+    fabric, `companions` what else belongs to it.
 
     Raises :class:`EmulationError` (RequirementError, InUseError, ProcessError).
     """
@@ -177,8 +173,7 @@ def emulated(
             stack.callback(laid.close)
             builder = _Builder(fabric, run, kind, laid, mark, signals.check, began)
             stack.callback(builder.take_down)
-            with_agents = {nic.name for nic in fabric.nics if agents and nic.name not in own_nics}
-            emulation = builder.bring_up(with_agents, management_network, companions, longest)
+            emulation = builder.bring_up(agents, management_network, companions, longest)
         yield emulation
 
 
@@ -287,11 +282,7 @@ class _Builder:
         self._began = self._mark = began
 
     def bring_up(
-        self,
-        with_agents: Collection[str],
-        management_network: bool,
-        companions: Sequence[Companion],
-        ready_timeout_s: float,
+        self, agents: bool, management_network: bool, companions: Sequence[Companion], ready_timeout_s: float
     ) -> Emulation:
         """All steps in order."""
         emulation = self.emulation
@@ -314,12 +305,8 @@ class _Builder:
         self._phase("start_switches")
         for nic in self.fabric.nics:
             emulation.host(nic.name).configure()
-            config = self.run.config_file(nic.name)
-            config.write_text(dump_config(paths.nic_config(self._fitted, nic, self._round_trips)))
-            if nic.name in with_agents:
-                emulation.spawn(self._agent(nic, config))
-            elif ends := self.wires.ends(nic.name):
-                config.with_suffix(ring_ends.SUFFIX).write_text(ring_ends.offered(ends))
+            if agents:
+                emulation.spawn(self._agent(nic))
             self.check()
         self._phase("start_agents")
         processes.wait_ready(emulation.children.values(), timeout_s=ready_timeout_s, check=self.check)
@@ -435,7 +422,9 @@ class _Builder:
             bmv2.set_queues(self.fabric, switch, switches.thrift_port(command))
             self.check()
 
-    def _agent(self, nic: FabricNic, config: Path) -> Command:
+    def _agent(self, nic: FabricNic) -> Command:
+        config = self.run.config_file(nic.name)
+        config.write_text(dump_config(paths.nic_config(self._fitted, nic, self._round_trips)))
         socket = str(self.run.host_socket(nic.name))
         argv = children.python("mrc_host.agent", "--config", str(config), "--socket", socket, "--ready-fd", READY_FD)
         return Command(

@@ -178,10 +178,6 @@ class RunDirectory:
         temporary.write_text(json.dumps(asdict(entry)))
         temporary.replace(path)
 
-    def has_started(self, name: str) -> bool:
-        """Whether a process of this name was ever started, whatever has become of it."""
-        return (self.path / "processes" / f"{name}.json").exists()
-
     def accessible(self) -> bool:
         """Whether this user may open what is in the directory."""
         return os.access(self.path, os.X_OK, effective_ids=True)

@@ -70,11 +70,8 @@ class FabricWires:
 
     def arguments(self, nic: str) -> tuple[str, ...]:
         """Words of the command line of a NIC's agent."""
-        return tuple(word for name, ring in self.ends(nic).items() for word in ("--ring", f"{name}={ring}"))
-
-    def ends(self, nic: str) -> dict[str, RingEnd]:
-        """The rings of a NIC, by interface."""
-        return {self._name(end): ring for end, ring in self._rings.items() if end.node == nic}
+        ends = {end: ring for end, ring in self._rings.items() if end.node == nic}
+        return tuple(word for end, ring in ends.items() for word in ("--ring", f"{self._name(end)}={ring}"))
 
     def descriptors(self, nodes: Collection[str]) -> tuple[int, ...]:
         """What a process with these nodes must inherit."""

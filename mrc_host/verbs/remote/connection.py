@@ -311,8 +311,7 @@ def _connect(path: str, timeout_s: float) -> socket.socket:
         sock.close()
         reason = error.strerror or str(error)
         raise AgentLostError(
-            f"No agent answers at {path} ({reason}): is the fabric up and the agent running, "
-            "or does an application run this NIC itself (--own-nic)?"
+            f"No agent answers at {path} ({reason}): is the fabric up, and the agent running?"
         ) from None
     sock.setblocking(False)
     return sock

@@ -72,8 +72,8 @@ def loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     in_c = request.param == "event_wait"
     if in_c and "kernel" in request.fixturenames:
         pytest.skip("there is no such kernel for C")
-    for name in ("event_wait", "signal_holder"):
-        monkeypatch.setitem(sys.modules, f"mrc_host.driver.{name}", compiled_extension(name) if in_c else None)
+    module = compiled_extension("event_wait") if in_c else None
+    monkeypatch.setitem(sys.modules, "mrc_host.driver.event_wait", module)
     loop = Loop()
     yield loop
     loop.close()
@@ -209,49 +209,6 @@ def test_an_idle_loop_waits_without_timeout(kernel: RoundingKernel, loop: Loop) 
     loop.run()
     assert rounds == 1
     assert kernel.waits == [-1]
-
-
-def test_run_until_ends_when_it_is_done_which_is_asked_after_each_round(loop: Loop) -> None:
-    rounds: list[int] = []
-
-    def turn(now: int) -> int:
-        rounds.append(now)
-        return now
-
-    loop.add_turn(turn)
-    assert loop.run_until(lambda: len(rounds) == 3)
-    assert len(rounds) == 3
-    assert loop.run_until(lambda: True)
-    assert len(rounds) == 4, "one round at least"
-
-
-def test_run_until_ends_at_its_deadline(kernel: RoundingKernel, loop: Loop) -> None:
-    asked: list[int] = []
-
-    def done() -> bool:
-        asked.append(kernel.now)
-        return False
-
-    start = kernel.now
-    loop.add_turn(lambda now: now + 700_000)
-    assert not loop.run_until(done, start + 1_000_000)
-    assert kernel.now == start + 1_000_000, "the turn is due later than the deadline by then"
-    assert asked == [start, start + 700_000, start + 1_000_000]
-    assert not loop.run_until(done, 0), "a time that has passed: one round, without sleep"
-    assert len(kernel.waits) == 2
-
-
-def test_run_until_ends_by_stop_and_after_exceptions_can_go_on(loop: Loop) -> None:
-    def fail(_now: int) -> None:
-        raise ZeroDivisionError
-
-    loop.call_soon(loop.stop)
-    assert not loop.run_until(lambda: False)
-    loop.add_turn(fail)
-    with pytest.raises(ZeroDivisionError):
-        loop.run_until(lambda: False)
-    loop.remove_turn(fail)
-    assert loop.run_until(lambda: True)
 
 
 def test_the_loop_disables_timer_slack(loop: Loop) -> None:

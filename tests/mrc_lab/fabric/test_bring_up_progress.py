@@ -19,16 +19,6 @@ def test_the_share_grows_with_the_agents_that_are_up(tmp_path):
     assert shares[-1] == 1
 
 
-def test_hosts_without_an_agent_do_not_count(tmp_path):
-    run = RunDirectory(FABRIC.name, tmp_path)
-    run.path.mkdir(parents=True)
-    for nic in FABRIC.nics[1:]:
-        run.host_socket(nic.name).touch()
-    assert share_up(FABRIC, run) < 1
-    assert share_up(FABRIC, run, [FABRIC.nics[0].name]) == 1
-    assert share_up(FABRIC, run, FABRIC.nic_names) == 0, "no agent is waited for"
-
-
 def test_progress_is_reported_while_the_fabric_comes_up_and_no_longer():
     seen = threading.Event()
     shares = []

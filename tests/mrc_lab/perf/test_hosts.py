@@ -7,18 +7,12 @@ import pytest
 
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import find_fabric, this_host
-from mrc_lab.perf.hosts import HostNic, find_nics, host_named
+from mrc_lab.perf.hosts import find_agents, host_named
 from topologies.addressing import kernel_address, nic_address
 from topologies.clos import multi_plane_clos
-from topologies.emulation import namespaces
 from topologies.emulation.namespaces import cookie
 from topologies.emulation.run_directory import RunDirectory
 from topologies.loader import dump_text
-
-
-def own_command():
-    """That of this process."""
-    return [os.fsdecode(word) for word in Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]]
 
 
 @pytest.fixture
@@ -77,8 +71,8 @@ def test_hosts_are_found_by_name_and_address():
 
 def test_agents_are_those_of_all_hosts_or_of_the_named_ones_in_order(up):
     run = up("one")
-    assert [agent.host for agent in find_nics(run, None)] == ["h1", "h2", "h3", "h4"]
-    agents = find_nics(run, ("h3", "h1"))
+    assert [agent.host for agent in find_agents(run, None)] == ["h1", "h2", "h3", "h4"]
+    agents = find_agents(run, ("h3", "h1"))
     assert [(agent.host, agent.path) for agent in agents] == [
         ("h3", run.path / "h3.sock"),
         ("h1", run.path / "h1.sock"),
@@ -88,27 +82,11 @@ def test_agents_are_those_of_all_hosts_or_of_the_named_ones_in_order(up):
 def test_unknown_hosts_and_missing_agents_are_reported(up):
     run = up("one")
     with pytest.raises(ExperimentError, match="no host h9") as error:
-        find_nics(run, ("h9",))
+        find_agents(run, ("h9",))
     assert "h1, h2, h3, h4" in error.value.hint
     run.host_socket("h2").unlink()
     with pytest.raises(ExperimentError, match="agent of h2"):
-        find_nics(run, None)
-
-
-def test_a_host_without_an_agent_runs_its_nic_itself(up, monkeypatch):
-    run = up("one")
-    run.host_socket("h2").unlink()
-    monkeypatch.setattr(namespaces, "enter_host", lambda pid: ["enter", str(pid)])
-    with pytest.raises(ExperimentError, match="agent of h2"):
-        find_nics(run, ("h2",))  # the host is gone
-    run.record_shell("h2", os.getpid(), own_command(), cookie())
-    assert find_nics(run, ("h1", "h2")) == (
-        HostNic("h1", run.host_socket("h1")),
-        HostNic("h2", run.config_file("h2"), ("enter", str(os.getpid()))),
-    )
-    run.record("h2", os.getpid(), own_command())
-    with pytest.raises(ExperimentError, match="agent of h2 does not run"):
-        find_nics(run, ("h2",))  # it had one
+        find_agents(run, None)
 
 
 def test_a_process_knows_its_host(up, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from mrc_lab.errors import ExperimentError
 from mrc_lab.perf import __main__ as program
 from mrc_lab.perf import launch as launching
-from mrc_lab.perf.hosts import HostNic
+from mrc_lab.perf.hosts import AgentSocket
 from mrc_lab.perf.launch import Launch
 from mrc_lab.perf.options import parse
 from tests.mrc_lab.perf.printed import footer, rows
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.plain_transport  # its agents have fake NICs
 
 
 def agents_of(agents):
-    return [HostNic(path.stem, path) for path in agents.paths]
+    return [AgentSocket(path.stem, path) for path in agents.paths]
 
 
 def run(agents, case, flags, hosts=None):
@@ -53,7 +53,7 @@ def test_a_run_leaves_the_nics_unchanged(agents):
 
 
 def test_a_rank_that_cannot_start_ends_the_run_with_its_reason(agents, tmp_path):
-    hosts = [agents_of(agents)[0], HostNic("h9", tmp_path / "nobody.sock")]
+    hosts = [agents_of(agents)[0], AgentSocket("h9", tmp_path / "nobody.sock")]
     with pytest.raises(ExperimentError, match=r"Rank 1 on h9 failed: .*nobody\.sock"):
         run(agents, "sendrecv", "-b 1K", hosts)
 
@@ -79,9 +79,9 @@ def test_a_rank_that_is_killed_ends_the_run(agents):
 def test_workers_exit_when_the_launcher_is_killed(agents, tmp_path):
     code = (
         "import asyncio, sys; from pathlib import Path; from mrc_lab.perf.launch import Launch;"
-        "from mrc_lab.perf.hosts import HostNic; from mrc_lab.perf.options import parse;"
+        "from mrc_lab.perf.hosts import AgentSocket; from mrc_lab.perf.options import parse;"
         "options = parse('sendrecv', ['-b', '1K', '-n', '10000000']);"
-        "agents = [HostNic(Path(p).stem, Path(p)) for p in sys.argv[1:]];"
+        "agents = [AgentSocket(Path(p).stem, Path(p)) for p in sys.argv[1:]];"
         "asyncio.run(Launch(options.plan, '', agents, lambda line: print(line, flush=True)).run())"
     )
     command = [sys.executable, "-c", code, *map(str, agents.paths)]
@@ -102,7 +102,7 @@ def test_workers_exit_when_the_launcher_is_killed(agents, tmp_path):
 @pytest.fixture
 def found(agents, monkeypatch):
     monkeypatch.setattr(launching, "find_fabric", lambda name: None)
-    monkeypatch.setattr(launching, "find_nics", lambda run, hosts: agents_of(agents))
+    monkeypatch.setattr(launching, "find_agents", lambda run, hosts: agents_of(agents))
 
 
 @pytest.mark.usefixtures("found")
