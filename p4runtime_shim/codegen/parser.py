@@ -26,14 +26,6 @@ from p4runtime_shim.program.model.parser import (
 
 VISIT_LIMIT = 10000
 _NO_PRIMITIVE = Primitive("assign", (), SourceInfo())
-_BUILT_IN = {
-    "PacketTooShort": 1,
-    "NoMatch": 2,
-    "StackOutOfBounds": 3,
-    "HeaderTooShort": 4,
-    "ParserTimeout": 5,
-    "ParserInvalidArgument": 6,
-}
 
 
 def function(layout: ProgramLayout, w: Writer) -> None:
@@ -41,14 +33,14 @@ def function(layout: ProgramLayout, w: Writer) -> None:
     program = layout.program
     with w.block("static const char *error_name(const struct sw *s, uint32_t error)"):
         w("(void)s;")
-        names = {code: name for name, code in program.errors} or {code: name for name, code in _BUILT_IN.items()}
         with w.block("switch (error)"):
-            for code, name in names.items():
-                w(f"case {code}:\n    return s->texts[{layout.text(name)}];")
+            for name, code in program.errors.items():
+                w(f"case {code}u:\n    return s->texts[{layout.text(name)}];")
         w('return "unknown";')
     with w.block("static void parse(struct sw *s, struct sw_packet *p)"):
         w("struct phv *h = p->phv;\nconst uint8_t *d = p->data;\nconst uint32_t len = p->len;")
-        w("uint32_t at = 0, error = 0, visits = 0;")
+        no_error = program.errors["NoError"]
+        w(f"uint32_t at = 0, error = {no_error}u, visits = 0;")
         w("(void)s;\n(void)h;\n(void)d;\n(void)len;\n(void)visits;")
         for stack in layout.stacks:
             w(f"h->n_{stack} = 0;")
@@ -58,9 +50,10 @@ def function(layout: ProgramLayout, w: Writer) -> None:
             for position in reachable:
                 StateWriter(layout, position, w).write()
             w("done:")
-        w('if (error)\n    SW_TRACE(s, p, "parser error %s", error_name(s, error));')
+        w(f'if (error != {no_error}u)\n    SW_TRACE(s, p, "parser error %s", error_name(s, error));')
         w("p->data += at;\np->len -= at;\np->parsed = at;\np->parser_error = error;")
-        w("p->checksum_error = verify_checksums(s, p, h);")
+        checked = "verify_checksums(s, p, h)" if program.parser.start is not None else "0"
+        w(f"p->checksum_error = {checked};")
 
 
 def _label(state: int | None) -> str:
@@ -118,8 +111,8 @@ class StateWriter:
 
     def fail_if(self, condition: str, error: str) -> None:
         """A core parser error."""
-        code = self.program.error(error, _BUILT_IN[error])
-        self.w(f"if ({condition}) {{\n    error = {code}; /* {error} */\n    goto done;\n}}")
+        code = self.program.errors[error]
+        self.w(f"if ({condition}) {{\n    error = {code}u; /* {error} */\n    goto done;\n}}")
 
     def need(self, size: str) -> None:
         """Bytes of the packet, which is long enough, have to be in its buffer."""

@@ -30,7 +30,7 @@ def check(program: Program) -> None:
         _in_range(table.size, "size of a table")
     for item in (*program.field_lists, *program.digests):
         _in_range(item.id, "id of a field list")
-    for _, code in program.errors:
+    for code in program.errors.values():
         _in_range(code, "number of an error")
 
 

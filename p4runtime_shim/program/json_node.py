@@ -69,8 +69,10 @@ class JsonNode:
         return value
 
     def items(self, name: str) -> list[Any]:
-        """An array member, empty when missing."""
-        value = self.data.get(name, [])
+        """An array member; missing, null and {} are empty as in BMv2, since p4c writes {} in log_msg("text")."""
+        value = self.data.get(name)
+        if value is None or value == {}:
+            return []
         if not isinstance(value, list):
             self.fail(f"{name!r} should be an array")
         return value

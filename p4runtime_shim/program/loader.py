@@ -35,6 +35,17 @@ _MAX_CELLS = 1 << 24
 _COUNTER_BYTES, _METER_BYTES = 16, 128  # of a cell
 _MAX_DIGEST_WORDS = 4096  # of 64 bits, per digest
 
+# core.p4's errors, in the order of BMv2's ErrorCodeMap::Core.
+_CORE_ERRORS = (
+    "NoError",
+    "PacketTooShort",
+    "NoMatch",
+    "StackOutOfBounds",
+    "HeaderTooShort",
+    "ParserTimeout",
+    "ParserInvalidArgument",
+)
+
 # BMv2's names of the metadata that the switch reads or writes.
 _STANDARD = (
     "ingress_port",
@@ -118,13 +129,23 @@ def _refuse_surrogates(data: object) -> None:
         raise InvalidProgram("not JSON: a string contains a lone surrogate") from None
 
 
-def _errors(root: JsonNode) -> tuple[tuple[str, int], ...]:
-    errors = []
+def _errors(root: JsonNode) -> dict[str, int]:
+    """Numbers by name: p4c numbers errors in the order of their declaration, so any of them may be 0.
+
+    Errors of core.p4 that the JSON lacks get the numbers after its greatest, as in BMv2 (ErrorCodeMap::add_core).
+    """
+    errors: dict[str, int] = {}
     for item in root.items("errors"):
-        if not isinstance(item, list) or len(item) != 2 or type(item[1]) is not int:
+        if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], str) or type(item[1]) is not int:
             root.fail(f"bad error {item!r}")
-        errors.append((str(item[0]), item[1]))
-    return tuple(errors)
+        if item[0] in errors:
+            root.fail(f"error {item[0]!r} is there twice")
+        errors[item[0]] = item[1]
+    if len(set(errors.values())) < len(errors):
+        root.fail("two errors have one number")
+    following = max(errors.values(), default=-1) + 1
+    missing = [name for name in _CORE_ERRORS if name not in errors]
+    return errors | {name: following + place for place, name in enumerate(missing)}
 
 
 def _state(names: SymbolTable, root: JsonNode) -> tuple[tuple[Counter, ...], tuple[Meter, ...], tuple[Register, ...]]:

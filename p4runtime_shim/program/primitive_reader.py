@@ -58,13 +58,22 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
 }
 
 
+# BMv2's other primitives.
+_REFUSED = {
+    "assign_VL": "assignment of a varbit field",
+    "assign_union": "assignment of a header union",
+    "assign_union_stack": "assignment of a stack of header unions",
+}
+
+
 def read_primitive(names: SymbolTable, node: JsonNode, count: int) -> Primitive:
     """One primitive call of an action (or parser state) with `count` primitives."""
     op = node.text("op")
     signature = SIGNATURES.get(op)
-    node.where = f"primitive {op!r} of {node.where}"
     if signature is None:
-        node.unsupported(f"primitive {op!r}")
+        # What BMv2 has no primitive for is an extern of the program's own; p4c calls it by its name.
+        node.unsupported(_REFUSED.get(op, f"custom extern {op!r}"))
+    node.where = f"primitive {op!r} of {node.where}"
     params = node.items("parameters")
     if len(params) != len(signature):
         node.fail(f"{len(params)} arguments where {len(signature)} are needed")
@@ -87,8 +96,7 @@ def _argument(names: SymbolTable, node: JsonNode, kind: str, param: Any) -> Arg:
     if kind == "text":
         return TextArg(item.text("value"))
     if kind == "values":
-        values = item.items("value") if item.has("value") else []
-        return ListArg(tuple(_number(exprs.any(value)) for value in values))
+        return ListArg(tuple(_number(exprs.any(value)) for value in item.items("value")))
     if kind.endswith("_array") or kind == "calculation":
         if item.text("type") != kind:
             node.unsupported(f"{kind} of type {item.text('type')!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from p4runtime_shim import limits
+from p4runtime_shim.errors import Unsupported
 from p4runtime_shim.program.json_node import JsonNode
 from p4runtime_shim.program.model.expressions import FieldRef, HeaderExpr, HeaderRef, ValidBit
 from p4runtime_shim.program.model.headers import Field, Header, HeaderType, Stack
@@ -35,8 +36,10 @@ class SymbolTable:
                 name, width = item[0], item[1]
                 if width == "*":
                     node.unsupported(f"varbit field {name!r}")
-                if not isinstance(width, int) or width <= 0:
+                if type(width) is not int or width < 0:
                     node.fail(f"bad width of field {name!r}")
+                if width == 0:
+                    node.unsupported(f"field {name!r} of 0 bits (bit<0>)")
                 if width > MAX_FIELD_BITS:
                     node.unsupported(f"field {name!r} of {width} bits (at most {MAX_FIELD_BITS})")
                 if len(item) > 3 and item[3]:
@@ -48,16 +51,31 @@ class SymbolTable:
                 offset += width
             self.type_index[node.text("name")] = len(self.types)
             self.types.append(HeaderType(node.text("name"), tuple(fields), offset))
-        if root.items("header_union_types") and root.items("header_unions"):
-            first = next(root.nodes("header_unions", "header union"))
-            first.unsupported("header union")
+
+    def _refuse_unions(self, root: JsonNode) -> None:
+        """Reject instances of header unions; a type alone does no harm."""
+        types = {node.text("name") for node in root.nodes("header_union_types", "header union type")}
+        for section, what in (
+            ("header_union_stacks", "stack of header unions"),
+            ("header_unions", "header union"),
+            ("header_stacks", "stack of header unions"),  # p4c lists some of them among headers and stacks
+            ("headers", "header union"),
+        ):
+            for node in root.nodes(section, what):
+                if "union" in section or str(node.data.get("header_type")) in types:
+                    raise Unsupported(f"{what} {node.text('name')!r}", node.source.file, node.source.line)
+
+    def _header_type(self, node: JsonNode) -> int:
+        name = node.text("header_type")
+        if name not in self.type_index:
+            node.fail(f"unknown header type {name!r}")
+        return self.type_index[name]
 
     def _load_headers(self, root: JsonNode) -> None:
+        self._refuse_unions(root)
         by_id: dict[int, int] = {}
         for node in root.nodes("headers", "header"):
-            kind = self.type_index.get(node.text("header_type"))
-            if kind is None:
-                node.fail(f"unknown header type {node.text('header_type')!r}")
+            kind = self._header_type(node)
             metadata = node.flag("metadata")
             if not metadata and self.types[kind].width % 8:
                 node.unsupported(f"header of {self.types[kind].width} bits (not whole bytes)")
@@ -68,9 +86,7 @@ class SymbolTable:
         if bits > 8 * limits.MAX_HEADERS_BYTES:
             root.unsupported(f"headers and metadata of {bits // 8} bytes (at most {limits.MAX_HEADERS_BYTES})")
         for node in root.nodes("header_stacks", "header stack"):
-            kind = self.type_index.get(node.text("header_type"))
-            if kind is None:
-                node.fail(f"unknown header type {node.text('header_type')!r}")
+            kind = self._header_type(node)
             members = []
             for index, item in enumerate(node.items("header_ids")):
                 position = node.lookup(by_id, item, "header id")

@@ -248,7 +248,9 @@ def _fields(
     for position, message in enumerate(messages):
         width = message.bitwidth or (0 if message.HasField("type_name") else untyped_bits)
         if width <= 0:
-            raise unimplemented(f"{owner}.{message.name}: values without a bit width (sdn_string) are not supported")
+            raise unimplemented(
+                f"{owner}.{message.name}: values without a bit width (sdn_string, bit<0>) are not supported"
+            )
         if width > limits.MAX_VALUE_BITS:
             raise unimplemented(f"{owner}.{message.name}: {width} bits; the maximum is {limits.MAX_VALUE_BITS}")
         items.append(FieldInfo(message.id, message.name, width, position, kind_of(message)))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from mrc_common.p4_match import Lpm
 from p4runtime_shim.entities import ActionCall, CloneSession, Entry, Replica
+from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import EmbeddedSwitch
 from tests.p4runtime_shim import programs
+from tests.p4runtime_shim.builder import Builder, call, send_to
 
 P = "MyIngress."
 
@@ -60,3 +64,15 @@ def test_log_records_are_bounded() -> None:
             switch.transmit(1, 0)
         assert len(switch.take_log()) == 16384
         assert switch.log_lost() > 0
+
+
+@pytest.mark.parametrize("values", [{"value": {}}, {"value": []}, {"value": None}, {}])
+def test_messages_without_values_are_logged(values: dict[str, object]) -> None:
+    """p4c writes an empty object where log_msg("text") has no values (ExternConverter_log_msg)."""
+    builder = Builder()
+    message = {"type": "string", "value": "hello, {}"}
+    builder.run(builder.action("say", [call("log_msg", message, {"type": "parameters_vector", **values}), send_to(1)]))
+    with EmbeddedSwitch(Pipeline.load(builder.text()), ports=[0, 1], seed=0) as switch:
+        switch.set_logging()
+        switch.receive(0, b"x", 0)
+        assert [line.text for line in switch.take_log()] == ["hello, {}"]

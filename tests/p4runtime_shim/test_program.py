@@ -28,6 +28,24 @@ def _union(builder: Builder) -> None:
     builder.data["header_unions"].append({"name": "u", "id": 0, "union_type": "u_t", "header_ids": []})
 
 
+def _union_header(builder: Builder) -> None:
+    builder.data["header_union_types"].append({"name": "addr_t", "id": 0, "headers": []})
+    builder.header("addr", "addr_t")
+
+
+def _union_stack(builder: Builder) -> None:
+    builder.data["header_union_types"].append({"name": "addr_t", "id": 0, "headers": []})
+    builder.data["header_union_stacks"].append({"name": "addrs", "id": 0, "union_type": "addr_t", "size": 2})
+
+
+def _no_bits(builder: Builder) -> None:
+    builder.header_type("empty_t", [("f", 8), ("nothing", 0)])
+
+
+def _no_bits_of_parameter(builder: Builder) -> None:
+    builder.action("a", [], [("nothing", 0)])
+
+
 def _value_set(builder: Builder) -> None:
     builder.state("start", [])
     builder.data["parsers"][0]["parse_states"][0]["transitions"].insert(
@@ -44,6 +62,18 @@ def _timeout(builder: Builder) -> None:
 
 def _primitive(builder: Builder) -> None:
     builder.action("a", [call("frobnicate", line=12)])
+
+
+def _extern_function(builder: Builder) -> None:
+    builder.action("a", [call("extern_func", line=14)])
+
+
+def _extern_function_in_parser(builder: Builder) -> None:
+    builder.state("start", [{"op": "primitive", "parameters": [call("extern_func", line=15)]}])
+
+
+def _union_assigned(builder: Builder) -> None:
+    builder.action("a", [call("assign_union", line=16)])
 
 
 def _extern(builder: Builder) -> None:
@@ -79,10 +109,17 @@ def _endless_shift(builder: Builder) -> None:
     ("change", "construct", "place"),
     [
         (_varbit, "varbit field 'rest' in header type options_t", ("test.p4", 0)),
-        (_union, "header union", ("test.p4", 0)),
+        (_union, "header union 'u' (", ("test.p4", 0)),
+        (_union_header, "header union 'addr' (", ("test.p4", 0)),
+        (_union_stack, "stack of header unions 'addrs' (", ("test.p4", 0)),
+        (_union_assigned, "assignment of a header union in action a", ("test.p4", 16)),
+        (_no_bits, "field 'nothing' of 0 bits (bit<0>) in header type empty_t", ("test.p4", 0)),
+        (_no_bits_of_parameter, "parameter 'nothing' of 0 bits in action a", ("test.p4", 0)),
         (_value_set, "parser value set", ("test.p4", 0)),
         (_timeout, "idle timeout (support_timeout) in table macs", ("learn.p4", 31)),
-        (_primitive, "primitive 'frobnicate'", ("test.p4", 12)),
+        (_primitive, "custom extern 'frobnicate' in action a", ("test.p4", 12)),
+        (_extern_function, "custom extern 'extern_func' in action a (test.p4:14)", ("test.p4", 14)),
+        (_extern_function_in_parser, "custom extern 'extern_func' in parser state start", ("test.p4", 15)),
         (_extern, "extern 'Widget' in extern x", ("test.p4", 0)),
         (_extern_called, "extern 'Widget' (extern x), called in action a", ("test.p4", 13)),
         (_hash, "hash algorithm 'md5'", ("test.p4", 0)),
@@ -153,7 +190,22 @@ def test_mutated_programs_load_or_give_a_clear_error(name: str) -> None:
 def test_names_are_those_the_control_plane_uses() -> None:
     program = load_program(programs.text("keys"))
     assert "MyIngress.ternary_t" in [table.name for table in program.tables]
-    assert program.error("StackOutOfBounds") == 3
+    assert program.errors["StackOutOfBounds"] == 3
+
+
+@pytest.mark.parametrize("name", [*programs.NAMES, "fabric"])
+@pytest.mark.parametrize("empty", [{}, None])
+def test_an_empty_object_is_an_empty_list(name: str, empty: object) -> None:
+    """What BMv2's JSON library reads as nothing to iterate over: [], {} and null."""
+
+    def replaced(data: object) -> object:
+        if isinstance(data, dict):
+            return {key: empty if value == [] else replaced(value) for key, value in data.items()}
+        return [replaced(item) for item in data] if isinstance(data, list) else data
+
+    text = programs.FABRIC.read_text() if name == "fabric" else programs.text(name)
+    changed = json.dumps(replaced(json.loads(text)))
+    assert generate(load_program(changed)) == generate(load_program(text))
 
 
 def test_code_generation_is_deterministic() -> None:

@@ -20,7 +20,7 @@ class Program:
     types: tuple[HeaderType, ...]
     headers: tuple[Header, ...]
     stacks: tuple[Stack, ...]
-    errors: tuple[tuple[str, int], ...]
+    errors: dict[str, int]  # the parser errors' numbers, those of core.p4 always included
     parser: Parser
     deparser: tuple[int, ...]
     actions: tuple[Action, ...]
@@ -48,7 +48,3 @@ class Program:
         if isinstance(header, HeaderRef):
             return self.types[self.headers[header.header].type]
         return self.types[self.stacks[header.stack].type]
-
-    def error(self, name: str, default: int = 0) -> int:
-        """The code of a parser error."""
-        return next((code for text, code in self.errors if text == name), default)

@@ -40,17 +40,17 @@ def pipeline(name: str) -> Pipeline:
 
 
 @contextmanager
-def _running(vector: Vector) -> Iterator[tuple[EmbeddedSwitch, ForwardingState]]:
-    with EmbeddedSwitch(pipeline(vector.program), device_id=1, ports=(*PORTS, CPU_PORT), seed=1) as switch:
+def _running(vector: Vector, program: Pipeline) -> Iterator[tuple[EmbeddedSwitch, ForwardingState]]:
+    with EmbeddedSwitch(program, device_id=1, ports=(*PORTS, CPU_PORT), seed=1) as switch:
         forwarding = ForwardingState(schema(vector.program), switch.control_plane)
         for update in vector.updates:
             forwarding.write([p4r.Update.FromString(update)])
         yield switch, forwarding
 
 
-def run(vector: Vector) -> tuple[Outcome, int]:
-    """The outcome, and how many frames came out in all, to the controller or elsewhere."""
-    with _running(vector) as (switch, forwarding):
+def run(vector: Vector, program: Pipeline | None = None) -> tuple[Outcome, int]:
+    """The outcome, and how many frames came out in all, to the controller or elsewhere; `program` if not p4c's JSON."""
+    with _running(vector, program or pipeline(vector.program)) as (switch, forwarding):
         outcome, count = Outcome(), 0
         header = forwarding.schema.packet_in
         for step, (port, frame) in enumerate(vector.frames):
