@@ -97,12 +97,12 @@ def _converse(world: EmulatedWorld, console: Console, commands: Sequence[str], w
 
 
 def _prompt(world: EmulatedWorld, console: Console, commands: Sequence[str]) -> int:
-    import sys
     from contextlib import closing
 
+    from mrc_lab.prompt import standard_input
     from mrc_lab.prompt.prompt import Prompt
 
-    with closing(Prompt(world, console, sys.stdin)) as prompt:
+    with standard_input.owned() as stdin, closing(Prompt(world, console, stdin)) as prompt:
         try:
             if not commands:
                 prompt.converse()

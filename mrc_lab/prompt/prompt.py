@@ -12,7 +12,6 @@ import os
 import select
 import shlex
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,7 +35,7 @@ from mrc_lab.commands import fault_command, map_command
 from mrc_lab.commands.listing import AS_JSON
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.emulation import EmulatedWorld
-from mrc_lab.prompt import completion
+from mrc_lab.prompt import completion, standard_input
 from mrc_lab.prompt.captures import Captures
 from mrc_lab.prompt.command_help import COMMANDS, Help, describe, overview
 from mrc_lab.prompt.listing_commands import ListingCommands
@@ -71,6 +70,7 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
     def __init__(self, world: EmulatedWorld, console: Console, stdin: IO[str]) -> None:
         self._world = world
         self._console = console
+        self._terminal = standard_input.terminal_of(stdin)
         self._talk = False
         self._at_rest = False  # waits for a line
         self._transfers = Transfers(world.emulation.socket)
@@ -81,6 +81,7 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
         self._open = ExitStack()
         self._open.enter_context(mininet_output(console.file, self._on_mininet_error))
         super().__init__(world.emulation.net, stdin=stdin)
+        self.use_rawinput = bool(self._terminal)  # without a terminal, lines come from `stdin` and not from sys.stdin
         self._known_dead = set()
         for crash in process_watch.recorded(world.emulation.run):
             self._known_dead.add(crash.pid)
@@ -296,28 +297,23 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
             super().default(line)
             return
         node = self.mn[name]
-        node.sendCmd(command)
-        self.waitForNode(node)
+        node.sendCmd(standard_input.shell_line(command, self._terminal))
+        with standard_input.terminal_restored(self.stdin):
+            self.waitForNode(node)
 
     # The loop
 
     def waitForNode(self, node: Any) -> None:  # noqa: N802 (Mininet's name)
-        """Wait until a node's command is done, handing it what is typed and printing what it prints."""
-        if self.isatty():
-            quietRun("stty -icanon min 1")  # key by key
-        keys = self.stdin.fileno()
+        """Wait until a node's command is done, and print what it prints.
+
+        What is typed meanwhile stays in the terminal: the command reads it there, or the prompt does afterwards.
+        """
         poll = select.poll()
-        for descriptor in (keys, node.stdout.fileno(), node.shell_end):
+        for descriptor in (node.stdout.fileno(), node.shell_end):
             poll.register(descriptor, select.POLLIN)
         while node.waiting:
             with self._interruptible(node.sendInt):
-                ready = {descriptor for descriptor, _ in poll.poll()}
-                if keys in ready:
-                    key = self.stdin.read(1)
-                    if not key:
-                        poll.unregister(keys)
-                    node.write(key)
-                if ready - {keys}:
+                if poll.poll():
                     output(node.monitor())
 
     @contextmanager
@@ -395,7 +391,7 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
             return
         self.failed = True
         message = f"{crash}\n{crash.consequence}"
-        if not (self._at_rest and sys.stdin.isatty()):
+        if not (self._at_rest and self._terminal):
             self._console.print(Text(f"*** {message}", RED), soft_wrap=True)
             return
         with self._console.capture() as red:

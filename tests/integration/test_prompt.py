@@ -241,6 +241,34 @@ def test_a_failed_command_sets_the_status_and_later_ones_run(
     assert "Traceback" not in done.stdout + done.stderr
 
 
+def test_lines_typed_ahead_of_a_hosts_command_are_carried_out(terminal: Terminal) -> None:
+    terminal.type("h1 ping -c1 -W1 h3\nh2 echo $((6 * 7)) second\nsh true\nnodes\n")
+    for printed in ("1 received", "42 second", "available nodes"):
+        terminal.until(printed)
+    terminal.until("mrc> ")
+    terminal.type('h1 read word; echo "read $word"\n')
+    terminal.until("\n")
+    terminal.type("typed\n")
+    terminal.until("read typed")
+    terminal.until("mrc> ")
+
+
+def test_piped_lines_are_all_carried_out(terminal: Terminal) -> None:
+    lines = (
+        "h1 sleep 0.1", "links h1@p0", "h1 echo 'a  b'", "h1 cat", "sh cat", 'h2 echo "open', "write_bw h1 h3 -n 5",
+        "py 6 * 7", "h1 ping -c1 h3", "h2 echo the last",
+    )  # fmt: skip
+    done = subprocess.run(
+        [Path(sys.executable).with_name("mrc"), "shell", NAME],
+        input="\n".join(lines), capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
+    assert done.stdout.count("mrc> ") == len(lines) + 1
+    for printed in ("h1-eth0", "a  b", "unexpected EOF", "BW average", "42", "1 received", "the last"):
+        assert printed in done.stdout
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
 def test_crashes_are_reported_at_once_and_in_every_status_command(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
