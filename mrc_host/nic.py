@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mrc_host import plugins
@@ -425,6 +425,13 @@ class Nic:
         if qpn is not None:
             return self._qps.get(qpn).hw_counters(now)
         return self._stats.total(now)
+
+    def sum_counters(self, now: int) -> Iterator[Mapping[str, int] | None]:
+        """The counters of the NIC as ``hw_counters`` gives them, last; before that None, after some queue pairs each.
+
+        Between the steps queue pairs may come and go: those that exist at the beginning are counted, once.
+        """
+        return self._stats.sum_up(now)
 
     def port_counters(self) -> tuple[dict[str, int], ...]:
         """All counters and gauges of each port (docs/counters.md), by name."""

@@ -48,7 +48,8 @@ class ClientQueuePair:
 class Holdings:
     """Everything on the NIC that belongs to one client."""
 
-    pds: set[int] = field(default_factory=set)
+    pds: dict[int, int] = field(default_factory=dict)
+    """Protection domains, and how many queue pairs and memory regions each has."""
     queues: dict[int, ClientQueue] = field(default_factory=dict)
     pairs: dict[int, ClientQueuePair] = field(default_factory=dict)
     regions: dict[int, MappedRegion] = field(default_factory=dict)

@@ -8,9 +8,10 @@ with its session. They raise MrcError for anything the client did wrong, which b
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,9 +19,10 @@ from mrc_common.delays import PortDelays
 from mrc_host.agent.control_api_operations import ControlApiOperations, ControlApiServices
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.holdings import ClientQueue, ClientQueuePair, MappedRegion
+from mrc_host.agent.long_answers import LongAnswer, array, last
 from mrc_host.agent.session import ClientSession
 from mrc_host.driver.nic_port import PortStatus
-from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError, StateError
+from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.path_probes import ProbePlan
 from mrc_host.values import Access, MemoryRegionInfo, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.verbs import memfds
@@ -80,7 +82,8 @@ def execute(server: AgentServices, session: ClientSession, request: Mapping[str,
     operations = Operations(server, session)
     if verb.caller is Caller.CONTROLLER:
         operations.check_controller(verb.name)
-    return getattr(operations, verb.name)(**verb_arguments.decode(verb, given, fds, operations))
+    method = getattr(operations, f"{verb.name}_in_parts", None) or getattr(operations, verb.name)
+    return method(**verb_arguments.decode(verb, given, fds, operations))
 
 
 class Operations(ControlApiOperations, DeviceVerbs, AgentVerbs):
@@ -112,15 +115,14 @@ class Operations(ControlApiOperations, DeviceVerbs, AgentVerbs):
         """Number of a new protection domain."""
         _limit(self._holdings.pds, "protection domains")
         pd = self._server.next_pd()
-        self._holdings.pds.add(pd)
+        self._holdings.pds[pd] = 0
         return pd
 
     def dealloc_pd(self, pd: int) -> None:
         """Forget a protection domain that nothing uses."""
-        holdings = self._holdings
-        if any(pair.pd == pd for pair in holdings.pairs.values()) or pd in holdings.region_pds.values():
+        if self._holdings.pds.get(pd):
             raise StateError(f"Protection domain {pd} still has queue pairs or memory regions.")
-        holdings.pds.discard(pd)
+        self._holdings.pds.pop(pd, None)
 
     def register_memory(
         self, pd: int, length: int, access: Access, fd: int, offset: int = 0, address: int | None = None
@@ -139,13 +141,14 @@ class Operations(ControlApiOperations, DeviceVerbs, AgentVerbs):
             raise
         holdings.regions[info.lkey] = region
         holdings.region_pds[info.lkey] = pd
+        holdings.pds[pd] += 1
         return info
 
     def deregister_memory(self, lkey: int) -> None:
         """End a registration and unmap the memory."""
         super().deregister_memory(lkey)
         self._holdings.regions.pop(lkey).close()
-        self._holdings.region_pds.pop(lkey, None)
+        self._holdings.pds[self._holdings.region_pds.pop(lkey)] -= 1
 
     # -- completion queues -----------------------------------------------------------------------------------------
 
@@ -170,6 +173,7 @@ class Operations(ControlApiOperations, DeviceVerbs, AgentVerbs):
         _limit(self._holdings.pairs, "queue pairs")
         qpn = super().create_qp(pd, qp_type, send_cq, recv_cq, attributes)
         self._holdings.pairs[qpn] = ClientQueuePair(qpn, qp_type, send_cq, recv_cq, pd)
+        self._holdings.pds[pd] += 1
         return qpn
 
     def connect_qp(self, qpn: int, remote: QpAddress) -> None:
@@ -191,7 +195,7 @@ class Operations(ControlApiOperations, DeviceVerbs, AgentVerbs):
         """End a queue pair."""
         self._session.flush_posts(qpn)
         super().destroy_qp(qpn)
-        del self._holdings.pairs[qpn]
+        self._holdings.pds[self._holdings.pairs.pop(qpn).pd] -= 1
 
     def posts_waiting(self, qpn: int | None = None) -> Mapping[int, int]:
         """How many posts wait here for room in the NIC."""
@@ -222,13 +226,25 @@ class Operations(ControlApiOperations, DeviceVerbs, AgentVerbs):
 
     def qps(self) -> tuple[QueuePairInfo, ...]:
         """All queue pairs of all clients."""
-        return tuple(
-            QueuePairInfo(
-                pair.qpn, other.name, pair.kind, pair.remote, self.qp_state(pair.qpn), self.qp_counters(pair.qpn)
-            )
-            for other in self._server.sessions
-            for pair in other.holdings.pairs.values()
-        )
+        return tuple(self._queue_pairs())
+
+    def qps_in_parts(self) -> LongAnswer:
+        """The same, a few at a time."""
+        return array(self._queue_pairs())
+
+    def _queue_pairs(self) -> Iterator[QueuePairInfo]:
+        """Those that exist now, and still exist when their turn comes."""
+        for client, pairs in [(one.name, tuple(one.holdings.pairs.values())) for one in self._server.sessions]:
+            for pair in pairs:
+                with contextlib.suppress(NotFoundError):
+                    state, counters = self.qp_state(pair.qpn), self.qp_counters(pair.qpn)
+                    yield QueuePairInfo(pair.qpn, client, pair.kind, pair.remote, state, counters)
+
+    def hw_counters_in_parts(self, qpn: int | None = None) -> Mapping[str, int] | LongAnswer:
+        """Counters of a queue pair, or of the NIC with those of all queue pairs, a few at a time."""
+        if qpn is not None:
+            return self.hw_counters(qpn)
+        return last(self._nic.sum_counters(self._clock()))
 
     def events(self, since: int) -> tuple[Mapping[str, Any], ...]:
         """Recent asynchronous events."""

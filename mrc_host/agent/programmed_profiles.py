@@ -255,9 +255,12 @@ class ProgrammedProfiles:
 
     def event_of(self, qpn: int, state: PathState) -> int | None:
         """The EV profile for which it is an event that a path of queue pair `qpn` entered `state`."""
-        if not any(state in profile.events for profile in self._evs.values()) or qpn not in self._qpns():
+        if not any(state in profile.events for profile in self._evs.values()):
             return None
-        number = self._nic.query_qp(qpn).attributes.ev_profile
+        try:
+            number = self._nic.query_qp(qpn).attributes.ev_profile
+        except NotFoundError:  # it ended since
+            return None
         return number if state in self.ev_profile(number).events else None
 
     # ---- CC profiles --------------------------------------------------------------------------------------------

@@ -24,8 +24,10 @@ from typing import TYPE_CHECKING, Any
 from mrc_common import unix_sockets
 from mrc_common.delays import PortDelays
 from mrc_host.agent.denials import Denials
+from mrc_host.agent.holdings import Holdings
 from mrc_host.agent.operations import execute
 from mrc_host.agent.programmed_profiles import ProgrammedProfiles
+from mrc_host.agent.releases import Releases
 from mrc_host.agent.session import ClientSession
 from mrc_host.agent.trace_file import TraceFile
 from mrc_host.driver.loop import READABLE, Loop
@@ -79,6 +81,7 @@ class AgentServer:
         self.enable_port = enable_port
         self.disabled_ports: set[int] = set()
         self.owners: dict[int, ClientSession] = {}  # of completion queues
+        self._releases = Releases(nic, clock, self.owners)
         self.probing_session: ClientSession | None = None  # for whom the NIC sends path probes
         self.denials = Denials(nic.control, clock)
         self.programmed = ProgrammedProfiles(
@@ -169,6 +172,7 @@ class AgentServer:
         self._loop.remove_turn(self._turn)
         for session in self.sessions:
             session.close("the agent exits")
+        self._releases.finish()
         self.trace_to("")
         self._stop_listening()
 
@@ -211,14 +215,14 @@ class AgentServer:
                 sock.send(message)
         log.warning("rejected a client: too many descriptors are in use")
 
-    def _on_closed(self, session: ClientSession) -> None:
+    def _on_closed(self, session: ClientSession, held: Holdings) -> None:
         self._sessions.pop(session, None)
         self._waiting.discard(session)
         if session is self.probing_session:
             self.probing_session = None
             self.nic.control.stop_probing()
         self.denials.release(session)
-        self.owners = {cq: owner for cq, owner in self.owners.items() if owner is not session}
+        self._releases.add(held)
 
     def _watch_listeners(self, mask: int) -> None:
         for sock in self._listeners.values():
@@ -244,6 +248,8 @@ class AgentServer:
             again = session.retry()
             if again is not None and (due is None or again < due):
                 due = again
+        if self._releases.turn():
+            due = now
         if self._accept_at is not None:
             if now >= self._accept_at:
                 self._accept_at = None

@@ -18,12 +18,13 @@ import logging
 import os
 import select
 import socket
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mrc_host.agent.holdings import Holdings
+from mrc_host.agent.long_answers import LongAnswer
 from mrc_host.driver.loop import HUNG_UP, READABLE, WRITABLE, Loop
 from mrc_host.errors import MrcError, ResourceExhaustedError
 from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, QpState, WorkRequest
@@ -50,7 +51,7 @@ Execute = Callable[["ClientSession", "dict[str, Any]", "list[int]"], Any]
 
 
 class ClientSession:
-    """Serves one connected socket until it closes or breaks the protocol; then releases everything the client had."""
+    """Serves one connected socket until it closes or breaks the protocol; `on_closed` gets what the client had."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class ClientSession:
         clock: Callable[[], int],
         execute: Execute,
         greeting: dict[str, Any],
-        on_closed: Callable[[ClientSession], None],
+        on_closed: Callable[[ClientSession, Holdings], None],
         waiting: set[ClientSession],
         buffer: bytearray,
         control: bool = True,
@@ -84,8 +85,12 @@ class ClientSession:
         self._greeted = False
         self._outbox: deque[bytes] = deque()
         self._stalled: set[int] = set()  # queues with entries left in the NIC
-        self._pending: dict[int, deque[WorkRequest]] = {}  # posts that wait for room in the NIC, by QPN
+        self._pending: OrderedDict[int, deque[WorkRequest]] = (
+            OrderedDict()
+        )  # posts for which the NIC has no room, by QPN
         self._pending_count = 0
+        self._flushed = False  # waiting posts, many perhaps: further messages wait for the next turn
+        self._answer: tuple[int, Iterator[str]] | None = None  # a request, and what is left of its long answer
         self._buffer = buffer  # shared by the sessions of a loop: each message is handled before the next is read
         self._poller = select.poll()
         self._poller.register(sock, select.POLLIN)
@@ -113,7 +118,8 @@ class ClientSession:
 
     def _read(self) -> None:
         for _ in range(MESSAGES_PER_TURN):
-            if self.closed or self._outbox:
+            if self.closed or self._outbox or self._answer is not None or self._flushed:
+                self._flushed = False
                 return
             try:
                 length, ancillary, flags, _ = self._socket.recvmsg_into(
@@ -157,7 +163,7 @@ class ClientSession:
     def _watch(self) -> None:
         if self.closed:
             return
-        mask = WRITABLE if self._outbox else READABLE
+        mask = WRITABLE if self._outbox else READABLE if self._answer is None else 0
         if mask != self._mask:
             self._mask = mask
             self._loop.modify(self._socket.fileno(), mask)
@@ -169,15 +175,17 @@ class ClientSession:
         self.close(f"disconnected: {error}")
 
     def close(self, reason: str) -> None:
-        """Close the socket and release everything the client had. Closing twice does nothing."""
+        """Close the socket and give up everything the client had. Closing twice does nothing."""
         if self.closed:
             return
         self.closed = True
         self._loop.remove(self._socket.fileno())
         self._socket.close()
-        release(self.holdings, self.nic, self.clock())
+        held, self.holdings = self.holdings, Holdings()
+        self._pending.clear()
+        self._answer = None
         log.info("%s: %s", self.name, reason)
-        self._on_closed(self)
+        self._on_closed(self, held)
 
     # -- messages --------------------------------------------------------------------------------------------------
 
@@ -219,6 +227,9 @@ class ClientSession:
             if truncated:
                 raise ResourceExhaustedError(descriptors.NONE_LEFT)
             result = self._execute(self, arguments, fds)
+            if isinstance(result, LongAnswer):
+                self._begin_answer(request, result)
+                return
             answer = protocol.pack_json(MessageKind.REPLY, request, {"result": to_json(result)})
         except MrcError as error:
             answer = _refusal(request, error)
@@ -226,6 +237,29 @@ class ClientSession:
             log.exception("%s: a request failed", self.name)
             answer = _refusal(request, RejectedError("The agent failed to carry out this request; see its log."))
         self.send(answer)
+
+    def _begin_answer(self, request: int, answer: LongAnswer) -> None:
+        self.send((protocol.pack_part(request, '{"result":', more=True),))
+        self._answer = request, answer.pieces
+        self._waiting.add(self)
+        self._watch()
+
+    def _continue_answer(self) -> None:
+        """Send the next piece of the answer under way, if the socket takes any."""
+        if self._answer is None or self._outbox:
+            return
+        request, pieces = self._answer
+        try:
+            piece = next(pieces, None)
+        except Exception:  # a bug; what was sent of the answer cannot be taken back
+            log.exception("%s: a request failed", self.name)
+            self.close("a request failed")
+            return
+        if piece is None:
+            self._answer = None
+            self.send((protocol.pack_part(request, "}", more=False),))
+        elif piece:
+            self.send((protocol.pack_part(request, piece, more=True),))
 
     # -- posts -----------------------------------------------------------------------------------------------------
 
@@ -260,9 +294,11 @@ class ClientSession:
         self._pending_count += 1
 
     def retry(self) -> int | None:
-        """Retry posts for which the NIC had no room; when to be called again (None: after the next input)."""
+        """Go on with an answer and with posts that wait; when to be called again (None: after the next input)."""
+        self._continue_answer()
         pending, now = self._pending, self.clock()  # read again: others have run since the turn began
-        progress = False
+        answering = self._answer is not None
+        progress = answering and not self._outbox
         for qpn in list(islice(pending, RETRIES_PER_TURN)):
             waiting = pending.pop(qpn)
             before = len(waiting)
@@ -272,10 +308,10 @@ class ClientSession:
             progress |= len(waiting) < before
             if waiting:
                 pending[qpn] = waiting  # behind the others
-        if not pending:
+        if not pending and not answering:
             self._waiting.discard(self)
         if progress:
-            return now  # the NIC has something to send
+            return now  # the NIC has something to send, or there is more to answer
         return now + RETRY_NS if len(pending) > RETRIES_PER_TURN else None
 
     def posts_waiting(self) -> dict[int, int]:
@@ -291,6 +327,7 @@ class ClientSession:
         if waiting is None:
             return
         self._pending_count -= len(waiting)
+        self._flushed = True
         now = self.clock()
         self.nic.modify_qp(qpn, QpState.ERROR, now)
         for request in waiting:
@@ -359,23 +396,6 @@ class ClientSession:
             self.events_dropped += 1
             return
         self.send(protocol.pack_json(MessageKind.EVENT, 0, {**message, "dropped": self.events_dropped}))
-
-
-def release(holdings: Holdings, nic: Nic, now: int) -> None:
-    """Release everything a client had on the NIC, in the order of dependencies."""
-    for qpn in holdings.pairs:
-        with contextlib.suppress(MrcError):
-            nic.destroy_qp(qpn, now)
-    for cq in holdings.queues:
-        with contextlib.suppress(MrcError):
-            nic.destroy_cq(cq)
-    for lkey, region in holdings.regions.items():
-        with contextlib.suppress(MrcError):
-            nic.deregister_memory(lkey)
-        region.close()
-    holdings.pairs.clear()
-    holdings.queues.clear()
-    holdings.regions.clear()
 
 
 def _refusal(request: int, error: MrcError) -> list[bytes]:

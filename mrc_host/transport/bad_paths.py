@@ -62,7 +62,7 @@ class _Watched:
 class BadPaths:
     """Background probes to one peer."""
 
-    __slots__ = ("_due", "_kind", "_nic", "_penalties", "_probes", "_timers", "_watched", "of_plane")
+    __slots__ = ("_due", "_kind", "_nic", "_of_user", "_penalties", "_probes", "_timers", "_watched", "of_plane")
 
     def __init__(self, nic: NicContext, timers: PathTimers, probes: EvProbes, ports: int, kind: int) -> None:
         self._nic = nic
@@ -71,6 +71,7 @@ class BadPaths:
         self._penalties: dict[int, tuple[float, int]] = {}  # by path: penalty, and when it was computed
         self._probes = probes
         self._watched: dict[int, _Watched] = {}
+        self._of_user: dict[PathUser, dict[int, None]] = {}  # the paths that each watches
         self._due: list[tuple[int, int]] = []
         self.of_plane = [0] * ports  # number of bad paths
 
@@ -89,21 +90,29 @@ class BadPaths:
             self.of_plane[plane] += 1
             self._schedule(index, watched, now + interval)
         watched.users[user] = None
+        self._of_user.setdefault(user, {})[index] = None
         return watched.due
 
     def unwatch(self, user: PathUser, index: int) -> None:
         """`user` no longer watches path `index`."""
         watched = self._watched.get(index)
-        if watched is not None:
-            watched.users.pop(user, None)
+        if watched is not None and user in watched.users:
+            del watched.users[user]
+            self._forget(user, index)
             if not watched.users:
                 self._undo_penalty(index)
                 self._drop(index)
 
     def leave(self, user: PathUser) -> None:
         """`user` was disconnected."""
-        for index in list(self._watched):
+        for index in list(self._of_user.get(user, ())):
             self.unwatch(user, index)
+
+    def _forget(self, user: PathUser, index: int) -> None:
+        paths = self._of_user[user]
+        del paths[index]
+        if not paths:
+            del self._of_user[user]
 
     def _drop(self, index: int) -> _Watched:
         watched = self._watched.pop(index)
@@ -124,7 +133,10 @@ class BadPaths:
         self._penalties[index] = max(penalty - 1, 0.0), then
 
     def _works(self, index: int, reason: PathReason, now: int) -> None:
-        for user in self._drop(index).users:
+        users = self._drop(index).users
+        for user in users:
+            self._forget(user, index)
+        for user in users:
             user.path_probed_good(index, reason, now)
 
     def plane_up(self, plane: int, cleared_since: int, now: int) -> None:

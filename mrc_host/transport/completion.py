@@ -21,7 +21,7 @@ was armed for (``notify``).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
@@ -63,6 +63,7 @@ class NicCompletionQueue:
         "_notified",
         "_ready",
         "_requests",
+        "_unpolled",
         "failures",
         "flushed_receives",
         "notification",
@@ -77,12 +78,13 @@ class NicCompletionQueue:
         self.trace: Callable[[Completion], None] | None = None  # called with every new entry
         self.failures: dict[int, int] = {}
         self.flushed_receives: dict[int, int] = {}
+        self._unpolled = 0  # of both together
         self._capacity = capacity
         self._entries: deque[Completion] = deque()
         self._accounts: deque[int] = deque()  # the budget of each entry, in the same order
         self._requests = 0  # signaled requests whose completion was not polled, whether or not it has arrived
         self._arrivals = 0  # entries of arrivals
-        self._blocked: dict[WaitingReceiver, None] = {}
+        self._blocked: OrderedDict[WaitingReceiver, None] = OrderedDict()
         self._ready = ready
         self._notified = notified
         self.notification = Notification()
@@ -117,16 +119,18 @@ class NicCompletionQueue:
     def push_failure(self, entry: Completion) -> None:
         """Add the failure of an unsignaled request."""
         self.failures[entry.qpn] = self.failures.get(entry.qpn, 0) + 1
+        self._unpolled += 1
         self._add(entry, _FAILURE)
 
     def push_flushed_receive(self, entry: Completion) -> None:
         """Add the completion of a posted receive that was flushed."""
         self.flushed_receives[entry.qpn] = self.flushed_receives.get(entry.qpn, 0) + 1
+        self._unpolled += 1
         self._add(entry, _RECEIVE)
 
     def unpolled_failures(self) -> int:
         """How many failures of unsignaled requests and flushed receives there are."""
-        return sum(self.failures.values()) + sum(self.flushed_receives.values())
+        return self._unpolled
 
     def _add(self, entry: Completion, account: int) -> None:
         self._entries.append(entry)
@@ -154,6 +158,7 @@ class NicCompletionQueue:
                 self._arrivals -= 1
             else:
                 _taken(self.failures if account == _FAILURE else self.flushed_receives, entry.qpn)
+                self._unpolled -= 1
             taken.append(entry)
         if taken and self._blocked:
             self._wake_blocked()
@@ -169,8 +174,7 @@ class NicCompletionQueue:
         for _ in range(len(blocked)):
             if self._arrivals >= self._capacity or not blocked:
                 return
-            receiver = next(iter(blocked))
-            del blocked[receiver]
+            receiver, _ = blocked.popitem(last=False)
             receiver.on_cq_room()
 
 

@@ -84,7 +84,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         peer = self.connected_peer()
         self._answer = AnswerPort()
         self.responder = Responder(self, self.connection(), peer, peer.address, len(peer.members), first_psn)
-        peer.join(self, now)
+        peer.join(self, self.remote_qpn, now)
 
     def start_sending(self, first_psn: int, now: int) -> None:
         """RTR to RTS: resolve the EV profile into paths, and start sending on them."""
@@ -133,11 +133,13 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         self._release()
 
     def _release(self) -> None:
-        if self.requester is not None:
-            self.requester.sent.release()
-            self.requester.settle()
-        if self.peer is not None:
-            self.peer.windows.leave(self)
+        requester = self.requester
+        if requester is None:
+            return
+        requester.sent.release()
+        requester.settle()
+        if self.peer is not None and requester.window.shared is not None:
+            self.peer.windows.leave(self, requester.window.shared)
 
     def stop(self) -> None:
         """Drop both halves; queue entries and timers that still refer to this queue pair find nothing to do."""
@@ -272,15 +274,10 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         nack = Nack(control.NACK_UNEXP_EVENT, flow.ev, self.qpn & 0xFFFF, remote_qpn & 0xFFFF, psn, stamp)
         peer.refuse(control.pack_nack(remote_qpn, nack), now)
 
-    def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
-        """The peer reports that it has no queue pair `qpn`."""
+    def remote_gone(self, number: int, stamp: int, now: int) -> None:
+        """The peer reports that it does not have the other end."""
         requester = self.requester
-        if (
-            qpn == self.remote_qpn
-            and self.running
-            and requester is not None
-            and requester.acks.is_in_flight(number, stamp)
-        ):
+        if self.running and requester is not None and requester.acks.is_in_flight(number, stamp):
             self.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, _GONE, now)
 
     def refuse(self, syndrome: int) -> None:

@@ -6,12 +6,17 @@ and added here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Final
+
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer_table import PeerTable
 from mrc_host.transport.qp import NicQueuePair
 from mrc_host.transport.stats import NicPortStats, QpStats
 from mrc_host.wire.encap import Drop
+
+_PER_STEP: Final = 64  # queue pairs
 
 
 class NicStats:
@@ -47,19 +52,28 @@ class NicStats:
 
     def total(self, now: int) -> dict[str, int]:
         """All counters and gauges of the NIC, with those of all queue pairs that ever existed."""
+        return dict(next(counters for counters in self.sum_up(now) if counters is not None))
+
+    def sum_up(self, now: int) -> Iterator[Mapping[str, int] | None]:
+        """The same in steps, each of which takes some queue pairs: None after each, and in the end the counters.
+
+        What a queue pair has counted is not lost if it is destroyed meanwhile: the list has it until its step.
+        """
         total = QpStats()
         total.add(self.gone)
         inflight = 0
-        for qp in self._qps.values():
+        for taken, qp in enumerate(list(self._qps.values()), 1):
             qp.settle_stats(now)
             total.add(qp.stats)
             inflight += qp.inflight()
-        counters = total.read()
-        counters["inflight_bytes"] = inflight
-        counters["queue_pairs"] = len(self._qps)
-        counters.update(pauses_received=0, paused_ns=0)
-        counters.update(self.frames())
-        return counters
+            if not taken % _PER_STEP:
+                yield None
+        read = total.read()
+        read["inflight_bytes"] = inflight
+        read["queue_pairs"] = len(self._qps)
+        read.update(pauses_received=0, paused_ns=0)
+        read.update(self.frames())
+        yield read
 
     def of_ports(self) -> tuple[dict[str, int], ...]:
         """All counters and gauges of each port."""

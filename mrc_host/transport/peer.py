@@ -59,8 +59,8 @@ class PlaneUser(PathUser):
         """The peer sent a new port status update that changes nothing: it may have been unreachable."""
 
     @abstractmethod
-    def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
-        """The peer has no queue pair `qpn`; `number` is the low half of a PSN sent there, or a probe's number."""
+    def remote_gone(self, number: int, stamp: int, now: int) -> None:
+        """The other end is no more; `number` is the low half of a PSN sent there, or a probe's number."""
 
     @abstractmethod
     def path_denied(self, index: int, denied: bool, now: int) -> None:
@@ -84,6 +84,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         "_answer_port",
         "_answers",
         "_bad",
+        "_connected_to",
         "_down_since",
         "_endpoint_probes",
         "_linked",
@@ -135,6 +136,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self.reordering = [ReorderWindow() for _ in range(2 * ports)]  # by lane: twice the plane, plus the class
         self.lost_by_plane = nic.lost_by_plane
         self.users: dict[PlaneUser, None] = {}
+        self._connected_to: dict[int, dict[PlaneUser, None]] = {}  # the same, by remote QPN
         self.windows = SharedWindows()
         self.denied = Denylist(ports)
         self.frames = PeerFrames(nic, destination, self.evs)
@@ -258,16 +260,22 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
 
     # ---- users ----
 
-    def join(self, user: PlaneUser, now: int) -> None:
-        """A queue pair to this peer was connected."""
+    def join(self, user: PlaneUser, remote_qpn: int, now: int) -> None:
+        """A queue pair was connected to this peer's `remote_qpn`."""
         self.users[user] = None
+        self._connected_to.setdefault(remote_qpn, {})[user] = None
         for index in self.denied:
             user.path_denied(index, True, now)
         self.send_port_status(now)
 
-    def leave(self, user: PlaneUser) -> None:
-        """A queue pair was disconnected."""
+    def leave(self, user: PlaneUser, remote_qpn: int) -> None:
+        """A queue pair was disconnected from this peer's `remote_qpn`."""
         self.users.pop(user, None)
+        connected = self._connected_to.get(remote_qpn)
+        if connected is not None:
+            connected.pop(user, None)
+            if not connected:
+                del self._connected_to[remote_qpn]
         self._bad.leave(user)
         if not self.users:
             self._status.stop()
@@ -430,8 +438,8 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
 
     def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
         """The peer has no queue pair `qpn`; the queue pair that sent there will recognise its packet."""
-        for user in list(self.users):
-            user.remote_gone(qpn, number, stamp, now)
+        for user in list(self._connected_to.get(qpn, ())):
+            user.remote_gone(number, stamp, now)
 
     def receive_response(self, request_id: int, response: EndpointResponse, port: int, now: int) -> bool:
         """Handle an answer that arrived at `port`; False when there was no such request."""

@@ -361,7 +361,7 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         self.recv_cq.forget(self)
         self.stop()
         if self.peer is not None:
-            self.peer.leave(self)
+            self.peer.leave(self, self.remote_qpn)
 
     def settle_stats(self, now: int) -> None:
         """Bring the statistics up to `now`: counts kept elsewhere, and durations still running."""

@@ -8,6 +8,7 @@ attributes, in ``states``.
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -33,19 +34,32 @@ from mrc_host.wire.ip import SRH_LENGTH
 
 _FIRST_QPN: Final = 16  # lower numbers are reserved
 _QPNS: Final = (1 << 24) - _FIRST_QPN
+_FREED_AT_ONCE: Final = 4  # retired numbers that may be free again: each destroyed queue pair frees this many
 
 
 class QueuePairTable:
     """Its commands are those of ``Nic``, which describes them and the errors that they raise."""
 
-    __slots__ = ("_cqs", "_nic", "_peers", "_retired", "_shift", "_tried", "by_qpn")
+    __slots__ = (
+        "_cqs",
+        "_nic",
+        "_peers",
+        "_profile_users",
+        "_retired",
+        "_retired_until",
+        "_shift",
+        "_tried",
+        "by_qpn",
+    )
 
     def __init__(self, nic: NicContext, peers: PeerTable, cqs: CompletionQueueTable, incarnation: int) -> None:
         self._nic = nic
         self._peers = peers
         self._cqs = cqs
         self._shift = random.Random(incarnation).getrandbits(24) if incarnation else 0
-        self._retired: dict[int, int] = {}  # QPNs of destroyed queue pairs -> until when they are not reused
+        self._retired: set[int] = set()  # QPNs of destroyed queue pairs that are not reused yet
+        self._retired_until: deque[tuple[int, int]] = deque()  # until when, and which
+        self._profile_users: dict[int | str, int] = {}  # queue pairs of each EV profile and congestion control
         self._tried: dict[str, Algorithm] = {}  # congestion controls of which a controller was created
         self.by_qpn: dict[int, NicQueuePair] = {}
 
@@ -58,7 +72,17 @@ class QueuePairTable:
 
     def uses_profile(self, profile: int | str) -> bool:
         """Whether any queue pair has this EV profile or congestion control profile."""
-        return any(profile in (qp.attributes.ev_profile, qp.attributes.cc_profile) for qp in self.by_qpn.values())
+        return profile in self._profile_users
+
+    def _count_profiles(self, attributes: QpAttributes, change: int) -> None:
+        """A queue pair has these attributes now (`change` is 1), or no longer (-1)."""
+        users = self._profile_users
+        for profile in (attributes.ev_profile, attributes.cc_profile):
+            left = users.get(profile, 0) + change
+            if left:
+                users[profile] = left
+            else:
+                del users[profile]
 
     def connections(self) -> list[tuple[bytes, int, int]]:
         """Peer's address, remote and local QPN of every connected queue pair."""
@@ -84,6 +108,7 @@ class QueuePairTable:
             qpn = self._draw_qpn()
         make = MrcQueuePair if qp_type is QpType.MRC else RcQueuePair
         self.by_qpn[qpn] = make(self._nic, qpn, pd, sends, receives, attributes)
+        self._count_profiles(attributes, 1)
         sends.users += 1
         receives.users += 1
         return qpn
@@ -96,6 +121,7 @@ class QueuePairTable:
         qp = self.get(qpn)
         self._nic.now = now
         del self.by_qpn[qpn]
+        self._count_profiles(qp.attributes, -1)
         qp.destroy(now)
         self._retire(qpn, now)
         self._trace_state(qp, now, "destroyed")
@@ -105,12 +131,13 @@ class QueuePairTable:
 
     def _retire(self, qpn: int, now: int) -> None:
         """Packets for a destroyed queue pair may still arrive: do not reuse its number for a packet lifetime."""
-        retired = self._retired
-        for number, until in list(retired.items()):
-            if until > now:
+        retired = self._retired_until
+        for _ in range(_FREED_AT_ONCE):
+            if not retired or retired[0][0] > now:
                 break
-            del retired[number]
-        retired[qpn] = now + self._nic.transport.packet_lifetime
+            self._retired.discard(retired.popleft()[1])
+        self._retired.add(qpn)
+        retired.append((now + self._nic.transport.packet_lifetime, qpn))
 
     # ---- states -------------------------------------------------------------------------------------------------
 
@@ -162,6 +189,9 @@ class QueuePairTable:
         except MrcError:
             qp.attributes = before
             raise
+        if attributes is not before:
+            self._count_profiles(before, -1)
+            self._count_profiles(attributes, 1)
         self._trace_state(qp, now)
 
     def _check_attributes(self, attributes: QpAttributes, kind: QpType) -> None:

@@ -92,12 +92,15 @@ class TimeoutAttribution:
         Only packets sent at or before time `before` should have arrived when the SACK was made.
         """
         confirmed = []
-        for psn, suspect in list(self._missing.items()):
+        known = self._missing
+        for psn in list(known) if len(known) <= SACK_BITS else (hole, *range(base, base + SACK_BITS)):
+            suspect = known.get(psn)
+            if suspect is None or suspect.sent > before:
+                continue
             offset = psn - base
-            missing = psn == hole or (0 <= offset < SACK_BITS and not bitmap >> offset & 1)
-            if missing and suspect.sent <= before:
+            if psn == hole or (0 <= offset < SACK_BITS and not bitmap >> offset & 1):
                 confirmed.append(suspect)
-                del self._missing[psn]
+                del known[psn]
         return confirmed
 
     def counted(self, duplicates: int) -> list[SuspectedPath]:

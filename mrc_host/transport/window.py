@@ -12,6 +12,7 @@ is gone. One that times out waits after all others, or it would keep the only pa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 
 from mypy_extensions import trait
 
@@ -39,7 +40,7 @@ class WindowUser(ABC):
 
 
 class SharedWindow:
-    """One controller for one destination. `active` is the number of queue pairs with bytes in flight.
+    """One controller, `name`, for one destination. `active` is the number of queue pairs with bytes in flight.
 
     `timed_out` holds the queue pairs for which a retransmission timeout has passed since they were last answered. What
     they send may occupy the window until their next timeout. So they wait for room in `waiting_last`, are let in after
@@ -47,14 +48,15 @@ class SharedWindow:
     answered, too.
     """
 
-    __slots__ = ("_last_probed", "active", "cc", "timed_out", "users", "waiting", "waiting_last")
+    __slots__ = ("_last_probed", "active", "cc", "name", "timed_out", "users", "waiting", "waiting_last")
 
-    def __init__(self, cc: CongestionControl) -> None:
+    def __init__(self, cc: CongestionControl, name: str = "") -> None:
+        self.name = name
         self.cc = cc
         self.active = 0
         self.users: dict[WindowUser, None] = {}
-        self.waiting: dict[WindowUser, None] = {}
-        self.waiting_last: dict[WindowUser, None] = {}
+        self.waiting: OrderedDict[WindowUser, None] = OrderedDict()
+        self.waiting_last: OrderedDict[WindowUser, None] = OrderedDict()
         self.timed_out: dict[WindowUser, None] = {}
         self._last_probed = 0  # when those that timed out were last made to probe
 
@@ -104,13 +106,12 @@ class SharedWindow:
         if self.waiting_last:
             self._let_in(self.waiting_last, room - self.reserve(size), size)
 
-    def _let_in(self, waiting: dict[WindowUser, None], room: int, size: int) -> int:
+    def _let_in(self, waiting: OrderedDict[WindowUser, None], room: int, size: int) -> int:
         """As many as there is `room` for; what is left of it."""
         for _ in range(len(waiting)):  # one that returns to waiting at once gets no second turn
             if room <= 0 or not waiting:
                 break
-            user = next(iter(waiting))
-            del waiting[user]
+            user, _ = waiting.popitem(last=False)
             if user.window_opened():
                 room -= size
         return room
@@ -137,16 +138,15 @@ class SharedWindows:
         """The window of all users of congestion control `name`; the first user's `link` sets its parameters."""
         window = self.by_name.get(name)
         if window is None:
-            window = self.by_name[name] = SharedWindow(algorithm.make(link))
+            window = self.by_name[name] = SharedWindow(algorithm.make(link), name)
         window.users[user] = None
         return window
 
-    def leave(self, user: WindowUser) -> None:
+    def leave(self, user: WindowUser, window: SharedWindow) -> None:
         """`user` has given back its bytes and sends no more; a window without users is dropped."""
-        for name, window in list(self.by_name.items()):
-            window.users.pop(user, None)
-            window.waiting.pop(user, None)
-            window.waiting_last.pop(user, None)
-            window.timed_out.pop(user, None)
-            if not window.users:
-                del self.by_name[name]
+        window.users.pop(user, None)
+        window.waiting.pop(user, None)
+        window.waiting_last.pop(user, None)
+        window.timed_out.pop(user, None)
+        if not window.users and self.by_name.get(window.name) is window:
+            del self.by_name[window.name]

@@ -7,7 +7,7 @@ requests, so that a test decides when things complete; with `Wire(auto=True)` po
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -387,6 +387,10 @@ class FakeNic:
         if qpn is not None:
             self.qp_counters(qpn)
         return {"tx_data_packets": 0}
+
+    def sum_counters(self, now: int) -> Iterator[dict[str, int] | None]:
+        yield from [None] * len(self.pairs)
+        yield self.hw_counters(None, now)
 
     def port_counters(self) -> tuple[dict[str, int], ...]:
         return tuple({"link_up": 1} for _ in self.config.ports)

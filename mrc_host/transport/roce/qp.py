@@ -131,7 +131,7 @@ class RcQueuePair(NicQueuePair):
     def receive_late(self, opcode: int, frame: memoryview, flow: Flow, peer: Peer, now: int) -> None:
         """A RoCE NIC silently drops packets for a queue pair that cannot receive."""
 
-    def remote_gone(self, qpn: int, number: int, stamp: int, now: int) -> None:
+    def remote_gone(self, number: int, stamp: int, now: int) -> None:
         """Does nothing: RC uses up its retries."""
 
     def _receive_data(self, responder: RcResponder, kind: int, frame: memoryview, flow: Flow) -> Drop | None:

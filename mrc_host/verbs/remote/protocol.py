@@ -105,6 +105,11 @@ def pack_json(kind: MessageKind, request: int, data: Any) -> list[bytes]:
     return [HEADER.pack(kind, MORE if i < last else 0, 0, request) + part for i, part in enumerate(parts)]
 
 
+def pack_part(request: int, text: str, *, more: bool) -> bytes:
+    """The message with a part of a REPLY's JSON, which is made in parts; `more` follow."""
+    return HEADER.pack(MessageKind.REPLY, MORE if more else 0, 0, request) + text.encode()
+
+
 def unpack_json(body: bytes | bytearray | memoryview) -> dict[str, Any]:
     """The JSON object of a message body; raises ProtocolError."""
     try:

@@ -1,5 +1,7 @@
 """Completion queues: places, backpressure, news."""
 
+from typing import Any
+
 from mrc_host.transport.completion import NicCompletionQueue, WaitingReceiver
 from mrc_host.values import Completion, CompletionOpcode, CompletionStatus
 
@@ -99,3 +101,19 @@ def test_a_destroyed_receiver_is_not_called() -> None:
     queue.forget(waiting)
     queue.poll(1)
     assert waiting.got == 0
+
+
+def test_unpolled_failures_are_counted_as_they_come_and_go_without_looking_at_all_queue_pairs() -> None:
+    class Unlisted(dict[int, int]):
+        def values(self) -> Any:
+            raise AssertionError("a queue may serve many thousand queue pairs")
+
+    queue = NicCompletionQueue(1, 10, set(), set())
+    queue.failures, queue.flushed_receives = Unlisted(), Unlisted()
+    for number in range(4):
+        queue.push_failure(entry(number))
+        queue.push_flushed_receive(entry(number))
+    assert queue.unpolled_failures() == 8
+    for left in range(7, -1, -1):
+        queue.poll(1)
+        assert queue.unpolled_failures() == left
