@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from controller.errors import ControllerError, NoAgentsError
@@ -18,6 +17,7 @@ from mrc_host.errors import MrcError
 from mrc_host.values import DestinationInfo
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
+from topologies.name_patterns import is_pattern, matches
 
 T = TypeVar("T")
 
@@ -37,12 +37,14 @@ class Denylists:
         """Forbid paths, or allow them again (all that are denied, without `evs`); returns those that were set."""
         if denied and not evs:
             raise FabricError("the request names no entropy value to deny")
+        if is_pattern(peers):
+            self._fabric.find_nics(peers)
 
         def change(name: str, nic: verbs.Controller) -> Iterator[HostDeniedPath]:
             if evs:
                 chosen = list(self._chosen(name, nic, peers, evs))
             else:
-                chosen = [path for path in _denied(name, nic) if fnmatchcase(path.peer, peers or "*")]
+                chosen = [path for path in _denied(name, nic) if matches(path.peer, peers or "*")]
             known = {destination.name: destination.address for destination in nic.destinations()}
             for path in chosen:
                 address = known[path.peer] if path.peer in known else bytes.fromhex(path.peer)  # as _denied returns it
@@ -57,13 +59,11 @@ class Denylists:
 
     def _chosen(self, name: str, nic: verbs.Controller, peers: str, evs: Collection[int]) -> Iterator[HostDeniedPath]:
         for destination in nic.destinations():
-            if destination.name != name and fnmatchcase(destination.name, peers or "*"):
+            if destination.name != name and matches(destination.name, peers or "*"):
                 yield from (HostDeniedPath(name, destination.name, ev) for ev in destination.evs if ev in evs)
 
     def _each(self, pattern: str, ask: Callable[[str, verbs.Controller], Iterator[T]]) -> Iterator[T]:
-        names = [name for name in self._fabric.nic_names if fnmatchcase(name, pattern or "*")]
-        if not names:
-            self._fabric.nic(pattern)
+        names = [nic.name for nic in self._fabric.find_nics(pattern or "*")]
         if not self._sockets:
             raise NoAgentsError
         for name in names:

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from fnmatch import fnmatchcase
 
 from controller.errors import NoAgentsError
 from controller.values import AGENT_TIMEOUT_S, NicCounters
@@ -27,9 +26,7 @@ async def read(fabric: Fabric, sockets: str, pattern: str, *, queue_pairs: bool)
     `sockets` is the path of an agent's socket, with ``{name}`` for its host. FabricError when no host matches,
     ControllerError when the controller knows of no agents.
     """
-    names = [name for name in fabric.nic_names if fnmatchcase(name, pattern or "*")]
-    if not names:
-        fabric.nic(pattern)
+    names = [nic.name for nic in fabric.find_nics(pattern or "*")]
     if not sockets:
         raise NoAgentsError
     return await asyncio.to_thread(_of_hosts, names, sockets, queue_pairs)

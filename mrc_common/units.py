@@ -70,6 +70,11 @@ def show_size(size: float) -> str:
     return _show(size, ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")))
 
 
+def counted(number: int, word: str, words: str = "") -> str:
+    """``1 case``, ``2 cases``; `words` is the plural where it is another one."""
+    return f"{number} {word if number == 1 else words or word + 's'}"
+
+
 def show_time(ns: float) -> str:
     """As ``1.5 ms``."""
     return _show(ns, ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns")))

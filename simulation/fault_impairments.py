@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import singledispatch
 
 from simulation.channel import Impairment
@@ -110,10 +109,11 @@ def _(fault: Reordering, fabric: Fabric) -> FaultImpairments:
 def _(fault: PathLoss, fabric: Fabric) -> FaultImpairments:
     """Loss by uSID list on the sources' own ports, where the list is still whole."""
     losing: list[tuple[LinkEnd, Impairment]] = []
-    for nic in (nic for nic in fabric.nics if fnmatchcase(nic.name, fault.source)):
+    peers = fabric.find_nics(fault.destination)
+    for nic in fabric.find_nics(fault.source):
         by_plane: dict[int, dict[bytes, float]] = {}
-        for peer in fabric.nics:
-            if peer == nic or not fnmatchcase(peer.name, fault.destination):
+        for peer in peers:
+            if peer == nic:
                 continue
             known = path_to(fabric, nic, peer)
             if fault.ev in known.evs:

@@ -9,21 +9,20 @@ per plane needs no T1.
 Racks may differ in size, links in rate and delay, and any link may be missing (docs/fabrics.md), as long as every pair
 of hosts has a path up and down again in some plane. What the uSID plan, the entropy values and the port numbers take
 for granted (``wiring``) is verified when the value is made (``fabric_checks``), and nobody checks it again. Lookups
-take names, and glob patterns where several things may be meant.
+take names, and patterns (``name_patterns``) where several things may be meant.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from mrc_common.suggestions import did_you_mean
 from mrc_host.config import ProtocolSettings
 from topologies import fabric_checks, up_down
 from topologies.errors import FabricError
+from topologies.name_patterns import is_pattern, numbers_hint, select
 from topologies.parts import FabricNic, Link, LinkEnd, LinkKind, Switch, T2Wiring, Tier
 from topologies.queues import QueueProfile
 from topologies.up_down import FabricPath
@@ -36,7 +35,6 @@ DEFAULT_ADDRESS_PREFIX = 0xFD00_006D_7263  # the first 48 bits of every NIC and 
 
 _Named = TypeVar("_Named")
 _Derived = TypeVar("_Derived")
-_GLOB = re.compile(r"[*?[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,13 +251,18 @@ class Fabric:
         """Every link of a switch or NIC."""
         return iter(self._by_node.get(node, ()))
 
+    def find_nics(self, pattern: str) -> tuple[FabricNic, ...]:
+        """NICs of the hosts whose name matches a pattern such as ``h[1-16]``; FabricError if none does."""
+        found = tuple(matching(self._nics, pattern))
+        return found or (_lookup(self._nics, pattern, "NIC", self.name, patterns=True),)
+
     def find_links(self, pattern: str) -> tuple[Link, ...]:
-        """Links whose name matches a glob pattern such as ``t0-0:t1-*@p1`` or ``h*@p0``; FabricError if none does."""
+        """Links whose name matches a pattern such as ``t0-0:t1-*@p1`` or ``h*@p0``; FabricError if none does."""
         found = tuple(matching(self._links, lower_end_first(pattern)))
         return found or (_lookup(self._links, lower_end_first(pattern), "link", self.name, patterns=True),)
 
     def find_switches(self, pattern: str) -> tuple[Switch, ...]:
-        """Switches whose name matches a glob pattern such as ``t1-*@p0``; FabricError if none does."""
+        """Switches whose name matches a pattern such as ``t1-*@p0``; FabricError if none does."""
         found = tuple(matching(self._switches, pattern))
         return found or (_lookup(self._switches, pattern, "switch", self.name, patterns=True),)
 
@@ -283,15 +286,16 @@ def lower_end_first(name: str) -> str:
 
 
 def matching(named: Mapping[str, _Named], pattern: str) -> Iterator[_Named]:
-    """What has a name that matches a glob pattern."""
-    return (thing for name, thing in named.items() if fnmatchcase(name, pattern))
+    """What has a name that matches a pattern; FabricError if that is invalid, or a number that it names is missing."""
+    return (named[name] for name in select(named, pattern))
 
 
 def _lookup(named: dict[str, _Named], name: str, kind: str, fabric: str, *, patterns: bool = False) -> _Named:
     if name in named:
         return named[name]
     example = next(iter(named), "")
-    if not patterns and _GLOB.search(name):
+    if not patterns and is_pattern(name):
         raise FabricError(f"{name!r} is a pattern, and here one {kind} is meant: write its name, as in {example}")
-    hint = did_you_mean(name, named) or (f"names are as in {example}" if example else "there is none")
+    hint = numbers_hint(name) or did_you_mean(name, named)
+    hint = hint or (f"names are as in {example}" if example else "there is none")
     raise FabricError(f"fabric {fabric} has no {kind} that matches {name!r}: {hint}")

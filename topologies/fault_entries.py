@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from mrc_common.p4_match import Exact, Ternary
 from topologies import addressing, paths
 from topologies.entries import TableAction, TableEntry
 from topologies.errors import FabricError
-from topologies.fabric import Fabric, FabricNic, Link, LinkEnd
+from topologies.fabric import Fabric, Link, LinkEnd
 from topologies.fault_targets import directions, is_p4
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.path_loss import PathLoss
@@ -150,8 +149,8 @@ def _lossy_paths(fabric: Fabric, fault: PathLoss) -> tuple[_Path, ...]:
     there the sender says that the path begins here.
     """
     found: set[_Path] = set()
-    for nic in _nics(fabric, fault.source):
-        for peer in _nics(fabric, fault.destination):
+    for nic in fabric.find_nics(fault.source):
+        for peer in fabric.find_nics(fault.destination):
             if peer == nic:
                 continue
             route = paths.destination(fabric, nic, peer)
@@ -218,8 +217,3 @@ def _impair(loss: int, corruption: int) -> TableAction:
 def _either(one: int, other: int) -> int:
     """Probability that at least one of two independent things happens, in ppb."""
     return ALWAYS - (ALWAYS - one) * (ALWAYS - other) // ALWAYS
-
-
-def _nics(fabric: Fabric, pattern: str) -> list[FabricNic]:
-    found = [nic for nic in fabric.nics if fnmatchcase(nic.name, pattern)]
-    return found or [fabric.nic(pattern)]

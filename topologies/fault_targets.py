@@ -5,10 +5,9 @@ What happens there is up to the backend: ``controller.fault_impairments`` or ``s
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 from topologies.errors import FabricError
 from topologies.fabric import Fabric, Link, LinkEnd
+from topologies.name_patterns import select
 
 LinkDirection = tuple[Link, LinkEnd, LinkEnd]
 """One direction of a link: the link, the end that frames leave, and the end that they go to."""
@@ -16,12 +15,15 @@ LinkDirection = tuple[Link, LinkEnd, LinkEnd]
 
 def directions(fabric: Fabric, pattern: str, towards: str | None = None) -> tuple[LinkDirection, ...]:
     """Directions of the links that match, those towards a node, or pattern, only; FabricError if there is none."""
-    candidates = (
+    candidates = tuple(
         (link, source, target)
         for link in fabric.find_links(pattern)
         for source, target in ((link.lower, link.upper), (link.upper, link.lower))
     )
-    found = tuple(one for one in candidates if towards is None or fnmatchcase(one[2].node, towards))
+    if towards is None:
+        return candidates
+    nodes = set(select(dict.fromkeys(target.node for *_, target in candidates), towards))
+    found = tuple(direction for direction in candidates if direction[2].node in nodes)
     if not found:
         raise FabricError(f"no link that matches {pattern!r} leads to a node that matches {towards!r}")
     return found

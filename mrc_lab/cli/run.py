@@ -54,7 +54,9 @@ def run(
     The exit status is 0 when every expectation is met and the timing can be trusted. If a process of the emulated
     fabric crashes, the run ends at once with exit status 3 and no results.
     """
+    from mrc_common.units import counted
     from mrc_lab.experiments.files import load_file
+    from mrc_lab.experiments.files.model import case_prefix
     from mrc_lab.experiments.running import run_experiment
     from mrc_lab.reports.run_and_report import run_and_report
     from mrc_lab.reports.verdicts import Verdict
@@ -69,7 +71,11 @@ def run(
         run_experiment.check(experiment, backend)
         for warning in run_experiment.warnings_of(experiment, backend):
             click.echo(f"Warning: {warning}.", err=True)
-        click.echo(f"{file}: {len(experiment.cases)} cases, {len(experiment.expect)} expectations, all in order")
+        for case, lines in run_experiment.extents_of(experiment, seed).items():
+            for text in lines:
+                click.echo(f"{case_prefix(case)}{text}")
+        cases, expectations = counted(len(experiment.cases), "case"), counted(len(experiment.expect), "expectation")
+        click.echo(f"{file}: {cases}, {expectations}, all in order")
         return 0
     with progress(experiment.name) as line, _token_file(web) as token:
         result = run_and_report(

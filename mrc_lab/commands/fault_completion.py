@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 
+from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.faults import KINDS, BackendKind, FaultKind
 from topologies.faults.parameters import Parameter, What
+from topologies.name_patterns import matches
 
 OPTIONS = {"at": ("+2s",), "for": ("500ms", "10s"), "owner": ()}
 _KINDS = tuple(kind for kind in KINDS.values() if BackendKind.EMULATION in kind.backends)
@@ -82,7 +83,7 @@ def _values(fabric: Fabric, parameter: Parameter, place: str) -> Iterable[str]:
     if parameter.what is What.FLAG:
         return [parameter.name]
     if parameter.what is What.TOWARDS:
-        links = [link for link in fabric.links if fnmatchcase(link.name, place)]
+        links = [link for link in fabric.links if _matches([link.name], place)]
         return dict.fromkeys(end.node for link in links for end in (link.lower, link.upper))
     return _names(fabric, parameter.what) or parameter.examples
 
@@ -98,4 +99,7 @@ def _names(fabric: Fabric, what: What) -> list[str]:
 
 
 def _matches(names: Iterable[str], pattern: str) -> bool:
-    return any(fnmatchcase(name, pattern) for name in names)
+    try:
+        return any(matches(name, pattern) for name in names)
+    except FabricError:  # it is still being typed
+        return False

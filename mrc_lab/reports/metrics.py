@@ -6,7 +6,6 @@ the edges of time bins that lie inside them.
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -24,6 +23,8 @@ from mrc_lab.experiments.running.recording import (
     Recording,
     TenantRecord,
 )
+from topologies.fabric import lower_end_first
+from topologies.name_patterns import matches
 
 Values = NDArray[np.float64]
 _TIME, _DEPTH, _PEAK, _BYTE_NS, _PAUSED_NS, _PAUSES = range(len(QUEUE_COUNTERS))
@@ -164,9 +165,8 @@ def _link_throughput(view: View) -> float | None:
 def _channels(view: View) -> list[int]:
     """Numbers of the selected directions of links."""
     pattern = view.selection.link or "*"
-    if pattern[-1] not in "<>":
-        pattern += "[<>]"
-    return [n for n, name in enumerate(view.recording.channels) if fnmatch.fnmatchcase(name, pattern)]
+    links, ends = lower_end_first(pattern.rstrip("<>")), pattern[-1] if pattern[-1] in "<>" else "<>"
+    return [n for n, name in enumerate(view.recording.channels) if name[-1] in ends and matches(name[:-1], links)]
 
 
 def _over_links(view: View, values: Sequence[float] | Values, usual: str) -> float | None:
@@ -273,7 +273,7 @@ def _fairness(view: View) -> float:
 
 def _is_called(name: str, pattern: str) -> bool:
     """Whether a pattern means a flow: by its whole name, or without its tenant (``h1>h3`` is also ``a/h1>h3``)."""
-    return any(fnmatch.fnmatchcase(one, pattern) for one in (name, name.rpartition("/")[2]))
+    return any(matches(one, pattern) for one in (name, name.rpartition("/")[2]))
 
 
 def _of_tenants(attribute: str) -> Callable[[View], float]:

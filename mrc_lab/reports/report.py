@@ -12,6 +12,7 @@ from mrc_common.units import show_rate, show_time
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, Tenant, case_label, case_prefix, joined
 from mrc_lab.experiments.files.workloads import Collective, Replayed, Training
+from mrc_lab.experiments.running.extent import extent_of
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports import plots, queue_plots, tenants, topology
 from mrc_lab.reports.fault_recovery import aftermaths, sentences
@@ -58,6 +59,7 @@ def write_report(
         cases=[
             {
                 **_case(folder, experiment, case, recordings[case.name], alone=alone),
+                "extent": list(extent_of(case, build_fabric(case.fabric), summary["seed"]).lines()),
                 "tenants": tenants.table(summary["cases"][case.name]),
             }
             for case in experiment.cases

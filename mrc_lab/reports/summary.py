@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from mrc_common import children
+from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, Selection, TransportPart
 from mrc_lab.experiments.files.sizes import size_of
+from mrc_lab.experiments.running.extent import extent_of
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, Recording
 from mrc_lab.reports import queues
 from mrc_lab.reports.metrics import compute, rounded, statistic
@@ -51,7 +53,7 @@ def summarize(
         "expectations": [_expectation(one) for one in judged],
         "published": summarize_published(experiment, recordings),
         "reported": _rounded_all(reported_metrics(experiment, recordings)),
-        "cases": {case.name: _case(case, recordings[case.name]) for case in experiment.cases},
+        "cases": {case.name: _case(case, recordings[case.name], seed) for case in experiment.cases},
     }
 
 
@@ -61,7 +63,7 @@ def _expectation(one: Judged) -> dict[str, Any]:
     return {name: rounded(value) for name, value in found.items()}
 
 
-def _case(case: Case, recording: Recording) -> dict[str, Any]:
+def _case(case: Case, recording: Recording, seed: int) -> dict[str, Any]:
     rates = recording.rates()
     totals = recording.flow_samples[-1].sum(axis=0)
     return {
@@ -69,6 +71,7 @@ def _case(case: Case, recording: Recording) -> dict[str, Any]:
         "fabric": {
             name: getattr(case.fabric, name) for name in ("hosts", "planes", "t0", "t1", "rate", "delay", "mtu")
         },
+        "extent": extent_of(case, build_fabric(case.fabric), seed).numbers(),
         "nic_bps": recording.nic_bps,
         "rate_scale": recording.rate_scale,
         "time_scale": recording.time_scale,

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from typing import Final
 
 from mrc_host.config import TransportSettings
@@ -29,6 +28,7 @@ from simulation.swarm.traffic_counts import Flow, TrafficCounts
 from topologies.faults.controller_down import ControllerDown
 from topologies.faults.flap import Flap
 from topologies.faults.loss import Loss
+from topologies.name_patterns import matches
 
 _FULL: Final = 4096  # payload of the packets that `plane_skew_limit` counts
 _UNFAIR: Final = 2.0  # times the bytes of another
@@ -118,7 +118,7 @@ class Shares:
         for planned in self._scenario.faults:
             flap, lasts = planned.fault, min(end, planned.end) - max(start, planned.start)
             if isinstance(flap, Flap) and lasts > 0:
-                links = sum(fnmatchcase(link.name, flap.link) for link in self._scenario.fabric.links)
+                links = sum(matches(link.name, flap.link) for link in self._scenario.fabric.links)
                 changes += 2 * links * (lasts / (flap.down + flap.up) + 1)
         return changes
 

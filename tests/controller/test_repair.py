@@ -102,7 +102,7 @@ def test_a_repaired_link_stays_repaired_through_other_changes(world: Engine) -> 
 
 def test_overlapping_patterns_each_keep_their_remaining_links(world: Engine) -> None:
     make(world, LinkDown("h1@p*"))
-    make(world, LinkDown("h[12]@p0"))
+    make(world, LinkDown("h[1,2]@p0"))
     make(world, LinkDown(P0))
     assert repair(world, P0) == (["f3"], {"f1": (P1,), "f2": ("h2@p0",)})
     assert world.links.down == {P1, "h2@p0"}
@@ -188,7 +188,7 @@ def test_a_failed_repair_changes_nothing(world: Engine) -> None:
 
 
 def test_part_of_restricts_impairments_to_the_given_links() -> None:
-    whole = impairments_of(FABRIC, Rate("h[12]@p0", 1_000_000))
+    whole = impairments_of(FABRIC, Rate("h[1,2]@p0", 1_000_000))
     assert part_of(FABRIC, whole, whole.links) is whole
     part = part_of(FABRIC, whole, ["h2@p0", "h9@p0"])
     shapes = {LinkEnd("h2", 0): PortShaping(1_000_000), LinkEnd("t0-0@p0", 2): PortShaping(1_000_000)}

@@ -88,7 +88,7 @@ def test_link_up_clears_every_fault_that_holds_a_link_down(client: ControllerCli
     both = client.link_down("h1@p*")
     port = client.link_down("h1@p0")
     one.links.down.add("h2@p0")  # by other means
-    cleared = client.link_up("h[12]@p0")
+    cleared = client.link_up("h[1,2]@p0")
     assert [fault.id for fault in cleared.faults] == [port.id]
     assert [(fault.id, fault.links) for fault in cleared.remaining] == [(both.id, ("h1@p1",))]
     assert set(cleared.links) == {"h1@p0", "h2@p0"}

@@ -47,11 +47,11 @@ from topologies.faults.power_off import PowerOff
 FABRIC = multi_plane_clos("agree", planes=2, t0=2, t1=3, hosts=4, rate_bps=1_000_000_000)
 STEP = 4_000_000_000  # ns from one frame to the next: longer than any of them takes, and a multiple of a flap's period
 _PLACES: dict[What, tuple[Any, ...]] = {
-    What.LINK: ("h1@p0", "t0-0:t1-2@p1", "h[34]@p*", "t0-*:t1-0@p0"),
+    What.LINK: ("h1@p0", "t0-0:t1-2@p1", "h[3,4]@p*", "t0-*:t1-0@p0"),
     What.SWITCH: ("t0-1@p0", "t1-2@p1", "t1-*@p0"),
     What.NODE: ("h2", "t0-0@p1", "t1-0@p0"),
-    What.HOST: ("*", "h1", "h[23]"),
-    What.TOWARDS: (None, "h[13]", "t0-*", "t1-*"),
+    What.HOST: ("*", "h1", "h[2,3]"),
+    What.TOWARDS: (None, "h[1,3]", "t0-*", "t1-*"),
     What.SHARE: (1.0,),
     What.TIME: (400_000_000,),
     What.RATE: (2_000_000,),
@@ -287,7 +287,7 @@ def test_loss_probabilities_combine_alike(faults: list[Fault], arriving: float) 
 
 
 def _carrier_fault(rng: Random) -> Fault:
-    link, few = rng.choice(("h1@p0", "h*@p0", "t0-0:t1-*@p0", "*@p1")), rng.choice(("h1@p0", "h[12]@p0"))
+    link, few = rng.choice(("h1@p0", "h*@p0", "t0-0:t1-*@p0", "*@p1")), rng.choice(("h1@p0", "h[1,2]@p0"))
     return rng.choice(
         (
             Flap(few, rng.randint(10, 40) * MS, rng.randint(10, 40) * MS),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -46,6 +45,7 @@ from simulation.fault_impairments import impairments_of
 from topologies.ecmp_choice import source_ports
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
+from topologies.name_patterns import select
 
 _STATISTICAL = (
     "throughput",
@@ -355,11 +355,8 @@ def split_pair(text: str, fabric: Fabric) -> tuple[str, str]:
 
 def select_hosts(patterns: Iterable[str], fabric: Fabric) -> list[str]:
     """Hosts that match any of the patterns, in the fabric's order; FabricError for a pattern that matches none."""
-    patterns = tuple(patterns)
-    for pattern in patterns:
-        if not any(fnmatch.fnmatchcase(name, pattern) for name in fabric.nic_names):
-            fabric.nic(pattern)
-    return [name for name in fabric.nic_names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+    chosen = {nic.name for pattern in patterns for nic in fabric.find_nics(pattern)}
+    return [name for name in fabric.nic_names if name in chosen]
 
 
 def resolve(expectation: Expectation, cases: tuple[Case, ...], place: Value) -> Expectation:
@@ -446,7 +443,11 @@ def _check_flow_pattern(pattern: str, tenant: str | None, case: Case, place: Val
             if not flows:
                 return
             names += [*flows, *(f"{one.name}/{flow}" for flow in flows if one.name)]
-    if not fnmatch.filter(names, pattern):
+    try:
+        found = select(names, pattern)
+    except FabricError as error:
+        raise place.error(str(error)) from None
+    if not found:
         hint = did_you_mean(pattern, names, most=1, cutoff=0.6) or f"there are {len(names)}, as {names[0]}"
         raise place.error(f"no flow is called {pattern}; {hint}")
 

@@ -1,7 +1,7 @@
 """Faults as an experiment file names them: those of `topologies.faults`, with when each begins and ends.
 
 The keys of a kind are its parameters. Times count from the beginning of the run. Links, switches and hosts are named as
-in `topologies`, or by a glob pattern that may match several; `towards` picks one direction by the receiving node.
+in `topologies`, or by a pattern that may match several; `towards` picks one direction by the receiving node.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -22,6 +21,7 @@ from mrc_lab.experiments.files.model import (
 )
 from mrc_lab.experiments.files.workloads import Collective, Replayed, Training, Workload
 from mrc_lab.published import Curve, Number
+from topologies.name_patterns import matches
 
 
 def resolve_published(part: PublishedPart, cases: tuple[Case, ...], place: Value) -> PublishedPart:
@@ -51,7 +51,7 @@ def cases_by_size(cases: tuple[Case, ...], of: Selection, ranks: int | None) -> 
     found: dict[int, Case] = {}
     for case in cases:
         tenant = case.tenant(of.tenant)
-        if tenant is not None and fnmatch.fnmatchcase(case.name, of.variant or "*"):
+        if tenant is not None and matches(case.name, of.variant or "*"):
             found.setdefault(_size(case, tenant.workload, ranks), case)
     return found
 
@@ -87,7 +87,7 @@ def _check_cases(selection: Selection, metric: str, cases: tuple[Case, ...], pla
     if not sizes or len(cases) == 1:
         check_selection(selection, metric, cases, place)
         return
-    matching = [case for case in cases if fnmatch.fnmatchcase(case.name, selection.variant or "*")]
+    matching = [case for case in cases if matches(case.name, selection.variant or "*")]
     if not matching:
         raise place.error(f"no variant is called {selection.variant}; there are {', '.join(c.name for c in cases)}")
     for case in matching:

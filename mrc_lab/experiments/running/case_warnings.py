@@ -15,6 +15,7 @@ from mrc_common.units import show_time
 from mrc_host.config import TransportSettings
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case
+from mrc_lab.experiments.running.extent import pattern_warnings
 from mrc_lab.experiments.running.psn_range import psn_range_warnings
 from simulation.fault_impairments import impairments_of
 from topologies.fabric import Fabric, LinkKind
@@ -31,6 +32,7 @@ def case_warnings(case: Case, fabric: Fabric, time_scale: float) -> Iterator[str
     `fabric` has the transport settings that NICs get, and its times are `time_scale` times those of the file.
     """
     settings = fabric.settings.transport
+    yield from pattern_warnings(case, fabric)
     yield from _short_runs(case, settings.base_rtt / time_scale)
     if any(tenant.transport.type == "mrc" for tenant in case.tenants):
         yield from _short_faults(case, fabric, settings, time_scale)

@@ -9,9 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from mrc_lab.errors import ExperimentError
+from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, case_label, case_prefix, joined
 from mrc_lab.experiments.running.backend import Backend
 from mrc_lab.experiments.running.case_warnings import case_warnings
+from mrc_lab.experiments.running.extent import extent_of
 from mrc_lab.experiments.running.kept_memory import kept_memory
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_case import run_case
@@ -54,8 +56,11 @@ def run_experiment(
         )
     opener = _opener(experiment, backend, switch, wire, name)
     recordings: dict[str, Recording] = {}
+    extents = extents_of(experiment, seed)
     for number, case in enumerate(experiment.cases, 1):
         notify(f"{joined(experiment.name, case_label(case.name))} ({number} of {len(experiment.cases)})")
+        for line in extents.get(case.name, ()):
+            notify(line)
         try:
             if trace is not None or measure_all:
                 case = _measured(case, switch)
@@ -95,6 +100,17 @@ def check(experiment: Experiment, backend: str) -> None:
         scale = scale_of(experiment.cases)
         for case in experiment.cases:
             check_case(case, scale)
+
+
+def extents_of(experiment: Experiment, seed: int = 1) -> dict[str, list[str]]:
+    """What names and patterns came to mean, in lines, by case; only of cases where it differs from the case before."""
+    found: dict[str, list[str]] = {}
+    before: list[str] = []
+    for case in experiment.cases:
+        lines = list(extent_of(case, build_fabric(case.fabric), seed).lines())
+        if lines != before:
+            found[case.name] = before = lines
+    return found
 
 
 def warnings_of(experiment: Experiment, backend: str) -> Iterator[str]:

@@ -131,7 +131,7 @@ def test_an_invalid_file_exits_with_status_3_and_starts_nothing(small, tmp_path,
 
 def test_check_writes_nothing(small, tmp_path, capsys):
     assert run(["run", str(small), "--check", "--results", str(tmp_path / "r")]) == 0
-    assert "1 cases, 1 expectations" in capsys.readouterr().out
+    assert "1 case, 1 expectation" in capsys.readouterr().out
     assert not (tmp_path / "r").exists()
 
 

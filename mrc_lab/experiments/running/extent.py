@@ -1,0 +1,200 @@
+"""What the names and patterns of a case came to mean on its fabric: how many senders, receivers, flows and links.
+
+A pattern may mean fewer or other hosts than its author thinks, and a run of two flows looks like one of sixteen. So
+what was chosen is counted, named, and shown before a run, by ``--check``, in the report and in ``summary.json``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mrc_common.units import counted
+from mrc_lab.experiments.files.checks import select_hosts
+from mrc_lab.experiments.files.model import Case, Tenant, joined
+from mrc_lab.experiments.files.workloads import Incast, Ranks, Replayed, Workload, Writes
+from mrc_lab.experiments.running.flows import plan
+from mrc_lab.workloads.schedules.messages import channel_sizes
+from simulation.fault_impairments import impairments_of
+from topologies.fabric import Fabric
+from topologies.faults import Fault
+from topologies.name_patterns import is_pattern
+
+_MAX_SPANS = 6  # spans of names in a line
+_MAX_FAULTS = 6  # faults with a line of their own
+_NUMBERED = re.compile(r"(.*?)(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class TenantExtent:
+    """Hosts of a workload, in the fabric's order, and what is between them.
+
+    `flows` are from a host to another, each on `queue_pairs` of them in all; both are None of a collective, which
+    decides itself who writes to whom. `slowed` are the hosts that are stragglers.
+    """
+
+    name: str
+    workload: str
+    senders: tuple[str, ...]
+    receivers: tuple[str, ...]
+    flows: int | None
+    queue_pairs: int | None
+    slowed: tuple[str, ...] = ()
+
+    def in_words(self) -> str:
+        """One line, with the number of everything."""
+        kind = self.workload
+        if self.flows is None:
+            text = f"{kind} among {counted(len(self.senders), 'host')} ({spans(self.senders)})"
+        else:
+            text = (
+                f"{kind}: {counted(len(self.senders), 'sender')} ({spans(self.senders)}),"
+                f" {counted(len(self.receivers), 'receiver')} ({spans(self.receivers)}),"
+                f" {counted(self.flows, 'flow')} on {counted(self.queue_pairs or 0, 'queue pair')}"
+            )
+        if self.slowed:
+            text += f", {counted(len(self.slowed), 'straggler')} ({spans(self.slowed)})"
+        return joined(self.name, text)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultExtent:
+    """The links that a fault takes down or impairs, at least in one direction, and the switches that it is about."""
+
+    kind: str
+    line: int
+    links: tuple[str, ...]
+    switches: tuple[str, ...]
+
+    def in_words(self) -> str:
+        """One line, with the number of everything."""
+        words = [counted(len(self.switches), "switch", "switches")] if self.switches else []
+        if self.links:
+            words.append(counted(len(self.links), "link") + f" ({', '.join(self.links)})" * (len(self.links) <= 2))
+        return joined(self.kind, ", ".join(words))
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """All that a case is about: the fabric's hosts and links, and what its workloads and faults chose of them."""
+
+    hosts: int
+    links: int
+    tenants: tuple[TenantExtent, ...]
+    faults: tuple[FaultExtent, ...]
+
+    def lines(self) -> Iterator[str]:
+        """For people: a line for each workload and fault."""
+        for tenant in self.tenants:
+            yield tenant.in_words()
+        for fault in self.faults[:_MAX_FAULTS]:
+            yield fault.in_words()
+        if len(self.faults) > _MAX_FAULTS:
+            links = {link for fault in self.faults for link in fault.links}
+            more = counted(len(self.faults) - _MAX_FAULTS, "more fault")
+            yield f"{more}; {counted(len(links), 'link')} in all"
+
+    def numbers(self) -> dict[str, Any]:
+        """For ``summary.json``: everything counted, and the hosts by name."""
+        return {
+            "hosts": self.hosts,
+            "links": self.links,
+            "workloads": [dataclasses.asdict(tenant) for tenant in self.tenants],
+            "faults": [
+                {"kind": fault.kind, "links": len(fault.links), "switches": len(fault.switches)}
+                for fault in self.faults
+            ],
+        }
+
+
+def extent_of(case: Case, fabric: Fabric, seed: int = 1) -> Extent:
+    """What `case` came to mean on `fabric`. `seed` is that of the run, for a permutation by chance."""
+    return Extent(
+        len(fabric.nics),
+        len(fabric.links),
+        tuple(_tenant(tenant, fabric, seed) for tenant in case.tenants),
+        tuple(
+            FaultExtent(planned.fault.kind.name, planned.line, *_touched(planned.fault, fabric))
+            for planned in case.faults
+        ),
+    )
+
+
+def pattern_warnings(case: Case, fabric: Fabric) -> Iterator[str]:
+    """Patterns of hosts that came to mean a single one, where several were meant: a sentence each."""
+    for tenant in case.tenants:
+        for pattern in _host_patterns(tenant.workload):
+            if is_pattern(pattern) and len(found := select_hosts([pattern], fabric)) == 1:
+                yield f"{joined(tenant.name, repr(pattern))} matches one host only, {found[0]}"
+
+
+def _host_patterns(load: Workload) -> Iterator[str]:
+    if isinstance(load, Incast):
+        yield from load.sources
+    elif isinstance(load, Ranks):
+        yield from load.hosts
+        for straggler in load.stragglers:
+            yield from straggler.hosts
+    elif not isinstance(load, Writes) or hasattr(load, "hosts"):
+        yield from load.hosts
+
+
+def _tenant(tenant: Tenant, fabric: Fabric, seed: int) -> TenantExtent:
+    load = tenant.workload
+    if isinstance(load, Ranks):
+        hosts = tuple(select_hosts(load.hosts, fabric))
+        slowed = {host for straggler in load.stragglers for host in select_hosts(straggler.hosts, fabric)}
+        name = getattr(load, "operation", load.name) if load.name == "collective" else load.name
+        in_order = tuple(host for host in hosts if host in slowed)
+        return TenantExtent(tenant.name, name, hosts, hosts, None, None, in_order)
+    if isinstance(load, Replayed):
+        ranks = select_hosts(load.hosts, fabric)[: load.source.schedule.ranks]
+        channels = channel_sizes(load.source.schedule)
+        pairs = {(ranks[channel.source], ranks[channel.destination]) for channel in channels}
+        return _between(tenant, pairs, len(channels), len(channels) * tenant.transport.qps, fabric)
+    flows = plan(tenant, fabric, seed)
+    pairs = {(flow.source, flow.destination) for flow in flows}
+    pairs |= {(flow.destination, flow.source) for flow in flows if flow.both_ways}
+    count = sum(1 + flow.both_ways for flow in flows)
+    return _between(tenant, pairs, count, sum((1 + flow.both_ways) * flow.qps for flow in flows), fabric)
+
+
+def _between(tenant: Tenant, pairs: set[tuple[str, str]], flows: int, queue_pairs: int, fabric: Fabric) -> TenantExtent:
+    senders, receivers = {source for source, _ in pairs}, {destination for _, destination in pairs}
+    return TenantExtent(
+        tenant.name,
+        tenant.workload.name,
+        tuple(name for name in fabric.nic_names if name in senders),
+        tuple(name for name in fabric.nic_names if name in receivers),
+        flows,
+        queue_pairs,
+    )
+
+
+def _touched(fault: Fault, fabric: Fabric) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Links and switches of a fault."""
+    done = impairments_of(fabric, fault)
+    named = [link.name for link in done.carrier]
+    named += [link.name for end, _ in done.channels if (link := fabric.link_at(end)) is not None]
+    pattern = getattr(fault, "switch", None)
+    switches = () if pattern is None else tuple(switch.name for switch in fabric.find_switches(pattern))
+    return tuple(dict.fromkeys(named)), switches
+
+
+def spans(names: Iterable[str]) -> str:
+    """Names in short: those that are numbered one after the other as a span, of many the first."""
+    found: list[list[str]] = []
+    last: tuple[str, int] | None = None
+    for name in names:
+        match = _NUMBERED.fullmatch(name)
+        here = (match[1], int(match[2])) if match else None
+        if here is not None and last == (here[0], here[1] - 1):
+            found[-1].append(name)
+        else:
+            found.append([name])
+        last = here
+    shown = [f"{span[0]} to {span[-1]}" if len(span) > 2 else ", ".join(span) for span in found[:_MAX_SPANS]]
+    return ", ".join(shown) + (" ..." if len(found) > _MAX_SPANS else "")
