@@ -75,11 +75,20 @@ def end_without_collecting() -> None:
     atexit.register(gc.freeze)
 
 
+def report_crashes() -> None:
+    """From now on print where all threads were, if C code crashes or somebody aborts this process."""
+    import faulthandler
+
+    if sys.stderr is not None:
+        faulthandler.enable()
+
+
 def main() -> None:
     """Run the module that the command line names as ``__main__``, with the words after it as its arguments."""
     import runpy
 
     find_our_packages()
+    report_crashes()
     end_without_collecting()
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

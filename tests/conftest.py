@@ -9,7 +9,13 @@ from collections.abc import Generator
 
 import pytest
 
-pytest_plugins = ["tests.budget", "tests.either_transport", "tests.garbage", "tests.hypothesis_profiles"]
+pytest_plugins = [
+    "tests.budget",
+    "tests.either_transport",
+    "tests.garbage",
+    "tests.hypothesis_profiles",
+    "tests.time_limit",
+]
 
 
 def pytest_configure() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -187,3 +188,19 @@ def test_commands_are_not_looked_up_in_the_current_folder(tmp_path: Path, monkey
     children.secure_search_path()
     subprocess.run(["setpriv", "--version"], stdout=subprocess.DEVNULL, check=True)
     assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("errors", ["there", "closed"])
+def test_a_child_that_is_aborted_says_where_its_threads_are(tmp_path: Path, errors: str) -> None:
+    package = tmp_path / "mrc_common"
+    package.mkdir()
+    for name in ("__init__.py", "run_module.py"):
+        shutil.copy(Path(children.__file__).with_name(name), package)
+    code = "import os\ndef abort_here(): os.abort()\nprint('here', flush=True)\nabort_here()\n"
+    (package / "aborting.py").write_text(code)
+    command = [sys.executable, "-I", str(package / "run_module.py"), "mrc_common.aborting"]
+    if errors == "closed":
+        command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command]
+    done = children.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("here\n", -signal.SIGABRT)
+    assert ("in abort_here" in done.stderr) == (errors == "there")
