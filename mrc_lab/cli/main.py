@@ -40,6 +40,7 @@ COMMANDS = {
     "demo": ("demo", "demo"),
     "up": ("up", "up"),
     "down": ("up", "down"),
+    "restart": ("restart", "restart"),
     "shell": ("shell", "shell"),
     "exec": ("exec", "exec_"),
     "train": ("train", "train"),

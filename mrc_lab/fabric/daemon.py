@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from mrc_common import children
 from mrc_lab.errors import ExperimentError
-from mrc_lab.fabric import bring_up_progress
+from mrc_lab.fabric import bring_up_progress, restart_requests
+from mrc_lab.fabric.restart_requests import RestartRequest
 from mrc_lab.fabric.supervision import Restarts
 from topologies import loader
 from topologies.emulation import cleanup, limits, wire_kind
@@ -156,19 +157,25 @@ def with_nic_settings(fabric: Fabric, given: Mapping[str, Any]) -> Fabric:
 
 
 def _watch(world: EmulatedWorld, restart: bool) -> None:
-    """Log crashes, and restart what crashed if requested, until a signal ends us.
+    """Log crashes, restart what crashed if `restart`, and what somebody asks for, until a signal ends us.
 
     This is the main thread's work, since children end with the thread that starts them.
     """
-    assert world.emulation.watch is not None, "a fabric that is up has one"
-    crashes: SimpleQueue[Crash] = SimpleQueue()
-    world.emulation.watch.listen(crashes.put)
+    emulation = world.emulation
+    assert emulation.watch is not None, "a fabric that is up has one"
+    inbox: SimpleQueue[Crash | RestartRequest] = SimpleQueue()
+    emulation.watch.listen(inbox.put)
     restarts = Restarts(partial(world.restart, wait=False), _echo)  # another that it needs may have crashed
-    while True:
-        crash = crashes.get()
-        _echo(f"{crash}. {crash.consequence}")
-        if restart:
-            restarts.crashed(crash)
+    with restart_requests.served(emulation.run, inbox.put):
+        while True:
+            found = inbox.get()
+            if isinstance(found, RestartRequest):
+                failure = found.carry_out(world.restart)
+                _echo(f"process {found.name} was {f'not restarted: {failure}' if failure else 'restarted on request'}")
+                continue
+            _echo(f"{found}. {found.consequence}")
+            if restart:
+                restarts.crashed(found)
 
 
 def _echo(text: str) -> None:

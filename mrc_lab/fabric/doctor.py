@@ -355,7 +355,8 @@ def check_fabrics() -> Iterator[CheckResult]:
         for one in stopped(run):
             yield CheckResult("fabrics", False, f"{name}: {one}", if_not="found")
         for crash in process_watch.recorded(run):
-            yield CheckResult("fabrics", False, f"{name}: {crash}; 'mrc down {name}' takes it down", if_not="found")
+            advice = f"'sudo mrc restart {name} {crash.name}' restarts it"
+            yield CheckResult("fabrics", False, f"{name}: {crash}; {advice}", if_not="found")
 
 
 def _installation() -> Fix | None:

@@ -34,6 +34,7 @@ from mrc_host.errors import MrcError
 from mrc_lab.commands import fault_command, map_command
 from mrc_lab.commands.listing import AS_JSON
 from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric import restart_requests
 from mrc_lab.fabric.emulation import EmulatedWorld
 from mrc_lab.prompt import completion, standard_input
 from mrc_lab.prompt.captures import Captures
@@ -85,7 +86,7 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
         self._known_dead = set()
         for crash in process_watch.recorded(world.emulation.run):
             self._known_dead.add(crash.pid)
-            self._echo(f"*** {crash}\n{crash.consequence}")
+            self._echo(f"*** {_crash_text(crash)}")
         for one in stopped(world.emulation.run):
             self._echo(f"*** {one}")
         if world.emulation.watch is not None:
@@ -170,6 +171,19 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
         with self._world.controller() as controller:
             echo = self._echo if AS_JSON in words else self._echo_states
             echo(fault_command.execute(controller, words))
+
+    def do_restart(self, line: str) -> None:
+        """See helping."""
+        (name,) = self._words("restart", line, 1, 1)
+        emulation = self._world.emulation
+        if emulation.children:  # this process has brought the fabric up
+            name = restart_requests.process_of(emulation.run, name)
+            began = time.monotonic()
+            self._world.restart(name)
+            seconds = time.monotonic() - began
+        else:
+            seconds = restart_requests.ask(emulation.run, name)
+        self._echo(f"process {name} was restarted in {seconds:.2f} s")
 
     def do_capture(self, line: str) -> None:
         """See helping."""
@@ -390,7 +404,7 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
         if self._left.is_set() or crash.pid in self._known_dead:
             return
         self.failed = True
-        message = f"{crash}\n{crash.consequence}"
+        message = _crash_text(crash)
         if not (self._at_rest and self._terminal):
             self._console.print(Text(f"*** {message}", RED), soft_wrap=True)
             return
@@ -434,3 +448,7 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
 
     def _echo(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def _crash_text(crash: process_watch.Crash) -> str:
+    return f"{crash}\n{crash.consequence} 'restart {crash.name}' restarts it."

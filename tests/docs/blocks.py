@@ -177,6 +177,7 @@ ELSEWHERE = {
     ),
     "mrc fault list --address testbed:9559 --token-file token --tls-ca cert.pem": "tests/integration/test_standing.py",
     "sudo mrc down lab": "tests/integration/test_standing.py",
+    **dict.fromkeys(("sudo mrc restart lab", "sudo mrc restart lab h3"), "tests/integration/test_crashes.py"),
     **dict.fromkeys(
         ("sudo mrc metrics lab", "prometheus --config.file prometheus.yml --web.listen-address 127.0.0.1:9090"),
         "tests/integration/test_telemetry.py",

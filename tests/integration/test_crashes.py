@@ -20,6 +20,7 @@ from tests.integration.test_standing import SIZES, Standing, at_prompt
 from tests.integration.wire_kinds import WIRES
 from tests.waiting import TIMEOUT_S, until
 from topologies.emulation import cleanup, process_watch
+from topologies.emulation.attach import attached
 from topologies.emulation.run_directory import RunDirectory
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
@@ -105,6 +106,39 @@ def test_crashed_processes_are_restarted_on_request(
         assert f"process {victim} was restarted" in log
     assert run(["down", fabric.name]) == 0
     assert not directory.path.exists()
+
+
+def test_processes_are_restarted_by_name(fabric: Standing, capfd: pytest.CaptureFixture[str]) -> None:
+    fabric.up()
+    directory = RunDirectory(fabric.name)
+    before = pids(directory)
+    assert run(["restart", fabric.name, "h9"]) == 3
+    assert f"fabric {fabric.name} has no process 'h9'" in capfd.readouterr().err
+    assert run(["restart", fabric.name, "t0-0@p0"]) == 3
+    assert "one process runs all switches" in capfd.readouterr().err
+    assert run(["restart", fabric.name]) == 0
+    assert "all processes" in capfd.readouterr().out
+    assert pids(directory) == before
+    for victim in ("h2", "controller"):
+        os.kill(before[victim], signal.SIGKILL)
+        until(lambda victim=victim: victim not in pids(directory))  # type: ignore[misc]
+    assert run(["restart", fabric.name]) == 0
+    printed = capfd.readouterr().out
+    assert "process h2 was restarted in " in printed
+    assert "process controller was restarted in " in printed
+    with attached(fabric.name) as emulation:  # another's watch does not take a restart for a crash
+        assert emulation.watch is not None
+        assert run(["restart", fabric.name, "switches", "h1"]) == 0
+        assert emulation.watch.look() == ()
+        until(lambda: emulation.watch is not None and {"switches", "h1"} <= emulation.watch.watched)
+        assert emulation.watch.crashes == ()
+    now = pids(directory)
+    assert {name for name in before if now.get(name) != before[name]} == {"h1", "h2", "controller", "switches"}
+    printed = at_prompt(fabric.name, "wait", "restart h2", "write h1 h2 64K")
+    assert "process h2 was restarted in " in printed
+    assert "every byte right" in printed
+    assert "***" not in printed
+    fabric.down()
 
 
 def test_fault_watch_reports_crashed_processes(fabric: Standing) -> None:

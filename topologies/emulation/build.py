@@ -118,6 +118,7 @@ class Emulation:
             raise ProcessError(f"Fabric {self.fabric.name} has no process {name}: it has {', '.join(self.children)}.")
         if self.watch is not None:
             self.watch.forget(name)
+        self.run.ends_on_purpose(name)
         processes.stop([before])
         child = self.spawn(before.command)
         try:

@@ -196,11 +196,11 @@ class ProcessWatch:
     def _recorded_by_owner(self, descriptor: int) -> Crash | None:
         """The crash as the owner recorded it, since only a parent learns how a process ended; None if it has not."""
         with self._lock:
-            _, pid = self._watched.get(descriptor, ("", 0))
+            name, pid = self._watched.get(descriptor, ("", 0))
         deadline = time.monotonic() + _OWNER_S
         while True:
             found = next((crash for crash in written(self._run) if crash.pid == pid), None)
-            if found is not None or time.monotonic() > deadline:
+            if found is not None or time.monotonic() > deadline or self._run.ended_on_purpose(name, pid):
                 return found
             time.sleep(_OWNER_S / 20)
 
@@ -218,6 +218,10 @@ class ProcessWatch:
                 self._drop(descriptor)
                 return
             name, pid = self._watched[descriptor]
+            if self._run.ended_on_purpose(name, pid):
+                self._drop(descriptor)
+                self._dead.add(name)  # until its owner has restarted it
+                return
             log = str(self._run.log_file(name))
             crash = recorded_crash or Crash(name, pid, time.time(), _how(descriptor), last_line(self._run, name), log)
             self._drop(descriptor)

@@ -9,7 +9,8 @@ recorded in ``processes/<name>.json`` with its start time and command line: a pr
 since.
 
 Sockets are named here once, so that everybody finds them: ``switches.sock`` (or ``switch-<name>.sock`` each),
-``controller.sock``, ``<host>.sock`` for applications, ``<host>.control.sock`` for the host's controller.
+``controller.sock``, ``owner.sock``, ``<host>.sock`` for applications, ``<host>.control.sock`` for the host's
+controller.
 """
 
 from __future__ import annotations
@@ -109,6 +110,11 @@ class RunDirectory:
         return self.path / "controller.sock"
 
     @property
+    def owner_socket(self) -> Path:
+        """Where a daemon that owns the fabric takes requests to restart processes."""
+        return self.path / "owner.sock"
+
+    @property
     def switches_socket(self) -> Path:
         """Where the one process of all switches listens."""
         return self.path / "switches.sock"
@@ -177,6 +183,17 @@ class RunDirectory:
         temporary = path.with_suffix(".new")
         temporary.write_text(json.dumps(asdict(entry)))
         temporary.replace(path)
+
+    def ends_on_purpose(self, name: str) -> None:
+        """Note that a process is about to be ended: for others that watch it, it has not crashed then."""
+        note = self.path / "processes" / f"{name}.json"
+        with contextlib.suppress(FileNotFoundError):
+            note.replace(note.with_suffix(".ended"))
+
+    def ended_on_purpose(self, name: str, pid: int) -> bool:
+        """Whether the process of that name and id was ended by the fabric's owner."""
+        record = _read_record(self.path / "processes" / f"{name}.ended")
+        return record is not None and record.pid == pid
 
     def accessible(self) -> bool:
         """Whether this user may open what is in the directory."""
