@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from mrc_lab.torch.callback_threads import CallbackThreads
 from mrc_lab.torch.group_links import Collective, GroupFailedError, GroupLinks, Message
 from mrc_lab.torch.loop_thread import LoopThread
 from mrc_lab.torch.monitored_barrier import MonitoredBarrier
@@ -23,6 +24,7 @@ from mrc_lab.torch.work import MrcWork
 from mrc_lab.workloads.collectives import Communicator
 
 _EMPTY = np.empty(0, np.uint8)
+_CPU = torch.device("cpu")
 
 
 class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
@@ -44,7 +46,12 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._release = release
         self._closed = False
         self._barriers = 0  # monitored ones
+        self._sequence = 0  # collectives
+        self._callbacks = CallbackThreads()
         self._name, self._description = links.name, "undefined"
+        # This object is its own backend (_get_backend): what asks C++ for the devices shall find them there.
+        self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
+        self._register_backend(_CPU, dist.ProcessGroup.BackendType.CUSTOM, None)
         thread.post(links.join)
 
     # Reductions
@@ -158,17 +165,16 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """Collect every rank's list of tensors: `by_rank[r]` are those of rank r."""
         _check_count("all_gather", by_rank, self._world)
         for row in by_rank:
-            _check_fit("all_gather", zip(row, inputs, strict=True))
+            _check_types("all_gather", zip(row, inputs, strict=True))
+        _check_fit("all_gather", zip(by_rank[self._rank], inputs, strict=True))
         sent = stage(inputs)
         received = [stage(row) for row in by_rank]
 
         async def operation(ranks: Communicator) -> None:
-            for number, given in enumerate(sent):
-                every = np.empty(given.raw.size * self._world, np.uint8)
-                await ranks.all_gather(given.raw, every)
-                for part, row in zip(np.split(every, self._world), received, strict=True):
-                    row[number].raw[:] = part
-                    row[number].give_back()
+            for given, places in zip(sent, zip(*received, strict=True), strict=True):
+                await _gather_in_all(ranks, given.raw, [place.raw for place in places])
+                for place in places:
+                    place.give_back()
 
         return self._collective("all_gather", operation, by_rank if result is None else result, opts)
 
@@ -296,6 +302,20 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _get_backend(self, device: torch.device) -> MrcProcessGroup:
         return self
 
+    # What torch asks a backend.
+    supports_splitting = supports_coalescing = supports_time_estimate = False
+
+    def supports_tensor_alloc(self, device: torch.device) -> bool:
+        """Whether it has memory of its own for tensors."""
+        return False
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Collectives are counted from 0 in every rank: there is nothing to agree on."""
+
+    def _get_sequence_number_for_group(self) -> int:
+        """How many collectives have been posted."""
+        return self._sequence
+
     @property
     def group_name(self) -> str:
         """What torch calls the group."""
@@ -356,6 +376,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def _collective(self, what: str, operation: Collective, result: Any, opts: Any) -> MrcWork:
         timeout = _timeout(opts) or self._timeout
+        self._sequence += 1
         return self._post(what, result, lambda: self._links.collective(operation, timeout.total_seconds()))
 
     def _message(self, what: str, operation: Message, result: Any) -> MrcWork:
@@ -363,7 +384,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def _post(self, what: str, result: Any, start: Callable[[], Coroutine[Any, Any, Any]]) -> MrcWork:
         where = f"{what} of rank {self._rank} in group {self._name!r}"
-        work = MrcWork(where, result)
+        work = MrcWork(where, result, self._callbacks)
 
         async def run() -> None:
             try:
@@ -393,6 +414,21 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         except RuntimeError:  # of a process that was forked, or whose loop is over: nothing to give back
             return
         self._release()
+
+
+async def _gather_in_all(ranks: Communicator, given: Array, places: Sequence[Array]) -> None:
+    """Every rank's `given` in `places`; if they differ in size every rank sends its own to each other one.
+
+    All ranks have the same sizes in `places`, so they choose the same way.
+    """
+    if len({place.size for place in places}) > 1:
+        sent = given.copy() if any(np.may_share_memory(given, place) for place in places) else given
+        await ranks.exchange([sent] * len(places), places)
+        return
+    every = np.empty(given.size * len(places), np.uint8)
+    await ranks.all_gather(given, every)
+    for part, place in zip(np.split(every, len(places)), places, strict=True):
+        place[:] = part
 
 
 def _operator(opts: Any) -> Any:

@@ -7,6 +7,7 @@ back when the operation has ended (`Staged`).
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
+from torch._subclasses.fake_tensor import FakeTensor
 
 from mrc_lab.workloads.collectives import Bfloat16, ReduceOp, Reduction
 
@@ -51,6 +53,7 @@ class Staged:
             raise ValueError(
                 f"the backend mrc moves dense tensors on the CPU, not {tensor.layout} on {tensor.device}: copy it first"
             )
+        _check_memory(tensor)
         self._tensor = tensor.detach()
         dense = self._tensor.resolve_conj().resolve_neg().contiguous()
         self._dense = dense
@@ -59,20 +62,12 @@ class Staged:
     @property
     def array(self) -> Array:
         """The elements. ValueError for a type without arithmetic in numpy."""
-        flat = self._dense.view(-1)
-        if flat.dtype is torch.bfloat16:
-            return np.asarray(flat.view(torch.int16).numpy()).view(np.uint16)
-        try:
-            return np.asarray(flat.numpy())
-        except TypeError:
-            raise ValueError(f"the backend mrc does not reduce {flat.dtype}") from None
+        return _memory(self._dense, _numpy_type(self._dense.dtype))
 
     @property
     def raw(self) -> NDArray[np.uint8]:
         """The bytes."""
-        if not self._dense.numel():
-            return np.empty(0, np.uint8)
-        return np.asarray(self._dense.view(-1).view(torch.uint8).numpy())
+        return _memory(self._dense, np.dtype(np.uint8))
 
     def scale(self, factor: float | torch.Tensor) -> None:
         """Multiply the elements, as PREMUL_SUM does before it adds."""
@@ -88,6 +83,51 @@ class Staged:
     def apart(self) -> Staged:
         """One with a copy of the elements, which may be changed while the tensor is not."""
         return Staged(self._dense.clone())
+
+
+def _check_memory(tensor: torch.Tensor) -> None:
+    """ValueError for a tensor without memory of its own: a DTensor or fake one, or one whose storage was freed."""
+    if not tensor.numel():
+        return
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    needed = (tensor.storage_offset() + last + 1) * tensor.element_size()
+    if isinstance(tensor, FakeTensor) or tensor.untyped_storage().nbytes() < needed or not tensor.data_ptr():
+        raise ValueError(
+            f"the backend mrc moves tensors that have memory, but this {type(tensor).__name__} of {tensor.numel()}"
+            " elements has none: pass the local tensor of a DTensor, and do not free a storage before"
+        )
+
+
+class _Memory:
+    """A dense tensor's memory for numpy, which keeps this object, and so the tensor, while it has arrays of it.
+
+    `Tensor.numpy()` would do the same, but forbid for ever to resize the tensor's storage, as FSDP 1 does.
+    """
+
+    def __init__(self, tensor: torch.Tensor, dtype: np.dtype[Any]) -> None:
+        self._tensor = tensor
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": dtype.str,
+            "shape": (tensor.numel() * tensor.element_size() // dtype.itemsize,),
+            "data": (tensor.data_ptr(), False),
+        }
+
+
+def _memory(tensor: torch.Tensor, dtype: np.dtype[Any]) -> Array:
+    return np.asarray(_Memory(tensor, dtype)) if tensor.numel() else np.empty(0, dtype)
+
+
+@functools.cache
+def _numpy_type(dtype: torch.dtype) -> np.dtype[Any]:
+    """How numpy calculates with it; of bfloat16 it has the bits. ValueError for what it does not know."""
+    if dtype is torch.bfloat16:
+        return np.dtype(np.uint16)
+    try:
+        found: np.dtype[Any] = torch.empty(0, dtype=dtype).numpy().dtype
+    except TypeError:
+        raise ValueError(f"the backend mrc does not reduce {dtype}") from None
+    return found
 
 
 def stage(tensors: Iterable[torch.Tensor]) -> list[Staged]:
@@ -113,7 +153,7 @@ def reduction(op: Any, dtype: torch.dtype) -> tuple[Reduction, float | torch.Ten
         return Bfloat16(found), factor
     if dtype.is_complex and found in (ReduceOp.MIN, ReduceOp.MAX):
         raise ValueError(f"complex numbers have no {kind}")
-    found.check(Staged(torch.empty(0, dtype=dtype)).array.dtype)
+    found.check(_numpy_type(dtype))
     return found, factor
 
 

@@ -10,19 +10,22 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from mrc_lab.torch.callback_threads import CallbackThreads
+
 
 class MrcWork(dist.Work):  # type: ignore[misc]
     """Completed by :meth:`finish` from the loop's thread; any other thread may wait for it.
 
     `tensors` is the result that hooks of DistributedDataParallel get. torch calls some methods from C++ (`wait`,
-    `get_future`) and the others from Python.
+    `get_future`) and the others from Python. Completing a future runs its callbacks, so `callbacks` does that.
     """
 
-    def __init__(self, what: str, tensors: list[Any], source: int | None = None) -> None:
+    def __init__(self, what: str, tensors: list[Any], callbacks: CallbackThreads) -> None:
         super().__init__()
         self._what = what
         self._tensors = tensors
-        self._source = source
+        self._callbacks = callbacks
+        self._source: int | None = None
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._error: Exception | None = None
@@ -36,9 +39,9 @@ class MrcWork(dist.Work):  # type: ignore[misc]
             if source is not None:
                 self._source = source
             self._ended.set()
-            settle = self._settle
+            settle, self._settle = self._settle, None
         if settle is not None:
-            settle()
+            self._callbacks.run(settle)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Return True when it has ended well; raise its DistBackendError if not, or one after `timeout` (0: none)."""

@@ -64,6 +64,8 @@ def test_with_zero_seconds_no_case_runs() -> None:
 def test_every_fuzzer_runs(name: str) -> None:
     if name == "dissector" and tshark.TSHARK is None:
         pytest.skip("tshark is not installed")
+    if name == "torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]'")
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     result = harness.run(name, harness.load(name), seed, most=3)

@@ -1,8 +1,8 @@
 """What people train with besides DistributedDataParallel, on two ranks: ``parallel_program WAY RANK FOLDER``.
 
-Each way trains the same small model once, split over the ranks, and compares with the whole model in this process:
-results and gradients, which are sums of the same numbers. NICs are in memory (`nics_in_memory`), with their sockets in
-FOLDER.
+Each way trains the same small model, split over the ranks, and compares with the whole model in this process, or with
+what the same ranks get over gloo: results and gradients, which are sums of the same numbers. NICs are in memory
+(`nics_in_memory`), with their sockets in FOLDER.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from __future__ import annotations
 import copy
 import os
 import sys
+import tempfile
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import checkpoint, distributed_c10d
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
 from torch.distributed.tensor import Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -94,14 +98,87 @@ def fully_sharded(rank: int) -> None:
         same(part.full_tensor(), full)
 
 
+def like_gloo(train: Callable[[Any], list[Tensor]]) -> None:
+    """Train in the group of mrc, then in one of gloo."""
+    for over_mrc, over_gloo in zip(train(dist.group.WORLD), train(dist.new_group(backend="gloo")), strict=True):
+        same(over_mrc, over_gloo)
+
+
+def given_to(rank: int, step: int) -> Tensor:
+    return torch.linspace(-1, 1 + rank, 24).reshape(3, 8) * (1 + step)
+
+
+def fully_sharded_1(rank: int) -> None:
+    """The first version of fully sharded data parallelism frees what it has gathered by resizing its storage."""
+
+    def train(group: Any) -> list[Tensor]:
+        split = FullyShardedDataParallel(model(), process_group=group, device_id=torch.device("cpu"))
+        optimizer = torch.optim.SGD(split.parameters(), lr=0.1)
+        for step in range(3):
+            optimizer.zero_grad()
+            square(split(given_to(rank, step)), torch.zeros(3, 8)).backward()
+            optimizer.step()
+        with FullyShardedDataParallel.summon_full_params(split):
+            return [part.detach().clone() for part in split.parameters()]
+
+    like_gloo(train)
+
+
+def powersgd(rank: int) -> None:
+    """PowerSGD's hook waits for collectives in callbacks of others."""
+
+    def train(group: Any) -> list[Tensor]:
+        torch.manual_seed(3)
+        whole = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Linear(64, 8))
+        split = nn.parallel.DistributedDataParallel(whole, process_group=group)
+        state = PowerSGDState(group, matrix_approximation_rank=2, start_powerSGD_iter=2, min_compression_rate=1)
+        split.register_comm_hook(state, powerSGD_hook)
+        optimizer = torch.optim.SGD(split.parameters(), lr=0.1)
+        for step in range(6):
+            optimizer.zero_grad()
+            square(split(given_to(rank, step)), torch.zeros(3, 8)).backward()
+            optimizer.step()
+        return [part.detach().clone() for part in whole.parameters()]
+
+    like_gloo(train)
+
+
+def saved_meanwhile(rank: int) -> None:
+    """A checkpoint that is written while the training goes on."""
+    folder = [tempfile.mkdtemp() if rank == 0 else None]
+    dist.broadcast_object_list(folder, 0)
+    weights = {"w": torch.arange(4.0), "step": 3}
+    saving = checkpoint.async_save(weights, checkpoint_id=folder[0])
+    value = torch.ones(5)
+    dist.all_reduce(value)
+    assert value.tolist() == [WORLD] * 5
+    saving.result()
+    assert distributed_c10d._device_capability() == ["cpu"]
+    assert distributed_c10d._get_object_coll_device() == "cpu"
+    found: dict[str, Any] = {"w": torch.zeros(4), "step": 0}
+    checkpoint.load(found, checkpoint_id=folder[0])
+    same(found["w"], weights["w"])
+    assert found["step"] == 3
+
+
 WAYS: dict[str, Callable[[int], None]] = {
-    each.__name__: each for each in (tensor_parallel, distributed_tensors, pipeline, fully_sharded)
+    each.__name__: each
+    for each in (
+        tensor_parallel,
+        distributed_tensors,
+        pipeline,
+        fully_sharded,
+        fully_sharded_1,
+        powersgd,
+        saved_meanwhile,
+    )
 }
 
 
 def main() -> None:
     way, rank, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     os.environ["MRC_AGENT"] = f"{folder}/h{rank + 1}.sock"
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     torch.manual_seed(1)
     dist.init_process_group("mrc", init_method=f"file://{folder}/{way}", rank=rank, world_size=WORLD)

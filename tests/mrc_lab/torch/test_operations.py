@@ -209,6 +209,19 @@ def test_gather_and_scatter_begin_and_end_at_the_root(ranks: Ranks, root: int) -
     assert same(outs, parts)
 
 
+def test_a_group_names_its_device_and_counts_its_collectives() -> None:
+    with Ranks(2) as ranks:
+        group = ranks.groups[0]
+        assert group._device_types == [torch.device("cpu")]
+        assert group._get_backend(torch.device("cpu")) is group
+        assert not group.supports_splitting
+        group._set_sequence_number_for_group()
+        assert [each._get_sequence_number_for_group() for each in ranks.groups] == [0, 0]
+        ranks.each(lambda group, rank: group.barrier())
+        ranks.each(lambda group, rank: group.allreduce([torch.ones(2)]))
+        assert [each._get_sequence_number_for_group() for each in ranks.groups] == [2, 2]
+
+
 def test_messages_are_matched_by_sender_and_tag(ranks: Ranks) -> None:
     first, second, third = torch.zeros(4), torch.zeros(0), torch.zeros(300, dtype=torch.int32)
     waiting = [
@@ -240,6 +253,17 @@ def test_operations_in_flight_are_done_in_the_order_they_were_posted(ranks: Rank
     assert several[1].tolist() == [9.0] * 3
 
 
+@pytest.mark.parametrize("sizes", [(1, 2, 3), (0, 300, 1), (70, 0, 70)])
+def test_all_gather_accepts_lists_of_unlike_sizes(ranks: Ranks, sizes: tuple[int, ...]) -> None:
+    """As torch.distributed.all_gather's documentation promises, and NCCL does; in place, too."""
+    parts = [torch.full((size,), float(rank)) for rank, size in enumerate(sizes)]
+    lists = [[torch.zeros(size) for size in sizes] for _ in range(WORLD)]
+    lists[1][1] = parts[1]
+    for _ in range(2):
+        ranks.each(lambda group, rank: group.allgather([lists[rank]], [parts[rank]]))
+    assert all(same(row, parts) for row in lists)
+
+
 def test_a_future_has_the_tensors_for_hooks_of_distributed_data_parallel(ranks: Ranks) -> None:
     values = [torch.ones(2) for _ in range(WORLD)]
     works = [group.allreduce([value]) for group, value in zip(ranks.groups, values, strict=True)]
@@ -249,18 +273,40 @@ def test_a_future_has_the_tensors_for_hooks_of_distributed_data_parallel(ranks: 
     assert works[1].get_future().wait()[0] is values[1], "of one that has ended already, too"
 
 
+def freed(count: int, left: int) -> Any:
+    """A tensor of so many elements whose storage has `left` bytes left."""
+    tensor = torch.zeros(count)
+    tensor.untyped_storage().resize_(left)
+    return tensor
+
+
+class Wrapper(torch.Tensor):  # type: ignore[misc]
+    """A tensor around others, without memory of its own, as DTensor is."""
+
+    @staticmethod
+    def __new__(cls, count: int) -> Any:
+        return torch.Tensor._make_wrapper_subclass(cls, (count,))
+
+    @classmethod
+    def __torch_dispatch__(cls, *_: Any) -> Any:
+        raise AssertionError("refused before anything is done with it")
+
+
 @pytest.mark.parametrize(
     ("post", "why"),
     [
         (lambda group: group.allreduce([torch.zeros(2).to_sparse()]), "dense tensors on the CPU"),
         (lambda group: group.allreduce([torch.zeros(2, device="meta")]), "dense tensors on the CPU"),
+        (lambda group: group.allreduce([freed(4, 0)]), "this Tensor of 4 elements has none"),
+        (lambda group: group.allreduce([freed(4, 12)]), "this Tensor of 4 elements has none"),
+        (lambda group: group.allreduce([Wrapper(4)]), "this Wrapper of 4 elements has none: pass the local tensor"),
         (lambda group: group.allgather([[torch.zeros(1)]], [torch.zeros(1)]), "1 tensors for 3 ranks"),
         (lambda group: group.all_gather_single(torch.zeros(3), torch.zeros(1).int()), "cannot move torch.int32"),
         (lambda group: group.all_to_all_single(torch.zeros(4), torch.zeros(4), [], []), "dealt out evenly to 3 ranks"),
         (lambda group: group.all_to_all_single(torch.zeros(4), torch.zeros(4), [1, 1, 1], [4, 0, 0]), "add up to 3"),
         (lambda group: group.all_to_all_single(torch.zeros(4), torch.zeros(4), [5, -1, 0], [4, 0, 0]), "negative"),
         (lambda group: group.all_gather_single(torch.zeros(5), torch.zeros(1)), "put 3 elements into 5"),
-        (lambda group: group.allgather([[torch.zeros(n) for n in (1, 2, 1)]], [torch.zeros(1)]), "1 elements into 2"),
+        (lambda group: group.allgather([[torch.zeros(n) for n in (2, 1, 1)]], [torch.zeros(1)]), "1 elements into 2"),
         (lambda group: group.reduce_scatter_single(torch.zeros(2), torch.zeros(3)), "put 3 elements into 6"),
         (lambda group: group.broadcast([torch.zeros(1)], options(dist.BroadcastOptions, rootRank=3)), "no rank 3"),
         (lambda group: group.gather([], [torch.zeros(1)], options(dist.GatherOptions, rootRank=-1)), "no rank -1"),
