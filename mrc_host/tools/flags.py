@@ -13,9 +13,12 @@ from typing import Any
 
 from mrc_common import units
 from mrc_common.argument_types import seconds, whole_number
-from mrc_host.tools.session import DEFAULT_PORT, ToolError, TransferPlan, check_amounts
+from mrc_host.errors import MrcError
+from mrc_host.tools.session import DEFAULT_PORT, TransferPlan, check_amounts
+from mrc_host.transport.qp import check_attributes
 from mrc_host.values import QpAttributes, QpType
 
+_ANY_MTU = (1 << 16) - 1
 ALL_SIZES = tuple(1 << i for i in range(1, 24))
 
 _NO_CM = "there is no RDMA CM; connection parameters go over the channel of -p"
@@ -73,8 +76,13 @@ def parser(prog: str, about: str, *, iterations: int, size: int, depth: int) -> 
     add("-D", "--duration", type=seconds(0.001), metavar="S", help="seconds per size, instead of a number of messages")
     add("-m", "--mtu", type=whole_number(1), default=4096, help="path MTU in bytes (default %(default)s)")
     add("-c", "--connection", choices=["MRC", "RC"], default="MRC", help="transport (default %(default)s)")
-    add("-u", "--qp-timeout", type=int, default=14, help="ACK timeout 1.024 us * 2^N (default %(default)s)")
-    add("--retry_count", type=int, default=32, help="timeouts in a row until a queue pair fails (default %(default)s)")
+    add("-u", "--qp-timeout", type=whole_number(1), default=14, help="ACK timeout 1.024 us * 2^N (default %(default)s)")
+    add(
+        "--retry_count",
+        type=whole_number(),
+        default=32,
+        help="timeouts in a row until a queue pair fails (default %(default)s)",
+    )
     add("-e", "--events", action="store_true", help="sleep until completions arrive (always done)")
     add("-F", "--CPU-freq", action="store_true", help="no warning about the CPU frequency (there is none)")
     add("--out_json_file", metavar="FILE", help="also write the results to this file as JSON")
@@ -94,9 +102,7 @@ def only_for(arguments: argparse.ArgumentParser, measure: str, *flags: Sequence[
 
 
 def plan(options: argparse.Namespace) -> TransferPlan:
-    """The plan that the client's flags describe; raises ToolError."""
-    if min(options.size, options.qp, options.tx_depth) < 1:
-        raise ToolError("Size, queue pairs and depth must be at least 1.")
+    """The plan that the client's flags describe; raises ToolError or InvalidArgumentError."""
     attributes = QpAttributes(path_mtu=options.mtu, timeout=options.qp_timeout, retry_count=options.retry_count)
     work = TransferPlan(
         sizes=ALL_SIZES if options.all else (options.size,),
@@ -110,13 +116,24 @@ def plan(options: argparse.Namespace) -> TransferPlan:
     )
     work = work if work.seconds is None else replace(work, iterations=0)
     check_amounts(work)
+    check_attributes(attributes, _ANY_MTU)  # how large packets of its port may be the NIC says when it is asked
     return work
+
+
+def parsed(arguments: argparse.ArgumentParser, words: Sequence[str] | None) -> argparse.Namespace:
+    """The flags, with what they come to as `plan`; ends the program with status 2 if they make no sense."""
+    options = arguments.parse_args(words)
+    try:
+        options.plan = plan(options)
+    except MrcError as error:
+        arguments.error(str(error))
+    return options
 
 
 def message_size(text: str) -> int:
     """Bytes of ``65536``, ``64K`` or ``8M``, as perftest takes them."""
     try:
-        return int(units.SIZE.word(text, low=0))
+        return int(units.SIZE.word(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

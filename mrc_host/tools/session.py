@@ -22,13 +22,14 @@ from typing import Any
 
 from mrc_common.unix_sockets import SocketError, claim
 from mrc_host import verbs
-from mrc_host.errors import MrcError
+from mrc_host.errors import InvalidArgumentError, MrcError
 from mrc_host.values import QpAttributes, QpType
 
 DEFAULT_PORT = 18515
 MAX_QPS = 1024
 MAX_DEPTH = 1 << 16
 MAX_MEMORY = 1 << 30  # bytes that one end writes to, of all queue pairs together
+USAGE = 2  # exit status: the command line makes no sense
 GONE = "The other end has exited or closed the connection."
 _TIMEOUT_S = 60.0
 _MAX_LINE = 1 << 20
@@ -208,6 +209,9 @@ def run_tool(
             rows = measure(device, connect(options.peer, options.port))
             if options.out_json_file:
                 write_json(options.out_json_file, rows)
+    except InvalidArgumentError as error:  # of flags: the NIC's limits are known only here
+        print(f"{name}: error: {error}", file=sys.stderr)
+        return USAGE
     except MrcError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1

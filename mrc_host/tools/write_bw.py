@@ -15,8 +15,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from mrc_common.argument_types import whole_number
 from mrc_host import verbs
-from mrc_host.tools.flags import only_for, parser, plan
+from mrc_host.tools.flags import only_for, parsed, parser
 from mrc_host.tools.session import (
     PeerConnection,
     Side,
@@ -204,8 +205,14 @@ def flags() -> argparse.ArgumentParser:
         "write_bw", "Bandwidth of RDMA WRITE, with the flags of ib_write_bw.", iterations=1000, size=65536, depth=16
     )
     add = arguments.add_argument
-    add("-q", "--qp", type=int, default=1, help="queue pairs (default %(default)s)")
-    add("-t", "--tx-depth", type=int, default=16, help="messages in flight on a queue pair (default %(default)s)")
+    add("-q", "--qp", type=whole_number(1), default=1, help="queue pairs (default %(default)s)")
+    add(
+        "-t",
+        "--tx-depth",
+        type=whole_number(1),
+        default=16,
+        help="messages in flight on a queue pair (default %(default)s)",
+    )
     add("-b", "--bidirectional", action="store_true", help="both ends write; the sum is shown")
     add("-N", "--noPeak", action="store_true", help="do not show the peak")
     add("--report_gbits", action="store_true", help="Gb/s instead of 2^20 byte/s")
@@ -215,11 +222,11 @@ def flags() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry; returns the exit status."""
-    options = flags().parse_args(arguments)
+    options = parsed(flags(), arguments)
     output = BandwidthOutput(gbits=options.report_gbits, peak=not options.noPeak)
 
     def results(device: str, channel: PeerConnection) -> list[dict[str, float]]:
-        return [output.as_json(result) for result in measure(device, channel, plan(options), output)]
+        return [output.as_json(result) for result in measure(device, channel, options.plan, output)]
 
     return run_tool("write_bw", options, serve, results)
 

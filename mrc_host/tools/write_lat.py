@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mrc_host import verbs
-from mrc_host.tools.flags import only_for, parser, plan
+from mrc_host.tools.flags import only_for, parsed, parser
 from mrc_host.tools.session import (
     PeerConnection,
     Side,
@@ -184,11 +184,11 @@ def flags() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry; returns the exit status."""
-    options = flags().parse_args(arguments)
+    options = parsed(flags(), arguments)
     output = LatencyOutput(each=options.report_histogram or options.report_unsorted, in_order=options.report_unsorted)
 
     def results(device: str, channel: PeerConnection) -> list[dict[str, float]]:
-        return [as_json(result) for result in measure(device, channel, plan(options), output)]
+        return [as_json(result) for result in measure(device, channel, options.plan, output)]
 
     return run_tool("write_lat", options, serve, results)
 

@@ -9,7 +9,7 @@ from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.perf.cases import CASES
 from mrc_lab.perf.launch import launch
-from mrc_lab.perf.options import parse
+from mrc_lab.perf.options import UsageError, parse
 from topologies.errors import FabricError
 
 WRONG, USAGE, CANNOT, INTERRUPTED = 1, 2, 3, 130
@@ -17,12 +17,15 @@ TESTS = tuple(f"{name}_perf" for name in CASES)
 
 
 def run(test: str, arguments: Sequence[str]) -> int:
-    """One test's command line; 0 if every byte was right, 1 if not, 3 if it could not be done."""
+    """One test's command line; 0 if every byte was right, 1 if not, 2 if it made no sense, 3 if it could not be."""
     try:
         options = parse(test.removesuffix("_perf"), arguments)
         report = launch(options, lambda line: print(line, flush=True))
     except KeyboardInterrupt:
         return INTERRUPTED
+    except UsageError as error:
+        print(f"{test}: error: {error}", file=sys.stderr)
+        return USAGE
     except ExperimentError as error:
         print(f"{test}: {error}", *filter(None, [error.hint]), sep="\n", file=sys.stderr)
         return CANNOT

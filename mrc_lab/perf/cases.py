@@ -81,6 +81,10 @@ class PerfCase:
         send, receive = (count * (world if each else 1) for each in (self.send_parts, self.receive_parts))
         return ArraySizes(count, send, receive, dtype)
 
+    def smallest(self, dtype: np.dtype[Any], world: int) -> int:
+        """Bytes of the smallest operation: one element, or one for each rank."""
+        return self.shape(1, dtype, world).nbytes
+
     def bus_factor(self, world: int) -> float:
         """Bus bandwidth over algorithm bandwidth (nccl-tests, PERFORMANCE.md)."""
         return 1.0 if self.passes is None else self.passes * (world - 1) / world

@@ -22,7 +22,7 @@ from mrc_lab.fabric.find_fabric import find_fabric
 from mrc_lab.perf import table
 from mrc_lab.perf.hosts import AgentSocket, find_agents
 from mrc_lab.perf.measure import Report, ResultRow
-from mrc_lab.perf.options import Options
+from mrc_lab.perf.options import Options, check_sizes
 from mrc_lab.perf.plan import PerfPlan
 from mrc_lab.reports.write_file import write_text
 from mrc_lab.terminal.console import console
@@ -55,6 +55,7 @@ class Launch:
     async def run(self) -> Report:
         """Measure and print; raises `ExperimentError` when a rank fails."""
         world = len(self._agents)
+        check_sizes(self._plan, world)
         server = RendezvousServer(world, self._on_report)
         with tempfile.TemporaryDirectory(prefix="mrc-perf-") as folder:
             meeting = Path(folder) / "meeting"

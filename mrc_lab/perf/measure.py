@@ -137,9 +137,13 @@ class RankMeasurement:
                         yield datatype, op, root
 
     def _shapes(self, datatype: str) -> Iterator[ArraySizes]:
-        """One a size; sizes that come to the same whole elements only once."""
-        dtype = np.dtype(DATATYPES[datatype])
-        yield from dict.fromkeys(self._case.shape(size, dtype, self._ranks.world) for size in self._plan.sizes)
+        """One a size; sizes that come to the same whole elements only once, and none above the largest that was asked.
+
+        A size below the smallest operation becomes that one.
+        """
+        dtype, most = np.dtype(DATATYPES[datatype]), max(self._plan.sizes)
+        shapes = dict.fromkeys(self._case.shape(size, dtype, self._ranks.world) for size in self._plan.sizes)
+        yield from (shape for shape in shapes if shape.nbytes <= most)
 
     async def _row(self, shape: ArraySizes, datatype: str, op: ReduceOp, root: int) -> ResultRow:
         out_of_place = await self._timing(shape, op, root, in_place=False)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mrc_common import units
 from mrc_common.argument_types import seconds, whole_number
 from mrc_host.values import QpAttributes, QpType
@@ -23,6 +25,7 @@ from mrc_lab.workloads.collectives.reduction import ReduceOp
 from mrc_lab.workloads.collectives.settings import CHUNK_BYTES, SLOTS, StreamSettings
 from topologies.errors import FabricError
 
+_MAX_SIZES = 10_000
 _RANKS = "one rank runs on each host; choose hosts with --hosts"
 _NO_GPU = "there is no GPU here"
 _REFUSED = {
@@ -83,7 +86,7 @@ def parse(case: str, arguments: Sequence[str]) -> Options:
         flags.error(str(error))
     plan = PerfPlan(
         case=case,
-        sizes=_sizes(given),
+        sizes=_sizes(flags, given),
         datatypes=given.datatype,
         reductions=given.op,
         root=given.root,
@@ -96,6 +99,22 @@ def parse(case: str, arguments: Sequence[str]) -> Options:
         streams=streams,
     )
     return Options(plan, step, fabric, given.hosts, given.output_file)
+
+
+class UsageError(ExperimentError):
+    """The command line asks for what nobody can do with as many ranks as there are."""
+
+
+def check_sizes(plan: PerfPlan, world: int) -> None:
+    """UsageError if an element type has no operation among `world` ranks that is as small as the largest size."""
+    most = max(plan.sizes)
+    for name in plan.datatypes:
+        least = CASES[plan.case].smallest(np.dtype(DATATYPES[name]), world)
+        if most < least:
+            raise UsageError(
+                f"the largest size is {most} bytes, but the smallest {plan.case} of {name} among {world} ranks "
+                f"has {least}: use -b {least} or more"
+            )
 
 
 def size(text: str) -> int:
@@ -180,10 +199,14 @@ class _Refuse(argparse.Action):
             parser.error(f"{flag} {values} is not supported: {self._why}")
 
 
-def _sizes(given: argparse.Namespace) -> tuple[int, ...]:
-    sizes = []
+def _sizes(flags: argparse.ArgumentParser, given: argparse.Namespace) -> tuple[int, ...]:
+    sizes: list[int] = []
     following = given.minbytes
     while following <= given.maxbytes:
+        if len(sizes) >= _MAX_SIZES:
+            flags.error(
+                f"more than {_MAX_SIZES} sizes from {given.minbytes} to {given.maxbytes}: use -f, or a larger -i"
+            )
         sizes.append(following)
         following = following * given.stepfactor if given.stepfactor else following + given.stepbytes
     return tuple(sizes)

@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 from mrc_common.unix_sockets import listening
-from mrc_host.errors import MrcError
+from mrc_host.errors import InvalidArgumentError, MrcError
 from mrc_host.tools import session, write_bw, write_lat
 from mrc_host.tools.flags import message_size, plan
 from mrc_host.tools.session import PeerConnection, Side, ToolError, TransferPlan, accept, connect, from_wire, to_wire
@@ -297,8 +297,8 @@ def test_wrong_tcp_flags_are_refused(capsys: pytest.CaptureFixture[str]) -> None
     for port, address in (("not a port", "localhost"), ("70000", "localhost"), ("0", "203.0.113.1")):
         with pytest.raises(ToolError, match="Cannot wait"):
             accept(port, address)
-    with pytest.raises(ToolError, match="at least 1"):
-        plan(write_bw.flags().parse_args(["-d", "x", "-q", "0", "peer"]))
+    with pytest.raises(ToolError, match="1 to 1024 queue pairs"):
+        plan(write_bw.flags().parse_args(["-d", "x", "-q", "5000", "peer"]))
 
 
 def test_a_peer_of_another_release_is_refused() -> None:
@@ -353,3 +353,14 @@ def test_malformed_endpoints_are_refused(agents: Agents, sent: bytes) -> None:
 def send_and_close(sock: socket.socket, data: bytes) -> None:
     with contextlib.suppress(OSError), sock:  # it may have received enough
         sock.sendall(data)
+
+
+def test_what_the_nic_refuses_of_the_flags_is_a_usage_error(
+    agents: Agents, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise InvalidArgumentError("path_mtu must be between 256 and 4352, not 9000.")
+
+    monkeypatch.setattr(write_bw, "measure", refuse)
+    assert run(agents, write_bw.main, "-n", "2", "-m", "9000", folder=tmp_path)[1] == 2
+    assert "write_bw: error: path_mtu must be between" in capsys.readouterr().err
