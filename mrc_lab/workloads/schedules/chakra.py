@@ -4,9 +4,11 @@ A trace is one file a rank, ``NAME.0.et``, ``NAME.1.et`` and so on: messages of 
 length, the first about the trace and every other a node (MLCommons Chakra, schema of version 1.0). Of a node its id,
 name, kind, dependencies, duration and those attributes count that say what is communicated; the rest is left out.
 
-Computing and memory accesses become calcs of their duration, sends and receives what they are, and a collective the
-messages of a ring or of a star (`chakra_collectives`), with a calc of no time at its end on which the nodes behind it
-wait. Its rows in tasks.csv all have the node's name.
+Computing and memory accesses become calcs of their duration: what runs on the CPU (`is_cpu_op`), what runs on the GPU,
+and memory accesses each one after the other, and the three beside each other, as ASTRA-sim has them. A node that does
+not say where it runs is the CPU's, as Chakra's feeder takes it. Sends and receives are what they are, and a collective
+the messages of a ring or of a star (`chakra_collectives`), with a calc of no time at its end on which the nodes behind
+it wait. Its rows in tasks.csv all have the node's name.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ FIRST = ".0.et"
 MAX_FILE = 64 << 20  # bytes
 _METADATA, _LOAD, _STORE, _COMPUTE, _SEND, _RECV, _COLLECTIVE = range(1, 8)
 _CPU = {_COMPUTE: 0, _LOAD: 1, _STORE: 1, _METADATA: 2}  # what runs beside the others; the last takes no time
+_GPU = 3  # where computing is that is not the CPU's
+_RUNS_ON_CPU = "is_cpu_op"
 _MAX_TAG = (1 << 31) - 1  # collectives have those above
 _LONGEST_NAME = 80
 _WIRE_BYTES = 10  # of a length, at most
@@ -66,6 +70,13 @@ class ChakraNode:
             found = "is missing" if value is None else f"is {value!r}"
             raise self.error(f"{name} {found}: a number from 0 to {most} is needed")
         return value
+
+    def flag(self, name: str, *, otherwise: bool) -> bool:
+        """An attribute that is true or false, in numbers 1 or 0; `otherwise` if it is not there."""
+        value = self.attributes.get(name, int(otherwise))
+        if value not in (0, 1):
+            raise self.error(f"{name} is {value!r}: true or false is needed")
+        return bool(value)
 
 
 def rank_files(path: Path) -> tuple[Path, ...]:
@@ -125,7 +136,8 @@ def _operation(rank: int, node: ChakraNode, ranks: int) -> Operation:
         duration = node.raw.duration_micros * 1000
         if duration > MAX_TIME:
             raise node.error(f"its duration of {node.raw.duration_micros} us is too long")
-        return Operation(rank, OperationKind.CALC, duration, cpu=_CPU[kind], line=node.number, label=node.label)
+        cpu = _GPU if kind == _COMPUTE and not node.flag(_RUNS_ON_CPU, otherwise=True) else _CPU[kind]
+        return Operation(rank, OperationKind.CALC, duration, cpu=cpu, line=node.number, label=node.label)
     if kind not in (_SEND, _RECV):
         raise node.error(f"its type is {kind}, which no node of version 1.0 has")
     size = node.count("comm_size", MAX_SIZE)

@@ -27,6 +27,8 @@ def text(field: int, value: bytes | str) -> bytes:
 
 
 def attribute(name: str, value: int | str) -> bytes:
+    if isinstance(value, bool):
+        return text(10, text(1, name) + number(27, value))
     return text(10, text(1, name) + (text(29, value) if isinstance(value, str) else number(9, value)))
 
 

@@ -52,6 +52,23 @@ def test_nodes_become_what_they_did_and_wait_for_what_they_depend_on(tmp_path: P
     check(schedule)
 
 
+def test_computing_of_cpu_and_gpu_is_beside_each_other(tmp_path: Path) -> None:
+    # As in ASTRA-sim's HardwareResource; Chakra's feeder takes a node that does not say it for one of the CPU.
+    nodes = [
+        node(0, COMPUTE, "cpu", us=1, is_cpu_op=True),
+        node(1, COMPUTE, "gpu", us=1, is_cpu_op=False),
+        node(2, COMPUTE, "unsaid", us=1),
+        node(3, COMPUTE, "number", us=1, is_cpu_op=0),
+        node(4, traces.LOAD, "load", us=1, is_cpu_op=False),
+    ]
+    cpu, gpu, unsaid, as_number, load = (one.cpu for one in read_chakra(write(tmp_path, nodes)).operations)
+    assert cpu == unsaid
+    assert gpu == as_number
+    assert len({cpu, gpu, load}) == 3
+    with pytest.raises(FileError, match=r"node 1 .*: is_cpu_op is 'yes': true or false is needed"):
+        read_chakra(write(tmp_path, [node(0, COMPUTE, us=1, is_cpu_op="yes")]))
+
+
 @pytest.mark.parametrize(
     ("kind", "sends", "sizes"),
     [  # of four ranks that give 1000 bytes each: how many each sends, and of what size
