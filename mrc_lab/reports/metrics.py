@@ -74,8 +74,9 @@ class View:
 
     @property
     def empty(self) -> bool:
-        """No flow matches, or no whole bin is inside the window."""
-        return not self.flows or self.last <= self.first
+        """No flow matches, and nothing was done without any, or no whole bin is inside the window."""
+        without_flows = self.selection.flows is None and bool(self.recording.operations)
+        return not (self.flows or without_flows) or self.last <= self.first
 
     def inside(self, time: int) -> bool:
         """Whether a time is in the window."""
@@ -132,8 +133,8 @@ def rounded(value: float | None) -> float | None:
     return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
-def _over_flows(how: str, values: Sequence[float]) -> float:
-    return float(getattr(np, how)(values))
+def _over_flows(how: str, values: Sequence[float]) -> float | None:
+    return float(getattr(np, how)(values)) if values else None
 
 
 def _throughput(view: View) -> float | None:
@@ -146,12 +147,12 @@ def _throughput(view: View) -> float | None:
 
 
 def _rate(view: View, per_bin: Values) -> float | None:
-    """A statistic over bins; the mean counts every bin by its length."""
+    """A statistic over bins; the mean counts every bin by its length. None if the run was over at once."""
     name = view.selection.statistic or "mean"
     if name != "mean":
         return statistic(name, per_bin)
     widths = np.diff(view.recording.times)[view.first : view.last]
-    return float(np.average(per_bin, weights=widths))
+    return float(np.average(per_bin, weights=widths)) if widths.any() else None
 
 
 def _link_throughput(view: View) -> float | None:
@@ -159,7 +160,7 @@ def _link_throughput(view: View) -> float | None:
     chosen = _channels(view)
     sent = view.recording.link_samples[view.first : view.last + 1, chosen, 1].sum(axis=1)
     widths = np.diff(view.recording.times)[view.first : view.last]
-    return _rate(view, np.diff(sent) * 8e9 / widths)
+    return _rate(view, np.diff(sent) * 8e9 / np.maximum(widths, 1))
 
 
 def _channels(view: View) -> list[int]:

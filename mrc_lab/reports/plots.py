@@ -101,7 +101,7 @@ def flow_bars(recordings: Mapping[str, Recording], cases: Mapping[str, Case]) ->
         first = int(np.searchsorted(recording.times, cases[name].measure.warmup * recording.time_scale))
         means = np.sort(recording.rates()[first:].mean(axis=0))[::-1]
         axes.bar(range(left, left + len(means)), means, label=name, width=0.9)
-        left, largest = left + len(means) + 1, max(largest, *means)
+        left, largest = left + len(means) + 1, max(largest, means.max(initial=0))
     label_ticks(axes.yaxis, RATE_UNITS)
     axes.set_ylabel("mean of each flow")
     axes.set_xticks([])
@@ -280,7 +280,7 @@ def time_axes(recording: Recording, label: str) -> tuple[Figure, Axes]:
 
 
 def _time_ticks(axes: Axes, recording: Recording) -> None:
-    axes.set_xlim(0, recording.end / 1000)
+    axes.set_xlim(0, recording.end / 1000 or 1)
     label_ticks(axes.xaxis, TIME_UNITS, of=1000)
 
 

@@ -91,8 +91,14 @@ def case_records(case: Case, folder: Path, summary: Mapping[str, Any], title: st
     fabric = build_fabric(case.fabric)
     links = tuple(replace(link, rate_bps=round(link.rate_bps * rate_scale)) for link in fabric.links)
     fabric = replace(fabric, links=links)
-    bins = read_series(folder, len(links), links_measured=case.measure.links, share=share)
+    bins = read_series(folder, len(links), _end_of(summary), links_measured=case.measure.links, share=share)
     return _Player(case, fabric, folder, bins, time_scale, title).records(round(MAX_BYTES * share))
+
+
+def _end_of(summary: Mapping[str, Any]) -> int:
+    """When a run was over (ns); 0 where its summary does not say it."""
+    end = summary.get("end_ns", 0)
+    return end if isinstance(end, int) else 0
 
 
 class _Player:

@@ -58,12 +58,17 @@ class TimeBin:
     flows: dict[str, FlowCounts] = field(default_factory=lambda: defaultdict(FlowCounts))
 
 
-def read_series(folder: Path, links: int, *, links_measured: bool, share: float = 1.0) -> list[TimeBin]:
-    """The bins of a case with so many links, of at most a `share` of what one may have.
+def read_series(folder: Path, links: int, end: int, *, links_measured: bool, share: float = 1.0) -> list[TimeBin]:
+    """The bins of a case with so many links, of at most a `share` of what one may have; the run was over at `end` (ns).
 
-    Raises ExperimentError for tables that are not those of a run.
+    A run in which no host wrote to another has no flows, and the bins of its links, or a single one. Raises
+    ExperimentError for tables that are not those of a run.
     """
-    edges = sorted(set(_edges(folder)))
+    edges = sorted(set(_edges(folder, "flow")))
+    if not edges and links_measured:
+        edges = sorted(set(_edges(folder, "link")))
+    if not edges and end > 0:
+        edges = [(0, end)]
     if not edges:
         raise ExperimentError(f"{folder / 'flows.csv'} has no rows", "The run ended before its first time bin did.")
     most = max(MIN_BINS, min(MAX_BINS, round(MAX_VALUES * share) // max(1, links)))
@@ -86,10 +91,11 @@ def has_signals(folder: Path) -> bool:
     return (folder / "signals.csv").exists()
 
 
-def _edges(folder: Path) -> Iterator[tuple[int, int]]:
+def _edges(folder: Path, of: str) -> Iterator[tuple[int, int]]:
+    """The bins in a table of flows or links."""
     last = None
-    for path, number, row in rows(folder / "flows.csv", ("begin_ns", "end_ns", "flow")):
-        with naming_line(path, number, "a row of flows"):
+    for path, number, row in rows(folder / f"{of}s.csv", ("begin_ns", "end_ns", of)):
+        with naming_line(path, number, f"a row of {of}s"):
             found = time_bin(row)
         if found != last:
             yield found

@@ -49,6 +49,8 @@ class TenantExtent:
         kind = self.workload
         if self.flows is None:
             text = f"{kind} among {counted(len(self.senders), 'host')} ({spans(self.senders)})"
+        elif not self.flows:
+            text = f"{kind}: no host writes to another"
         else:
             text = (
                 f"{kind}: {counted(len(self.senders), 'sender')} ({spans(self.senders)}),"

@@ -31,6 +31,7 @@ from mrc_lab.experiments.running.case_warnings import case_warnings
 from mrc_lab.experiments.running.collective_load import collective_load
 from mrc_lab.experiments.running.flows import FlowLoad
 from mrc_lab.experiments.running.recording import (
+    FLOW_COUNTERS,
     FaultSpan,
     FlowInfo,
     MessageRecord,
@@ -307,11 +308,12 @@ class _CaseRun:
                 running.error(error)
         tenants = tuple(map(self._tenant_record, self._running))
         nic = backend.fabric.nics[0].name
+        shape = len(self._times), len(flows), len(FLOW_COUNTERS)
         return Recording(
             case=self._case.name,
             times=np.array(self._times, dtype=np.int64),
             flows=tuple(flows),
-            flow_samples=np.array(self._flow_rows, dtype=np.int64),
+            flow_samples=np.array(self._flow_rows, dtype=np.int64).reshape(shape),
             channels=backend.channels,
             link_samples=np.array(self._link_rows[: len(self._times)], dtype=np.int64),
             messages=tuple(sorted(messages, key=lambda record: (record.time, record.flow))),

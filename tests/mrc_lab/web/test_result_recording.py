@@ -210,10 +210,10 @@ def test_many_bins_and_links_are_put_together_and_bytes_are_bounded(
     result: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = sum(map(len, result_recordings(result)[1].records))
-    bins = result_series.read_series(result / "mrc", 16, links_measured=True)
+    bins = result_series.read_series(result / "mrc", 16, 0, links_measured=True)
     monkeypatch.setattr(result_series, "MIN_BINS", 2)
     monkeypatch.setattr(result_series, "MAX_VALUES", 16 * 4)
-    few = result_series.read_series(result / "mrc", 16, links_measured=True)
+    few = result_series.read_series(result / "mrc", 16, 0, links_measured=True)
     assert len(few) == 4
     assert sum(one.links[LINK].upward_bytes for one in few) == sum(one.links[LINK].upward_bytes for one in bins)
     assert sum(map(len, result_recordings(result)[1].records)) < whole

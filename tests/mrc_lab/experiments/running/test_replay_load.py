@@ -127,3 +127,14 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "two.goal").unlink()
     with pytest.raises(FileError, match=r"two\.yaml, line 2: .*two\.goal cannot be read: No such file"):
         load_file(file)
+
+
+@pytest.mark.parametrize("calcs", ["", "l: calc 500\n"])
+def test_a_schedule_without_a_message_runs_and_is_reported(tmp_path: Path, calcs: str) -> None:
+    goal = f"num_ranks 2\nrank 0 {{\n{calcs}}}\nrank 1 {{\n}}\n"
+    file = experiment(tmp_path, goal, report="[{metric: completion_time}, {metric: fairness}, {metric: throughput}]")
+    result = run_and_report(load_file(file), "sim", 1, tmp_path / "results")
+    assert result.summary["verdict"] == "pass"
+    values = [one["values"]["only"] for one in result.summary["reported"]]
+    assert values == ([500, 0, 0] if calcs else [0, 0, None])
+    assert "no host writes to another" in (result.folder / "report.html").read_text()
