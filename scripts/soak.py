@@ -9,10 +9,11 @@ All parts run one after the other, whatever becomes of those before. The *swarm*
 faults in simulation; options that are not listed here are its own (``python -m simulation.swarm --help``). The
 *fuzzers* (``tests/fuzz/fuzz_*.py``) attack the switch's engine under sanitizers, its reader of BMv2 JSON, its P4Runtime
 server, the NIC, its agent, the dissector in tshark, the loader of experiment files, the patterns of names in them,
-reports of runs in which little happened, and the backend of PyTorch. The *property tests* of ``tests/mrc_host`` run
-with 20,000 examples each (hypothesis profile ``soak`` in its conftest), chosen at random; they print the seed that
-repeats them. A summary ends the output: what passed, and of each fuzzer cases, crashes and the longest case. The status
-is 0 when all is well, 1 when a part failed, 2 when the command line makes no sense, 130 after an interrupt.
+reports of runs in which little happened, and the backend of PyTorch. Tests that draw from a fixed *seed* run with
+others (``tests/seeds.py``). The *property tests* run with 20,000 examples each (hypothesis profile ``soak``), chosen at
+random; they print the seed that repeats them. A summary ends the output: what passed, and of each fuzzer cases, crashes
+and the longest case. The status is 0 when all is well, 1 when a part failed, 2 when the command line makes no sense,
+130 after an interrupt.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from mrc_common import children
 
 ROOT = Path(__file__).resolve().parent.parent
 FUZZERS = sorted(file.stem.removeprefix("fuzz_") for file in (ROOT / "tests/fuzz").glob("fuzz_*.py"))
-PARTS = ("swarm", *FUZZERS, "properties")
+PARTS = ("swarm", *FUZZERS, "seeds", "properties")
 FUZZ = "fuzz"  # all fuzzers
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -46,11 +47,24 @@ def fuzzer(name: str, seconds: float) -> list[str]:
     return [*children.python("tests.fuzz", name, "--seconds", f"{seconds:g}")]
 
 
+def seeds(seconds: float) -> list[str]:
+    """The command that runs tests with other seeds than theirs."""
+    return [*children.python("tests.seeds", "--seconds", f"{seconds:g}")]
+
+
 def properties(jobs: int) -> list[str]:
     """The command that runs the property tests."""
     spread = ["--numprocesses", str(jobs)] if jobs > 1 else []
-    chosen = ["-m", "hypothesis", "--hypothesis-profile=soak", "-p", "no:cacheprovider", "-q", "--durations=10"]
-    return [*children.python("pytest", "tests/mrc_host", *chosen, *spread)]
+    chosen = [
+        "-m",
+        "hypothesis",
+        "--hypothesis-profile=soak",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        "--durations=10",
+    ]
+    return [*children.python("pytest", "tests", *chosen, *spread)]
 
 
 def soak(commands: dict[str, list[str]]) -> int:
@@ -106,7 +120,7 @@ def _tried(last_line: str) -> str:
 )
 @click.option("--only", type=click.Choice((*PARTS, FUZZ)), help="Run one part, or all fuzzers.")
 @click.option(
-    "--seconds", type=click.FloatRange(0), default=60.0, show_default=True, help="Time for the swarm and each fuzzer."
+    "--seconds", type=click.FloatRange(0), default=60.0, show_default=True, help="Time for all parts but the last."
 )
 @click.option(
     "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes for swarm and property tests."
@@ -121,7 +135,7 @@ def main(only: str | None, seconds: float, jobs: int, seed: int | None, options:
         only, options = "swarm", ("--seed", str(seed), *options)
     commands = {"swarm": swarm(("--seconds", f"{seconds:g}", *options), jobs)}
     commands |= {name: fuzzer(name, seconds) for name in FUZZERS}
-    commands["properties"] = properties(jobs)
+    commands |= {"seeds": seeds(seconds), "properties": properties(jobs)}
     chosen = {None: commands.keys(), FUZZ: FUZZERS}.get(only, {only})
     sys.exit(soak({name: command for name, command in commands.items() if name in chosen}))
 

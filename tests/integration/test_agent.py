@@ -31,6 +31,7 @@ from mrc_host.values import (
 )
 from mrc_host.verbs import AgentLostError, WaitTimeoutError
 from mrc_host.verbs.remote.connection import AgentConnection
+from tests.seeds import SEED
 from tests.waiting import TIMEOUT_S, until
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
@@ -74,7 +75,7 @@ def connected(hosts: BackToBack, *, kind: QpType = QpType.MRC, attributes: QpAtt
 
 
 def noise(length: int) -> bytes:
-    seed = int.from_bytes(os.urandom(4), "big")
+    seed = SEED
     print("seed", seed)
     return random.Random(seed).randbytes(length)
 
@@ -315,7 +316,7 @@ def test_a_stopped_agent_delays_writes_and_loses_nothing(ends: tuple[End, End], 
 
 
 def test_random_kills_never_leave_wrong_data(hosts: BackToBack) -> None:
-    seed = int.from_bytes(os.urandom(4), "big")
+    seed = SEED
     print("seed", seed)
     rng = random.Random(seed)
     size, count = 64 * 1024, 32

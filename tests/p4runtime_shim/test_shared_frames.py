@@ -12,8 +12,8 @@ from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import QueueConfig
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.shared_frames import SharedFrames
+from tests.seeds import SEED
 
-SEED = random.SystemRandom().randrange(1 << 32)
 PORTS = range(4)
 
 

@@ -48,9 +48,10 @@ def test_options_reach_the_swarm_and_jobs_reach_both(monkeypatch: pytest.MonkeyP
     assert result.exit_code == 0, result.output
     assert ran["swarm"][3:] == ["simulation.swarm", "--jobs", "2", "--seconds", "3600", "--no-shrink"]
     assert ran["engine"][3:] == ["tests.fuzz", "engine", "--seconds", "3600"]
+    assert ran["seeds"][3:] == ["tests.seeds", "--seconds", "3600"]
     assert ran["properties"][-2:] == ["--numprocesses", "2"]
     _, ran = invoke(monkeypatch)
-    assert list(ran) == ["swarm", *harness.NAMES, "properties"]
+    assert list(ran) == ["swarm", *harness.NAMES, "seeds", "properties"]
     assert "--numprocesses" not in ran["properties"]
 
 
@@ -76,10 +77,10 @@ def test_the_swarm_accepts_the_options_it_is_passed() -> None:
     assert soak.soak({"swarm": soak.swarm(["--walks", "2"], 1)}) == 2
 
 
-def test_every_property_test_of_the_transport_is_selected() -> None:
+def test_every_property_test_is_selected() -> None:
     command = [*soak.properties(1), "--collect-only"]
     listed = subprocess.run(command, cwd=soak.ROOT, capture_output=True, text=True, check=True).stdout
-    files = {path for path in (soak.ROOT / "tests/mrc_host").rglob("test_*.py") if "@given(" in path.read_text()}
+    files = {path for path in (soak.ROOT / "tests").rglob("test_*.py") if "\n@given(" in path.read_text()}
     names = {str(path.relative_to(soak.ROOT)) for path in files}
     assert len(names) > 10
     assert names == {line.partition("::")[0] for line in listed.splitlines() if "::" in line}

@@ -31,13 +31,13 @@ from tests.fuzz import fuzz_engine
 from tests.mrc_host.datapath.module import native as datapath_in_c
 from tests.mrc_host.datapath.module import used
 from tests.p4runtime_shim import programs
+from tests.seeds import SEED
 from tests.simulation.worlds import GIGA, Pair, small_world, transfer
 from topologies.clos import multi_plane_clos
 from topologies.fabric import LinkEnd
 
 pytestmark = pytest.mark.skipif(bool(native_core.unavailable()), reason="no extension can be compiled here")
 
-SEED = random.SystemRandom().randrange(1 << 32)
 CORES = ("native", "reference")
 
 

@@ -16,12 +16,12 @@ from simulation.world import SimulatedWorld
 from tests.mrc_host.datapath.in_place import under_way
 from tests.mrc_host.datapath.module import native as datapath_in_c
 from tests.mrc_host.datapath.module import used
+from tests.seeds import SEED
 from tests.simulation.worlds import GIGA, Pair, small_world
 from topologies.clos import multi_plane_clos
 
 pytestmark = pytest.mark.skipif(bool(native_core.unavailable()), reason="no extension can be compiled here")
 
-SEED = random.SystemRandom().randrange(1 << 32)
 SLOT = 1 << 14
 
 

@@ -9,10 +9,9 @@ import pytest
 
 from mrc_host.values import CompletionStatus
 from simulation.world import SimulatedWorld
+from tests.seeds import SEED
 from tests.simulation.worlds import GIGA, Pair
 from topologies.clos import multi_plane_clos
-
-SEED = random.SystemRandom().randrange(1 << 32)
 
 
 @pytest.mark.parametrize("cut", [2_000, 8_000, 14_000, 20_000])

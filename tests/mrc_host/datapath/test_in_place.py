@@ -16,8 +16,8 @@ from tests.mrc_host.datapath.in_place import HEAD, InPlaceWorld, Packet, transmi
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.datapath.test_pieces import accepted
 from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect
+from tests.seeds import SEED
 
-SEED = random.SystemRandom().randrange(1 << 32)
 FAULTS: tuple[dict[str, Any], ...] = (
     {},
     {"loss": 0.02, "mark": 0.1},

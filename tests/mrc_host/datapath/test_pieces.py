@@ -16,9 +16,9 @@ from tests.mrc_host.datapath.hostile import frames_of_messages_under_way, in_pie
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.datapath.pieces import carry, give
 from tests.mrc_host.nic_world import MS, End, Faults, World, connect
+from tests.seeds import SEED
 
 _OPCODE = 102  # where it is in a frame with an outer header
-SEED = random.SystemRandom().randrange(1 << 32)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,8 +13,8 @@ from mrc_host.values import QpAttributes
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.driver.rings import compiled_ring
 from tests.mrc_host.nic_world import MS, End, Faults, World, connect
+from tests.seeds import SEED
 
-SEED = random.SystemRandom().randrange(1 << 32)
 Give = Callable[[Nic, int, bytes, int], None]
 
 

@@ -8,6 +8,7 @@ from mrc_host.values import QpAttributes
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads.collectives.ring import Ring, RingSettings, ring_sum
 from tests.mrc_lab.workloads.collectives.fakes import FakeExchange, FakeNetwork
+from tests.seeds import SEED
 
 
 async def join(network, world, settings):
@@ -23,7 +24,7 @@ def run(coroutine):
 @pytest.mark.parametrize("world", [2, 3, 4, 7])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
 def test_all_reduce_gives_every_rank_the_bitwise_ordered_sum(world, dtype):
-    seed = random.randrange(1 << 32)
+    seed = SEED
     print("seed", seed)
     numbers = np.random.default_rng(seed)
 
@@ -44,7 +45,7 @@ def test_all_reduce_gives_every_rank_the_bitwise_ordered_sum(world, dtype):
 
 
 def test_ranks_of_different_speed_never_overwrite_unconsumed_data():
-    seed = random.randrange(1 << 32)
+    seed = SEED
     print("seed", seed)
     world, operations, size = 4, 40, 600
 
