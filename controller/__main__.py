@@ -31,6 +31,7 @@ from controller.path_map.service import PathMapService
 from controller.server import Listening, Server, make_server
 from controller.service import ControllerService
 from controller.values import EventKind
+from mrc_common.open_files import raise_limit
 from p4src import BUILD
 from topologies import loader
 from topologies.errors import FabricError
@@ -101,6 +102,7 @@ def main(
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
     try:
         fabric = loader.load_file(fabric_file)
+        raise_limit()
         asyncio.run(_serve(fabric, listening, settings))
     except (ControllerError, FabricError) as error:
         print(error, file=sys.stderr)

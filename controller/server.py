@@ -22,6 +22,7 @@ from controller.proto import controller_v1_pb2 as pb
 from controller.proto import path_map_v1_pb2 as map_pb
 from controller.proto.controller_v1_pb2_grpc import add_ControllerServicer_to_server
 from controller.proto.path_map_v1_pb2_grpc import add_PathMapServicer_to_server
+from mrc_common.connection_limits import grpc_options
 from mrc_common.grpc_endpoint import EndpointError, EndpointSettings, GrpcEndpoint
 from mrc_common.grpc_guards import Readable
 
@@ -29,12 +30,14 @@ SERVICE: str = pb.DESCRIPTOR.services_by_name["Controller"].full_name
 MAP_SERVICE: str = map_pb.DESCRIPTOR.services_by_name["PathMap"].full_name
 LARGEST_REQUEST = 1 << 20
 MAX_REQUESTS = 512  # at once, streams included
+MAX_CONNECTIONS = 1024
 _OPTIONS = (
     ("grpc.max_receive_message_length", LARGEST_REQUEST),
     ("grpc.keepalive_time_ms", 10_000),  # the lease of a client whose machine is gone ends
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.so_reuseport", 0),
+    *grpc_options(MAX_CONNECTIONS),
 )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import os
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
 from mrc_common import unix_sockets
+from mrc_common.connection_limits import AcceptedConnection, OpenConnections
+from mrc_common.connection_owner import owner_of
 from mrc_common.delays import PortDelays
 from mrc_host.agent.denials import Denials
 from mrc_host.agent.holdings import Holdings
@@ -91,6 +94,7 @@ class AgentServer:
         )
         self.recent_events: deque[dict[str, Any]] = deque(maxlen=RECENT_EVENTS)
         self._sessions: dict[ClientSession, None] = {}
+        self._applications = OpenConnections(descriptors.most(), share=descriptors.share(), replaces=False)
         self._waiting: set[ClientSession] = set()  # with posts for which the NIC had no room
         self._loop = loop
         self._path = Path(path)
@@ -186,9 +190,14 @@ class AgentServer:
                 self._watch_listeners(0)
             return
         sock.setblocking(False)
-        if not control and descriptors.is_reserved(sock.fileno()):
-            self._reject(sock)
-            return
+        connection = AcceptedConnection(owner_of(sock), sock.close, busy=True)
+        if not control:
+            if descriptors.is_reserved(sock.fileno()):
+                self._reject(sock, "The agent can hold no more clients or regions.")
+                return
+            if connection.owner != f"user {os.geteuid()}" and not self._applications.admit(connection).taken:
+                self._reject(sock, f"One user can have at most {self._applications.share} clients here.")
+                return
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, protocol.SOCKET_BUFFER)
         self._accepted += 1
         config = self.nic.config
@@ -200,23 +209,24 @@ class AgentServer:
             clock=self.clock,
             execute=lambda session, arguments, fds: execute(self, session, arguments, fds),
             greeting={"version": protocol.VERSION, "name": config.name, "address": format_bytes(config.address)},
-            on_closed=self._on_closed,
+            on_closed=lambda session, held: self._on_closed(session, held, connection),
             waiting=self._waiting,
             buffer=self._buffer,
             control=control,
         )
         self._sessions[session] = None
 
-    def _reject(self, sock: socket.socket) -> None:
-        """No application may take another descriptor: say so, and close."""
-        why = {"error": "ResourceExhaustedError", "message": "The agent can hold no more clients or regions."}
+    def _reject(self, sock: socket.socket, message: str) -> None:
+        """No application, or none of this user, may take another descriptor: say so, and close."""
+        why = {"error": "ResourceExhaustedError", "message": message}
         with sock, contextlib.suppress(OSError):
-            for message in protocol.pack_json(protocol.MessageKind.ERROR, 0, why):
-                sock.send(message)
+            for part in protocol.pack_json(protocol.MessageKind.ERROR, 0, why):
+                sock.send(part)
         log.warning("rejected a client: too many descriptors are in use")
 
-    def _on_closed(self, session: ClientSession, held: Holdings) -> None:
+    def _on_closed(self, session: ClientSession, held: Holdings, connection: AcceptedConnection) -> None:
         self._sessions.pop(session, None)
+        self._applications.ended(connection)
         self._waiting.discard(session)
         if session is self.probing_session:
             self.probing_session = None

@@ -21,12 +21,14 @@ from functools import partial
 from aiohttp import web
 from prometheus_client import generate_latest
 
+from mrc_common.connection_limits import IDLE_S
 from mrc_common.grpc_endpoint import EndpointError, is_loopback, split_address
+from mrc_common.limited_server import LimitedServer
 from mrc_lab.telemetry import DEFAULT_ADDRESS
 from mrc_lab.telemetry.families import families
 from mrc_lab.telemetry.readings import FabricReading
 
-MAX_CONNECTIONS = 32  # beyond which requests are refused
+MAX_CONNECTIONS = 32
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STOP_S = 2.0  # how long requests that are under way may take when we stop
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -62,7 +64,10 @@ class Exporter:
         self._port = port
         self._queue_pairs = queue_pairs
         self._reading: asyncio.Task[bytes] | None = None
-        self._runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=_STOP_S)
+        self._listener: LimitedServer | None = None
+        self._runner = web.AppRunner(
+            self._application(), access_log=None, shutdown_timeout=_STOP_S, keepalive_timeout=IDLE_S
+        )
 
     @property
     def address(self) -> str:
@@ -73,17 +78,20 @@ class Exporter:
         """Listen, at a free port if 0 was wanted; EndpointError if that cannot be."""
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, self._host, self._port).start()
+            assert self._runner.server is not None
+            self._listener = LimitedServer(self._runner.server, MAX_CONNECTIONS)
+            self._port = await self._listener.listen(self._host, self._port)
         except OSError as error:
             await self._runner.cleanup()
             why = "there is no such host" if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
             raise EndpointError(f"Cannot listen on {self.address}: {why}.") from None
-        self._port = int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
         """Stop listening, and end what is under way."""
         if self._reading is not None:
             self._reading.cancel()
+        if self._listener is not None:
+            self._listener.stop_listening()
         await self._runner.cleanup()
 
     def _application(self) -> web.Application:
@@ -94,11 +102,14 @@ class Exporter:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        """Refuse what names another address, and what is too much."""
+        """Refuse what names another address."""
+        assert self._listener is not None
+        with self._listener.serving(request.protocol):
+            return await self._guarded(request, handler)
+
+    async def _guarded(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         if not self._is_ours(request.headers.getall("Host", [])):
             return self._refused(403, f"The Host header must name the address listened on, {self.address}.")
-        if self._runner.server is not None and len(self._runner.server.connections) > MAX_CONNECTIONS:
-            return self._refused(503, f"There are more than {MAX_CONNECTIONS} connections.")
         try:
             return await handler(request)
         except web.HTTPMethodNotAllowed:

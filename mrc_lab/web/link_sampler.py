@@ -8,6 +8,7 @@ does not change all the time.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ from topologies.fabric import Fabric
 PERIOD_S = 0.25
 MAX_LINKS_PER_S = 10_000  # read and sent; the links of larger fabrics are read less often
 _DEVICES = Path("/proc/net/dev")
+_LOG = logging.getLogger(__name__)
 
 
 class LinkSampler:
@@ -37,6 +39,7 @@ class LinkSampler:
         self._up = {link.name: True for link in fabric.links}
         self._monitor = LinkEvents(fabric, self.changed)
         self._before: tuple[int, Mapping[str, LinkTraffic]] | None = None
+        self._failing = False
         feed.replace(StateSection.LINKS, {link.name: LinkView(True) for link in fabric.links})
 
     async def run(self) -> None:
@@ -47,7 +50,7 @@ class LinkSampler:
                 if not self._feed.viewers:
                     await self._feed.watched()
                     self._before = None  # a rate over the time when nobody watched says little
-                self.sample()
+                self._try_to_sample()
                 await asyncio.sleep(self.period_s)
         finally:
             self._monitor.stop()
@@ -64,6 +67,18 @@ class LinkSampler:
         assert isinstance(before, LinkView)
         rates = (before.upward_bps, before.downward_bps) if up else (0, 0)
         self._feed.put(StateSection.LINKS, link, LinkView(up, *rates))
+
+    def _try_to_sample(self) -> None:
+        """An error of the kernel, e.g. that no descriptor is left, is no reason to end: the next sample may succeed."""
+        try:
+            self.sample()
+        except OSError as error:
+            self._before = None
+            if not self._failing:
+                _LOG.warning("links cannot be read for now: %s", error.strerror)
+            self._failing = True
+        else:
+            self._failing = False
 
     def sample(self) -> None:
         """Read the counters now, and publish what links have carried since the last time."""

@@ -13,7 +13,7 @@ import json
 import logging
 import mimetypes
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import resources
 from typing import Any, Protocol
 
@@ -21,12 +21,12 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from controller.errors import ControllerError
+from mrc_common.connection_limits import IDLE_S, MAX_CONNECTIONS
+from mrc_common.limited_server import LimitedServer
 from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
-from mrc_lab.web import connections
 from mrc_lab.web.access import HEADERS, MAX_BODY, PageAccess
 from mrc_lab.web.actions import Outcome
-from mrc_lab.web.connections import Connections
 from mrc_lab.web.feed import Feed, Outbox
 from topologies.errors import FabricError
 
@@ -36,6 +36,7 @@ BODY_TIMEOUT_S = 10.0  # for it to send an action
 KEEPALIVE_S = 5.0
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 _LOG = logging.getLogger(__name__)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Performer(Protocol):
@@ -68,15 +69,14 @@ class LiveServer:
         self.port = port
         self._files = static_files()
         self._runner: web.AppRunner | None = None
-        self._listener: asyncio.Server | None = None
-        self._connections = Connections()
+        self._listener: LimitedServer | None = None
         self._access: PageAccess | None = None
         self._closing = asyncio.Event()
 
     async def start(self, tls: ssl.SSLContext | None = None) -> str:
         """Listen; returns the address of the page, with the token. OSError if that cannot be."""
         access = self._access = PageAccess(self._token, self._host, self.port, tls=tls is not None)
-        application = web.Application(middlewares=[self._connections.answering, access.check], client_max_size=MAX_BODY)
+        application = web.Application(middlewares=[self._answering, access.check], client_max_size=MAX_BODY)
         application.add_routes(
             [
                 web.get("/", self._page),
@@ -92,15 +92,12 @@ class LiveServer:
             handle_signals=False,
             shutdown_timeout=1.0,
             max_field_size=4096,
-            keepalive_timeout=connections.IDLE_S,
+            keepalive_timeout=IDLE_S,
         )
         await self._runner.setup()
         assert self._runner.server is not None
-        self._connections.serve(self._runner.server)
-        self._listener = await asyncio.get_running_loop().create_server(
-            self._connections.accept, self._host, self.port, ssl=tls, backlog=32
-        )
-        self.port = self._listener.sockets[0].getsockname()[1]
+        self._listener = LimitedServer(self._runner.server, MAX_CONNECTIONS, idle_s=IDLE_S)
+        self.port = await self._listener.listen(self._host, self.port, tls)
         access.cookie = f"mrc-web-{self.port}"
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{'https' if tls else 'http'}://{host}:{self.port}/?token={self._token}"
@@ -110,9 +107,16 @@ class LiveServer:
         self._feed.event("ended", "", farewell)
         self._closing.set()
         if self._listener is not None:
-            self._listener.close()
+            self._listener.stop_listening()
         if self._runner is not None:
             await self._runner.cleanup()
+
+    @web.middleware
+    async def _answering(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The connection of a request is not idle until it is answered."""
+        assert self._listener is not None
+        with self._listener.serving(request.protocol):
+            return await handler(request)
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
         assert self._access is not None

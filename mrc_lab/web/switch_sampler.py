@@ -74,8 +74,12 @@ class SwitchSampler:
                 await self._feed.watched()
                 self._queues.clear()  # rates over the time when nobody watched say little
                 self._counted = None
-            publish = await asyncio.get_running_loop().run_in_executor(self._executor, sample)
-            publish()
+            try:
+                publish = await asyncio.get_running_loop().run_in_executor(self._executor, sample)
+            except OSError as error:  # e.g. no descriptor is left: the next sample may succeed
+                self._feed.put(StateSection.SWITCHES, "controller", Problem(str(error)))
+            else:
+                publish()
             await asyncio.sleep(period_s)
 
     def _sample_queues(self) -> Callable[[], None]:

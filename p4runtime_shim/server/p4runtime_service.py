@@ -17,6 +17,7 @@ import grpc
 import grpc.aio
 from finsy.proto import p4r, p4r_grpc
 
+from mrc_common.connection_limits import grpc_options
 from mrc_common.grpc_guards import Readable
 from p4runtime_shim import limits
 from p4runtime_shim.errors import SwitchError
@@ -204,7 +205,7 @@ def make_server(service: P4RuntimeService, interceptors: Sequence[Any] = ()) -> 
         options=[
             ("grpc.max_receive_message_length", limits.MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", limits.MAX_MESSAGE_BYTES),
-            ("grpc.max_allowed_incoming_connections", limits.MAX_CONNECTIONS),
+            *grpc_options(limits.MAX_CONNECTIONS),
             ("grpc.keepalive_time_ms", 60_000),  # release the resources of clients whose machine has disappeared
             ("grpc.keepalive_timeout_ms", 20_000),
             ("grpc.so_reuseport", 0),  # an address in use must be an error, not shared with another server

@@ -11,15 +11,26 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 
 RESERVED = 64
 NONE_LEFT = "The agent can hold no more clients or regions: deregister memory, or use fewer, larger regions."
 
 
+def most() -> int:
+    """How many descriptors the agent may have."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
+
+
+def share() -> int:
+    """How many clients one user may have, other than the agent's own: half of what is not reserved."""
+    return max(1, (most() - RESERVED) // 2)
+
+
 def is_reserved(fd: int) -> bool:
     """Whether a descriptor just created is one of the last, which applications may not keep."""
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return most != resource.RLIM_INFINITY and fd >= most - RESERVED
+    return fd >= most() - RESERVED
 
 
 def may_map(fd: int) -> bool:

@@ -11,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from mrc_common import unix_sockets
+from mrc_common.limited_server import LimitedServer
 from mrc_lab.errors import RendezvousError
 
 _LINE_LIMIT = 1 << 20  # bytes of one message
+_SPARE_CONNECTIONS = 16  # of ranks that are gone, or come twice
 _OPEN_GATHERS = 1000  # that wait for somebody
 
 # What a message that no rank sends may raise, at whatever depth.
@@ -43,7 +44,7 @@ class RendezvousServer:
         self._world = world
         self._on_report = on_report or (lambda rank, report: None)
         self._on_leave = on_leave or (lambda rank, orderly: None)
-        self._server: asyncio.AbstractServer | None = None
+        self._server: LimitedServer | None = None
         self._writers: dict[int, asyncio.StreamWriter] = {}
         self._gathers: dict[str, dict[int, Any]] = {}
         self._lost: str | None = None
@@ -51,11 +52,12 @@ class RendezvousServer:
 
     async def start(self, path: Path) -> None:
         """Listen on a UNIX socket at `path`, replacing one that a dead server left. Raises RendezvousError."""
+        server = LimitedServer(self._protocol, self._world + _SPARE_CONNECTIONS)
         try:
-            sock = unix_sockets.listen(path, socket.SOCK_STREAM)
+            server.listen_unix(path)
         except unix_sockets.SocketError as error:
             raise RendezvousError(str(error)) from None
-        self._server = await asyncio.start_unix_server(self._connected, sock=sock, limit=_LINE_LIMIT)
+        self._server = server
 
     async def everybody_left(self) -> None:
         """Wait until no rank is connected; their messages have been handled then."""
@@ -64,10 +66,13 @@ class RendezvousServer:
     async def close(self) -> None:
         """Stop listening and end every connection."""
         if self._server is not None:
-            self._server.close()
+            self._server.stop_listening()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _protocol(self) -> asyncio.StreamReaderProtocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=_LINE_LIMIT), self._connected)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
@@ -82,11 +87,9 @@ class RendezvousServer:
             self._writers[rank] = writer
             if self._lost:
                 _write(writer, {"op": "error", "message": self._lost})
-            while (message := await _read(reader)) is not None:
-                orderly = message["op"] == "bye"
-                if orderly:
-                    break
-                self._handle(rank, message)
+            assert self._server is not None
+            with self._server.serving(writer.transport.get_protocol()):
+                orderly = await self._take_messages(rank, reader)
         except RendezvousError as error:
             _write(writer, {"op": "error", "message": str(error)})
         except _MALFORMED:
@@ -97,6 +100,14 @@ class RendezvousServer:
                 self._left(rank, orderly)
             with contextlib.suppress(ConnectionError):
                 writer.close()
+
+    async def _take_messages(self, rank: int, reader: asyncio.StreamReader) -> bool:
+        """Handle what a rank sends until its end; whether it has said bye."""
+        while (message := await _read(reader)) is not None:
+            if message["op"] == "bye":
+                return True
+            self._handle(rank, message)
+        return False
 
     def _welcome(self, message: dict[str, Any] | None) -> int:
         """Check a hello and return its rank."""

@@ -21,6 +21,7 @@ from mrc_host.verbs.remote.connection import control_socket
 from tests.mrc_host.agent.agent_process import agents_with, few_descriptors
 from tests.mrc_host.agent.clients import End, connected, raw
 from tests.mrc_host.agent.conftest import Agents
+from tests.waiting import until
 
 T = TypeVar("T")
 
@@ -106,6 +107,26 @@ def test_a_descriptor_the_agent_cannot_receive_is_refused_and_the_client_continu
     verbs.check(a.cq.wait(10))
 
 
+def test_one_user_cannot_have_all_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    users = iter(["user 12345"] * 4 + ["user 54321", f"user {os.geteuid()}", "user 12345"])
+    monkeypatch.setattr("mrc_host.agent.server.owner_of", lambda _sock: next(users))
+    monkeypatch.setattr(descriptors, "share", lambda: 3)
+    split = Agents(tmp_path, split=True)
+    try:
+        path = split.paths[0]
+        clients = [verbs.open(path) for _ in range(3)]
+        with pytest.raises(ProtocolError, match="One user can have at most 3 clients here"):
+            verbs.open(path)
+        clients += [verbs.open(path), verbs.open(path)]
+        clients.pop(0).close()
+        split.turn()
+        clients.append(verbs.open(path))
+        for client in clients:
+            client.close()
+    finally:
+        split.stop()
+
+
 def test_clients_are_accepted_again_once_descriptors_are_free(agents: Agents) -> None:
     """Whoever gave them back: here it is nobody's session."""
     waiting = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -143,7 +164,7 @@ def test_a_thousand_silent_or_stalled_clients_disturb_nobody(agents: Agents) -> 
             sock.close()
         agents.turn()
         assert agents.call(lambda: len(agents.servers[0].sessions)) == 1
-        assert agents.call(lambda: len(agents.servers[0].owners)) == 1
+        until(lambda: agents.call(lambda: len(agents.servers[0].owners)) == 1, "the release of what they had")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 

@@ -76,3 +76,18 @@ def test_links_of_large_fabrics_are_read_less_often() -> None:
     periods = [LinkSampler(fabric, Feed(FabricLayout(fabric))).period_s for fabric in (small, large)]
     assert periods == [PERIOD_S, len(large.links) / MAX_LINKS_PER_S]
     assert periods[1] > PERIOD_S
+
+
+def test_sampler_survives_that_no_descriptor_is_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    kernel, now = Kernel(tmp_path / "dev"), [0]
+    feed = Feed(FabricLayout(FABRIC))
+    sampler = LinkSampler(FABRIC, feed, lambda: now[0], kernel.file)
+    sampler._try_to_sample()
+    kernel.file.unlink()
+    for _ in range(3):
+        sampler._try_to_sample()
+    assert [record.message for record in caplog.records] == ["links cannot be read for now: No such file or directory"]
+    for now[0], received in ((10**9, 0), (2 * 10**9, 10**6)):
+        kernel.count(received, 0)
+        sampler._try_to_sample()
+    assert feed.section(StateSection.LINKS)[LINK.name] == LinkView(True, 0, 8_000_000)

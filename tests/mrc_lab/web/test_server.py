@@ -10,7 +10,7 @@ from http.client import HTTPConnection, HTTPResponse
 
 import pytest
 
-from mrc_lab.web import access, connections, feed
+from mrc_lab.web import access, feed, server
 from tests.mrc_lab.web.fake_fabric import TOKEN, Served, served
 from tests.waiting import until
 
@@ -201,7 +201,7 @@ _BEGUN = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 
 @pytest.mark.parametrize("sent", ["", _BEGUN, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + _BEGUN])
 def test_connection_that_sends_no_whole_request_is_closed(monkeypatch: pytest.MonkeyPatch, sent: str) -> None:
-    monkeypatch.setattr(connections, "IDLE_S", 0.2)
+    monkeypatch.setattr(server, "IDLE_S", 0.2)
     with served() as running, _connect(running, sent) as connection:
         while connection.recv(4096):
             pass  # the answer to the first request
@@ -218,7 +218,7 @@ def test_action_that_comes_too_slowly_is_refused(monkeypatch: pytest.MonkeyPatch
 
 
 def test_idle_connections_make_room_for_new_ones_and_streams_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 8)
     with served() as running:
         browser = Browser(running)
         received = browser.records()
