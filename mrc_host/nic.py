@@ -283,9 +283,10 @@ class Nic:
     def create_qp(self, pd: int, qp_type: QpType, send_cq: int, recv_cq: int, attributes: QpAttributes) -> int:
         """New queue pair in RESET; returns its QPN (24 bit, not guessable from others).
 
-        `attributes` are what ``modify_qp`` starts from. InvalidArgumentError names an attribute that is out of range or
-        a congestion control that does not exist, NotFoundError an unknown completion queue or EV profile;
-        ResourceExhaustedError if one of them is full of failures that were not polled.
+        `attributes` are what ``modify_qp`` starts from in each life; first PSNs are for the first.
+        InvalidArgumentError names an attribute that is out of range or a congestion control that does not exist,
+        NotFoundError an unknown completion queue or EV profile; ResourceExhaustedError if one of them is full of
+        failures that were not polled.
         """
         return self._qps.create(pd, qp_type, send_cq, recv_cq, attributes)
 
@@ -310,9 +311,9 @@ class Nic:
 
         RESET -> INIT -> RTR -> RTS, and from any state to ERROR (everything posted completes as FLUSHED) or RESET.
         `changes` sets attributes by name, of those that the transition takes (``transport.states.TAKES``): profiles and
-        hints for INIT, what this end accepts for RTR, how it sends for RTS. The others keep their values. `remote` is
-        given only for RTR, and required there. After an error (StateError, InvalidArgumentError, NotFoundError,
-        UnknownDestinationError) the queue pair is unchanged.
+        hints for INIT, what this end accepts for RTR, how it sends for RTS. The others keep their values, but RESET
+        returns all to those of ``create_qp``. `remote` is given only for RTR, and required there. After an error
+        (StateError, InvalidArgumentError, NotFoundError, UnknownDestinationError) the queue pair is unchanged.
         """
         self._qps.modify(qpn, state, now, changes, remote=remote)
 
@@ -322,7 +323,7 @@ class Nic:
 
     def qp_address(self, qpn: int) -> QpAddress:
         """What the other end needs to connect to this queue pair; a RESET after it was used changes the PSN."""
-        return QpAddress(self._config.address, qpn, self._qps.get(qpn).first_psn)
+        return QpAddress(self._config.address, qpn, self._qps.get(qpn).life.first_sent)
 
     def query_device(self) -> DeviceLimits:
         """What this NIC can do at most."""

@@ -242,8 +242,9 @@ class QpAttributes:
     incast to expect). NSCC starts with the share of its window that they imply, and unless `active_paths` is given, the
     active set is two such windows of packets.
 
-    `send_psn` and `receive_psn` are the first PSNs of the two directions, for one life: a RESET after they were used
-    clears them. With None the NIC chooses the first and takes the second from the peer's `QpAddress`. `path_mtu` is
+    `send_psn` and `receive_psn` are the first PSNs of the two directions, for one life. With None the NIC chooses the
+    first and takes the second from the peer's `QpAddress`, which it may not contradict. A RESET returns all others to
+    what they were when the queue pair was created (docs/verbs.md, "Lives of a queue pair"). `path_mtu` is
     256, 512, 1024, 2048, 4096 or any multiple of 4 that fits the NIC's MTU. `udp_sport` is the UDP source port of an RC
     queue pair, by which ECMP chooses its path (0: from a hash of both ends); MRC's is part of its entropy values.
     """

@@ -40,7 +40,7 @@ struct mrc_qp {
     struct ibv_qp_ex qp; /* first: an application sees this or the ibv_qp in it */
     struct mrc_qp *next;
     struct ibv_qp_init_attr init;
-    struct ibv_qp_attr attr;
+    struct ibv_qp_attr attr; /* of the present life */
     /* The send queue. Requests complete in order, so a signaled one that completes takes all before it along. */
     uint32_t posted, completed;
     uint32_t *signaled; /* value of `posted` after each signaled request that is not completed, a ring */

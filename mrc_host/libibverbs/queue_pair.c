@@ -191,17 +191,24 @@ static int to_init(struct agent *agent, const struct ibv_qp *qp, const char *cha
                          changes && *changes ? changes + 1 : "");
 }
 
+/* A new life begins, of which nothing is known yet; as in verbs, RESET takes no attributes. */
+static int to_reset(struct mrc_context *context, struct mrc_qp *pair, int mask) {
+    int error = mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE) ? EINVAL
+                                                          : to_state(&context->agent, &pair->qp.qp_base, "reset");
+    if (!error) {
+        forget_posts(context, pair);
+        pair->attr = (struct ibv_qp_attr){0};
+    }
+    return error;
+}
+
 static int change_state(struct mrc_context *context, struct mrc_qp *pair, const struct ibv_qp_attr *attr, int mask,
                         const char *changes) {
     struct ibv_qp *qp = &pair->qp.qp_base;
     struct agent *agent = &context->agent;
     int error = EINVAL;
     switch (attr->qp_state) {
-    case IBV_QPS_RESET:
-        error = to_state(agent, qp, "reset");
-        if (!error)
-            forget_posts(context, pair);
-        break;
+    case IBV_QPS_RESET: error = to_reset(context, pair, mask); break;
     case IBV_QPS_INIT: error = qp->state == IBV_QPS_INIT ? 0 : to_init(agent, qp, changes); break;
     case IBV_QPS_RTR: error = to_rtr(agent, qp, attr, mask, changes); break;
     case IBV_QPS_RTS: error = qp->state == IBV_QPS_RTS ? 0 : to_rts(agent, qp, attr, mask, changes); break;
@@ -213,7 +220,7 @@ static int change_state(struct mrc_context *context, struct mrc_qp *pair, const 
     return error;
 }
 
-/* What ibv_query_qp() answers later. */
+/* What ibv_query_qp() answers until the next RESET. */
 static void remember(struct ibv_qp_attr *known, const struct ibv_qp_attr *attr, int mask) {
 #define REMEMBER(bit, field)                                                                                           \
     if (mask & (bit))                                                                                                  \

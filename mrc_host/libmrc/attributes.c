@@ -58,22 +58,22 @@ void copy_attributes(struct mrc_qp_attr *to, const struct mrc_qp_attr *from, int
         memcpy(to->vendor_cfg, from->vendor_cfg, sizeof to->vendor_cfg);
 }
 
-/* Also what was not given: a queue pair that was reset has no profile and no hint of its life before. */
 static void print_init(const struct mrc_qp_attr *attr, int given, char *text, size_t size) {
-    struct mrc_qp_hint_attr hint = {0};
-    unsigned long long ev = given & MRC_QP_EV_PROFILE_ID ? attr->profile.ev_profile_id : 0;
-    unsigned long long cc = given & MRC_QP_CC_PROFILE_ID ? attr->profile.cc_profile_id : 0;
-    char cc_name[24] = "";
-    if (cc)
-        snprintf(cc_name, sizeof cc_name, "%llu", cc);
-    if (given & MRC_QP_HINT && attr->qp_hint)
+    size_t length = 0;
+    if (given & MRC_QP_EV_PROFILE_ID)
+        length += (size_t)snprintf(text, size, ",\"ev_profile\":%llu", (unsigned long long)attr->profile.ev_profile_id);
+    if (given & MRC_QP_CC_PROFILE_ID && attr->profile.cc_profile_id)
+        length += (size_t)snprintf(text + length, size - length, ",\"cc_profile\":\"%llu\"",
+                                   (unsigned long long)attr->profile.cc_profile_id);
+    if (given & MRC_QP_HINT && attr->qp_hint) {
+        struct mrc_qp_hint_attr hint = {0};
         mrc_query_qp_hint(attr->qp_hint, &hint,
                           MRC_QP_HINT_NUM_QPS_PER_PEER | MRC_QP_HINT_NUM_SEND_PEERS |
                               MRC_QP_HINT_NUM_REMOTE_RECV_PEERS);
-    snprintf(text, size,
-             ",\"ev_profile\":%llu,\"cc_profile\":\"%s\",\"num_qps_per_peer\":%d,\"num_send_peers\":%d,"
-             "\"num_remote_recv_peers\":%d",
-             ev, cc_name, hint.num_qps_per_peer, hint.num_send_peers, hint.num_remote_recv_peers);
+        length += (size_t)snprintf(text + length, size - length,
+                                   ",\"num_qps_per_peer\":%d,\"num_send_peers\":%d,\"num_remote_recv_peers\":%d",
+                                   hint.num_qps_per_peer, hint.num_send_peers, hint.num_remote_recv_peers);
+    }
 }
 
 static void print_rtr(const struct mrc_qp_attr *attr, int given, char *text, size_t size) {

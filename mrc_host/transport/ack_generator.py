@@ -118,7 +118,8 @@ class AckGenerator:
         self.pending_bytes = 0  # since the last SACK
         self.ack_requested = -1  # PSN of the newest packet with the A bit that arrived ahead of others; -1 for none
         self._sacks: deque[_Trigger] = deque()
-        self._sweep = Sweep(received.next_psn)
+        earlier = self._stats.data_received + self._stats.duplicates_received
+        self._sweep = Sweep(received.next_psn, earlier)
         self._nacks: deque[Nack] = deque()
         self._probed: _Trigger | None = None  # the latest probe, until it has been answered again
         self.ack_due = False

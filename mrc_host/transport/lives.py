@@ -44,7 +44,7 @@ class UsedRange:
         return (first - self.first + room) & MASK < room + self.count + GUARD
 
     def goes_on(self, first: int, remote_qpn: int) -> bool:
-        """Whether a life that starts at `first` may be this one, of which nothing has been received yet."""
+        """Whether the peer's life that starts at `first` may be this one, of which nothing has been received yet."""
         return not self.count and (first, remote_qpn) == (self.first, self.remote_qpn)
 
 
@@ -82,11 +82,18 @@ class UsedPsns:
         assert latest is not None, "some were used"
         return (latest.first + latest.count + GUARD + rng.getrandbits(_JITTER_BITS)) & MASK
 
-    def check(self, name: str, qpn: int, first: int, peer: bytes, remote_qpn: int, now: int) -> None:
-        """StateError when a life with `remote_qpn` of `peer` must not start at PSN `first` (attribute `name`)."""
+    def check(
+        self, name: str, qpn: int, first: int, peer: bytes, remote_qpn: int, now: int, *, told: bool = False
+    ) -> None:
+        """StateError when a life with `remote_qpn` of `peer` must not start at PSN `first` (attribute `name`).
+
+        `told`: it is from the peer's endpoint. A NIC never chooses a first PSN again that it sent, so if it is that of
+        an earlier life from which nothing has arrived, that one goes on or has sent nothing. An application may well
+        choose one again.
+        """
         latest = self.latest()
         for life in self._lives:
-            if life.peer != peer or not life.overlaps(first) or life.goes_on(first, remote_qpn):
+            if life.peer != peer or not life.overlaps(first) or (told and life.goes_on(first, remote_qpn)):
                 continue
             left = life.ended + self._lifetime - now
             again = life is latest and life.remote_qpn == remote_qpn

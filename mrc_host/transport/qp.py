@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from mrc_host.counters import Level, at_level
 from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError
 from mrc_host.transport.completion import NicCompletionQueue, WaitingReceiver
+from mrc_host.transport.incarnation import Incarnation
 from mrc_host.transport.lives import UsedPsns
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer, PlaneUser
@@ -33,7 +34,6 @@ from mrc_host.values import (
     WorkRequest,
 )
 from mrc_host.wire.encap import Drop, Flow
-from mrc_host.wire.psn import MASK
 
 _NOTHING_COUNTED = QpCounters()
 _GAUGES = tuple(info.name for info in at_level(Level.QP) if info.gauge)
@@ -81,22 +81,19 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
     """Base class of the transports' queue pairs."""
 
     __slots__ = (
-        "_chosen_psn",
         "_counted",
-        "_first_received",
         "_psns_received",
         "_psns_sent",
         "_receives",
         "_snapshot",
-        "attributes",
+        "initial",
         "kind",
+        "life",
         "mrc",
         "nic",
         "pd",
-        "peer",
         "qpn",
         "recv_cq",
-        "remote_qpn",
         "running",
         "send_cq",
         "sends",
@@ -121,51 +118,50 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         self.pd = pd
         self.send_cq = send_cq
         self.recv_cq = recv_cq
-        self.attributes = attributes
+        self.initial = attributes  # what the next life starts from
+        self.life = Incarnation(qpn, attributes, nic.psn_rng.getrandbits(24))
         self.mrc = kind is QpType.MRC
         self.state = QpState.RESET
         self.running = False  # state is RTR or RTS
         self.stats = QpStats()
         self._counted = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)  # what `_snapshot` shows
         self._snapshot = _NOTHING_COUNTED
-        self.peer: Peer | None = None
-        self.remote_qpn = 0
         self.sends = SendQueue(qpn, pd, send_cq, nic.memory, nic.transport.send_queue_depth)
         self._receives: deque[int] = deque()  # wr_ids
         self._psns_sent = UsedPsns(nic.transport.packet_lifetime)
         self._psns_received = UsedPsns(nic.transport.packet_lifetime)
-        self._chosen_psn = nic.psn_rng.getrandbits(24)  # of this life, unless the attributes give one
-        self._first_received = 0
-
-    # ---- states ----
 
     @property
-    def first_psn(self) -> int:
-        """First PSN that this queue pair sends in its present life, or in the next one if it is in RESET."""
-        given = self.attributes.send_psn
-        return self._chosen_psn if given is None else given
+    def attributes(self) -> QpAttributes:
+        """The attributes of the present life, which begins with the RESET before it."""
+        return self.life.attributes
+
+    @property
+    def peer(self) -> Peer | None:
+        """The other end's NIC, from RTR on."""
+        return self.life.peer
+
+    @property
+    def remote_qpn(self) -> int:
+        """The other end's queue pair, from RTR on."""
+        return self.life.remote_qpn
+
+    # ---- states ----
 
     def to_rtr(self, peer: Peer, remote: QpAddress, now: int) -> None:
         """INIT to RTR: connect to `remote`, a queue pair of `peer`, and start receiving.
 
-        InvalidArgumentError without a first PSN, StateError for a first PSN too close to those of an earlier life.
-        After an error the queue pair is still in INIT.
+        InvalidArgumentError without a first PSN, or with two that differ; StateError for one too close to those of an
+        earlier life. After an error the queue pair is still in INIT.
         """
-        given = self.attributes.receive_psn
-        first = remote.psn if given is None else given
-        if first is None:
-            raise InvalidArgumentError(
-                "The first PSN of the peer is not known: pass its endpoint as it gives it, or set receive_psn."
-            )
-        if not (0 <= first <= MASK and 0 <= remote.qpn <= MASK):
-            raise InvalidArgumentError(f"A QPN and a first PSN have 24 bits, not {remote.qpn:#x} and {first:#x}.")
-        self._psns_received.check("receive_psn", self.qpn, first, peer.address, remote.qpn, now)
-        self.peer = peer
-        self.remote_qpn = remote.qpn
+        life = self.life.connected(peer, remote)
+        self._psns_received.check(
+            "receive_psn", self.qpn, life.first_received, peer.address, remote.qpn, now, told=remote.psn is not None
+        )
+        self.life = life
         self.state = QpState.RTR
         self.running = True
-        self._first_received = first
-        self.start_receiving(first, now)
+        self.start_receiving(life.first_received, now)
 
     def to_rts(self, now: int) -> None:
         """RTR to RTS; after an error still in RTR.
@@ -173,46 +169,52 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         InvalidArgumentError when the EV profile has no path to the peer, StateError for a first PSN too close to those
         of an earlier life.
         """
-        first = self.first_psn
+        first = self.life.first_sent
         self._psns_sent.check("send_psn", self.qpn, first, self.connected_peer().address, self.remote_qpn, now)
         self.start_sending(first, now)
         self.state = QpState.RTS
 
     def reset(self, now: int) -> None:
-        """Back to RESET: forget the peer and flush unfinished requests. The PSNs used so far are remembered."""
-        self.settle_stats(now)
-        self._end("The queue pair was reset.", now)
-        self.state = QpState.RESET
-        self.peer = None
-        self.remote_qpn = 0
+        """Back to RESET: flush unfinished requests, and begin a new life, which knows nothing of the present one.
 
-    def _remember_psns(self, now: int) -> None:
-        """Record the PSNs that this life used; PSNs given by the application count as used too."""
-        if self.peer is None:
-            return
-        peer, attributes = self.peer.address, self.attributes
-        sent, received = self.psns_sent(), self.psns_received()
-        self._psns_sent.add(peer, self.remote_qpn, self.first_psn, sent, now)
+        The PSNs used so far are remembered, and PSNs given at creation are not given again once they were used.
+        """
+        self.settle_stats(now)
+        own_psn = self._end("The queue pair was reset.", now)
+        if self.peer is not None:
+            self.initial = dataclasses.replace(self.initial, send_psn=None, receive_psn=None)
+        self.life = Incarnation(self.qpn, self.initial, own_psn)
+        self.state = QpState.RESET
+
+    def step_back(self, state: QpState, life: Incarnation) -> None:
+        """Undo the steps since it was in `state` in its `life`, at the same moment: nothing was sent or received."""
+        self._disconnect()
+        self.life = life
+        self.state = state
+
+    def _remember_psns(self, now: int) -> int:
+        """Record the PSNs that this life used, given ones too; returns what the NIC chooses as first for the next."""
+        life = self.life
+        if life.peer is None:
+            return life.own_psn
+        peer, sent, received = life.peer.address, self.psns_sent(), self.psns_received()
+        self._psns_sent.add(peer, life.remote_qpn, life.first_sent, sent, now)
         if received:
-            self._psns_received.add(peer, self.remote_qpn, self._first_received, received, now)
+            self._psns_received.add(peer, life.remote_qpn, life.first_received, received, now)
         else:
-            self._psns_received.add_unseen(peer, self.remote_qpn, self._first_received, now)
-        if sent:
-            self._chosen_psn = self._psns_sent.next_first(self.nic.psn_rng)
-        send_psn = None if sent else attributes.send_psn
-        receive_psn = None if received else attributes.receive_psn
-        if (send_psn, receive_psn) != (attributes.send_psn, attributes.receive_psn):
-            self.attributes = dataclasses.replace(attributes, send_psn=send_psn, receive_psn=receive_psn)
+            self._psns_received.add_unseen(peer, life.remote_qpn, life.first_received, now)
+        return self._psns_sent.next_first(self.nic.psn_rng) if sent else life.own_psn
 
     def info(self) -> QpInfo:
         """The queue pair as it is now."""
-        connected = self.peer is not None
-        received = self._first_received if connected else self.attributes.receive_psn
+        life = self.life
+        peer, attributes = life.peer, life.attributes
+        received = attributes.receive_psn if peer is None else life.first_received
         return QpInfo(
             self.kind,
             self.state,
-            dataclasses.replace(self.attributes, send_psn=self.first_psn, receive_psn=received),
-            QpAddress(self.peer.address, self.remote_qpn, self._first_received) if self.peer is not None else None,
+            dataclasses.replace(attributes, send_psn=life.first_sent, receive_psn=received),
+            None if peer is None else QpAddress(peer.address, life.remote_qpn, life.first_received),
             self.pd,
             self.send_cq.number,
             self.recv_cq.number,
@@ -221,8 +223,9 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
 
     def connected_peer(self) -> Peer:
         """The peer; known from RTR on."""
-        assert self.peer is not None
-        return self.peer
+        peer = self.life.peer
+        assert peer is not None
+        return peer
 
     def connection(self) -> Connection:
         """What requester and responder know of this queue pair; from RTR on."""
@@ -351,14 +354,19 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         self.state = QpState.ERROR
         self._end("The queue pair was destroyed.", now)
 
-    def _end(self, reason: str, now: int) -> None:
-        self.running = False
-        self.nic.scheduler.disarm(self)
-        self._remember_psns(now)
+    def _end(self, reason: str, now: int) -> int:
+        """End this life; returns the first PSN that the NIC chooses for the next one."""
+        own_psn = self._remember_psns(now)
         self.sends.fail(CompletionStatus.FLUSHED, reason)
         self._flush_receives(reason)
         self.send_cq.forget(self)
         self.recv_cq.forget(self)
+        self._disconnect()
+        return own_psn
+
+    def _disconnect(self) -> None:
+        self.running = False
+        self.nic.scheduler.disarm(self)
         self.stop()
         if self.peer is not None:
             self.peer.leave(self, self.remote_qpn)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from mrc_host.config import EvFormat
@@ -71,11 +72,11 @@ class QueuePairTable:
         return qp
 
     def uses_profile(self, profile: int | str) -> bool:
-        """Whether any queue pair has this EV profile or congestion control profile."""
+        """Whether any queue pair has this EV profile or congestion control profile, or would after a RESET."""
         return profile in self._profile_users
 
     def _count_profiles(self, attributes: QpAttributes, change: int) -> None:
-        """A queue pair has these attributes now (`change` is 1), or no longer (-1)."""
+        """A queue pair has these attributes now, or after a RESET (`change` is 1), or no longer (-1)."""
         users = self._profile_users
         for profile in (attributes.ev_profile, attributes.cc_profile):
             left = users.get(profile, 0) + change
@@ -107,8 +108,9 @@ class QueuePairTable:
         while qpn in self.by_qpn or qpn in self._retired:
             qpn = self._draw_qpn()
         make = MrcQueuePair if qp_type is QpType.MRC else RcQueuePair
-        self.by_qpn[qpn] = make(self._nic, qpn, pd, sends, receives, attributes)
-        self._count_profiles(attributes, 1)
+        self.by_qpn[qpn] = made = make(self._nic, qpn, pd, sends, receives, attributes)
+        for each in (made.initial, made.attributes):
+            self._count_profiles(each, 1)
         sends.users += 1
         receives.users += 1
         return qpn
@@ -121,7 +123,8 @@ class QueuePairTable:
         qp = self.get(qpn)
         self._nic.now = now
         del self.by_qpn[qpn]
-        self._count_profiles(qp.attributes, -1)
+        for each in (qp.initial, qp.attributes):
+            self._count_profiles(each, -1)
         qp.destroy(now)
         self._retire(qpn, now)
         self._trace_state(qp, now, "destroyed")
@@ -146,15 +149,15 @@ class QueuePairTable:
         qp = self.get(qpn)
         if qp.state not in (QpState.RESET, QpState.INIT):
             raise StateError(f"Queue pair {qpn:#x} is in {qp.state.name}; only in RESET or INIT can it be connected.")
-        before = qp.state
-        if before is QpState.RESET:
+        state, life = qp.state, qp.life
+        if state is QpState.RESET:
             self.modify(qpn, QpState.INIT, now)
         try:
             self.modify(qpn, QpState.RTR, now, remote=remote)
             self.modify(qpn, QpState.RTS, now)
         except MrcError:
-            self.modify(qpn, QpState.RESET, now)
-            qp.state = before
+            qp.step_back(state, life)
+            self._trace_state(qp, now)
             raise
 
     def modify(
@@ -174,7 +177,8 @@ class QueuePairTable:
         peer = None if remote is None else self._known_peer(remote.address)
         self._nic.now = now
         self._nic.scheduler.input_begins()
-        before, qp.attributes = qp.attributes, attributes
+        before = qp.life
+        qp.life = replace(before, attributes=attributes)
         try:
             if peer is not None and remote is not None:
                 qp.to_rtr(peer, remote, now)
@@ -187,11 +191,11 @@ class QueuePairTable:
             else:
                 qp.state = state
         except MrcError:
-            qp.attributes = before
+            qp.life = before
             raise
-        if attributes is not before:
-            self._count_profiles(before, -1)
-            self._count_profiles(attributes, 1)
+        if qp.attributes is not before.attributes:
+            self._count_profiles(before.attributes, -1)
+            self._count_profiles(qp.attributes, 1)
         self._trace_state(qp, now)
 
     def _check_attributes(self, attributes: QpAttributes, kind: QpType) -> None:

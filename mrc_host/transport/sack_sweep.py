@@ -14,16 +14,17 @@ class Sweep:
 
     __slots__ = ("active", "credit", "doubted", "everything", "next_psn", "paid")
 
-    def __init__(self, first_psn: int) -> None:
+    def __init__(self, first_psn: int, arrived: int) -> None:
+        """It starts at `first_psn`, and gives no credit for the `arrived` packets of earlier lives."""
         self.active = False
         self.everything = False  # send every bitmap, not only those where something is missing
         self.next_psn = first_psn  # the next bitmap starts here or later
         self.credit = 0  # how many SACKs the peer's packets still allow
-        self.paid = 0  # arrivals for which credit was given
+        self.paid = arrived  # arrivals for which credit was given, or none is due
         self.doubted = -1  # expected PSN when reverse paths were last doubted because of a hole
 
     def pay(self, arrived: int) -> None:
-        """`arrived` packets have arrived in all: give credit for the new ones."""
+        """`arrived` packets have arrived in all lives: give credit for the new ones."""
         self.credit = min(self.credit + arrived - self.paid, _MAX_CREDIT)
         self.paid = arrived
 

@@ -54,15 +54,27 @@ class Retransmission:
 
 
 class SpuriousRetransmissions:
-    """Retransmissions of one queue pair; the number found spurious is in the counter ``spurious_retransmitted``."""
+    """Retransmissions in one life of a queue pair; those found spurious count in ``spurious_retransmitted``."""
 
-    __slots__ = ("_estimated", "_proved", "_since_count", "_stats", "count", "excess", "packets")
+    __slots__ = (
+        "_estimated",
+        "_found",
+        "_proved",
+        "_since_count",
+        "_stats",
+        "_transmissions",
+        "count",
+        "excess",
+        "packets",
+    )
 
     def __init__(self, stats: QpStats) -> None:
         self._stats = stats
         self.packets: dict[int, Retransmission] = {}  # by PSN
         self.count = ReceivedCount()
         self.excess = 0  # units known to be duplicates
+        self._transmissions = 0  # retransmissions in all
+        self._found = 0  # how many of them were counted as spurious
         self._proved = 0  # retransmissions found spurious one by one
         self._estimated = 0  # retransmissions found spurious by the peer's count
         self._since_count = 0  # found one by one since that count
@@ -75,6 +87,7 @@ class SpuriousRetransmissions:
                 del self.packets[next(iter(self.packets))]
             known = self.packets[record.psn] = Retransmission(record.by_order)
         known.add(record.stamp, record.sent, record.index, record.lane)
+        self._transmissions += 1
         self.count.retransmitted(record.weight >> 8)
         return known
 
@@ -103,11 +116,12 @@ class SpuriousRetransmissions:
             self.excess = excess
             # The count is in bytes: convert by the mean size of retransmitted packets.
             self._since_count = 0
-            self._estimated = -(-excess * self._stats.retransmitted // max(self.count.retransmissions, 1))
+            self._estimated = -(-excess * self._transmissions // max(self.count.retransmissions, 1))
             self._update()
         return believed
 
     def _update(self) -> None:
-        stats = self._stats
-        found = min(max(self._proved, self._estimated + self._since_count), stats.retransmitted)
-        stats.spurious_retransmitted = max(found, stats.spurious_retransmitted)
+        found = min(max(self._proved, self._estimated + self._since_count), self._transmissions)
+        if found > self._found:
+            self._stats.spurious_retransmitted += found - self._found
+            self._found = found

@@ -6,14 +6,15 @@ Whatever comes late, a write that completes with SUCCESS is in memory, and nothi
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.errors import InvalidArgumentError, MrcError, StateError
+from mrc_host.errors import InvalidArgumentError, MrcError, StateError, UnknownDestinationError
 from mrc_host.nic import Nic
-from mrc_host.values import CompletionStatus, QpAddress, QpAttributes, QpState, QpType
+from mrc_host.values import CompletionStatus, EvMode, EvProfile, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.wire import opcodes
 from mrc_host.wire.encap import SRV6_PREFIX
 from mrc_host.wire.psn import MASK
@@ -222,29 +223,132 @@ def test_application_chosen_psns_cannot_be_reused(kind: QpType) -> None:
     assert world.run(50 * MS, until=lambda: bool(a.poll()))
     reset(a, b)
 
-    def step(end: End, far: End, first: int) -> None:
+    def step(end: End, far: End, expected: int, first: int) -> None:
         remote, now = QpAddress(address(far.number), far.qpn), world.now
         end.nic.modify_qp(end.qpn, QpState.INIT, now)
         try:
-            end.nic.modify_qp(end.qpn, QpState.RTR, now, {"receive_psn": first}, remote=remote)
+            end.nic.modify_qp(end.qpn, QpState.RTR, now, {"receive_psn": expected}, remote=remote)
             end.nic.modify_qp(end.qpn, QpState.RTS, now, {"send_psn": first})
         except MrcError:
             end.nic.modify_qp(end.qpn, QpState.RESET, now)
             raise
 
-    used = "the PSNs 0 to 0 of"
-    for first, end, far, refused in (
-        (0, a, b, f"send_psn 0 is too close to {used}"),
-        (0, b, a, f"receive_psn 0 is too close to {used}"),
-        (40_000, a, b, "receive_psn 40000 is too close to PSN 0, the first of"),  # the other end has sent nothing
-        (MASK - 100_000, a, b, f"send_psn {MASK - 100_000} is too close to {used}"),
+    used, new = "the PSNs 0 to 0 of", 1 << 20
+    for expected, first, end, far, refused in (
+        (new, 0, a, b, f"send_psn 0 is too close to {used}"),
+        (0, new, b, a, f"receive_psn 0 is too close to {used}"),
+        (0, new, a, b, "receive_psn 0 is too close to PSN 0, the first of"),  # nothing has arrived, but it may
+        (40_000, new, a, b, "receive_psn 40000 is too close to PSN 0, the first of"),
+        (2 * new, MASK - 100_000, a, b, f"send_psn {MASK - 100_000} is too close to {used}"),
     ):
         with pytest.raises(StateError, match=refused):
-            step(end, far, first)
-    step(a, b, 1 << 20)
-    step(b, a, 1 << 20)
+            step(end, far, expected, first)
+    step(a, b, 3 * new, new)
+    step(b, a, new, 3 * new)
     a.write(b, SLOT)
     assert world.run(50 * MS, until=lambda: bool(a.poll()))
+
+
+@pytest.mark.parametrize("kind", QpType)
+@pytest.mark.parametrize("given", ["at creation", "in a step"])
+def test_first_psns_given_for_one_life_say_nothing_of_the_next(kind: QpType, given: str) -> None:
+    """Both ends are reset while the first packet is slow: it arrives in a life in which nobody has posted anything."""
+    world = World(2, 2, 4)
+    chosen = {"send_psn": 7, "receive_psn": 7}
+    a, b = connect(world, kind=kind, attributes=QpAttributes(**chosen) if given == "at creation" else None)
+    if given == "in a step":
+        reset(a, b)
+        for near, far in ((a, b), (b, a)):
+            remote = QpAddress(address(far.number), far.qpn)
+            near.nic.modify_qp(near.qpn, QpState.INIT, world.now)
+            near.nic.modify_qp(near.qpn, QpState.RTR, world.now, {"receive_psn": 7}, remote=remote)
+            near.nic.modify_qp(near.qpn, QpState.RTS, world.now, {"send_psn": 7})
+    slow: list[Frame] = []
+
+    def tap(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes | None:
+        slow.append((nic, port, frame))
+        return None
+
+    world.tap = tap
+    a.write(b, SLOT, imm=0xDEAD)
+    world.run(5 * US)
+    assert slow
+    reset(a, b)
+    join(a, b)
+    assert b.nic.query_qp(b.qpn).attributes.receive_psn == a.nic.qp_address(a.qpn).psn
+    world.tap = None
+    for nic, port, frame in slow:
+        world.carry(nic, port, frame)
+    world.run(MS)
+    assert b.poll() == []
+    assert not any(b.buffer)
+    a.write(b, SLOT, imm=0xBEEF)
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()))
+    assert [c.imm for c in b.poll()] == [0xBEEF]
+    assert a.done[0].status is CompletionStatus.SUCCESS
+
+
+@pytest.mark.parametrize("kind", QpType)
+def test_a_first_psn_that_contradicts_the_peers_endpoint_is_refused_and_nothing_changes(kind: QpType) -> None:
+    world = World(2, 2, 4)
+    a, b = connect(world, kind=kind)
+    reset(a, b)
+    there = b.nic.qp_address(b.qpn)
+    assert there.psn is not None
+    wrong = there.psn ^ 1
+    a.nic.post_recv(a.qpn, (5,), world.now)
+    nic, qpn, before = a.nic, a.qpn, a.nic.query_qp(a.qpn)
+    nic.modify_qp(qpn, QpState.INIT, world.now, {"num_send_peers": 3})
+    in_init = nic.query_qp(qpn)
+    with pytest.raises(
+        InvalidArgumentError, match=rf"receive_psn {wrong} contradicts .* first PSN is {there.psn}; conn"
+    ):
+        nic.modify_qp(qpn, QpState.RTR, world.now, {"receive_psn": wrong, "mpr": 3}, remote=there)
+    assert nic.query_qp(qpn) == in_init
+    nic.modify_qp(qpn, QpState.RTR, world.now, {"receive_psn": there.psn}, remote=there)
+    nic.modify_qp(qpn, QpState.RESET, world.now)
+    assert nic.query_qp(qpn) == replace(before, receives=0)
+    created = nic.create_qp(0, kind, a.cq, a.cq, QpAttributes(receive_psn=wrong, timeout=9))
+    before = nic.query_qp(created)
+    with pytest.raises(InvalidArgumentError, match="contradicts"):
+        nic.connect_qp(created, there, world.now)
+    assert nic.query_qp(created) == before
+    nic.connect_qp(created, replace(there, psn=None), world.now)  # nothing was told that could contradict
+    assert nic.query_qp(created).attributes.receive_psn == wrong
+
+
+def test_a_refused_connection_keeps_receives_and_attributes_and_counts_as_no_life() -> None:
+    """It is refused at its last step, when it could already receive."""
+    world = World(2, 2, 4)
+    a, b = connect(world)
+    a.write(b, SLOT)
+    world.run(50 * MS)
+    used = a.nic.query_qp(a.qpn).attributes.send_psn
+    reset(a, b)
+    nic, qpn, there = a.nic, a.qpn, b.nic.qp_address(b.qpn)
+    nic.post_recv(qpn, (5, 6), world.now)
+    nic.modify_qp(qpn, QpState.INIT, world.now, {"num_send_peers": 3})
+    profile = nic.control.create_ev_profile(EvProfile(EvMode.EXPLICIT, evs=(0x3FF,)))  # leads nowhere
+    for state, changes in ((QpState.INIT, {"num_send_peers": 3}), (QpState.INIT, {"ev_profile": profile})):
+        nic.modify_qp(qpn, QpState.RESET, world.now)
+        a.poll()
+        nic.post_recv(qpn, (5, 6), world.now)
+        nic.modify_qp(qpn, state, world.now, changes)
+        before = nic.query_qp(qpn)
+        if "ev_profile" in changes:
+            with pytest.raises(InvalidArgumentError, match="0x3ff"):
+                nic.connect_qp(qpn, there, world.now)
+        else:
+            with pytest.raises(UnknownDestinationError):
+                nic.connect_qp(qpn, replace(there, address=address(9)), world.now)
+        assert nic.query_qp(qpn) == before
+        assert a.poll() == []
+    nic.modify_qp(qpn, QpState.RESET, world.now)
+    assert nic.query_qp(qpn).attributes == replace(QpAttributes(), send_psn=nic.qp_address(qpn).psn)
+    assert nic.qp_address(qpn).psn != used
+    join(a, b)  # the first PSNs of the refused connections are not those of an earlier life
+    a.write(b, SLOT)
+    assert world.run(1000 * MS, until=lambda: any(c.status is CompletionStatus.SUCCESS for c in a.poll()))
 
 
 @pytest.mark.parametrize("kind", QpType)

@@ -18,9 +18,11 @@ LIFETIME = 1000 * MS
 WINDOW = 255 * 128  # PSNs: the widest that a responder accepts
 
 
-def allowed(used: UsedPsns, first: int, now: int, peer: bytes = PEER, remote_qpn: int = 7) -> bool:
+def allowed(
+    used: UsedPsns, first: int, now: int, peer: bytes = PEER, remote_qpn: int = 7, *, told: bool = False
+) -> bool:
     try:
-        used.check("send_psn", 0x10, first, peer, remote_qpn, now)
+        used.check("send_psn", 0x10, first, peer, remote_qpn, now, told=told)
     except StateError:
         return False
     return True
@@ -51,8 +53,9 @@ def test_a_life_from_which_nothing_was_received_may_go_on_and_its_packets_may_ar
     used = UsedPsns(LIFETIME)
     used.add_unseen(PEER, 7, first, 0)
     assert used.latest() is None, "there is nothing to refuse"
-    assert allowed(used, first, 1)
-    assert not allowed(used, first, 1, remote_qpn=8)
+    assert allowed(used, first, 1, told=True)
+    assert not allowed(used, first, 1), "an application that chooses it again does not know what is under way"
+    assert not allowed(used, first, 1, remote_qpn=8, told=True)
     assert allowed(used, first, 1, OTHER, 8)
     assert allowed(used, first, LIFETIME, remote_qpn=8)
     if new != first and allowed(used, new, 1):

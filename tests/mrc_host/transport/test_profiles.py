@@ -182,8 +182,11 @@ def test_profiles_in_use_cannot_be_destroyed_and_are_checked_on_connect() -> Non
         nic.connect_qp(qpn, QpAddress(address(1), 99, 0), world.now)
     assert nic.qp_state(qpn) is QpState.RESET
     nic.modify_qp(qpn, QpState.INIT, world.now, {"ev_profile": 0})
-    nic.control.destroy_ev_profile(number)
     nic.connect_qp(qpn, QpAddress(address(1), 99, 0), world.now)
     assert nic.qp_state(qpn) is QpState.RTS
+    with pytest.raises(StateError, match="still used"):  # a RESET would return to it
+        nic.control.destroy_ev_profile(number)
+    nic.destroy_qp(qpn, world.now)
+    nic.control.destroy_ev_profile(number)
     with pytest.raises(NotFoundError):
         nic.control.destroy_ev_profile(number)

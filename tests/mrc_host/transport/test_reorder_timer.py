@@ -24,7 +24,7 @@ from mrc_host.values import (
 )
 from mrc_host.wire import opcodes
 from tests.mrc_host.nic_world import MS, US, address, path_events
-from tests.mrc_host.transport.far_end import FAR_QPN, FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, warm
+from tests.mrc_host.transport.far_end import FAR_QPN, FIRST_IN, FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, warm
 from tests.mrc_host.transport.test_loss_detection_alone import FIRST, PATHS, RTT, Sender
 
 WINDOW = RTT  # two variations of the first sample: RTT / 2 each
@@ -382,7 +382,7 @@ def test_a_new_life_does_not_inherit_the_timer() -> None:
     short_message(end, 3)
     due = end.nic.wakeup()
     end.nic.modify_qp(end.qpn, QpState.RESET, end.now)
-    end.nic.connect_qp(end.qpn, QpAddress(address(1), FAR_QPN, 7), end.now)
+    end.nic.connect_qp(end.qpn, QpAddress(address(1), FAR_QPN, FIRST_IN), end.now)
     assert end.qp.requester.sent.next_psn != FIRST_OUT
     end.write(4 * 4096)
     sent = end.data()

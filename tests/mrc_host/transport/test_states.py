@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,6 +29,8 @@ def end(world: World, number: int, kind: QpType = QpType.MRC) -> End:
 
 def step(one: End, to: QpState, other: End, **changes: Any) -> None:
     remote = other.nic.qp_address(other.qpn) if to is QpState.RTR else None
+    if remote is not None and "receive_psn" in changes:
+        remote = replace(remote, psn=None)
     one.nic.modify_qp(one.qpn, to, one.world.now, changes, remote=remote)
 
 
