@@ -51,7 +51,7 @@ def write_report(
         experiment=experiment,
         summary=summary,
         backend=BACKENDS.get(summary["backend"], summary["backend"]),
-        warnings=list(_warnings(recordings)),
+        warnings=[*_warnings(recordings), *(f"{sentence}." for sentence in summary["no_difference"])],
         timing=list(_timing(recordings)),
         alone=alone,
         beside=_beside(folder, summary),

@@ -18,8 +18,9 @@ from mrc_lab.reports.verdicts import Judged, judge, show
 from topologies.emulation import switch_kind, wire_kind
 
 _RELATIONS = {"at_least": ">=", "at_most": "<=", "about": "about"}
+_MANY_ROWS = 500_000  # which take some seconds to write
 _MOST_ERRORS = 5  # of a case, on the terminal
-_MOST_VALUES = 6  # of a reported metric; of more cases the report has them as a table
+_MOST_VALUES = 6  # of a reported metric; of more cases the lowest and the highest are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class FinishedRun:
             line = f"{one.verdict.value:<9} {one.title}: {ours} ({_RELATIONS[one.relation]} {expected}{within})"
             yield line + (f", published {show(one.published, one.unit)}" if one.published is not None else "")
         yield from self._errors()
+        for sentence in self.summary["no_difference"]:
+            yield f"{'note':<9} {sentence}"
         yield from self._reported()
         for number in self.summary["published"]["numbers"]:
             ours, theirs = show(number["ours"], number["unit"]), show(number["published"], number["unit"])
@@ -63,10 +66,22 @@ class FinishedRun:
     def _reported(self) -> Iterator[str]:
         for metric in self.summary["reported"]:
             values = {name: show(value, metric["unit"]) for name, value in metric["values"].items()}
-            if len(values) <= _MOST_VALUES:
-                yield f"{'reported':<9} {metric['title']}: " + ", ".join(
-                    f"{case_prefix(name)}{value}" for name, value in values.items()
+            shown = list(values) if len(values) <= _MOST_VALUES else _extremes(metric["values"])
+            text = ", ".join(f"{case_prefix(name)}{values[name]}" for name in shown)
+            if len(shown) < len(values):
+                text = (
+                    f"lowest and highest of {len(values)} cases: {text}" if text else f"of none of {len(values)} cases"
                 )
+                text += "; report.html lists all"
+            yield f"{'reported':<9} {metric['title']}: {text}"
+
+
+def _extremes(values: Mapping[str, float | None]) -> list[str]:
+    """The cases with the lowest and the highest value; none where no case has one."""
+    known = {name: value for name, value in values.items() if value is not None}
+    if not known:
+        return []
+    return [min(known, key=known.__getitem__), max(known, key=known.__getitem__)]
 
 
 def run_and_report(
@@ -110,6 +125,9 @@ def run_and_report(
             progress=progress,
         )
         wall = time.monotonic() - began
+        rows = sum((len(one.times) - 1) * len(one.flows) for one in recordings.values())
+        if rows > _MANY_ROWS:
+            notify(f"writing {rows} rows of flows.csv, and the report")
         judged = judge(experiment, recordings, backend)
         summary = summarize(experiment, recordings, judged, backend, seed)
         packets = sum(int(recording.flow_samples[-1, :, 0].sum()) for recording in recordings.values())

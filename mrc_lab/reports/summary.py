@@ -25,6 +25,7 @@ from mrc_lab.experiments.running.extent import extent_of
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, Recording
 from mrc_lab.reports import queues
 from mrc_lab.reports.metrics import compute, rounded, statistic
+from mrc_lab.reports.no_difference import without_difference
 from mrc_lab.reports.published import summarize_published
 from mrc_lab.reports.reported_metrics import reported_metrics
 from mrc_lab.reports.verdicts import Judged, overall
@@ -53,6 +54,7 @@ def summarize(
         "expectations": [_expectation(one) for one in judged],
         "published": summarize_published(experiment, recordings),
         "reported": _rounded_all(reported_metrics(experiment, recordings)),
+        "no_difference": list(without_difference(experiment, recordings, backend)),
         "cases": {case.name: _case(case, recordings[case.name], seed) for case in experiment.cases},
     }
 

@@ -52,20 +52,23 @@ def write_tables(recording: Recording, folder: Path) -> list[str]:
 
 
 def _flows(recording: Recording) -> Iterable[Sequence[object]]:
-    rates = recording.rates()
+    """A row for each bin and flow: of an all-to-all among many these are millions, so a bin is converted at once."""
+    rates = np.rint(recording.rates()).astype(np.int64)
     steps = np.diff(recording.flow_samples, axis=0)
+    names = [flow.name for flow in recording.flows]
     for number, (begin, end) in enumerate(_bins(recording)):
-        for column, flow in enumerate(recording.flows):
-            yield begin, end, flow.name, round(rates[number, column]), *map(int, steps[number, column])
+        for name, rate, counts in zip(names, rates[number].tolist(), steps[number].tolist(), strict=True):
+            yield begin, end, name, rate, *counts
 
 
 def _links(recording: Recording) -> Iterable[Sequence[object]]:
     """Only lines that carried something in a bin have a row there."""
     steps = np.diff(recording.link_samples, axis=0)
     for number, (begin, end) in enumerate(_bins(recording)):
-        for column in np.flatnonzero(steps[number].any(axis=1)):
+        busy = np.flatnonzero(steps[number].any(axis=1))
+        for column, counts in zip(busy.tolist(), steps[number, busy].tolist(), strict=True):
             line = recording.channels[column]
-            yield begin, end, line[:-1], "up" if line[-1] == ">" else "down", *map(int, steps[number, column])
+            yield begin, end, line[:-1], "up" if line[-1] == ">" else "down", *counts
 
 
 def _signals(recording: Recording, edges: Samples, samples: Samples) -> Iterable[Sequence[object]]:

@@ -23,6 +23,7 @@ MAX_BYTES = 1 << 20
 _MAX_DEPTH = 32
 _MAX_VALUES = 100_000
 _LINE = 80
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # but newlines and tabs
 
 
@@ -73,7 +74,7 @@ class Value:
     def scalar(self) -> Any:
         """A text, number, yes/no or nothing; FileError for anything with parts."""
         if not isinstance(self.node, yaml.ScalarNode):
-            raise self.error(f"must be a single value, not {self.what()}")
+            raise self._not_single()
         try:
             return yaml.SafeLoader("").construct_object(self.node, deep=True)
         except yaml_limits.CONSTRUCTION_ERRORS:
@@ -82,8 +83,26 @@ class Value:
     def text(self) -> str:
         """A scalar as it is written."""
         if not isinstance(self.node, yaml.ScalarNode):
-            raise self.error(f"must be a single value, not {self.what()}")
+            raise self._not_single()
         return str(self.node.value)
+
+    def _not_single(self) -> FileError:
+        """That this has parts; a list most likely means one run for each of its values."""
+        return self.error(f"must be a single value, not {self.what()}{self._as_variants()}")
+
+    def _as_variants(self) -> str:
+        """How to write a list of values as variants, as an end of a sentence; nothing for anything else."""
+        values = self.node.value if isinstance(self.node, yaml.SequenceNode) else ()
+        if not values or not all(isinstance(value, yaml.ScalarNode) for value in values) or "[" in self.key:
+            return ""
+        names = self.key.split(".")
+        parts = []
+        for value in values[:2]:
+            text = str(value.value)[:_LINE]
+            inside = ": {".join(names) + f": {text}" + "}" * (len(names) - 1)
+            parts.append(f"{{name: {_NOT_IN_NAMES.sub('-', text)}, {inside}}}")
+        more = ", ..." if len(values) > len(parts) else ""
+        return f": for a run with each, write variants: [{', '.join(parts)}{more}]"
 
     def what(self) -> str:
         """Its kind, in words."""

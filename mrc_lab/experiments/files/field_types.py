@@ -290,13 +290,19 @@ class Shorthand(FieldType):
 
 @dataclass(frozen=True)
 class TaggedUnion(FieldType):
-    """A mapping whose key `kind` says which dataclass it is."""
+    """A mapping whose key `kind` says which dataclass it is; `several` is the key that takes a list of them."""
 
     choices: Mapping[str, type[Any]]
     tag: str = "kind"
+    several: str = ""
 
     def read(self, value: Value) -> Any:
         """An instance of the one named."""
+        if self.several and value.what() == "a list":
+            raise value.error(
+                f"is a single mapping, not a list: for several at once write {self.several}, each with a name; "
+                "for one after the other, variants"
+            )
         members = value.items()
         if self.tag not in members:
             raise value.error(f"{self.tag} is missing; known are {', '.join(self.choices)}")

@@ -335,7 +335,9 @@ class CasePart:
     """The part of a file that variants may change."""
 
     fabric: FabricPart = key(FabricSection(FabricPart), "the fabric")
-    workload: Workload | None = key(TaggedUnion(workloads.KINDS), "what the hosts do", default=None)
+    workload: Workload | None = key(
+        TaggedUnion(workloads.KINDS, several="workloads"), "what the hosts do", default=None
+    )
     workloads: tuple[TenantPart, ...] = key(
         ListOf(TenantEntry(workloads.KINDS, TransportPart), 1),
         "several workloads at once instead, each a tenant with a name and perhaps a transport",

@@ -3,6 +3,7 @@ import itertools
 import pytest
 
 from mrc_lab.errors import FileError
+from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.files.document import overlay, parse, without
 
 
@@ -70,3 +71,25 @@ def test_overlay_merges_mappings_and_replaces_the_rest():
     assert found["n"].text() == "5"
     assert found["a"].items()["c"].line == 1
     assert list(type(lower)(without(merged, "a", "e"), "f").items()) == ["d", "n"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "workload: [{kind: write_bw, pairs: h1>h3}]",
+            "for several at once write workloads, each with a name; .*variants",
+        ),
+        (
+            "workload: {kind: write_bw, pairs: h1>h3}\ntransport: {type: [mrc, rc]}",
+            r"write variants: \[\{name: mrc, transport: \{type: mrc\}\}, \{name: rc, transport: \{type: rc\}\}\]",
+        ),
+        (
+            "workload: {kind: write_bw, pairs: h1>h3, message: [64K, 1M, 2M]}",
+            r"\{name: 64K, workload: \{message: 64K\}\}, .*, \.\.\.\]",
+        ),
+    ],
+)
+def test_lists_where_one_value_is_meant_are_refused_with_what_to_write(text, message):
+    with pytest.raises(FileError, match=message):
+        load_text(f"fabric: {{hosts: 4}}\nduration: 1ms\n{text}\n")
