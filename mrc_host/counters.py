@@ -56,6 +56,9 @@ def _counted() -> Iterable[CounterInfo]:
          "Data packets sent again although an earlier copy had arrived."),
         ("tx_lost_packets", "packets", "lost",
          "Data packets declared lost, by SACK, NACK, timeout or a port that went down."),
+        ("tx_late_packets", "packets", "late",
+         "Data packets declared lost that arrived after all, before they were sent again (MRC). They are also in"
+         " tx_lost_packets."),
         ("rx_data_packets", "packets", "data_received", "Data packets that arrived and were placed in memory."),
         ("rx_write_requests", "messages", "write_requests", "Completed WRITE and WRITE_WITH_IMM messages of the peer."),
         ("duplicate_request", "packets", "duplicates_received", "Data packets that had arrived before."),

@@ -428,6 +428,7 @@ class QpCounters:
     retransmitted: int = 0
     spurious_retransmitted: int = 0  # retransmitted although the first copy had arrived
     lost: int = 0  # declared lost by SACK, NACK or timeout
+    late: int = 0  # of these, arrived after all, before they were sent again
     timeouts: int = 0
     data_received: int = 0
     duplicates_received: int = 0

@@ -342,6 +342,7 @@ class AckProcessing:
         if record.attempts > 1:  # it is not known which transmission arrived
             self._attribution.acknowledged(record.psn)
             return
+        self._stats.late += 1
         self._attribution.clear(record.psn)
         self._loss.disproved(record.index, record.lane, record.sent, record.by_order, now)
 

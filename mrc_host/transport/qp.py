@@ -124,7 +124,7 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         self.state = QpState.RESET
         self.running = False  # state is RTR or RTS
         self.stats = QpStats()
-        self._counted = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)  # what `_snapshot` shows
+        self._counted = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)  # what `_snapshot` shows
         self._snapshot = _NOTHING_COUNTED
         self.sends = SendQueue(qpn, pd, send_cq, nic.memory, nic.transport.send_queue_depth)
         self._receives: deque[int] = deque()  # wr_ids
@@ -396,6 +396,7 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
             s.retransmitted,
             s.spurious_retransmitted,
             s.lost,
+            s.late,
             s.timeouts,
             s.data_received,
             s.duplicates_received,

@@ -52,6 +52,7 @@ class QpStats:
         "data_sent",
         "duplicates_received",
         "lasthop_trims_received",
+        "late",
         "local_protection_errors",
         "lost",
         "marks_received",
@@ -84,6 +85,7 @@ class QpStats:
         self.retransmitted = 0
         self.spurious_retransmitted = 0
         self.lost = 0
+        self.late = 0
         self.timeouts = 0
         self.data_received = 0
         self.duplicates_received = 0

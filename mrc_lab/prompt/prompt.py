@@ -46,7 +46,7 @@ from mrc_lab.prompt.transfers import Transfers
 from mrc_lab.terminal.notice import print_above
 from mrc_lab.terminal.progress import progress
 from mrc_lab.terminal.state_colour import RED, coloured
-from mrc_lab.workloads.verified_write import planes_text
+from mrc_lab.workloads.verified_write import losses_text, planes_text
 from topologies.emulation import process_watch, processes
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.stopped import stopped
@@ -146,7 +146,7 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
             f"{source} -> {destination}: {report.nbytes} bytes in {report.seconds:.3f} s,"
             f" {units.show_rate(report.bits_per_second)}, {verdict}\n"
             f"paths in use: {planes_text(report.paths)}; packets sent {counters.data_sent},"
-            f" lost {counters.lost}, retransmitted {counters.retransmitted}"
+            f" {losses_text(counters)}, retransmitted {counters.retransmitted}"
         )
 
     def do_allreduce(self, line: str) -> None:

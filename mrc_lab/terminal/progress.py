@@ -1,7 +1,8 @@
 """Progress with an estimate, for what takes longer than two seconds: a line on the terminal that goes when it is done.
 
-Nothing is drawn before two seconds are over, nor where standard error is no terminal. The estimate is the time that the
-work took so far for what it has done.
+Nothing is drawn before two seconds are over. Where standard error is no terminal, there is a plain line every half
+minute, so that a log shows that the work goes on. The estimate is the time that the work took so far for what it has
+done.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from mrc_lab.terminal.console import console
 
 QUIET_S: Final = 2.0
+PLAIN_S: Final = 30.0  # between lines where there is no terminal, at least; a tenth of the time so far, if longer
 
 
 class LateProgress:
@@ -25,15 +27,22 @@ class LateProgress:
     def __init__(self, what: str, to: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._what, self._to, self._clock = what, to, clock
         self._began = clock()
+        self._next_plain = PLAIN_S  # after how many seconds
         self._progress: Progress | None = None
         self._task = TaskID(0)
 
     def report(self, share: float) -> None:
         """So much is done."""
         took = self._clock() - self._began
-        if not self._to.is_terminal or took < QUIET_S:
-            return
         share = min(max(share, 0.0), 1.0)
+        if not self._to.is_terminal:
+            if took >= self._next_plain:
+                self._next_plain = took + max(PLAIN_S, took / 10)
+                left = time_left(took, share)
+                self._to.print(f"{self._what}: {share:.0%}{left and f', {left}'}", soft_wrap=True, markup=False)
+            return
+        if took < QUIET_S:
+            return
         if self._progress is None:
             columns = TextColumn("{task.description}"), BarColumn(None), TaskProgressColumn(), TimeElapsedColumn()
             self._progress = Progress(*columns, TextColumn("{task.fields[left]}"), console=self._to, transient=True)

@@ -1,5 +1,7 @@
 """Start one rank of a torch program in each of several hosts: what ``mrc train`` does.
 
+Importing PyTorch takes ranks a while, in which they print nothing: the launcher says so until the first one does.
+
 Every rank gets what torchrun would give it (RANK, WORLD_SIZE, MASTER_ADDR, ...), so that ``init_process_group("mrc")``
 needs nothing more; the master is rank 0, reached over the management network. What ranks print comes out line by line
 behind the name of their host. The first that fails ends the others.
@@ -25,6 +27,7 @@ from topologies.emulation.run_directory import RunDirectory
 MASTER_PORT = 29500  # torchrun's own default
 _GRACE_S = 10.0  # between asking a rank to end and killing it
 _LONGEST_LINE = 1 << 16
+_SILENCE_S = 20.0  # between notes that no rank has printed anything yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +69,13 @@ def launch(
     more: Mapping[str, str] | None = None,
     port: int = MASTER_PORT,
     write: Callable[[str], object] = sys.stdout.write,
+    note: Callable[[str], object] = sys.stderr.write,
 ) -> RankFailure | None:
     """Run `command` once for each rank and wait for all; returns which one failed first, or None.
 
-    Each line that a rank prints goes to `write` behind ``[HOST]``, and a last one about a failure. `more` is added to
-    every environment. An interrupt ends all ranks before it goes on.
+    Each line that a rank prints goes to `write` behind ``[HOST]``, and a last one about a failure; `note` is told what
+    is being waited for, as long as no rank has printed anything. `more` is added to every environment. An interrupt
+    ends all ranks before it goes on.
     """
     started: list[subprocess.Popen[bytes]] = []
     try:
@@ -91,13 +96,17 @@ def launch(
                     },
                 )
             )
-        return _follow([rank.host for rank in ranks], started, write)
+        note(f"{len(ranks)} ranks started; they print nothing before they have imported their modules\n")
+        return _follow([rank.host for rank in ranks], started, write, note)
     finally:
         _end(started)
 
 
 def _follow(
-    hosts: Sequence[str], started: Sequence[subprocess.Popen[bytes]], write: Callable[[str], object]
+    hosts: Sequence[str],
+    started: Sequence[subprocess.Popen[bytes]],
+    write: Callable[[str], object],
+    note: Callable[[str], object],
 ) -> RankFailure | None:
     """Print what the ranks say until all have ended, or one has failed.
 
@@ -110,9 +119,13 @@ def _follow(
             opened.callback(os.close, exited)
             selector.register(exited, selectors.EVENT_READ, output)
             selector.register(output.descriptor, selectors.EVENT_READ, output)
-        running = len(outputs)
+        running, began, silent = len(outputs), time.monotonic(), True
         while running:
-            for key, _ in selector.select():
+            ready = selector.select(_SILENCE_S if silent else None)
+            if not ready:
+                note(f"no rank has printed anything in {time.monotonic() - began:.0f} s; {running} run\n")
+            silent = silent and not ready
+            for key, _ in ready:
                 output = key.data
                 if key.fd == output.descriptor:
                     if not output.read():

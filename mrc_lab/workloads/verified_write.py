@@ -194,3 +194,9 @@ def usable_paths(paths: Iterable[PathInfo]) -> dict[int, int]:
 def planes_text(paths: dict[int, int]) -> str:
     """The paths of a report in words: ``4 in plane 0, 4 in plane 1``."""
     return ", ".join(f"{count} in plane {plane}" for plane, count in paths.items()) or "none"
+
+
+def losses_text(counters: QpCounters) -> str:
+    """What a queue pair has lost in words: ``lost 5``, or ``lost 5 (43 more were late)`` on a busy machine."""
+    late = f" ({counters.late} more were late)" if counters.late else ""
+    return f"lost {counters.lost - counters.late}{late}"

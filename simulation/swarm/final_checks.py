@@ -89,6 +89,8 @@ class Afterwards:
             unseen = counters.bytes_completed - completed
             if unseen and unseen not in accumulate(_given_up(end)):
                 self._report(f"{end.nic} counts {counters.bytes_completed} bytes completed, but {completed} were")
+            if counters.late > counters.lost:
+                self._report(f"{end.nic} counts more late packets than packets declared lost: {counters}")
             if counters.spurious_retransmitted > counters.retransmitted:
                 self._report(f"{end.nic} counts more spurious retransmissions than retransmissions: {counters}")
             if len(end.lives) + len(other.lives) > 2 or end.rc:

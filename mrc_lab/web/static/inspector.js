@@ -38,11 +38,13 @@ export class Inspector {
       this.title = html("h3", { text: this.#title() });
       this.facts = html("dl", { class: "facts" });
       this.faults = html("div", { class: "faults" });
+      this.onlyWhile = []; // of buttons that make sense in some states only: [button, whether it does now]
       this.root.replaceChildren(this.title, this.facts, this.faults, this.#actions());
       this.factsKey = this.faultsKey = "";
     }
     this.#refreshFacts();
     this.#refreshFaults();
+    for (const [button, sensible] of this.onlyWhile) button.disabled = !sensible();
   }
 
   #title() {
@@ -144,9 +146,12 @@ export class Inspector {
     const link = this.model.linkOf.get(name);
     const loss = select("loss", LOSSES.map((share) => [share, share]));
     const slower = select("rate", SLOWER.map(([text, by]) => [text, String(Math.max(1000, Math.round(link.rate / by)))]));
+    const down = button("Take down", [name, "down"], { class: "danger", id: "take-down" });
+    const back = button("Bring back", [name, "up"], { class: "good", id: "bring-back" });
+    this.onlyWhile.push([down, () => this.model.isUp(name)], [back, () => !this.#isWell(name)]);
     box.append(
-      button("Take down", [name, "down"], { class: "danger", id: "take-down" }),
-      button("Bring back", [name, "up"], { class: "good", id: "bring-back" }),
+      down,
+      back,
       html("span", { class: "pair-of" }, button("Lossy", () => [name, "loss", loss.value]), loss),
       html("span", { class: "pair-of" }, button("Slow", () => [name, "rate", slower.value]), slower),
       button("Black hole", [name, "loss", "100%"], { title: "Both ends stay up and every frame is lost" }),
@@ -159,10 +164,20 @@ export class Inspector {
     const to = select("destination", others.map((other) => [other, other]));
     box.append(html("span", { class: "pair-of" }, html("button", { type: "button", text: "Write 64 MiB to", onclick: () => act({ do: "write", source: name, destination: to.value, bytes: 64 << 20 }) }), to));
     const ports = this.model.layout.links.filter((link) => link.lower === name);
-    for (const link of ports) box.append(html("button", { type: "button", text: `Port p${link.plane} down`, onclick: () => act({ do: "fault", words: [link.name, "down"] }) }));
-    box.append(html("button", { type: "button", class: "good", text: "Bring back", onclick: async () => {
-      for (const link of ports) if (!this.model.isUp(link.name) || this.model.faultsOn(link.name).length) await act({ do: "fault", words: [link.name, "up"] });
-    } }));
+    for (const link of ports) {
+      const down = html("button", { type: "button", text: `Port p${link.plane} down`, onclick: () => act({ do: "fault", words: [link.name, "down"] }) });
+      this.onlyWhile.push([down, () => this.model.isUp(link.name)]);
+      box.append(down);
+    }
+    const back = html("button", { type: "button", class: "good", text: "Bring back", onclick: async () => {
+      for (const link of ports) if (!this.#isWell(link.name)) await act({ do: "fault", words: [link.name, "up"] });
+    } });
+    this.onlyWhile.push([back, () => ports.some((link) => !this.#isWell(link.name))]);
+    box.append(back);
+  }
+
+  #isWell(link) {
+    return this.model.isUp(link) && !this.model.faultsOn(link).length;
   }
 
   async #clearSwitch(name) {

@@ -7,7 +7,19 @@ import { showCount, showDuration, showRate } from "./words.js";
 
 const SPAN_S = 120;
 const SHORTEST_S = 30;
+const GAP_S = 3; // points come twice a second while anybody watches
+// Steps between an axis' labels that are whole numbers, as labels are.
+export const WHOLE = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
+
+// Points ([seconds, values ...]) with an empty one wherever nobody watched for a while: nothing is known of that time.
+export function withGaps(points) {
+  return points.flatMap((point, index) => {
+    const before = points[index - 1];
+    if (!before || point[0] - before[0] <= GAP_S) return [point];
+    return [[before[0] + 0.001, ...new Array(point.length - 1).fill(null)], point];
+  });
+}
 
 export class Plots {
   constructor(model, training) {
@@ -61,8 +73,9 @@ export class Plots {
     if (!this.charts.length || document.hidden) return;
     if ([...this.training.runs.keys()].join(" ") !== this.runs) this.build();
     const planes = this.model.layout.planes;
-    const times = this.points.map((point) => point[0]);
-    const column = (index) => this.points.map((point) => point[index]);
+    const points = document.body.classList.contains("recorded") ? this.points : withGaps(this.points);
+    const times = points.map((point) => point[0]);
+    const column = (index) => points.map((point) => point[index]);
     const per = planes > 1 ? Array.from({ length: planes }, (_, plane) => column(2 + plane)) : [];
     this.charts[0].setData([times, column(1), ...per]);
     const signals = this.#signals() ? [0, 1, 2] : [2];
@@ -143,7 +156,7 @@ export class Plots {
       {
         title, ...this.#size(id), legend: { live: true }, cursor: { drag: { setScale: false } },
         scales: { x: { time: !byStep && this.spanMs === null, range }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.08] } },
-        axes: [{ ...axis, values: (_, values) => values.map(when), space: 90 }, { ...axis, size: 78, values: (_, values) => values.map(show) }],
+        axes: [{ ...axis, values: (_, values) => values.map(when), space: 90 }, { ...axis, size: 78, values: (_, values) => values.map(show), ...(show === showDuration ? {} : { incrs: WHOLE }) }],
         series: [{ label: byStep ? "step" : "time", value: (_, seconds) => (seconds === null || seconds === undefined ? "" : when(seconds)) }, ...series],
         hooks: { draw: [faults] },
       },

@@ -168,6 +168,20 @@ def test_a_later_packet_on_the_same_path_shows_a_loss_at_once() -> None:
     assert [p.psn for p in end.data()] == [lost.psn]
 
 
+def test_a_packet_declared_lost_that_arrives_before_it_is_sent_again_was_late() -> None:
+    end = FarEnd(planes=1, uplinks=4, attributes=WIDE)
+    packets = flight(end, 16, gap=2 * US)
+    again = next(p for p in packets[1:] if p.ev == packets[0].ev)
+    end.pass_time(200 * US)
+    end.sack(-1, bits([again.psn - FIRST_OUT], 0), base=1, of=again)
+    assert end.nic.qp_counters(end.qpn).lost == 1
+    assert end.nic.qp_counters(end.qpn).late == 0
+    end.sack(15, of=packets[-1])
+    assert end.nic.qp_counters(end.qpn).late == 1
+    assert not end.data()
+    assert counters(end) == (1, 0, 0)
+
+
 def test_a_retransmission_overtaking_on_its_path_shows_no_loss() -> None:
     """Retransmissions travel in a higher class, so they say nothing about first transmissions on the same path."""
     end = FarEnd(planes=1, uplinks=2, attributes=WIDE)

@@ -59,15 +59,26 @@ def test_a_line_that_stays_is_printed_where_progress_was():
     assert "60%" in after
 
 
-def test_where_there_is_no_terminal_there_is_no_progress():
+def test_where_there_is_no_terminal_a_plain_line_comes_every_half_minute():
+    file, to = shown(terminal=False)
+    clock = Clock()
+    late = LateProgress("work [a]", to, clock)
+    for second in range(1, 66):
+        clock.now = 100.0 + second
+        late.report(second / 100)
+    late.print("a line")
+    late.close()
+    assert file.getvalue() == "work [a]: 30%, about 70 s left\nwork [a]: 60%, about 40 s left\na line\n"
+
+
+def test_hours_of_work_without_a_terminal_do_not_fill_a_log():
     file, to = shown(terminal=False)
     clock = Clock()
     late = LateProgress("work", to, clock)
-    clock.now += 60
-    late.report(0.5)
-    late.print("a line")
-    late.close()
-    assert file.getvalue() == "a line\n"
+    for minute in range(1, 10 * 60):
+        clock.now = 100.0 + 60 * minute
+        late.report(minute / 600)
+    assert 20 < len(file.getvalue().splitlines()) < 60
 
 
 @pytest.mark.parametrize(

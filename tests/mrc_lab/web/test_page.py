@@ -85,11 +85,34 @@ def test_link_is_clicked_down_its_paths_go_and_come_back(small: tuple[Served, Pa
     until(lambda: page.js("return document.querySelectorAll('.pair .ev-b').length") == 1, "a path to be out of use")
     page.until_text("#done-command", lambda text: text == f"sudo mrc fault add lab {LINK} down")
     page.until_text("#figures", lambda text: "1 of 24" in text)
+    until(lambda: not page.one("#take-down").is_enabled(), "a link that is down not to be offered to take down")
     page.until_text("#events", lambda text: f"link down {LINK}" in text)
     page.one("#bring-back").click()
     until(lambda: "down" not in page.classes(DRAWN), "the link to be drawn up")
+    until(lambda: page.one("#take-down").is_enabled() and not page.one("#bring-back").is_enabled(), "what makes sense")
     until(lambda: page.js("return document.querySelectorAll('.pair .ev-b').length") == 0, "the path to be back")
     assert [request["words"] for request in running.fake.requests[-2:]] == [[LINK, "down"], [LINK, "up"]]
+
+
+def test_curves_are_interrupted_where_nobody_watched(small: tuple[Served, Page]) -> None:
+    _, page = small
+    script = """
+    const [points, done] = arguments;
+    import("/static/plots.js").then((plots) => done(plots.withGaps(points)), (error) => done(String(error)));
+    """
+    points = [[10, 5, 1], [10.5, 5, 1], [25, 9, 2], [25.5, 9, 2]]
+    drawn = page.driver.execute_async_script(script, points)
+    assert drawn == [*points[:2], [10.501, None, None], *points[2:]]
+    assert page.driver.execute_async_script(script, []) == []
+
+
+def test_labels_of_an_idle_axis_differ(small: tuple[Served, Page]) -> None:
+    _, page = small
+    script = """
+    const done = arguments[0];
+    import("/static/plots.js").then(({ WHOLE }) => done(WHOLE.slice(0, 5)), (error) => done(String(error)));
+    """
+    assert page.driver.execute_async_script(script) == [1, 2, 5, 10, 20]
 
 
 def test_link_taken_down_behind_the_page_is_shown_and_undone(small: tuple[Served, Page]) -> None:

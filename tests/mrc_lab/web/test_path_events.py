@@ -40,3 +40,20 @@ def test_ports_and_failed_queue_pairs_are_reported_in_order() -> None:
 def test_unknown_queue_pair_is_named_by_its_number() -> None:
     (news,) = summarize("h1", [path(1, PathState.DENIED, PathReason.CONTROLLER, time=1)], {})
     assert news.text == "1 path h1 to queue pair 0x11 in plane 0 out of use by the controller's denylist"
+
+
+def test_a_path_that_was_out_because_a_packet_was_late_is_one_line() -> None:
+    bad, good = PathState.ASSUMED_BAD, PathState.GOOD
+    events = [
+        path(1, bad, PathReason.LOSS, time=1_000_000, lost=900_000),
+        path(2, bad, PathReason.LOSS, time=1_100_000, lost=900_000),
+        path(1, good, PathReason.ARRIVED, time=2_000_000),
+        path(2, good, PathReason.ARRIVED, time=4_100_000),
+        path(3, good, PathReason.ARRIVED, time=4_200_000),  # out before these events
+        path(1, bad, PathReason.LOSS, time=5_000_000, lost=4_000_000),  # and still out
+    ]
+    assert [news.text for news in summarize("h1", events, REMOTES)] == [
+        "2 paths h1 to h3 in plane 0 out of use for 3 ms: packets were late, not lost",
+        "1 path h1 to h3 in plane 0 back in use: a packet declared lost was only late",
+        "1 path h1 to h3 in plane 0 out of use after a lost packet, 1 ms after the first lost packet was sent",
+    ]

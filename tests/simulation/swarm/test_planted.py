@@ -258,6 +258,7 @@ def test_finds_too_few_active_paths(monkeypatch):
         ({"duplicates_received": 1 << 20}, "duplicates, but"),
         ({"data_received": 1 << 20}, "more data packets than"),
         ({"spurious_retransmitted": 1 << 20}, "more spurious retransmissions"),
+        ({"late": 1 << 20}, "more late packets"),
     ],
 )
 def test_finds_inconsistent_counters(monkeypatch, changes, text):
