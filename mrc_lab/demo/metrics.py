@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from mrc_host.values import PathState
 from mrc_lab.demo.faults import LinkCut, crosses
 from mrc_lab.demo.record import RankPathEvent, RunRecord
+from mrc_lab.reports.step_times import Step, steps_around
 from topologies import addressing
 from topologies.fabric import Fabric, LinkKind
 
@@ -40,10 +41,11 @@ class Spread:
 class FaultMetrics:
     """What one fault did to one run; seconds, None where there is nothing to measure.
 
-    `failover` and `recovery` are over the paths that cross the link and went out of use; `never_recovered` of them did
-    not return; `collateral_paths` went out of use in the same time although they do not cross the link. For a NIC's
-    link `port_down` and `port_up` are over the NICs concerned: from the cut until each avoided the plane towards that
-    NIC (by its own carrier or its peer's message), and from its return until each used it again.
+    `lost_s` is what steps took longer than usual (:mod:`mrc_lab.reports.step_times`). `failover` and `recovery` are
+    over the paths that cross the link and went out of use; `never_recovered` of them did not return;
+    `collateral_paths` went out of use in the same time although they do not cross the link. For a NIC's link
+    `port_down` and `port_up` are over the NICs concerned: from the cut until each avoided the plane towards that NIC
+    (by its own carrier or its peer's message), and from its return until each used it again.
     """
 
     kind: str
@@ -54,6 +56,7 @@ class FaultMetrics:
     step_before: Spread | None
     step_during: Spread | None
     step_after: Spread | None
+    lost_s: float | None
     longest_stall_s: float
     resumed_after_link_up_s: float | None
     failover: Spread | None
@@ -90,23 +93,13 @@ class RunMetrics:
     cpu_idle_least: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step of the whole job (times in ns): first rank's begin, last rank's end, slowest rank's time."""
-
-    number: int
-    begin_ns: int
-    end_ns: int
-    duration_s: float
-
-
 def steps_of(record: RunRecord) -> list[Step]:
     """The steps that every rank completed, in order."""
     found = []
     for number in sorted(record.steps):
         reports = record.steps[number].values()
         if len(reports) == len(record.hosts):
-            slowest = max(r.end_ns - r.begin_ns for r in reports) / 1e9
+            slowest = max(r.end_ns - r.begin_ns for r in reports)
             begin, end = min(r.begin_ns for r in reports), max(r.end_ns for r in reports)
             found.append(Step(number, begin, end, slowest))
     return found
@@ -150,11 +143,7 @@ def _fault_metrics(record: RunRecord, fabric: Fabric, steps: Sequence[Step], ind
     link_up = fault.link_up_ns
     begin = record.faults[index - 1].link_up_ns if index else None
     end = record.faults[index + 1].link_down_ns if index + 1 < len(record.faults) else record.ended_ns
-    before = [
-        s for s in steps if s.end_ns <= fault.link_down_ns and s.begin_ns >= (begin or 0) and s.number >= WARM_UP_STEPS
-    ]
-    during = [s for s in steps if s.end_ns > fault.link_down_ns and s.begin_ns < (link_up or end)]
-    after = [s for s in steps if link_up is not None and s.begin_ns >= link_up and s.end_ns <= end]
+    around = steps_around(steps, fault.link_down_ns, link_up, begin_ns=begin or 0, end_ns=end, first=WARM_UP_STEPS)
     failover, recovery, never_recovered, collateral = _path_metrics(record, fabric, fault, end)
     resumed = min((s.end_ns for s in steps if link_up is not None and s.end_ns > link_up), default=None)
     return FaultMetrics(
@@ -163,9 +152,10 @@ def _fault_metrics(record: RunRecord, fabric: Fabric, steps: Sequence[Step], ind
         link_down_s=record.seconds(fault.link_down_ns),
         link_up_s=None if link_up is None else record.seconds(link_up),
         cut_after_step=fault.step,
-        step_before=spread([s.duration_s for s in before]),
-        step_during=spread([s.duration_s for s in during]),
-        step_after=spread([s.duration_s for s in after]),
+        step_before=spread([s.duration_s for s in around.before]),
+        step_during=spread([s.duration_s for s in around.during]),
+        step_after=spread([s.duration_s for s in around.after]),
+        lost_s=None if around.lost_ns is None else around.lost_ns / 1e9,
         longest_stall_s=_longest_gap(_gaps(record, steps), fault.link_down_ns, link_up or end),
         resumed_after_link_up_s=None if resumed is None or link_up is None else (resumed - link_up) / 1e9,
         failover=spread(failover),

@@ -207,6 +207,7 @@ def step_rows(faults: Sequence[FaultMetrics | None]) -> list[tuple[str, list[str
         ("  step time before", [_middle(f.step_before if f else None, "-") for f in faults]),
         ("  step time during", [_middle(f.step_during if f else None, "-") for f in faults]),
         ("  step time after", [_middle(f.step_after if f else None, "-") for f in faults]),
+        ("  time lost", ["-" if f is None or f.lost_s is None else show_seconds(f.lost_s) for f in faults]),
         ("  longest stall", [show_seconds(f.longest_stall_s if f else None) for f in faults]),
     ]
 

@@ -20,6 +20,7 @@ from mrc_lab.reports.pages import BACKENDS, render
 from mrc_lab.reports.published_plots import drawings
 from mrc_lab.reports.reported_metrics import side_by_side
 from mrc_lab.reports.seeds import merged
+from mrc_lab.reports.step_times import job_steps
 from mrc_lab.reports.write_file import write_text
 
 _MAX_AFTERMATHS = 8  # faults of which a report says what followed
@@ -131,6 +132,7 @@ def _case(folder: Path, experiment: Experiment, case: Case, recording: Recording
             for n, fault in enumerate(recording.faults, 1)
         ],
         "aftermath": list(_aftermath(case, recording)),
+        "steps": [sentence for job in job_steps(case, recording) for sentence in job.sentences()],
         "left_out": _left_out(len(recording.faults)),
         "figures": _write_figures(folder, case.name, figures),
     }

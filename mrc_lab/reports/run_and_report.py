@@ -13,6 +13,7 @@ from mrc_lab.experiments.files.model import Experiment, case_prefix
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_experiment import Beside, run_experiment
 from mrc_lab.reports import result_folder as folders
+from mrc_lab.reports.step_times import job_steps
 from mrc_lab.reports.summary import circumstances, summarize
 from mrc_lab.reports.verdicts import Judged, judge, show
 from topologies.emulation import switch_kind, wire_kind
@@ -20,6 +21,7 @@ from topologies.emulation import switch_kind, wire_kind
 _RELATIONS = {"at_least": ">=", "at_most": "<=", "about": "about"}
 _MANY_ROWS = 500_000  # which take some seconds to write
 _MOST_ERRORS = 5  # of a case, on the terminal
+_MOST_STEP_LINES = 4  # of a job, on the terminal
 _MOST_VALUES = 6  # of a reported metric; of more cases the lowest and the highest are shown
 
 
@@ -47,6 +49,7 @@ class FinishedRun:
         yield from self._errors()
         for sentence in self.summary["no_difference"]:
             yield f"{'note':<9} {sentence}"
+        yield from self._steps()
         yield from self._reported()
         for number in self.summary["published"]["numbers"]:
             ours, theirs = show(number["ours"], number["unit"]), show(number["published"], number["unit"])
@@ -62,6 +65,14 @@ class FinishedRun:
                 yield f"{'error':<9} {case_prefix(name)}{error}"
             if len(recording.errors) > _MOST_ERRORS:
                 yield f"{'error':<9} {case_prefix(name)}and {len(recording.errors) - _MOST_ERRORS} more"
+
+    def _steps(self) -> Iterator[str]:
+        """What steps of training jobs took around faults."""
+        for case in self.experiment.cases:
+            for job in job_steps(case, self.recordings[case.name]):
+                if job.word == "step" or job.faults:
+                    for sentence in list(job.sentences())[:_MOST_STEP_LINES]:
+                        yield f"{'steps':<9} {case_prefix(case.name)}{sentence}"
 
     def _reported(self) -> Iterator[str]:
         for metric in self.summary["reported"]:

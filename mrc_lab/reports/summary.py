@@ -28,6 +28,7 @@ from mrc_lab.reports.metrics import compute, rounded, statistic
 from mrc_lab.reports.no_difference import without_difference
 from mrc_lab.reports.published import summarize_published
 from mrc_lab.reports.reported_metrics import reported_metrics
+from mrc_lab.reports.step_times import job_steps
 from mrc_lab.reports.verdicts import Judged, overall
 
 FORMAT = 1
@@ -95,6 +96,7 @@ def _case(case: Case, recording: Recording, seed: int) -> dict[str, Any]:
         "size_bytes": None if case.tenant_names else size_of(case.workload),
         **_tenants(case, recording),
         **queues.summary(case, recording),
+        "steps": {one.tenant: one.numbers() for one in job_steps(case, recording)},
         "messages": len(recording.messages),
         "operations": len(recording.operations),
         "path_events": len(recording.paths),
