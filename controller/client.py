@@ -41,6 +41,7 @@ from controller.values import (
     SwitchTables,
     Topology,
 )
+from mrc_common import named_files
 from topologies.errors import FabricError
 from topologies.faults import Fault
 from topologies.faults.link_down import LinkDown
@@ -329,6 +330,6 @@ class ControllerClient:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return named_files.read_bytes(path)
     except OSError as error:
         raise ControllerError(f"{path} cannot be read: {error.strerror}.") from None

@@ -17,6 +17,7 @@ from controller import messages
 from controller.errors import ControllerError
 from controller.proto import controller_v1_pb2 as pb
 from controller.values import FaultRecord
+from mrc_common import named_files
 from topologies.errors import FabricError
 
 
@@ -34,7 +35,7 @@ def save(path: Path, records: Iterable[FaultRecord]) -> None:
 def load(path: Path) -> list[FaultRecord]:
     """The faults in the file; none if there is no file."""
     try:
-        message = json_format.Parse(path.read_text(), pb.ListFaultsResponse())
+        message = json_format.Parse(named_files.read_text(path), pb.ListFaultsResponse())
     except (OSError, UnicodeError, json_format.ParseError):
         return []
     found = []

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mrc_common import unix_sockets
+from mrc_common import named_files, unix_sockets
 
 MIN_TOKEN = 16  # characters
+MAX_KEY_FILE = 1 << 20  # bytes of a file with a token, a key or certificates
 
 
 class EndpointError(Exception):
@@ -120,7 +121,7 @@ def check_settings(address: str, settings: EndpointSettings) -> None:
 def read_token(file: Path) -> str:
     """The first line of a file, at least MIN_TOKEN printable ASCII characters. EndpointError otherwise."""
     try:
-        lines = file.read_text().splitlines()
+        lines = named_files.read_text(file, MAX_KEY_FILE).splitlines()
     except (OSError, UnicodeError) as error:
         raise EndpointError(f"The token cannot be read from {file}: {_why(error)}.") from None
     token = lines[0].strip() if lines else ""
@@ -154,9 +155,10 @@ def _credentials(settings: EndpointSettings) -> Any:
         return None
     import grpc
 
+    read = named_files.read_bytes
     try:
-        pair = settings.tls_key.read_bytes(), settings.tls_cert.read_bytes()
-        roots = None if settings.tls_client_ca is None else settings.tls_client_ca.read_bytes()
+        pair = read(settings.tls_key, MAX_KEY_FILE), read(settings.tls_cert, MAX_KEY_FILE)
+        roots = None if settings.tls_client_ca is None else read(settings.tls_client_ca, MAX_KEY_FILE)
     except OSError as error:
         raise EndpointError(f"{error.filename} cannot be read: {_why(error)}.") from None
     return grpc.ssl_server_credentials([pair], roots, settings.tls_client_auth)

@@ -13,17 +13,20 @@ import importlib
 import importlib.util
 import inspect
 import os
-import stat
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from mrc_common import named_files
+from mrc_common.file_owners import exposed_part
 from mrc_host.errors import InvalidArgumentError, MrcError
 from mrc_host.transport.algorithms import ALGORITHMS, Algorithm
 from mrc_host.transport.congestion import CongestionControl, LinkParameters
 from mrc_host.transport.path_selection import PathSelection
+
+_MAX_BYTES = 4 << 20  # of a plugin
 
 GROUP = "mrc_testbed.plugins"
 Controller = TypeVar("Controller", bound=type[CongestionControl])
@@ -138,12 +141,10 @@ def load(plugin: str | Path) -> str:
         return _load_installed(name)
     path = os.path.realpath(name)
     try:
-        with open(path, "rb") as stream:
-            source, mode = stream.read(), os.fstat(stream.fileno()).st_mode
+        source = named_files.read_bytes(path, _MAX_BYTES)
     except OSError as error:
         raise PluginError(f"The plugin {name} cannot be read: {error.strerror}.") from None
-    if os.geteuid() == 0 and mode & stat.S_IWOTH:
-        raise PluginError(f"The plugin {name} is writable for everybody, so root does not run it: chmod o-w {name}")
+    _check_writers(name, Path(path))
     digest = hashlib.sha256(source).hexdigest()
     if _loaded.get(path) == digest:
         return path
@@ -168,6 +169,22 @@ def load(plugin: str | Path) -> str:
         )
     _loaded[path] = digest
     return path
+
+
+def _check_writers(name: str, file: Path) -> None:
+    """Root runs no file that somebody else may change; whoever has become root with sudo is nobody else."""
+    if os.geteuid() != 0:
+        return
+    given = os.environ.get("SUDO_UID", "")
+    exposed = exposed_part(file, (int(given),) if given.isdecimal() else ())
+    if exposed is None:
+        return
+    part, who = exposed
+    what = f"The plugin {name}" if part == file else f"{part}, a folder of the plugin {name},"
+    if who.startswith("user "):
+        raise PluginError(f"{what} belongs to {who}, so root does not run it: chown root {part}")
+    mode = "o-w" if who == "everybody" else "g-w"
+    raise PluginError(f"{what} is writable for {who}, so root does not run it: chmod {mode} {part}")
 
 
 def is_from_plugin(error: BaseException) -> bool:

@@ -38,7 +38,7 @@ from typing import Any
 
 import yaml
 
-from mrc_common import units, yaml_limits
+from mrc_common import named_files, units, yaml_limits
 from mrc_common.frame_rings import FrameRingError, RingEnd
 from mrc_common.grpc_endpoint import EndpointSettings
 from p4runtime_shim.port_driver import Wires
@@ -124,7 +124,7 @@ def parse_interface(text: str) -> tuple[int, str]:
 def load_file(path: Path) -> ProcessSettings:
     """Settings from a YAML or JSON file; relative program paths are relative to the file."""
     try:
-        document = _parse(path.read_text(encoding="utf-8"))
+        document = _parse(named_files.read_text(path))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except RecursionError:

@@ -8,7 +8,6 @@ temporary name, flushed to disk and renamed. The least recently used ones are re
 
 from __future__ import annotations
 
-import grp
 import hashlib
 import os
 import pwd
@@ -17,6 +16,7 @@ import stat
 import time
 from pathlib import Path
 
+from mrc_common.file_owners import exposed_part, other_writer
 from p4runtime_shim.errors import BuildError
 
 KEPT = {"program-*.so": 256, "libengine-*.so": 8, "simcore-*.so": 8}  # files kept per kind
@@ -52,39 +52,14 @@ def private_folder(cache: Path) -> Path:
 
 def exposed(cache: Path) -> str | None:
     """Why a cache directory is unsafe: it, or a parent, is writable by others; None if it is safe."""
-    place = (cache / "switch").resolve()
-    for part in (place, *place.parents):
-        if not os.path.lexists(part):
-            continue
-        who = _other_writer(part.stat(), shared=part not in (place, place.parent))
-        if who:
-            return (
-                f"{part} is writable by {who}, and files in the cache directory {cache} are executed as user"
-                f" {os.geteuid()}: remove that folder, or set XDG_CACHE_HOME to one that only you can write to"
-            )
-    return None
-
-
-def _other_writer(info: os.stat_result, *, shared: bool = False) -> str | None:
-    """Who else may change a file or folder; in a `shared` folder with the sticky bit, others can only add files."""
-    if info.st_uid not in (0, os.geteuid()):
-        return f"user {info.st_uid}"
-    if shared and info.st_mode & stat.S_ISVTX:
+    found = exposed_part(cache / "switch")
+    if found is None:
         return None
-    if info.st_mode & stat.S_IWOTH:
-        return "everybody"
-    if info.st_mode & stat.S_IWGRP and not _private_group(info):
-        return f"group {info.st_gid}"
-    return None
-
-
-def _private_group(info: os.stat_result) -> bool:
-    """True for root's group, and for the owner's private group that many distributions create."""
-    try:
-        group, owner = grp.getgrgid(info.st_gid), pwd.getpwuid(info.st_uid).pw_name
-    except KeyError:
-        return False
-    return info.st_gid == 0 or (group.gr_name == owner and set(group.gr_mem) <= {owner})
+    part, who = found
+    return (
+        f"{part} is writable by {who}, and files in the cache directory {cache} are executed as user"
+        f" {os.geteuid()}: remove that folder, or set XDG_CACHE_HOME to one that only you can write to"
+    )
 
 
 def is_whole(path: Path) -> bool:
@@ -96,7 +71,7 @@ def is_whole(path: Path) -> bool:
         os.utime(path, ns=(time.time_ns(), info.st_mtime_ns))
     except OSError:
         return False
-    if not stat.S_ISREG(info.st_mode) or _other_writer(info):
+    if not stat.S_ISREG(info.st_mode) or other_writer(info):
         return False
     body, seal = data[:-_SEAL], data[-_SEAL:]
     return bool(body) and seal == _MAGIC + hashlib.sha256(body).digest()

@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from mrc_common import named_files
 from mrc_common.grpc_endpoint import EndpointError, GrpcEndpoint
 from mrc_common.open_files import raise_limit
 from mrc_common.privileges import Capability, PrivilegeError, drop
@@ -166,7 +167,7 @@ class SwitchProcess:
 
     async def _initial_program(self, programs: PipelineConfigLoader, path: Path) -> Any:
         try:
-            data = path.read_bytes()
+            data = named_files.read_bytes(path)
         except OSError as error:
             raise StartError(f"cannot read the program {path}: {error.strerror}") from None
         try:

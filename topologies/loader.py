@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv6Network
@@ -44,7 +43,7 @@ from typing import Any
 
 import yaml
 
-from mrc_common import units
+from mrc_common import named_files, units
 from mrc_host.config import Dscp, EvOrder, ProtocolSettings
 from topologies.clos import DEFAULT_RATE_BPS, multi_plane_clos
 from topologies.errors import FabricError
@@ -71,12 +70,7 @@ def load_file(path: Path | str) -> Fabric:
     """Read a fabric file. Raises :class:`FabricError` for anything wrong with it."""
     path = Path(path)
     try:
-        about = path.stat()
-        if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):  # it may never end, or never begin
-            raise FabricError(f"{path}: is a pipe or device: a fabric file is a file")
-        if about.st_size > MAX_FILE_BYTES:
-            raise FabricError(f"{path}: a fabric file is at most {MAX_FILE_BYTES} bytes long")
-        text = path.read_text("utf-8")
+        text = named_files.read_text(path, MAX_FILE_BYTES)
     except OSError as error:
         raise FabricError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

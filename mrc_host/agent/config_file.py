@@ -12,8 +12,11 @@ from ipaddress import AddressValueError, IPv6Address
 from pathlib import Path
 from typing import Any
 
+from mrc_common import named_files
 from mrc_host.config import NicConfig
 from mrc_host.verbs.remote.codec import CodecError, from_json, to_json
+
+_MAX_BYTES = 1 << 30  # every destination has all its paths in it
 
 
 def dump_config(config: NicConfig) -> str:
@@ -28,7 +31,7 @@ def dump_config(config: NicConfig) -> str:
 def load_config(path: str | Path) -> NicConfig:
     """Read a configuration file; raises a CodecError that names the file and the place in it."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = named_files.read_text(path, _MAX_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         raise CodecError(f"Cannot read the configuration {path}: {error}.") from None
     try:

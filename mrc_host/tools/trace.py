@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mrc_common import named_files
 from mrc_host.tools.session import ToolError
 
 Event = dict[str, Any]
@@ -78,17 +79,16 @@ class Summary:
 def read(path: str | Path) -> Iterator[Event]:
     """The events of a trace file; raises ToolError when it is not one."""
     try:
-        with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith("\n"):
-                    return
-                try:
-                    event = json.loads(line)
-                except ValueError:
-                    event = None
-                if not isinstance(event, dict) or "t" not in event or "event" not in event:
-                    raise ToolError(f"{path}, line {number}: not an event of a trace.")
-                yield event
+        for number, line in enumerate(named_files.lines(path), 1):
+            if not line.endswith("\n"):
+                return
+            try:
+                event = json.loads(line)
+            except ValueError:
+                event = None
+            if not isinstance(event, dict) or "t" not in event or "event" not in event:
+                raise ToolError(f"{path}, line {number}: not an event of a trace.")
+            yield event
     except (OSError, UnicodeDecodeError) as error:
         raise ToolError(f"Cannot read {path}: {error}.") from None
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from mrc_common import named_files
 from mrc_lab.conformance.script import Script, parse_script
 from mrc_lab.errors import ExperimentError
 
 FOLDER = Path(__file__).with_name("scripts")
 SUFFIX = ".script"
+
+_MAX_BYTES = 1 << 20
 
 
 def load_scripts(places: Sequence[Path] = ()) -> list[Script]:
@@ -24,7 +27,7 @@ def load_scripts(places: Sequence[Path] = ()) -> list[Script]:
 
 def _load(file: Path) -> Script:
     try:
-        text = file.read_text("utf-8")
+        text = named_files.read_text(file, _MAX_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         raise ExperimentError(f"{file} cannot be read: {error}") from None
     return parse_script(text, file.stem)

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from shutil import which
 from typing import IO, Any
 
@@ -28,7 +27,7 @@ from rich.text import Text
 
 from controller.errors import ControllerError
 from controller.switch_reader import table_names
-from mrc_common import units
+from mrc_common import named_files, units
 from mrc_common.suggestions import did_you_mean
 from mrc_host.errors import MrcError
 from mrc_lab.commands import fault_command, map_command
@@ -51,6 +50,8 @@ from topologies.emulation import process_watch, processes
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.stopped import stopped
 from topologies.errors import FabricError
+
+_MAX_COMMANDS = 1 << 20  # bytes of a file of commands
 
 _ERRORS = (ControllerError, EmulationError, ExperimentError, FabricError, MrcError, OSError, ValueError)
 _WAIT_STEP_S = 0.1
@@ -222,7 +223,7 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
         """See helping."""
         (file,) = self._words("source", line, 1, 1)
         try:
-            lines = Path(file).read_text().splitlines()
+            lines = named_files.read_text(file, _MAX_COMMANDS).splitlines()
         except (OSError, UnicodeError) as error:
             raise ExperimentError(f"{file} cannot be read: {getattr(error, 'strerror', 'it is no text')}") from None
         for one in lines:

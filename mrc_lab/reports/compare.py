@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mrc_common import named_files
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.model import case_label, case_prefix, joined
 from mrc_lab.reports.pages import render
@@ -93,9 +94,8 @@ def read_total(folder: Path, rate: float = 1.0, time: float = 1.0) -> tuple[list
     """
     total: dict[tuple[int, int], float] = defaultdict(float)
     try:
-        with (folder / "flows.csv").open(newline="") as file:
-            for row in csv.DictReader(file):
-                total[int(row["begin_ns"]), int(row["end_ns"])] += float(row["bits_per_s"])
+        for row in csv.DictReader(named_files.lines(folder / "flows.csv")):
+            total[int(row["begin_ns"]), int(row["end_ns"])] += float(row["bits_per_s"])
     except OSError as error:
         raise ExperimentError(f"{folder / 'flows.csv'} cannot be read: {error.strerror}") from None
     except (KeyError, ValueError, TypeError):

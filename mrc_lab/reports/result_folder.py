@@ -23,6 +23,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from mrc_common import named_files
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.loader import CASE_NAME
 from mrc_lab.experiments.files.model import Experiment
@@ -139,7 +140,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
     """The summary in a result folder; ExperimentError when there is none."""
     path = folder / "summary.json"
     try:
-        summary = json.loads(path.read_text("utf-8"))
+        summary = json.loads(named_files.read_text(path))
     except OSError as error:
         raise ExperimentError(
             f"{path} cannot be read: {error.strerror}", "Give a folder that 'mrc run' has created."

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from mrc_common import named_files
 from mrc_lab.errors import ExperimentError
 from mrc_lab.reports.result_folder import write_json
 from mrc_lab.sweeps.grid import Grid
@@ -101,6 +102,6 @@ def _claim(path: Path, stream: IO[str], grid: Grid) -> None:
 def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for place in sorted((path / "runs").glob("*.json")):
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            record = json.loads(place.read_text("utf-8"))
+            record = json.loads(named_files.read_text(place))
             if record["run"] == place.stem:
                 yield place.stem, record

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mrc_common import named_files
 from mrc_lab.errors import ExperimentError
 from mrc_lab.web.feed import Feed, Outbox
 from mrc_lab.web.server import static_files
@@ -149,9 +150,7 @@ def read_recordings(file: Path) -> list[NamedRecording]:
     Raises ExperimentError if there are none.
     """
     try:
-        if file.stat().st_size > 2 * MAX_BYTES:
-            raise ExperimentError(f"{file} is too large for a recording of 'mrc web --record'.")
-        text = file.read_bytes().decode("utf-8", "replace")
+        text = named_files.read_bytes(file, 2 * MAX_BYTES).decode("utf-8", "replace")
     except OSError as error:
         raise ExperimentError(f"{file} cannot be read: {error.strerror}") from None
     one = _part(text, "recording")

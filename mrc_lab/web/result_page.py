@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mrc_common import named_files
 from mrc_lab.errors import ExperimentError
 from mrc_lab.reports import compare
 from mrc_lab.reports.result_folder import read_summary
@@ -40,8 +41,6 @@ def comparison_page(first: Path, second: Path) -> str:
 def _report(folder: Path) -> str:
     file = folder / "report.html"
     try:
-        if file.stat().st_size > _MAX_REPORT:
-            return ""
-        return file.read_text("utf-8", "replace")
+        return named_files.read_bytes(file, _MAX_REPORT).decode("utf-8", "replace")
     except OSError:
         return ""

@@ -16,7 +16,9 @@ from pathlib import Path
 
 from controller.client import ControllerClient
 from controller.values import MachineClock
+from mrc_common import named_files
 from mrc_common.grpc_endpoint import (
+    MAX_KEY_FILE,
     EndpointError,
     EndpointSettings,
     check_port_free,
@@ -182,6 +184,8 @@ def _tls(settings: EndpointSettings) -> ssl.SSLContext | None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
+        for file in (settings.tls_cert, settings.tls_key):  # OpenSSL would wait for a pipe
+            named_files.read_bytes(file, MAX_KEY_FILE)
         context.load_cert_chain(settings.tls_cert, settings.tls_key)
     except (OSError, ssl.SSLError) as error:
         raise EndpointError(f"Certificate and key cannot be used: {error}.") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,35 @@ def test_calls_are_checked_against_those_of_the_base_classes() -> None:
         for name, method in own.items():
             _, *parameters = inspect.signature(method).parameters
             assert parameters == ", ".join(filter(None, calls[name])).split(", ")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda file: os.chown(file, 12345, 0), "belongs to user 12345, so root does not run it: chown root"),
+        (lambda file: os.chown(file.parent, 12345, 0), "a folder of the plugin .* belongs to user 12345"),
+        (lambda file: file.parent.chmod(0o777), "a folder of the plugin .* is writable for everybody"),
+        (lambda file: (os.chown(file, 0, 12345), file.chmod(0o664)), "is writable for group 12345"),
+    ],
+)
+def test_root_runs_no_plugin_that_others_may_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object], problem: str
+) -> None:
+    folder = tmp_path / "plugins"
+    folder.mkdir(mode=0o755)
+    file = write(folder, "@workload('w')\ndef w():\n    return []\n")
+    change(file)
+    with pytest.raises(plugins.PluginError, match=problem):
+        plugins.load(file)
+    monkeypatch.setenv("SUDO_UID", "12345")
+    if "belongs" in problem:
+        plugins.load(file)
+
+
+@pytest.mark.parametrize("name", ["pipe.py", "zero.py"])
+def test_what_is_no_file_is_no_plugin(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "zero.py").symlink_to("/dev/zero")
+    with pytest.raises(plugins.PluginError, match=r"cannot be read: It is a (pipe|device), not a regular file"):
+        plugins.load(tmp_path / name)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from mrc_common import named_files
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files import checks
 from mrc_lab.experiments.files.document import MAX_BYTES, Value, overlay, parse, without
@@ -41,11 +42,7 @@ def load_file(path: Path | str) -> Experiment:
 def read_text(path: Path) -> str:
     """The text of a file that people write; FileError when it cannot be read, is too long or is no text."""
     try:
-        with path.open("rb") as stream:
-            found = stream.read(MAX_BYTES + 1)  # a device may never end
-        if len(found) > MAX_BYTES:
-            raise FileError(f"{path}: an experiment file has at most {MAX_BYTES} bytes")
-        return found.decode("utf-8")
+        return named_files.read_bytes(path, MAX_BYTES).decode("utf-8")
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from mrc_common import named_files
 from mrc_lab.errors import ExperimentError
 
 _LINE_LIMIT: Final = 1 << 20
@@ -32,7 +34,7 @@ def naming_line(path: Path, number: int, what: str) -> Iterator[None]:
 def lines(path: Path, read: Callable[[int], None] = lambda size: None) -> Iterator[tuple[int, Event]]:
     """The objects of a file of JSON lines, each with the number of its line. ExperimentError if it is not one."""
     try:
-        with path.open("rb") as file:
+        with named_files.open_file(path, sys.maxsize) as file:
             number = 0
             while line := file.readline(_LINE_LIMIT):
                 number += 1

@@ -21,6 +21,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
+from mrc_common import named_files
 from mrc_lab.errors import FileError
 from mrc_lab.workloads.schedules.chakra_collectives import COLLECTIVES, Collectives
 from mrc_lab.workloads.schedules.schedule import (
@@ -150,9 +151,7 @@ def _operation(rank: int, node: ChakraNode, ranks: int) -> Operation:
 def _nodes(file: Path) -> Iterator[ChakraNode]:
     """The nodes of a rank's file, checked as far as each can be alone."""
     try:
-        if file.stat().st_size > MAX_FILE:
-            raise FileError(f"{file.name}: has more than {MAX_FILE >> 20} MiB, which is the most")
-        data = memoryview(file.read_bytes())
+        data = memoryview(named_files.read_bytes(file, MAX_FILE))
     except OSError as error:
         raise FileError(f"{file.name} cannot be read: {error.strerror}") from None
     types = _message_types()

@@ -23,6 +23,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from mrc_common import named_files
 from mrc_lab.errors import FileError
 from mrc_lab.workloads.schedules.schedule import (
     ANY,
@@ -57,14 +58,7 @@ def read_goal(path: Path) -> Schedule:
     Whether it can come to an end is left to :func:`mrc_lab.workloads.schedules.schedule.check`.
     """
     try:
-        size = path.stat().st_size
-        if size > MAX_FILE:
-            raise FileError(f"{path}: has {size} bytes, and a GOAL file has at most {MAX_FILE}")
-        with path.open("rb") as stream:
-            found = stream.read(MAX_FILE + 1)  # a device has no size
-        if len(found) > MAX_FILE:
-            raise FileError(f"{path}: a GOAL file has at most {MAX_FILE} bytes")
-        text = found.decode("ascii")
+        text = named_files.read_bytes(path, MAX_FILE).decode("ascii")
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

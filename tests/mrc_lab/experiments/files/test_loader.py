@@ -210,7 +210,7 @@ def test_paper_files_exist():
 
 
 def test_an_endless_device_file_is_refused() -> None:
-    with pytest.raises(FileError, match="/dev/zero: an experiment file has at most"):
+    with pytest.raises(FileError, match="/dev/zero: cannot be read: It is a device, not a regular file"):
         read_text(Path("/dev/zero"))
 
 
