@@ -7,13 +7,11 @@
 
 All parts run one after the other, whatever becomes of those before. The *swarm* runs random fabrics, workloads and
 faults in simulation; options that are not listed here are its own (``python -m simulation.swarm --help``). The
-*fuzzers* (``tests/fuzz/fuzz_*.py``) attack the switch's engine under sanitizers, its reader of BMv2 JSON, its P4Runtime
-server, the NIC, its agent, the dissector in tshark, the loader of experiment files, the patterns of names in them,
-reports of runs in which little happened, and the backend of PyTorch. Tests that draw from a fixed *seed* run with
-others (``tests/seeds.py``). The *property tests* run with 20,000 examples each (hypothesis profile ``soak``), chosen at
-random; they print the seed that repeats them. A summary ends the output: what passed, and of each fuzzer cases, crashes
-and the longest case. The status is 0 when all is well, 1 when a part failed, 2 when the command line makes no sense,
-130 after an interrupt.
+*fuzzers* (``tests/fuzz/fuzz_*.py``, whose first lines say what each attacks) run for a given time. Tests that draw
+from a fixed *seed* run with others (``tests/seeds.py``). The *property tests* run with 20,000 examples each
+(hypothesis profile ``soak``), chosen at random; they print the seed that repeats them. A summary ends the output:
+what passed, and of each fuzzer cases, crashes and the longest case. The status is 0 when all is well, 1 when a part
+failed, 2 when the command line makes no sense, 130 after an interrupt.
 """
 
 from __future__ import annotations

@@ -79,6 +79,7 @@ struct mrc_context {
     pthread_t reader;
     int reader_runs, reader_wake, channels, closing;
     struct mrc_context *next; /* of all contexts of this process: fork.c */
+    int inherited;            /* of the process that this one was forked from: its regions are not this one's */
 };
 
 static inline struct mrc_context *context_of(struct ibv_context *context) {

@@ -27,6 +27,7 @@ static void in_child(void) {
     shared_pages_after_fork(1); /* first: until then nothing may be written to memory that may be shared */
     for (struct mrc_context *context = contexts; context; context = context->next) {
         context->agent.lost = 1;
+        context->inherited = 1;
         context->reader_runs = 0;
         agent_close(&context->agent);
         pthread_mutex_unlock(&context->lock);

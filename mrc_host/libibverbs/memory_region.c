@@ -78,7 +78,8 @@ int ibv_dereg_mr(struct ibv_mr *mr) {
     pthread_mutex_unlock(&context->lock);
     if (error)
         return failed(error);
-    shared_pages_leave(mr->addr, mr->length);
+    if (!context->inherited)
+        shared_pages_leave(mr->addr, mr->length);
     free(mr);
     return 0;
 }

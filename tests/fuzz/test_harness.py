@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from mrc_host.libibverbs import build
 from tests.fuzz import harness
 from tests.mrc_host.captures import tshark
 from tests.seeds import SEED
@@ -65,6 +66,8 @@ def test_with_zero_seconds_no_case_runs() -> None:
 def test_every_fuzzer_runs(name: str) -> None:
     if name == "dissector" and tshark.TSHARK is None:
         pytest.skip("tshark is not installed")
+    if name == "pages" and build.missing() is not None:
+        pytest.skip(build.missing() or "")
     if name == "torch":
         pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]'")
     seed = SEED
