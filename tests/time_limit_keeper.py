@@ -2,6 +2,9 @@
 
 ``python -m tests.time_limit_keeper PID MARK GRACE_S``, with a line of standard input for each test that begins or ends.
 
+Time is what the machine has for a test: where four times as many processes want to run as there are processors, a
+second counts as a quarter. So what is slow because the machine is busy does not count as hanging.
+
 The stacks of a Python process come from its faulthandler (``mrc_common/run_module.py`` enables it), on SIGABRT: the
 keeper reads what that writes from wherever the process's standard error goes, a pipe or a file. All children stop
 before the first is asked, so none shows what it does because another one is gone.
@@ -28,6 +31,9 @@ FAIL_SIGNAL: Final = signal.SIGRTMIN + 10  # has its test fail
 
 _STACKS_S = 3.0  # that a process may take to print its stacks
 _MOST = 100_000  # bytes of stacks of a process
+_LOOK_S = 2.0  # between two looks at how busy the machine is
+_TICK_S = 0.001  # so that what is left is over when it is looked at
+_LEAST = 0.05  # of a second that a second counts as: what hangs ends on the busiest machine
 _ROUNDS = 20  # of killing what killed processes have started just before
 
 
@@ -132,6 +138,12 @@ def end_children(process: int, mark: str) -> Iterator[str]:
         pids = children_of(process, mark)
 
 
+def share() -> float:
+    """What a process has of a processor, when all that want to run share them evenly."""
+    wanting = os.getloadavg()[0]  # of the last minute
+    return max(_LEAST, min(1.0, len(os.sched_getaffinity(0)) / max(wanting, 1e-9)))
+
+
 class Keeper:
     """Watches one process that runs tests."""
 
@@ -141,7 +153,7 @@ class Keeper:
         self._grace_s = grace_s
         self._pidfd = os.pidfd_open(process)
         self._test = ""
-        self._deadline: float | None = None
+        self._left_s: float | None = None  # for what runs
         self._times = 0  # the present test was to end
         self._ending = False  # pytest is
 
@@ -150,8 +162,11 @@ class Keeper:
         inputs = [self._pidfd, 0]
         rest = b""
         while True:
-            wait = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+            began, counted = time.monotonic(), share()
+            wait = None if self._left_s is None else min(_LOOK_S, self._left_s / counted + _TICK_S)
             ready, _, _ = select.select(inputs, (), (), wait)
+            if self._left_s is not None:
+                self._left_s = max(0.0, self._left_s - (time.monotonic() - began) * counted)
             if 0 in ready:
                 read = os.read(0, 1 << 16)
                 if not read:  # it has closed it, or is gone
@@ -163,18 +178,18 @@ class Keeper:
                 if not self._ending or self._times:
                     self._print(end_children(self._process, self._mark))
                 return
-            if not ready and self._deadline is not None:
+            if self._left_s == 0.0:
                 self._over()
 
     def _note(self, test: str, limit_s: float | None) -> None:
         self._ending = self._ending or test == ENDING
         self._test, self._times = test, 0
-        self._deadline = None if limit_s is None else time.monotonic() + limit_s
+        self._left_s = limit_s
 
     def _over(self) -> None:
         """The time of what runs is over, for the first time or again."""
         self._times += 1
-        self._deadline = time.monotonic() + self._grace_s
+        self._left_s = self._grace_s
         self._print((f"\n{self._test} hangs. Stacks of the process that runs it ({self._process}):",))
         self._ask(STACKS_SIGNAL)
         self._print(("Its children, which are killed:", *end_children(self._process, self._mark)))
