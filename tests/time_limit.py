@@ -41,8 +41,9 @@ _END_S: Final = 120.0  # pytest ends, whatever fixtures and threads are left
 class TimeLimit:
     """The end of this process that the keeper watches."""
 
-    def __init__(self, grace_s: float) -> None:
+    def __init__(self, grace_s: float, *, worker: bool) -> None:
         self._grace_s = grace_s
+        self._worker = worker  # of xdist, which lets it live until all others are done, and then ends it
         self._process = os.getpid()  # a forked child tells the keeper nothing
         self._limit_s = 0.0  # of the present test
         self._interruptible = False  # pytest takes an exception for the test's
@@ -115,7 +116,7 @@ class TimeLimit:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self) -> Generator[None, None, None]:
-        self._tell(ENDING, _END_S)
+        self._tell(ENDING, None if self._worker else _END_S)
         yield
 
 
@@ -134,4 +135,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if _runs_tests(config):
-        config.pluginmanager.register(TimeLimit(config.getoption("grace")))
+        config.pluginmanager.register(TimeLimit(config.getoption("grace"), worker=hasattr(config, "workerinput")))

@@ -126,9 +126,10 @@ def _abort(pid: int) -> None:
 def end_children(process: int, mark: str) -> Iterator[str]:
     """Kill all of them; what there is to say about each."""
     pids = children_of(process, mark)
+    described = [describe(pid) for pid in pids]
     _send(pids, signal.SIGSTOP)
-    for pid in pids:
-        yield describe(pid)
+    for pid, line in zip(pids, described, strict=True):
+        yield line
         if has_faulthandler(pid):
             yield stacks(pid)
     for _ in range(_ROUNDS):
