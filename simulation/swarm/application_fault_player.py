@@ -103,28 +103,29 @@ class Lives:
         """Connect two new lives; who is refused for its first PSN chooses another."""
         for _ in range(_TRIES):
             refused = await self._join(first, second, word)
-            if refused is None:
+            if not refused:
                 return
-            self._renew(refused, True)
+            for end in refused:
+                self._renew(end, True)
             await asyncio.sleep(word / _SECOND)
         raise AssertionError(f"{first.nic} and {second.nic} cannot be connected: each refuses the other's first PSN")
 
-    async def _join(self, first: QueuePairEnd, second: QueuePairEnd, word: int) -> QueuePairEnd | None:
-        """Connect them; the end, if any, whose first PSN the other refuses (docs/protocol.md §12)."""
+    async def _join(self, first: QueuePairEnd, second: QueuePairEnd, word: int) -> tuple[QueuePairEnd, ...]:
+        """Connect them; the ends, if any, that need a new life: a first PSN was refused (docs/protocol.md §12)."""
         if first.away or second.away:
-            return None
+            return ()
         try:
             second.connect(first)
-        except StateError:
-            return first
+        except StateError as error:
+            return (second if _is_own(error) else first,)
         await asyncio.sleep(word / _SECOND)
         if first.away or second.away:
-            return None
+            return ()
         try:
             first.connect(second)
-        except StateError:
-            return second
-        return None
+        except StateError as error:
+            return (first, second) if _is_own(error) else (second,)
+        return ()
 
     # ---- silence ----------------------------------------------------------------------------------------------------
 
@@ -165,3 +166,8 @@ class Lives:
             self._applications.build(end)
             if not other.away:
                 await self._by_turns(end, other, False, word)
+
+
+def _is_own(error: StateError) -> bool:
+    """Whether a NIC has refused the first PSN that is to be sent; otherwise it is that of the other end."""
+    return "send_psn" in str(error)

@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 
 from mrc_host.errors import ResourceExhaustedError
-from mrc_host.values import AsyncEvent, Completion
+from mrc_host.values import AsyncEvent, Completion, EvProfile
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context
 from simulation.swarm.application_faults import SharedQueue, SlowPoller
+from simulation.swarm.life_attributes import EV_PROFILE
 from simulation.swarm.queue_pair_ends import Posted, QueuePairEnd
 from simulation.swarm.scenario import FOREVER, Scenario
 from simulation.world import SimulatedWorld
@@ -72,6 +73,8 @@ class Applications:
         context = self._contexts.get(end.nic)
         if context is None:
             context = self._contexts[end.nic] = self._world.open(end.nic)
+            floor = self._world.fabric.settings.transport.ev_min_active
+            self._world.nic(end.nic).control.add_ev_profile(EV_PROFILE, EvProfile(ev_min_active=floor))
             self._polled.setdefault(end.nic, asyncio.Event())
             self._task(end.nic, self._events(end.nic, context))
         queue = self._shared.get(end.nic)

@@ -24,7 +24,7 @@ from mrc_host.values import QpAttributes
 from simulation.swarm.denylists import Denied
 from simulation.swarm.generate_scenario import generate
 from simulation.swarm.run import SwarmOutcome, run
-from simulation.swarm.scenario import FOREVER, Scenario
+from simulation.swarm.scenario import FOREVER, PlannedPair, Scenario
 from simulation.swarm.shrink import shrink
 from simulation.swarm.wall_time_limit import LONGEST_S, limited
 from topologies.faults import Fault
@@ -99,12 +99,16 @@ def describe(scenario: Scenario) -> None:
     used = {write.pair for write in scenario.writes}
     for number, pair in enumerate(scenario.pairs):
         if number in used:
-            print(f"  pair {number}: {pair.kind.name} {pair.first}-{pair.second} {_unusual(pair.attributes)}")
+            print(f"  pair {number}: {pair.kind.name} {pair.first}-{pair.second} {_described(pair)}")
     for number, write in enumerate(scenario.writes):
         print(f"  write {number}: {write}")
     for number, fault in enumerate(scenario.faults):
         end = "for good" if fault.end >= FOREVER else f"to {fault.end} ns"
         print(f"  fault {number}: from {fault.start} {end} {_brief(fault.fault)}")
+
+
+def _described(pair: PlannedPair) -> str:
+    return f"{_unusual(pair.attributes)}{', others in each life' if pair.renewed else ''}"
 
 
 def _unusual(attributes: QpAttributes) -> str:

@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import QpType
+from mrc_host.values import QpAttributes, QpType
 from simulation.swarm.application_faults import Mute, SharedQueue
 from simulation.swarm.applications import Applications
 from simulation.swarm.denylists import Denied
+from simulation.swarm.life_attributes import longest_timeout
 from simulation.swarm.oracle import (
     longest_impairment,
     longest_separation,
@@ -65,7 +66,10 @@ class Verdicts:
                     posted,
                     *(other for other in found if posted.life is not None and other.life is posted.life.peer),
                 ]
-                if not any(_life_over(mate) for mate in mates) and not self.excused(first.number):
+                if any(_life_over(mate) for mate in mates):
+                    continue
+                given = [mate.life.attributes for mate in mates if mate.life is not None]
+                if not any(self.excused(first.number, attributes) for attributes in given):
                     completion = posted.completions[0]
                     self._report(
                         f"the {first.pair.kind.name} queue pair {first.nic}-{second.nic} failed"
@@ -74,17 +78,16 @@ class Verdicts:
                     break
         return failed
 
-    def excused(self, number: int) -> bool:
-        """Whether the schedule of faults explains that the pair of this number gave up."""
+    def excused(self, number: int, attributes: QpAttributes) -> bool:
+        """Whether the schedule of faults explains that the pair of this number gave up in a life with `attributes`."""
         fabric, faults, transport = self._scenario.fabric, self._scenario.faults, self._transport
         pair, silent = self._scenario.pairs[number], silences(faults, number)
-        once = _once(pair)
+        once = 1024 << attributes.timeout
         if pair.kind is QpType.RC:  # one path, and timeouts that do not grow
             longest = longest_impairment(fabric, faults, pair.first, pair.second, once, silent)
-            return longest >= once * pair.attributes.retry_count
+            return longest >= once * attributes.retry_count
         gap = 2 * once << transport.max_backoff
-        budget = retry_budget(pair.attributes, transport)
-        attempts = pair.attributes.retry_count
+        budget, attempts = retry_budget(attributes, transport), attributes.retry_count
         return longest_separation(fabric, faults, pair.first, pair.second, gap, attempts, silent) >= budget
 
     def timeouts(self, applications: Applications) -> None:
@@ -185,17 +188,15 @@ class Verdicts:
         scenario = self._scenario
         rate = min(link.rate_bps for link in scenario.fabric.links)
         transfer = 4 * 8_000_000_000 * sum(write.length for write in scenario.writes) // rate + _AT_LEAST
-        return transfer + _TIMEOUTS * _once(end.pair) + _window_trips(end) * scenario.fit.round_trip
-
-
-def _once(pair: PlannedPair) -> int:
-    """The ACK timeout."""
-    return 1024 << pair.attributes.timeout
+        return transfer + _TIMEOUTS * (1024 << longest_timeout(end.pair)) + _window_trips(end) * scenario.fit.round_trip
 
 
 def _window_trips(end: QueuePairEnd) -> int:
-    """Round trips that all writes of an end take through its fixed window, if it has one."""
-    attributes = end.pair.attributes
+    """Round trips that all writes of an end take through its narrowest fixed window, if it has one."""
+    return max((_trips(end, life.attributes) for life in end.lives), default=0)
+
+
+def _trips(end: QueuePairEnd, attributes: QpAttributes) -> int:
     if attributes.congestion_window is None:
         return 0
     at_once = -(-attributes.congestion_window // (attributes.path_mtu + _HEADERS))

@@ -60,9 +60,9 @@ def _more(plan: Scenario, *faults: ScenarioFault) -> Scenario:
     return replace(plan, faults=(*plan.faults, *faults))
 
 
-def _free_psn(pair: PlannedPair) -> PlannedPair:
-    """Who gives the first PSNs answers for new lives too; here the NICs do."""
-    return replace(pair, attributes=replace(pair.attributes, send_psn=None, receive_psn=None))
+def _renewed(pair: PlannedPair) -> PlannedPair:
+    """A pair that may have several lives: in each it is given attributes anew, first PSNs too."""
+    return replace(pair, attributes=replace(pair.attributes, send_psn=None, receive_psn=None), renewed=True)
 
 
 def _once(plan: Scenario) -> int:
@@ -108,7 +108,7 @@ def _reconnects(rng: random.Random, plan: Scenario) -> Scenario:
         slow: Fault = rng.choice((Delay("*", rng.choice((5_000, 20_000))), Reordering("*", 0.3, 50_000)))
         plan = _more(plan, ScenarioFault(slow, 0, 2 * HORIZON))
     for number in rng.sample(range(len(pairs)), min(len(pairs), rng.choice((1, 1, 2, 3)))):
-        pairs[number] = _free_psn(pairs[number])
+        pairs[number] = _renewed(pairs[number])
         for _ in range(rng.choice((1, 1, 2, 4))):
             time = _moment(rng, plan, number)
             manner = rng.choice((Manner.TOGETHER, Manner.TOGETHER, Manner.BY_TURNS, Manner.BY_TURNS, Manner.ALONE))
@@ -136,13 +136,13 @@ def _restarts(rng: random.Random, plan: Scenario) -> Scenario:
             port = f"{nic}@p{rng.randrange(plan.fabric.planes)}"
             begin = rng.randrange(start, start + HORIZON)
             plan = _more(plan, ScenarioFault(LinkDown(port), begin, begin + _span(rng)))
-    return replace(plan, pairs=tuple(_free_psn(pair) for pair in plan.pairs))
+    return replace(plan, pairs=tuple(_renewed(pair) for pair in plan.pairs))
 
 
 def _relapse(rng: random.Random, plan: Scenario) -> Scenario:
     """A pair is cut off for long, gets a new life, and at once meets a short cut that leaves nothing in flight."""
     number = rng.randrange(len(plan.pairs))
-    pair = _free_psn(plan.pairs[number])
+    pair = _renewed(plan.pairs[number])
     plan = replace(plan, pairs=(*plan.pairs[:number], pair, *plan.pairs[number + 1 :]))
     start, length = rng.randrange(HORIZON), round(_budget(plan, number) * rng.uniform(0.1, 0.8))
     link = f"{rng.choice((pair.first, pair.second))}@*"

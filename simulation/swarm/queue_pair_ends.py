@@ -8,14 +8,17 @@ can be expected to talk. What a dead life's packets may still do to memory is no
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from mrc_host.values import Completion, CompletionStatus, QpState, QpType
+from mrc_host.errors import MrcError
+from mrc_host.transport.states import TAKES
+from mrc_host.values import Completion, CompletionStatus, QpAttributes, QpState, QpType
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context, ProtectionDomain
 from mrc_host.verbs.memory import MemoryRegion
 from mrc_host.verbs.queue_pair import Endpoint, QueuePair
 from simulation.seeds import generator
+from simulation.swarm.life_attributes import draw, first_psn
 from simulation.swarm.scenario import PlannedPair, PlannedWrite, Scenario
 
 GUARD = 64  # bytes between the targets of two writes
@@ -23,12 +26,19 @@ GUARD = 64  # bytes between the targets of two writes
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """One connection of one end: where it lies in memory, with whom, from when to when (ns)."""
+    """One connection of one end: where it lies in memory, with whom, from when to when (ns).
+
+    `psn` is the first PSN that the application chose for it, if it did. `agreed` is the number of the attributes that
+    it was connected with, which the end that connects to it uses too; `attributes` are its own.
+    """
 
     endpoint: Endpoint
     region: MemoryRegion
     buffer: memoryview
     started: int
+    attributes: QpAttributes
+    psn: int | None = None
+    agreed: int | None = None
     peer: Life | None = None
     ended: int | None = None
     revoked: int | None = None  # when the memory was deregistered
@@ -95,6 +105,7 @@ class QueuePairEnd:
     """One end of a pair: what it sends from, what it is written to, its present life and its writes in order."""
 
     def __init__(self, scenario: Scenario, number: int, back: bool) -> None:
+        self._scenario = scenario
         self.pair: PlannedPair = scenario.pairs[number]
         self.number, self.back = number, back
         self.nic = self.pair.second if back else self.pair.first
@@ -133,12 +144,20 @@ class QueuePairEnd:
         self._create(now)
 
     def _create(self, now: int) -> None:
-        self.qp: QueuePair = self._pd.create_qp(self._queue, self._queue, self.pair.kind, self.pair.attributes)
-        self._begin(now)
+        psn = self._next_psn()
+        created = replace(self.pair.attributes, send_psn=psn)
+        self.qp: QueuePair = self._pd.create_qp(self._queue, self._queue, self.pair.kind, created)
+        self._begin(psn, now)
 
-    def _begin(self, now: int) -> None:
+    def _next_psn(self) -> int | None:
+        return first_psn(self._scenario, self.number, self.back, len(self.lives))
+
+    def _begin(self, psn: int | None, now: int) -> None:
         old = self.lives[-1].revoked if self.lives and self.lives[-1].region is self.region else None
-        self.lives.append(Life(self.qp.endpoint(), self.region, self._buffer, now, revoked=old))
+        endpoint = self.qp.endpoint()
+        if psn is not None:  # given to the queue pair when it was created, or yet to be
+            endpoint = Endpoint(replace(endpoint.qp, psn=psn))
+        self.lives.append(Life(endpoint, self.region, self._buffer, now, self.pair.attributes, psn, revoked=old))
 
     def renew(self, recreate: bool, now: int) -> None:
         """End the present life and begin another, not connected yet."""
@@ -148,7 +167,7 @@ class QueuePairEnd:
             self._create(now)
         else:
             self.qp.modify(QpState.RESET)
-            self._begin(now)
+            self._begin(self._next_psn(), now)
 
     def end_life(self, now: int) -> None:
         """From now on nothing that was sent to this life may change memory."""
@@ -157,13 +176,47 @@ class QueuePairEnd:
             self.life.ended = now
 
     def connect(self, other: QueuePairEnd) -> None:
-        """Belong to the present life of `other`."""
-        self.qp.connect(other.life.endpoint)
+        """Belong to the present life of `other`; MrcError leaves the queue pair in RESET."""
+        agreed = other.life.agreed
+        number = max(len(self.lives), len(other.lives)) if agreed is None else agreed
+        wanted = draw(self._scenario, self.number, number)[self.back]
+        try:
+            self._connect(other.life, dict(wanted.given))
+        except MrcError:
+            if self.qp.state is not QpState.RESET:
+                self.qp.modify(QpState.RESET)
+            raise
+        self._check(other.life, wanted.all)
+        self.life.agreed, self.life.attributes = number, wanted.all
         self.life.peer = other.life
         self.connected.set()
         for posted in other.writes:  # connected to a life that goes on, this end gets what that one sends
             if posted.life is other.life:
                 posted.frozen = None
+
+    def _connect(self, other: Life, given: dict[str, object]) -> None:
+        """In one step if there is nothing to give; the peer's PSN comes with its endpoint, as an attribute, or both."""
+        chance = generator(self._scenario.seed, "connect", self.number, int(self.back), len(self.lives))
+        remote = other.endpoint.qp
+        if other.psn is not None and chance.random() < 0.7:
+            given["receive_psn"] = other.psn
+            if chance.random() < 0.5:
+                remote = replace(remote, psn=None)
+        if self.life.psn is not None and self.qp.query().attributes.send_psn != self.life.psn:
+            given["send_psn"] = self.life.psn
+        if not given:
+            self.qp.connect(remote)
+            return
+        for state in (QpState.INIT, QpState.RTR, QpState.RTS):
+            changes = {name: value for name, value in given.items() if name in TAKES[state]}
+            self.qp.modify(state, remote=remote if state is QpState.RTR else None, **changes)  # type: ignore[arg-type]
+
+    def _check(self, other: Life, wanted: QpAttributes) -> None:
+        """The queue pair has what this life was given, and otherwise what it was created with."""
+        wanted = replace(wanted, send_psn=self.life.endpoint.qp.psn, receive_psn=other.endpoint.qp.psn)
+        found = self.qp.query().attributes
+        if found != wanted:
+            raise AssertionError(f"{self.nic} has {found} in life {len(self.lives)}, but must have {wanted}")
 
     def revoke(self, now: int) -> None:
         """Deregister the memory that is written to."""

@@ -19,6 +19,7 @@ from simulation.swarm.applications import Applications
 from simulation.swarm.denylists import Denied, DenylistChecker
 from simulation.swarm.excused_failures import Verdicts
 from simulation.swarm.final_checks import Afterwards
+from simulation.swarm.life_attributes import longest_retries
 from simulation.swarm.scenario import FOREVER, HORIZON, Scenario
 from simulation.swarm.traffic_checks import Shares
 from simulation.swarm.traffic_counts import Flow, TrafficCounts
@@ -130,7 +131,7 @@ class SwarmRun:
         for act in acts:
             act.add_done_callback(lambda _: self._settle())
         times = [time for fault in scenario.faults for time in (fault.start, fault.end) if time < FOREVER]
-        budgets = [retry_budget(pair.attributes, self._transport()) for pair in scenario.pairs]
+        budgets = [retry_budget(longest_retries(pair), self._transport()) for pair in scenario.pairs]
         # Who shares a full queue may post only once another one's request has failed.
         shared = any(isinstance(planned.fault, SharedQueue) for planned in scenario.faults)
         budget = sum(budgets) if shared else max(budgets)

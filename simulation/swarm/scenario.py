@@ -42,12 +42,16 @@ class ScenarioFault:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPair:
-    """Two connected queue pairs, one on each of two NICs."""
+    """Two connected queue pairs, one on each of two NICs, and what they are created with.
+
+    If they are `renewed`, each life is given other attributes besides, and first PSNs (``life_attributes``).
+    """
 
     first: str
     second: str
     kind: QpType
     attributes: QpAttributes
+    renewed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class Shares:
             repeated = self._counts.repeated.get((end.nic, other.qp.qpn), Counter())
             first = [counts[plane] for plane in range(self._scenario.fabric.planes)]
             again = [repeated[plane] for plane in range(self._scenario.fabric.planes)]
-            burst = self._transport.plane_skew_limit * max(1, _FULL // end.pair.attributes.path_mtu)
+            burst = self._transport.plane_skew_limit * max(1, _FULL // end.life.attributes.path_mtu)
             if max(first) > min(map(sum, zip(first, again, strict=True))) + burst:
                 self._report(f"{end.nic} sent {first} packets by plane and {again} again, though no path was bad")
 

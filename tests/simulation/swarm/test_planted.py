@@ -9,6 +9,7 @@ import pytest
 
 from mrc_host.nic import Nic
 from mrc_host.transport.control_plane import NicControlPlane
+from mrc_host.transport.qp import NicQueuePair
 from mrc_host.values import (
     CompletionOpcode,
     PathEvent,
@@ -23,7 +24,7 @@ from simulation import world
 from simulation.swarm.application_faults import Manner, Mute, Reconnect, Revoke, SharedQueue, SlowPoller
 from simulation.swarm.denylists import Denied, addresses
 from simulation.swarm.run import run
-from simulation.swarm.scenario import FOREVER
+from simulation.swarm.scenario import FOREVER, ScenarioFault
 from tests.simulation.swarm.plans import caught, fabric, plan, write
 from tests.simulation.worlds import GIGA
 from topologies.clos import multi_plane_clos
@@ -54,6 +55,26 @@ def test_finds_success_before_the_bytes_arrive(monkeypatch, buffers):
 
     monkeypatch.setattr(LocalProvider, "poll_cq", poll)
     caught(plan(), "its bytes are not in memory", faults=0, writes=1)
+
+
+@pytest.mark.parametrize("kept", ["attributes", "receive_psn"])
+def test_finds_attributes_of_an_earlier_life(monkeypatch, kept):
+    honest = NicQueuePair.reset
+
+    def reset(self, now):
+        attributes = self.life.attributes
+        honest(self, now)
+        if kept == "receive_psn":
+            attributes = replace(self.life.attributes, receive_psn=attributes.receive_psn)
+        self.life = replace(self.life, attributes=attributes)
+
+    monkeypatch.setattr(NicQueuePair, "reset", reset)
+    together = Reconnect(0, False, Manner.TOGETHER, False, 0)
+    faults = [ScenarioFault(together, time, time + 1) for time in (50_000, 100_000, 150_000, 200_000)]
+    found = plan()
+    found = replace(found, pairs=tuple(replace(pair, renewed=True) for pair in found.pairs), faults=tuple(faults))
+    outcome = run(found)
+    assert any("must have" in text or "contradicts" in text for text in outcome.violations), outcome.violations
 
 
 @pytest.mark.parametrize("fault", [Reconnect(0, False, Manner.TOGETHER, False, 0), Revoke(0, True)])
