@@ -22,6 +22,7 @@ from mrc_lab.reports.axes import (
     TIME_UNITS,
     WIDTH,
     beside,
+    dashes,
     fitted,
     label_counts,
     label_ticks,
@@ -29,6 +30,7 @@ from mrc_lab.reports.axes import (
     svg,
     title,
 )
+from mrc_lab.reports.time_layout import LEGEND_LETTERS, colour_bar_axes, time_panels
 
 _BLUE, _RED, _GREY, _GREEN = "#1f5fa8", "#c62828", "#8a8f98", "#2e7d32"
 _MAX_FLOWS, _MAX_LINES, _MAX_BARS = 16, 160, 24
@@ -40,13 +42,23 @@ _LOG_SPAN = 20  # completion times that differ by more are drawn on a logarithmi
 
 
 def throughput(case: Case, recording: Recording, expectations: Iterable[Expectation]) -> str:
-    """Payload delivered over time: the total, single flows if they are few, and published levels dashed."""
-    figure, axes = time_axes(recording, "Gb/s" if recording.nic_bps >= 10**9 else "Mb/s")
-    unit = 1e9 if recording.nic_bps >= 10**9 else 1e6
+    """Payload delivered over time: the total with published levels dashed, below it single flows if they are few."""
+    unit, name = (1e9, "Gb/s") if recording.nic_bps >= 10**9 else (1e6, "Mb/s")
     edges, rates = recording.times / 1000, recording.rates() / unit
-    if 1 < len(recording.flows) <= _MAX_FLOWS:
+    apart = 1 < len(recording.flows) <= _MAX_FLOWS
+    figure, panels = time_panels(*((1.7, max(1.5, 0.2 * len(recording.flows))) if apart else (2.4,)))
+    for panel in panels:
+        _over_time(panel, recording, name)
+    if apart:
+        styles = dashes(list(rates.T))
         for column, flow in enumerate(recording.flows):
-            axes.stairs(rates[:, column], edges, linewidth=0.8, label=flow.name, baseline=None)
+            panels[1].stairs(
+                rates[:, column], edges, linewidth=0.8, label=flow.name, baseline=None, linestyle=styles[column]
+            )
+        panels[1].set_ylim(bottom=0)
+        panels[1].set_ylabel(f"each, {name}")
+        beside(panels[1], LEGEND_LETTERS)
+    axes = panels[0]
     axes.stairs(rates.sum(axis=1), edges, color="black", linewidth=1.3, label="total", baseline=None)
     labelled = False
     for expectation in expectations:
@@ -60,7 +72,7 @@ def throughput(case: Case, recording: Recording, expectations: Iterable[Expectat
         axes.hlines(level, start, end, color=_RED, linestyle="--", linewidth=1.2, label=label)
         labelled = True
     axes.set_ylim(bottom=0)
-    beside(axes)
+    beside(axes, LEGEND_LETTERS)
     return svg(figure)
 
 
@@ -69,10 +81,11 @@ def compare_throughput(recordings: Mapping[str, Recording]) -> str:
     first = next(iter(recordings.values()))
     unit, name = (1e9, "Gb/s") if first.nic_bps >= 10**9 else (1e6, "Mb/s")
     figure, axes = time_axes(max(recordings.values(), key=lambda recording: recording.end), name)
-    for label, recording in recordings.items():
-        axes.stairs(recording.rates().sum(axis=1) / unit, recording.times / 1000, label=label, baseline=None)
+    series = [recording.rates().sum(axis=1) / unit for recording in recordings.values()]
+    for (label, recording), values, style in zip(recordings.items(), series, dashes(series), strict=True):
+        axes.stairs(values, recording.times / 1000, label=label, baseline=None, linestyle=style)
     axes.set_ylim(bottom=0)
-    beside(axes)
+    beside(axes, LEGEND_LETTERS)
     return svg(figure)
 
 
@@ -80,15 +93,15 @@ def totals(series: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str
     """Some totals over time, each with its edges in us and its values in bits/s."""
     largest = max((max(values, default=0) for _, values in series.values()), default=0)
     unit, name = (1e9, "Gb/s") if largest >= 1e9 else (1e6, "Mb/s")
-    figure = new_figure(2.8)
-    axes = figure.add_subplot()
+    figure, (axes,) = time_panels(2.4)
     axes.set_xlim(0, max((edges[-1] for edges, _ in series.values() if len(edges)), default=0) or 1)
-    for label, (edges, values) in series.items():
-        axes.stairs(np.array(values) / unit, edges, label=label, baseline=None)
+    styles = dashes([values for _, values in series.values()])
+    for (label, (edges, values)), style in zip(series.items(), styles, strict=True):
+        axes.stairs(np.array(values) / unit, edges, label=label, baseline=None, linestyle=style)
     axes.set_ylim(bottom=0)
     axes.set_ylabel(name)
     label_ticks(axes.xaxis, TIME_UNITS, of=1000)
-    beside(axes)
+    beside(axes, LEGEND_LETTERS)
     return svg(figure)
 
 
@@ -110,7 +123,10 @@ def flow_bars(recordings: Mapping[str, Recording], cases: Mapping[str, Case]) ->
 
 
 def bars(figures: Sequence[Mapping[str, Any]]) -> str:
-    """One panel for each figure (title, unit, values by case), a bar for each case."""
+    """One panel for each figure (title, unit, values by case), a bar for each case; none of those that are all 0."""
+    figures = [one for one in figures if any(one["values"].values())]
+    if not figures:
+        return ""
     names = list(figures[0]["values"])[::-1]
     columns = min(_PANELS, len(figures))
     rows = -(-len(figures) // columns)
@@ -131,19 +147,27 @@ def bars(figures: Sequence[Mapping[str, Any]]) -> str:
 
 
 def over_axis(figures: Sequence[Mapping[str, Any]]) -> str:
-    """One panel for each figure (title, unit, values and points by case): a line for each variant over the points."""
+    """One panel for each figure (title, unit, values and points by case): a line for each variant over the points.
+
+    Figures that are 0 everywhere have none.
+    """
+    figures = [one for one in figures if any(one["values"].values())]
+    if not figures:
+        return ""
     points = list(dict.fromkeys(figures[0]["points"].values()))
     lines: dict[str, dict[str, str]] = {}
     for name, point in figures[0]["points"].items():
         lines.setdefault(name.removesuffix(point).removesuffix("."), {})[point] = name
     figure = new_figure(2.8 * len(figures))
     for axes, one in zip(figure.subplots(len(figures), squeeze=False).ravel(), figures, strict=True):
-        for variant, cases in lines.items():
-            values = [one["values"][cases[point]] if point in cases else None for point in points]
+        series = [
+            np.array([one["values"][cases[point]] if point in cases else None for point in points], float)
+            for cases in lines.values()
+        ]
+        for variant, values, style in zip(lines, series, dashes(series), strict=True):
             axes.plot(
-                range(len(points)), [np.nan if value is None else value for value in values], marker="o", markersize=4,
-                linewidth=1, label=variant or "_",
-            )  # fmt: skip
+                range(len(points)), values, marker="o", markersize=4, linewidth=1, label=variant or "_", linestyle=style
+            )
         axes.set_xticks(range(len(points)), points)
         axes.set_ylim(bottom=0)
         label_ticks(axes.yaxis, _UNITS.get(one["unit"], COUNT_UNITS))
@@ -153,10 +177,7 @@ def over_axis(figures: Sequence[Mapping[str, Any]]) -> str:
 
 
 def activity(recording: Recording) -> str:
-    """Which upward lines carried how much when, and when queue pairs gave paths up or took them back.
-
-    The line that a T0 sends up to a T1 is the path of one entropy value, so this is EV activity.
-    """
+    """What links carried upwards when, a row for each: of uplinks of T0s, each the path of an entropy value."""
     steps = np.diff(recording.link_samples[:, :, 1], axis=0)
     widths = np.diff(recording.times)[:, None]
     rates = steps * 8 / np.where(widths > 0, widths, 1)  # Gb/s
@@ -170,16 +191,15 @@ def activity(recording: Recording) -> str:
     used = [n for n in chosen if rates[:, n].max() >= busy]
     chosen = sorted(used, key=lambda n: -steps[:, n].sum())[:_MAX_LINES]
     chosen.sort(key=lambda n: (recording.channels[n].split("@")[1], recording.channels[n]))
-    figure = new_figure(min(9.0, 1.6 + 0.12 * max(len(chosen), 4)))
-    axes = figure.add_subplot()
+    figure, (axes,) = time_panels(min(8.6, 1.2 + 0.12 * max(len(chosen), 4)))
     if chosen:
         edges = recording.times / 1000
         unit, name = (1.0, "Gb/s") if rates[:, chosen].max() >= 1 else (1e3, "Mb/s")
         shades = unit * rates[:, chosen].T
         mesh = axes.pcolormesh(edges, np.arange(len(chosen) + 1), shades, cmap="viridis", rasterized=True)
-        figure.colorbar(mesh, ax=axes, label=name, pad=0.01)
+        figure.colorbar(mesh, cax=colour_bar_axes(figure), label=name)
         if len(chosen) < len(used):
-            title(axes, f"the {len(chosen)} busiest of {len(used)} paths")
+            title(axes, f"the {len(chosen)} busiest of {len(used)} links")
         every = max(1, len(chosen) // 24)
         shown = range(0, len(chosen), every)
         axes.set_yticks([n + 0.5 for n in shown], [recording.channels[chosen[n]][:-1] for n in shown], fontsize=7)
@@ -208,7 +228,7 @@ def path_states(recording: Recording) -> str:
             times.append(record.time / 1000)
             counts.append(now)
         axes.step([*times, recording.end / 1000], [*counts, now], where="post", label=f"plane {plane}", linewidth=1)
-    beside(axes)
+    beside(axes, LEGEND_LETTERS)
     reasons = Counter(f"{record.old} to {record.new}: {record.reason}" for record in recording.paths)
     text = ", ".join(f"{name} ({count})" for name, count in reasons.most_common(5))
     title(axes, text or "no path changed its state")
@@ -222,8 +242,8 @@ def losses(recording: Recording) -> str:
     rows = [
         (f"lost on {in_words(line)}", int(count)) for line, count in zip(recording.channels, lost, strict=True) if count
     ]
-    rows += [(f"trimmed for {in_words(line)}", count) for line, count in recording.trimmed.items()]
-    rows += [(f"dropped: {reason}", count) for reason, count in recording.drops.items()]
+    rows += [(f"trimmed for {in_words(line)}", count) for line, count in recording.trimmed.items() if count]
+    rows += [(f"dropped: {reason}", count) for reason, count in recording.drops.items() if count]
     every = sorted(rows, key=lambda row: -row[1])
     rows = every[:_MAX_BARS]
     figure = new_figure(1.0 + 0.2 * max(len(rows), 1))
@@ -246,17 +266,20 @@ def completions(recordings: Mapping[str, Recording], cases: Mapping[str, Case]) 
     """Distribution of completion times of writes, or of operations, after the warm-up."""
     figure = new_figure(2.8)
     axes = figure.add_subplot()
-    least, most, number = np.inf, 0.0, 0
+    found: dict[str, Any] = {}
     for name, recording in recordings.items():
         begin = cases[name].measure.warmup * recording.time_scale
         times = [record.ended - record.began for record in recording.operations if record.counted]
         times += [m.time - m.began for m in recording.messages if m.ok and m.time >= begin]
         if times:
-            values = np.sort(np.array(times)) / 1000
-            least, most = min(least, values[0]), max(most, values[-1])
-            label = f"{fitted(name)} ({len(values)})" if len(recordings) > 1 else "_"
-            axes.step(values, np.arange(1, len(values) + 1) / len(values), where="post", label=label)
-            number += len(values)
+            found[name] = np.sort(np.array(times)) / 1000
+    for (name, values), style in zip(found.items(), dashes(list(found.values())), strict=True):
+        label = f"{fitted(name)} ({len(values)})" if len(recordings) > 1 else "_"
+        shares = np.arange(1, len(values) + 1) / len(values)
+        axes.step(values, shares, where="post", label=label, linestyle=style)
+    least = min((values[0] for values in found.values()), default=0)
+    most = max((values[-1] for values in found.values()), default=0)
+    number = sum(map(len, found.values()))
     beside(axes)
     if 0 < least * _LOG_SPAN < most:
         axes.set_xscale("log")
@@ -269,14 +292,18 @@ def completions(recordings: Mapping[str, Recording], cases: Mapping[str, Case]) 
 
 def time_axes(recording: Recording, label: str) -> tuple[Figure, Axes]:
     """An empty plot over the time of a run, with its faults shaded."""
-    figure = new_figure(2.8)
-    axes = figure.add_subplot()
+    figure, (axes,) = time_panels(2.4)
+    _over_time(axes, recording, label)
+    return figure, axes
+
+
+def _over_time(axes: Axes, recording: Recording, label: str) -> None:
+    """Prepare a panel over the time of a run."""
     for fault in recording.faults:
         end = recording.end if fault.until is None else fault.until
         axes.axvspan(fault.at / 1000, end / 1000, color=_RED, alpha=0.25 / max(1, len(recording.faults) ** 0.5), lw=0)
     axes.set_ylabel(label)
     _time_ticks(axes, recording)
-    return figure, axes
 
 
 def _time_ticks(axes: Axes, recording: Recording) -> None:

@@ -12,6 +12,7 @@ from mrc_lab.experiments.running.channel_names import in_words
 from mrc_lab.experiments.running.recording import QUEUE_COUNTERS, Recording
 from mrc_lab.reports.axes import SIZE_UNITS, beside, label_ticks, svg, title
 from mrc_lab.reports.plots import time_axes
+from mrc_lab.reports.time_layout import LEGEND_LETTERS
 
 _MAX_PORTS = 10  # drawn by themselves
 _PEAK, _PAUSED_NS = (QUEUE_COUNTERS.index(name) for name in ("peak", "paused_ns"))
@@ -48,7 +49,7 @@ def _draw(axes: Axes, recording: Recording, series: NDArray[Any]) -> None:
         name = in_words(recording.channels[number])
         axes.stairs(series[:, number], recording.times / 1000, label=name, baseline=None)
     axes.set_ylim(bottom=0)
-    beside(axes)
+    beside(axes, LEGEND_LETTERS)
     count = int((series.max(axis=0) > 0).sum())
     if len(chosen) < count:
         title(axes, f"the {len(chosen)} ports with the most, of {count}")

@@ -100,7 +100,9 @@ def _timing(recordings: Mapping[str, Recording]) -> Iterator[str]:
 def _beside(folder: Path, summary: Mapping[str, Any]) -> dict[str, Any]:
     """Published numbers and curves, and ours."""
     block = merged([summary["published"]])
-    return {"numbers": block["numbers"], "figures": _write_figures(folder, "published", dict(drawings(block)))}
+    figures = _write_figures(folder, "published", dict(drawings(block)))
+    published = figures or block["numbers"] or any(one["published"] is not None for one in summary["expectations"])
+    return {"numbers": block["numbers"], "figures": figures, "published": bool(published)}
 
 
 def _together(
@@ -144,7 +146,7 @@ def _figures(experiment: Experiment, case: Case, recording: Recording, *, alone:
     figures = {
         "Throughput over time": plots.throughput(case, recording, expectations),
         "Throughput of each tenant": tenants.throughput(case, recording),
-        "EV activity: traffic on each path over time": plots.activity(recording) if case.measure.links else "",
+        "Links: traffic upwards over time": plots.activity(recording) if case.measure.links else "",
         "Paths out of use over time": plots.path_states(recording) if recording.paths else "",
         "Queue depth over time": queue_plots.depth_plot(recording),
         "Pauses of flow control over time": queue_plots.pause_plot(recording),

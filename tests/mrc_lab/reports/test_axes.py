@@ -132,6 +132,53 @@ def test_labels_neither_overlap_nor_are_cut_off(name: str, monkeypatch: pytest.M
         assert apart, f"{one!r} meets {other!r}"
 
 
+OVER_TIME = ("flows", "cases", "states", "3 lines", "160 lines")
+
+
+def test_plots_over_time_have_the_same_width_and_left_edge(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = set()
+    for name in OVER_TIME:
+        figures: list[Figure] = []
+        monkeypatch.setattr(plots, "svg", lambda figure, figures=figures: figures.append(figure) or "")
+        PLOTS[name]()
+        FigureCanvasAgg(figures[0]).draw()
+        for panel in figures[0].axes:
+            if panel.get_label() != "colour bar":
+                places.add((round(panel.get_position().x0, 6), round(panel.get_position().x1, 6)))
+    assert len(places) == 1
+
+
+@pytest.mark.parametrize(
+    ("units", "most", "ticks"),
+    [
+        (axes.SIZE_UNITS, 500 * 1024, [0, 100 * 1024, 200 * 1024, 300 * 1024, 400 * 1024, 500 * 1024]),
+        (axes.SIZE_UNITS, 3 << 20, [n << 19 for n in range(7)]),
+        (axes.RATE_UNITS, 400e9, [n * 50e9 for n in range(9)]),
+    ],
+)
+def test_ticks_are_round_in_the_unit_that_they_are_labelled_in(
+    units: tuple[tuple[float, str], ...], most: float, ticks: list[float]
+) -> None:
+    plot = Figure().add_subplot()
+    plot.set_ylim(0, most)
+    axes.label_ticks(plot.yaxis, units)
+    assert [tick for tick in plot.yaxis.get_major_locator()() if tick <= most] == pytest.approx(ticks)
+
+
+def test_lines_that_lie_upon_one_another_are_dashed_in_turn() -> None:
+    styles = axes.dashes([[1, 2, 3], [5, 5, 5], [1, 2, 3.001], [1, 2], [1, 2, 3]])
+    assert styles == [(0.0, (4.0, 8.0)), "-", (4.0, (4.0, 8.0)), "-", (8.0, (4.0, 8.0))]
+
+
+def test_metrics_that_are_zero_everywhere_have_no_plot() -> None:
+    nothing = {"title": "trimmed", "unit": "count", "values": {"a": 0, "b": None}, "points": {"a": "a", "b": "b"}}
+    some = {**nothing, "title": "lost", "values": {"a": 0, "b": 3}}
+    for draw in (plots.bars, plots.over_axis):
+        assert draw([nothing]) == ""
+        assert "lost" in draw([nothing, some]) or "<svg" in draw([nothing, some])
+        assert len(draw([nothing, some])) < len(draw([some, some]))
+
+
 def test_a_figure_is_laid_out_and_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes most of the time of a report."""
     drawn = []

@@ -50,7 +50,7 @@ def test_items_omitted_from_a_plot_are_named():
     links = np.zeros((len(made.times), 200, 3), np.int64)
     links[:, :, 1] = 1000 * np.arange(len(made.times))[:, None] * np.arange(100, 300)[None, :]
     svg = plots.activity(replace(made, channels=lines, link_samples=links))
-    assert "the 160 busiest of 200 paths" in svg
+    assert "the 160 busiest of 200 links" in svg
     svg = plots.losses(made)
     assert "reason 49" in svg
     assert "the largest; 28 more have 370 frames together" in svg
