@@ -22,6 +22,7 @@ from mrc_lab.conformance.bodies import REMOTE, RKEY, body_of
 from mrc_lab.conformance.nic_under_test import Finished, NicUnderTest
 from mrc_lab.conformance.packets import Numbering, Packet, PacketReader, PacketWriter
 from mrc_lab.conformance.script import Script, ScriptField, ScriptStep, ScriptValue
+from mrc_lab.conformance.value_ranges import check_numbers
 from mrc_lab.conformance.wires import Wire
 
 MTU = 1024  # path MTU of random peers
@@ -244,6 +245,7 @@ class Scene:
             if not 0 <= bit < 64:
                 raise ScriptError(f"PSN {psn} is not in the bitmap")
             given["bitmap"] = given.get("bitmap", 0) | 1 << bit
+        self._check(step, given)
         port = given.get("plane", 0)
         if port >= self.planes:
             raise ScriptError(f"there is no plane {port}: the NIC has {self.planes} ports")
@@ -286,7 +288,7 @@ class Scene:
             raise ScriptError(f"one came: {packet}")
 
     def _post(self, step: ScriptStep) -> None:
-        given = self._numbers(step.chosen)
+        given = self._checked(step)
         self.post(given.get("wr", 1), given["size"], given.get("imm"))
 
     def _complete(self, step: ScriptStep) -> None:
@@ -297,14 +299,14 @@ class Scene:
         self._finished.remove(found)
 
     def _memory(self, step: ScriptStep) -> None:
-        given = self._numbers(step.chosen)
+        given = self._checked(step)
         wanted = bytes([given.get("fill", 0)]) * given["size"]
         differs = self.memory_differs(given.get("offset", 0), wanted)
         if differs is not None:
             raise ScriptError(f"byte {differs} is 0x{self._nic.memory(differs, 1).hex()}")
 
     def _spread(self, step: ScriptStep) -> None:
-        given = self._numbers(step.chosen)
+        given = self._checked(step)
         packets: list[Packet] = []
         deadline = self._wire.now() + step.time
         wanted = ScriptStep(step.line, step.text, ">", "data")
@@ -420,6 +422,18 @@ class Scene:
 
     def _numbers(self, fields: Sequence[ScriptField]) -> dict[str, int]:
         return {field.name: self._range(field.value)[0] for field in fields}
+
+    def _checked(self, step: ScriptStep) -> dict[str, int]:
+        """The numbers of a step, which may be those of packets; ScriptError for one that it cannot have."""
+        given = self._numbers(step.chosen)
+        self._check(step, given)
+        return given
+
+    def _check(self, step: ScriptStep, given: Mapping[str, int]) -> None:
+        try:
+            check_numbers(f"{step.verb} {step.kind}".strip(), given)
+        except ValueError as error:
+            raise ScriptError(str(error)) from None
 
     def _range(self, value: ScriptValue) -> tuple[int, int]:
         if not value.packet:

@@ -36,6 +36,7 @@ from typing import Final
 
 from mrc_common.units import parse_time
 from mrc_host.wire import control, opcodes
+from mrc_lab.conformance.value_ranges import check_numbers, check_time
 from mrc_lab.errors import ExperimentError
 
 NAMES: Final = {
@@ -83,6 +84,7 @@ _NEEDED: Final = {
 _HEAD = ("rule", "title", "repeat", "planes", "paths")
 _WORD = re.compile(r"(?P<name>[a-z_]+)(?:(?P<operator>!?=)(?P<value>\S+))?")
 _REFERENCE = re.compile(r"(?P<packet>[a-z]\w*)\.(?P<field>[a-z_]+)(?P<more>[+-]\d+)?")
+_SHOWN: Final = 60  # characters of what is no number
 _RULE = re.compile(r"R\d+\.\d+")
 
 
@@ -169,10 +171,12 @@ def _step(line: int, words: list[str]) -> ScriptStep:
             called = rest[-1]
         else:
             time = parse_time(rest[-1])
+            check_time(time)
         rest = rest[:-2]
     if verb == "wait":
         if len(rest) != 1:
             raise ValueError("'wait' takes a time, as in 'wait 5ms'")
+        check_time(parse_time(rest[0]))
         return ScriptStep(line, text, verb, time=parse_time(rest[0]))
     kind = ""
     if verb in ("<", ">", "no", "post", "spread"):
@@ -190,6 +194,8 @@ def _step(line: int, words: list[str]) -> ScriptStep:
         raise ValueError(f"'{what}' has no {min(unknown)}; it has {', '.join(sorted(_KNOWN[what]))}")
     if missing:
         raise ValueError(f"'{what}' needs {' and '.join(sorted(missing))}")
+    check_numbers(what, {field.name: field.value.low for field in chosen if not field.value.packet})
+    check_numbers(what, {field.name: field.value.high for field in chosen if not field.value.packet})
     return ScriptStep(line, text, verb, kind, chosen, checks, called, time)
 
 
@@ -220,4 +226,5 @@ def _number(text: str) -> int:
     try:
         return int(text, 0)
     except ValueError:
-        raise ValueError(f"{text!r} is no number, name, range or field of a packet") from None
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        raise ValueError(f"{shown!r} is no number, name, range or field of a packet") from None
