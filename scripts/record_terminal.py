@@ -35,6 +35,7 @@ _MRC_READY = "mrc> "
 _KEY_S = 0.045
 _JOINED_S = 0.04
 _READ_S = 1.2  # between the end of a command and the next one
+_POSTER_MS = 3000  # of the end of a picture that it begins with
 _LONGEST_S = 420.0  # a command
 _TO_PICTURE = ("termtosvg-ng==1.4.1", "--", "python", "-m", "termtosvg", "render")
 _THEME = {
@@ -202,6 +203,21 @@ def _timed(scene: Scene, pieces: Sequence[tuple[float, str]]) -> Iterator[tuple[
     yield now + 3.0, ""
 
 
+def with_poster(picture: str) -> str:
+    """An animated picture that begins with its last screen, for as long as somebody takes to look, and not with none.
+
+    Frames lie below one another and are moved by the animation, which starts shortly before its end. Where pictures do
+    not move, the last one is shown.
+    """
+    lasts, moves = re.search(r"--animation-duration: (\d+)ms", picture), re.findall(r"translateY\((-\d+)px\)", picture)
+    if lasts is None or not moves:
+        raise RuntimeError("termtosvg makes other pictures now: see with_poster")
+    begin = f"animation-delay: {_POSTER_MS - int(lasts[1])}ms; transform: translateY({moves[-1]}px); "
+    if begin in picture:
+        return picture
+    return picture.replace("animation-name:roll", f"{begin}animation-name:roll", 1)
+
+
 def shown(cast: str) -> list[str]:
     """The commands that a recording shows being typed, at the shell's prompt and at that of mrc."""
     output = "".join(json.loads(line)[2] for line in cast.splitlines()[1:])
@@ -230,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             [ROOT / "scripts/with-tools", *_TO_PICTURE, file, picture, "--theme", "auto", "-D", "5000"],
             check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        picture.write_text(picture.read_text("utf-8").rstrip() + "\n", "utf-8")
+        picture.write_text(with_poster(picture.read_text("utf-8")).rstrip() + "\n", "utf-8")
         print(f"{scene.name}: {len(cast)} bytes, {json.loads(cast.splitlines()[-1])[0]:.0f} s")
     return 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts import record_terminal
-from scripts.record_terminal import FOLDER, ROOT, SCENES, Scene, record, shown
+from scripts.record_terminal import FOLDER, ROOT, SCENES, Scene, record, shown, with_poster
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
@@ -56,3 +56,19 @@ def test_progress_lines_that_are_drawn_over_are_left_out() -> None:
     scene = Scene("x", "X", (), longest_pause_s=1.0)
     pieces = [(0.0, "a"), (0.01, "\r\x1b[2Kone"), (0.02, "\r\x1b[2Ktwo"), (5.0, "b")]
     assert list(record_terminal._timed(scene, pieces)) == [(0.5, "a\r\x1b[2Ktwo"), (1.52, "b"), (4.52, "")]
+
+
+@pytest.mark.parametrize("picture", sorted(FOLDER.glob("*.svg")), ids=lambda picture: picture.stem)
+def test_pictures_begin_with_their_last_screen(picture: Path) -> None:
+    text = picture.read_text("utf-8")
+    assert with_poster(text) == text
+    last = re.findall(r"\d\{transform:translateY\((-\d+)px\)", text) or re.findall(r"translateY\((-\d+)px\)\}", text)
+    rule = text[text.index("#screen_view {") :].partition("}")[0]
+    assert f"transform: translateY({last[-1]}px);" in rule
+    (lasts,) = map(int, re.findall(r"--animation-duration: (\d+)ms", text))
+    assert f"animation-delay: {3000 - lasts}ms" in rule
+
+
+def test_a_picture_of_another_sort_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="other pictures"):
+        with_poster("<svg/>")

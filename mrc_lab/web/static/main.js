@@ -8,7 +8,7 @@ import { Model } from "./model.js";
 import { PathsView } from "./paths_view.js";
 import { Plots } from "./plots.js";
 import { Player } from "./player.js";
-import { liveRecords, readRecording } from "./records.js";
+import { FAULTS, liveRecords, readRecording } from "./records.js";
 import { act, setUndo } from "./requests.js";
 import { Story } from "./story.js";
 import { Training } from "./training.js";
@@ -225,6 +225,7 @@ function play(records) {
   if (model.run && !model.run.signals) document.body.classList.add("without-signals");
   const player = new Player(records, { take, restart, moved: redraw, showTime: (at) => model.showTime(at), sampled: !model.run });
   if (parent !== window) follow(player);
+  else player.goToFirst(FAULTS); // before that nothing has happened that anybody wants to see
 }
 
 function redraw() {

@@ -55,13 +55,23 @@ export class Player {
     this.moved(wanted);
   }
 
+  // To the first event of these kinds, and a bit further; to where it is if there is none.
+  goToFirst(kinds) {
+    const first = this.records.find((record) => record.at >= this.begin && kinds.has(record.event?.[0]));
+    if (first) this.#goPast(first.at);
+  }
+
   // To the next event, or the one before, and a bit further: an event's effect is sampled somewhat after it.
   step(by) {
     const times = this.records.filter((record) => record.event && record.at >= this.begin).map((record) => record.at);
     const next = by > 0 ? times.find((at) => at > this.at) : times.findLast((at) => at < this.at - this.effect);
-    if (next === undefined) return;
-    const effect = this.records.find((record) => record.state && record.at > next)?.at ?? next;
-    this.go(this.effect ? Math.max(next + this.effect, effect) : next); // a busy machine samples late
+    if (next !== undefined) this.#goPast(next);
+  }
+
+  // To an event, and so far past it that its effect has been sampled.
+  #goPast(at) {
+    const effect = this.records.find((record) => record.state && record.at > at)?.at ?? at;
+    this.go(this.effect ? Math.max(at + this.effect, effect) : at); // a busy machine samples late
   }
 
   #build() {

@@ -5,11 +5,11 @@
 
 import { byId, html } from "./elements.js";
 import { Player } from "./player.js";
+import { FAULTS } from "./records.js";
 import { elapsedTimes } from "./words.js";
 
 const BEFORE = 1 / 8; // of the length, before the first fault
 const MOST_BEFORE_MS = 1000;
-const FAULTS = new Set(["fault active", "link down", "switch lost", "crash"]);
 
 const recordings = JSON.parse(byId("times").textContent); // of each [name, its times over those in its file, whether it was sampled, [time, kind] ...]
 const texts = JSON.parse(byId("recordings").textContent);

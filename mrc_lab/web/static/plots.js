@@ -156,7 +156,7 @@ export class Plots {
       {
         title, ...this.#size(id), legend: { live: true }, cursor: { drag: { setScale: false } },
         scales: { x: { time: !byStep && this.spanMs === null, range }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.08] } },
-        axes: [{ ...axis, values: (_, values) => values.map(when), space: 90 }, { ...axis, size: 78, values: (_, values) => values.map(show), ...(show === showDuration ? {} : { incrs: WHOLE }) }],
+        axes: [{ ...axis, values: (chart, values) => values.map((value) => (byStep || chart.data[0].length ? when(value) : "")), space: 90 }, { ...axis, size: 78, values: (_, values) => values.map(show), ...(show === showDuration ? {} : { incrs: WHOLE }) }],
         series: [{ label: byStep ? "step" : "time", value: (_, seconds) => (seconds === null || seconds === undefined ? "" : when(seconds)) }, ...series],
         hooks: { draw: [faults] },
       },

@@ -1,6 +1,9 @@
 // Where records come from. Both sources call `take` with one record after the other, in order of time, and `status` with
 // a word and a sentence about the source itself: a server that sends them as they happen, or a list that was recorded.
 
+// Kinds of events that are a fault, or what it does at once.
+export const FAULTS = new Set(["fault active", "link down", "switch lost", "crash"]);
+
 const GONE_MS = 12000; // the server sends something every five seconds
 
 export function liveRecords(take, status) {
