@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from mrc_common import children
@@ -19,6 +20,7 @@ from mrc_host.agent.server import AgentServer
 from mrc_host.back_to_back import nic_config
 from mrc_host.driver.loop import Loop
 from mrc_host.nic import Nic
+from mrc_host.values import QpInfo
 
 PLANES = 2
 _MAC, _OUTER_USID = 6, 14 + 24 + 4  # of a frame: its receiver's address ends; the uSID behind the block begins
@@ -31,6 +33,7 @@ class NicsInMemory:
     def __init__(self, folder: Path, count: int, loop: Loop) -> None:
         configs = [nic_config(number, nics=count, planes=PLANES) for number in range(count)]
         self._nics = [Nic(config, seed=number) for number, config in enumerate(configs)]
+        self.first = self._nics[0]
         self._port_of = {
             port.usid.to_bytes(2, "big"): (number, port.mac)
             for number, config in enumerate(configs)
@@ -59,6 +62,38 @@ class NicsInMemory:
             to, mac = self._port_of[bytes(frame[_OUTER_USID : _OUTER_USID + 2])]
             self._nics[to].receive(port, memoryview(mac + frame[_MAC:]), now)
         return _BATCH
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The sockets of NICs in a thread of this process, and the first of the NICs."""
+
+    paths: list[Path]
+    nic: Nic
+    loop: Loop
+
+    def queue_pairs(self) -> list[QpInfo]:
+        """Those of the first NIC, in the order of their creation."""
+        found = self.loop.call(lambda: [self.nic.query_qp(qpn) for qpn in self.nic._qps.by_qpn], 10)
+        assert isinstance(found, list)
+        return found
+
+
+@contextlib.contextmanager
+def nics_in_thread(folder: Path, count: int) -> Iterator[Hosts]:
+    """NICs of this process, for tests that look at them, at sockets in `folder`."""
+    loop = Loop()
+    nics = NicsInMemory(folder, count, loop)
+    thread = threading.Thread(target=loop.run, daemon=True)
+    thread.start()
+    try:
+        yield Hosts([folder / f"h{number + 1}.sock" for number in range(count)], nics.first, loop)
+    finally:
+        for server in nics.servers:
+            loop.call(server.close, 10)
+        loop.stop()
+        thread.join(10)
+        loop.close()
 
 
 @contextlib.contextmanager

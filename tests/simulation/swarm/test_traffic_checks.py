@@ -65,7 +65,12 @@ def balance(first, again):
     assert (transport.plane_skew_limit, scenario.pairs[0].attributes.path_mtu, scenario.fabric.planes) == (8, 4096, 2)
     ends = [
         SimpleNamespace(
-            nic=nic, qp=SimpleNamespace(qpn=qpn), pair=scenario.pairs[0], rc=False, path_changed=False, lives=[None]
+            nic=nic,
+            qp=SimpleNamespace(qpn=qpn),
+            life=scenario.pairs[0],  # what is asked of it are its attributes
+            rc=False,
+            path_changed=False,
+            lives=[None],
         )
         for nic, qpn in (("h1", NEAR), ("h3", FAR))
     ]

@@ -44,4 +44,7 @@ void wait_success(struct end *end, uint64_t wr_id);
 int readable(int fd, int timeout_ms);
 void fill(unsigned char *memory, size_t size, unsigned int seed);
 
+/* The case of that name. */
+void lives(struct end *a, struct end *b);
+
 #endif

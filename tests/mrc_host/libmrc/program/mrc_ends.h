@@ -49,4 +49,7 @@ int post_receive(struct end *end, uint64_t wr_id);
 struct ibv_wc wait_completion(struct mrc_cq *cq);
 void wait_success(struct end *end, uint64_t wr_id);
 
+/* The case of that name. */
+void lives(struct end *a, struct end *b);
+
 #endif

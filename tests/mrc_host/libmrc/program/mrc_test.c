@@ -321,6 +321,7 @@ static test_case *case_named(const char *name) {
         {"application", application},
         {"controllers", controllers},
         {"control_lost", control_lost},
+        {"lives", lives},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!strcmp(name, cases[i].name))

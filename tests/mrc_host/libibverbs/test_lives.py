@@ -1,0 +1,43 @@
+"""Lives of a queue pair through libibverbs and libmrc: what one was given says nothing of the next.
+
+A program gives a queue pair random attributes in several lives, and a new one only those of the last life. Then both
+must be alike: for the application, and in the NIC.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mrc_host.libibverbs import build
+from tests.mrc_host.libibverbs.build_program import PROGRAM, build_program
+from tests.mrc_host.nics_in_memory import nics_in_thread
+
+pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
+MRC_PROGRAM = Path(__file__).parent.parent / "libmrc" / "program"
+RUNS = 10
+
+
+@pytest.mark.parametrize("sources", [PROGRAM, MRC_PROGRAM], ids=["libibverbs", "libmrc"])
+def test_a_queue_pair_of_the_c_libraries_forgets_earlier_lives(tmp_path: Path, sources: Path) -> None:
+    first = random.randrange(1 << 31)
+    folder = tmp_path / "program"
+    folder.mkdir()
+    program = build_program(folder, sources)
+    with nics_in_thread(tmp_path, 2) as hosts:
+        for seed in range(first, first + RUNS):
+            print("seed", seed)
+            words = [str(program), "lives", *map(str, hosts.paths)]
+            with subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "SEED": str(seed)}
+            ) as run:
+                assert run.stdout is not None
+                assert run.stdout.readline() == "ready\n"
+                old, new = hosts.queue_pairs()
+                run.communicate("\n", timeout=60)
+            assert run.returncode == 0
+            assert old == new
