@@ -5,12 +5,17 @@ the NIC then runs as plain Python, at more than twice the CPU a packet.
 
 Any number may run at once, and be stopped at any time: one works, the others wait for it and then see what is left to
 do. What is compiled takes its place when it is complete, and only then do earlier ones go.
+
+How far it is shows in the files that mypyc and the C compiler have made: the C of all modules, an object of each, and
+then, since linking compiles nearly all of it, the parts that the linker cuts it into.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,12 +26,17 @@ from pathlib import Path
 
 from mrc_common import children
 from mrc_host import compiled
+from scripts.build_progress import BuildProgress
 
 # They replace Python's own. Debug information takes long; NDEBUG and wrapping are what Python's headers count on.
 CFLAGS = "-g0 -DNDEBUG -fwrapv -fno-semantic-interposition -include mrc_common/mypyc_cold_paths.h"
 # Nearly all of the transport is one file of C: linking compiles its functions, on all cores.
 IN_PARTS = "-flto=auto"
 LOCK = "lock"
+TEMPORARY = "parts"  # where the linker cuts it up
+_PART = re.compile(r"\.ltrans\d+\.o$")
+_PART_DONE = re.compile(r"\.ltrans\d+\.ltrans\.o$")
+_LOOK_S = 0.5  # between two looks at how far it is
 ROOT = Path(compiled.__file__).resolve().parents[1]
 BUILD = """
 import os, sys
@@ -46,6 +56,8 @@ for extension in extensions:
         extension.extra_link_args += flags
 how = {"include_dirs": ["mrc_common"], "extra_compile_args": ["-O2"]}
 extensions += [Extension(file[:-2].replace("/", "."), [file], **how) for file in c]
+with open("objects", "w") as file:
+    file.write(str(sum(len(extension.sources) for extension in extensions)))
 at_once = str(len(os.sched_getaffinity(0)))
 setup(
     name="transport",
@@ -105,11 +117,41 @@ def build_into(place: Path, check: Callable[[], None] = lambda: None) -> None:
 
 def _run_build(scratch: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     """Compile the copy in `scratch` into its folder ``made``, with these flags for the C compiler."""
-    shutil.rmtree(scratch / "made", ignore_errors=True)
+    for name in ("made", "build", TEMPORARY):
+        shutil.rmtree(scratch / name, ignore_errors=True)
+    (scratch / TEMPORARY).mkdir()
     files = map(str, (*compiled.sources(), *compiled.extensions()))
     command = children.python_code(BUILD, "made", *flags, "--", *files)
-    environment = {**os.environ, "CFLAGS": CFLAGS}
-    return children.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "CFLAGS": CFLAGS, "TMPDIR": str(scratch / TEMPORARY)}
+    progress = BuildProgress("Compiling the transport")
+    with open(scratch / "log", "w+") as log:
+        with children.popen(command, cwd=scratch, env=environment, stdout=log, stderr=subprocess.STDOUT) as build:
+            try:
+                while build.poll() is None:
+                    progress.report(*how_far(scratch))
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        build.wait(_LOOK_S)
+            except BaseException:
+                build.kill()
+                raise
+            finally:
+                progress.close()
+        log.seek(0)
+        return subprocess.CompletedProcess(command, build.returncode, log.read(), "")
+
+
+def how_far(scratch: Path) -> tuple[str, int, int]:
+    """What the build in `scratch` is at, how many parts of that are done, and how many there are (0: unknown)."""
+    try:
+        objects = int((scratch / "objects").read_text())
+    except (OSError, ValueError):
+        return "checking types", 0, 0
+    names = [file.name for file in (scratch / TEMPORARY).iterdir()]
+    parts = sum(bool(_PART.search(name)) for name in names)
+    if parts > 1:  # small modules are one
+        return "parts linked", sum(bool(_PART_DONE.search(name)) for name in names), parts
+    done = len(list((scratch / "build").rglob("*.o")))
+    return ("linking", 0, 0) if done >= objects else ("files", done, objects)
 
 
 @contextmanager

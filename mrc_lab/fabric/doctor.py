@@ -31,7 +31,9 @@ from topologies.emulation.stopped import stopped
 
 _ROOT = Path(__file__).resolve().parents[2]
 _INSTALLER = _ROOT / "scripts/install"
-DEBIAN_PACKAGES = ("mininet", "iproute2", "ethtool", "iputils-ping", "procps", "gcc", "libc6-dev", "python3-dev")
+DEBIAN_PACKAGES = (
+    "mininet", "iproute2", "ethtool", "iputils-ping", "procps", "gcc", "libc6-dev", "libibverbs-dev", "python3-dev"
+)  # fmt: skip
 _MODULES = ("veth", "af_packet")
 _PACKAGES = ("finsy", "grpcio", "protobuf", "pyroute2", "numpy", "matplotlib", "rich", "click")
 _MIN_MEMORY = 2 << 30

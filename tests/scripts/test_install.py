@@ -88,8 +88,8 @@ class Machine:
         return locked.rpartition("/")[2]
 
     def did(self) -> list[str]:
-        """Lines logged since the last call."""
-        lines = self.log.read_text().splitlines()
+        """Lines logged since the last call, but for what was only asked."""
+        lines = [line for line in self.log.read_text().splitlines() if "--simulate" not in line]
         self.log.write_text("")
         return lines
 
@@ -268,3 +268,64 @@ def test_under_sudo_the_environment_is_given_to_the_user(machine: Machine, leave
     given = [words for line in machine.did() if (words := line.split())[0] == "chown"]
     assert {words[2] for words in given} == {"1234:5678"}
     assert {Path(name).name for words in given for name in words[3:]} >= {".venv"} | ({leaves} - {"nothing"})
+
+
+class Waiting:
+    """An installer whose pip has collected two of four packages, and waits."""
+
+    def __init__(self, machine: Machine, out: int) -> None:
+        lock = "".join(f"package{number}==1 \\\n    --hash=x\n" for number in range(4))
+        (machine.folder / "requirements/runtime.txt").write_text(lock)
+        for command in ("nice", "ionice"):
+            machine.has(command, f'echo {command} "$@" >>{machine.log}; shift 2; exec "$@"')
+        self._go = machine.folder / "go"
+        os.mkfifo(self._go)
+        collects = "echo Collecting package0==1; echo Collecting package1==1"
+        machine.python(f'case "$*" in *require-hashes*) {collects}; read line <{self._go} ;; esac')
+        self._installer = subprocess.Popen(
+            [machine.folder / "scripts/install", "runtime", machine.folder / "os-release"],
+            env={"PATH": f"{machine.commands}:{os.environ['PATH']}", "TMPDIR": str(machine.folder)},
+            stdout=out,
+        )
+        os.close(out)
+
+    def finish(self) -> None:
+        self._go.write_text("go on\n")
+        assert self._installer.wait() == 0
+
+
+def printed(descriptor: int, wanted: str) -> str:
+    """What comes up to and with `wanted`."""
+    text = ""
+    while wanted not in text:
+        part = os.read(descriptor, 4096).decode()
+        assert part, text
+        text += part
+    return text
+
+
+def test_what_takes_long_says_how_far_it_is(machine: Machine) -> None:
+    output, out = os.pipe()
+    waiting = Waiting(machine, out)
+    lines = printed(output, ")\n").splitlines()
+    assert lines == ["Installing Python packages into .venv", "Installing Python packages (2 of 4)"]
+    waiting.finish()
+    os.close(output)
+
+
+def test_on_a_terminal_a_line_changes_and_goes(machine: Machine) -> None:
+    output, out = os.openpty()
+    waiting = Waiting(machine, out)
+    printed(output, "\rInstalling Python packages (2 of 4), 0:0")
+    waiting.finish()
+    printed(output, "\r\x1b[K")
+    os.close(output)
+
+
+def test_what_is_compiled_leaves_the_machine_to_others(machine: Machine) -> None:
+    output, out = os.pipe()
+    Waiting(machine, out).finish()
+    os.close(output)
+    gentle = [line for line in machine.did() if line.startswith("nice -n 19 ionice -c 3 .venv/bin/python")]
+    for what in ("compileall", "scripts.compile_transport", "mrc_host.libibverbs"):
+        assert any(what in line for line in gentle), what
