@@ -105,6 +105,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "max_backoff": (0, 25),
     "send_queue_depth": (1, 1 << 20),
     "packet_lifetime": (0, _HOUR),
+    "entropy_values": (1, 4096),
     "backup_share": (2, 1 << 20),
     "ev_min_active": (0, 1 << 20),
     "probe_interval": (1, _HOUR),
@@ -174,7 +175,10 @@ class TransportSettings:
 
     Paths:
 
-    * `backup_share`: one in this many paths of a plane is a backup.
+    * `entropy_values`: entropy values of a queue pair, several to a path where there are fewer paths than that. Where
+      there are more, each path has one.
+    * `backup_share`: one in this many entropy values of a path is a backup; one in this many paths of a plane where
+      each has one value.
     * `ev_min_active`: minimum number of paths in a queue pair's active set.
     * `probe_interval`: time between background probes of a bad path.
     * `probe_successes`: a bad path is restored after this many of them in a row were answered.
@@ -219,6 +223,7 @@ class TransportSettings:
     spraying: str = "reactive"
     path_selection: str = ""
     plugins: tuple[str, ...] = ()
+    entropy_values: int = 256
     backup_share: int = 8
     ev_min_active: int = 1
     probe_interval: int = 20_000_000
@@ -300,7 +305,8 @@ class UsidTemplate:
     `base` is the 128-bit address with plane 0 and uplink 0. `plane_shifts` are the bit positions (0 = least
     significant) where the plane number is added in, `uplink_shift` that of the uplink number, None if the destination
     is on the same T0. `ev_plane_shift`, `ev_plane_bits` and `ev_uplink_bits` say where both are in the entropy value
-    (uplink in the lowest bits). `fields` are what else of it is added in, where paths cross a T2.
+    (uplink in the lowest bits). `fields` are what else of it is added in, where paths cross a T2. Bits between uplink
+    and plane are spare: entropy values that differ only there share a path.
 
     `segment` is the address in the Segment Routing Header, where there is one: None repeats the outer destination, with
     no segment left, so that the receiver sees the path that the packet took; an address is where the last switch of the
@@ -315,6 +321,11 @@ class UsidTemplate:
     ev_uplink_bits: int = 10
     segment: bytes | None = None
     fields: tuple[EvAddressField, ...] = ()
+
+    @property
+    def spare_bits(self) -> tuple[int, int]:
+        """The lowest of the entropy value's spare bits, and how many there are."""
+        return self.ev_uplink_bits, max(self.ev_plane_shift - self.ev_uplink_bits, 0)
 
     def plane(self, ev: int) -> int:
         """Plane of an entropy value."""

@@ -319,7 +319,8 @@ class PathInfo:
     The counters are packets since the queue pair was connected: `sent` (data, retransmissions, reliability probes),
     `lost` (declared lost, for any reason), `marked` (SACKs with SKIP_ONCE), `trimmed` (NACKs with TRIMMED, not
     TRIMMED_LASTHOP). `rtt` is the round-trip time in ns of the latest packet on the path that caused a SACK, or 0. All
-    are zero for RC.
+    are zero for RC. `evs` are those of the path's entropy values that the queue pair uses, `ev` the first of the path;
+    `skipped` of them are in SKIP.
     """
 
     ev: int
@@ -331,6 +332,8 @@ class PathInfo:
     marked: int = 0
     trimmed: int = 0
     rtt: int = 0
+    evs: tuple[int, ...] = ()
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,12 +407,22 @@ class PortState:
 
 @dataclass(frozen=True, slots=True)
 class DestinationInfo:
-    """A peer NIC to which this one has paths: name, address (16 bytes), entropy values, and the plane of each."""
+    """A peer NIC to which this one has paths: name, address (16 bytes), and an entropy value and plane of each path.
+
+    A path has `per_path` entropy values, which differ in the bits from `spare_shift` on: any of them names the path,
+    and `evs` has the first, where these bits are 0.
+    """
 
     name: str
     address: bytes
     evs: tuple[int, ...]
     planes: tuple[int, ...]
+    per_path: int = 1
+    spare_shift: int = 0
+
+    def all_evs(self) -> dict[int, int]:
+        """Every entropy value that queue pairs use by default, and the first of its path."""
+        return {ev | number << self.spare_shift: ev for number in range(self.per_path) for ev in self.evs}
 
 
 @dataclass(frozen=True, slots=True)

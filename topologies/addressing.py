@@ -12,7 +12,8 @@ silent about the NIC's own traffic. Both lie in the T0's /64, which is all that 
 
 Entropy values. T0 uplink number, which is that of the T1 in its pod, in bits 9..0, plane in bits 12..10 (the layout
 :class:`mrc_host.config.UsidTemplate` reads). Over a T2: its number in bits 22..13, and that of the T1 on the way down,
-in its pod, in bits 31..23.
+in its pod, in bits 31..23. A fabric has fewer T1s than ten bits can count: the highest of them are free to tell
+entropy values of one path apart (``ev_uplink_bits``).
 
 Interfaces. A host's port p is ``h1-eth<p>`` in its own namespace. A switch's ports live in the root namespace, with
 a tag of two letters per fabric in front so that two fabrics can exist at once; the kernel allows 15 characters.
@@ -85,6 +86,11 @@ def entropy_value(plane: int, uplink: int, t2: int = 0, downlink: int = 0) -> in
 def path_ev(path: FabricPath) -> int:
     """The entropy value of a path."""
     return entropy_value(path.plane, path.uplink, path.t2, path.downlink)
+
+
+def ev_uplink_bits(fabric: Fabric) -> int:
+    """How many bits of an entropy value name the uplink."""
+    return max(fabric.t1_per_pod - 1, 0).bit_length()
 
 
 def plane_of(ev: int) -> int:

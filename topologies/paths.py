@@ -10,7 +10,7 @@ every path to a peer. Only paths whose links exist are included (``up_down``).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mrc_host.config import (
@@ -27,6 +27,7 @@ from topologies.addressing import KIND_NIC, KIND_T0, KIND_T1, KIND_T2, usid
 from topologies.errors import FabricError
 from topologies.fabric import Fabric, FabricNic, LinkEnd, Tier
 from topologies.round_trip import PathRoundTrips
+from topologies.up_down import FabricPath
 
 MAX_PATHS = 8192  # towards one peer: 8 planes of 1024 uplinks
 _FIRST_USID_SHIFT = 128 - 32 - addressing.USID_BITS  # lowest bit of the first uSID, behind the block
@@ -82,9 +83,24 @@ def _destination(fabric: Fabric, nic: FabricNic, peer: FabricNic) -> Destination
             " keep: use fewer T2s, or t2_wiring: groups"
         )
     key = ("entropy values", nic.t0, peer.t0, fabric.common_planes(nic, peer))
-    evs = fabric.derived(key, lambda: _shared(tuple(addressing.path_ev(path) for path in paths)))
+    evs = fabric.derived(key, lambda: _shared(_entropy_values(fabric, paths)))
     address = addressing.nic_address(fabric, peer).packed
     return Destination(peer.name, address, _template_of(fabric, nic, peer, paths[0].turn), evs)
+
+
+def _entropy_values(fabric: Fabric, paths: Sequence[FabricPath]) -> tuple[int, ...]:
+    """The entropy values that a NIC is configured with: the first of each path.
+
+    It makes more of them where they carry uSID lists. Where switches hash, no two are known to share a path, so all are
+    listed.
+    """
+    firsts = [addressing.path_ev(path) for path in paths]
+    if fabric.settings.ev_format.routed:
+        return tuple(firsts)
+    shift = addressing.ev_uplink_bits(fabric)
+    wanted = fabric.settings.transport.entropy_values // len(firsts)
+    numbers = range(max(1, min(wanted, 1 << addressing.EV_PLANE_SHIFT - shift)))
+    return tuple(first | number << shift for number in numbers for first in firsts)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -128,6 +144,7 @@ def _template(fabric: Fabric, hops: tuple[int, ...]) -> UsidTemplate:
         plane_shifts=tuple(shift + addressing.USID_PLANE_SHIFT for shift in shifts),
         uplink_shift=shifts[1] if len(hops) > 2 else None,
         ev_plane_shift=addressing.EV_PLANE_SHIFT,
+        ev_uplink_bits=addressing.ev_uplink_bits(fabric) if fabric.settings.ev_format.routed else 10,
         fields=over_t2,
     )
 

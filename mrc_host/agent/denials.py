@@ -30,11 +30,13 @@ class Denials:
 
     def set(self, path: Path, denied: bool) -> None:
         """Deny a path permanently, or allow it, whichever client denied it. NotFoundError if there is no such path."""
+        path = self._named(path)
         self._control.set_path_denied(*path, denied, self._clock())
         self._leased.pop(path, None)
 
     def lease(self, path: Path, session: ClientSession) -> None:
         """Deny a path while `session` lasts. NotFoundError when there is no such path."""
+        path = self._named(path)
         holders = self._leased.get(path)
         if holders is not None:
             holders.add(session)
@@ -44,6 +46,7 @@ class Denials:
 
     def end(self, path: Path, session: ClientSession) -> None:
         """End a lease; without one nothing happens."""
+        path = self._named(path)
         holders = self._leased.get(path, set())
         if session not in holders:
             return
@@ -57,6 +60,11 @@ class Denials:
         for path in [path for path, holders in self._leased.items() if session in holders]:
             with contextlib.suppress(MrcError):  # there is no such path any more
                 self.end(path, session)
+
+    def _named(self, path: Path) -> Path:
+        """The path by its first entropy value, whichever of its values names it; NotFoundError."""
+        peer, ev = path
+        return peer, self._control.first_ev(peer, ev)
 
     def _denied(self, path: Path) -> bool:
         return any((one.peer, one.ev) == path for one in self._control.denied_paths())

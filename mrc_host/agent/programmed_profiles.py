@@ -200,7 +200,7 @@ class ProgrammedProfiles:
         """Deny an entropy value of a profile to all destinations, or allow it; NotFoundError if it leads nowhere."""
         if ev not in (self._entries(number) or ()):
             raise NotFoundError(f"EV profile {number} has no entropy value {ev:#x}.")
-        peers = [one.address for one in self._nic.control.destinations() if ev in one.evs]
+        peers = [one.address for one in self._nic.control.destinations() if ev in one.all_evs()]
         if not peers:
             raise NotFoundError(f"No destination is reached by entropy value {ev:#x}.")
         for peer in peers:
@@ -216,15 +216,18 @@ class ProgrammedProfiles:
             raise NotFoundError(f"EV profile {number} has no entropy value {unknown[0]:#x}.")
         bad, denied = self._bad(number), {one.ev for one in self._nic.control.denied_paths()}
         ports: dict[int | None, int] = {}
+        firsts: dict[int, int] = {}  # the state is that of the path
         for one in self._nic.control.destinations():
             ports.update(zip(one.evs, one.planes, strict=True))
+            firsts.update(one.all_evs())
 
         def state(ev: int | None) -> PathState:
             if ev in denied:
                 return PathState.DENIED
             return PathState.ASSUMED_BAD if ev in bad else PathState.GOOD
 
-        return tuple(ProgrammedEv(ev, ports.get(ev), state(ev)) for ev in (entries if evs is None else evs))
+        chosen = [(ev, None if ev is None else firsts.get(ev, ev)) for ev in (entries if evs is None else evs)]
+        return tuple(ProgrammedEv(ev, ports.get(first), state(first)) for ev, first in chosen)
 
     def _entries(self, number: int) -> tuple[int | None, ...] | None:
         """The entropy values of a profile: the list of an explicit one; else those in use, or those it may use."""
@@ -233,8 +236,8 @@ class ProgrammedProfiles:
             return None
         if profile.mode is EvMode.EXPLICIT:
             return profile.evs
-        used = {path.ev for qpn in self._users(number) for path in self._nic.qp_paths(qpn)}
-        known = {ev for one in self._nic.control.destinations() for ev in one.evs}
+        used = {ev for qpn in self._users(number) for path in self._nic.qp_paths(qpn) for ev in path.evs or (path.ev,)}
+        known = {ev for one in self._nic.control.destinations() for ev in one.all_evs()}
         if profile.mode is EvMode.GENERATED:
             made = EvProfile(EvMode.GENERATED, fields=self._fields_of(profile))
             known = {ev for ev in known if generates(made, ev)}
@@ -249,8 +252,9 @@ class ProgrammedProfiles:
 
     def _port_of(self, ev: int) -> int | None:
         for one in self._nic.control.destinations():
-            if ev in one.evs:
-                return one.planes[one.evs.index(ev)]
+            first = one.all_evs().get(ev)
+            if first is not None:
+                return one.planes[one.evs.index(first)]
         return None
 
     def event_of(self, qpn: int, state: PathState) -> int | None:

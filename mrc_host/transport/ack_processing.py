@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.config import ProbeMark
+from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.queue_pair_interfaces import Connection, PathMonitor, RequesterOwner
 from mrc_host.transport.requester_parts import RequesterParts
 from mrc_host.transport.round_trip import RoundTrip
@@ -47,7 +48,6 @@ class AckProcessing:
 
     __slots__ = (
         "_attribution",
-        "_index_of",
         "_loss",
         "_monitor",
         "_owner",
@@ -62,6 +62,7 @@ class AckProcessing:
         "_stamp_wrap",
         "_stats",
         "_timer",
+        "_values",
         "_window",
         "completed_msn",
         "completed_wimm",
@@ -72,16 +73,16 @@ class AckProcessing:
         owner: RequesterOwner,
         connection: Connection,
         monitor: PathMonitor,
-        index_of: dict[int, int],
+        values: EntropyValues,
         round_trips: list[RoundTrip],
         parts: RequesterParts,
     ) -> None:
-        """`index_of` maps entropy values to paths; `round_trips` are by plane."""
+        """`values` are the peer's entropy values; `round_trips` are by plane."""
         settings = connection.nic.settings
         self._owner = owner
         self._stats = connection.stats
         self._monitor = monitor
-        self._index_of = index_of
+        self._values = values
         self._round_trips = round_trips
         self._paths = parts.paths
         self._sends = parts.sends
@@ -177,7 +178,7 @@ class AckProcessing:
         paths, timer, trip = self._paths, self._timer, self._round_trips[record.plane]
         self._stats.round_trip(rtt)
         paths.measured(record.index, rtt)
-        paths.answered(record.index, rtt, sack.mark != control.MARK_NONE)
+        paths.answered(record.value, rtt, sack.mark != control.MARK_NONE)
         if not trip.smoothed or trip.doubtful:
             self._owner.arm(now + 2 * rtt + timer.min_pto)
         trip.sample(rtt, timer.delayed_by_silence(answered_at, now), now)
@@ -192,15 +193,15 @@ class AckProcessing:
 
     def _path_reported(self, entropy: int, mark: int, now: int) -> None:
         """Act on what a SACK says about the path of the packet that caused it."""
-        index = self._index_of.get(entropy, -1)
-        if index < 0:
+        value = self._values.index(entropy)
+        if value < 0:
             return
         if mark == control.MARK_NONE:
-            self._monitor.works(index, now)
+            self._monitor.works(self._paths.path(value), now)
         elif mark == control.MARK_SKIP_ONCE:
-            self._paths.skip(index)
+            self._paths.skip(value)
         elif mark == control.MARK_ALWAYS_SKIP:
-            self._paths.retire(index, PathReason.PEER_SKIP, None, now, True)
+            self._paths.retire(self._paths.path(value), PathReason.PEER_SKIP, None, now, True)
 
     def _count_received(self, sack: Sack, cack: int, received: int, now: int) -> None:
         """Update the peer's count of received bytes; if this SACK covers everything in flight, find duplicates."""
@@ -378,7 +379,7 @@ class AckProcessing:
             )
         self._loss.mark_lost(record, name)
         if nack.reason == control.NACK_TRIMMED:
-            self._paths.skip(record.index, PathReason.TRIMMED)
+            self._paths.skip(record.value, PathReason.TRIMMED)
         if nack.reason <= control.NACK_TRIMMED_LASTHOP:
             self._window.cc.on_trim(record.weight, now, now - record.sent)
         elif nack.reason != control.NACK_PSN_OOR_WINDOW:

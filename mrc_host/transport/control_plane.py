@@ -107,14 +107,20 @@ class NicControlPlane:
     def set_path_denied(self, peer: bytes, ev: int, denied: bool, now: int) -> None:
         """Take a path to the NIC with address `peer` out of use on every present and future queue pair.
 
-        With `denied` False it may be used again. NotFoundError when no path to that peer has this `ev`.
+        With `denied` False it may be used again. NotFoundError when no path to that peer has this `ev`. Where several
+        entropy values share the path, any of them names it.
         """
         known, index = self._path(peer, ev)
         self._begin(now)
         known.deny(index, denied, now)
 
+    def first_ev(self, peer: bytes, ev: int) -> int:
+        """The first entropy value of the path that takes packets with `ev`; NotFoundError."""
+        known, index = self._path(peer, ev)
+        return known.evs[index]
+
     def denied_paths(self) -> tuple[DeniedPath, ...]:
-        """The denylist."""
+        """The denylist: of each path its first entropy value."""
         return tuple(DeniedPath(p.address, p.evs[index]) for p in self._peers.made() for index in p.denied)
 
     def probe(self, peer: bytes, ev: int, now: int, timeout: int = PROBE_TIMEOUT) -> int:
@@ -174,7 +180,7 @@ class NicControlPlane:
 
     def _path(self, address: bytes, ev: int) -> tuple[Peer, int]:
         known = self._peer(address)
-        index = known.index_of.get(ev, -1)
+        index = known.values.path(ev)
         if index < 0:
             raise NotFoundError(f"There is no path with entropy value {ev:#x} to {known.destination.name}.")
         return known, index

@@ -89,7 +89,7 @@ class DataPackets:
         message, datapath = wqe.message, self._datapath
         kind = role if self._trimmable else NO_TRIM
         if message is not None and datapath is not None:
-            template = self._frames.template(record.index, kind)
+            template = self._frames.template(record.value, kind)
             packet = word | stamp << 32 | segment << 48
             frame: bytes = datapath.data_frame(template, message, packet, offset << 16 | size)
             return frame
@@ -104,7 +104,7 @@ class DataPackets:
         else:
             head = self._head(record, wqe, word, pad, address)
             mask = _MASK_PLAIN
-        prefix, seed, _ = self._frames.prefix(record.index, kind, len(head) + size + pad)
+        prefix, seed, _ = self._frames.prefix(record.value, kind, len(head) + size + pad)
         return icrc.data_frame(prefix, seed, head, mask, wqe.payload(offset, size))
 
     def _head(self, record: SentPacket, wqe: Wqe, word: int, pad: int, address: int) -> bytes:

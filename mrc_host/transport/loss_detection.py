@@ -245,7 +245,7 @@ class LossDetection:
         """A packet in flight is lost, whatever the reason; this alone does not retire its path."""
         self._paths.trial.pop(record.index, None)
         self._sent.mark_lost(record, why == _INFERRED)
-        self._paths.count_lost(record.index, record.psn, record.sent, why)
+        self._paths.count_lost(record.value, record.psn, record.sent, why)
         self._stats.lost += 1
         self._lost_by_plane[record.plane] += 1
 

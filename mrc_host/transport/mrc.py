@@ -101,6 +101,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             universe=universe,
             oblivious=settings.spraying == "oblivious",
             selection=nic.new_path_selection(),
+            per_path=peer.values.per_path,
         )
         self.requester = Requester(self, self.connection(), peer, paths, self.sends, first_psn)
         for index in peer.denied:
@@ -418,11 +419,11 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             )
         )
 
-    def path_skip_changed(self, index: int, old: int, new: int, reason: PathReason) -> None:
+    def path_skip_changed(self, value: int, old: int, new: int, reason: PathReason) -> None:
         """Add it to the trace only: too frequent for an event."""
         trace, peer = self.nic.trace, self.peer
         if trace is not None and peer is not None:
-            ev, plane = peer.evs[index], peer.plane_of[index]
+            ev, plane = peer.values[value], peer.plane_of[value % len(peer.plane_of)]
             trace.path(self.qpn, ev, plane, STATES[old], STATES[new], reason, self.nic.now)
 
     def packet_lost(self, index: int, psn: int, sent: int, why: str) -> None:
@@ -519,6 +520,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             PathInfo(
                 ev, peer.plane_of[i], paths.state(i), i in active,
                 path.sent, path.lost, path.marked, path.trimmed, path.round_trip,
+                tuple([peer.values[value] for value in paths.values(i)]), paths.skipped(i),
             )
             for i, ev, path in ((i, peer.evs[i], paths.each[i]) for i in paths.universe())
         )  # fmt: skip

@@ -6,13 +6,21 @@ takes no object of its own.
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from mrc_host.transport.sent_packet import SentPacket
 
+GOOD: Final = 0
+SKIP: Final = 1  # only of entropy values (``paths``)
+BAD: Final = 2
+DENIED: Final = 3
+OUTSIDE: Final = 4  # a path of the peer of which the queue pair may use no entropy value
+
 
 class Path:
-    """`state` is of ``paths``, times are in ns. Serials and `last` are of first transmissions only."""
+    """`state` is one of the above, times are in ns. Serials and `last` are of first transmissions only."""
 
     __slots__ = (
         "arrived_serial",

@@ -1,22 +1,26 @@
 """The paths of one queue pair: which entropy values may carry the next packet (docs/protocol.md §3).
 
-Each path is an index into the destination's EVs and has a state. Each plane has a ring of *active* paths, walked by a
-cursor, and a list of *backups*; all planes start with the same number of active paths, chosen at random. The rules:
+A path has one or several entropy values (``entropy_values``), numbered as there; a path's number is that of its first.
+Each plane has a ring of *active* values, walked by a cursor, and a list of *backups*; all planes start with the same
+number of active values. A value can be skipped; all other states are those of its path, since all its values take the
+same links. Where several share a path, equally many of each path are active, or paths would carry unequal load. The
+rules:
 
-* ECN or a trim: GOOD -> SKIP. When the cursor reaches a SKIP path, it makes it GOOD and moves on, at most once per
-  packet, so a path is skipped for about one rotation. When all paths of a ring are in SKIP and a backup is GOOD, the
-  backup replaces one of them (as in published Fig 14), which becomes a backup.
-* Loss or ALWAYS_SKIP: -> ASSUMED_BAD at once. A backup of the *same plane* replaces the path, so planes stay equal.
-  Without a backup the ring shrinks, down to the plane's floor (its share of `ev_min_active`, at least one). At the
-  floor, paths stay in use as long as anything gets through on them. A dead path becomes bad even there, though it keeps
-  its place in the ring. A plane with only bad paths is not in ``good_planes``; it carries data only when every plane is
-  like that, and then its bad paths take turns. After timeouts without progress its requester may rely on none of this
-  (``any_allowed``).
+* ECN or a trim: the value goes from GOOD to SKIP, and its path's other values stay in use, so a path where some packets
+  are marked carries so much less. When the cursor reaches a value in SKIP, it makes it GOOD and moves on, at most once
+  per packet, so a value is skipped for about one rotation. When all values of a ring are in SKIP, a GOOD backup whose
+  path is not in the ring replaces one of them (as in published Fig 14), which becomes a backup.
+* Loss or ALWAYS_SKIP: the path is ASSUMED_BAD at once. Backups of the *same plane* replace its values, so planes stay
+  equal. Without backups the ring shrinks, down to the plane's floor (its share of `ev_min_active`, at least one path).
+  At the floor, paths stay in use as long as anything gets through on them. A dead path becomes bad even there, though
+  it keeps its place in the ring. A plane with only bad paths is not in ``good_planes``; it carries data only when every
+  plane is like that, and then its bad paths take turns. After timeouts without progress its requester may rely on none
+  of this (``any_allowed``).
 * A path that replaces another, or has just returned, is on *trial* while there are others: it carries two packets until
   one of them is known to have arrived. The backup of a dead path may well be dead too.
 * A path whose marked packets take much longer than those of other paths carries fewer packets (``path_weights``).
-* Successful probes, or the controller: -> GOOD. The path replaces a bad one in the ring, fills a gap, or becomes a
-  backup.
+* Successful probes, or the controller: -> GOOD. Each value of the path replaces a bad one in the ring, fills a gap,
+  becomes a backup, or takes the place of one whose path has more than its share.
 * Controller: any -> DENIED, DENIED -> GOOD. A denied path is never used.
 
 After each rotation the ring is reshuffled a little, so that queue pairs do not use paths in the same order.
@@ -26,21 +30,18 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 from mypy_extensions import trait
 
-from mrc_host.transport.path import Path
+from mrc_host.transport.path import BAD as BAD
+from mrc_host.transport.path import DENIED, GOOD, OUTSIDE, SKIP, Path
+from mrc_host.transport.path_rings import PathRings
 from mrc_host.transport.path_selection import PathSelection
 from mrc_host.transport.path_weights import PathWeights
 from mrc_host.values import PathReason, PathState
-
-GOOD: Final = 0
-SKIP: Final = 1
-BAD: Final = 2
-DENIED: Final = 3
-_OUTSIDE: Final = 4  # a path of the peer that is not in this queue pair's universe
 
 STATES: Final = (PathState.GOOD, PathState.SKIP, PathState.ASSUMED_BAD, PathState.DENIED)
 _RESHUFFLED: Final = 2  # exchanges per rotation
@@ -59,8 +60,8 @@ class PathListener(ABC):
     ) -> None:
         """Path `index` went from state `old` to `new`."""
 
-    def path_skip_changed(self, index: int, old: int, new: int, reason: PathReason) -> None:  # noqa: B027 - optional
-        """Path `index` went from GOOD to SKIP or back; does nothing by default, since this is frequent."""
+    def path_skip_changed(self, value: int, old: int, new: int, reason: PathReason) -> None:  # noqa: B027 - optional
+        """Entropy value `value` went from GOOD to SKIP or back; does nothing by default, since this is frequent."""
 
     def packet_lost(self, index: int, psn: int, sent: int, why: str) -> None:  # noqa: B027 - optional
         """Packet `psn`, sent on path `index` at time `sent`, was declared lost; does nothing by default."""
@@ -70,20 +71,22 @@ class PathSet:
     """States, active rings and backups of all paths. Sets of planes are bit masks; lists are indexed by plane."""
 
     __slots__ = (
-        "_active",
         "_allowed",
-        "_backups",
         "_cursor",
         "_doubted",
         "_floor",
         "_good",
         "_listener",
         "_oblivious",
+        "_paths",
+        "_per_path",
         "_plane_of",
         "_resort",
+        "_rings",
         "_rng",
         "_selection",
-        "_target",
+        "_skipped",
+        "_universe",
         "each",
         "good_planes",
         "open_planes",
@@ -105,62 +108,107 @@ class PathSet:
         universe: Sequence[int] | None = None,
         oblivious: bool = False,
         selection: PathSelection | None = None,
+        per_path: int = 1,
     ) -> None:
-        """`plane_of[i]` is the plane of path i; `universe` lists the paths that may be used (None: all).
+        """`plane_of[i]` is the plane of path i; `universe` lists the values that may be used (None: all).
 
-        The other arguments are described with QpAttributes and TransportSettings. With `oblivious` nothing that happens
-        on a path changes its state, so there are no backups either; a controller can still deny it. `selection`
-        chooses among usable paths for new packets.
+        Path i has the values i, i + paths, i + 2 * paths ..., `per_path` in all. The other arguments are described with
+        QpAttributes and TransportSettings. With `oblivious` nothing that happens on a path changes its state, so there
+        are no backups either; a controller can still deny it. `selection` chooses among usable values for new packets.
         """
-        count = max(plane_of, default=0) + 1
-        members: list[list[int]] = [[] for _ in range(count)]
-        for index in range(len(plane_of)) if universe is None else universe:
-            members[plane_of[index]].append(index)
-        present = [m for m in members if m]
-        target = min(len(m) - (0 if oblivious else len(m) // backup_share) for m in present)
-        if active_paths is not None:
-            target = max(1, min(target, active_paths // len(present)))
-        for m in members:
-            _shuffle(m, rng)
         self._plane_of = plane_of
         self._rng = rng
+        self._paths = len(plane_of)
+        self._per_path = per_path
+        self._universe = None if universe is None else _by_path(universe, len(plane_of))
+        members = self._members_by_plane()
+        present = [m for m in members if m]
+        target = min(len(m) - (0 if oblivious else self._spares(m, backup_share)) for m in present)
+        if active_paths is not None:
+            target = max(1, min(target, active_paths // len(present)))
         self._listener = listener
-        self._target = target
-        self._floor = min(max(1, -(-ev_min_active // len(present))), target)
-        self.each = [Path(GOOD if universe is None else _OUTSIDE) for _ in plane_of]
-        for index in universe or ():
+        self.each = [Path(GOOD if self._universe is None else OUTSIDE) for _ in plane_of]
+        for index in self._universe or ():
             self.each[index].state = GOOD
-        self._active = [m[:target] for m in members]
-        self._backups = [m[target:] for m in members]
-        self._cursor = [0] * count
-        self._resort = [0] * count  # paths of each plane that were taken in turn, not by the ring
-        self._good = [len(a) for a in self._active]  # usable paths in each ring
+        self._rings = PathRings(self.each, plane_of, members, target)
+        paths_by_plane = [len({value % self._paths for value in m}) for m in members]
+        most = min(count for count in paths_by_plane if count)
+        self._floor = min(max(1, -(-ev_min_active // len(present))), target, most)
+        self._cursor = [0] * len(members)
+        self._resort = [0] * len(members)  # paths of each plane that were taken in turn, not by the ring
+        self._good = [len(paths) for paths in self._rings.paths]  # usable paths in each ring
         self.planes = sum(1 << p for p, m in enumerate(members) if m)
         self.good_planes = self.planes
-        self._allowed = [len(m) for m in members]  # paths of each plane that are not denied
+        self._allowed = paths_by_plane  # paths of each plane that are not denied
         self.open_planes = self.planes  # planes that have such a path
         self.restored_at: dict[int, int] = {}
         self._doubted: dict[int, int] = {}  # by bad path: what arrives late restores it if sent at this time or later
         self.trial: dict[int, int] = {}  # paths not yet known to work -> packets that they may still carry
-        self.weights = PathWeights(count)
+        self.weights = PathWeights(len(members))
+        self._skipped: set[int] = set()  # values
         self._oblivious = oblivious
         self._selection = selection
+
+    def _members_by_plane(self) -> list[list[int]]:
+        """The values of each plane in random order, but so that a path's second comes after the first of all."""
+        plane_of, paths = self._plane_of, self._paths
+        planes = max(plane_of, default=0) + 1
+        members: list[list[int]] = [[] for _ in range(planes)]
+        for turn in range(self._per_path):
+            layers: list[list[int]] = [[] for _ in range(planes)]
+            if self._universe is None:
+                for index in range(paths):
+                    layers[plane_of[index]].append(index + turn * paths)
+            else:
+                for index, values in self._universe.items():
+                    if turn < len(values):
+                        layers[plane_of[index]].append(values[turn])
+            for plane, layer in enumerate(layers):
+                _shuffle(layer, self._rng)
+                members[plane] += layer
+        return members
+
+    def _spares(self, members: list[int], share: int) -> int:
+        """How many values of a plane are backups: one in `share` of each path's, of all where each path has only one.
+
+        Where each path has several but too few, none is: holding back some would use paths unequally.
+        """
+        if self._per_path == 1:
+            return len(members) // share
+        counts = Counter(value % self._paths for value in members)
+        return sum(count // share for count in counts.values())
+
+    def values(self, index: int) -> Sequence[int]:
+        """The values of path `index` that may be used."""
+        if self._universe is not None:
+            return self._universe.get(index, ())
+        return range(index, self._paths * self._per_path, self._paths)
+
+    def _value(self, index: int) -> int:
+        """A value of path `index` for the next packet, for which that was chosen: they take turns."""
+        values = self.values(index)
+        return values[self.each[index].sent % len(values)]
+
+    def path(self, value: int) -> int:
+        """The path of an entropy value."""
+        return value % self._paths
 
     # ---- choosing ----
 
     def next(self, plane: int, avoid: int) -> int:
-        """Path for the next packet on `plane`, not `avoid` if there is another; -1 when the plane has none."""
-        ring = self._active[plane]
+        """Value for the next packet on `plane`, not of path `avoid` if there is another; -1 when the plane has none."""
+        ring = self._rings.active[plane]
         each = self.each
+        paths = self._paths
         if self._selection is not None and avoid < 0:
-            chosen = self._selection.choose(plane, ring)
-            if 0 <= chosen < len(each) and each[chosen].state < BAD and self._plane_of[chosen] == plane:
-                each[chosen].sent += 1
+            chosen = self._chosen(plane, ring)
+            if chosen >= 0:
                 return chosen
         count = len(ring)
         at = self._cursor[plane]
         unskipped = False
-        skipped_path = held = -1
+        skipped_value = held = -1
+        skipped = self._skipped
         trial = self.trial
         weights = self.weights
         slow = weights.slow
@@ -168,38 +216,58 @@ class PathSet:
             if at >= count:
                 at = 0
                 self._reshuffle(ring)
-            index = ring[at]
+            value = ring[at]
             at += 1
+            index = value % paths
             path = each[index]
-            if path.state == GOOD:
-                if index != avoid:
-                    if (slow and weights.sits_out(index)) or (trial and self._on_trial(index, avoid)):
-                        held = index
-                        continue
-                    self._cursor[plane] = at
-                    path.sent += 1
-                    return index
-            elif path.state == SKIP:
+            if path.state != GOOD:
+                continue
+            if skipped and value in skipped:
                 if not unskipped:
-                    path.state = GOOD
+                    self._end_skip(value)
                     unskipped = True
-                    self._listener.path_skip_changed(index, SKIP, GOOD, PathReason.ROTATION)
-                skipped_path = index
+                skipped_value = value
+            elif index != avoid:
+                if (slow and weights.sits_out(index)) or (trial and self._on_trial(index, avoid)):
+                    held = value
+                    continue
+                self._cursor[plane] = at
+                path.sent += 1
+                return value
         self._cursor[plane] = at
-        if skipped_path >= 0:
-            skipped_path = self._swap_in_backup(plane, skipped_path, avoid)
+        if skipped_value >= 0:
+            skipped_value = self._swap_in_backup(plane, skipped_value, avoid)
         else:
-            skipped_path = held if held >= 0 else self._last_resort(plane, avoid)
-        if skipped_path >= 0:
-            each[skipped_path].sent += 1
-        return skipped_path
+            skipped_value = held if held >= 0 else self._last_resort(plane, avoid)
+        if skipped_value >= 0:
+            each[skipped_value % paths].sent += 1
+        return skipped_value
 
-    def take(self, index: int) -> bool:
-        """Use path `index` for the next packet, whoever's turn it is; False if it is not in use."""
-        usable = self.each[index].state < BAD and index in self._active[self._plane_of[index]]
-        if usable:
-            self.each[index].sent += 1
-        return usable
+    def _chosen(self, plane: int, ring: list[int]) -> int:
+        """What the path selection chooses, if that is usable; otherwise -1."""
+        assert self._selection is not None
+        chosen = self._selection.choose(plane, ring)
+        if not 0 <= chosen < self._paths * self._per_path:
+            return -1
+        index = chosen % self._paths
+        path = self.each[index]
+        if path.state >= BAD or self._plane_of[index] != plane or chosen not in self.values(index):
+            return -1
+        path.sent += 1
+        return chosen
+
+    def _end_skip(self, value: int) -> None:
+        self._skipped.discard(value)
+        self._listener.path_skip_changed(value, SKIP, GOOD, PathReason.ROTATION)
+
+    def take(self, index: int) -> int:
+        """Use path `index` for the next packet, whoever's turn it is: one of its values, -1 if it is not in use."""
+        path = self.each[index]
+        if path.state >= BAD or not self._rings.held[index]:
+            return -1
+        value = self._value(index)
+        path.sent += 1
+        return value
 
     def _on_trial(self, index: int, avoid: int) -> bool:
         """Whether a path on trial must wait until a packet gets through; retransmissions never take such a path."""
@@ -209,46 +277,47 @@ class PathSet:
             return False
         return left >= 0
 
-    def _swap_in_backup(self, plane: int, index: int, avoid: int) -> int:
-        """All paths of the ring are in SKIP: put a GOOD backup in the place of `index`; `index` if there is none."""
-        each, backups = self.each, self._backups[plane]
-        for place, backup in enumerate(backups):
-            if each[backup].state == GOOD and backup != avoid:
-                ring = self._active[plane]
-                ring[ring.index(index)] = backup
-                backups[place] = index
-                if each[index].state == SKIP:  # otherwise the cursor has just ended its skip
-                    each[index].state = GOOD
-                    self._listener.path_skip_changed(index, SKIP, GOOD, PathReason.ROTATION)
-                return backup
-        return index
+    def _swap_in_backup(self, plane: int, value: int, avoid: int) -> int:
+        """All values of the ring are in SKIP: put a GOOD backup of another path in the place of `value`.
+
+        `value` if there is none.
+        """
+        rings, paths = self._rings, self._paths
+        for place, backup in enumerate(rings.backups[plane]):
+            index = backup % paths
+            if rings.held[index] or self.each[index].state != GOOD or backup in self._skipped or index == avoid:
+                continue
+            rings.trade(plane, rings.active[plane].index(value), place)
+            if value in self._skipped:  # otherwise the cursor has just ended its skip
+                self._end_skip(value)
+            return backup
+        return value
 
     def _last_resort(self, plane: int, avoid: int) -> int:
-        """A path of a plane without usable ones, except perhaps `avoid`: that, or a bad one; -1 if all are denied.
+        """A value of a plane without usable paths, except perhaps `avoid`: of that, or a bad one; -1 if all are denied.
 
         No bad path is known to work better than another, so those outside the ring take turns too.
         """
         each = self.each
         if avoid >= 0 and each[avoid].state < BAD and self._plane_of[avoid] == plane:
-            return avoid
-        return self._in_turn(plane, avoid, [index for index in self._members(plane) if each[index].state == BAD])
+            return self._value(avoid)
+        return self._in_turn(plane, avoid, [index for index in self._rings.members(plane) if each[index].state == BAD])
 
     def any_allowed(self, plane: int, avoid: int) -> int:
-        """Path for a packet that is to rely on nothing known: all that are not denied take turns, as `next` otherwise.
+        """Value for a packet that is to rely on nothing known: all paths not denied take turns, as `next` otherwise.
 
         Not in the order of the ring, in which paths that do not work may alternate with others.
         """
         each = self.each
-        index = self._in_turn(plane, avoid, [index for index in self._members(plane) if each[index].state < DENIED])
-        if index >= 0:
-            each[index].sent += 1
-        return index
-
-    def _members(self, plane: int) -> tuple[int, ...]:
-        return (*self._active[plane], *self._backups[plane])
+        value = self._in_turn(
+            plane, avoid, [index for index in self._rings.members(plane) if each[index].state < DENIED]
+        )
+        if value >= 0:
+            each[value % self._paths].sent += 1
+        return value
 
     def _in_turn(self, plane: int, avoid: int, choice: list[int]) -> int:
-        """The next of `choice`, not `avoid` if there is another; -1 if there is none."""
+        """A value of the next path of `choice`, not `avoid` if there is another; -1 if there is none."""
         if not choice:
             return -1
         turn = self._resort[plane]
@@ -257,11 +326,11 @@ class PathSet:
         if index == avoid:
             self._resort[plane] = turn + 2
             index = choice[(turn + 1) % len(choice)]
-        return index
+        return self._value(index)
 
     def has_spare(self, plane: int) -> bool:
-        """Whether a backup of `plane` is usable."""
-        return any(self.each[index].state < BAD for index in self._backups[plane])
+        """Whether a path of `plane` that is not in its ring is usable."""
+        return self._rings.has_spare(plane)
 
     def _reshuffle(self, ring: list[int]) -> None:
         count = len(ring)
@@ -273,18 +342,18 @@ class PathSet:
 
     # ---- transitions ----
 
-    def skip(self, index: int, reason: PathReason = PathReason.ECN) -> None:
-        """ECN mark or trim: skip the path for about a rotation."""
-        path = self.each[index]
+    def skip(self, value: int, reason: PathReason = PathReason.ECN) -> None:
+        """ECN mark or trim: skip the value for about a rotation."""
+        path = self.each[value % self._paths]
         if reason is PathReason.TRIMMED:
             path.trimmed += 1
             if self._selection is not None:
-                self._selection.on_trim(index)
+                self._selection.on_trim(value)
         else:
             path.marked += 1
-        if path.state == GOOD and not self._oblivious:
-            path.state = SKIP
-            self._listener.path_skip_changed(index, GOOD, SKIP, reason)
+        if path.state == GOOD and not self._oblivious and value not in self._skipped:
+            self._skipped.add(value)
+            self._listener.path_skip_changed(value, GOOD, SKIP, reason)
 
     def stands_out(self, index: int, least: int, now: int) -> bool:
         """A marked packet's round trip is known: whether its path is slower than others, and is used less from now on.
@@ -294,7 +363,7 @@ class PathSet:
         if self._oblivious:
             return False
         plane = self._plane_of[index]
-        return self.weights.marked(index, plane, self._active[plane], self.each, least, now)
+        return self.weights.marked(index, plane, self._rings.paths[plane], self.each, least, now)
 
     def measured(self, index: int, rtt: int) -> None:
         """A SACK answered a packet of this path after `rtt` ns."""
@@ -302,16 +371,17 @@ class PathSet:
         path.round_trip_before = path.round_trip
         path.round_trip = rtt
 
-    def answered(self, index: int, rtt: int, marked: bool) -> None:
-        """A SACK answered a packet of this path for the first time: let the selection know."""
+    def answered(self, value: int, rtt: int, marked: bool) -> None:
+        """A SACK answered a packet of this value for the first time: let the selection know."""
         if self._selection is not None:
-            self._selection.on_ack(index, rtt, marked)
+            self._selection.on_ack(value, rtt, marked)
 
-    def count_lost(self, index: int, psn: int, sent: int, why: str) -> None:
-        """A packet on path `index` was declared lost; this alone does not change the path's state."""
+    def count_lost(self, value: int, psn: int, sent: int, why: str) -> None:
+        """A packet with this value was declared lost; this alone does not change its path's state."""
+        index = value % self._paths
         self.each[index].lost += 1
         if self._selection is not None:
-            self._selection.on_loss(index)
+            self._selection.on_loss(value)
         self._listener.packet_lost(index, psn, sent, why)
 
     def retire(self, index: int, reason: PathReason, first_loss: int | None, now: int, alive: bool = False) -> bool:
@@ -320,36 +390,36 @@ class PathSet:
         A packet sent before the path was last restored says nothing about it now. A path that is `alive`, because other
         packets get through on it, stays in use when its plane is down to the floor.
         """
-        old = self.each[index].state
+        old = self._state(index)
         if old >= BAD or self._oblivious or (alive and self._at_floor(index)):
             return False
         if first_loss is not None and self.restored_at and first_loss < self.restored_at.get(index, 0):
             return False
-        self.each[index].state = BAD
         self._doubted[index] = now if first_loss is None else first_loss
         self.trial.pop(index, None)
-        self._leave(index)
+        self._leave(index, BAD)
         self._listener.path_changed(index, old, BAD, reason, first_loss, now)
         return True
 
     def _at_floor(self, index: int) -> bool:
         """Whether retiring this path would leave its plane with fewer usable active paths than the minimum."""
         plane = self._plane_of[index]
-        if self._good[plane] > self._floor or index not in self._active[plane]:
+        if self._good[plane] > self._floor or not self._rings.held[index]:
             return False
         return not self.has_spare(plane)
 
-    def exchange(self, index: int, reason: PathReason, first_loss: int | None, now: int) -> int:
-        """Retire an active path just chosen; returns the backup that replaces it, for the same packet, or -1."""
+    def exchange(self, value: int, reason: PathReason, first_loss: int | None, now: int) -> int:
+        """Retire the active path of a value just chosen; returns the one that replaces it, for the packet, or -1."""
+        index = value % self._paths
         plane = self._plane_of[index]
-        ring = self._active[plane]
-        if index not in ring or not self.has_spare(plane):
+        if not self._rings.held[index] or not self.has_spare(plane):
             return -1
-        at = ring.index(index)
+        ring = self._rings.active[plane]
+        at = next(place for place, other in enumerate(ring) if other % self._paths == index)
         if not self.retire(index, reason, first_loss, now):
             return -1
         self.each[index].sent -= 1
-        self.each[ring[at]].sent += 1
+        self.each[ring[at] % self._paths].sent += 1
         return ring[at]
 
     def disprove(self, index: int, sent: int, now: int) -> bool:
@@ -372,75 +442,67 @@ class PathSet:
 
     def deny(self, index: int, denied: bool, now: int) -> bool:
         """Controller's command: never use the path, or use it again. False when nothing changed."""
-        old = self.each[index].state if index < len(self.each) else _OUTSIDE
-        if old == _OUTSIDE or denied == (old == DENIED):
+        old = self._state(index) if index < len(self.each) else OUTSIDE
+        if old == OUTSIDE or denied == (old == DENIED):
             return False
         plane = self._plane_of[index]
         self._allowed[plane] += -1 if denied else 1
         bit = 1 << plane
         self.open_planes = self.open_planes | bit if self._allowed[plane] else self.open_planes & ~bit
         if denied:
-            self.each[index].state = DENIED
             if old != BAD:
-                self._leave(index)
+                self._leave(index, DENIED)
+            self.each[index].state = DENIED
             self._listener.path_changed(index, old, DENIED, PathReason.CONTROLLER, None, now)
         else:
             self._return(index, now)
             self._listener.path_changed(index, DENIED, GOOD, PathReason.CONTROLLER, None, now)
         return True
 
-    def _leave(self, index: int) -> None:
-        """A path became unusable: replace it by a backup of its own plane, or remove it from the ring."""
+    def _leave(self, index: int, state: int) -> None:
+        """A path became unusable: replace its values by backups of its own plane, or remove them from the ring."""
+        self.each[index].state = state
         self.weights.forget(index)
+        values = self.values(index)
+        if self._skipped:
+            self._skipped.difference_update(values)
         if self._selection is not None:
-            self._selection.on_unusable(index)
-        plane = self._plane_of[index]
-        ring, backups, each = self._active[plane], self._backups[plane], self.each
-        if index not in ring:
-            return
-        at = ring.index(index)
-        for choice, backup in enumerate(backups):
-            if each[backup].state < BAD:
-                ring[at] = backup
-                backups[choice] = index
-                self.trial[backup] = _TRIAL
-                return
-        self._good[plane] -= 1
-        if len(ring) > self._floor:
-            del ring[at]
-            backups.append(index)
-        if self._good[plane] == 0:
-            self.good_planes &= ~(1 << plane)
+            for value in values:
+                self._selection.on_unusable(value)
+        if self._rings.held[index]:
+            for replacing in self._rings.leave(index, self._floor):
+                self.trial[replacing] = _TRIAL
+            self._count_good(self._plane_of[index])
 
     def _return(self, index: int, now: int) -> None:
-        """A path is usable again: it replaces a bad one in the ring, fills a gap, or stays a backup."""
-        plane = self._plane_of[index]
-        ring, backups, each = self._active[plane], self._backups[plane], self.each
-        each[index].state = GOOD
+        """A path is usable again."""
+        self.each[index].state = GOOD
         self.restored_at[index] = now
-        if index not in ring:
-            kept = next((at for at, other in enumerate(ring) if each[other].state >= BAD), -1)
-            if kept >= 0:
-                backups[backups.index(index)] = ring[kept]
-                ring[kept] = index
-            elif len(ring) < self._target:
-                backups.remove(index)
-                ring.append(index)
-            else:
-                return
+        absent = not self._rings.held[index]
+        self._rings.come_back(index)
+        if absent and self._rings.held[index]:
             self.trial[index] = _TRIAL
-        self._good[plane] += 1
-        self.good_planes |= 1 << plane
+        self._count_good(self._plane_of[index])
+
+    def _count_good(self, plane: int) -> None:
+        """The paths in a ring or their states changed."""
+        each = self.each
+        self._good[plane] = sum([each[index].state < BAD for index in self._rings.paths[plane]])
+        if self._good[plane]:
+            self.good_planes |= 1 << plane
+        else:
+            self.good_planes &= ~(1 << plane)
 
     # ---- looking ----
 
     def count(self, state: PathState) -> int:
         """How many paths are in `state`."""
-        return sum(path.state == STATES.index(state) for path in self.each)
+        wanted = STATES.index(state)
+        return sum(self._state(index) == wanted for index in range(self._paths))
 
     def universe(self) -> list[int]:
         """All paths that may ever be used."""
-        return [index for index, path in enumerate(self.each) if path.state != _OUTSIDE]
+        return [index for index, path in enumerate(self.each) if path.state != OUTSIDE]
 
     def bad(self, index: int) -> bool:
         """Whether a path is out of use: bad or denied."""
@@ -451,12 +513,30 @@ class PathSet:
         return self.each[index].state == DENIED
 
     def state(self, index: int) -> PathState:
-        """State of one path."""
-        return STATES[self.each[index].state]
+        """State of one path: SKIP if all of its values are."""
+        return STATES[self._state(index)]
+
+    def _state(self, index: int) -> int:
+        state = self.each[index].state
+        if state == GOOD and self._skipped and self.skipped(index) == len(self.values(index)):
+            return SKIP
+        return state
+
+    def skipped(self, index: int) -> int:
+        """How many of them are in SKIP."""
+        return sum([value in self._skipped for value in self.values(index)]) if self._skipped else 0
 
     def active(self, plane: int) -> tuple[int, ...]:
         """Paths in the active ring of `plane`."""
-        return tuple(self._active[plane])
+        return tuple(self._rings.paths[plane])
+
+
+def _by_path(universe: Sequence[int], paths: int) -> dict[int, list[int]]:
+    """The values of a universe by path."""
+    found: dict[int, list[int]] = {}
+    for value in universe:
+        found.setdefault(value % paths, []).append(value)
+    return found
 
 
 def _shuffle(items: list[int], rng: random.Random) -> None:

@@ -25,6 +25,7 @@ from mrc_host.transport.congestion import LinkParameters
 from mrc_host.transport.denylist import Denylist
 from mrc_host.transport.endpoint_answers import EndpointAnswers
 from mrc_host.transport.endpoint_probes import MAX_ENDPOINT_PROBES, EndpointProbes
+from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer_frames import CONTROL, NO_TRIM, PeerFrames
@@ -114,6 +115,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         "timers",
         "usable",
         "users",
+        "values",
         "windows",
     )
 
@@ -139,7 +141,8 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self._connected_to: dict[int, dict[PlaneUser, None]] = {}  # the same, by remote QPN
         self.windows = SharedWindows()
         self.denied = Denylist(ports)
-        self.frames = PeerFrames(nic, destination, self.evs)
+        self.values = EntropyValues.of(nic, destination, self.evs, self.index_of)
+        self.frames = PeerFrames(nic, destination, self.values)
         self._remote = PeerPorts(nic.transport.packet_lifetime)
         self._down_since = [0] * ports
         self._linked = 0  # planes where our own port is up

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mrc_host.checksum import crc32
 from mrc_host.config import Destination, EvFormat
+from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.wire import icrc
 from mrc_host.wire.encap import ECT0
@@ -30,7 +31,7 @@ _MAX_PREFIXES: Final = 4096
 
 
 class PeerFrames:
-    """Those to one destination, on the paths of `evs`, which may become more."""
+    """Those to one destination, by the index of their entropy value among `evs`, which may become more."""
 
     __slots__ = (
         "_addresses",
@@ -43,7 +44,7 @@ class PeerFrames:
         "_templates",
     )
 
-    def __init__(self, nic: NicContext, destination: Destination, evs: list[int]) -> None:
+    def __init__(self, nic: NicContext, destination: Destination, evs: EntropyValues) -> None:
         self._nic = nic
         self._destination = destination
         self._evs = evs
@@ -51,11 +52,11 @@ class PeerFrames:
         # A Segment Routing Header may repeat the path: then no template can be derived from another.
         self._repeats_path = nic.settings.ev_format is EvFormat.SRV6_SRH
         self._prefixes: dict[int, tuple[bytes, int, int]] = {}
-        self._templates: list[list[native.Template | None]] = [[] for _ in range(_CLASSES)]  # by class and path
+        self._templates: list[list[native.Template | None]] = [[] for _ in range(_CLASSES)]  # by class and value
         self._first_templates: dict[int, native.Template] = {}  # by class
 
     def prefix(self, index: int, kind: int, body: int) -> tuple[bytes, int, int]:
-        """Bytes before the BTH, ICRC seed and mask constant of a frame on path `index` with `body` bytes after them."""
+        """Bytes before the BTH, ICRC seed and mask constant of a frame with value `index` and `body` bytes after."""
         key = index << 20 | kind << 16 | body
         known = self._prefixes.get(key)
         return known if known is not None else self._make_prefix(key, index, kind, body)

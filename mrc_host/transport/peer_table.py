@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterable
 
 from mrc_host.config import Destination
+from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import FirstNumbers, Peer
 from mrc_host.values import DestinationInfo
@@ -55,10 +56,15 @@ class PeerTable:
     def _info(self, address: bytes, destination: Destination) -> DestinationInfo:
         peer = self._made.get(address)
         if peer is not None:
-            return DestinationInfo(destination.name, address, tuple(peer.evs), tuple(peer.plane_of))
+            values = peer.values
+            return DestinationInfo(
+                destination.name, address, tuple(peer.evs), tuple(peer.plane_of), values.per_path, values.spare_shift
+            )
         ports, planes = len(self._nic.config.ports), destination.planes()
         evs = tuple(ev for ev, plane in zip(destination.evs, planes, strict=True) if plane < ports)
-        return DestinationInfo(destination.name, address, evs, tuple(plane for plane in planes if plane < ports))
+        values = EntropyValues.of(self._nic, destination, evs, {})
+        used = tuple(plane for plane in planes if plane < ports)
+        return DestinationInfo(destination.name, address, evs, used, values.per_path, values.spare_shift)
 
 
 def _draw(rng: random.Random) -> int:

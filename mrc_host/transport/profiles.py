@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from mrc_host.errors import InvalidArgumentError
+from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.values import EvMode, EvProfile
 
 MAX_PATHS: Final = 4096  # in one universe
@@ -25,15 +26,11 @@ _TRIES: Final = 64  # draws per path wanted
 
 
 class Paths(Protocol):
-    """The paths to one peer (a ``Peer``)."""
+    """The entropy values and paths to one peer (a ``Peer``)."""
 
     @property
-    def evs(self) -> Sequence[int]:
-        """Entropy values, by path."""
-
-    @property
-    def index_of(self) -> dict[int, int]:
-        """Path by entropy value."""
+    def values(self) -> EntropyValues:
+        """Entropy values, by index."""
 
     @property
     def members(self) -> list[list[int]]:
@@ -93,14 +90,14 @@ def fill(profile: EvProfile, raw: int) -> int:
 
 
 def resolve(profile: EvProfile, paths: Paths, rng: random.Random) -> list[int]:
-    """The universe of `profile` for one peer, as path indexes; InvalidArgumentError when it is empty."""
+    """The universe of `profile` for one peer: indexes of entropy values; InvalidArgumentError when it is empty."""
     if profile.mode is EvMode.EXPLICIT:
         return [_path(paths, ev) for ev in profile.evs]
     if profile.mode is EvMode.AUTO:
-        chosen = range(len(paths.evs))
+        chosen = range(len(paths.values))
         return list(chosen) if profile.size is None else _equal_shares(paths, chosen, profile.size, rng)
     size = profile.size or _DEFAULT_SIZE
-    matching = [index for index, ev in enumerate(paths.evs) if generates(profile, ev)]
+    matching = [index for index in range(len(paths.values)) if generates(profile, paths.values[index])]
     universe = _equal_shares(paths, matching, size, rng)
     if len(universe) < size:
         universe = _equal_shares(paths, [*matching, *_draw(profile, paths, size, rng)], size, rng)
@@ -110,7 +107,7 @@ def resolve(profile: EvProfile, paths: Paths, rng: random.Random) -> list[int]:
 
 
 def _path(paths: Paths, ev: int) -> int:
-    index = paths.index_of.get(ev, -1)
+    index = paths.values.index(ev)
     if index < 0:
         index = paths.add(ev)
     if index < 0:
@@ -126,7 +123,7 @@ def _draw(profile: EvProfile, paths: Paths, size: int, rng: random.Random) -> li
         if len(drawn) >= size:
             break
         ev = fill(profile, rng.getrandbits(bits) if bits else 0)
-        if ev not in paths.index_of and generates(profile, ev):
+        if paths.values.index(ev) < 0 and generates(profile, ev):
             index = paths.add(ev)
             if index < 0 and not drawn:
                 break
@@ -136,16 +133,28 @@ def _draw(profile: EvProfile, paths: Paths, size: int, rng: random.Random) -> li
 
 
 def _equal_shares(paths: Paths, candidates: Sequence[int], size: int, rng: random.Random) -> list[int]:
-    """`size` of the candidates, equally many from each plane that has some; fewer when a plane runs out."""
-    wanted = set(candidates)
-    planes = [shuffled for members in paths.members if (shuffled := [i for i in members if i in wanted])]
+    """`size` of the candidates, equally many from each plane that has some; fewer when a plane runs out.
+
+    No second value of a path is among them as long as its plane has other paths.
+    """
+    count = sum(map(len, paths.members))
+    by_path: dict[int, list[int]] = {}
+    for value in candidates:
+        by_path.setdefault(value % count, []).append(value)
+    planes = [here for members in paths.members if (here := [i for i in members if i in by_path])]
     if not planes:
         return []
-    share = min(max(1, size // len(planes)), *(len(plane) for plane in planes))
+    share = min(max(1, size // len(planes)), *(sum(len(by_path[i]) for i in plane) for plane in planes))
     if size < len(planes):
         planes = rng.sample(planes, size)
     chosen: list[int] = []
     for plane in planes:
-        rng.shuffle(plane)
-        chosen += plane[:share]
+        found: list[int] = []
+        turn = 0
+        while len(found) < share:
+            layer = [by_path[i][turn] for i in plane if turn < len(by_path[i])]
+            rng.shuffle(layer)
+            found += layer
+            turn += 1
+        chosen += found[:share]
     return chosen

@@ -112,7 +112,7 @@ class Requester(DataToSend):
         parts = RequesterParts(paths, sends, self.window, self.sent, self._loss, self.spurious, self.timer)
         self.probes = parts.probes
         self._attribution = parts.attribution
-        self.acks = AckProcessing(owner, connection, peer, peer.index_of, peer.round_trips, parts)
+        self.acks = AckProcessing(owner, connection, peer, peer.values, peer.round_trips, parts)
         self.timeouts = Timeouts(owner, connection, peer, self, parts)
         self.stalls = StallTimes(stats)
         # messages: the one being segmented, and counts of those started
@@ -228,8 +228,8 @@ class Requester(DataToSend):
                 self._stall(PEER, now)
                 return None
             wqe = self._start(psn)
-        index = self.paths.next(plane, -1)
-        if index < 0:
+        value = self.paths.next(plane, -1)
+        if value < 0:
             self._stall(PATHS, now)
             return None
         balance.spend(plane)
@@ -237,7 +237,7 @@ class Requester(DataToSend):
         if self._packets.segment(wqe, record):
             self._current = None
         self._stats.data_sent += 1
-        return self._emit(record, wqe, plane, index, DATA, now)
+        return self._emit(record, wqe, plane, value, DATA, now)
 
     def _start(self, psn: int) -> Wqe:
         """Start the oldest waiting request, with its first packet at `psn`."""
@@ -282,9 +282,9 @@ class Requester(DataToSend):
             if not left >> plane & 1:
                 return None
         record.tried = tried
-        index = self._other_path(plane, record, now)
+        value = self._other_path(plane, record, now)
         wqe = record.wqe
-        if index < 0 or wqe is None:
+        if value < 0 or wqe is None:
             return None
         self.sent.take_lost()
         self._stats.retransmitted += 1
@@ -292,7 +292,7 @@ class Requester(DataToSend):
         if self._balance.mask >> plane & 1:
             self._balance.spend(plane)
         known = self.spurious.remember(record)
-        frame = self._emit(record, wqe, plane, index, RETRANSMISSION, now)
+        frame = self._emit(record, wqe, plane, value, RETRANSMISSION, now)
         known.again(record)
         if self._retransmission_pause:
             self._paused_until = max(self._paused_until, now) + self._retransmission_pause
@@ -300,7 +300,7 @@ class Requester(DataToSend):
         return frame
 
     def _other_path(self, plane: int, record: SentPacket, now: int) -> int:
-        """A path for a lost packet, not the one that lost it; -1 when the plane has none.
+        """An entropy value for a lost packet, not of the path that lost it; -1 when the plane has none.
 
         When a packet is lost for the second time and all active paths have timed out, a backup replaces the chosen
         path: nothing else would ever retire any of them. When all seems lost, all paths take turns; with backups, only
@@ -309,31 +309,31 @@ class Requester(DataToSend):
         paths, attribution = self.paths, self._attribution
         if record.attempts > 1:
             index = self.sent.proven_path(plane, self._proven_since(record))
-            if index >= 0 and index != record.index and paths.take(index):
-                return index
+            if index >= 0 and index != record.index and (value := paths.take(index)) >= 0:
+                return value
         if self.timer.hopeless() and (record.psn != self.sent.una or not paths.has_spare(plane)):
             return paths.any_allowed(plane, record.index)
-        index = paths.next(plane, record.index)
-        if record.attempts > 1:
-            sent = attribution.last_timed_out(index)
+        value = paths.next(plane, record.index)
+        if record.attempts > 1 and value >= 0:
+            sent = attribution.last_timed_out(paths.path(value))
             if sent >= 0 and attribution.all_timed_out(paths.active(plane)):
-                backup = paths.exchange(index, PathReason.TIMEOUT, sent, now)
+                backup = paths.exchange(value, PathReason.TIMEOUT, sent, now)
                 if backup >= 0:
                     return backup
-        return index
+        return value
 
     def _proven_since(self, record: SentPacket) -> int:
         """What was sent after this time and has arrived shows that a path or plane may carry `record`, lost before."""
         return record.sent - self.timer.pto()
 
-    def _emit(self, record: SentPacket, wqe: Wqe, plane: int, index: int, kind: int, now: int) -> bytes:
-        """Build a packet that leaves on path `index`, as DATA or RETRANSMISSION, and account for it."""
+    def _emit(self, record: SentPacket, wqe: Wqe, plane: int, value: int, kind: int, now: int) -> bytes:
+        """Build a packet that leaves with entropy value `value`, as DATA or RETRANSMISSION, and account for it."""
         timer, window, sent = self.timer, self.window, self.sent
         if self.stalls.waiting():
             self.stalls.end(now)
             timer.end_blocked()
         timer.last_sent = now
-        sent.transmitted(record, plane, kind, index, now // self._tick & 0xFFFF, now)
+        sent.transmitted(record, plane, kind, value, now // self._tick & 0xFFFF, now)
         word = record.psn & MASK | headers.TS_PRESENT
         if kind:
             word |= headers.RTX

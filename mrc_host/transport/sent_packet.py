@@ -40,6 +40,7 @@ class SentPacket:
         "state",
         "timed",
         "tried",
+        "value",
         "weight",
         "wqe",
     )
@@ -53,6 +54,7 @@ class SentPacket:
         self.serial: i64 = 0
         self.weight: i32 = 0
         self.index: i32 = 0  # path
+        self.value: i32 = 0  # index of its entropy value
         self.attempts: i32 = 0
         self.plane: i32 = 0
         self.lane: i32 = 0

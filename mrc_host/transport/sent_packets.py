@@ -139,14 +139,16 @@ class SentPackets:
         self.ring = ring
         self.mask = size - 1
 
-    def transmitted(self, record: SentPacket, plane: int, again: int, index: int, stamp: int, now: int) -> None:
-        """`record` leaves on path `index` of `plane`; `again` is 1 for a retransmission, 0 otherwise."""
+    def transmitted(self, record: SentPacket, plane: int, again: int, value: int, stamp: int, now: int) -> None:
+        """`record` leaves on `plane` with entropy value `value`; `again` is 1 for a retransmission, 0 otherwise."""
+        index = value % len(self._paths)
         self.serial = serial = self.serial + 1
         lane = plane * 2 + again
         record.state = OUT
         record.plane = plane
         record.lane = lane
         record.index = index
+        record.value = value
         record.serial = serial
         record.sent = now
         record.attempts += 1

@@ -285,12 +285,15 @@ class Timeouts:
         index = self._probes.take(plane)
         if self._timer.hopeless():
             if index < 0 or self._paths.denied(index):
-                index = self._paths.any_allowed(plane, self._sent.oldest_path(plane))
+                index = self._path_of(self._paths.any_allowed(plane, self._sent.oldest_path(plane)))
         elif index < 0 or self._paths.bad(index):
-            index = self._paths.next(plane, self._sent.oldest_path(plane))
+            index = self._path_of(self._paths.next(plane, self._sent.oldest_path(plane)))
         if index < 0:
             return None
         number = self._probes.sent(plane, index, now)
         self._stats.probes_sent += 1
         probe = Probe(number, self._qpn & 0xFFFF, self._remote_qpn & 0xFFFF, headers.timestamp(now))
         return self._peer.frame(index, NO_TRIM, control.pack_probe(self._remote_qpn, probe))
+
+    def _path_of(self, value: int) -> int:
+        return self._paths.path(value) if value >= 0 else -1

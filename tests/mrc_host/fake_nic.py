@@ -124,6 +124,9 @@ class FakeControl:
     def set_path_denied(self, peer: bytes, ev: int, denied: bool, now: int) -> None:
         self.nic.denied.append((peer, ev, denied))
 
+    def first_ev(self, peer: bytes, ev: int) -> int:
+        return ev
+
     def denied_paths(self) -> tuple[DeniedPath, ...]:
         last = {(peer, ev): denied for peer, ev, denied in self.nic.denied}
         return tuple(DeniedPath(peer, ev) for (peer, ev), denied in last.items() if denied)

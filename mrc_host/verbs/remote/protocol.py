@@ -54,7 +54,7 @@ from mrc_host.values import (
 )
 from mrc_host.verbs.errors import ProtocolError
 
-VERSION = 3
+VERSION = 4
 MAX_MESSAGE = 1 << 16
 SOCKET_BUFFER = 1 << 20
 

@@ -271,7 +271,7 @@ def test_random_bytes_from_many_clients_do_no_harm(agents: Agents) -> None:
 def test_a_client_of_another_version_gets_the_reason(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
     sock = raw(agents.paths[0], greet=False)
     sock.send(protocol.pack_json(MessageKind.HELLO, 1, {"version": 99})[0])
-    assert "speaks version 3 of the protocol, the client 99" in ended(sock)
+    assert f"speaks version {protocol.VERSION} of the protocol, the client 99" in ended(sock)
 
 
 def test_malformed_client_messages_are_protocol_errors(agents: Agents) -> None:

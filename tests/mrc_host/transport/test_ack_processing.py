@@ -6,9 +6,11 @@ import random
 
 import pytest
 
+from mrc_host.config import UsidTemplate
 from mrc_host.transport.ack_processing import AckProcessing
 from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.congestion import LinkParameters
+from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.loss_detection import LossDetection
 from mrc_host.transport.memory import MemoryTable
 from mrc_host.transport.paths import BAD, PathListener, PathSet
@@ -108,10 +110,11 @@ class Rig:
         self.loss = LossDetection(
             self.sent, self.paths, self.window.cc, self.trips, reordering, self.stats, [0] * PLANES, reorder_fraction=25
         )
-        index_of = {ev: ev for ev in range(PLANES * PATHS)}
+        evs = range(PLANES * PATHS)
+        values = EntropyValues(evs, {ev: ev for ev in evs}, UsidTemplate(0, (), None), 1)
         parts = RequesterParts(self.paths, self.sends, self.window, self.sent, self.loss, self.spurious, self.timer)
         self.probes = parts.probes
-        self.acks = AckProcessing(owner, given, owner, index_of, self.trips, parts)
+        self.acks = AckProcessing(owner, given, owner, values, self.trips, parts)
 
     def write(self, packets: int = 1, *, path: int = 0) -> list[SentPacket]:
         """A message leaves, all of it on one path, a microsecond apart."""

@@ -139,14 +139,14 @@ def test_a_path_may_be_taken_out_of_turn_while_it_is_active_and_usable() -> None
     paths, _ = make(2, 8)
     active = paths.active(1)[0]
     backup = next(index for index in range(8, 16) if index not in paths.active(1))
-    assert paths.take(active)
+    assert paths.take(active) == active
     assert paths.each[active].sent == 1
-    assert not paths.take(backup)
+    assert paths.take(backup) == -1
     paths.retire(active, PathReason.LOSS, 1000, 2000)
-    assert not paths.take(active)
+    assert paths.take(active) == -1
     denied = paths.active(1)[0]
     paths.deny(denied, True, 3000)
-    assert not paths.take(denied)
+    assert paths.take(denied) == -1
     assert [paths.each[index].sent for index in (active, backup, denied)] == [1, 0, 0]
 
 

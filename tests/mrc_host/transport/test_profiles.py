@@ -9,26 +9,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mrc_host.config import UsidTemplate
 from mrc_host.errors import InvalidArgumentError, NotFoundError, StateError
+from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.profiles import check_profile, fill, generates, resolve
 from mrc_host.values import EvField, EvMode, EvProfile, PathState, QpAddress, QpAttributes, QpState, QpType
 from tests.mrc_host.nic_world import World, address, connect
 
 
 class FakePaths:
-    """Paths whose plane is in bits 12..10; `free`: whether new ones may be added."""
+    """Paths whose plane is in bits 12..10, each with 2 ** `spare` entropy values; `free`: new ones may be added."""
 
-    def __init__(self, evs: tuple[int, ...], planes: int = 2, *, free: bool = False) -> None:
-        self.evs = evs
+    def __init__(self, evs: tuple[int, ...], planes: int = 2, *, free: bool = False, spare: int = 0) -> None:
+        self.evs = list(evs)
         self.index_of = {ev: i for i, ev in enumerate(evs)}
         self.members = [[i for i, ev in enumerate(evs) if ev >> 10 & 7 == p] for p in range(planes)]
+        template = UsidTemplate(0, (), None, ev_uplink_bits=10 - spare)
+        self.values = EntropyValues(self.evs, self.index_of, template, len(evs) << spare)
         self.free = free
 
     def add(self, ev: int) -> int:
         plane = ev >> 10 & 7
         if not self.free or plane >= len(self.members):
             return -1
-        self.evs += (ev,)
+        self.evs.append(ev)
         self.index_of[ev] = len(self.evs) - 1
         self.members[plane].append(len(self.evs) - 1)
         return len(self.evs) - 1

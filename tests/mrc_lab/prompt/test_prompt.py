@@ -99,7 +99,7 @@ class Agents:
         rtt = {0: 12_345_678, 0x400: 98_765}.get(ev, 0)
         return {
             "ev": ev, "plane": ev >> 10, "state": state, "active": ev != 0x401, "sent": 10, "lost": ev & 1,
-            "marked": 0, "trimmed": 0, "rtt": rtt,
+            "marked": 0, "trimmed": 0, "rtt": rtt, "evs": [ev, ev | 0x200], "skipped": 1,
         }  # fmt: skip
 
 
@@ -341,6 +341,7 @@ def test_queue_pairs_and_paths_as_json_have_numbers_and_both_ends(at: Session) -
     assert rows_of(at, "qps h2 --json") == []
     evs = rows_of(at, "evs h1 --json")
     assert [(row["host"], row["rtt_ns"]) for row in evs[:3]] == [("h1", 12_345_678), ("h1", None), ("h1", 98_765)]
+    assert {(row["evs"], row["skipped_evs"]) for row in evs} == {(2, 1)}
     paths = rows_of(at, "paths h1 h3 --json")
     assert {(row["source"], row["destination"]) for row in paths} == {("h1", "h3")}
     assert [(row["over"], row["denied"]) for row in paths] == [

@@ -1,0 +1,115 @@
+"""The active rings of one queue pair, and the backups outside them: which entropy values take turns on each plane.
+
+A ring has at most `target` values, and as long as all paths work, the same number of each path. The values of a path
+leave together, and backups take their places as far as there are any; when the path is back, its values take what is
+free, and then the places of values whose paths have more than their share. Values and paths are numbered as in
+``entropy_values``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mrc_host.transport.path import BAD, Path
+
+
+class PathRings:
+    """By plane: `active` values in the order of turns, `backups`, and the `paths` that have any value in the ring."""
+
+    __slots__ = ("_count", "_each", "_plane_of", "_target", "active", "backups", "held", "paths")
+
+    def __init__(self, each: Sequence[Path], plane_of: bytes, members: list[list[int]], target: int) -> None:
+        """`each` are the paths, `members` the values of each plane, of which the first `target` become active."""
+        self._each = each
+        self._plane_of = plane_of
+        self._count = len(plane_of)
+        self._target = target
+        self.active = [m[:target] for m in members]
+        self.backups = [m[target:] for m in members]
+        self.held = [0] * len(plane_of)  # by path: how many of its values are in its ring
+        self.paths: list[list[int]] = [[] for _ in members]
+        for ring in self.active:
+            for value in ring:
+                self._enter(value)
+
+    def _enter(self, value: int) -> None:
+        index = value % self._count
+        if not self.held[index]:
+            self.paths[self._plane_of[index]].append(index)
+        self.held[index] += 1
+
+    def _exit(self, value: int) -> None:
+        index = value % self._count
+        self.held[index] -= 1
+        if not self.held[index]:
+            self.paths[self._plane_of[index]].remove(index)
+
+    def members(self, plane: int) -> list[int]:
+        """All paths of a plane, those in the ring first."""
+        return list(dict.fromkeys([value % self._count for value in (*self.active[plane], *self.backups[plane])]))
+
+    def has_spare(self, plane: int) -> bool:
+        """Whether a path of `plane` that has no value in the ring is usable."""
+        for value in self.backups[plane]:
+            index = value % self._count
+            if not self.held[index] and self._each[index].state < BAD:
+                return True
+        return False
+
+    def trade(self, plane: int, at: int, place: int) -> None:
+        """Exchange the value at `at` of a ring with the backup at `place`."""
+        ring, backups = self.active[plane], self.backups[plane]
+        ring[at], backups[place] = backups[place], ring[at]
+        self._enter(ring[at])
+        self._exit(backups[place])
+
+    def leave(self, index: int, floor: int) -> list[int]:
+        """A path became unusable: replace its values by backups, or remove them; returns the paths that come in.
+
+        What cannot be replaced stays when there are no more than `floor` paths in the ring.
+        """
+        plane, each = self._plane_of[index], self._each
+        ring, backups = self.active[plane], self.backups[plane]
+        usable = [place for place, backup in enumerate(backups) if each[backup % self._count].state < BAD]
+        places = [at for at, value in enumerate(ring) if value % self._count == index]
+        new: list[int] = []
+        for at, place in zip(places, usable, strict=False):
+            if not self.held[backups[place] % self._count]:
+                new.append(backups[place] % self._count)
+            self.trade(plane, at, place)
+        left = places[len(usable) :]
+        if left and len(self.paths[plane]) > floor:
+            for at in reversed(left):
+                backups.append(ring.pop(at))
+                self._exit(backups[-1])
+        return new
+
+    def come_back(self, index: int) -> None:
+        """A path is usable again: its values replace those of bad paths, fill gaps, and take the path's share."""
+        plane, each = self._plane_of[index], self._each
+        ring, backups = self.active[plane], self.backups[plane]
+        returning = [place for place, value in enumerate(backups) if value % self._count == index]
+        kept = [at for at, value in enumerate(ring) if each[value % self._count].state >= BAD]
+        for at in kept[: len(returning)]:
+            self.trade(plane, at, returning.pop(0))
+        for place in reversed(returning[: max(0, self._target - len(ring))]):
+            ring.append(backups.pop(place))
+            self._enter(ring[-1])
+        self._share_equally(plane)
+
+    def _share_equally(self, plane: int) -> None:
+        """Let values of paths that have the fewest in the ring take places of paths that have the most."""
+        ring, backups, held, each = self.active[plane], self.backups[plane], self.held, self._each
+        while True:
+            fewest = most = -1
+            for value in backups:
+                index = value % self._count
+                if each[index].state < BAD and (fewest < 0 or held[index] < held[fewest]):
+                    fewest = index
+            for index in self.paths[plane]:
+                if most < 0 or held[index] > held[most]:
+                    most = index
+            if fewest < 0 or held[most] - held[fewest] <= 1:
+                return
+            at = next(at for at, value in enumerate(ring) if value % self._count == most)
+            self.trade(plane, at, next(at for at, value in enumerate(backups) if value % self._count == fewest))

@@ -1,0 +1,46 @@
+"""Random worlds that ask one question of path selection each; ``tests.fuzz paths`` asks them for hours."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from simulation.world import SimulatedWorld
+from tests.simulation.worlds import GIGA, US, Pair
+from topologies.clos import multi_plane_clos
+from topologies.fabric import Fabric
+
+LEAST_SHARE = 0.99  # of what oblivious spraying carries: reacting may not cost anything where nothing is wrong
+_RATE = 100 * GIGA
+_MESSAGE = 256 << 10
+
+
+def goodput(fabric: Fabric, pairs: list[tuple[str, str]], seed: int, spraying: str, warm: int, time: int) -> float:
+    """Data packets received in `time` ns after `warm`, while every pair writes without end."""
+    with SimulatedWorld(fabric, seed=seed, rate=_RATE) as world:
+        fitted = world.fabric.settings.transport
+    with SimulatedWorld(fabric, seed=seed, rate=_RATE, transport=replace(fitted, spraying=spraying)) as world:
+        flows = [Pair(world, *pair, length=_MESSAGE) for pair in pairs]
+        for flow in flows:
+            world.spawn(flow.write_without_end(8))
+        world.run(warm)
+        before = sum(flow.qp_far.counters().data_received for flow in flows)
+        world.run(warm + time)
+        return sum(flow.qp_far.counters().data_received for flow in flows) - before
+
+
+def reacting_costs_nothing(chance: random.Random) -> None:
+    """A healthy fabric whose uplinks are all full: reactive spraying carries as much as oblivious."""
+    planes, uplinks = chance.choice([(1, 4), (1, 8), (1, 12), (2, 4), (2, 6), (2, 8), (3, 5), (4, 8)])
+    racks = chance.choice((2, 2, 3))
+    hosts = racks * uplinks
+    fabric = multi_plane_clos("healthy", planes=planes, t0=racks, t1=uplinks, hosts=hosts)
+    order = chance.sample(range(uplinks), uplinks)  # each host of a rack to one of the next
+    targets = [(n // uplinks * uplinks + uplinks + order[n % uplinks]) % hosts for n in range(hosts)]
+    pairs = [(f"h{n + 1}", f"h{target + 1}") for n, target in enumerate(targets)]
+    seed = chance.randrange(1 << 16)
+    reactive, oblivious = (goodput(fabric, pairs, seed, way, 40 * US, 80 * US) for way in ("reactive", "oblivious"))
+    assert reactive >= LEAST_SHARE * oblivious, (
+        f"{planes} planes of {uplinks} T1s, {racks} racks, seed {seed}: reactive spraying carried {reactive} packets,"
+        f" oblivious {oblivious}"
+    )

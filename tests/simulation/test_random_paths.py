@@ -1,0 +1,16 @@
+"""A few of the random worlds of ``random_paths``; the soak has hours of them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.simulation import random_paths
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_reactive_spraying_carries_as_much_as_oblivious_on_healthy_fabrics(case: int) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    random_paths.reacting_costs_nothing(random.Random(seed))
