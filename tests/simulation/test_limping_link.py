@@ -69,13 +69,15 @@ def test_a_recovered_link_is_fully_used_within_a_millisecond() -> None:
     """Two uplinks, so that 0.55 to 0.61 of the full rate is left as long as one is avoided.
 
     Both are full then, and now and then packets are trimmed: of 2,600 worlds 7 % had less than 97 % in the time
-    measured, and the mean was 99.2 % (6 % and 99.3 % while responders swept without need).
+    measured, and the mean was 99.2 % (6 % and 99.3 % while responders swept without need). That was with one entropy
+    value a path. With 128 a mark takes effect when its value's turn comes, not with the next packet, so queues even out
+    within some rotations: seeds 2 to 6 had 95.2 to 99.6 %.
     """
     goodputs, shares = zip(*(recovered(seed) for seed in range(2, 7)), strict=True)
     assert mean(goodputs) >= 0.97, goodputs
     assert mean(shares) >= 0.95, shares
     for values in (goodputs, shares):
-        assert median(values) >= 0.99, values
+        assert median(values) >= 0.98, values
         assert min(values) >= 0.9, values
 
 
