@@ -237,6 +237,8 @@ ELSEWHERE = {
     ".venv/bin/python -m pytest tests/mrc_host/transport/test_paths.py -k backup": "it is part of what runs this",
     "sudo .venv/bin/python -m pytest -m root tests/integration/test_agent.py": "it is part of what runs this",
     ".venv/bin/python -m tests.fuzz engine --seconds 60": "tests/fuzz/test_harness.py",
+    ".venv/bin/python -m tests.fuzz agent --seed 17": "tests/fuzz/test_harness.py",
+    'make soak ARGS="--only agent --seconds 600"': "tests/scripts/test_soak.py",
     'make soak ARGS="--seconds 3600 --jobs 2"': "tests/scripts/test_soak.py",
     'sudo make soak-kill ARGS="--seed 7"': "tests/integration/test_soak.py",
 }

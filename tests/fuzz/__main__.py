@@ -19,7 +19,12 @@ def main(name: str, seconds: float, seed: int | None, only: int | None) -> None:
     """Attack NAME with random input."""
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     print(f"{name}: seed {seed}", flush=True)
-    make = harness.load(name)
+    try:
+        make = harness.load(name)
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f"The fuzzer {name} needs {error.name}, which is not installed: run 'scripts/install dev'."
+        ) from None
     if only is None:
         result = harness.run(name, make, seed, seconds=seconds)
     else:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import runpy
+import sys
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from mrc_common import children
 from mrc_host.libibverbs import build
 from tests.fuzz import harness
 from tests.mrc_host.captures import tshark
@@ -74,3 +80,39 @@ def test_every_fuzzer_runs(name: str) -> None:
     print(f"seed {seed}")
     result = harness.run(name, harness.load(name), seed, most=3)
     assert (result.cases, result.crashes) == (3, 0)
+
+
+def test_the_command_repeats_a_seed() -> None:
+    """As SECURITY.md has it, but for the time."""
+    words = children.python("tests.fuzz", "agent", "--seed", "17", "--case", "0")
+    done = children.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    first, last = done.stdout.splitlines()
+    assert first == "agent: seed 17"
+    assert json.loads(last)["seed"] == 17
+
+
+def test_without_the_packages_that_tests_need_the_command_says_how_to_get_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So it is after `make install` alone."""
+    monkeypatch.delitem(sys.modules, "tests.fuzz.fuzz_agent", raising=False)
+    monkeypatch.setitem(sys.modules, "pytest", None)
+    for name in [name for name in sys.modules if name.startswith("tests.mrc_host")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "argv", ["fuzz", "agent"])
+    main = runpy.run_module("tests.fuzz.__main__", run_name="fuzz")["main"]
+    result = CliRunner().invoke(main, ["agent", "--seconds", "0"])
+    assert result.exit_code == 1
+    assert result.output.endswith(
+        "Error: The fuzzer agent needs pytest, which is not installed: run 'scripts/install dev'.\n"
+    )
+
+
+def test_security_names_commands_that_install_what_they_need() -> None:
+    """Whoever reports a defect has run `make install` at most."""
+    page = (Path(__file__).parents[2] / "SECURITY.md").read_text()
+    before, _, _ = page.partition("-m tests.fuzz")
+    assert "make soak" in before
+    named = re.findall(r"--only (\w+)|tests\.fuzz (\w+)", page)
+    assert {name for pair in named for name in pair if name} <= set(harness.NAMES)
