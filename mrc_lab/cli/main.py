@@ -107,6 +107,14 @@ def group(context: click.Context, traceback: bool) -> None:
     context.obj = {"traceback": traceback}
 
 
+_OTHER_WORDS = {  # options that other programs have for ours
+    **dict.fromkeys(("port", "bind", "address", "addr", "host"), "listen"),
+    **dict.fromkeys(("out", "outdir", "output-dir", "results-dir"), "results"),
+    **dict.fromkeys(("dry-run", "validate"), "check"),
+    **dict.fromkeys(("workers", "processes", "parallel"), "jobs"),
+}
+
+
 def main() -> None:
     """Run this process's command line and end."""
     sys.exit(run(sys.argv[1:]))
@@ -121,8 +129,11 @@ def run(arguments: list[str]) -> int:
     except click.NoSuchOption as error:
         options = [name for each in error.ctx.command.params for name in each.opts] if error.ctx else []
         bare = {name.lstrip("-"): name for name in options if name.startswith("--")}
-        near = [bare[name] for name in nearest(error.option_name.lstrip("-"), bare, cutoff=0.6)]
-        click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx).show()
+        wanted = error.option_name.lstrip("-")
+        ours = _OTHER_WORDS.get(wanted, "")
+        near = [ours] if ours in bare else nearest(wanted, bare, cutoff=0.6)
+        hint = f" Did you mean {' or '.join(bare[name] for name in near)}?" if near else ""
+        click.UsageError(f"No such option {error.option_name!r}.{hint}", ctx=error.ctx).show()
         return error.exit_code
     except click.ClickException as error:
         error.show()

@@ -66,8 +66,9 @@ def plan(
             show(to, table, alike=True)
             to.print()
         to.print(
-            f"With {parts.switch.power:g} W and {parts.switch.cost:,.0f} a switch, {parts.optic.power:g} W and"
-            f" {parts.optic.cost:,.0f} an optic{'' if parts_file or settings else ' (assumed: see --parts, --set)'}."
+            f"With {parts.switch.power:g} W and {parts.switch.cost:,.0f} {parts.currency} a switch,"
+            f" {parts.optic.power:g} W and {parts.optic.cost:,.0f} {parts.currency} an optic"
+            f"{'' if parts_file or settings else ' (assumed: see --parts, --set)'}."
         )
     if not as_json:
         for one in rest:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from mrc_common.units import show_rate, show_time
+from mrc_common.units import counted, show_rate, show_time
 from topologies.fabric import Fabric, Link, LinkKind, Switch, Tier
 from topologies.wiring import positions
 
@@ -36,12 +36,12 @@ def draw(fabric: Fabric) -> str:
     missing = [name for name in expected if name not in present]
     tiers = 1 + max(switch.tier for switch in fabric.switches)
     sizes = [
-        _count(fabric.planes, "plane"),
-        _count(tiers, "tier"),
-        *([_count(fabric.pods, "pod")] if tiers > 2 else []),
+        counted(fabric.planes, "plane"),
+        counted(tiers, "tier"),
+        *([counted(fabric.pods, "pod")] if tiers > 2 else []),
     ]
-    sizes += [_count(len(fabric.switches), "switch", "switches"), _count(len(fabric.nics), "host")]
-    sizes.append(_count(len(fabric.links), "link") + (f" ({len(missing)} missing)" if missing else ""))
+    sizes += [counted(len(fabric.switches), "switch", "switches"), counted(len(fabric.nics), "host")]
+    sizes.append(counted(len(fabric.links), "link") + (f" ({len(missing)} missing)" if missing else ""))
     lines = [f"fabric {fabric.name}: {', '.join(sizes)}"]
     for planes, drawing in _alike(fabric):
         lines += [("plane " if len(planes) == 1 else "planes ") + _runs(map(str, planes)), *drawing]
@@ -122,7 +122,7 @@ def _paths(fabric: Fabric) -> Iterator[str]:
         for peer in dict.fromkeys((fabric.nics[1], fabric.nics[-1])):
             paths = fabric.paths(first, peer)
             over = {Tier.T0: "inside a rack", Tier.T1: "over T1s", Tier.T2: "over T2s"}[paths[0].turn]
-            yield f"{first.name} > {peer.name}: {_count(len(paths), 'path')} {over}"
+            yield f"{first.name} > {peer.name}: {counted(len(paths), 'path')} {over}"
 
 
 def _runs(names: Iterable[str]) -> str:
@@ -137,10 +137,6 @@ def _runs(names: Iterable[str]) -> str:
         run = [f"{prefix}{number}" for _, (prefix, number) in group]
         found += run if len(run) < 3 else [f"{run[0]}..{run[-1]}"]
     return " ".join(found)
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def _wrapped(line: str) -> list[str]:

@@ -1,5 +1,6 @@
 """What one part draws and costs: figures of the user's, in a YAML file or with ``--set``, over assumed ones.
 
+    currency: USD
     switch: {power: 1000, cost: 40000}
     optic: {power: 15, cost: 900}
 
@@ -19,7 +20,7 @@ from mrc_common import units
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.assignment import assign, parse_assignment
 from mrc_lab.experiments.files.document import Value, parse
-from mrc_lab.experiments.files.field_types import Quantity, Section, key
+from mrc_lab.experiments.files.field_types import Quantity, Section, Text, key
 from mrc_lab.experiments.files.loader import read_text
 from mrc_lab.planning.clos import Design
 
@@ -49,6 +50,7 @@ class Parts:
 
     switch: SwitchPart = key(Section(SwitchPart), "a switch without its optics", default=SwitchPart())
     optic: OpticPart = key(Section(OpticPart), "a transceiver", default=OpticPart())
+    currency: str = key(Text(), "what costs are in", default="USD")
 
     def power(self, design: Design) -> float:
         """Watts of a fabric, without NICs."""

@@ -29,6 +29,7 @@ def as_values(request: Request, parts: Parts, designs: Sequence[Design], rest: S
                 "optics_per_nic": design.optics / request.nics,
                 "power_w": parts.power(design),
                 "cost": parts.cost(design),
+                "currency": parts.currency,
             }
             for design in designs
         ],
@@ -62,7 +63,7 @@ def _needs(request: Request, parts: Parts, designs: Sequence[Design]) -> Iterabl
     yield "NICs below a T0", lambda d: f"{d.neighbours:,}"
     yield "NICs at most", lambda d: f"{d.most_nics:,}"
     yield "power, kW", lambda d: f"{parts.power(d) / 1e3:,.1f}"
-    yield "cost", lambda d: f"{parts.cost(d):,.0f}"
+    yield f"cost, {parts.currency}", lambda d: f"{parts.cost(d):,.0f}"
 
 
 def _loss(part: str) -> Callable[[Design], str]:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from mrc_lab.pytest_plugin.fabric_under_test import FabricUnderTest
     from mrc_lab.reports.run_and_report import FinishedRun
 
+_HIDE = "__tracebackhide__"
+_FIXTURES = {"mrc_fabric", "mrc_experiment"}
+_ROOT = Path(__file__).resolve().parents[2]
+_ROOMS = ("controller", "mrc_common", "mrc_host", "mrc_lab", "p4runtime_shim", "p4src", "simulation", "topologies")
 MARKER = "mrc(planes=, hosts=, backend=, seed=, plugins=, congestion=, ...): the fabric of mrc_fabric (docs/ci.md)"
 _OPTIONS = (
     ("backend", "sim", "where fabrics of mrc_fabric are: sim or emulation, which needs root"),
@@ -41,6 +45,25 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--mrc-backend is sim or emulation, not {backend!r}")
     if not (seed.isascii() and seed.isdigit()):
         raise pytest.UsageError(f"--mrc-seed is a whole number, 0 or more, not {seed!r}")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
+    """Of a test of a fabric that fails, show the frames of the user's own files; all of them with --full-trace.
+
+    pytest leaves out the frames whose names include ``__tracebackhide__``: modules of others have it meanwhile.
+    """
+    others: list[dict[str, Any]] = []
+    if call.excinfo is not None and _FIXTURES & set(getattr(item, "fixturenames", ())):
+        entries = call.excinfo.traceback
+        if any(_is_users(Path(str(entry.path)), item) for entry in entries):
+            frames = (entry.frame for entry in entries if not _is_users(Path(str(entry.path)), item))
+            others = [frame.f_globals for frame in frames if _HIDE not in frame.f_globals]
+    for names in others:
+        names[_HIDE] = True
+    yield
+    for names in others:
+        names.pop(_HIDE, None)
 
 
 @pytest.fixture
@@ -97,6 +120,13 @@ def mrc_experiment(request: pytest.FixtureRequest) -> Callable[..., FinishedRun]
         return done
 
     return run
+
+
+def _is_users(file: Path, item: pytest.Item) -> bool:
+    """Whether a file belongs to the user's project: not to the testbed, Python or what is installed."""
+    if any(file.is_relative_to(_ROOT / room) for room in _ROOMS) or "site-packages" in file.parts:
+        return False
+    return file.is_relative_to(item.config.rootpath) or file.is_relative_to(item.path.parent)
 
 
 def _option(config: pytest.Config, name: str) -> str:

@@ -109,10 +109,15 @@ def _differences(summaries: tuple[Mapping[str, Any], Mapping[str, Any]]) -> Iter
     for key in ("name", "backend", "seed", "scaled", "verdict"):
         if summaries[0][key] != summaries[1][key]:
             yield key, *(str(summary[key]) for summary in summaries)
-    for a, b in pairs(summaries):
-        yield from _different_settings(
-            *(summary["cases"][name] for summary, name in zip(summaries, (a, b), strict=True))
-        )
+    by_case = {
+        a: list(_different_settings(summaries[0]["cases"][a], summaries[1]["cases"][b])) for a, b in pairs(summaries)
+    }
+    for row in dict.fromkeys(row for rows in by_case.values() for row in rows):
+        cases = [name for name, rows in by_case.items() if row in rows]
+        if len(cases) == len(by_case):
+            yield row
+        else:
+            yield from ((f"{case_prefix(name)}{row[0]}", *row[1:]) for name in cases)
 
 
 def _different_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 
 from markupsafe import Markup
@@ -67,7 +67,13 @@ def _panel(fabric: Fabric, plane: int, width: float, row: float, marks: dict[str
         out.append(f'<rect {place_and_size} rx="1.5" fill="{_BOX}"><title>{escape(name)}</title></rect>')
     if row == _ROW_NAMED:
         out += _switch_names(fabric, plane, width, place)
-    if len(fabric.nics) * (2 + _LETTER * max(map(len, fabric.nic_names))) <= width:
+    if row == _ROW_NAMED and not _room_for_hosts(fabric, width):
+        text = f"{fabric.nics[0].name} … {fabric.nics[-1].name}"
+        out.append(
+            f'<text x="{width - 6:.1f}" y="{place[fabric.nics[0].name][1] + 16}" font-size="10" text-anchor="end"'
+            f' fill="#555">{text}</text>'
+        )
+    if _room_for_hosts(fabric, width):
         for nic in fabric.nics:
             x, y = place[nic.name]
             out.append(
@@ -76,15 +82,32 @@ def _panel(fabric: Fabric, plane: int, width: float, row: float, marks: dict[str
     return "".join(out)
 
 
-def _switch_names(fabric: Fabric, plane: int, width: float, place: dict[str, tuple[float, float]]) -> list[str]:
-    """Names of the switches without their plane, to the right of each, in rows that have room for them."""
-    return [
-        f'<text x="{place[name][0] + 8:.1f}" y="{place[name][1] + 4}" font-size="11" fill="#333" stroke="#f6f7f9"'
-        f' stroke-width="3" paint-order="stroke">{name.partition("@")[0]}</text>'
-        for names in _rows(fabric, plane)[:-1]
-        for name in names
-        if width / len(names) > 20 + _LETTER * len(name)
-    ]
+def _switch_names(fabric: Fabric, plane: int, width: float, place: dict[str, tuple[float, float]]) -> Iterator[str]:
+    """Names of the switches without their plane, to the right of each; of rows without room the first and the last."""
+    halo = 'stroke="#f6f7f9" stroke-width="3" paint-order="stroke"'
+    for names in filter(None, _rows(fabric, plane)[:-1]):
+        if all(_fits(name, names, width) for name in names):
+            for name in names:
+                x, y = place[name]
+                yield f'<text x="{x + 8:.1f}" y="{y + 4}" font-size="11" fill="#333" {halo}>{_short(name)}</text>'
+        else:
+            text = f"{_short(names[0])} … {_short(names[-1])}"
+            spot = f'x="{width - 6:.1f}" y="{place[names[0]][1] - 9}" text-anchor="end"'
+            yield f'<text {spot} font-size="10" fill="#555" {halo}>{text}</text>'
+
+
+def _room_for_hosts(fabric: Fabric, width: float) -> bool:
+    return len(fabric.nics) * (2 + _LETTER * max(map(len, fabric.nic_names))) <= width
+
+
+def _short(name: str) -> str:
+    """A switch's name without its plane."""
+    return name.partition("@")[0]
+
+
+def _fits(name: str, names: list[str], width: float) -> bool:
+    """Whether there is room for a name beside its switch."""
+    return width / len(names) > 20 + _LETTER * len(_short(name))
 
 
 def _places(fabric: Fabric, plane: int, width: float, height: float) -> dict[str, tuple[float, float]]:

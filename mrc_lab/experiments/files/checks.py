@@ -195,10 +195,12 @@ def flow_name(source: str, destination: str, seen: Counter[str]) -> str:
 def _check_congestion(part: TransportPart, place: Value) -> None:
     where = _at(place, "congestion")
     name = part.congestion or ""
+    known, other = {**algorithms.ALGORITHMS, **plugins.CONGESTION_CONTROLS}, "rc" if part.type == "mrc" else "mrc"
     try:
-        algorithm = algorithms.find({**algorithms.ALGORITHMS, **plugins.CONGESTION_CONTROLS}, name, part.type == "mrc")
+        algorithm = algorithms.find(known, name, part.type == "mrc")
     except InvalidArgumentError as error:
-        raise where.error(str(error)) from None
+        hint = f" Or, for {name}, write type: {other} beside it." if name in known else ""
+        raise where.error(f"{error}{hint}") from None
     if algorithm.shared and part.window is not None:
         raise where.error(f"{name} makes its own window: leave window out, or take fixed")
 

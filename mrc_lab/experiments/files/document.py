@@ -23,7 +23,7 @@ MAX_BYTES = 1 << 20
 _MAX_DEPTH = 32
 _MAX_VALUES = 100_000
 _LINE = 80
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # but newlines and tabs
 
 

@@ -30,7 +30,7 @@ from mrc_lab.experiments.files.tenants import transport_of
 FILES = frozenset({"experiment.yaml", "summary.json", "run.json", "report.html", "together", "published"})
 EITHER = (("workload", "workloads"), ("workloads", "workload"))  # a variant with one has not the other
 MAX_CASES = 1000  # of variants and points together
-CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 
 def load_file(path: Path | str) -> Experiment:
@@ -62,7 +62,7 @@ def load_document(document: Value, text: str, name: str) -> Experiment:
     name = file.name or name
     if not CASE_NAME.fullmatch(name):
         whose = "name" if file.name else "without a name: key, the file's own is taken; that"
-        raise document.error(f"{whose} {name!r} must be letters, digits, dots, hyphens and underscores, 64 at most")
+        raise document.error(f"{whose} {name!r} must be letters, digits and . - + _, 64 at most")
     cases = tuple(_cases(file, document))
     known = document.items()
     expect = tuple(
@@ -113,7 +113,7 @@ def _named(parts: Iterable[Value], what: str) -> dict[str, Value]:
     for part in parts:
         name = part.items()["name"].text().strip()
         if not CASE_NAME.fullmatch(name):
-            raise part.error(f"name {name!r} must be letters, digits, dots, hyphens and underscores, 64 at most")
+            raise part.error(f"name {name!r} must be letters, digits and . - + _, 64 at most")
         if name in FILES:
             raise part.error(f"name {name} is that of a file of every result: call the {what} something else")
         if name == ONLY:

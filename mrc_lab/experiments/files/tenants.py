@@ -26,7 +26,7 @@ from mrc_lab.experiments.files.field_types import (
 )
 
 OF_NICS = ("spraying", "path_selection", "settings")
-_NAME = re.compile(r"(?!\d+$)[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
+_NAME = re.compile(r"(?!\d+$)[A-Za-z0-9][A-Za-z0-9_+-]{0,31}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class TenantEntry(FieldType):
             raise value.error("name is missing: what this tenant is called")
         name = Text().read(members["name"])
         if not _NAME.fullmatch(name):
-            raise members["name"].error(f"{name[:80]!r} must be letters, digits and hyphens, 32 at most, and no number")
+            raise members["name"].error(f"{name[:80]!r} must be letters, digits and - + _, 32 at most, and no number")
         transport = members.get("transport")
         if transport is not None:
             self._check(transport)

@@ -28,6 +28,20 @@ def test_top_level_help_lists_exit_statuses():
     assert "Exit statuses" in result.output
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["web", "lab", "--port", "80"], "Did you mean --listen?"),
+        (["metrics", "--bind", "localhost"], "Did you mean --listen?"),
+        (["run", "x.yaml", "--dry-run"], "Did you mean --check?"),
+        (["run", "x.yaml", "--sed", "3"], "Did you mean --seed?"),
+    ],
+)
+def test_an_option_of_other_programs_is_answered_with_ours(words, hint, capsys):
+    assert run(words) == 2
+    assert hint in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_an_unknown_option_prints_a_message_and_exits_with_status_2(command, capsys):
     assert run([command, "--no-such-option"]) == 2

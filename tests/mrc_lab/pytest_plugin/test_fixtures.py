@@ -286,3 +286,18 @@ def test_the_same_test_runs_on_an_emulated_fabric(pytester: pytest.Pytester) -> 
         "--mrc-backend", "emulation",
     )  # fmt: skip
     result.assert_outcomes(passed=1)
+
+
+def test_a_failing_test_shows_the_users_own_frames(pytester: pytest.Pytester) -> None:
+    text = """
+        def check(fabric):
+            fabric.write("h1", "h1", "1M")  # to itself
+
+        def test_own(mrc_fabric):
+            check(mrc_fabric)
+        """
+    shown = str(run(pytester, text).stdout)
+    assert "to itself" in shown
+    assert "test_own.py:" in shown
+    assert "fabric_under_test.py" not in shown
+    assert "fabric_under_test.py" in str(run(pytester, text, "--full-trace").stdout)

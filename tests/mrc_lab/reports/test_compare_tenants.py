@@ -104,3 +104,25 @@ def test_a_result_without_tenants_compares_with_one_that_has_some(
     other = changed(result, tmp_path / "b", remove)
     assert compared(monkeypatch, result, other)["differences"]["tenants"] == ("web, bulk", "")
     assert compared(monkeypatch, other, result)["differences"]["tenants"] == ("", "web, bulk")
+
+
+def test_a_difference_of_all_cases_is_listed_once_and_one_of_some_with_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """\
+name: several
+fabric: {hosts: %d, planes: 1, t0: 2, t1: 2}
+workload: {kind: write_bw, pairs: h1>h3, total: 4K}
+duration: 100us
+variants: [{name: a}, {name: b, transport: {qps: %d}}, {name: a+b}]
+"""
+    folders = [
+        run_and_report(load_text(text % values, name="several"), "sim", 1, tmp_path / str(number)).folder
+        for number, values in enumerate(((4, 2), (8, 3)))
+    ]
+    made: dict[str, Any] = {}
+    monkeypatch.setattr(compare, "render", lambda page, **parts: made.update(parts) or page)
+    compare.compare(*folders)
+    names = [row[0] for row in made["differences"]]
+    assert names.count("fabric: hosts") == 1
+    assert "b: transport: qps" in names

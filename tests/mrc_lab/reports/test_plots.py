@@ -68,3 +68,13 @@ def test_the_fabric_drawing_has_every_part_and_marks_faults(planes, t0, t1, host
     )
     red = [line for line in root.iter(f"{space}line") if line.get("stroke") == "#c62828"]
     assert [line.find(f"{space}title").text for line in red] == ["h1@p0"]
+
+
+@pytest.mark.parametrize(("planes", "t0", "t1", "hosts"), [(1, 1, 0, 1), (2, 2, 4, 4), (4, 8, 16, 32), (8, 2, 16, 64)])
+def test_a_fabric_drawn_with_names_names_every_row(planes, t0, t1, hosts):
+    root = ElementTree.fromstring(render(multi_plane_clos(planes=planes, t0=t0, t1=t1, hosts=hosts), (), names=True))
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    for first, last in (("t0-0", f"t0-{t0 - 1}"), ("t1-0", f"t1-{t1 - 1}"), ("h1", f"h{hosts}")):
+        if first != "t1-0" or t1:
+            found = texts.count(f"{first} … {last}") + texts.count(first)
+            assert found == planes, first

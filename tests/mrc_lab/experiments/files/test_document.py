@@ -93,3 +93,17 @@ def test_overlay_merges_mappings_and_replaces_the_rest():
 def test_lists_where_one_value_is_meant_are_refused_with_what_to_write(text, message):
     with pytest.raises(FileError, match=message):
         load_text(f"fabric: {{hosts: 4}}\nduration: 1ms\n{text}\n")
+
+
+@pytest.mark.parametrize(
+    ("transport", "hint"),
+    [
+        ("{congestion: dcqcn}", "Or, for dcqcn, write type: rc beside it"),
+        ("{type: rc, congestion: nscc}", "Or, for nscc, write type: mrc beside it"),
+    ],
+)
+def test_a_congestion_control_of_the_other_type_says_which_type_it_needs(transport, hint):
+    with pytest.raises(FileError, match=hint):
+        load_text(
+            f"fabric: {{hosts: 4}}\nduration: 1ms\nworkload: {{kind: write_bw, pairs: h1>h3}}\ntransport: {transport}\n"
+        )

@@ -100,7 +100,11 @@ def test_variants_override_the_file():
         ("statistic: median", "link: h1@p0", "link belongs to link_throughput"),
         ("metric: throughput", "metric: trimmed", "trimmed is of the whole run, with its warm-up: leave end out"),
         ("certainty: D", "certainty: sure", "certainty: 'sure' is unknown"),
-        ("title: a small one", "name: a/b", "name 'a/b' must be letters, digits, dots, hyphens and underscores"),
+        (
+            "title: a small one",
+            "name: a/b",
+            "name 'a/b' must be letters, digits and . - ",
+        ),
         ("mpr: 9", "path_mtu: 8192", "do not fit an MTU of 4500"),
         ("message: 64K", "starts: [0us, 5us]", "starts has 2 times for 1 pairs"),
         ("{qps: 2,", "{ev_choice: coordinated,", "line 3: transport.ev_choice: coordinated needs paths"),

@@ -98,8 +98,8 @@ def test_axis_points_change_one_tenant():
 LINE = "line 5: workloads[0]"
 REFUSED = [
     ("name: web, ", "", "line 5: workloads[0]: name is missing: what this tenant is called"),
-    ("name: web", "name: 7", "line 5: workloads[0].name: '7' must be letters, digits and hyphens, 32 at most"),
-    ("name: web", "name: a.b", "must be letters, digits and hyphens"),
+    ("name: web", "name: 7", "line 5: workloads[0].name: '7' must be letters, digits and - + _, 32 at most"),
+    ("name: web", "name: a.b", "must be letters, digits and - + _"),
     ("name: web", "name: ai", "line 6: workloads[1]: there are two tenants ai"),
     ("kind: write_bw", "kind: write", f"{LINE}.kind: 'write' is unknown; did you mean write_bw?"),
     ("kind: write_bw, ", "", f"{LINE}: kind is missing; known are write_bw"),
