@@ -3,6 +3,9 @@
  * So those are made private before the fork, by copies that take their place, and go back onto the memfd in the parent:
  * of them what the thread has changed meanwhile, as the NIC may have written there, too.
  *
+ * The same is done to what the C library has for other threads, since the child's C library writes there: it lies above a
+ * thread's stack, on the page of its first function's frame. Such a thread must not be writing to that page meanwhile.
+ *
  * The parent waits until the child has its copies, by a pipe that also ends if the child does: the parent would otherwise
  * write to pages that are still the child's as well. */
 #define _GNU_SOURCE
@@ -18,9 +21,10 @@
 
 #include "safe_stack.h"
 
-/* What a thread may write to between the two ends of a fork, from its frame and from the C library's data on it: frames of
- * handlers of other libraries, thread-local variables. */
-enum { BELOW_FRAME = 1 << 18, ABOVE_FRAME = 1 << 16, BELOW_THREAD = 1 << 16, ABOVE_THREAD = 1 << 13, MAX_PIECES = 64 };
+/* What is written to between the two ends of a fork, in bytes: the frames of fork() and of what it calls, with handlers of
+ * other libraries; and of the C library's data on a thread, which is not twice as large. */
+enum { BELOW_FRAME = 1 << 15, ABOVE_FRAME = 1 << 13, THREAD_DATA = 1 << 12, NEAR_ERRNO = 1 << 9 };
+enum { MAX_PIECES = 256, MAX_THREADS = 128 };
 
 struct piece {
     uintptr_t start, end;
@@ -31,6 +35,8 @@ struct piece {
 /* Guarded by the caller's lock. Not on a stack, whose pages may move. */
 static struct piece pieces[MAX_PIECES];
 static size_t piece_count;
+static uintptr_t threads[MAX_THREADS]; /* whose data was on the memfd at some time */
+static size_t thread_count;
 static const struct memfd *current;
 static uintptr_t near_start, near_end;
 static struct mappings mappings;
@@ -81,11 +87,38 @@ static void make_near_private(void *unused) {
     }
 }
 
+/* Make the range no larger than what is writable around an address without a gap: beyond is another's stack. */
+static void stay_around(uintptr_t address) {
+    struct mapping found = {0};
+    for (uintptr_t at = near_start; at < near_end; at = found.end) {
+        int result = mapping_above(&mappings, at, &found);
+        int is_gap = result <= 0 || found.start > at, is_writable = result > 0 && found.protection & PROT_WRITE;
+        if (!is_gap && is_writable)
+            continue;
+        if (at > address || result <= 0) { /* the end of what is around it */
+            near_end = at;
+            return;
+        }
+        near_start = is_writable ? found.start : found.end;
+    }
+}
+
 static void make_private_near(uintptr_t address, uintptr_t below, uintptr_t above) {
     uintptr_t mask = page_size() - 1;
     near_start = (address < below ? 0 : address - below) & ~mask;
-    near_end = (address + above) & ~mask;
+    near_end = (address + above + mask) & ~mask;
+    stay_around(address);
     on_safe_stack(make_near_private, NULL);
+}
+
+void fork_pages_note(uintptr_t start, uintptr_t end) {
+    uintptr_t self = (uintptr_t)pthread_self();
+    if (self + THREAD_DATA <= start || end <= self || thread_count == MAX_THREADS)
+        return;
+    for (size_t i = 0; i < thread_count; i++)
+        if (threads[i] == self)
+            return;
+    threads[thread_count++] = self;
 }
 
 void fork_pages_before(const struct memfd *memfd, const void *frame) {
@@ -93,7 +126,10 @@ void fork_pages_before(const struct memfd *memfd, const void *frame) {
     piece_count = 0;
     if (!mappings_open(&mappings)) {
         make_private_near((uintptr_t)frame, BELOW_FRAME, ABOVE_FRAME);
-        make_private_near((uintptr_t)pthread_self(), BELOW_THREAD, ABOVE_THREAD);
+        make_private_near((uintptr_t)pthread_self(), 0, THREAD_DATA);
+        make_private_near((uintptr_t)&errno, NEAR_ERRNO, NEAR_ERRNO);
+        for (size_t i = 0; i < thread_count; i++)
+            make_private_near(threads[i], 0, THREAD_DATA);
         mappings_close(&mappings);
     }
     if (pipe2(done, O_CLOEXEC))

@@ -16,6 +16,9 @@ static inline int is_on_memfd(const struct memfd *memfd, const struct mapping *f
     return found->is_shared && found->inode == memfd->inode && found->device == memfd->device && found->offset == found->start;
 }
 
+/* Pages are about to be moved, some of which may hold the C library's data on the calling thread. */
+void fork_pages_note(uintptr_t start, uintptr_t end);
+
 /* `frame` is an address on the stack of the thread that forks. */
 void fork_pages_before(const struct memfd *memfd, const void *frame);
 void fork_pages_in_child(const struct memfd *memfd, const struct segments *segments);

@@ -206,6 +206,7 @@ static int enter(uintptr_t start, uintptr_t end, int writable) {
     if (!error)
         error = segments_cover(&segments, start, end); /* all that is allocated, on any page, is allocated now */
     if (!error) {
+        fork_pages_note(start, end);
         on_safe_stack(move_all, &entering);
         error = entering.error;
     }

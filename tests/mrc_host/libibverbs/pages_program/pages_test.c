@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -310,6 +311,65 @@ static void fork_under_traffic(void) {
     free(writer);
 }
 
+/* A thread goes on running on its own stack, which is registered, while its neighbour in memory forks. */
+static volatile int neighbours_stop;
+static atomic_int neighbours_running;
+
+/* Far below the page of the thread's first frame and of the C library's data. */
+static void __attribute__((noinline)) runs_below(void) {
+    unsigned char buffer[20000];
+    volatile unsigned long *last = (volatile unsigned long *)(buffer + 3000 + (8 - (uintptr_t)buffer % 8));
+    struct region whole = region(buffer, sizeof buffer);
+    atomic_fetch_add(&neighbours_running, 1);
+    for (unsigned long number = 1; !neighbours_stop; number++) {
+        *last = number;
+        sched_yield();
+        CHECK(*last == number);
+    }
+    leave(&whole);
+}
+
+static void *runs_on_shared_stack(void *unused) {
+    unsigned char buffer[10000];
+    struct region whole = region(buffer, sizeof buffer), data = region((void *)pthread_self(), 8);
+    runs_below();
+    leave(&whole);
+    leave(&data);
+    return unused;
+}
+
+static void *forks_often(void *unused) {
+    unsigned char buffer[3000] = {0};
+    struct region here = region(buffer, sizeof buffer);
+    for (int i = 0; i < 100; i++) {
+        pid_t child = fork();
+        if (!child)
+            _exit(0);
+        expect_child(child);
+    }
+    leave(&here);
+    return unused;
+}
+
+static void neighbours(void) {
+    enum { COUNT = 6 };
+    pthread_t threads[COUNT], forker;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    CHECK(!pthread_attr_setstacksize(&attributes, 1 << 16));
+    for (int i = 0; i < COUNT; i++) {
+        CHECK(!pthread_create(threads + i, &attributes, runs_on_shared_stack, NULL));
+        while (atomic_load(&neighbours_running) <= i)
+            sched_yield(); /* its pages have moved: nothing is lost when the next thread starts */
+        if (i == COUNT / 2)
+            CHECK(!pthread_create(&forker, &attributes, forks_often, NULL));
+    }
+    CHECK(!pthread_join(forker, NULL));
+    neighbours_stop = 1;
+    for (int i = 0; i < COUNT; i++)
+        CHECK(!pthread_join(threads[i], NULL));
+}
+
 /* Memory that was shared and is used for other things now is the child's own at once. */
 static void fork_after_reuse(void) {
     size_t count = 16;
@@ -411,8 +471,13 @@ static void random_step(void) {
             pid_t child = fork();
             if (!child) {
                 compare();
+                struct region own = region(areas[area] + at, 1); /* a child may do all of it, too */
+                check_shared(&own);
+                pid_t grandchild = fork();
                 for (size_t i = 0; i < AREAS; i++)
                     memset(areas[i], 200, AREA_PAGES * PAGE);
+                if (grandchild)
+                    expect_child(grandchild);
                 _exit(0);
             }
             expect_child(child);
@@ -471,6 +536,8 @@ int main(int argc, char **argv) {
         in_coroutine();
     else if (!strcmp(name, "traffic"))
         fork_under_traffic();
+    else if (!strcmp(name, "neighbours"))
+        neighbours();
     else if (!strcmp(name, "reuse"))
         fork_after_reuse();
     else if (!strcmp(name, "anything"))
