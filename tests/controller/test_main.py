@@ -55,7 +55,7 @@ def test_it_prints_readiness_serves_and_exits_on_sigterm(
     with ControllerClient(tmp_path / "c.sock") as client:
         assert client.status().ready
     process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=10) == (None, "")
+    assert process.communicate() == (None, "")
     assert process.returncode == 0
     assert not (tmp_path / "c.sock").exists()
 
@@ -71,7 +71,7 @@ def test_an_unverified_switch_exits_with_status_1_and_a_message(
     stand_in.swallow = lambda device_id, entity: _is_dscp_46(entity)
     serving()
     process, ready = start(fabric, address, tmp_path)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate()
     with os.fdopen(ready) as stream:
         assert stream.read() == ""
     assert process.returncode == 1
@@ -87,7 +87,7 @@ def _is_dscp_46(entity: p4r.Entity) -> bool:
 def test_an_invalid_fabric_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "fabric.yaml").write_text("planes: 2")
     argv = [word for word in _argv(tmp_path, "unix:x") if word not in ("--ready-fd", READY_FD)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "name is missing" in done.stderr
     assert "Traceback" not in done.stderr
@@ -124,7 +124,7 @@ def test_it_serves_clients_with_the_token_over_tls(
     with ControllerClient(where, tls_ca=cert) as client, pytest.raises(ControllerError, match="wants a token"):
         client.status()
     process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=10) == (None, "")
+    assert process.communicate() == (None, "")
     assert process.returncode == 0
 
 
@@ -140,7 +140,7 @@ def refused(fabric: Fabric, tmp_path: Path, *more: str) -> tuple[int, str]:
         "unix:x",
         *more,
     )
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stderr
 
@@ -182,7 +182,7 @@ def test_the_next_controller_resumes_kept_faults(
         client.inject(Loss("t0-0:t1-0@p0", 0.5))
         later = client.inject(Loss("h1@p0", 0.25), after_ns=3600 * 10**9)
     process.send_signal(end)
-    process.communicate(timeout=10)
+    process.communicate()
     held = faults_of_switch(stand_in)
     assert held > 0
 
@@ -200,7 +200,7 @@ def test_the_next_controller_resumes_kept_faults(
             client.clear(one)
         assert faults_of_switch(stand_in) == 0
     process.terminate()
-    assert process.communicate(timeout=10) == (None, "")
+    assert process.communicate() == (None, "")
 
 
 def test_without_keep_faults_the_next_controller_undoes_the_faults_of_a_killed_one(
@@ -214,7 +214,7 @@ def test_without_keep_faults_the_next_controller_undoes_the_faults_of_a_killed_o
     with ControllerClient(tmp_path / "c.sock") as client:
         client.inject(Blackhole("t1-0@p0"))
     process.kill()
-    process.communicate(timeout=10)
+    process.communicate()
     assert faults_of_switch(stand_in) > 0
     process, ready = start(FABRIC, address, tmp_path, *file)
     with os.fdopen(ready) as stream:
@@ -224,7 +224,7 @@ def test_without_keep_faults_the_next_controller_undoes_the_faults_of_a_killed_o
         assert client.inject(Blackhole("t1-1@p0")).id == "f2", "an id that somebody may still know was given again"
     assert faults_of_switch(stand_in) > 0
     process.terminate()
-    assert process.communicate(timeout=10) == (None, "")
+    assert process.communicate() == (None, "")
     assert faults_of_switch(stand_in) == 0
     kept = fault_file.load(tmp_path / "faults.json")
     assert [(fault.id, fault.state) for fault in kept] == [("f2", FaultState.CLEARED)], "its id is not used again"

@@ -28,7 +28,7 @@ def output_of(name: str, folder: Path) -> str:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     result = subprocess.run(
         [sys.executable, FOLDER / name],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=150, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout

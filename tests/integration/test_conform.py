@@ -39,7 +39,7 @@ def conforming(hosts: BackToBack, *options: str) -> subprocess.Popen[str]:
 
 def conform(hosts: BackToBack, *options: str) -> subprocess.CompletedProcess[str]:
     with conforming(hosts, *options) as kit:
-        printed, problem = kit.communicate(timeout=TIMEOUT_S)
+        printed, problem = kit.communicate()
     return subprocess.CompletedProcess(kit.args, kit.returncode, printed, problem)
 
 
@@ -76,7 +76,7 @@ def test_an_agent_that_is_killed_breaks_no_rule(hosts: BackToBack, tmp_path: Pat
         assert kit.stdout is not None
         first = kit.stdout.readline()
         agent.kill()
-        printed, problem = kit.communicate(timeout=TIMEOUT_S)
+        printed, problem = kit.communicate()
     agent.close()
     hosts.start(0)
     assert kit.returncode == 3

@@ -176,7 +176,7 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self._process.send_signal(signal.SIGINT)
-        self._process.communicate(timeout=TIMEOUT_S)
+        self._process.communicate()
 
 
 def counted(switches: list[SwitchCounters], *names: str) -> set[tuple[str, str]]:

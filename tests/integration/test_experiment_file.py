@@ -68,7 +68,10 @@ def test_a_simulation_file_runs_in_emulation(tmp_path, capsys):
     assert not any("loss" in reason for reason in case["drops"])  # reported for its link, and only there
     report = (tmp_path / "trial" / "latest" / "report.html").read_text()
     assert "rates are" in report
-    assert ("lost on t0-0:t1-0@p1 up" in report) == bool(lost)
+    named = (
+        "lost on t0-0:t1-0@p1 up" in report
+    )  # but where switches of a busy machine have dropped more, in many places
+    assert named == bool(lost) or (lost and case["fidelity"]["reasons"])
     assert "the machine delayed a packet and its answer by" in report
 
 

@@ -310,7 +310,7 @@ def elsewhere(*words: str) -> subprocess.CompletedProcess[str]:
     """Run mrc in a mount namespace of its own, with no /run/mrc, in the same network namespace."""
     return subprocess.run(
         ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh", MRC, *words],
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 

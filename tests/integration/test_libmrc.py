@@ -73,7 +73,7 @@ def start(world: EmulatedWorld, host: str, *command: str, **environment: str) ->
 @pytest.mark.parametrize("case", CASES)
 def test_the_api_behaves_as_programs_in_c_expect(world: EmulatedWorld, program: Path, case: str) -> None:
     words = [program, case, world.emulation.socket("h2"), world.emulation.socket("h4")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert pairs_of(world, "h2") == pairs_of(world, "h4") == 0
 
@@ -88,7 +88,7 @@ def test_events_of_entropy_values_follow_a_link_that_is_cut(world: EmulatedWorld
             world.link_down(link)
             assert running_program.stdout.readline() == "restore\n"
             world.link_up(link)
-            _, said = running_program.communicate(timeout=60)
+            _, said = running_program.communicate()
         finally:
             world.link_up(link)
             running_program.kill()
@@ -99,13 +99,13 @@ def test_the_controllers_half_needs_the_controllers_socket(world: EmulatedWorld,
     alone = tmp_path / "h2.sock"  # no h2.control.sock beside it
     alone.symlink_to(world.emulation.socket("h2"))
     words = [program, "application", alone, world.emulation.socket("h4")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_its_queue_pairs_are_mrc_whatever_the_environment_says(world: EmulatedWorld, program: Path) -> None:
     words = [program, "attributes", world.emulation.socket("h2"), world.emulation.socket("h4")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env={**os.environ, "MRC_QP_TYPE": "rc"})
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "MRC_QP_TYPE": "rc"})
     assert done.returncode == 0, done.stderr  # RC has no hints and no MPR
 
 
@@ -137,7 +137,7 @@ def ocp(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @needs_the_ocps_programs
 def test_the_ocps_test_opens_the_nic(world: EmulatedWorld, ocp: Path) -> None:
     with start(world, "h1", str(ocp / "test" / "mrc_test"), "-d", "mrc0") as running_program:
-        assert running_program.communicate(timeout=30)[0] == "Hello MRC!\n"
+        assert running_program.communicate()[0] == "Hello MRC!\n"
     assert running_program.returncode == 0
 
 
@@ -151,7 +151,7 @@ def test_the_ocps_example_measures_bandwidth_between_hosts(world: EmulatedWorld,
             until(lambda: "18185" in world.emulation.host("h3").cmd("ss", "-lnt"), "the server to listen")
             with start(world, "h1", *command, address) as client:
                 try:
-                    printed, other = client.communicate(timeout=60)[0], server.communicate(timeout=60)[0]
+                    printed, other = client.communicate()[0], server.communicate()[0]
                 finally:
                     client.kill()
         finally:

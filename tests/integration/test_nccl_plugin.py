@@ -81,7 +81,7 @@ def ends(
 
 
 def succeeded(*processes: subprocess.Popen[str]) -> None:
-    said = [process.communicate(timeout=90) for process in processes]
+    said = [process.communicate() for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes), said
     assert all(output.endswith("closed\n") for output, _ in said)
 
@@ -147,7 +147,7 @@ def test_sends_fail_when_the_peer_was_killed(world: EmulatedWorld, program: Path
         receiver.kill()
         receiver.wait()
         until(lambda: counters(world, "h3")["queue_pairs"] == 0, "its agent to release everything")
-        output, errors = sender.communicate("\n", timeout=90)
+        output, errors = sender.communicate("\n")
     assert sender.returncode == 0, errors
     assert output == "closed\n"
     assert released(world)

@@ -20,7 +20,7 @@ from p4runtime_shim import object_cache
 from tests.integration.names import own
 from tests.integration.terminal import CTRL_C, CTRL_D, TAB, Terminal
 from tests.integration.traces import Traces
-from tests.waiting import TIMEOUT_S, until
+from tests.waiting import until
 from topologies.emulation import cleanup, process_watch
 from topologies.emulation.run_directory import RunDirectory
 
@@ -235,7 +235,7 @@ def test_a_failed_command_sets_the_status_and_later_ones_run(
 ) -> None:
     done = subprocess.run(
         [Path(sys.executable).with_name("mrc"), "shell", NAME, "-c", "write h1 h9 1M", "-c", "write h1 h3 64K"],
-        capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stdout.count("every byte right") == 1
@@ -261,7 +261,7 @@ def test_piped_lines_are_all_carried_out(terminal: Terminal) -> None:
     )  # fmt: skip
     done = subprocess.run(
         [Path(sys.executable).with_name("mrc"), "shell", NAME],
-        input="\n".join(lines), capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+        input="\n".join(lines), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout.count("mrc> ") == len(lines) + 1
     for printed in ("h1-eth0", "a  b", "unexpected EOF", "BW average", "42", "1 received", "the last"):
@@ -295,6 +295,6 @@ def test_crashes_are_reported_at_once_and_in_every_status_command(
     assert f"{NAME}: process h4 was killed by SIGKILL" in printed
     joined = subprocess.run(
         [Path(sys.executable).with_name("mrc"), "shell", NAME, "-c", "nodes"],
-        capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "*** process switches was killed by SIGKILL" in joined.stdout

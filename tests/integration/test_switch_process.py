@@ -365,7 +365,7 @@ def _fails(*words: str, user: bool = False) -> tuple[int, str]:
     command = [sys.executable, "-m", "p4runtime_shim", *words]
     if user:
         command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *command]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
@@ -496,11 +496,27 @@ def test_as_simple_switch_grpc_a_tc_rate_limit_applies(as_bmv2: bool, cables: li
     subprocess.run(["tc", *limit.split()], check=True)
     with named("simple_switch_grpc" if as_bmv2 else "p4runtime_shim", cables, tmp_path) as address:
         patch_all(address, (1, 2))
-        for number in range(100):
-            cables[0].send(frame(1400, number))
-            time.sleep(0.001)  # below what the switch carries, and ten times what the token bucket lets through
-        arrived = cables[1].drain()
-    assert (arrived < 40) if as_bmv2 else (arrived == 100), arrived
+        if as_bmv2:
+            until(lambda: _is_limited(cables), "a round that the token bucket cuts short")
+        else:
+            assert _round(cables) == 100
+
+
+def _round(cables: list[Wire]) -> int:
+    """How many of 100 frames arrive that are sent faster than a token bucket of 1 Mb/s lets them through."""
+    for number in range(100):
+        cables[0].send(frame(1400, number))
+        time.sleep(0.001)  # below what the switch carries, and ten times what the token bucket lets through
+    return cables[1].drain()
+
+
+def _is_limited(cables: list[Wire]) -> bool:
+    """Whether that is seen; on a busy machine a round may last so long that the bucket lets all of it through."""
+    began = time.monotonic()
+    arrived = _round(cables)
+    allowed = (2 * 5_000 + (time.monotonic() - began) * 125_000) / 1400 + 1  # burst, limit, and 1 Mb/s meanwhile
+    assert arrived <= allowed
+    return allowed < 80
 
 
 def test_as_simple_switch_grpc_frames_held_by_tc_wait_in_the_switch(cables: list[Wire], tmp_path: Path) -> None:

@@ -39,9 +39,7 @@ class Installed:
         """Run a command as nobody in particular, with nothing of ours in its environment."""
         drop = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups") if os.geteuid() == 0 else ()
         environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.home)}
-        return subprocess.run(
-            [*drop, *command], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
+        return subprocess.run([*drop, *command], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
     def mrc(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run ``mrc`` from the root folder."""

@@ -58,7 +58,7 @@ class Place:
 
 
 def finish(process: subprocess.Popen[str]) -> str:
-    _, errors = process.communicate(timeout=100)
+    _, errors = process.communicate()
     assert process.returncode == 0, errors
     return errors
 
@@ -91,7 +91,7 @@ def test_a_killed_build_leaves_the_old_modules_and_blocks_nobody(place: Place) -
     first = place.compile()
     until(place.builds)
     first.kill()
-    first.communicate(timeout=100)
+    first.communicate()
     assert "0123456789abcdef" in place.entries()
     assert place.target.name not in place.entries()
     (place.folder / "go").touch()

@@ -68,7 +68,7 @@ class Machine:
         return subprocess.run(
             [*by, self.folder / "scripts/install", kind, self.folder / "os-release"],
             env={"PATH": f"{self.commands}:{os.environ['PATH']}", "TMPDIR": str(self.folder)},
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
 
     def installed(self) -> str:

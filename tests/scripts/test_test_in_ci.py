@@ -53,7 +53,7 @@ class Project:
             [SCRIPT, "results"],
             cwd=self.folder,
             env={**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "OPTIONS": PLUGIN, **environment},
-            capture_output=True, text=True, timeout=600, check=False,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "simulation.md").read_text("utf-8")
 
 
 def run(*command):
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120).stdout
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_example_runs_with_the_same_result_twice():

@@ -53,7 +53,7 @@ class Machine:
         return subprocess.run(
             ["unshare", "--mount", "sh", "-c", inside],
             env={"PATH": f"{self.commands}:{os.environ['PATH']}", **environment},
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
 
     def did(self) -> list[str]:
@@ -152,6 +152,6 @@ def test_a_missing_project_folder_is_reported(machine: Machine) -> None:
 def test_provisioning_without_root_is_refused(tmp_path: Path) -> None:
     result = subprocess.run(
         ["setpriv", "--reuid=65534", "--clear-groups", "bash", "-s", str(tmp_path)],
-        input=PROVISION.read_text(), capture_output=True, text=True, timeout=60, check=False, cwd="/",
+        input=PROVISION.read_text(), capture_output=True, text=True, check=False, cwd="/",
     )  # fmt: skip
     assert (result.returncode, result.stderr) == (1, "provision.sh needs root: run it with sudo.\n")

@@ -36,7 +36,7 @@ def evaluated(**environment: str) -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MRC_")}
     return subprocess.run(
         ["ruby", "-e", STAND_IN, str(VAGRANTFILE)],
-        env={**inherited, **environment}, capture_output=True, text=True, timeout=60, check=False,
+        env={**inherited, **environment}, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 

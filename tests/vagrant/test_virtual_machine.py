@@ -57,7 +57,7 @@ class Machine:
         return subprocess.run(
             [ROOT / "vagrant" / script, *words],
             env={"PATH": f"{self.commands}:{os.environ['PATH']}", **environment},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
 
     def said(self, file: str) -> str:

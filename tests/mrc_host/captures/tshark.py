@@ -28,7 +28,7 @@ def start(*arguments: str) -> tuple[str, str]:
     """What a successful tshark prints on standard output and standard error."""
     assert TSHARK is not None
     command = [*_NOT_AS_ROOT, TSHARK, *arguments]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=120, env=_ENVIRONMENT)
+    done = subprocess.run(command, capture_output=True, check=False, env=_ENVIRONMENT)
     errors = done.stderr.decode(errors="replace")
     assert done.returncode == 0, errors
     return done.stdout.decode(errors="replace"), errors

@@ -35,7 +35,7 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(program: Path, *words: object, **environment: str) -> str:
     """What it prints; it must succeed."""
     done = subprocess.run(
-        [program, *map(str, words)], env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
+        [program, *map(str, words)], env={**os.environ, **environment}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -37,7 +37,7 @@ def test_closed_standard_input_has_no_lines(monkeypatch: pytest.MonkeyPatch) -> 
 def shell_of_a_node(script: str) -> subprocess.CompletedProcess[str]:
     """What the shell that Mininet keeps for a node makes of a script; it is interactive, so errors do not end it."""
     return subprocess.run(
-        ["bash", "--norc", "--noediting", "-is"], input=script, capture_output=True, text=True, timeout=60, check=False,
+        ["bash", "--norc", "--noediting", "-is"], input=script, capture_output=True, text=True, check=False,
         start_new_session=True,
     )  # fmt: skip
 

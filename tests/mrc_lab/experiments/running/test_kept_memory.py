@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def test_freed_memory_stays_while_an_experiment_runs() -> None:
-    subprocess.run([sys.executable, "-m", __name__], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", __name__], check=True)
 
 
 def test_nothing_changes_without_glibc(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ def start(tmp_path, *, job="job.json", log=None):
     arguments = ["--job", tmp_path / job, "--rank", "0", "--agent", tmp_path / "none.sock"]
     arguments += ["--rendezvous", tmp_path / "nowhere.sock", *(["--log", log] if log else [])]
     command = [sys.executable, "-m", "mrc_lab.workloads.training.worker", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("exists", [True, False])
