@@ -12,7 +12,7 @@ from ipaddress import AddressValueError, IPv6Address
 from pathlib import Path
 from typing import Any
 
-from mrc_common import named_files
+from mrc_common import named_files, strict_json
 from mrc_host.config import NicConfig
 from mrc_host.verbs.remote.codec import CodecError, from_json, to_json
 
@@ -43,7 +43,7 @@ def load_config(path: str | Path) -> NicConfig:
 def parse_config(text: str) -> NicConfig:
     """The configuration that JSON `text` describes; raises CodecError."""
     try:
-        data = json.loads(text)
+        data = strict_json.loads(text)
     except ValueError as error:
         raise CodecError(f"Not JSON: {error}.") from None
     _numbers(data)

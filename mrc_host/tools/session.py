@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from mrc_common import strict_json
 from mrc_common.unix_sockets import SocketError, claim
 from mrc_host import verbs
 from mrc_host.errors import InvalidArgumentError, MrcError
@@ -110,7 +111,7 @@ class PeerConnection:
         try:
             line = self._lines.readline(_MAX_LINE)
             if line:
-                return json.loads(line)
+                return strict_json.loads(line)
         except OSError:
             raise ToolError(GONE) from None
         except (ValueError, RecursionError):  # a line that is too long is cut and then is not JSON

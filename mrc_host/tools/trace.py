@@ -9,7 +9,6 @@ A trace may still be growing: an incomplete last line is ignored.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 from collections import Counter
@@ -18,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mrc_common import named_files
+from mrc_common import named_files, strict_json
 from mrc_host.tools.session import ToolError
 
 Event = dict[str, Any]
@@ -83,7 +82,7 @@ def read(path: str | Path) -> Iterator[Event]:
             if not line.endswith("\n"):
                 return
             try:
-                event = json.loads(line)
+                event = strict_json.loads(line)
             except ValueError:
                 event = None
             if not isinstance(event, dict) or "t" not in event or "event" not in event:

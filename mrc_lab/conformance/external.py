@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from ipaddress import IPv6Address
 from typing import Any
 
-from mrc_common import children
+from mrc_common import children, strict_json
 from mrc_host.errors import MrcError
 from mrc_host.values import QpAddress
 from mrc_lab.conformance.nic_under_test import Connected, Finished
@@ -114,7 +114,7 @@ class ExternalNic:
         except OSError:
             raise self._wrong("it has ended") from None
         try:
-            answer = json.loads(self._line(what))
+            answer = strict_json.loads(self._line(what))
         except ValueError:
             raise self._wrong(f"its answer to {what!r} is not JSON") from None
         if not isinstance(answer, dict):

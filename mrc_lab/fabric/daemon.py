@@ -21,7 +21,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from mrc_common import children
+from mrc_common import children, strict_json
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric import bring_up_progress, restart_requests
 from mrc_lab.fabric.restart_requests import RestartRequest
@@ -96,7 +96,7 @@ def bring_up(
 def _result(lines: list[str]) -> dict[str, Any]:
     """The owner's result: its last line of output, as JSON, unless it has crashed."""
     with contextlib.suppress(ValueError, IndexError):
-        result = json.loads(lines[-1])
+        result = strict_json.loads(lines[-1])
         if isinstance(result, dict):
             return result
     why = limits.out_of_descriptors("\n".join(lines)) or (lines[-1] if lines else "it printed nothing")
@@ -135,7 +135,7 @@ def main(switch: str, wire: str, restart: str, management: str, nic_settings: st
     from mrc_lab.fabric.emulation import running
 
     try:
-        fabric = with_nic_settings(loader.load_text(sys.stdin.read()), json.loads(nic_settings))
+        fabric = with_nic_settings(loader.load_text(sys.stdin.read()), strict_json.loads(nic_settings))
         with running(
             fabric, switch=switch, wire=wire, controller=controller, management_network=bool(management)
         ) as world:

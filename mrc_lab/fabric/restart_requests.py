@@ -9,6 +9,7 @@ child also ends with the thread that has started it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import socket
 import threading
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
-from mrc_common import unix_sockets
+from mrc_common import strict_json, unix_sockets
 from mrc_common.suggestions import did_you_mean
 from mrc_lab.errors import ExperimentError
 from topologies.emulation.errors import EmulationError
@@ -27,6 +28,8 @@ from topologies.emulation.run_directory import RunDirectory
 
 _MAX_LINE: Final = 4096  # bytes
 _CLIENT_S: Final = 5.0  # how long a client may take to say what it wants
+_NONE_LEFT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+_PAUSE_S: Final = 0.1
 _MARGIN_S: Final = 10.0  # of a client's patience, beyond the time that a process may take to get ready
 
 
@@ -66,8 +69,11 @@ def _serve(listener: socket.socket, put: Callable[[RestartRequest], None]) -> No
     while True:
         try:
             client, _ = listener.accept()
-        except OSError:  # closed
-            return
+        except OSError as error:
+            if error.errno in _NONE_LEFT:  # no descriptor: others give theirs back
+                time.sleep(_PAUSE_S)
+                continue
+            return  # closed
         with client, contextlib.suppress(OSError):
             client.settimeout(_CLIENT_S)
             client.sendall(json.dumps(_answered(_line(client), put)).encode() + b"\n")
@@ -75,7 +81,7 @@ def _serve(listener: socket.socket, put: Callable[[RestartRequest], None]) -> No
 
 def _answered(line: bytes, put: Callable[[RestartRequest], None]) -> dict[str, Any]:
     try:
-        request = RestartRequest(str(json.loads(line)["restart"]))
+        request = RestartRequest(str(strict_json.loads(line)["restart"]))
     except (ValueError, KeyError, TypeError):
         return {"error": 'expected one line of JSON: {"restart": NAME}'}
     put(request)
@@ -110,7 +116,7 @@ def ask(run: RunDirectory, name: str) -> float:
             ) from None
         try:
             stream.sendall(json.dumps({"restart": process}).encode() + b"\n")
-            answer = json.loads(_line(stream) or b'{"error": "the fabric was taken down meanwhile"}')
+            answer = strict_json.loads(_line(stream) or b'{"error": "the fabric was taken down meanwhile"}')
         except OSError as error:
             reason = "it does not answer" if isinstance(error, TimeoutError) else error.strerror
             raise ExperimentError(f"process {process} was not restarted: {reason}") from None

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mrc_common import strict_json
 from mrc_host.values import QpAttributes, QpType
 from mrc_lab.workloads.collectives.pacing import PacingSettings
 from mrc_lab.workloads.collectives.reduction import ReduceOp
@@ -79,7 +80,7 @@ class PerfPlan:
     @classmethod
     def from_json(cls, text: str) -> PerfPlan:
         """What :meth:`to_json` gave."""
-        value: dict[str, Any] = json.loads(text)
+        value: dict[str, Any] = strict_json.loads(text)
         streams = value.pop("streams")
         streams["qp_type"] = QpType(streams["qp_type"])
         streams["attributes"] = QpAttributes(**streams["attributes"])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pwd
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from mrc_common import children
+from mrc_common import children, strict_json
 from mrc_lab.errors import ExperimentError
 from topologies import addressing
 from topologies.emulation.build import Emulation
@@ -89,7 +88,7 @@ class Captures:
         capture.process.terminate()
         output, _ = capture.process.communicate(timeout=_TIMEOUT_S)
         try:
-            counts = json.loads(output.splitlines()[-1])
+            counts = strict_json.loads(output.splitlines()[-1])
         except (ValueError, IndexError):
             return f"{capture.file}: {output.strip() or 'the capture had ended before'}"
         lost = f", {counts['lost']} lost because the machine was too slow" if counts["lost"] else ""

@@ -15,7 +15,6 @@ where nothing can be written is found then, and has ``.unfinished`` behind its n
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from mrc_common import named_files
+from mrc_common import named_files, strict_json
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.loader import CASE_NAME
 from mrc_lab.experiments.files.model import Experiment
@@ -133,14 +132,14 @@ def point_latest(folder: Path) -> None:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """A JSON file that people can read."""
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    write_text(path, strict_json.dumps(strict_json.finite(value), indent=1, ascii_only=False) + "\n")
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
     """The summary in a result folder; ExperimentError when there is none."""
     path = folder / "summary.json"
     try:
-        summary = json.loads(named_files.read_text(path))
+        summary = strict_json.loads(named_files.read_text(path))
     except OSError as error:
         raise ExperimentError(
             f"{path} cannot be read: {error.strerror}", "Give a folder that 'mrc run' has created."

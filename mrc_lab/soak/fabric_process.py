@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mrc_common import children
+from mrc_common import children, strict_json
 from mrc_lab.errors import ExperimentError
 from topologies.emulation.processes import pdeathsig
 
@@ -94,7 +94,7 @@ class Owner:
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), _TIMEOUT_S)
         try:
-            answer = json.loads(line)
+            answer = strict_json.loads(line)
         except ValueError:
             raise ExperimentError(
                 f"the fabric's owner has ended: {line.decode(errors='replace') or 'silent'}"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from mrc_common import named_files
+from mrc_common import named_files, strict_json
 from mrc_lab.errors import ExperimentError
 from mrc_lab.reports.result_folder import write_json
 from mrc_lab.sweeps.grid import Grid
@@ -90,7 +90,7 @@ def _claim(path: Path, stream: IO[str], grid: Grid) -> None:
         stream.flush()
         return
     try:
-        there = json.loads(text)
+        there = strict_json.loads(text)
     except ValueError:
         there = None
     if there != own:
@@ -102,6 +102,6 @@ def _claim(path: Path, stream: IO[str], grid: Grid) -> None:
 def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for place in sorted((path / "runs").glob("*.json")):
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            record = json.loads(named_files.read_text(place))
+            record = strict_json.loads(named_files.read_text(place))
             if record["run"] == place.stem:
                 yield place.stem, record

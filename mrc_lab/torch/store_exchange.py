@@ -17,6 +17,8 @@ import json
 import secrets
 from typing import Any
 
+from mrc_common import strict_json
+
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.002, 0.1
 
 
@@ -47,7 +49,7 @@ class StoreExchange:
             self._forget(self._previous)
         self._previous = own
         self._history = hashlib.sha256("\n".join(given).encode()).hexdigest()
-        return [json.loads(text)["value"] for text in given]
+        return [strict_json.loads(text)["value"] for text in given]
 
     def missing(self, name: str) -> list[int]:
         """Ranks that have not given a value under `name`."""
@@ -59,7 +61,7 @@ class StoreExchange:
         if not self._store.check(keys):
             return None
         given = [self._store.get(key).decode() for key in keys]
-        return given if all(json.loads(text)["after"] == self._history for text in given) else None
+        return given if all(strict_json.loads(text)["after"] == self._history for text in given) else None
 
     def _forget(self, key: str | None) -> None:
         if key is not None:

@@ -8,14 +8,14 @@ that input the demo reports how training goes; what it does not take at once is 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import subprocess
 from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
 
-from mrc_common import children
+from mrc_common import children, strict_json
 from mrc_lab.errors import ExperimentError
 from mrc_lab.web.records import TrainingState
 
@@ -37,7 +37,8 @@ class Beside:
 
     def training(self, transport: str, state: TrainingState) -> None:
         """How training over a transport goes; never waits."""
-        line = json.dumps([transport, state.step, state.planned, state.loss, state.step_ms]) + "\n"
+        loss = state.loss if state.loss is not None and isfinite(state.loss) else None  # it diverged: JSON has no NaN
+        line = strict_json.dumps([transport, state.step, state.planned, loss, state.step_ms]) + "\n"
         with contextlib.suppress(OSError):  # it is slow or gone
             os.write(self._descriptor, line.encode())
 

@@ -7,12 +7,12 @@ watches. Both are bounded.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mrc_common import strict_json
 from mrc_lab.web.records import LinkView, SignalState, StateSection, TrainingState, Value
 from topologies.fabric import Fabric, LinkKind
 
@@ -76,4 +76,4 @@ def steps_record(steps: Iterable[TrainingStep], at_ms: int) -> str:
 
 
 def _line(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, separators=(",", ":"))
+    return strict_json.dumps(record)

@@ -8,12 +8,12 @@ files only the records are taken, never their markup or scripts; a report is sho
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mrc_common import strict_json
 from mrc_lab.web.recording import NamedRecording, data, read_recordings, self_contained
 from mrc_lab.web.result_recording import result_recordings
 
@@ -63,7 +63,7 @@ def _overview(recording: NamedRecording) -> list[Any]:
 
     The kind of a state is an empty word.
     """
-    run = json.loads(recording.records[0])["layout"].get("run")
+    run = strict_json.loads(recording.records[0])["layout"].get("run")
     scale = run[1] if isinstance(run, list) and len(run) >= 2 and isinstance(run[1], int | float) and run[1] > 0 else 1
     return [recording.name, scale, run is None, list(map(_time_and_kind, recording.records))]
 
@@ -71,7 +71,7 @@ def _overview(recording: NamedRecording) -> list[Any]:
 def _time_and_kind(record: str) -> list[Any]:
     found = _TIME_AND_KIND.match(record)
     assert found is not None, "every record begins with its time"
-    return [json.loads(found[1]), json.loads(f'"{found[2] or ""}"')]
+    return [strict_json.loads(found[1]), strict_json.loads(f'"{found[2] or ""}"')]
 
 
 def _as_script(recording: NamedRecording) -> str:
@@ -84,4 +84,4 @@ def _in_script(text: str) -> str:
 
 
 def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+    return strict_json.dumps(value)

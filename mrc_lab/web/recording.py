@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mrc_common import named_files
+from mrc_common import named_files, strict_json
 from mrc_lab.errors import ExperimentError
 from mrc_lab.web.feed import Feed, Outbox
 from mrc_lab.web.server import static_files
@@ -165,7 +165,10 @@ def read_recordings(file: Path) -> list[NamedRecording]:
         ]
     if not found or not all(isinstance(name, str) and _is_recording(records) for name, records in found):
         raise ExperimentError(f"{file} is not a recording: 'mrc web --record FILE.html' or 'mrc report' makes one.")
-    return [NamedRecording(name, tuple(map(_with_time_first, in_order(records)))) for name, records in found]
+    try:
+        return [NamedRecording(name, tuple(map(_with_time_first, in_order(records)))) for name, records in found]
+    except ValueError:  # what could only just be read can be too deep to be written
+        raise ExperimentError(f"{file} is not a recording: it is nested too deeply.") from None
 
 
 def _part(text: str, name: str) -> Any:
@@ -180,31 +183,26 @@ def _part(text: str, name: str) -> Any:
 
 def _loads(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
+        return strict_json.loads(text)
+    except ValueError:
         return None
 
 
 def _with_time_first(record: dict[str, Any]) -> str:
-    return json.dumps({"at": record["at"], **record}, separators=(",", ":"))
+    return strict_json.dumps({"at": record["at"], **record})
 
 
 def _is_recording(records: Any) -> bool:
     """Whether these are a layout, a whole state and what came then, each with its time."""
     if not isinstance(records, list) or len(records) < 2:
         return False
-    if not all(isinstance(record, dict) and _is_time(record.get("at")) for record in records):
+    if not all(isinstance(record, dict) and len(record) > 1 and _is_time(record.get("at")) for record in records):
         return False
     return isinstance(records[0].get("layout"), dict) and isinstance(records[1].get("whole"), dict)
 
 
 def _is_time(at: Any) -> bool:
     return type(at) in (int, float) and 0 <= at < 1 << 53
-
-
-def _refuse(constant: str) -> None:
-    """NaN and Infinity, which browsers do not read."""
-    raise ValueError(constant)
 
 
 def _opening(name: str) -> str:

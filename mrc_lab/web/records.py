@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mrc_common import strict_json
 from topologies.fabric import Fabric
 
 
@@ -236,4 +236,4 @@ def _fields(value: Any) -> Any:
 
 
 def _line(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, separators=(",", ":"))
+    return strict_json.dumps(record)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import mimetypes
 import ssl
@@ -21,6 +20,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from controller.errors import ControllerError
+from mrc_common import strict_json
 from mrc_common.connection_limits import IDLE_S, MAX_CONNECTIONS
 from mrc_common.limited_server import LimitedServer
 from mrc_host.errors import MrcError
@@ -167,7 +167,7 @@ class LiveServer:
 
     async def _actions(self, request: web.Request) -> web.StreamResponse:
         try:
-            wanted = json.loads(await asyncio.wait_for(request.text(), BODY_TIMEOUT_S))
+            wanted = strict_json.loads(await asyncio.wait_for(request.text(), BODY_TIMEOUT_S))
         except asyncio.TimeoutError:
             raise web.HTTPRequestTimeout(reason="The request did not come to its end in time.") from None
         except (ValueError, RecursionError):

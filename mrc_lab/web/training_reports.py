@@ -7,10 +7,10 @@ line is left out. The end of the lines is the end of the command that the page w
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Callable
 
+from mrc_common import strict_json
 from mrc_lab.web.feed import Feed
 from mrc_lab.web.records import StateSection, TrainingState
 
@@ -48,8 +48,9 @@ class TrainingReports:
     def take(self, line: bytes) -> None:
         """One line."""
         try:
-            transport, step, planned, loss, step_ms = json.loads(line)
-            state = TrainingState(int(step), int(planned), float(loss), float(step_ms))
-        except (ValueError, TypeError, RecursionError):
+            transport, step, planned, loss, step_ms = strict_json.loads(line)
+            known = float(loss) if loss is not None else None
+            state = TrainingState(int(step), int(planned), known, float(step_ms))
+        except (ValueError, TypeError, OverflowError):
             return
         self._feed.put(StateSection.TRAINING, str(transport)[:16], state)

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mrc_common import wire_counters
+from mrc_common import strict_json, wire_counters
 from mrc_host.captures.pcapng import PcapngWriter
 from topologies.emulation import namespaces
 
@@ -74,7 +74,7 @@ class Job:
     @classmethod
     def from_json(cls, text: str) -> Job:
         """The reverse of :meth:`to_json`."""
-        values = json.loads(text)
+        values = strict_json.loads(text)
         owner = None if values["owner"] is None else (values["owner"][0], values["owner"][1])
         return cls(
             values["file"],

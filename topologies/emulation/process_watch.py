@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
+from mrc_common import strict_json
 from topologies.emulation.run_directory import RunDirectory
 
 _LINE = 200  # characters of a log's last line
@@ -258,7 +259,7 @@ def written(run: RunDirectory) -> tuple[Crash, ...]:
     found = []
     for line in lines:
         with contextlib.suppress(ValueError, TypeError):  # half written
-            found.append(Crash(**json.loads(line)))
+            found.append(Crash(**strict_json.loads(line)))
     return tuple(found)
 
 

@@ -26,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mrc_common import strict_json
 from mrc_common.unix_sockets import DEFAULT_GROUP, group_id, listening
 from topologies.emulation.errors import EmulationError, InUseError
 
@@ -286,7 +287,7 @@ class RunDirectory:
 def _read_record(path: Path) -> ProcessRecord | None:
     """What is noted in a file; None for a half-written one, or none."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        values = json.loads(path.read_text())
+        values = strict_json.loads(path.read_text())
         return ProcessRecord(**{**values, "argv": tuple(values["argv"])})
     return None
 

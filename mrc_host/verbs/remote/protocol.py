@@ -42,6 +42,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mrc_common import strict_json
 from mrc_host.values import (
     MAX_INLINE,
     MAX_SGE,
@@ -113,7 +114,7 @@ def pack_part(request: int, text: str, *, more: bool) -> bytes:
 def unpack_json(body: bytes | bytearray | memoryview) -> dict[str, Any]:
     """The JSON object of a message body; raises ProtocolError."""
     try:
-        data = json.loads(bytes(body))
+        data = strict_json.loads(bytes(body))
     except (ValueError, RecursionError):
         raise ProtocolError("A message is not JSON.") from None
     if not isinstance(data, dict):

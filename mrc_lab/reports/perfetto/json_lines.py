@@ -7,13 +7,12 @@ file without line breaks does not fill the memory.
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from mrc_common import named_files
+from mrc_common import named_files, strict_json
 from mrc_lab.errors import ExperimentError
 
 _LINE_LIMIT: Final = 1 << 20
@@ -44,7 +43,7 @@ def lines(path: Path, read: Callable[[int], None] = lambda size: None) -> Iterat
                         return
                     raise ExperimentError(f"{path}, line {number}: not a line of JSON")
                 with naming_line(path, number, "a line of JSON"):
-                    event = json.loads(line)
+                    event = strict_json.loads(line)
                     if not isinstance(event, dict):
                         raise ValueError("it is not an object")
                 yield number, event

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mrc_common import unix_sockets
+from mrc_common import strict_json, unix_sockets
 from mrc_common.limited_server import LimitedServer
 from mrc_lab.errors import RendezvousError
 
@@ -254,7 +254,7 @@ async def _read(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     line = await reader.readline()
     if not line:
         return None
-    message = json.loads(line)
+    message = strict_json.loads(line)
     if not isinstance(message, dict):
         raise ValueError("a message must be a JSON object")
     return message

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mrc_common import named_files
+from mrc_common import named_files, strict_json
 from mrc_host.values import QpAttributes, QpType
 from mrc_lab.workloads.collectives.ring import RingSettings
 from mrc_lab.workloads.training.sgd import TrainingPlan
@@ -53,7 +53,7 @@ class WorkerJob:
     @staticmethod
     def load(path: Path) -> WorkerJob:
         """Read what :meth:`save` wrote."""
-        value: dict[str, Any] = json.loads(named_files.read_text(path))
+        value: dict[str, Any] = strict_json.loads(named_files.read_text(path))
         plan = value.pop("plan")
         plan["hidden"] = tuple(plan["hidden"])
         return WorkerJob(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from mrc_common import strict_json
 from mrc_lab.cli.compare import compare
 from mrc_lab.errors import ExperimentError
 from mrc_lab.web.player_page import player_page, side_by_side
@@ -144,3 +146,42 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match=r"none.html cannot be read: No such file or directory"):
         side_by_side(tmp_path / "none.html", tmp_path)
+
+
+_ODD = {
+    "infinite value": ', {"at": 1000100, "event": ["a", "b", -1e999]}',
+    "NaN": ', {"at": 1000100, "event": ["a", "b", NaN]}',
+    "a time alone": ', {"at": 1000100}',
+    "a time below 0": ', {"at": -0.0, "event": ["a", "b", ""]}',
+    "hardly a time": ', {"at": 1e-400, "event": ["a", "b", ""]}',
+    "a time twice": ', {"at": 5, "at": "x", "event": ["a", "b", ""]}',
+    "numbers as event": ', {"at": 1000100, "event": [1, 2]}',
+    "an event of nothing": ', {"at": 1000100, "event": []}',
+    "half characters": ', {"at": 1000100, "event": ["\\ud800", "\\udfff", ""]}',
+    "many digits": ', {"at": 1000100, "x": %s}' % ("9" * 4000),
+    "too many digits": ', {"at": 1000100, "x": %s}' % ("9" * 5000),
+    **{
+        f"depth {depth}": f', {{"at": 1000100, "x": {"[" * depth}{"]" * depth}}}'
+        for depth in (900, 970, 985, 1000, 9999)
+    },
+}
+
+
+@pytest.mark.parametrize("odd", _ODD)
+def test_odd_records_make_a_page_that_browsers_read_or_are_refused_in_a_sentence(tmp_path: Path, odd: str) -> None:
+    good, bad = tmp_path / "good.html", tmp_path / "bad.html"
+    recorded(good)
+    text = good.read_text("utf-8")
+    bad.write_text(f"{text}{_ODD[odd]}]</script>", "utf-8")
+    try:
+        page = side_by_side(bad, good)
+    except ExperimentError as error:
+        assert "is not a recording" in str(error)  # noqa: PT017 - either is right
+        return
+    scripts = re.findall(r'<script type="application/json" id="\w+">(.*?)</script>', page, re.DOTALL)
+    assert len(scripts) >= 2
+    for script in scripts:
+        value = strict_json.loads(script)
+        for inner in value if "recordings" in page and isinstance(value, list) else ():
+            if isinstance(inner, str) and inner.startswith("["):
+                strict_json.loads(inner)
