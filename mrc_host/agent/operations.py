@@ -62,6 +62,9 @@ class AgentServices(ControlApiServices, Protocol):
     def trace_path(self) -> str:
         """Where the event trace is being written; empty when it is off."""
 
+    def send_events(self) -> None:
+        """Send the NIC's events to those who have subscribed."""
+
     def next_pd(self) -> int:
         """A protection domain number never used before."""
 
@@ -190,6 +193,7 @@ class Operations(ControlApiOperations, DeviceVerbs, AgentVerbs):
             self._holdings.pairs[qpn].remote = self._named(remote)
         elif state is QpState.RESET:
             self._holdings.pairs[qpn].remote = ""
+            self._server.send_events()  # those of the life that has ended come before the reply
 
     def destroy_qp(self, qpn: int) -> None:
         """End a queue pair."""
@@ -201,6 +205,12 @@ class Operations(ControlApiOperations, DeviceVerbs, AgentVerbs):
         """How many posts wait here for room in the NIC."""
         waiting = self._session.posts_waiting()
         return waiting if qpn is None else {qpn: waiting.get(qpn, 0)}
+
+    def completions_waiting(self, qpn: int) -> int:
+        """How many completions have not been sent to the client."""
+        pair = self._holdings.pairs[qpn]
+        queues = {pair.send_cq, pair.recv_cq}
+        return sum(entry.qpn == qpn for cq in queues for entry in self._nic.peek_cq(cq, 0))
 
     def _named(self, remote: QpAddress) -> str:
         return f"{self._server.destination_name(remote.address)}:{remote.qpn}"

@@ -36,7 +36,7 @@ from mrc_host.agent.trace_file import TraceFile
 from mrc_host.driver.loop import READABLE, Loop
 from mrc_host.driver.nic_port import PortStatus
 from mrc_host.errors import MrcError
-from mrc_host.values import AsyncEvent, PathEvent, PortEvent, ProbeEvent, QpEvent
+from mrc_host.values import PathEvent, PortEvent, ProbeEvent, QpEvent
 from mrc_host.verbs.remote import descriptors, protocol
 from mrc_host.verbs.remote.codec import format_bytes, to_json
 
@@ -248,9 +248,7 @@ class AgentServer:
 
     def _turn(self, now: int) -> int | None:
         self._push_arrivals(now)
-        events = self.nic.async_events()
-        if events:
-            self._notify(events)
+        self.send_events()
         due = None if self._trace is None else self._trace.turn(now)
         if self._trace is not None and self._trace.ended:  # its disk is full
             self.trace_to("")
@@ -268,8 +266,9 @@ class AgentServer:
             due = self._accept_at if due is None else min(due, self._accept_at)
         return due
 
-    def _notify(self, events: list[AsyncEvent]) -> None:
-        for event in events:
+    def send_events(self) -> None:
+        """Send the NIC's events since the last call to those who have subscribed."""
+        for event in self.nic.async_events():
             self._event_count += 1
             message = {"number": self._event_count, "type": _EVENT_TYPES[type(event)], "event": to_json(event)}
             if isinstance(event, PathEvent):

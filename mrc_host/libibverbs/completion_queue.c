@@ -93,14 +93,28 @@ int ibv_destroy_cq(struct ibv_cq *cq) {
     return 0;
 }
 
+/* Count a completion for its queue pair, if it is of the present life. */
+static void count(struct mrc_context *context, const struct ibv_wc *entry, int is_signaled) {
+    struct mrc_qp *pair = mrc_find_qp(context, entry->qp_num);
+    if (!pair)
+        return;
+    if (pair->earlier) {
+        pair->earlier--;
+        return;
+    }
+    if (entry->status != IBV_WC_SUCCESS)
+        pair->qp.qp_base.state = IBV_QPS_ERR;
+    if (entry->opcode != IBV_WC_RECV_RDMA_WITH_IMM)
+        mrc_send_completed(context, pair, is_signaled);
+    else if (pair->receives)
+        pair->receives--;
+}
+
 /* `is_solicited`: it notifies also who is armed for solicited completions only, as failures do. */
-static void add(struct mrc_context *context, struct mrc_cq *queue, const struct ibv_wc *entry, int is_solicited) {
+static void add(struct mrc_cq *queue, const struct ibv_wc *entry, int is_solicited) {
     if (queue->tail - queue->head == queue->size)
         return; /* more than the agent may send: it has forgotten the queue's capacity */
     queue->entries[queue->tail++ & (queue->size - 1)] = *entry;
-    struct mrc_qp *pair = mrc_find_qp(context, entry->qp_num);
-    if (pair && entry->opcode == IBV_WC_RECV_RDMA_WITH_IMM && pair->receives)
-        pair->receives--;
     if (queue->armed && (is_solicited || !queue->solicited_only))
         mrc_channel_notify(queue);
 }
@@ -117,9 +131,9 @@ void mrc_on_completion(void *owner, const struct agent_completion *from) {
         entry.imm_data = htobe32(from->imm);
     } else {
         entry.opcode = IBV_WC_RDMA_WRITE;
-        mrc_send_completed(context, mrc_find_qp(context, from->qpn), 1);
     }
-    add(context, queue, &entry, (from->flags & POST_SOLICITED) != 0);
+    count(context, &entry, 1);
+    add(queue, &entry, (from->flags & POST_SOLICITED) != 0);
 }
 
 static enum ibv_wc_status status_named(const char *name) {
@@ -149,14 +163,10 @@ void mrc_on_failure(void *owner, const char *json) {
         .status = status_named(json_text(json, "status", text, sizeof text)),
         .opcode = IBV_WC_RDMA_WRITE,
     };
-    struct mrc_qp *pair = mrc_find_qp(context, entry.qp_num);
     if (!strcmp(json_text(json, "opcode", text, sizeof text), "recv_write_with_imm"))
         entry.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
-    else
-        mrc_send_completed(context, pair, json_true(json, "signaled"));
-    if (pair)
-        pair->qp.qp_base.state = IBV_QPS_ERR;
-    add(context, queue, &entry, 1);
+    count(context, &entry, json_true(json, "signaled"));
+    add(queue, &entry, 1);
 }
 
 static void return_credit(struct mrc_context *context, struct mrc_cq *queue) {

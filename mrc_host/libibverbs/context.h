@@ -46,6 +46,7 @@ struct mrc_qp {
     uint32_t *signaled; /* value of `posted` after each signaled request that is not completed, a ring */
     uint32_t signaled_size, signaled_head, signaled_tail;
     uint32_t receives; /* posted and not completed */
+    uint32_t earlier;  /* completions to come of lives before the last RESET: none of the above counts them */
     /* requests that are being built, by post_send or by the extended API */
     struct post_message batch;
     uint32_t batched; /* records */

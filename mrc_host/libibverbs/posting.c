@@ -36,7 +36,7 @@ static void count_posted(struct mrc_context *context, struct mrc_qp *pair, int s
 }
 
 void mrc_send_completed(struct mrc_context *context, struct mrc_qp *pair, int signaled) {
-    if (!pair || pair->completed == pair->posted)
+    if (pair->completed == pair->posted)
         return;
     uint32_t upto = pair->completed + 1; /* the failure of an unsignaled request */
     if (signaled && pair->signaled_head != pair->signaled_tail)

@@ -191,14 +191,19 @@ static int to_init(struct agent *agent, const struct ibv_qp *qp, const char *cha
                          changes && *changes ? changes + 1 : "");
 }
 
-/* A new life begins, of which nothing is known yet; as in verbs, RESET takes no attributes. */
+/* A new life begins, of which nothing is known yet; as in verbs, RESET takes no attributes. Completions of the life
+ * before may come after the answer, even in the midst of the new one: the agent knows how many, of those that come
+ * before it says so none is of the new life. */
 static int to_reset(struct mrc_context *context, struct mrc_qp *pair, int mask) {
-    int error = mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE) ? EINVAL
-                                                          : to_state(&context->agent, &pair->qp.qp_base, "reset");
-    if (!error) {
-        forget_posts(context, pair);
-        pair->attr = (struct ibv_qp_attr){0};
-    }
+    struct agent *agent = &context->agent;
+    int error = mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE) ? EINVAL : to_state(agent, &pair->qp.qp_base, "reset");
+    if (error)
+        return error;
+    forget_posts(context, pair);
+    pair->attr = (struct ibv_qp_attr){0};
+    pair->earlier = UINT32_MAX;
+    error = agent_request(agent, -1, "{\"op\":\"completions_waiting\",\"qpn\":%u}", pair->qp.qp_base.qp_num);
+    pair->earlier = error ? 0 : (uint32_t)json_number(agent->answer, "result", 0);
     return error;
 }
 

@@ -193,7 +193,10 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         self.state = state
 
     def _remember_psns(self, now: int) -> int:
-        """Record the PSNs that this life used, given ones too; returns what the NIC chooses as first for the next."""
+        """Record the PSNs that this life used, given ones too; returns what the NIC chooses as first for the next.
+
+        If nothing was sent that is the same one: the peer, which expected it, refuses others close to it for a while.
+        """
         life = self.life
         if life.peer is None:
             return life.own_psn
@@ -203,7 +206,7 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
             self._psns_received.add(peer, life.remote_qpn, life.first_received, received, now)
         else:
             self._psns_received.add_unseen(peer, life.remote_qpn, life.first_received, now)
-        return self._psns_sent.next_first(self.nic.psn_rng) if sent else life.own_psn
+        return self._psns_sent.next_first(self.nic.psn_rng) if sent else life.first_sent
 
     def info(self) -> QpInfo:
         """The queue pair as it is now."""

@@ -219,6 +219,9 @@ class FakeNic:
         entries = self.queues[cq][1]
         return [entries.popleft() for _ in range(min(max_entries, len(entries)))]
 
+    def peek_cq(self, cq: int, first: int) -> list[Completion]:
+        return list(self.queues[cq][1])[first:]
+
     def has_news(self) -> bool:
         return True
 

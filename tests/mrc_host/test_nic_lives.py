@@ -401,6 +401,18 @@ def test_only_a_queue_pair_that_sent_packets_gets_new_psns_on_reset() -> None:
     assert a.nic.qp_address(a.qpn) != used
 
 
+def test_the_nic_chooses_the_psn_again_that_a_life_without_packets_was_given() -> None:
+    """The peer expected it, and refuses for a while what is close to it, as the NIC's first choice might be."""
+    world = World(2, 2, 4)
+    a, b = connect(world, attributes=QpAttributes(send_psn=7, receive_psn=7))
+    reset(a, b)
+    assert (a.nic.qp_address(a.qpn).psn, b.nic.qp_address(b.qpn).psn) == (7, 7)
+    join(a, b)
+    a.write(b, SLOT)
+    assert world.run(1000 * MS, until=lambda: bool(a.poll()))
+    assert a.done[0].status is CompletionStatus.SUCCESS
+
+
 def test_a_destroyed_qpn_is_not_reused_for_a_packet_lifetime() -> None:
     lifetime = 10 * MS
     nic = Nic(make_config(0, 2, 2, 4, TransportSettings(packet_lifetime=lifetime)), seed=1)

@@ -100,6 +100,10 @@ class AgentVerbs(NicVerbs, ControlApiVerbs):
         """How many posts wait in the agent for room in the NIC, by QPN: of `qpn`, or of all that have any."""
 
     @verb()
+    def completions_waiting(self, qpn: OwnQp) -> int:
+        """How many completions of a queue pair have not been sent yet: after a RESET, all are of earlier lives."""
+
+    @verb()
     def info(self) -> AgentInfo:
         """Who the NIC and its agent are."""
 

@@ -64,6 +64,7 @@ def good_arguments(end: End) -> dict[str, dict[str, Any]]:
         "start_probing": {"plan": to_json(ProbePlan((path,), 1_000_000))},
         "register_memory": {"pd": pd, "length": 10, "access": 3, "offset": 0, "address": 4097},
         "create_cq": {"capacity": 1},
+        "completions_waiting": {"qpn": qpn},
         "posts_waiting": {"qpn": qpn},
         "delays": {"measure": True},
         "events": {"since": 0},

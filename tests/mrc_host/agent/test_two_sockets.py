@@ -67,6 +67,7 @@ def test_controller_operations_are_those_affecting_other_clients(split: Agents) 
         "post_recv",
         "query_qp",
         "qp_address",
+        "completions_waiting",
         "posts_waiting",
         "subscribe",
     }

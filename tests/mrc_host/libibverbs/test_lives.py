@@ -22,12 +22,15 @@ MRC_PROGRAM = Path(__file__).parent.parent / "libmrc" / "program"
 RUNS = 10
 
 
+def build_in(folder: Path, sources: Path) -> Path:
+    folder.mkdir()
+    return build_program(folder, sources)
+
+
 @pytest.mark.parametrize("sources", [PROGRAM, MRC_PROGRAM], ids=["libibverbs", "libmrc"])
 def test_a_queue_pair_of_the_c_libraries_forgets_earlier_lives(tmp_path: Path, sources: Path) -> None:
     first = random.randrange(1 << 31)
-    folder = tmp_path / "program"
-    folder.mkdir()
-    program = build_program(folder, sources)
+    program = build_in(tmp_path / "program", sources)
     with nics_in_thread(tmp_path, 2) as hosts:
         for seed in range(first, first + RUNS):
             print("seed", seed)
@@ -41,3 +44,12 @@ def test_a_queue_pair_of_the_c_libraries_forgets_earlier_lives(tmp_path: Path, s
                 run.communicate("\n")
             assert run.returncode == 0
             assert old == new
+
+
+def test_completions_of_an_earlier_life_that_come_late_change_nothing_of_the_present_one(tmp_path: Path) -> None:
+    program = build_in(tmp_path / "program", PROGRAM)
+    with nics_in_thread(tmp_path, 2) as hosts:
+        run = subprocess.run(
+            [program, "flushed_late", *hosts.paths], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert run.returncode == 0, run.stderr

@@ -44,7 +44,8 @@ void wait_success(struct end *end, uint64_t wr_id);
 int readable(int fd, int timeout_ms);
 void fill(unsigned char *memory, size_t size, unsigned int seed);
 
-/* The case of that name. */
+/* The cases of these names. */
 void lives(struct end *a, struct end *b);
+void flushed_late(struct end *a, struct end *b);
 
 #endif

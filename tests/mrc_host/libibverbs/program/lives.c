@@ -1,4 +1,5 @@
 /* A queue pair that had lives before, with other attributes, has those of its last life alone, like a new one. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,14 @@ struct life {
     int steps; /* 0: RESET only, 3: to RTS */
 };
 
-static struct life random_life(unsigned int *seed) {
+/* First PSNs of lives are far from each other, or the NIC would refuse them for a while. */
+static struct life random_life(unsigned int *seed, uint32_t number) {
     struct life life = {.steps = rand_r(seed) % 4};
     life.attr = (struct ibv_qp_attr){
         .path_mtu = IBV_MTU_256 + rand_r(seed) % 5,
         .qp_access_flags = rand_r(seed) % 2 ? IBV_ACCESS_REMOTE_WRITE : 0,
-        .rq_psn = (uint32_t)rand_r(seed) & 0xFFFFFF,
-        .sq_psn = (uint32_t)rand_r(seed) & 0xFFFFFF,
+        .rq_psn = ((2 + number) << 20) + (uint32_t)rand_r(seed) % 0x10000,
+        .sq_psn = ((2 + number) << 20) + (uint32_t)rand_r(seed) % 0x10000,
         .timeout = (uint8_t)(rand_r(seed) % 32),
         .retry_cnt = (uint8_t)(rand_r(seed) % 8),
         .rnr_retry = (uint8_t)(rand_r(seed) % 8),
@@ -69,12 +71,12 @@ void lives(struct end *a, struct end *b) {
     struct ibv_qp_attr late = {.qp_state = IBV_QPS_RESET, .sq_psn = 7};
     CHECK(ibv_modify_qp(a->qp, &late, IBV_QP_STATE | IBV_QP_SQ_PSN) == EINVAL && a->qp->state == IBV_QPS_RTS);
     to_state(a, IBV_QPS_RESET);
-    for (int i = 0; i < 5; i++) {
-        begin(a->qp, b, random_life(&seed));
+    for (uint32_t i = 0; i < 5; i++) {
+        begin(a->qp, b, random_life(&seed, i));
         to_state(a, IBV_QPS_RESET);
         compare(a->qp, fresh);
     }
-    struct life last = random_life(&seed);
+    struct life last = random_life(&seed, 5);
     last.steps = 3;
     begin(a->qp, b, last);
     begin(fresh, b, last);
@@ -83,4 +85,51 @@ void lives(struct end *a, struct end *b) {
     fflush(stdout);
     getchar();
     CHECK(!ibv_destroy_qp(fresh));
+}
+
+static void post_many(struct end *a, const struct end *b, uint64_t wr_id, int count) {
+    struct ibv_sge piece;
+    for (int i = 0; i < count; i++) {
+        struct ibv_send_wr request = write_request(a, b, &piece, 0, 0, 100, wr_id);
+        post(a, &request);
+    }
+}
+
+/* A life is reset while its completions fill the queue, so that those which are flushed come in the midst of the next
+ * life: they change neither its state nor what its send queue holds. */
+void flushed_late(struct end *a, struct end *b) {
+    enum { SMALL = 16 };
+    struct ibv_cq *before = a->cq;
+    struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {.max_send_wr = SMALL, .max_recv_wr = SMALL, .max_send_sge = 1}};
+    CHECK(!ibv_destroy_qp(a->qp) && !ibv_destroy_cq(before));
+    a->cq = init.send_cq = init.recv_cq = ibv_create_cq(a->context, SMALL, NULL, a->channel, 0);
+    CHECK(a->cq);
+    a->qp = ibv_create_qp(a->pd, &init);
+    CHECK(a->qp);
+    connect_ends(a, b);
+    b->memory[99] = 0;
+    a->memory[99] = 1;
+    post_many(a, b, 1, SMALL);
+    while (!*(volatile unsigned char *)&b->memory[99])
+        ;
+    to_state(b, IBV_QPS_RESET); /* it answers nothing */
+    struct ibv_recv_wr receive = {.wr_id = 2}, *bad;
+    CHECK(!ibv_post_recv(a->qp, &receive, &bad));
+    connect_ends(a, b);
+    post_many(a, b, 3, SMALL);
+    to_state(b, IBV_QPS_RESET);
+    connect_ends(a, b);
+    post_many(a, b, 4, SMALL);
+    for (int old = 2 * SMALL + 1, new = SMALL; new;) {
+        struct ibv_wc entry = wait_completion(a);
+        CHECK(a->qp->state == IBV_QPS_RTS);
+        *(entry.wr_id == 4 ? &new : &old) -= 1;
+        CHECK(old >= 0 && (entry.wr_id != 4 || (!old && entry.status == IBV_WC_SUCCESS)));
+    }
+    post_many(a, b, 5, SMALL); /* there is room for as many again, and no more */
+    struct ibv_sge piece;
+    struct ibv_send_wr request = write_request(a, b, &piece, 0, 0, 100, 6), *unsent;
+    CHECK(ibv_post_send(a->qp, &request, &unsent) == ENOMEM);
+    for (int i = 0; i < SMALL; i++)
+        wait_success(a, 5);
 }

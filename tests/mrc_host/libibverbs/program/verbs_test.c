@@ -496,7 +496,7 @@ int main(int count, char **words) {
         {"bad", bad_requests}, {"full", full_queue},  {"refused", refused},     {"channel", channel},
         {"errors", errors},   {"extended", extended}, {"memory", memory},       {"in_flight", deregistered_in_flight},
         {"fork", forked},     {"threads", threads},
-        {"lost", lost},       {"stuck", stuck},     {"lives", lives},
+        {"lost", lost},       {"stuck", stuck},     {"lives", lives},         {"flushed_late", flushed_late},
     };
     CHECK(count == 4);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
