@@ -120,3 +120,24 @@ def test_contradictory_errors_are_refused(errors: list[object]) -> None:
     b.data["errors"] = errors
     with pytest.raises(InvalidProgram, match="error"):
         generate(load_program(b.text()))
+
+
+@pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (300, 7)])
+def test_keys_and_const_entries_are_the_numbers_of_the_json(numbers: tuple[int, int]) -> None:
+    """An entry for a program's own error matches packets with it and no others, whatever its number is."""
+    mine, no_error = numbers
+    b = numbered({MINE: mine, "NoError": no_error})
+    caught = b.action("caught", [send_to(2)])
+    key = [("exact", field("standard_metadata", "parser_error"))]
+    entry = {
+        "match_key": [{"match_type": "exact", "key": f"0x{mine:08x}"}],
+        "action_entry": {"action_id": caught, "action_data": []},
+        "priority": 1,
+    }
+    b.table("errors", key, [caught], entries=[entry])
+    with EmbeddedSwitch(Pipeline.load(b.text()), ports=[0, 1, 2], seed=0) as switch:
+        for place, cause in enumerate(CAUSES):
+            switch.receive(0, bytes([place, 0, 0, 0, 0, 1, 2]), 0)
+            (port,) = switch.ready()
+            assert port == (2 if cause == MINE else 1), cause
+            assert switch.transmit(port, 0) is not None
