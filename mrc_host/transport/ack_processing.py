@@ -149,7 +149,7 @@ class AckProcessing:
             if self._loss.window_ends:
                 self._owner.arm(self._loss.window_ends)
             if sent.una < sent.next_psn:
-                self._loss.detect_silent_planes(answered_at, timer.ack_timeout, cack + sack.bitmap_offset, now)
+                self._loss.detect_silent_planes(answered_at, timer.unmeasured_pto(), cack + sack.bitmap_offset, now)
             got = received * control.RCVD_UNIT
             self._window.limit_by(sack, got, sent.in_flight + acked)
             self._window.cc.on_ack(acked, got, rtt, marked, now, sack.cwnd_penalty, sack.restore_cwnd)

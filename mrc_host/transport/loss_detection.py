@@ -11,7 +11,7 @@ lost when
   sixteen.
 
 Arrivals on other planes count as evidence of loss only where a plane has been silent for more than two of its own round
-trips, and the packet is the oldest of all.
+trips, and the oldest packet of all is as overdue, or was lost already.
 
 **The end of the window.** Where nothing is sent a reorder window later, as at the end of a message, time takes its
 place: RACK's reordering timer (RFC 8985, section 6.2). It runs once the answers to all that was sent later are there,
@@ -54,7 +54,6 @@ class LossDetection:
         "_dead",
         "_fraction",
         "_hole",
-        "_last_answered",
         "_lost_by_plane",
         "_ordered_from",
         "_overtaken_in",
@@ -64,9 +63,10 @@ class LossDetection:
         "_round_trips",
         "_sent",
         "_shown_at",
-        "_silent",
         "_stats",
         "_unshown",
+        "last_answered",
+        "silent",
         "window_ends",
     )
 
@@ -91,9 +91,9 @@ class LossDetection:
         self._lost_by_plane = lost_by_plane
         self._fraction = reorder_fraction
         self._data_lanes = sum(1 << 2 * plane for plane in range(len(round_trips)))
-        self._last_answered = 0  # latest send time of a packet or probe that a SACK has answered
+        self.last_answered = 0  # latest send time of a packet or probe that a SACK has answered
         self._ordered_from = 0  # arrival order on a path is trusted from this time on
-        self._silent = 0  # mask of planes; see `detect_silent_planes`
+        self.silent = 0  # mask of planes; see `detect_silent_planes`
         self._unshown = 0  # lanes whose oldest packet was overtaken, but not shown as missing
         # the newest SACK: what it showed as missing, and when it came
         self._hole = self._base = -1
@@ -204,17 +204,22 @@ class LossDetection:
         """Declare lost what silent planes carried; this SACK or an earlier one answers what was sent at `answered_at`.
 
         A plane becomes silent when nothing has arrived of what was sent there in the last two of its round trips before
-        `answered_at`, and the oldest packet of all was sent there before that and is missing. Where the plane's round
-        trip was never measured, the time `unknown` replaces the two round trips. It stays silent until something
-        arrives. Lost is what was sent there before that and what the SACK, whose bitmap starts at PSN `base`, shows as
-        missing: packets beyond the bitmap may have arrived, and the next SACKs of a sweep will show them.
+        `answered_at`, and a packet sent there before that is missing; provided that this holds for the oldest packet of
+        all, too, or that was lost already. Where the plane's round trip was never measured, the time `unknown` replaces
+        the two round trips. It stays silent until something arrives. Lost is what was sent there before that and what
+        the SACK, whose bitmap starts at PSN `base`, shows as missing. Packets beyond the bitmap may have arrived, and
+        the next SACKs of a sweep will show them: these are lost after twice that time. Otherwise those of one silent
+        plane could fill the window, so that nothing lost on another is sent again.
         """
-        self._last_answered = max(self._last_answered, answered_at)
+        self.last_answered = max(self.last_answered, answered_at)
         oldest = self._sent.record(self._sent.una)
-        if oldest.state == OUT and self._silent_before(oldest.plane, unknown) >= oldest.sent:
-            self._silent |= 1 << int(oldest.plane)
-            self._lose_silent(oldest, now)
-        planes, lanes = self._silent, 0
+        first = oldest.state == OUT and oldest.attempts == 1
+        if not first or oldest.sent <= self._silent_before(oldest.plane, unknown):
+            for record in self._missing(self._overdue_lanes(unknown), base):
+                self.silent |= 1 << int(record.plane)
+        if not self.silent:
+            return
+        planes, lanes = self.silent, 0
         while planes:
             low = planes & -planes
             planes ^= low
@@ -222,15 +227,45 @@ class LossDetection:
             if self._silent_before(plane, unknown):
                 lanes |= 3 << 2 * plane
             else:
-                self._silent ^= low
+                self.silent ^= low
         if lanes:
-            for record in self._shown_missing(lanes, base, base + SACK_BITS):
+            for record in self._missing(lanes, base):
                 if record.sent <= self._silent_before(record.plane, unknown):
                     self._lose_silent(record, now)
+            self._lose_unshown(lanes, unknown, now)
+
+    def _missing(self, lanes: int, base: int) -> Iterator[SentPacket]:
+        """Packets in flight in `lanes` that a SACK shows as missing: the oldest, and those in its bitmap at `base`."""
+        oldest = self._sent.record(self._sent.una)
+        if base > oldest.psn and oldest.state == OUT and lanes >> int(oldest.lane) & 1:
+            yield oldest
+        yield from self._shown_missing(lanes, base, base + SACK_BITS)
+
+    def _overdue_lanes(self, unknown: int) -> int:
+        """Lanes (a mask) whose oldest packet should have arrived by now, as should what was sent later on its plane."""
+        lanes = 0
+        for number, lane in enumerate(self._sent.lanes):
+            record = lane.head()
+            if record is not None and record.sent <= self._silent_before(number >> 1, unknown):
+                lanes |= 1 << number
+        return lanes
+
+    def _lose_unshown(self, lanes: int, unknown: int, now: int) -> None:
+        """What silent planes carried more than twice as long ago is lost whether or not a SACK shows it."""
+        while lanes:
+            low = lanes & -lanes
+            lanes ^= low
+            number = low.bit_length() - 1
+            lane = self._sent.lanes[number]
+            before = self.last_answered - 2 * (self._round_trips[number >> 1].pto() or unknown)
+            record = lane.head()
+            while record is not None and lane.acked < record.sent <= before:
+                self._lose_silent(record, now)
+                record = lane.head()
 
     def _silent_before(self, plane: int, unknown: int) -> int:
         """What was sent on `plane` up to this time should have arrived by now; 0 when something sent later has."""
-        before = self._last_answered - (self._round_trips[plane].pto() or unknown)
+        before = self.last_answered - (self._round_trips[plane].pto() or unknown)
         lanes = self._sent.lanes
         return before if max(lanes[2 * plane].acked, lanes[2 * plane + 1].acked) <= before else 0
 

@@ -43,21 +43,19 @@ class ReliabilityProbes:
     def request(self, planes: int, usable: int, again: bool, timed_out: bool = False) -> None:
         """Request a probe on each of `planes`; if none of these is usable, on the next of the usable planes, in turn.
 
-        In that case a probe that was not answered is repeated (`again`) on two planes: each may meet a failed path, in
-        either direction. One of them takes the path on which a probe was answered last, if its plane is usable. So does
-        one more probe when packets have `timed_out`: those of their own planes may be lost like them.
+        In that case a probe that was not answered is repeated (`again`) on all planes: each may meet a failed path, in
+        either direction. On one of them it takes the path on which a probe was answered last. So does one more probe
+        when packets have `timed_out`: those of their own planes may be lost like them.
         """
         planes &= usable
         if planes:
             if timed_out:
                 planes |= self._proven_plane(usable)
+        elif again:
+            self._proven_plane(usable)
+            planes = usable
         else:
             planes = self._last_plane = next_plane(usable, self._last_plane)
-            if again:
-                planes |= self._proven_plane(usable)
-                if planes == self._last_plane:
-                    self._last_plane = next_plane(usable, planes)
-                    planes |= self._last_plane
         self.mask |= planes
 
     def _proven_plane(self, usable: int) -> int:

@@ -99,7 +99,8 @@ class Requester(DataToSend):
         self._tick = nic.settings.timestamp_tick.value
         # parts
         self.paths = paths
-        self.window = SendWindow(owner, connection, peer.link_parameters(attributes), peer.windows)
+        link = peer.link_parameters(attributes)
+        self.window = SendWindow(owner, connection, link, peer.windows)
         self.sent = SentPackets(self.window.cc, first_psn, planes, paths.each, settings.recovery_delay)
         self.spurious = SpuriousRetransmissions(stats)
         self._balance = PlaneBalance(settings.plane_skew_limit, self._mtu, planes, peer.planes)
@@ -108,7 +109,8 @@ class Requester(DataToSend):
             self.sent, paths, self.window.cc, peer.round_trips, peer.reordering, stats, peer.lost_by_plane,
             settings.reorder_fraction,
         )  # fmt: skip
-        self.timer = RetransmissionTimer(peer.round_trips, RetryPolicy.of(connection), peer.timers.tail_probe_min)
+        least = peer.timers.tail_probe_min
+        self.timer = RetransmissionTimer(peer.round_trips, RetryPolicy.of(connection), least, link.base_rtt)
         parts = RequesterParts(paths, sends, self.window, self.sent, self._loss, self.spurious, self.timer)
         self.probes = parts.probes
         self._attribution = parts.attribution
@@ -271,7 +273,7 @@ class Requester(DataToSend):
         if not left:
             tried = 1 << int(record.plane)  # all were tried: start over
             left = planes & ~tried or planes
-        if record.attempts > 1 or self.timer.retries:
+        if record.attempts > 1 or self.timer.retries or self._loss.silent >> int(record.plane) & 1:
             sent, since, own = self.sent, self._proven_since(record), 1 << int(record.plane)
             left = (
                 sent.proven(left, since)
@@ -323,8 +325,12 @@ class Requester(DataToSend):
         return value
 
     def _proven_since(self, record: SentPacket) -> int:
-        """What was sent after this time and has arrived shows that a path or plane may carry `record`, lost before."""
-        return record.sent - self.timer.pto()
+        """What was sent after this time and has arrived shows that a path or plane may carry `record`, lost before.
+
+        If its plane went silent, others may have gone with it: what they carried before shows nothing.
+        """
+        sent = self._loss.last_answered if self._loss.silent >> int(record.plane) & 1 else record.sent
+        return sent - self.timer.pto()
 
     def _emit(self, record: SentPacket, wqe: Wqe, plane: int, value: int, kind: int, now: int) -> bytes:
         """Build a packet that leaves with entropy value `value`, as DATA or RETRANSMISSION, and account for it."""
@@ -342,6 +348,8 @@ class Requester(DataToSend):
         if window.paced and self._alone(record.size, now):
             word |= headers.ACK_REQUEST
         # Request an acknowledgement with the last packet that may leave for now.
+        if self._measures(plane, now):
+            word |= headers.ACK_REQUEST
         if window.closing(sent) or (self._current is None and not self._sends.waiting) or timer.retries:
             window.ack_requested()
             word |= headers.ACK_REQUEST
@@ -352,6 +360,19 @@ class Requester(DataToSend):
             timer.last_progress = now
             self._owner.arm(timer.recheck_at(now + timer.pto(), now))
         return frame
+
+    def _measures(self, plane: int, now: int) -> bool:
+        """Whether a packet on `plane` is to request an acknowledgement, so that the plane's round trip is known.
+
+        Which packets a peer acknowledges without being asked may go in step with the turns of planes or paths: then it
+        answers those of one plane only. So each plane asks if nothing measured it, and no packet asked, for a PTO.
+        """
+        trip = self._peer.round_trips[plane]
+        since = max(trip.sampled, trip.asked)
+        if since and now - since <= (trip.pto() or self.timer.first_pto()):
+            return False
+        trip.asked = now
+        return True
 
     # ---- waiting ------------------------------------------------------------------------------------------------
 

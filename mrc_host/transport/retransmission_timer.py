@@ -1,8 +1,8 @@
 """Timers of an MRC requester: the probe timeout, the retransmission timeout, and how many retries are left.
 
 **Probe timeout (PTO).** About two round-trip times after the peer last answered, and after the requester's own last
-packet, the requester sends reliability probes (``pto``; compare RFC 8985 and RFC 9002). Each further probe doubles the
-wait.
+packet, the requester sends reliability probes (``pto``; compare RFC 8985 and RFC 9002), and as long after these on all
+planes. Each further probe doubles the wait.
 
 **Retransmission timeout (RTO).** The ACK timeout of the queue pair (1.024 us * 2**timeout, docs/protocol.md §2) is
 repeated ``linear_retries`` times, then doubled (``rto``). It is never shorter than the measured round trips require,
@@ -27,6 +27,7 @@ from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.round_trip import RoundTrip
 
 _HOPELESS: Final = 2  # timeouts without progress
+_SINGLE_PTOS: Final = 2  # waits for an answer before they double: to probes of some planes, and then to those of all
 _RECHECKS: Final = 16  # parts into which a wait is divided while round-trip times are doubtful
 
 
@@ -35,6 +36,7 @@ class RetransmissionTimer:
 
     __slots__ = (
         "_ack_times",
+        "_base_rtt",
         "_blocked_pto_count",
         "_counted_rto",
         "_nacks_since",
@@ -56,9 +58,13 @@ class RetransmissionTimer:
         "silences",
     )
 
-    def __init__(self, round_trips: list[RoundTrip], policy: RetryPolicy, min_pto: int) -> None:
-        """`round_trips` are those of all planes; `min_pto` is the shortest probe timeout once these are measured."""
+    def __init__(self, round_trips: list[RoundTrip], policy: RetryPolicy, min_pto: int, base_rtt: int = 0) -> None:
+        """`round_trips` are those of all planes; `min_pto` is the shortest probe timeout once these are measured.
+
+        `base_rtt` is the unloaded round trip to the peer on its longest path; 0: not known.
+        """
         self._round_trips = round_trips
+        self._base_rtt = base_rtt
         self._policy = policy
         self.ack_timeout = policy.ack_timeout  # before any doubling
         self.min_pto = min_pto
@@ -75,7 +81,7 @@ class RetransmissionTimer:
         self.last_progress = 0  # when anything was last acknowledged, or sent after a pause
         self.last_probe = 0  # when probes were last requested
         self.probing_since = 0  # first probe since the peer last answered or the last timeout; 0 for none
-        self._pto_count = 0  # probes without progress: doublings of the PTO
+        self._pto_count = 0  # probes without progress
         self._blocked_pto_count = 0  # doublings of the blocked PTO since data last left
         self.blocked_until = 0  # when those that timed out are made to probe again
 
@@ -122,19 +128,28 @@ class RetransmissionTimer:
         self._ack_times.sample(time)
 
     def pto(self) -> int:
-        """Probe timeout, doubled for each probe without progress, but then at most the RTO.
+        """Probe timeout, doubled for each probe without progress after the first, but then at most the RTO.
 
         Half of that while all seems lost: the peer may answer again in the middle of a long RTO, and the last one.
         """
         base = self.first_pto()
-        if not self._pto_count:
+        if self._pto_count < _SINGLE_PTOS:
             return base
-        return min(base << self._pto_count, max(base, self.rto() >> self.hopeless()))
+        doublings = self._pto_count - _SINGLE_PTOS + 1
+        return min(base << doublings, max(base, self.rto() >> self.hopeless()))
 
     def first_pto(self) -> int:
-        """Probe timeout before any doubling."""
-        base = self.base_pto()
+        """Probe timeout before any doubling; until a round trip is measured, two unloaded ones if these are known."""
+        base = self.base_pto() or 2 * self._base_rtt
         return max(base, self.min_pto) if base else self.ack_timeout // 4
+
+    def unmeasured_pto(self) -> int:
+        """How long nothing need arrive on a plane whose round trip was never measured: others may differ by far.
+
+        Where not even the unloaded round trip on the longest path is known, an ACK timeout, without its doublings:
+        these are meant for a silent peer.
+        """
+        return max(self.first_pto(), 2 * self._base_rtt) if self._base_rtt else self.ack_timeout
 
     def blocked_pto(self) -> int:
         """How long to wait while others fill the shared window, before those that timed out are made to probe."""
@@ -190,8 +205,8 @@ class RetransmissionTimer:
             self.probing_since = now
 
     def back_off_pto(self) -> None:
-        """Probes were requested: wait twice as long for the next, but at most the RTO."""
-        if 2 * self.pto() <= self.rto():
+        """Probes were requested, not for the first time: wait twice as long for the next, but at most the RTO."""
+        if self._pto_count < _SINGLE_PTOS or 2 * self.pto() <= self.rto():
             self._pto_count += 1
 
     def on_answer(self, now: int, progress: bool) -> bool:
@@ -201,7 +216,7 @@ class RetransmissionTimer:
         self.probing_since = self.silences = 0
         if not progress:
             return False
-        doubled = bool(self._pto_count or self.retries)
+        doubled = bool(self._pto_count >= _SINGLE_PTOS or self.retries)
         self._pto_count = 0
         self._nacks_since = 0
         self.last_progress = now

@@ -10,7 +10,7 @@ class RoundTrip:
     there is nothing better, as the paths may really have become that slow, and replaced by the next sample that is not.
     """
 
-    __slots__ = ("bound", "doubtful", "min_rtt", "sampled", "smoothed", "variation")
+    __slots__ = ("asked", "bound", "doubtful", "min_rtt", "sampled", "smoothed", "variation")
 
     def __init__(self) -> None:
         self.smoothed = 0
@@ -18,6 +18,7 @@ class RoundTrip:
         self.min_rtt = 0
         self.doubtful = False  # the latest sample may include an outage
         self.sampled = 0  # when that was taken
+        self.asked = 0  # when a packet last requested an acknowledgement for the sake of a sample
         self.bound = 0  # before the first sample: an upper bound; 0 when not even that is known
 
     def limit(self, waited: int) -> None:

@@ -280,6 +280,16 @@ class Timeouts:
                 record = lane.head()
         return size
 
+    def _path_of_probe(self, plane: int) -> int:
+        """For a probe on `plane`: the path on which something arrived last, unless it may be dead, too; else the next.
+
+        One that the oldest unanswered packet took may be.
+        """
+        oldest, proven = self._sent.oldest_path(plane), self._sent.proven_path(plane, 0)
+        if proven >= 0 and proven != oldest and self._paths.take(proven) >= 0:
+            return proven
+        return self._path_of(self._paths.next(plane, oldest))
+
     def probe(self, plane: int, now: int) -> bytes | None:
         """Build the reliability probe due on `plane`."""
         index = self._probes.take(plane)
@@ -287,7 +297,7 @@ class Timeouts:
             if index < 0 or self._paths.denied(index):
                 index = self._path_of(self._paths.any_allowed(plane, self._sent.oldest_path(plane)))
         elif index < 0 or self._paths.bad(index):
-            index = self._path_of(self._paths.next(plane, self._sent.oldest_path(plane)))
+            index = self._path_of_probe(plane)
         if index < 0:
             return None
         number = self._probes.sent(plane, index, now)

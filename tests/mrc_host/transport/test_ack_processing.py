@@ -326,7 +326,7 @@ def test_a_probe_response_shows_losses_before_it_on_its_plane() -> None:
     here, elsewhere = rig.write(path=0)[0], rig.write(path=PATHS)[0]
     for trip in rig.trips:
         trip.sample(RTT)
-    rig.now += 10 * RTT
+    rig.now += RTT
     number = rig.probes.sent(0, 1, rig.now)
     rig.sack(-1, 0, of=here, probe=1, number=number)
     assert (here.state, elsewhere.state) == (LOST, OUT)

@@ -162,7 +162,7 @@ def test_only_burst_packets_missing_in_the_sack_are_lost() -> None:
     end = Sender()
     burst = [end.send(path, 100 + path) for path in range(4)]
     end.arrive(burst[1], RTT)
-    end.loss.detect_silent_planes(200 + 4 * RTT, RTT, FIRST + 3, 5 * RTT)
+    end.loss.detect_silent_planes(200 + 3 * RTT, RTT, FIRST + 3, 4 * RTT)
     assert [record.state for record in burst] == [LOST, FREE, OUT, LOST], "the bitmap begins at the fourth"
 
 
@@ -174,6 +174,37 @@ def test_packets_of_a_silent_plane_outside_the_sack_are_not_lost() -> None:
     assert [record.state for record in sent] == [LOST, LOST, OUT, OUT]
     end.loss.detect_silent_planes(0, RTT, FIRST + 1, 5 * RTT)
     assert [record.state for record in sent] == [LOST] * 4, "the next SACK of a sweep shows them"
+
+
+def test_packets_of_a_silent_plane_outside_all_sacks_are_lost_after_twice_the_time() -> None:
+    """Else they could fill the window for as long as an ACK timeout, and nothing that is lost would be sent again."""
+    end = Sender()
+    sent = [end.send(path, 100 + path) for path in range(4)]
+    end.loss.detect_silent_planes(50 + 4 * RTT, RTT, FIRST + 1 - SACK_BITS + 1, 5 * RTT)
+    assert [record.state for record in sent] == [LOST, LOST, OUT, OUT]
+    end.loss.detect_silent_planes(200 + 6 * RTT, RTT, FIRST + 1 - SACK_BITS + 1, 7 * RTT)
+    assert [record.state for record in sent] == [LOST] * 4
+
+
+def test_a_plane_is_found_silent_although_the_oldest_packet_was_lost_on_another() -> None:
+    end = Sender()
+    for trip in end.trips:
+        trip.sample(RTT)
+    one, other = end.send(3, 100), end.send(PATHS, 200)
+    end.loss.mark_lost(one, "timeout")
+    end.detect_silent_plane(200 + RTT, 2 * RTT)
+    assert other.state == OUT
+    end.loss.detect_silent_planes(200 + 4 * RTT, RTT, FIRST, 5 * RTT)
+    assert other.state == LOST
+
+
+def test_an_overdue_plane_is_not_silent_while_the_oldest_packet_is_not_overdue() -> None:
+    end = Sender()
+    for _ in range(8):
+        end.trips[1].sample(RTT // 10)
+    oldest, other = end.send(3, 3 * RTT), end.send(PATHS, 3 * RTT)
+    end.loss.detect_silent_planes(4 * RTT, RTT, FIRST, 5 * RTT)
+    assert (oldest.state, other.state) == (OUT, OUT)
 
 
 def test_a_delivering_plane_is_not_silent() -> None:

@@ -26,10 +26,11 @@ def test_if_no_requested_plane_is_usable_probes_rotate_over_usable_ones() -> Non
     assert all(one != other for one, other in pairwise(asked))
 
 
-def test_an_unanswered_probe_is_repeated_on_two_planes() -> None:
+def test_an_unanswered_probe_is_repeated_on_all_planes() -> None:
+    """All but one may be silent; one or two at a time would find that one only after many round trips."""
     probes = ReliabilityProbes()
-    probes.request(0, 0b111, True)
-    assert probes.mask.bit_count() == 2
+    probes.request(0, 0b101, True)
+    assert probes.mask == 0b101
 
 
 def repeated(probes: ReliabilityProbes, usable: int) -> dict[int, int]:
@@ -42,18 +43,12 @@ def answer(probes: ReliabilityProbes, plane: int, path: int, sent: int) -> None:
     probes.answered(probes.sent(plane, path, sent))
 
 
-def test_one_of_two_probes_takes_the_path_that_answered_last_and_the_other_another_plane() -> None:
+def test_one_of_the_repeated_probes_takes_the_path_that_answered_last() -> None:
     probes = ReliabilityProbes()
     answer(probes, 2, 17, 1000)
     answer(probes, 1, 11, 900)  # sent before, so it says less
-    others = []
-    for _ in range(4):
-        asked = repeated(probes, 0b1111)
-        assert asked.pop(2) == 17
-        ((plane, path),) = asked.items()
-        assert path == -1
-        others.append(plane)
-    assert set(others) == {0, 1, 3}, "in turn, so that the plane of the answers' trouble is not asked again and again"
+    for _ in range(2):
+        assert repeated(probes, 0b1111) == {0: -1, 1: -1, 2: 17, 3: -1}
 
 
 def test_an_answered_path_of_a_plane_that_is_down_is_not_asked() -> None:
