@@ -54,7 +54,9 @@ def test_a_region_costs_the_same_however_many_there_are(plain: Path) -> None:
     assert many[0] == few[0], "an entry"
 
 
-@pytest.mark.parametrize("case", ["stack", "thread", "signal_stack", "coroutine", "traffic", "neighbours", "reuse"])
+@pytest.mark.parametrize(
+    "case", ["stack", "thread", "signal_stack", "coroutine", "traffic", "neighbours", "crowd", "reuse"]
+)
 @pytest.mark.parametrize("environment", [{}, OLD_KERNEL], ids=["query", "read"])
 def test_the_child_of_a_fork_has_copies(plain: Path, case: str, environment: dict[str, str]) -> None:
     """Whatever the thread that forks runs on, while its buffer is registered and afterwards."""

@@ -370,6 +370,45 @@ static void neighbours(void) {
         CHECK(!pthread_join(threads[i], NULL));
 }
 
+/* Threads register memory of their own, of every kind, while two of them fork. */
+static void *registers(void *forks) {
+    unsigned char *mapped = pages(8);
+    for (int round = 0; round < 40; round++) {
+        unsigned char local[2000];
+        struct region regions[2] = {region(mapped, (size_t)(1 + round % 8) * PAGE - 7), region(local, sizeof local)};
+        check_shared(regions);
+        check_shared(regions + 1);
+        if (forks) {
+            pid_t child = fork();
+            if (!child) {
+                memset(mapped, 1, 8 * PAGE);
+                memset(local, 1, sizeof local);
+                _exit(0);
+            }
+            local[1000] = (unsigned char)round;
+            expect_child(child);
+            CHECK(local[1000] == (unsigned char)round && nic_reads(regions + 1, 1000) == (unsigned char)round);
+        }
+        leave(regions);
+        leave(regions + 1);
+        if (round % 5 == 0) {
+            munmap(mapped, 8 * PAGE);
+            mapped = pages(8);
+        }
+    }
+    munmap(mapped, 8 * PAGE);
+    return NULL;
+}
+
+static void crowd(void) {
+    enum { COUNT = 5 };
+    pthread_t threads[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        CHECK(!pthread_create(threads + i, NULL, registers, i < 2 ? threads : NULL));
+    for (int i = 0; i < COUNT; i++)
+        CHECK(!pthread_join(threads[i], NULL));
+}
+
 /* Memory that was shared and is used for other things now is the child's own at once. */
 static void fork_after_reuse(void) {
     size_t count = 16;
@@ -538,6 +577,8 @@ int main(int argc, char **argv) {
         fork_under_traffic();
     else if (!strcmp(name, "neighbours"))
         neighbours();
+    else if (!strcmp(name, "crowd"))
+        crowd();
     else if (!strcmp(name, "reuse"))
         fork_after_reuse();
     else if (!strcmp(name, "anything"))
