@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from mrc_common.units import show_rate
+from mrc_common.units import counted, show_rate
 from mrc_lab.cli.options import RATE
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import is_file, name_of, the_one
@@ -120,18 +120,14 @@ def made(given: str | None, default: str, sizes: Mapping[str, Any]) -> Fabric:
     return fabric
 
 
-def count(number: int, what: str) -> str:
-    """A number of things: ``1 plane``, ``2 planes``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def came_up(fabric: Fabric, seconds: float) -> str:
     """What a command says that has brought a fabric up, in `seconds`."""
     rates = sorted({link.rate_bps for link in fabric.links})
     rate = show_rate(rates[0]) if len(rates) == 1 else f"{show_rate(rates[0])} to {show_rate(rates[-1])}"
     return (
-        f"fabric {fabric.name}: {count(fabric.planes, 'plane')}, {len(fabric.switches)} switches,"
-        f" {count(len(fabric.nics), 'host')}, {rate} per link, up and verified in {seconds:.2f} s"
+        f"fabric {fabric.name}: {counted(fabric.planes, 'plane')},"
+        f" {counted(len(fabric.switches), 'switch', 'switches')},"
+        f" {counted(len(fabric.nics), 'host')}, {rate} per link, up and verified in {seconds:.2f} s"
     )
 
 
@@ -142,8 +138,8 @@ def link_rate(wanted: int | None, hosts: int, planes: int) -> int:
     carried = carried_rate(hosts, planes)
     if wanted is not None and wanted > carried:
         click.echo(
-            f"Warning: this machine carries about {show_rate(carried)} per link with {count(hosts, 'host')} and"
-            f" {count(planes, 'plane')}; at {show_rate(wanted)} the machine limits traffic, not the links.",
+            f"Warning: this machine carries about {show_rate(carried)} per link with {counted(hosts, 'host')} and"
+            f" {counted(planes, 'plane')}; at {show_rate(wanted)} the machine limits traffic, not the links.",
             err=True,
         )
     return wanted or carried

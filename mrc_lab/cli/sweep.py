@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mrc_common.units import counted
 from mrc_lab.cli.options import NATURAL
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def sweep(
     if len(grid.warnings) > SHOWN_WARNINGS:
         click.echo(f"Warning: {len(grid.warnings) - SHOWN_WARNINGS} more like these.", err=True)
     if check:
-        click.echo(f"{len(grid.runs)} runs, all in order")
+        click.echo(f"{counted(len(grid.runs), 'run')}, all in order")
         return 0
     tally = _run_with_progress(grid, output or Path("results", "sweep", files[0].stem), _spread(jobs, address))
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tally.verdicts.items()))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from mrc_common.units import counted
 from mrc_lab.cli.fabric_argument import ONLY_ONE, fabric_name
 
 
@@ -61,7 +62,9 @@ def record(name: str | None, folder: Path, seconds: float | None) -> None:
     run = find_controller(name)
     sockets = {nic.name: str(run.host_socket(nic.name)) for nic in loader.load_file(run.fabric_file).nics}
     with event_traces.recorded(sockets, folder):
-        click.echo(f"recording {len(sockets)} hosts to {folder}" + ("; Ctrl-C ends it" if seconds is None else ""))
+        click.echo(
+            f"recording {counted(len(sockets), 'host')} to {folder}" + ("; Ctrl-C ends it" if seconds is None else "")
+        )
         try:
             threading.Event().wait(seconds)
         except KeyboardInterrupt:

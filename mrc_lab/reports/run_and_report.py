@@ -81,9 +81,10 @@ class FinishedRun:
             text = ", ".join(f"{case_prefix(name)}{values[name]}" for name in shown)
             if len(shown) < len(values):
                 text = (
-                    f"lowest and highest of {len(values)} cases: {text}" if text else f"of none of {len(values)} cases"
+                    f"lowest and highest of {len(values)} cases: {text}; report.html lists all"
+                    if text
+                    else f"none of {len(values)} cases has it"
                 )
-                text += "; report.html lists all"
             yield f"{'reported':<9} {metric['title']}: {text}"
 
 

@@ -289,8 +289,9 @@ def _check_flows(workload: WriteBw | Permutation | Incast, fabric: Fabric) -> No
         if workload.shift is not None and workload.shift % count == 0:
             raise ValueError(f"a shift of {workload.shift} among {count} hosts leads everyone to itself")
     if len(workload.starts) > count:
-        flows = "pairs" if isinstance(workload, WriteBw) else "flows"
-        raise ValueError(f"starts has {len(workload.starts)} times for {count} {flows}")
+        flows = "pair" if isinstance(workload, WriteBw) else "flow"
+        times = units.counted(len(workload.starts), "time")
+        raise ValueError(f"starts has {times} for {units.counted(count, flows)}")
 
 
 def _check_ranks(workload: Collective | Training, fabric: Fabric) -> None:

@@ -106,7 +106,7 @@ def test_variants_override_the_file():
             "name 'a/b' must be letters, digits and . - ",
         ),
         ("mpr: 9", "path_mtu: 8192", "do not fit an MTU of 4500"),
-        ("message: 64K", "starts: [0us, 5us]", "starts has 2 times for 1 pairs"),
+        ("message: 64K", "starts: [0us, 5us]", "starts has 2 times for 1 pair"),
         ("{qps: 2,", "{ev_choice: coordinated,", "line 3: transport.ev_choice: coordinated needs paths"),
         ("{qps: 2,", "{ev_choice: coordinated, paths: 3,", "a multiple of the planes"),
         ("{qps: 2,", "{ev_choice: coordinated, paths: 16,", "as many as there are at most"),
