@@ -18,6 +18,7 @@ from controller.errors import ControllerError
 from controller.proto import controller_v1_pb2 as pb
 from controller.values import FaultRecord
 from mrc_common import named_files
+from mrc_common.written_files import write_text
 from topologies.errors import FabricError
 
 
@@ -27,9 +28,7 @@ def save(path: Path, records: Iterable[FaultRecord]) -> None:
     if not message.faults:
         path.unlink(missing_ok=True)
         return
-    new = path.with_suffix(".new")
-    new.write_text(json_format.MessageToJson(message))
-    new.replace(path)
+    write_text(path, json_format.MessageToJson(message))
 
 
 def load(path: Path) -> list[FaultRecord]:

@@ -85,7 +85,7 @@ class Capture:
             for port, name in names.items():
                 for number, direction in enumerate(_DIRECTIONS):
                     path = directory / f"{name}_{direction}.pcap"
-                    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+                    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
                     self._files.append(file)
                     os.write(file, _HEADER)
                     self._library.sw_capture_file(self._capture, port, number, file)

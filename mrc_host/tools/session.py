@@ -22,6 +22,7 @@ from typing import Any
 
 from mrc_common import strict_json
 from mrc_common.unix_sockets import SocketError, claim
+from mrc_common.written_files import write_text
 from mrc_host import verbs
 from mrc_host.errors import InvalidArgumentError, MrcError
 from mrc_host.values import QpAttributes, QpType
@@ -295,6 +296,6 @@ def header(side: Side, title: str, columns: Sequence[str]) -> None:
 def write_json(path: str, rows: Sequence[dict[str, float]]) -> None:
     """Write results to a file as JSON, under perftest's key; ToolError."""
     try:
-        Path(path).write_text(json.dumps({"results": list(rows)}, indent=2) + "\n", encoding="utf-8")
+        write_text(path, json.dumps({"results": list(rows)}, indent=2) + "\n")
     except OSError as error:
         raise ToolError(f"Cannot write {path}: {error.strerror}.") from None

@@ -17,7 +17,7 @@ def compare(first: Path, second: Path, output: Path) -> None:
     The page plays both on one time slider, and has a report of what differs. FIRST and SECOND may also be recordings
     of 'mrc web --record' or pages of 'mrc report', as rc.html and mrc.html; with one of these, there is no report.
     """
-    from mrc_lab.reports.write_file import write_text
+    from mrc_common.written_files import write_text
     from mrc_lab.web.player_page import side_by_side
     from mrc_lab.web.result_page import comparison_page
 

@@ -17,7 +17,7 @@ def report(folder: Path, output: Path | None) -> None:
     motion, every variant by itself or two side by side, and the report. It is one file, which any browser opens from
     disk, without a network.
     """
-    from mrc_lab.reports.write_file import write_text
+    from mrc_common.written_files import write_text
     from mrc_lab.web.result_page import PLAYBACK, result_page
 
     target = output or folder / PLAYBACK

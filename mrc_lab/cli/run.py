@@ -68,7 +68,7 @@ def run(
     for note in experiment.notes_on(backend):
         click.echo(f"note: {note}", err=True)
     if check:
-        run_experiment.check(experiment, backend)
+        run_experiment.check(experiment, backend, captures)
         for warning in run_experiment.warnings_of(experiment, backend):
             click.echo(f"Warning: {warning}.", err=True)
         for case, lines in run_experiment.extents_of(experiment, seed).items():
@@ -127,8 +127,8 @@ def _live_view(notify: Callable[[str], None], token: Path, fabric: str) -> Itera
 
 def _write_page(folder: Path) -> None:
     """Write the page that plays a result, and open it where somebody sits at the machine."""
+    from mrc_common.written_files import write_text
     from mrc_lab.errors import ExperimentError
-    from mrc_lab.reports.write_file import write_text
     from mrc_lab.web.result_page import PLAYBACK, result_page
 
     page = folder / PLAYBACK

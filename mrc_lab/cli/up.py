@@ -146,11 +146,12 @@ def draw_fabric(fabric: Fabric, show: str) -> None:
 
         click.echo(draw(fabric), nl=False)
         return
+    from mrc_common.written_files import write_text
     from mrc_lab.errors import ExperimentError
     from mrc_lab.reports.topology import render
 
     try:
-        Path(show).write_text(str(render(fabric, (), names=True)) + "\n", "utf-8")
+        write_text(show, str(render(fabric, (), names=True)) + "\n")
     except OSError as error:
         raise ExperimentError(f"{show} cannot be written: {error.strerror}") from None
     click.echo(f"fabric {fabric.name} is drawn in {show}")

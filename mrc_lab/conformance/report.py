@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from mrc_common.written_files import write_text, writing
 from mrc_host.captures.pcapng import PcapngWriter
 from mrc_lab.conformance.player import RuleVerdict
 from mrc_lab.errors import ExperimentError
@@ -37,14 +38,14 @@ def write(folder: Path, verdicts: Sequence[RuleVerdict], planes: int) -> None:
             _capture(folder / name, verdict, planes)
             row = {"rule": verdict.rule, "name": verdict.name, "title": verdict.title, "kept": verdict.kept}
             rows.append({**row, "reason": verdict.reason, "packets": len(verdict.frames), "capture": name})
-        (folder / "verdicts.json").write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+        write_text(folder / "verdicts.json", json.dumps(rows, indent=1) + "\n")
     except OSError as error:
-        raise ExperimentError(f"{folder} cannot be written: {error.strerror}") from None
+        raise ExperimentError(f"{error.filename or folder} cannot be written: {error.strerror}") from None
 
 
 def _capture(file: Path, verdict: RuleVerdict, planes: int) -> None:
     ports = [(f"port{plane}", f"port {plane} of the NIC under test") for plane in range(planes)]
-    with file.open("wb") as stream:
+    with writing(file, binary=True) as stream:
         writer = PcapngWriter(stream, ports, f"{verdict.rule}: {verdict.title}. {verdict.reason}")
         for one in verdict.frames:
             writer.packet(one.port, one.time_ns, one.frame, len(one.frame), one.comment)

@@ -21,6 +21,7 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from mrc_common.units import show_rate
+from mrc_common.written_files import write_text
 from mrc_host.values import QpType
 from mrc_lab.demo.fabric_interface import World
 from mrc_lab.demo.faults import FaultPlan
@@ -32,7 +33,6 @@ from mrc_lab.demo.result_folder import ResultFolder
 from mrc_lab.demo.run import DemoRun
 from mrc_lab.demo.settings import DemoSettings
 from mrc_lab.demo.summary import DemoOutcome, print_summary, summarise
-from mrc_lab.reports.write_file import naming, write_text
 from mrc_lab.workloads.training.data import digits
 from mrc_lab.workloads.training.job import WorkerJob
 from mrc_lab.workloads.training.sgd import train_alone
@@ -168,8 +168,7 @@ class Demo:
             write_text(folder.path / "summary.json", json.dumps(summary, indent=2) + "\n")
             for record in self.records.values():
                 record.write(folder.path)
-            with naming(plot := folder.path / "step_time.png"):
-                plot_step_times(list(self.records.values()), plot)
+            plot_step_times(list(self.records.values()), folder.path / "step_time.png")
             for log in folder.path.glob("*.log"):
                 if not log.stat().st_size:
                     log.unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from mrc_common.written_files import writing
 from mrc_lab.demo.metrics import steps_of
 from mrc_lab.demo.record import RunRecord
 
@@ -47,5 +48,6 @@ def plot_step_times(records: Sequence[RunRecord], path: Path) -> None:
         if record.faults:
             axis.legend(loc="upper right", fontsize=8)
     axes[-1, 0].set_xlabel("time since start of the run (s)")
-    figure.savefig(path, dpi=110)
+    with writing(path, binary=True) as file:
+        figure.savefig(file, format="png", dpi=110)
     pyplot.close(figure)

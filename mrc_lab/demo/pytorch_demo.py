@@ -21,6 +21,7 @@ import numpy as np
 from rich.console import Console
 
 from mrc_common.units import show_rate
+from mrc_common.written_files import write_text
 from mrc_lab.demo.fabric_interface import World
 from mrc_lab.demo.faults import FaultPlan
 from mrc_lab.demo.metrics import RunMetrics, run_metrics
@@ -32,7 +33,6 @@ from mrc_lab.demo.result_folder import ResultFolder
 from mrc_lab.demo.settings import DemoSettings
 from mrc_lab.demo.summary import fault_sections, print_checks, print_table, show_seconds, step_rows
 from mrc_lab.errors import ExperimentError
-from mrc_lab.reports.write_file import naming, write_text
 from topologies.fabric import Fabric, LinkKind
 
 TRANSPORTS = ("gloo", "roce", "mrc")
@@ -136,8 +136,7 @@ class PytorchDemo(Generic[Up]):
             metrics = {name: run_metrics(record, self.fabric) for name, record in self.records.items()}
             summary = self._summarise(metrics, differences, interrupted=interrupted)
             write_text(folder.path / "summary.json", json.dumps(summary, indent=2) + "\n")
-            with naming(plot := folder.path / "step_time.png"):
-                plot_step_times(list(self.records.values()), plot)
+            plot_step_times(list(self.records.values()), folder.path / "step_time.png")
         finally:
             folder.finish()
         names = [name for name in TRANSPORTS if name in metrics]

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mrc_common.written_files import writing
 from mrc_host.values import PathEvent, PathReason, PathState
 from mrc_lab.demo.faults import LinkCut
-from mrc_lab.reports.write_file import naming
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class RunRecord:
         """Write the raw series: one CSV of steps, one file of events as JSON lines."""
         reports = [self.steps[step][rank] for step in sorted(self.steps) for rank in sorted(self.steps[step])]
         steps = folder / f"steps-{self.transport}.csv"
-        with naming(steps), steps.open("w", newline="") as file:
+        with writing(steps, newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["step", "rank", "begin_s", "end_s", "compute_s", "loss", "accuracy", "gradient_crc"])
             for r in reports:
@@ -118,7 +118,7 @@ class RunRecord:
                 compute = f"{r.compute_ns / 1e9:.6f}"
                 writer.writerow([r.step, r.rank, begin, end, compute, r.loss, r.accuracy, f"{r.crc:08x}"])
         events = folder / f"events-{self.transport}.jsonl"
-        with naming(events), events.open("w") as file:
+        with writing(events) as file:
             start = {"time_s": 0.0, "kind": "start", "monotonic_ns": self.started_ns}
             file.write(json.dumps(start) + "\n")  # puts the times on the clock of event traces
             for event in sorted(self._events(), key=lambda event: event["time_s"]):

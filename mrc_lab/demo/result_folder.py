@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mrc_lab.errors import ExperimentError
+from mrc_lab.reports.result_folder import point_latest
 
 
 class ResultFolder:
@@ -31,11 +32,10 @@ class ResultFolder:
     def finish(self) -> None:
         """Point ``latest`` here and hand everything to its owner."""
         link = self.path.parent / "latest"
-        fresh = self.path.parent / f".latest-{os.getpid()}"
-        fresh.symlink_to(self.path.name)
-        fresh.replace(link)
+        point_latest(self.path)
         if self._owner is not None:
-            for path in (*self._made, link, *self.path.rglob("*")):
+            links = [link] if link.is_symlink() else []
+            for path in (*self._made, *links, *self.path.rglob("*")):
                 os.chown(path, *self._owner, follow_symlinks=False)
 
     def discard(self) -> None:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from mrc_common.written_files import write_text
 from mrc_host import verbs
 from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
@@ -41,4 +42,4 @@ def _stop(controller: verbs.Controller) -> None:
 
 def note_run(folder: Path, began: int) -> None:
     """Write beside the traces that the run, whose times count from there, began at `began` by their clock (ns)."""
-    (folder / RUN_FILE).write_text(json.dumps({"t": began, "event": "run"}) + "\n", "ascii")
+    write_text(folder / RUN_FILE, json.dumps({"t": began, "event": "run"}) + "\n")

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from mrc_common.written_files import write_text
 from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import Experiment, load_file
@@ -26,7 +27,6 @@ from mrc_lab.paper.listing import listing
 from mrc_lab.paper.page import index, summarize
 from mrc_lab.reports import result_folder as folders
 from mrc_lab.reports.run_and_report import run_and_report
-from mrc_lab.reports.write_file import write_text
 from mrc_lab.sweeps.process_pool import each
 from topologies.errors import FabricError
 

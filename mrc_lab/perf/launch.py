@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mrc_common import children
+from mrc_common.written_files import write_text
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import find_fabric
 from mrc_lab.perf import table
@@ -24,7 +25,6 @@ from mrc_lab.perf.hosts import AgentSocket, find_agents
 from mrc_lab.perf.measure import Report, ResultRow
 from mrc_lab.perf.options import Options, check_sizes
 from mrc_lab.perf.plan import PerfPlan
-from mrc_lab.reports.write_file import write_text
 from mrc_lab.terminal.console import console
 from mrc_lab.terminal.progress import LateProgress
 from mrc_lab.workloads.collectives.communicator import TransferCounters

@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from mrc_common.units import show_rate, show_time
+from mrc_common.written_files import write_text
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, Tenant, case_label, case_prefix, joined
 from mrc_lab.experiments.files.workloads import Collective, Replayed, Training
@@ -21,7 +22,6 @@ from mrc_lab.reports.published_plots import drawings
 from mrc_lab.reports.reported_metrics import side_by_side
 from mrc_lab.reports.seeds import merged
 from mrc_lab.reports.step_times import job_steps
-from mrc_lab.reports.write_file import write_text
 
 _MAX_AFTERMATHS = 8  # faults of which a report says what followed
 _MAX_ERRORS = 5  # of a case

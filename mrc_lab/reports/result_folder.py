@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from mrc_common import named_files, strict_json
+from mrc_common.written_files import write_text
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.loader import CASE_NAME
 from mrc_lab.experiments.files.model import Experiment
 from mrc_lab.experiments.files.workloads import Replayed
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.tables import write_tables
-from mrc_lab.reports.write_file import write_text
 from topologies.loader import dump_text
 
 TRACE_FOLDER = "trace"
@@ -122,12 +122,13 @@ def keep_traces(place: Path, folder: Path) -> None:
 
 
 def point_latest(folder: Path) -> None:
-    """Let ``latest`` beside `folder` point to it."""
-    link = folder.parent / "latest"
+    """Let ``latest`` beside `folder` point to it, unless that is a folder of the user's."""
+    link, fresh = folder.parent / "latest", folder.parent / f".latest-{os.getpid()}"
     with contextlib.suppress(OSError):  # a file system without links: the folder is there all the same
-        fresh = folder.parent / f".latest-{os.getpid()}"
         fresh.symlink_to(folder.name)
         fresh.replace(link)
+    with contextlib.suppress(OSError):
+        fresh.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

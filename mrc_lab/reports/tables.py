@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from mrc_common.written_files import writing
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, LINK_COUNTERS, SIGNAL_COUNTERS, Recording, Samples
 from mrc_lab.reports import queues
-from mrc_lab.reports.write_file import naming
 from mrc_lab.workloads.schedules.schedule import OperationKind
 
 _TASKS = (
@@ -44,7 +44,7 @@ def write_tables(recording: Recording, folder: Path) -> list[str]:
         rows = _signals(recording, recording.signal_edges, recording.signal_samples)
         tables["signals.csv"] = ("begin_ns", "end_ns", "link", "direction", *SIGNAL_COUNTERS), rows
     for name, (head, facts) in tables.items():
-        with naming(folder / name), (folder / name).open("w", newline="") as out:
+        with writing(folder / name, newline="") as out:
             writer = csv.writer(out, lineterminator="\n")
             writer.writerow(head)
             writer.writerows(facts)

@@ -86,8 +86,13 @@ def _claim(path: Path, stream: IO[str], grid: Grid) -> None:
     stream.seek(0)
     text = stream.read()
     if not text:
-        json.dump(own, stream, indent=1)
-        stream.flush()
+        try:
+            json.dump(own, stream, indent=1)
+            stream.flush()
+        except OSError as error:
+            raise ExperimentError(
+                f"{path / 'sweep.json'} cannot be written: {error.strerror}", "Choose another --output."
+            ) from None
         return
     try:
         there = strict_json.loads(text)

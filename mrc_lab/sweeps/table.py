@@ -21,6 +21,8 @@ from typing import Any
 
 import yaml
 
+from mrc_common.written_files import writing
+
 Row = dict[str, Any]
 _LAST = ("wall_s", "finished", "commit", "node", "run")
 
@@ -33,7 +35,7 @@ def write_table(place: Path, records: Iterable[Mapping[str, Any]]) -> int:
     names = [name for name in names if name not in _LAST] + [name for name in _LAST if name in names]
     columns = {name: _column([row.get(name) for row in rows]) for name in names}
     lines = zip(*columns.values(), strict=True)
-    with place.open("w", encoding="utf-8") as stream:
+    with writing(place) as stream:
         for values in lines:
             stream.write(json.dumps(dict(zip(names, values, strict=True)), allow_nan=False) + "\n")
     return len(rows)

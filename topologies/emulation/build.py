@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from pyroute2 import IPRoute
 
 from mrc_common import children
+from mrc_common.written_files import write_text
 from mrc_host.agent.config_file import dump_config
 from topologies import addressing, loader, paths
 from topologies.emulation import (
@@ -288,7 +289,7 @@ class _Builder:
         """All steps in order."""
         emulation = self.emulation
         self._phase("requirements")
-        self.run.fabric_file.write_text(loader.dump_text(self.fabric))
+        write_text(self.run.fabric_file, loader.dump_text(self.fabric))
         for companion in companions:
             emulation.spawn(companion(self.run, emulation.switches_address))
         self._phase("companions")
@@ -341,7 +342,7 @@ class _Builder:
 
     def _add_hosts(self, management_network: bool) -> None:
         names = self.run.names_file
-        names.write_text(management.names(self.fabric, management=management_network))
+        write_text(names, management.names(self.fabric, management=management_network))
         for nic in self.fabric.nics:
             environment = host_environment.variables(self.run, nic.name)
             ports = kernel_ports(self.fabric, nic)
@@ -425,7 +426,7 @@ class _Builder:
 
     def _agent(self, nic: FabricNic) -> Command:
         config = self.run.config_file(nic.name)
-        config.write_text(dump_config(paths.nic_config(self._fitted, nic, self._round_trips)))
+        write_text(config, dump_config(paths.nic_config(self._fitted, nic, self._round_trips)))
         socket = str(self.run.host_socket(nic.name))
         argv = children.python("mrc_host.agent", "--config", str(config), "--socket", socket, "--ready-fd", READY_FD)
         return Command(

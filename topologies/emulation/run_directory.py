@@ -28,6 +28,7 @@ from pathlib import Path
 
 from mrc_common import strict_json
 from mrc_common.unix_sockets import DEFAULT_GROUP, group_id, listening
+from mrc_common.written_files import write_text
 from topologies.emulation.errors import EmulationError, InUseError
 
 DEFAULT_ROOT = Path("/run/mrc")
@@ -182,7 +183,7 @@ class RunDirectory:
         entry = ProcessRecord(name, pid, start_time(pid), tuple(argv), namespace)
         path = self.path / "processes" / f"{name}.json"
         temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps(asdict(entry)))
+        write_text(temporary, json.dumps(asdict(entry)))
         temporary.replace(path)
 
     def ends_on_purpose(self, name: str) -> None:

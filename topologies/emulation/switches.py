@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mrc_common import children
+from mrc_common.written_files import write_text
 from topologies import addressing
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.processes import READY_FD, Command
@@ -72,7 +73,7 @@ def _embedded(
     ports = [_embedded_settings(fabric, switch) for switch in switches]
     names = {switch.name for switch in switches}
     more = wires.settings(names, run.wire_counters(name))
-    config.write_text(json.dumps({"grpc": grpc, "qdisc": True, "switches": ports, **more}))
+    write_text(config, json.dumps({"grpc": grpc, "qdisc": True, "switches": ports, **more}))
     argv = children.python("p4runtime_shim", "--config", str(config), "--ready-fd", READY_FD)
     return Command(name, argv, inherits=wires.descriptors(names))
 

@@ -235,7 +235,7 @@ class AgentProvider(Provider):
             self.connection.trace("")
             return
         try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         except (OSError, ValueError) as error:
             raise MrcError(f"Cannot write the trace to {path}: {getattr(error, 'strerror', error)}.") from None
         try:

@@ -20,6 +20,7 @@ from mrc_lab.experiments.running.run_case import run_case
 from simulation.errors import SimulationError
 from topologies.emulation import switch_kind, wire_kind
 from topologies.emulation.switch_kind import SwitchKind, program_of
+from topologies.errors import FabricError
 
 Beside = Callable[[str], AbstractContextManager[object]]
 Opener = Callable[[Case, int], AbstractContextManager[Backend]]
@@ -49,11 +50,7 @@ def run_experiment(
     and queues are measured whatever the file says with traces or `measure_all`. While an emulated fabric is up, what
     `beside` returns for its name is entered.
     """
-    check(experiment, backend)
-    if captures and backend == "emulation":
-        raise ExperimentError(
-            "links of an emulated experiment are not captured", "Use --backend sim, or 'capture' at the prompt."
-        )
+    check(experiment, backend, captures)
     opener = _opener(experiment, backend, switch, wire, name)
     recordings: dict[str, Recording] = {}
     extents = extents_of(experiment, seed)
@@ -91,8 +88,20 @@ def _measured(case: Case, switch: str) -> Case:
     return replace(case, measure=replace(case.measure, links=True, queues=queues))
 
 
-def check(experiment: Experiment, backend: str) -> None:
-    """ExperimentError for the first case that the backend cannot carry or make."""
+def check(experiment: Experiment, backend: str, captures: Sequence[str] = ()) -> None:
+    """ExperimentError for the first case that the backend cannot carry or make, or has not a link to capture."""
+    if captures and backend == "emulation":
+        raise ExperimentError(
+            "links of an emulated experiment are not captured", "Use --backend sim, or 'capture' at the prompt."
+        )
+    if captures:
+        for case in experiment.cases:
+            fabric = build_fabric(case.fabric)
+            try:
+                for link in captures:
+                    fabric.link(link)
+            except FabricError as error:
+                raise ExperimentError(f"{experiment.name}: {case_prefix(case.name)}--capture: {error}") from None
     if backend == "emulation":
         from mrc_lab.experiments.running.emulated_backend import check as check_case
         from mrc_lab.experiments.running.scaling import scale_of

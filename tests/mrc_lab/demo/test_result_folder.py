@@ -56,3 +56,12 @@ def test_under_sudo_results_belong_to_the_invoking_user(tmp_path):
     ):
         assert (path.lstat().st_uid, path.lstat().st_gid) == (1234, 4321), path
     assert tmp_path.lstat().st_uid == os.getuid()
+
+
+def test_a_folder_called_latest_stays_and_the_result_is_there(tmp_path):
+    (tmp_path / "demo" / "latest").mkdir(parents=True)
+    (tmp_path / "demo" / "latest" / "mine").touch()
+    folder = ResultFolder(tmp_path, environment={})
+    folder.finish()
+    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == [folder.path.name, "latest"]
+    assert (tmp_path / "demo" / "latest" / "mine").exists()

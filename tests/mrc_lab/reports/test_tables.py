@@ -3,8 +3,8 @@ import resource
 
 import pytest
 
+from mrc_common.written_files import naming, write_text
 from mrc_lab.reports.tables import write_tables
-from mrc_lab.reports.write_file import naming, write_text
 from tests.mrc_lab.reports.recordings import recording
 
 

@@ -52,3 +52,15 @@ def test_simulation_imports_nothing_that_only_emulation_needs():
     code = "import mrc_lab.experiments.running.simulated_backend, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"finsy", "grpc", "mininet"} & set(done.stdout.split())
+
+
+def test_an_unknown_link_to_capture_is_refused_before_anything_starts(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("mrc_lab.experiments.running.run_experiment.run_case", lambda *_: pytest.fail("it began"))
+    file = tmp_path / "trial.yaml"
+    file.write_text(LAST_CANNOT)
+    for more in ([], ["--check"]):
+        assert run(["run", str(file), "--results", str(tmp_path / "r"), "--capture", "h1@p7", *more]) == 3
+        printed = capsys.readouterr().err
+        assert "--capture: " in printed
+        assert "h1@p7" in printed
+        assert "Traceback" not in printed
