@@ -35,7 +35,7 @@ BUDGET_MIN = {
     "mrc_lab": 3.8,
     "p4runtime_shim": 1.5,
     "p4src": 0.05,
-    "scripts": 0.74,
+    "scripts": 1.1,
     "simulation": 1.4,
     "topologies": 0.25,
     "vagrant": 0.05,
