@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prepares a fresh Debian 12 or 13 or Ubuntu 22.04/24.04 for the testbed. Run as root. What is there already is not
+# Prepares a fresh Debian 12 or 13 or Ubuntu 22.04/24.04/26.04 for the testbed. Run as root. What is there already is not
 # downloaded again.
 #
 #   provision.sh PROJECT_FOLDER

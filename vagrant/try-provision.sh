@@ -28,7 +28,7 @@ make_root() {
   [ -e "$root/etc/os-release" ] || debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1 ||
     { tail -3 "$root.log" >&2; exit 1; }
   cp /etc/resolv.conf "$root/etc/"
-  [ "$suite" != jammy ] && [ "$suite" != noble ] ||
+  ! [[ $suite =~ ^(jammy|noble|resolute)$ ]] ||
     echo "deb $mirror $suite main universe" >"$root/etc/apt/sources.list"
   # This machine's certificates, in case it reaches package indexes through a proxy.
   mkdir -p "$root/usr/local/share/ca-certificates" "$root/etc/ssl/certs"

@@ -15,6 +15,7 @@ SYSTEMS = {
     "bookworm": 'ID=debian\nVERSION_ID="12"\nNAME="Debian GNU/Linux"\n',
     "jammy": 'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="22.04"\n',
     "noble": 'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n',
+    "ubuntu-26.04": 'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="26.04"\n',
 }
 UNSUPPORTED = {
     "bullseye": 'ID=debian\nVERSION_ID="11"\n',

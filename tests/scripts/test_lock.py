@@ -58,7 +58,7 @@ def versions(kind: str, python: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["runtime", "dev"])
-@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13", "3.14"])
 def test_every_requirement_is_locked_to_an_allowed_version(kind: str, python: str) -> None:
     found = versions(kind, python)
     environment = {**default_environment(), "python_version": python, "python_full_version": f"{python}.4"}
@@ -76,12 +76,12 @@ def test_every_locked_package_has_hashes_and_no_origin_comments(kind: str) -> No
     assert not re.search(r"https?:|index|find-links|@|^-", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13", "3.14"])
 def test_the_development_lock_includes_the_runtime_lock(python: str) -> None:
     assert versions("runtime", python).items() <= versions("dev", python).items()
 
 
-@pytest.mark.parametrize("python", ["3.10", "3.13"])
+@pytest.mark.parametrize("python", ["3.10", "3.14"])
 def test_all_grpc_packages_have_one_version(python: str) -> None:
     found = {name: version for name, version in versions("dev", python).items() if name.startswith("grpcio")}
     assert {"grpcio", "grpcio-health-checking", "grpcio-reflection", "grpcio-tools"} <= found.keys()

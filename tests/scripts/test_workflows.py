@@ -103,7 +103,13 @@ def test_jobs_have_a_time_limit_and_read_only_permissions_by_default(file: Path)
 
 def test_every_supported_python_is_tested() -> None:
     classifiers = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
-    python_of = {"ubuntu:22.04": "3.10", "debian:12": "3.11", "ubuntu:24.04": "3.12", "debian:13": "3.13"}
+    python_of = {
+        "ubuntu:22.04": "3.10",
+        "debian:12": "3.11",
+        "ubuntu:24.04": "3.12",
+        "debian:13": "3.13",
+        "ubuntu:26.04": "3.14",
+    }
     matrix = document(ROOT / ".github/workflows/test.yml")["jobs"]["unit"]["strategy"]["matrix"]
     assert [python_of[system] for system in matrix["system"]] == classifiers
     assert [extra["runner"] for extra in matrix["include"]] == ["ubuntu-24.04-arm"]
