@@ -4,8 +4,8 @@ Attributes that ``modify_qp`` gives, the first PSNs and the other end live here 
 can reach the next one: there is no list of what a RESET has to clear. A step of the queue pair's state makes the next
 value from the present one; if the step fails, the present one stays.
 
-A life starts from the attributes that the queue pair was created with. First PSNs among these are for the first life
-that is connected alone.
+A life starts from the attributes that the queue pair was created with. First PSNs among these are only for the first
+life that is connected.
 """
 
 from __future__ import annotations

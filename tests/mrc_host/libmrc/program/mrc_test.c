@@ -75,6 +75,8 @@ static void attributes(struct end *a, struct end *b) {
                 MRC_QP_HINT | MRC_QP_MPR | MRC_QP_MPR_DEST | MRC_QP_MAX_WIMM | MRC_QP_VENDOR_CFG, NULL));
     CHECK(mrc_destroy_qp_hint(hint) == -1 && errno == EBUSY);
     CHECK(step(a, IBV_QPS_RTR, &early, MRC_QP_HINT, b) == EINVAL); /* its step is done */
+    CHECK(step(a, IBV_QPS_RTR, &early, MRC_QP_MAX_WIMM_DEST, b) == EINVAL); /* with PSNs of the life before */
+    next_life();
     CHECK(!step(a, IBV_QPS_RTR, &early, MRC_QP_MAX_WIMM_DEST, b));
     CHECK(mrc_modify_qp(a->qp, NULL, 0, &early, MRC_QP_MPR_DEST) == EINVAL);
     late.retry.exp_cnt = 26;
