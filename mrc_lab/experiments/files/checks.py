@@ -45,7 +45,7 @@ from simulation.fault_impairments import impairments_of
 from topologies.ecmp_choice import source_ports
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
-from topologies.name_patterns import select
+from topologies.name_patterns import check_pattern, select
 
 _STATISTICAL = (
     "throughput",
@@ -405,6 +405,8 @@ def check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], 
     if selection.variant is not None and selection.variant not in names:
         raise place.error(f"there is no variant {selection.variant}; {suggest(selection.variant, names)}")
     case = next(case for case in cases if selection.variant in (None, case.name))
+    if selection.flows is not None:
+        readable(selection.flows, place)
     start, end = selection.start or 0, case.duration if selection.end is None else selection.end
     if start >= end:
         raise place.error("the window ends before it begins")
@@ -435,6 +437,14 @@ def check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], 
     _check_tenant_selection(selection, metric, case, place)
     if selection.flows is not None:
         _check_flow_pattern(selection.flows, selection.tenant, case, place)
+
+
+def readable(pattern: str, place: Value) -> None:
+    """FileError for a pattern that nobody can read, also where only the run knows what it is about."""
+    try:
+        check_pattern(pattern)
+    except FabricError as error:
+        raise place.error(str(error)) from None
 
 
 def _check_flow_pattern(pattern: str, tenant: str | None, case: Case, place: Value) -> None:

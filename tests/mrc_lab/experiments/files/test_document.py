@@ -107,3 +107,18 @@ def test_a_congestion_control_of_the_other_type_says_which_type_it_needs(transpo
         load_text(
             f"fabric: {{hosts: 4}}\nduration: 1ms\nworkload: {{kind: write_bw, pairs: h1>h3}}\ntransport: {transport}\n"
         )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "workload: {kind: permutation}\nreport: [{metric: throughput, of: {flows: 'h[12]>*'}}]",
+        "workload: {kind: write_bw, pairs: h1>h3}\nreport: [{metric: throughput, of: {flows: 'h[1>*'}}]",
+        "workload: {kind: write_bw, pairs: h1>h3}\nreport: [{metric: link_throughput, of: {link: 'h{1,2}@p0'}}]",
+        "workload: {kind: write_bw, pairs: h1>h3}\nsizes: [4K, 8K]\npublished: {numbers: [{title: a,"
+        " metric: throughput, of: {variant: '4[K'}, sizes: [4K, 8K], values: [1G, 2G], certainty: D}]}",
+    ],
+)
+def test_patterns_of_metrics_that_nobody_can_read_are_refused_before_the_run(text):
+    with pytest.raises(FileError, match=r"h\[12\]|bracket|braces|in brackets"):
+        load_text(f"fabric: {{hosts: 4}}\nduration: 1ms\n{text}\n")
