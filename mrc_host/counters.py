@@ -138,7 +138,7 @@ def _gauges() -> Iterable[CounterInfo]:
         ("cwnd_bytes", "bytes", "Congestion window; queue pairs to one NIC may share it."),
         ("cwnd_used_bytes", "bytes", "Data in flight of all queue pairs that share the window."),
         ("receiver_limit_bytes", "bytes", "Limit set by a slow receiver, below the window; 0 for none."),
-        ("base_rtt_ns", "ns", "Shortest round-trip time accepted by NSCC; 0 without NSCC."),
+        ("base_rtt_ns", "ns", "Round-trip time without queues, mean of all paths; 0 without NSCC."),
         ("average_delay_ns", "ns", "NSCC's average queueing delay; 0 without NSCC."),
         ("paths_good", "paths", "Paths in state GOOD."),
         ("paths_skip", "paths", "Paths in state SKIP."),

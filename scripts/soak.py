@@ -6,7 +6,8 @@
     python -m scripts.soak --seed 17                   the swarm's run of one seed again, and nothing else
 
 All parts run one after the other, whatever becomes of those before. The *swarm* runs random fabrics, workloads and
-faults in simulation; options that are not listed here are its own (``python -m simulation.swarm --help``). The
+faults in simulation; options that are not listed here are its own (``python -m simulation.swarm --help``).
+*Congestion* (``tests/congestion``) runs random path lengths in simulation, for a given time as the swarm does. The
 *fuzzers* (``tests/fuzz/fuzz_*.py``, whose first lines say what each attacks) run for a given time. Tests that draw
 from a fixed *seed* run with others (``tests/seeds.py``). The *property tests* run with 20,000 examples each
 (hypothesis profile ``soak``), chosen at random; they print the seed that repeats them. A summary ends the output:
@@ -29,7 +30,7 @@ from mrc_common import children
 
 ROOT = Path(__file__).resolve().parent.parent
 FUZZERS = sorted(file.stem.removeprefix("fuzz_") for file in (ROOT / "tests/fuzz").glob("fuzz_*.py"))
-PARTS = ("swarm", *FUZZERS, "seeds", "properties")
+PARTS = ("swarm", "congestion", *FUZZERS, "seeds", "properties")
 FUZZ = "fuzz"  # all fuzzers
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -38,6 +39,11 @@ INTERRUPTED = 130
 def swarm(options: Iterable[str], jobs: int) -> list[str]:
     """The command that runs the swarm."""
     return [*children.python("simulation.swarm", "--jobs", str(jobs), *options)]
+
+
+def congestion(seconds: float) -> list[str]:
+    """The command that runs random worlds of congestion control."""
+    return [*children.python("tests.congestion", "--seconds", f"{seconds:g}")]
 
 
 def fuzzer(name: str, seconds: float) -> list[str]:
@@ -132,6 +138,7 @@ def main(only: str | None, seconds: float, jobs: int, seed: int | None, options:
             raise click.UsageError(f"--seed is one of the swarm; it does not go with --only {only}.")
         only, options = "swarm", ("--seed", str(seed), *options)
     commands = {"swarm": swarm(("--seconds", f"{seconds:g}", *options), jobs)}
+    commands["congestion"] = congestion(seconds)
     commands |= {name: fuzzer(name, seconds) for name in FUZZERS}
     commands |= {"seeds": seeds(seconds), "properties": properties(jobs)}
     chosen = {None: commands.keys(), FUZZ: FUZZERS}.get(only, {only})

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.config import ProbeMark
+from mrc_host.transport.congestion import measures_delay
 from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.queue_pair_interfaces import Connection, PathMonitor, RequesterOwner
 from mrc_host.transport.requester_parts import RequesterParts
@@ -49,6 +50,7 @@ class AckProcessing:
     __slots__ = (
         "_attribution",
         "_loss",
+        "_measures_delay",
         "_monitor",
         "_owner",
         "_paths",
@@ -87,6 +89,7 @@ class AckProcessing:
         self._paths = parts.paths
         self._sends = parts.sends
         self._window = parts.window
+        self._measures_delay = measures_delay(parts.window.cc)
         self._sent = parts.sent
         self._loss = parts.loss
         self._spurious = parts.spurious
@@ -101,8 +104,8 @@ class AckProcessing:
 
     # ---- SACK ---------------------------------------------------------------------------------------------------
 
-    def on_sack(self, sack: Sack, now: int) -> Drop | None:
-        """Process a SACK, unless its PSNs were never sent in this life of the queue pair."""
+    def on_sack(self, sack: Sack, port: int, now: int) -> Drop | None:
+        """Process a SACK that arrived at `port`, unless its PSNs were never sent in this life of the queue pair."""
         sent, stats, timer = self._sent, self._stats, self._timer
         ahead = (sack.cack_psn - sent.una + 1) & MASK
         cack = sent.una - 1 + (ahead if ahead < HALF else ahead - MASK - 1)
@@ -120,7 +123,7 @@ class AckProcessing:
         answered_at = rtt = 0  # send time of what this SACK answers, and its round trip
         if not sack.probe:
             if sack.entropy != control.NO_ENTROPY:
-                answered_at, rtt = self._packet_answered(sack, cack + sack.ack_offset, newest, now)
+                answered_at, rtt = self._packet_answered(sack, cack + sack.ack_offset, port, newest, now)
                 self._path_reported(sack.entropy, sack.mark, now)
         elif (probe := self._probes.find(sack.ack_offset & 0xFFFF, sack.timestamp)) is not None:
             answered_at = probe.sent
@@ -157,7 +160,7 @@ class AckProcessing:
             self._window.cc.on_ack(acked, 0, rtt, marked, now)
         return None
 
-    def _packet_answered(self, sack: Sack, psn: int, newest: bool, now: int) -> tuple[int, int]:
+    def _packet_answered(self, sack: Sack, psn: int, port: int, newest: bool, now: int) -> tuple[int, int]:
         """A SACK answers packet `psn`: its send time, and its round trip for congestion control; each 0 if not known.
 
         Congestion control does not get the round trip of a marked packet when weighted spraying already reacts to the
@@ -182,6 +185,9 @@ class AckProcessing:
         if not trip.smoothed or trip.doubtful:
             self._owner.arm(now + 2 * rtt + timer.min_pto)
         trip.sample(rtt, timer.delayed_by_silence(answered_at, now), now)
+        if self._measures_delay:
+            base, mean = self._monitor.answered(record.index, port, rtt, record.weight, now)
+            self._window.cc.on_base_rtt(base, mean)
         answered = sack.mark == control.MARK_SKIP_ONCE and paths.stands_out(record.index, trip.min_rtt, now)
         if paths.weights.slow:
             paths.weights.ease(trip.min_rtt, now)
@@ -381,6 +387,9 @@ class AckProcessing:
         if nack.reason == control.NACK_TRIMMED:
             self._paths.skip(record.value, PathReason.TRIMMED)
         if nack.reason <= control.NACK_TRIMMED_LASTHOP:
+            if self._measures_delay:
+                base, mean = self._monitor.trimmed(record.index, now - record.sent)
+                self._window.cc.on_base_rtt(base, mean)
             self._window.cc.on_trim(record.weight, now, now - record.sent)
         elif nack.reason != control.NACK_PSN_OOR_WINDOW:
             self._window.cc.on_loss(record.weight, now)  # the receiver had no room for it

@@ -69,6 +69,9 @@ class CongestionControl:
         rcv_cwnd_pen and restore_cwnd, which the queue pair obeys itself (``receiver_limit``).
         """
 
+    def on_base_rtt(self, base: int, mean: int) -> None:
+        """The packet that the next signal is about took a path of `base` ns without queues; all paths have `mean`."""
+
     def on_trim(self, size: int, now: int, rtt: int = 0) -> None:
         """A packet of `size` bytes arrived without its payload; `rtt` is the NACK's round-trip time, 0 if unknown."""
 
@@ -93,3 +96,8 @@ def paces(cc: CongestionControl) -> bool:
     """Whether a controller has a rate of its own, or counts what leaves; otherwise an MRC requester does not ask it."""
     kind, base = type(cc), CongestionControl
     return kind.earliest_send is not base.earliest_send or kind.on_send is not base.on_send
+
+
+def measures_delay(cc: CongestionControl) -> bool:
+    """Whether a controller takes round trips for delays, and has to know how long they are without queues."""
+    return type(cc).on_base_rtt is not CongestionControl.on_base_rtt

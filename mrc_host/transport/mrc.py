@@ -210,16 +210,16 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             return None
         if not self.running:
             return Drop.QP_STATE
-        return self._receive_answer(opcode, frame, flow, now)
+        return self._receive_answer(opcode, frame, flow, port, now)
 
-    def _receive_answer(self, opcode: int, frame: memoryview, flow: Flow, now: int) -> Drop | None:
+    def _receive_answer(self, opcode: int, frame: memoryview, flow: Flow, port: int, now: int) -> Drop | None:
         requester = self.requester
         if requester is None:
             return Drop.QP_STATE
         at = flow.start + BTH_LENGTH
         drop: Drop | None = None
         if opcode == opcodes.SACK:
-            drop = requester.acks.on_sack(control.parse_sack(frame, at), now)
+            drop = requester.acks.on_sack(control.parse_sack(frame, at), port, now)
         elif opcode == opcodes.NACK:
             end = requester.acks.on_nack(control.parse_nack(frame, at), now)
             if end is not None:

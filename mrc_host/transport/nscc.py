@@ -40,7 +40,8 @@ _Number = TypeVar("_Number", int, float)
 class NsccParameters:
     """All constants of one controller. Times in ns, sizes in bytes, `alpha` in bytes per ns.
 
-    `max_cwnd` is also the initial window. Per round trip the window grows by `fi` bytes in the fair case, and by
+    `max_cwnd` is also the initial window; base RTTs count as no longer than `max_base_rtt`. Per round trip the window
+    grows by `fi` bytes in the fair case, and by
     `alpha` bytes per ns below target in the proportional one. `fi_scale` is the fast increase in bytes per byte
     received. `gamma` weighs the excess delay in a decrease, and `max_md_jump` is the smallest factor that one decrease
     applies. `eta` is added once per `adjust_period_threshold`. Quick adaptation requires that fewer than cwnd >>
@@ -61,6 +62,7 @@ class NsccParameters:
     qa_threshold: int
     clear_delay: int
     base_rtt_floor: int = 1
+    max_base_rtt: int = _NEVER
     gamma: float = 0.8
     max_md_jump: float = 0.5
     qa_gate: int = 3
@@ -123,6 +125,7 @@ class NsccParameters:
             qa_threshold=_or(given.qa_threshold, _NEVER if trimming else 4 * target),
             clear_delay=_or(given.clear_delay, 1000 * reference_rtt // REFERENCE_RTT),
             base_rtt_floor=_or(given.base_rtt_floor, 1),
+            max_base_rtt=_NEVER if given.base_rtt is None and given.max_cwnd is None else base_rtt,
             gamma=_or(given.gamma, 0.8),
             max_md_jump=_or(given.max_md_jump, 0.5),
             qa_gate=_or(given.qa_gate, 3),
@@ -137,7 +140,7 @@ def _or(given: _Number | None, derived: _Number) -> _Number:
 class Nscc(CongestionControl):
     """The controller of one destination.
 
-    `cwnd` stays between one MTU and `max_window`. `base_rtt` is the shortest round-trip time accepted so far, in ns.
+    `cwnd` stays between one MTU and `max_window`. `base_rtt` is the unloaded round trip in ns, the mean of all paths.
     """
 
     __slots__ = (
@@ -145,6 +148,7 @@ class Nscc(CongestionControl):
         "_adjusted_at",
         "_average_at",
         "_average_delay",
+        "_base",
         "_clear",
         "_decreased_at",
         "_fair_increase",
@@ -154,6 +158,7 @@ class Nscc(CongestionControl):
         "_ignored",
         "_increase",
         "_marked",
+        "_mean",
         "_p",
         "_period",
         "_period_start",
@@ -166,7 +171,9 @@ class Nscc(CongestionControl):
         super().__init__(parameters.max_cwnd)
         self._p = parameters
         self.base_rtt = parameters.base_rtt
+        self._base = parameters.base_rtt  # of the path that the next signal is about
         self.max_window = parameters.max_cwnd
+        self._mean = 0  # as last given
         # growth not applied yet
         self._increase = 0.0  # bytes times window
         self._gathered = 0  # bytes received since growth was last applied
@@ -194,6 +201,14 @@ class Nscc(CongestionControl):
 
     # ---- signals ------------------------------------------------------------------------------------------------
 
+    def on_base_rtt(self, base: int, mean: int) -> None:
+        """The next signal is about a path of `base` ns without queues; the mean of all paths is `mean`."""
+        p = self._p
+        self._base = max(p.base_rtt_floor, min(base, p.max_base_rtt))
+        if mean != self._mean:
+            self._mean = mean
+            self._measure_against(max(p.base_rtt_floor, min(mean, p.max_base_rtt)))
+
     def on_ack(
         self,
         acked: int,
@@ -215,7 +230,7 @@ class Nscc(CongestionControl):
         if not rtt:
             return
         self._marked |= marked
-        delay = rtt - self.base_rtt
+        delay = rtt - self._base
         if delay < 0:
             self._lower_base_rtt(rtt)
             delay = 0
@@ -242,7 +257,7 @@ class Nscc(CongestionControl):
 
         MRC has no receiver credit, so a trim at the last hop counts like any other.
         """
-        if 0 < rtt < self.base_rtt:
+        if 0 < rtt < self._base:
             self._lower_base_rtt(rtt)
         self._average(self._p.base_rtt, size, now)  # stands for the delay of the full queue
         self._leave_fast()
@@ -272,10 +287,14 @@ class Nscc(CongestionControl):
     # ---- reactions ----------------------------------------------------------------------------------------------
 
     def _lower_base_rtt(self, rtt: int) -> None:
+        """A round trip was shorter than any before it; what is known of all paths is for `on_base_rtt` to say."""
+        if not self._mean:
+            self._base = max(rtt, self._p.base_rtt_floor)
+            if self._base < self.base_rtt:
+                self._measure_against(self._base)
+
+    def _measure_against(self, base_rtt: int) -> None:
         p = self._p
-        base_rtt = max(rtt, p.base_rtt_floor)
-        if base_rtt >= self.base_rtt:
-            return
         self.base_rtt = base_rtt
         self.max_window = max(p.mtu, p.max_cwnd * base_rtt // p.base_rtt)
         self.cwnd = min(self.cwnd, self.max_window)

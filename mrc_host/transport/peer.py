@@ -21,6 +21,7 @@ from mypy_extensions import trait
 from mrc_host.config import Destination, EvFormat
 from mrc_host.errors import ResourceExhaustedError
 from mrc_host.transport.bad_paths import BadPaths, PathUser
+from mrc_host.transport.base_round_trips import BaseRoundTrips
 from mrc_host.transport.congestion import LinkParameters
 from mrc_host.transport.denylist import Denylist
 from mrc_host.transport.endpoint_answers import EndpointAnswers
@@ -85,6 +86,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         "_answer_port",
         "_answers",
         "_bad",
+        "_base",
         "_connected_to",
         "_down_since",
         "_endpoint_probes",
@@ -155,6 +157,10 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self._probes = EvProbes(first.probe, ports)
         self.timers = destination.timers or nic.transport.path_timers
         self._bad = BadPaths(nic, self.timers, self._probes, ports, NO_TRIM)
+        self._base = BaseRoundTrips(
+            self._probes, self.members, self._port_rates(), len(destination.template.plane_shifts),
+            (nic.transport.base_rtt and destination.base_rtt) or nic.transport.base_rtt,
+        )  # fmt: skip
         self._reverse = ReversePaths(self._rng, self.members, self.timers.reverse_probe_interval)
         self._endpoint_probes = EndpointProbes(nic, destination.address)
         self._reverse_at = 0
@@ -285,6 +291,23 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
 
     # ---- congestion control ----
 
+    def _port_rates(self) -> list[int]:
+        assumed = self._nic.transport.assumed_rate
+        return [port.rate_bps or assumed for port in self._nic.config.ports]
+
+    def answered(self, index: int, port: int, rtt: int, weight: int, now: int) -> tuple[int, int]:
+        """A packet was answered: what this takes without queues, on its path and on average."""
+        base, plane = self._base, self.plane_of[index]
+        if base.sample(index, plane, port, rtt, weight, now):
+            self._offer()
+        return base.of(index, plane, port), base.mean
+
+    def trimmed(self, index: int, rtt: int) -> tuple[int, int]:
+        """A trim was reported: the same."""
+        base, plane = self._base, self.plane_of[index]
+        base.shorter(index, plane, rtt)
+        return base.of(index, plane), base.mean
+
     def link_parameters(self, attributes: QpAttributes) -> LinkParameters:
         """What a congestion controller for this peer is configured for: all our ports to it, combined.
 
@@ -292,8 +315,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         """
         transport = self._nic.transport
         window = attributes.congestion_window
-        ports = self._nic.config.ports
-        rate = sum(port.rate_bps or transport.assumed_rate for port in ports if self.planes >> port.plane & 1)
+        rate = sum(rate for plane, rate in enumerate(self._port_rates()) if self.planes >> plane & 1)
         base_rtt, nscc = transport.base_rtt, transport.nscc
         if base_rtt and self.destination.base_rtt:
             base_rtt = self.destination.base_rtt
@@ -455,6 +477,8 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         if index < 0:
             return False
         self._reverse.probe_answered(request_id, now)
+        if self._base.probe_answered(request_id, self.plane_of[index], port, response.service_time, now):
+            self._offer()
         pinged = self._endpoint_probes.answered(request_id, port, response.service_time, now)
         if index in self._bad and not pinged:
             due = self._bad.answered(index, request_id, now)
@@ -504,6 +528,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         if path < 0:
             return None
         self._endpoint_probes.sent(request_id, now)
+        self._base.probe_sent(request_id, port, now)
         request = EndpointRequest(OP_EV_PROBE, 0, timestamp(now))
         return self.frame(path, kind, control.pack_endpoint_request(request_id, request))
 

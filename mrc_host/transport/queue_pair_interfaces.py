@@ -171,6 +171,17 @@ class PathMonitor(ABC):
     def works(self, index: int, now: int) -> None:
         """A packet on path `index` is known to have arrived."""
 
+    @abstractmethod
+    def answered(self, index: int, port: int, rtt: int, weight: int, now: int) -> tuple[int, int]:
+        """A packet of `weight` bytes on path `index` was answered at `port` after `rtt` ns.
+
+        Returns the round trip that this would have been without queues, and its mean over all paths.
+        """
+
+    @abstractmethod
+    def trimmed(self, index: int, rtt: int) -> tuple[int, int]:
+        """The same for a trimmed packet, which is reported without waiting in the queue where it was trimmed."""
+
 
 @trait
 class AnswerPaths(ABC):

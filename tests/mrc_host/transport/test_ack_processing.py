@@ -79,6 +79,12 @@ class Owner(RequesterOwner, WindowUser, PathListener, PathMonitor):
     def works(self, index: int, now: int) -> None:
         self.working.append(index)
 
+    def answered(self, index: int, port: int, rtt: int, weight: int, now: int) -> tuple[int, int]:
+        return rtt, rtt
+
+    def trimmed(self, index: int, rtt: int) -> tuple[int, int]:
+        return rtt, rtt
+
 
 class Rig:
     """ACK processing with the parts that it works on, and no requester."""
@@ -147,6 +153,7 @@ class Rig:
                 given["mark"], bool(given["probe"]), given["number"], given.get("entropy", record.index), 0, 0,
                 cack & MASK, 8, 1, bitmap, given["stamp"], 0, False, 0, given["units"],
             ),
+            0,
             self.now,
         )  # fmt: skip
 

@@ -90,8 +90,24 @@ def test_a_profile_replaces_single_values_and_those_derived_from_them() -> None:
     assert p.adjust_period_threshold == 24_000
     assert p.fi == pytest.approx(10 * MTU)
     assert p.alpha == pytest.approx(4 * 2 * (6_000 / 24_000) * MTU / 6_000)
-    everything = {name: value for name, value in asdict(p).items() if name != "mtu"}
+    everything = {name: value for name, value in asdict(p).items() if name not in ("mtu", "max_base_rtt")}
     assert NsccParameters.for_line(1, 1, MTU, False, NsccProfile(**everything)) == p
+
+
+def test_the_largest_window_follows_the_mean_base_up_and_down_unless_it_is_given() -> None:
+    for profile, largest in ((NsccProfile(), 4 * 225_000), (NsccProfile(max_cwnd=225_000), 225_000)):
+        cc = Nscc(NsccParameters.for_line(RATE, RTT, MTU, True, profile))
+        cc.on_base_rtt(2 * RTT, 4 * RTT)
+        assert cc.max_window == largest
+        cc.on_base_rtt(2 * RTT, RTT // 2)
+        assert cc.max_window == 225_000 // 2
+
+
+def test_delay_is_beyond_the_base_of_the_path() -> None:
+    cc = Nscc(NsccParameters.for_line(RATE, RTT, MTU, True))
+    cc.on_base_rtt(5 * RTT, 2 * RTT)
+    cc.on_ack(MTU, MTU, 5 * RTT + 700, False, 1_000)
+    assert 0 < cc.average_delay <= 700
 
 
 def test_with_a_bdp_below_one_packet_one_packet_may_be_sent() -> None:
