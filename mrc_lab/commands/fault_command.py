@@ -163,8 +163,12 @@ def parse(words: Sequence[str]) -> FaultRequest:
     after = options.get("at", "+0s")
     if not after.startswith("+"):
         raise ExperimentError(f"'at' takes a time from now, as in 'at +2s', not {after!r}")
-    times = _time(after[1:]), _time(options.get("for", "0s"))
-    return FaultRequest(fault, *times, options.get("owner", ""), renamed(word, kind, kind.word))
+    lasts = _time(options["for"]) if "for" in options else 0
+    if "for" in options and not lasts:
+        raise ExperimentError(
+            "a fault 'for 0s' would be none: give a longer time, or leave it out to last until cleared"
+        )
+    return FaultRequest(fault, _time(after[1:]), lasts, options.get("owner", ""), renamed(word, kind, kind.word))
 
 
 def _options(words: list[str]) -> tuple[list[str], dict[str, str]]:

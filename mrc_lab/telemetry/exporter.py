@@ -66,7 +66,11 @@ class Exporter:
         self._reading: asyncio.Task[bytes] | None = None
         self._listener: LimitedServer | None = None
         self._runner = web.AppRunner(
-            self._application(), access_log=None, shutdown_timeout=_STOP_S, keepalive_timeout=IDLE_S
+            self._application(),
+            access_log=None,
+            shutdown_timeout=_STOP_S,
+            keepalive_timeout=IDLE_S,
+            auto_decompress=False,
         )
 
     @property

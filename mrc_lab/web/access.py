@@ -9,7 +9,9 @@ form cannot send. The answer's headers let the page load nothing from elsewhere 
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
@@ -33,6 +35,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_LOG = logging.getLogger(__name__)
 
 
 def new_token() -> str:
@@ -59,6 +62,12 @@ class PageAccess:
             response = await handler(request)
         except web.HTTPException as error:
             return web.json_response({"error": error.reason}, status=error.status, headers=HEADERS)
+        except (asyncio.CancelledError, ConnectionError):
+            raise
+        except Exception:
+            _LOG.exception("a request failed")
+            problem = "The request failed; what 'mrc web' has printed says why."
+            return web.json_response({"error": problem}, status=500, headers=HEADERS)
         if not response.prepared:
             response.headers.update(HEADERS)
         return response
@@ -93,6 +102,10 @@ class PageAccess:
             return "A request without an origin must give the token as 'Authorization: Bearer'."
         if request.content_type != "application/json":
             return "A request must be JSON (Content-Type: application/json)."
+        if (request.charset or "utf-8").lower() not in ("utf-8", "utf8"):
+            return "A request must be in UTF-8: leave the charset out."
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            return "A request must not be compressed: leave Content-Encoding out."
         return ""
 
     def _is_ours(self, host: str) -> bool:

@@ -23,6 +23,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.web.feed import Feed
 from mrc_lab.web.jobs import Jobs, all_reduce_words
 from topologies.fabric import Fabric
+from topologies.faults.kind import Fault
 from topologies.faults.link_down import LinkDown
 
 MAX_WORDS = 16
@@ -58,6 +59,7 @@ class Actions:
         self._jobs = jobs
         self._executor = executor
         self._undo: deque[_Undo] = deque(maxlen=MAX_UNDO)
+        self._injected_again: dict[str, FaultRecord] = {}  # by the ids that they had before they were cleared
         self._lock = asyncio.Lock()
 
     async def perform(self, request: Mapping[str, Any]) -> Outcome:
@@ -113,19 +115,27 @@ class Actions:
     def _keep_again(self, text: str, cleared: Cleared) -> None:
         """Undo what cleared faults and brought links up: inject the faults again, take the other links down again."""
         faulty = {link for record in (*cleared.faults, *cleared.remaining) for link in record.links}
-        again = [record.fault for record in cleared.faults]
-        again += [LinkDown(link) for link in cleared.links if link not in faulty]
+        again: list[tuple[Fault, str]] = [(record.fault, record.id) for record in cleared.faults]
+        again += [(LinkDown(link), "") for link in cleared.links if link not in faulty]
         if not again:
             return
 
         def inject() -> str:
+            lines = []
             with self._connect() as controller:
-                return "\n".join(fault_command.describe(controller.inject(fault)) for fault in again)
+                for fault, before in again:
+                    record = controller.inject(fault)
+                    lines.append(fault_command.describe(record))
+                    if before:
+                        self._injected_again[before] = record
+            return "\n".join(lines)
 
         self._undo.append(_Undo(text, inject))
 
     def _end(self, record: FaultRecord) -> str:
-        """Undo a fault; one that is over already is no error."""
+        """Undo a fault, which may have been cleared and injected again; one that is over already is no error."""
+        while record.id in self._injected_again:
+            record = self._injected_again[record.id]
         with self._connect() as controller:
             if all(other.id != record.id for other in controller.faults()):
                 return f"fault {record.id} was over already"

@@ -90,6 +90,7 @@ class LiveServer:
             access_log=None,
             logger=_http_log(),
             handle_signals=False,
+            auto_decompress=False,  # compressed requests are refused, and not looked into
             shutdown_timeout=1.0,
             max_field_size=4096,
             keepalive_timeout=IDLE_S,
@@ -134,6 +135,8 @@ class LiveServer:
         return web.Response(body=content, content_type=_type(name), charset="utf-8")
 
     async def _records(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "HEAD":
+            return web.Response(content_type="text/event-stream")
         try:
             outbox = self._feed.join()
         except ExperimentError as error:
@@ -167,7 +170,7 @@ class LiveServer:
 
     async def _actions(self, request: web.Request) -> web.StreamResponse:
         try:
-            wanted = strict_json.loads(await asyncio.wait_for(request.text(), BODY_TIMEOUT_S))
+            wanted = strict_json.loads((await asyncio.wait_for(request.read(), BODY_TIMEOUT_S)).decode())
         except asyncio.TimeoutError:
             raise web.HTTPRequestTimeout(reason="The request did not come to its end in time.") from None
         except (ValueError, RecursionError):

@@ -208,3 +208,31 @@ def test_words_with_spaces_are_quoted_in_the_command(socket: Path) -> None:
         assert outcome.command == f"sudo mrc fault add lab {LINK} down owner 'me; reboot'"
 
     run(socket, work)
+
+
+def test_undo_goes_on_after_clearing_all_was_undone(socket: Path) -> None:
+    async def work(world: World) -> None:
+        await world.fault(LINK, "down")
+        await world.fault("h1@p0", "loss", "10%")
+        for _ in range(2):
+            await world.fault("clear", "all")
+            assert world.faults() == []
+            await world.undo()
+            assert len(world.faults()) == 2
+        await world.undo()
+        assert world.faults() == ["down"]
+        assert "over already" not in (await world.undo()).text
+        assert world.faults() == []
+        assert world.down() == set()
+
+    run(socket, work)
+
+
+def test_a_fault_for_no_time_is_refused(socket: Path) -> None:
+    async def work(world: World) -> None:
+        for none in ("0s", "0ms"):
+            with pytest.raises(ExperimentError, match="a fault 'for 0s' would be none"):
+                await world.fault(LINK, "down", "for", none)
+        assert world.faults() == []
+
+    run(socket, work)

@@ -235,6 +235,55 @@ def test_idle_connections_make_room_for_new_ones_and_streams_stay(monkeypatch: p
             connection.close()
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Type": "application/json; charset=zlib"},
+        {"Content-Type": "application/json; charset=rot13"},
+        {"Content-Type": "application/json; charset=idna"},
+        {"Content-Encoding": "gzip"},
+        {"Content-Encoding": "deflate"},
+        {"Content-Encoding": "br"},
+    ],
+)
+@pytest.mark.parametrize("body", [b"[]", b"\xff\xfe", b""])
+def test_bodies_in_other_codings_are_refused_with_the_headers_for_security(
+    one: Served, headers: dict[str, str], body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    response, text = ask(one, "POST", "/actions", {**from_page(one), **headers}, body)
+    assert 400 <= response.status < 500
+    assert json.loads(text)["error"]
+    for name, value in access.HEADERS.items():
+        assert response.headers[name] == value
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_text_that_is_no_utf8_is_refused(one: Served) -> None:
+    response, text = ask(one, "POST", "/actions", from_page(one), b"\xff\xfe")
+    assert response.status == 400
+    assert "not JSON" in text
+
+
+def test_head_of_the_stream_has_no_body_and_ends(one: Served) -> None:
+    lines = ["HEAD /records HTTP/1.1", "Host: 127.0.0.1", f"Cookie: {cookie(one)['Cookie']}", "Connection: close"]
+    with _connect(one, "\r\n".join([*lines, "", ""])) as connection:
+        answer = b""
+        while data := connection.recv(4096):
+            answer += data
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert b"text/event-stream" in head
+    assert body == b""
+
+
+def test_what_fails_unexpectedly_has_the_headers_for_security(one: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one.server, "_file", lambda name: 1 // 0)
+    response, text = ask(one, "GET", "/", cookie(one))
+    assert response.status == 500
+    assert "has printed says why" in text
+    assert response.headers["Content-Security-Policy"]
+
+
 # ---- the stream
 
 
