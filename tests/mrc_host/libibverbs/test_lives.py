@@ -7,7 +7,6 @@ must be alike: for the application, and in the NIC.
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from mrc_host.libibverbs import build
 from tests.mrc_host.libibverbs.build_program import PROGRAM, build_program
 from tests.mrc_host.nics_in_memory import nics_in_thread
+from tests.seeds import SEED
 
 pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
 MRC_PROGRAM = Path(__file__).parent.parent / "libmrc" / "program"
@@ -29,10 +29,9 @@ def build_in(folder: Path, sources: Path) -> Path:
 
 @pytest.mark.parametrize("sources", [PROGRAM, MRC_PROGRAM], ids=["libibverbs", "libmrc"])
 def test_a_queue_pair_of_the_c_libraries_forgets_earlier_lives(tmp_path: Path, sources: Path) -> None:
-    first = random.randrange(1 << 31)
     program = build_in(tmp_path / "program", sources)
     with nics_in_thread(tmp_path, 2) as hosts:
-        for seed in range(first, first + RUNS):
+        for seed in range(SEED, SEED + RUNS):
             print("seed", seed)
             words = [str(program), "lives", *map(str, hosts.paths)]
             with subprocess.Popen(
