@@ -16,7 +16,7 @@ from mrc_common import named_files, strict_json
 from mrc_host.config import NicConfig
 from mrc_host.verbs.remote.codec import CodecError, from_json, to_json
 
-_MAX_BYTES = 1 << 30  # every destination has all its paths in it
+_MAX_BYTES = 1 << 28  # every destination has all its paths in it
 
 
 def dump_config(config: NicConfig) -> str:

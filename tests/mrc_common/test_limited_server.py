@@ -18,27 +18,9 @@ import pytest
 from mrc_common import limited_server
 from mrc_common.connection_owner import owner_of
 from mrc_common.limited_server import LimitedServer
+from tests.fuzz.fuzz_connections import Echo, Fuzzer, answers, descriptors
 from tests.seeds import SEED
 from tests.waiting import until_async
-
-
-class Echo(asyncio.Protocol):
-    """Serves a connection from its first byte until its end, and answers each with the same."""
-
-    def __init__(self) -> None:
-        self.transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        assert self.transport is not None
-        self.transport.write(data)
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 def run(test: Callable[[LimitedServer, int], Awaitable[None]], maximum: int, idle_s: float = 60.0) -> None:
@@ -55,15 +37,6 @@ def run(test: Callable[[LimitedServer, int], Awaitable[None]], maximum: int, idl
         asyncio.run(main())
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-async def answers(port: int) -> bool:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"x")
-    try:
-        return await asyncio.wait_for(reader.read(1), 10) == b"x"
-    finally:
-        writer.close()
 
 
 def test_idle_connections_shut_nobody_out() -> None:
@@ -220,32 +193,4 @@ def test_another_user_with_all_connections_shuts_root_out_of_nothing() -> None:
 @pytest.mark.parametrize("seed", [SEED, SEED + 1])
 def test_random_clients_leave_no_descriptor_and_others_are_served(seed: int) -> None:
     print("seed", seed)
-    rng = random.Random(seed)
-    before = descriptors()
-
-    async def test(server: LimitedServer, port: int) -> None:
-        held: list[socket.socket] = []
-        for _ in range(60):
-            act = rng.randrange(4)
-            if act == 0 or not held:
-                held.append(socket.create_connection(("127.0.0.1", port)))
-            elif act == 1:
-                held.pop(rng.randrange(len(held))).close()
-            elif act == 2:
-                with contextlib.suppress(OSError):  # it gave way
-                    rng.choice(held).send(rng.randbytes(rng.randrange(1, 5)))
-            else:
-                assert await answers(port)
-            await asyncio.sleep(0)
-            assert len(server.open) <= 6
-        for sock in held:
-            sock.close()
-
-        async def all_closed() -> bool:
-            server._forget_ended()
-            return not len(server.open)
-
-        await until_async(all_closed, "the end of all connections")
-
-    run(test, 6)
-    assert descriptors() == before
+    Fuzzer().case(random.Random(seed))
