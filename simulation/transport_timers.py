@@ -61,7 +61,7 @@ class FabricTiming:
             tail_probe_min=min(_LONGEST, max(2 * trip, self.hardware.tail_probe)),
             probe_interval=min(_LONGEST, 10 * trip),
             probe_timeout=min(_LONGEST, 4 * trip + self.queue),
-            reverse_probe_interval=min(_LONGEST, 10 * trip),
+            reverse_probe_interval=min(_LONGEST, trip),  # as published (docs/protocol.md, R3.16)
         )
 
     def timers_of(self, settings: TransportSettings) -> TimersOf:

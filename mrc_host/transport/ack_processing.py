@@ -390,6 +390,7 @@ class AckProcessing:
             if self._measures_delay:
                 base, mean = self._monitor.trimmed(record.index, now - record.sent)
                 self._window.cc.on_base_rtt(base, mean)
+            self._loss.trimmed(record)
             self._window.cc.on_trim(record.weight, now, now - record.sent)
         elif nack.reason != control.NACK_PSN_OOR_WINDOW:
             self._window.cc.on_loss(record.weight, now)  # the receiver had no room for it

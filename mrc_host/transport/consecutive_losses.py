@@ -48,6 +48,10 @@ class ConsecutiveLosses:
         self._streaks[index] = (losses, arrived)
         return losses < _MIN_LOSSES or losses < self._needed(newest)
 
+    def may_carry(self, index: int) -> bool:
+        """Whether a path could carry others still if half of what arrives on it looked lost."""
+        return self._streaks.get(index, (0, -1))[0] < _MAX_LOSSES
+
     def _count(self, losses: int, newest: int) -> None:
         sent = newest - self._since
         if sent > _WINDOW:  # keep the rate, as if measured over half of the window

@@ -19,7 +19,8 @@ from the newest SACK on, and treats what has arrived as if it had been sent that
 its lane is lost by time, and only if no other is missing: else late arrivals may not have been reported, and a probe
 asks for them.
 
-A loss retires the path at once, unless the packet was sent before the first packet or probe that the peer answered.
+A loss retires the path at once, unless the packet was sent before the first packet or probe that the peer answered, or
+its NACK may have been lost (``LostNacks``) and the path still carries others.
 When the first packet on a path found dead is lost, so are the packets that followed it there.
 """
 
@@ -30,6 +31,7 @@ from typing import Final
 
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.consecutive_losses import ConsecutiveLosses
+from mrc_host.transport.lost_nacks import LostNacks
 from mrc_host.transport.paths import PathSet
 from mrc_host.transport.reordering import MAX_ROUND_TRIPS, ReorderWindow
 from mrc_host.transport.round_trip import RoundTrip
@@ -55,6 +57,7 @@ class LossDetection:
         "_fraction",
         "_hole",
         "_lost_by_plane",
+        "_lost_nacks",
         "_ordered_from",
         "_overtaken_in",
         "_paths",
@@ -102,6 +105,7 @@ class LossDetection:
         self._overtaken_in = 0  # lanes whose oldest packet it shows as missing and overtaken, though not as lost yet
         self.window_ends = 0  # when time may show that they are lost (``on_window_end``); 0: no timer is needed
         self._consecutive = ConsecutiveLosses()
+        self._lost_nacks = LostNacks(round_trips)
         self._dead: dict[int, int] = {}  # paths found dead -> serial of the packet whose loss showed it
 
     # ---- what arrived -------------------------------------------------------------------------------------------
@@ -284,6 +288,10 @@ class LossDetection:
         self._stats.lost += 1
         self._lost_by_plane[record.plane] += 1
 
+    def trimmed(self, record: SentPacket) -> None:
+        """The peer reported that a packet arrived without its payload."""
+        self._lost_nacks.trimmed(record.plane, record.index, record.serial, record.sent)
+
     def flush_plane(self, plane: int) -> None:
         """The plane is down: retransmit what is in flight there on other planes, without retiring any path."""
         for lane in self._sent.lanes[2 * plane : 2 * plane + 2]:
@@ -293,8 +301,9 @@ class LossDetection:
                 record = lane.head()
 
     def carries(self, index: int, serial: int) -> bool:
-        """Whether a path that lost transmission `serial` still carries other packets."""
-        return self._consecutive.carries(index, serial, self._paths.each[index].arrived_serial, self._sent.serial)
+        """Whether a path that lost transmission `serial` still carries other packets, be they trimmed."""
+        arrived = max(self._paths.each[index].arrived_serial, self._lost_nacks.carried(index))
+        return self._consecutive.carries(index, serial, arrived, self._sent.serial)
 
     # ---- overtaken ----------------------------------------------------------------------------------------------
 
@@ -470,4 +479,7 @@ class LossDetection:
         if record.sent < self._sent.first_answered:
             return False
         alive = self.carries(record.index, record.serial)
+        may_carry = alive or self._consecutive.may_carry(record.index)
+        if may_carry and self._lost_nacks.explain(record.plane, record.sent):
+            return False
         return self._paths.retire(record.index, PathReason.LOSS, record.sent, now, alive)

@@ -11,7 +11,7 @@ class Fuzzer:
     """Asks one of the questions in each case."""
 
     def case(self, chance: random.Random) -> None:
-        random_paths.reacting_costs_nothing(chance)
+        chance.choice(random_paths.QUESTIONS)(chance)
 
     def close(self) -> None:
         pass

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from mrc_host.values import PathEvent, PathState
+from simulation.hardware_timing import PUBLISHED_TESTBED
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, US, Pair
 from topologies.clos import multi_plane_clos
@@ -44,3 +46,36 @@ def reacting_costs_nothing(chance: random.Random) -> None:
         f"{planes} planes of {uplinks} T1s, {racks} racks, seed {seed}: reactive spraying carried {reactive} packets,"
         f" oblivious {oblivious}"
     )
+
+
+def no_working_path_is_retired(chance: random.Random) -> None:
+    """T1s of a full fabric lose power: what is left trims, and answers over dead T1s are lost, but the rest works."""
+    uplinks = chance.choice((4, 4, 5, 6))
+    fabric = multi_plane_clos("back", planes=1, t0=2, t1=uplinks, hosts=2 * uplinks)
+    dead = chance.sample(range(uplinks), chance.randint(1, uplinks // 2))
+    seed = chance.randrange(1 << 16)
+    with SimulatedWorld(fabric, seed=seed, rate=4 * _RATE, hardware=PUBLISHED_TESTBED) as world:
+        flows = [Pair(world, f"h{n}", f"h{n + uplinks}", length=_MESSAGE) for n in range(1, uplinks + 1)]
+        for flow in flows:
+            world.spawn(flow.write_without_end(8))
+        world.run(200 * US)
+        for flow in flows:
+            _retired(flow)
+        for t1 in dead:
+            world.faults.power_off(f"t1-{t1}@p0")
+        world.run(600 * US)
+        for flow in flows:
+            retired = {event.ev for event in _retired(flow)}
+            assert retired <= set(dead), f"{uplinks} T1s, {dead} dead, seed {seed}: {retired} retired"
+
+
+def _retired(flow: Pair) -> list[PathEvent]:
+    """Paths that went out of use at the sender."""
+    events = []
+    while (event := flow.contexts[0].poll_event()) is not None:
+        if isinstance(event, PathEvent) and event.new is PathState.ASSUMED_BAD:
+            events.append(event)
+    return events
+
+
+QUESTIONS = (reacting_costs_nothing, no_working_path_is_retired)

@@ -14,3 +14,8 @@ def test_reactive_spraying_carries_as_much_as_oblivious_on_healthy_fabrics(case:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     random_paths.reacting_costs_nothing(random.Random(seed))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_working_path_is_retired_for_answers_lost_on_dead_ways_back(seed: int) -> None:
+    random_paths.no_working_path_is_retired(random.Random(seed))
