@@ -318,7 +318,7 @@ def test_faults_of_an_unreachable_switch_are_refused_or_deferred_and_may_be_clea
             await loop.run_in_executor(None, lambda: server.stop(0).wait())
             await until_async(lambda: not any(switch.state is SwitchState.VERIFIED for switch in fleet.status.switches))
             with pytest.raises(ControllerError, match="is not reachable, so it can make no fault"):
-                await fleet.set_faults(fault_entries(fabric, [Blackhole("t[01]-0@p[01]")]))
+                await fleet.set_faults(fault_entries(fabric, [Blackhole("t[0,1]-0@p[0,1]")]))
             await fleet.set_faults({})
             late = fault_entries(fabric, [Blackhole("t1-0@p0")])
             assert await fleet.set_faults(late, later=True) == ("t1-0@p0",)
