@@ -170,7 +170,7 @@ class LossDetection:
             return False
         acked, windows = self._acked(number), self._windows(number, now)
         in_order = not number & 1 and now >= self._ordered_from
-        while record is not None and self._overtaken(record, acked, windows, in_order, now):
+        while record is not None and self._overtaken(record, acked, windows, in_order, now, True):
             if not (self._shown(record) or self._went_dead(record)):
                 return True
             self._lose_overtaken(record, acked - windows[0], now)
@@ -189,7 +189,7 @@ class LossDetection:
             number = record.lane
             acked, windows = self._acked(number), self._windows(number, now)
             in_order = not number & 1 and now >= self._ordered_from
-            if self._overtaken(record, acked, windows, in_order, now):
+            if self._overtaken(record, acked, windows, in_order, now, True):
                 self._lose_overtaken(record, acked - windows[0], now)
 
     def _shown_missing(self, lanes: int, base: int, end: int) -> Iterator[SentPacket]:
@@ -328,11 +328,13 @@ class LossDetection:
         wait = self._reordering[number].wait(self._round_trips[number >> 1], now)
         return max(narrow, wait), max(wide, wait)
 
-    def _overtaken(self, record: SentPacket, acked: int, windows: tuple[int, int], in_order: bool, now: int) -> bool:
+    def _overtaken(
+        self, record: SentPacket, acked: int, windows: tuple[int, int], in_order: bool, now: int, varies: bool
+    ) -> bool:
         """Whether a packet sent long enough after `record`, or later on its path, has arrived.
 
         The narrow window applies where the path has no later packets, or where the next one is overdue too and nothing
-        sent since has arrived; unless the path may just be slow.
+        sent since has arrived; unless the path may just be slow. `varies`: and more so than it was.
         """
         index, serial = record.index, record.serial
         late = acked - record.sent
@@ -344,23 +346,28 @@ class LossDetection:
             record.by_order = False
         else:
             followed, measured = record.followed, self._paths.each[index].round_trip > 0
-            record.by_order = now - record.sent <= self._patience(record) or (
+            record.by_order = now - record.sent <= self._patience(record, varies) or (
                 followed > 0 and late < wide and (followed > acked - narrow or arrived > serial or not measured)
             )
         return not record.by_order or (in_order and arrived > serial)
 
-    def _patience(self, record: SentPacket) -> int:
+    def _patience(self, record: SentPacket, varies: bool) -> int:
         """How long a packet may be on a path that may just be slow: up to two round trips of its plane are no loss yet.
 
         The path may if its last round trip was as long; or if it was never measured and carries later packets, which
         will reveal a loss. If its last two round trips were as long, the path is known to be slow, and the reorder
         window's maximum is the limit.
+
+        While more arrives, which will show a loss a little later, a round trip that `varies` may be longer by four
+        variations of the plane's (RFC 6298): queues grow in the first round trips of NICs that start together, and not
+        all alike. Then a path that was never measured may be as slow as its plane.
         """
         paths, index, trip = self._paths, record.index, self._round_trips[record.plane]
-        last = paths.each[index].round_trip
+        last, spread = paths.each[index].round_trip, 4 * trip.variation if varies else 0
         if not last:
-            return trip.pto() if record.followed else -1
-        return min(last, max(trip.pto(), min(paths.each[index].round_trip_before, MAX_ROUND_TRIPS * trip.smoothed)))
+            return trip.pto() if record.followed else trip.smoothed + spread if varies else -1
+        before = min(paths.each[index].round_trip_before, MAX_ROUND_TRIPS * trip.smoothed)
+        return min(last + spread, max(trip.pto(), before))
 
     # ---- the end of the window ----------------------------------------------------------------------------------
 
@@ -397,7 +404,9 @@ class LossDetection:
         if record.sent > acked:
             return
         acked += now - self._shown_at
-        if self._overtaken(record, acked, windows, False, now - windows[0]):  # its answer may be later than itself
+        if self._overtaken(
+            record, acked, windows, False, now - windows[0], False
+        ):  # its answer may be later than itself
             if self._lose(record, now):
                 self._dead[record.index] = record.serial
         else:
@@ -432,7 +441,7 @@ class LossDetection:
         overdue = begun + narrow
         if number & 1 or self._paths.bad(index):
             return overdue
-        overdue = max(overdue, record.sent + self._patience(record) + 1 + narrow)
+        overdue = max(overdue, record.sent + self._patience(record, False) + 1 + narrow)
         if record.followed:
             revealed = begun + wide
             if self._paths.each[index].round_trip and self._paths.each[index].arrived_serial <= record.serial:

@@ -252,3 +252,22 @@ def test_a_spurious_loss_clears_its_path_and_widens_the_reorder_window() -> None
     end.arrive(end.send(5, 13 * RTT), 14 * RTT)
     end.detect(14 * RTT)
     assert again.state == OUT
+
+
+def test_a_path_that_gets_slower_by_no_more_than_round_trips_vary_loses_nothing() -> None:
+    """Queues grow unevenly when NICs start together; a path of which more is late would count as dead."""
+    for measured in (RTT * 13 // 10, 0):
+        end = Sender()
+        for trip in end.trips:
+            trip.variation = RTT // 10
+        if measured:
+            end.paths.measured(3, measured)
+        slow = [end.send(3, 100 + 50 * number) for number in range(2 if measured else 1)]
+        for number in range(4):
+            end.send(4 + number, 200 + number * RTT // 10)
+            end.arrive(end.sent.record(end.sent.next_psn - 1), RTT + number * RTT // 10)
+        limit = slow[0].sent + (measured or RTT) + 4 * RTT // 10
+        end.detect(limit)
+        assert slow[0].state == OUT
+        end.detect(limit + 1)
+        assert slow[0].state == LOST
