@@ -87,8 +87,9 @@ def _claim(path: Path, stream: IO[str], grid: Grid) -> None:
     text = stream.read()
     if not text:
         try:
-            json.dump(own, stream, indent=1)
-            stream.flush()
+            left = json.dumps(own, indent=1).encode()
+            while left:  # past the buffer, which would be written again when the file is closed
+                left = left[os.write(stream.fileno(), left) :]
         except OSError as error:
             raise ExperimentError(
                 f"{path / 'sweep.json'} cannot be written: {error.strerror}", "Choose another --output."

@@ -12,14 +12,14 @@ from pathlib import Path
 from tests.mrc_host.agent.test_bounded_turns import Application, OneAgent
 
 DEAREST = 150_000  # about three times a turn with 16 queue pairs to release or list, or 64 to sum up
-ACTS = 12
+ACTS = 6
 
 
 def attack(chance: random.Random, agent: OneAgent) -> None:
     """Let clients come, ask and go until nothing of them is left."""
     clients: list[Application] = []
     for _ in range(ACTS):
-        clients.append(Application(agent, chance.choice((0, 1, 30, 200))))
+        clients.append(Application(agent, chance.choice((0, 1, 30, 100))))
         act = chance.randrange(4)
         if act == 0:
             clients.pop(chance.randrange(len(clients))).sock.close()
