@@ -23,7 +23,6 @@ from mrc_lab.experiments.running.recording import (
     Recording,
     TenantRecord,
 )
-from topologies.fabric import lower_end_first
 from topologies.name_patterns import matches
 
 Values = NDArray[np.float64]
@@ -165,8 +164,7 @@ def _link_throughput(view: View) -> float | None:
 
 def _channels(view: View) -> list[int]:
     """Numbers of the selected directions of links."""
-    pattern = view.selection.link or "*"
-    links, ends = lower_end_first(pattern.rstrip("<>")), pattern[-1] if pattern[-1] in "<>" else "<>"
+    links, ends = view.selection.link_directions
     return [n for n, name in enumerate(view.recording.channels) if name[-1] in ends and matches(name[:-1], links)]
 
 

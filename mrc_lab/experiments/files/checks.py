@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import permutations
 
 from mrc_common import units
 from mrc_common.suggestions import did_you_mean
@@ -45,7 +46,7 @@ from simulation.fault_impairments import impairments_of
 from topologies.ecmp_choice import source_ports
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
-from topologies.name_patterns import check_pattern, select
+from topologies.name_patterns import check_pattern, is_pattern, select
 
 _STATISTICAL = (
     "throughput",
@@ -183,6 +184,12 @@ def _flow_names(workload: Workload, fabric: Fabric) -> Iterator[str]:
         ends = split_pair(flow.pair, fabric)
         ways = (ends, ends[::-1]) if isinstance(workload, WriteBw) and workload.bidirectional else (ends,)
         yield from (flow_name(*way, seen) for way in ways)
+
+
+def _possible_flow_names(workload: Workload, fabric: Fabric) -> list[str]:
+    """What a run may call the flows of a workload of which only the run knows who writes to whom."""
+    assert not isinstance(workload, WriteBw | Incast), "their flows are known"
+    return [f"{a}>{b}" for a, b in permutations(select_hosts(workload.hosts, fabric), 2)]
 
 
 def flow_name(source: str, destination: str, seen: Counter[str]) -> str:
@@ -431,7 +438,7 @@ def check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], 
         raise place.error(f"{metric} has no statistic: it is a single value ({METRICS[metric]})")
     if selection.link is not None:
         try:
-            build_fabric(case.fabric).find_links(selection.link.rstrip("<>"))
+            build_fabric(case.fabric).find_links(selection.link_directions[0])
         except FabricError as error:
             raise place.error(str(error)) from None
     _check_tenant_selection(selection, metric, case, place)
@@ -448,19 +455,20 @@ def readable(pattern: str, place: Value) -> None:
 
 
 def _check_flow_pattern(pattern: str, tenant: str | None, case: Case, place: Value) -> None:
-    fabric = build_fabric(case.fabric)
+    fabric, all_known = build_fabric(case.fabric), True
     names: list[str] = []
     for one in case.tenants:
         if tenant in (None, one.name):
             flows = list(_flow_names(one.workload, fabric))
             if not flows:
-                return
+                all_known = False
+                flows = _possible_flow_names(one.workload, fabric) if is_pattern(pattern) else []
             names += [*flows, *(f"{one.name}/{flow}" for flow in flows if one.name)]
     try:
         found = select(names, pattern)
     except FabricError as error:
         raise place.error(str(error)) from None
-    if not found:
+    if not found and all_known:
         hint = did_you_mean(pattern, names, most=1, cutoff=0.6) or f"there are {len(names)}, as {names[0]}"
         raise place.error(f"no flow is called {pattern}; {hint}")
 

@@ -46,6 +46,8 @@ from mrc_lab.experiments.files.timing import TimingProfile
 from mrc_lab.experiments.files.workloads import MAX_QPS, Workload
 from mrc_lab.published import Curve, Number
 from simulation.hardware_timing import IDEAL, HardwareTiming
+from topologies.errors import FabricError
+from topologies.fabric import lower_end_first
 
 TIMERS = (
     "base_rtt",
@@ -191,6 +193,24 @@ class Selection:
     end: int | None = key(a_time(), "end of the window (default: that of the run)", default=None)
     statistic: str | None = key(Text(STATISTICS), "over time bins, messages or events", default=None)
     over_flows: str = key(Text(("sum", "min", "max", "mean")), "how flows are taken together", default="sum")
+
+    @property
+    def link_directions(self) -> tuple[str, str]:
+        """The links' pattern, lower end first, and the directions that are meant: of ``>`` (up) and ``<`` one or both.
+
+        FabricError where the direction is not clear: a link may be named from either end, and an arrow after the upper
+        end reads as if it led away from that.
+        """
+        given = self.link or "*"
+        pattern = given.rstrip("<>")
+        arrows, links = given[len(pattern) :], lower_end_first(pattern)
+        if len(arrows) > 1:
+            raise FabricError(f"{given!r} ends with {arrows}: write > for upwards, < for downwards, and none for both")
+        if arrows and links != pattern:
+            raise FabricError(
+                f"{given!r} is not clear: write the lower end first, {links}> for upwards, {links}< for downwards"
+            )
+        return links, arrows or "<>"
 
 
 @dataclass(frozen=True, slots=True)

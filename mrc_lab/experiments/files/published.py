@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mrc_common.units import parse_size, parse_time
 from mrc_lab import published as package_list
-from mrc_lab.experiments.files.checks import build_fabric, check_selection, parse_value, readable, select_hosts
+from mrc_lab.experiments.files.checks import build_fabric, check_selection, parse_value, select_hosts
 from mrc_lab.experiments.files.document import Value
 from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.model import (
@@ -21,7 +21,8 @@ from mrc_lab.experiments.files.model import (
 )
 from mrc_lab.experiments.files.workloads import Collective, Replayed, Training, Workload
 from mrc_lab.published import Curve, Number
-from topologies.name_patterns import matches
+from topologies.errors import FabricError
+from topologies.name_patterns import matches, select
 
 
 def resolve_published(part: PublishedPart, cases: tuple[Case, ...], place: Value) -> PublishedPart:
@@ -87,8 +88,11 @@ def _check_cases(selection: Selection, metric: str, cases: tuple[Case, ...], pla
     if not sizes or len(cases) == 1:
         check_selection(selection, metric, cases, place)
         return
-    readable(selection.variant or "*", place)
-    matching = [case for case in cases if matches(case.name, selection.variant or "*")]
+    try:
+        meant = select([case.name for case in cases], selection.variant or "*")
+    except FabricError as error:
+        raise place.error(str(error)) from None
+    matching = [case for case in cases if case.name in meant]
     if not matching:
         raise place.error(f"no variant is called {selection.variant}; there are {', '.join(c.name for c in cases)}")
     for case in matching:
