@@ -165,7 +165,11 @@ def _watch(world: EmulatedWorld, restart: bool) -> None:
     assert emulation.watch is not None, "a fabric that is up has one"
     inbox: SimpleQueue[Crash | RestartRequest] = SimpleQueue()
     emulation.watch.listen(inbox.put)
-    restarts = Restarts(partial(world.restart, wait=False), _echo)  # another that it needs may have crashed
+    restarts = Restarts(
+        partial(world.restart, wait=False),  # another that it needs may have crashed
+        lambda name: emulation.children[name].process.pid,
+        _echo,
+    )
     with restart_requests.served(emulation.run, inbox.put):
         while True:
             found = inbox.get()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import select
 import socket
 import threading
 import time
@@ -76,7 +77,16 @@ def _serve(listener: socket.socket, put: Callable[[RestartRequest], None]) -> No
             return  # closed
         with client, contextlib.suppress(OSError):
             client.settimeout(_CLIENT_S)
-            client.sendall(json.dumps(_answered(_line(client), put)).encode() + b"\n")
+            line = _line(client)
+            if not _is_gone(client):
+                client.sendall(json.dumps(_answered(line, put)).encode() + b"\n")
+
+
+def _is_gone(client: socket.socket) -> bool:
+    """Whether a client that waited behind others has given up, and was told that nothing was restarted."""
+    poll = select.poll()
+    poll.register(client, 0)
+    return bool(poll.poll(0))  # POLLHUP: it has closed both directions
 
 
 def _answered(line: bytes, put: Callable[[RestartRequest], None]) -> dict[str, Any]:
@@ -127,7 +137,7 @@ def ask(run: RunDirectory, name: str) -> float:
 
 def process_of(run: RunDirectory, name: str) -> str:
     """The process of a fabric that `name` means; a switch that shares its process with all others has none."""
-    names = [record.name for record in run.records() if record.namespace is None]
+    names = list(_processes(run))
     if name in names:
         return name
     if f"switch-{name}" in names:
@@ -143,4 +153,11 @@ def process_of(run: RunDirectory, name: str) -> str:
 
 def exited(run: RunDirectory) -> list[str]:
     """Names of the fabric's processes that do not run."""
-    return [record.name for record in run.records() if record.namespace is None and not record.alive()]
+    return [name for name, runs in _processes(run).items() if not runs]
+
+
+def _processes(run: RunDirectory) -> dict[str, bool]:
+    """Names of the fabric's processes, and whether each runs."""
+    found = dict.fromkeys(run.ended_names(), False)  # one is being restarted, or could not be started
+    found |= {record.name: record.alive() for record in run.records() if record.namespace is None}
+    return dict(sorted(found.items()))

@@ -32,21 +32,28 @@ def crash_message(crashes: Sequence[Crash]) -> tuple[str, str]:
 
 
 class Restarts:
-    """Restarts crashed processes with `restart`, each at most 5 times a minute, and reports with `echo`."""
+    """Restarts crashed processes with `restart`, each at most 5 times a minute, and reports with `echo`.
+
+    `present` gives the id of the process that now has a name: one that somebody has restarted since is left alone.
+    """
 
     def __init__(
         self,
         restart: Callable[[str], None],
+        present: Callable[[str], int],
         echo: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._restart = restart
+        self._present = present
         self._echo = echo
         self._clock = clock
         self._done: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_RESTARTS))
 
     def crashed(self, crash: Crash) -> None:
         """Restart a process that has exited."""
+        if self._present(crash.name) != crash.pid:
+            return
         name, done = crash.name, self._done[crash.name]
         if len(done) == MAX_RESTARTS and self._clock() - done[0] <= WITHIN_S:
             often = f"{MAX_RESTARTS} times within {WITHIN_S:g} s"

@@ -197,6 +197,10 @@ class RunDirectory:
         record = _read_record(self.path / "processes" / f"{name}.ended")
         return record is not None and record.pid == pid
 
+    def ended_names(self) -> list[str]:
+        """Names of processes that the fabric's owner has ended, also those that it has restarted since."""
+        return sorted(path.stem for path in (self.path / "processes").glob("*.ended")) if self.accessible() else []
+
     def accessible(self) -> bool:
         """Whether this user may open what is in the directory."""
         return os.access(self.path, os.X_OK, effective_ids=True)

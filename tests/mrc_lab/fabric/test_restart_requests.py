@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -110,3 +111,27 @@ def test_names_of_processes(run: RunDirectory) -> None:
 
 def test_processes_that_do_not_run_are_found(run: RunDirectory) -> None:
     assert restart_requests.exited(run) == ["controller", "h1", "h2", "switches"]  # their command lines are not ours
+
+
+def test_a_process_that_another_restarts_just_now_has_its_name_all_the_same(run: RunDirectory) -> None:
+    run.ends_on_purpose("h1")
+    assert restart_requests.process_of(run, "h1") == "h1"
+    assert "h1" in restart_requests.exited(run), "nor is it lost if it could not be started"
+
+
+def test_what_a_client_wanted_that_has_given_up_is_not_done_later(run: RunDirectory) -> None:
+    asked: SimpleQueue[restart_requests.RestartRequest] = SimpleQueue()
+    with restart_requests.served(run, asked.put), contextlib.ExitStack() as clients:
+        first, second, third = (
+            clients.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) for _ in range(3)
+        )
+        for client, name in ((first, b"h1"), (second, b"h2"), (third, b"switches")):
+            client.settimeout(60)
+            client.connect(str(run.owner_socket))
+            client.sendall(b'{"restart": "' + name + b'"}\n')
+        busy_with = asked.get(timeout=60)
+        second.close()
+        third.shutdown(socket.SHUT_WR)
+        busy_with.carry_out(lambda name: None)
+        assert b"seconds" in first.recv(100)
+        assert asked.get(timeout=60).name == "switches"

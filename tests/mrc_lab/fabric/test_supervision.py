@@ -19,7 +19,8 @@ class Fabric:
         self.started: list[str] = []
         self.notices: list[str] = []
         self.now = 0.0
-        self.restarts = Restarts(self.restart, self.notices.append, lambda: self.now)
+        self.pids = {"switches": 42, "h1": 43}
+        self.restarts = Restarts(self.restart, self.pids.__getitem__, self.notices.append, lambda: self.now)
 
     def restart(self, name: str) -> None:
         self.now += 1
@@ -33,6 +34,13 @@ def test_crashed_processes_are_restarted() -> None:
     fabric.restarts.crashed(CRASH)
     assert fabric.started == ["switches"]
     assert fabric.notices == ["process switches was restarted"]
+
+
+def test_a_process_that_somebody_has_restarted_meanwhile_is_left_alone() -> None:
+    fabric = Fabric()
+    fabric.pids["switches"] = 44
+    fabric.restarts.crashed(CRASH)
+    assert (fabric.started, fabric.notices) == ([], [])
 
 
 def test_a_failed_restart_is_reported() -> None:
