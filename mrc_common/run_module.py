@@ -75,6 +75,26 @@ def end_without_collecting() -> None:
     atexit.register(gc.freeze)
 
 
+def open_standard_streams() -> None:
+    """Have standard input, output and error be ``/dev/null`` where this process was started without them (``<&-``).
+
+    The next files that are opened would get their numbers otherwise: a socket that children read and write then.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if not _is_open(number):
+            assert os.open(os.devnull, os.O_RDWR) == number, "it is the lowest that is free"
+            os.set_inheritable(number, True)
+            setattr(sys, name, open(number, mode))  # noqa: SIM115 (until this process ends)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
 def report_crashes() -> None:
     """From now on print where all threads were, if C code crashes or somebody aborts this process."""
     import faulthandler

@@ -14,6 +14,7 @@ def main() -> None:
     try:
         from mrc_common import children, run_module
 
+        run_module.open_standard_streams()
         children.secure_search_path()
         run_module.end_without_collecting()
 
