@@ -13,7 +13,9 @@ import time
 
 import click
 
-from tests.congestion import path_lengths
+from tests.congestion import incasts, path_lengths
+
+KINDS = (path_lengths, incasts)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,7 +29,7 @@ def main(seconds: float, seed: int | None) -> None:
     tried = failed = longest = 0
     while not tried or (seed is None and time.monotonic() < end):
         start = time.monotonic()
-        wrong = path_lengths.check(first + tried)
+        wrong = KINDS[(first + tried) % len(KINDS)].check(first + tried)
         longest = max(longest, round(1000 * (time.monotonic() - start)))
         if wrong:
             print(f"seed {first + tried}: {wrong}", flush=True)
