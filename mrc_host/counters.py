@@ -162,13 +162,18 @@ def _of_nic() -> Iterable[CounterInfo]:
     for name, unit, meaning, gauge in (
         ("tx_plane_retransmitted_packets", "packets", "Data packets of MRC retransmitted on this plane.", False),
         ("tx_plane_lost_packets", "packets", "Data packets of MRC sent on this plane and declared lost.", False),
+        ("tx_plane_waited_ns", "ns",
+         "Time for which data of MRC that could have left on other ports waited for this one, summed over queue pairs.",
+         False),
         ("link_downed", "times", "How often the port lost its link.", False),
         ("link_recovered", "times", "How often the port got its link back.", False),
         ("link_up", "0 or 1", "Whether the port has a link.", True),
+        ("slow", "0 or 1", "Whether the port is slower than the others, which wait for it (MRC).", True),
+        ("slow_peers", "NICs", "NICs whose port on this plane, or the plane on the way, is slower than others.", True),
         ("paths", "paths", "Paths on this plane to all NICs to which there are queue pairs.", True),
         ("paths_assumed_bad", "paths", "Of these, paths that some queue pair considers bad.", True),
         ("paths_denied", "paths", "Of these, paths denied by the controller.", True),
-    ):
+    ):  # fmt: skip
         yield CounterInfo(name, unit, meaning, port, gauge)
 
 

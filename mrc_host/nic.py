@@ -213,6 +213,7 @@ class Nic:
             self._ports[port].recovered += 1
         else:
             self._ports[port].downed += 1
+            context.slow_ports.forget(port, now)
         if self._pauses is not None:
             self._pauses.port_down(port, now)
         context.emit(PortEvent(now, port, up, True))

@@ -365,6 +365,21 @@ class PortEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowPortEvent:
+    """At `time` a port turned out to be slower than the NIC's others, or, with `slow` False, to be so no longer.
+
+    Planes carry equal loads, so MRC sends no faster on the others. `local` is False when it is the port of NIC `peer`,
+    or its plane of the fabric.
+    """
+
+    time: int
+    port: int
+    slow: bool
+    local: bool
+    peer: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class QpEvent:
     """A queue pair entered ERROR at `time` for `reason`."""
 
@@ -392,7 +407,7 @@ class ProbeEvent:
     service_time_subtracted: bool = False
 
 
-AsyncEvent = PathEvent | PortEvent | QpEvent | ProbeEvent
+AsyncEvent = PathEvent | PortEvent | SlowPortEvent | QpEvent | ProbeEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from mrc_host.agent.trace_file import TraceFile
 from mrc_host.driver.loop import READABLE, Loop
 from mrc_host.driver.nic_port import PortStatus
 from mrc_host.errors import MrcError
-from mrc_host.values import PathEvent, PortEvent, ProbeEvent, QpEvent
+from mrc_host.values import PathEvent, PortEvent, ProbeEvent, QpEvent, SlowPortEvent
 from mrc_host.verbs.remote import descriptors, protocol
 from mrc_host.verbs.remote.codec import format_bytes, to_json
 
@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
 RECENT_EVENTS = 4096
 ACCEPT_AGAIN_NS = 100_000_000  # pause when there was no descriptor for another client
-_EVENT_TYPES: dict[type, str] = {PathEvent: "path", PortEvent: "port", QpEvent: "qp", ProbeEvent: "probe"}
+_EVENT_TYPES: dict[type, str] = {
+    PathEvent: "path", PortEvent: "port", SlowPortEvent: "slow_port", QpEvent: "qp", ProbeEvent: "probe",
+}  # fmt: skip
 
 log = logging.getLogger("mrc.agent")
 

@@ -13,6 +13,7 @@ from mrc_host.transport.memory import MemoryTable
 from mrc_host.transport.native_datapath import of_nic
 from mrc_host.transport.path_selection import PathSelection
 from mrc_host.transport.scheduler import Scheduler
+from mrc_host.transport.slow_ports import SlowPorts
 from mrc_host.transport.trace import Tracer
 from mrc_host.values import AsyncEvent, CcProfile, EvProfile
 from mrc_host.wire.encap import Encapsulation
@@ -43,9 +44,11 @@ class NicContext:
         "rng",
         "scheduler",
         "settings",
+        "slow_ports",
         "srv6",
         "trace",
         "transport",
+        "waited_by_plane",
     )
 
     def __init__(
@@ -72,8 +75,10 @@ class NicContext:
         self.local_up = (1 << len(config.ports)) - 1  # mask of ports with a link
         self.lost_by_plane = [0] * len(config.ports)  # lost data packets of all queue pairs, including those destroyed
         self.retransmitted_by_plane = [0] * len(config.ports)
+        self.waited_by_plane = [0] * len(config.ports)  # ns for which data that could leave on others waited for it
         self.events_lost = 0
         self._events: deque[AsyncEvent] = deque()
+        self.slow_ports = SlowPorts(len(config.ports), self.emit)  # of our own
         self._next_probe = 0
         self.now = 0  # time of the input being handled, or of the frame that leaves
         self.trace: Tracer | None = None

@@ -30,6 +30,7 @@ from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer_frames import CONTROL, NO_TRIM, PeerFrames
+from mrc_host.transport.plane_balance import NOBODY, UNKNOWN, PlaneBalance
 from mrc_host.transport.port_status import PeerPorts, PortStatusUpdates
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, PathMonitor
 from mrc_host.transport.refusals import Refusals
@@ -37,6 +38,7 @@ from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.reverse_paths import ReversePaths
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.scheduler import PacketSource
+from mrc_host.transport.slow_ports import SlowPorts, slowest
 from mrc_host.transport.window import SharedWindows
 from mrc_host.values import PortEvent, QpAttributes
 from mrc_host.wire import control
@@ -114,6 +116,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         "planes",
         "reordering",
         "round_trips",
+        "slow_ports",
         "timers",
         "usable",
         "users",
@@ -138,6 +141,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self.planes = sum(1 << p for p, m in enumerate(self.members) if m)
         self.round_trips = [RoundTrip() for _ in range(ports)]
         self.reordering = [ReorderWindow() for _ in range(2 * ports)]  # by lane: twice the plane, plus the class
+        self.slow_ports = SlowPorts(ports, nic.emit, destination.address)  # the peer's, and its planes of the fabric
         self.lost_by_plane = nic.lost_by_plane
         self.users: dict[PlaneUser, None] = {}
         self._connected_to: dict[int, dict[PlaneUser, None]] = {}  # the same, by remote QPN
@@ -220,6 +224,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
             was, is_ = before >> plane & 1, self.usable >> plane & 1
             if was and not is_:
                 self._down_since[plane] = now
+                self.slow_ports.forget(plane, now)
             elif is_ and not was:
                 # Losses just before the port went down were caused by the port, not the path.
                 cleared_since = self._down_since[plane] - self._nic.transport.flap_window
@@ -229,6 +234,18 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
             for user in self.users:
                 user.planes_changed(now)
             self._offer()
+
+    def cycle_ended(self, balance: PlaneBalance, late: int, now: int) -> None:
+        """A queue pair with this `balance` has sent a burst on each plane; `late` is a plane, NOBODY or UNKNOWN."""
+        nic = self._nic
+        nic.waited_by_plane[balance.last] += balance.waited
+        if late != UNKNOWN:
+            nic.slow_ports.vote(late, now)
+        far = slowest(self.round_trips, self.usable)
+        if far == NOBODY or balance.stopped:
+            self.slow_ports.vote(far, now)
+        else:
+            self.slow_ports.harmless(now)
 
     def send_port_status(self, now: int) -> None:
         """Send the peer a port status update, repeated until it answers."""

@@ -219,8 +219,13 @@ class Requester(DataToSend):
             self._stall(PEER, now)
             return None
         if not balance.mask >> plane & 1:
-            if balance.mask & planes:
+            if waited_for := balance.mask & planes:
+                if self._current is not None or self._may_start():
+                    balance.waits(waited_for, now)
                 return None
+            self.stalls.settle(now)
+            late = balance.end_cycle(self._stats.stalled_ns[WINDOW], now)
+            self._peer.cycle_ended(balance, late, now)
             balance.refill(self._peer.planes)
         wqe = self._current
         if wqe is None:
@@ -242,6 +247,7 @@ class Requester(DataToSend):
     def _start(self, psn: int) -> Wqe:
         """Start the oldest waiting request, with its first packet at `psn`."""
         wqe = self._sends.start()
+        self._balance.resume(self._nic.now)
         self._current = wqe
         wqe.msn = self._msn
         self._msn += 1
@@ -403,8 +409,12 @@ class Requester(DataToSend):
 
     def _stall(self, kind: int, now: int) -> None:
         """If data is waiting, it waits because of `kind`: measure the time until a packet leaves."""
-        if self.stalls.reason != kind and self.pending():
-            self.stalls.begin(kind, now)
+        if self.stalls.reason != kind:
+            if self.pending():
+                self._balance.blocked()
+                self.stalls.begin(kind, now)
+            else:
+                self._balance.idle(now)
 
     def settle(self) -> None:
         """Bytes were acknowledged or the window moved: let other queue pairs use the room."""
@@ -420,6 +430,7 @@ class Requester(DataToSend):
 
     def planes_changed(self, now: int) -> None:
         """The set of usable planes changed: restart the balance. If retrying, probe: the peer may answer now."""
+        self._balance.restart()
         self._balance.refill(self._peer.planes)
         self.timeouts.peer_reported(now)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from mrc_host.config import EvFormat, ProtocolSettings
-from mrc_host.values import AsyncEvent, Completion, PathEvent, PathReason, PathState, PortEvent, QpEvent
+from mrc_host.values import AsyncEvent, Completion, PathEvent, PathReason, PathState, PortEvent, QpEvent, SlowPortEvent
 from mrc_host.wire import control, headers, icrc, opcodes
 from mrc_host.wire.encap import Flow, read_prefix
 from mrc_host.wire.headers import BTH_LENGTH
@@ -194,6 +194,11 @@ class Tracer:
         elif isinstance(event, PortEvent):
             self._sink(
                 {"t": event.time, "event": "port", "port": event.port, "up": event.up, "local": event.local,
+                 "peer": event.peer.hex()}
+            )  # fmt: skip
+        elif isinstance(event, SlowPortEvent):
+            self._sink(
+                {"t": event.time, "event": "slow_port", "port": event.port, "slow": event.slow, "local": event.local,
                  "peer": event.peer.hex()}
             )  # fmt: skip
         elif isinstance(event, QpEvent):

@@ -71,7 +71,7 @@ class RunRecord:
             self.completed_steps += len(reports) == len(self.hosts)
         elif kind == "path":
             self.path_events.append(RankPathEvent(rank, _path_event(value)))
-        elif kind in ("port", "qp"):
+        elif kind in ("port", "slow_port", "qp"):
             self.other_events.append({"kind": kind, "rank": rank, **value})
         elif kind == "status":
             self.status[rank] = value

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mrc_common.units import show_time
-from mrc_host.values import AsyncEvent, PathEvent, PathReason, PathState, PortEvent, QpEvent
+from mrc_host.values import AsyncEvent, PathEvent, PathReason, PathState, PortEvent, QpEvent, SlowPortEvent
 
 OUT = (PathState.ASSUMED_BAD, PathState.DENIED)  # of use
 STATE_LETTERS = {PathState.GOOD: "g", PathState.SKIP: "s", PathState.ASSUMED_BAD: "b", PathState.DENIED: "d"}
@@ -27,6 +27,8 @@ _REASONS = {
     PathReason.PEER_SKIP: "at the peer's request",
 }
 
+NO_NAMES: Mapping[bytes, str] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class News:
@@ -37,8 +39,10 @@ class News:
     text: str
 
 
-def summarize(host: str, events: Iterable[AsyncEvent], remotes: Mapping[int, str]) -> list[News]:
-    """The events of a NIC in words, in order; `remotes` are the hosts that queue pairs lead to."""
+def summarize(
+    host: str, events: Iterable[AsyncEvent], remotes: Mapping[int, str], nics: Mapping[bytes, str] = NO_NAMES
+) -> list[News]:
+    """The events of a NIC in words, in order; `remotes` are the hosts that queue pairs lead to, `nics` by address."""
     found: list[News] = []
     changes: dict[tuple[str, int, PathState, PathReason], list[PathEvent]] = {}
     late: dict[tuple[str, int], list[_Absence]] = {}
@@ -49,11 +53,21 @@ def summarize(host: str, events: Iterable[AsyncEvent], remotes: Mapping[int, str
                 changes.setdefault(key, []).append(event)
         elif isinstance(event, PortEvent) and event.local:
             found.append(News(event.time, "port", f"{host}@p{event.port} is {'up' if event.up else 'down'}"))
+        elif isinstance(event, SlowPortEvent):
+            found.append(News(event.time, "port", _slow_port(host, event, nics)))
         elif isinstance(event, QpEvent):
             found.append(News(event.time, "failed", f"queue pair {event.qpn:#x} of {host} failed: {event.reason}"))
     found += (_late(host, *key, absences) for key, absences in late.items())
     found += (_paths(host, *key, some) for key, some in changes.items())
     return sorted(found, key=lambda news: news.at_ns)
+
+
+def _slow_port(host: str, event: SlowPortEvent, nics: Mapping[bytes, str]) -> str:
+    if event.local:
+        of = f"{host}@p{event.port}"
+    else:
+        of = f"{nics.get(event.peer) or event.peer.hex(':', 2)}@p{event.port}, or its plane on the way from {host},"
+    return f"{of} is slower than the other ports, which wait for it" if event.slow else f"{of} is no longer slower"
 
 
 _Absence = tuple[PathEvent, PathEvent]

@@ -67,6 +67,7 @@ class PathSampler:
         self._socket = socket
         self._executor = executor
         self._clock = clock
+        self._nics = {addressing.nic_address(fabric, nic).packed: nic.name for nic in fabric.nics}
         self._known: dict[str, Mapping[str, Value]] = {}  # pairs by the host they begin at
         self._routes: dict[str, Mapping[str, Value]] = {}
 
@@ -108,7 +109,7 @@ class PathSampler:
             states[name] = _state(some, by_ev)
         self._set(host, states, routes)
         remotes = {pair.info.qpn: pair.remote for pair in pairs}
-        for news in summarize(host, events, remotes):
+        for news in summarize(host, events, remotes, self._nics):
             self._feed.event(news.kind, host, news.text, self._clock.epoch_of(news.at_ns) // 1_000_000)
 
     def _set(self, host: str, states: Mapping[str, Value], routes: Mapping[str, Value]) -> None:

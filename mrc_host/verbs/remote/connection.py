@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from mrc_host import errors
 from mrc_host.errors import InvalidArgumentError, MrcError, ResourceExhaustedError
-from mrc_host.values import AsyncEvent, Completion, PathEvent, PortEvent, ProbeEvent, QpEvent
+from mrc_host.values import AsyncEvent, Completion, PathEvent, PortEvent, ProbeEvent, QpEvent, SlowPortEvent
 from mrc_host.verbs.declaration import Verb
 from mrc_host.verbs.errors import AgentLostError, ClosedError, ProtocolError, RejectedError
 from mrc_host.verbs.provider import EventSink
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 ANSWER_TIMEOUT_S = 30.0  # how long applications wait for an agent's answer
 POST_TIMEOUT_S = 1.0  # how long a post waits for room in the socket
-EVENT_TYPES: dict[str, type] = {"path": PathEvent, "port": PortEvent, "qp": QpEvent, "probe": ProbeEvent}
+EVENT_TYPES: dict[str, type] = {
+    "path": PathEvent, "port": PortEvent, "slow_port": SlowPortEvent, "qp": QpEvent, "probe": ProbeEvent,
+}  # fmt: skip
 
 CompletionSink = Callable[[int, Completion], None]
 

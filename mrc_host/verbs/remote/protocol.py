@@ -55,7 +55,7 @@ from mrc_host.values import (
 )
 from mrc_host.verbs.errors import ProtocolError
 
-VERSION = 4
+VERSION = 5
 MAX_MESSAGE = 1 << 16
 SOCKET_BUFFER = 1 << 20
 

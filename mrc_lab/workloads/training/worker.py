@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from mrc_host import verbs
 from mrc_host.errors import MrcError
-from mrc_host.values import AsyncEvent, PathEvent, PathState, PortEvent
+from mrc_host.values import AsyncEvent, PathEvent, PathState, PortEvent, SlowPortEvent
 from mrc_host.verbs import Context
 from mrc_lab.errors import ExperimentError
 from mrc_lab.workloads.collectives.rendezvous import Rendezvous
@@ -142,6 +142,8 @@ class Worker:
 def _event_kind(event: AsyncEvent) -> str:
     if isinstance(event, PathEvent):
         return "path"
+    if isinstance(event, SlowPortEvent):
+        return "slow_port"
     return "port" if isinstance(event, PortEvent) else "qp"
 
 

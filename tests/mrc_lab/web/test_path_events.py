@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc_host.values import PathEvent, PathReason, PathState, PortEvent, QpEvent
+from mrc_host.values import PathEvent, PathReason, PathState, PortEvent, QpEvent, SlowPortEvent
 from mrc_lab.web.path_events import summarize
 
 REMOTES = {17: "h3"}
@@ -56,4 +56,18 @@ def test_a_path_that_was_out_because_a_packet_was_late_is_one_line() -> None:
         "2 paths h1 to h3 in plane 0 out of use for 3 ms: packets were late, not lost",
         "1 path h1 to h3 in plane 0 back in use: a packet declared lost was only late",
         "1 path h1 to h3 in plane 0 out of use after a lost packet, 1 ms after the first lost packet was sent",
+    ]
+
+
+def test_a_slow_port_is_named_with_whose_it_is() -> None:
+    peer = bytes([0xFD, *[0] * 15])
+    events = [
+        SlowPortEvent(1, 0, True, True), SlowPortEvent(2, 1, True, False, peer), SlowPortEvent(3, 0, False, True),
+        SlowPortEvent(4, 2, False, False, bytes(16)),
+    ]  # fmt: skip
+    assert [news.text for news in summarize("h1", events, REMOTES, {peer: "h3"})] == [
+        "h1@p0 is slower than the other ports, which wait for it",
+        "h3@p1, or its plane on the way from h1, is slower than the other ports, which wait for it",
+        "h1@p0 is no longer slower",
+        "0000:0000:0000:0000:0000:0000:0000:0000@p2, or its plane on the way from h1, is no longer slower",
     ]

@@ -22,6 +22,7 @@ from mrc_host.values import (
     QpAttributes,
     QpCounters,
     QpEvent,
+    SlowPortEvent,
 )
 from mrc_host.verbs.remote.codec import CodecError, format_bytes, from_json, parse_bytes, to_json
 
@@ -32,6 +33,7 @@ VALUES: list[Any] = [
     PathEvent(5, 1, 0x401, 1, PathState.GOOD, PathState.ASSUMED_BAD, PathReason.LOSS, 3),
     PortEvent(1, 0, False, False, bytes(16)),
     PortEvent(1, 0, False, True),
+    SlowPortEvent(1, 0, True, False, bytes(16)),
     QpEvent(9, 4, "because"),
     Completion(1, 2, CompletionOpcode.WRITE, CompletionStatus.RETRY_EXCEEDED, 9, None, "gone"),
 ]

@@ -1,0 +1,145 @@
+"""A port that is slower than the NIC's others is found, in simulated fabrics and by what its parts are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from mrc_host.transport.plane_balance import NOBODY, UNKNOWN, PlaneBalance
+from mrc_host.transport.round_trip import RoundTrip
+from mrc_host.transport.slow_ports import CYCLES, SlowPorts, slowest
+from mrc_host.values import AsyncEvent, SlowPortEvent
+
+
+def _cycle(balance: PlaneBalance, intervals: tuple[int, ...], begin: int) -> tuple[int, int]:
+    """Every plane sends a packet per interval until its credit is used up; when that is so, and who was late."""
+    planes = (1 << len(intervals)) - 1
+    times = sorted(
+        (begin + number * interval, plane) for plane, interval in enumerate(intervals) for number in range(9)
+    )
+    for now, plane in times:
+        if balance.mask >> plane & 1:
+            balance.spend(plane)
+        elif balance.mask:
+            balance.waits(balance.mask & planes, now)
+        if not balance.mask:
+            late = balance.end_cycle(0, now)
+            balance.refill(planes)
+            return late, now
+    raise AssertionError("credit left")
+
+
+@pytest.mark.parametrize(
+    ("intervals", "late"),
+    [((100, 100, 100), NOBODY), ((100, 130, 100), NOBODY), ((100, 200, 100), 1), ((100, 100, 1000), 2)],
+)
+def test_a_plane_is_late_that_the_others_wait_for(intervals: tuple[int, ...], late: int) -> None:
+    balance = PlaneBalance(8, 4096, 3, 0b111)
+    first, now = _cycle(balance, intervals, 1000)
+    assert first == UNKNOWN, "when it began is not known"
+    assert _cycle(balance, intervals, now) == (late, pytest.approx(now + 7 * max(intervals), abs=max(intervals)))
+
+
+def test_ports_that_take_turns_are_not_late() -> None:
+    """A driver may take a whole burst from one port before it turns to the next: the last is waited for longest."""
+    balance = PlaneBalance(8, 4096, 2, 0b11)
+    now = 1000
+    for _ in range(3):
+        for plane in (0, 1):
+            for _ in range(8):
+                now += 10
+                balance.spend(plane)
+            if not plane:
+                balance.waits(balance.mask, now)
+        late = balance.end_cycle(0, now)
+        balance.refill(0b11)
+    assert late == NOBODY
+
+
+def test_a_full_window_and_a_pause_of_the_application_are_nobodys_fault() -> None:
+    balance = PlaneBalance(8, 4096, 2, 0b11)
+    _, now = _cycle(balance, (100, 100), 1000)
+    for _ in range(8):
+        balance.spend(0)
+    balance.waits(balance.mask, now + 800)
+    balance.blocked()
+    assert balance.end_cycle(0, now + 9000) == NOBODY
+    balance.refill(0b11)
+    balance.idle(now + 10_000)
+    balance.resume(now + 90_000)
+    assert balance.end_cycle(0, now + 99_000) == UNKNOWN
+    assert balance.stopped
+    assert balance.end_cycle(1_000, now + 109_000) == NOBODY
+    assert not balance.stopped
+    assert balance.end_cycle(6_000, now + 119_000) == NOBODY
+    assert balance.stopped, "by the window"
+
+
+def test_one_event_says_that_a_port_is_slow_and_one_that_it_no_longer_is() -> None:
+    events: list[AsyncEvent] = []
+    ports = SlowPorts(2, events.append)
+    for now in range(3 * CYCLES):
+        ports.vote(1, now)
+    assert events == [SlowPortEvent(CYCLES - 1, 1, True, True)]
+    for now in range(1000, 1000 + CYCLES // 2):  # neither some good cycles nor a mixture change that
+        ports.vote(NOBODY, now)
+    for now in range(2000, 2000 + 10 * CYCLES):
+        ports.vote(now % 2 or NOBODY, now)
+    assert len(events) == 1
+    assert ports.slow == 0b10
+    for now in range(9000, 9000 + 3 * CYCLES):
+        ports.vote(NOBODY, now)
+    assert [(event.slow, event.local) for event in events if isinstance(event, SlowPortEvent)] == [
+        (True, True), (False, True),
+    ]  # fmt: skip
+
+
+def test_a_queue_that_does_no_harm_makes_no_port_slow() -> None:
+    events: list[AsyncEvent] = []
+    ports = SlowPorts(2, events.append)
+    for now in range(4 * CYCLES):
+        ports.harmless(now)
+    assert not events
+    for now in range(4 * CYCLES):  # in some cycles it does harm: those without say nothing
+        if now % 3:
+            ports.harmless(now)
+        else:
+            ports.vote(0, now)
+    assert ports.slow == 1
+    for now in range(2 * CYCLES):
+        ports.harmless(now)
+    assert not ports.slow
+
+
+def test_a_port_that_loses_its_link_is_not_slow_when_it_is_back() -> None:
+    events: list[AsyncEvent] = []
+    ports = SlowPorts(2, events.append, bytes(16))
+    ports.forget(0, 5)
+    assert not events
+    for now in range(CYCLES):
+        ports.vote(0, now)
+    ports.forget(0, 999)
+    assert events[1:] == [SlowPortEvent(999, 0, False, False, bytes(16))]
+    ports.vote(0, 1000)
+    assert not ports.slow
+
+
+def _trips(*times: tuple[int, int]) -> list[RoundTrip]:
+    trips = []
+    for shortest, now in times:
+        trip = RoundTrip()
+        trip.sample(shortest)
+        trip.smoothed = now
+        trips.append(trip)
+    return trips
+
+
+def test_queues_of_one_plane_alone_make_it_the_slowest() -> None:
+    assert slowest(_trips((100, 100), (100, 400), (100, 120)), 0b111) == 1
+    assert slowest(_trips((100, 400), (100, 400), (100, 390)), 0b111) == NOBODY, "an incast"
+    assert slowest(_trips((100, 110), (900, 990), (100, 100)), 0b111) == NOBODY, "a longer link"
+    assert slowest(_trips((100, 100), (100, 400), (100, 120)), 0b101) == NOBODY, "not in use"
+    assert slowest(_trips((100, 400)), 0b1) == NOBODY, "nothing to compare with"
+    assert slowest([*_trips((100, 400), (100, 100)), RoundTrip()], 0b111) == NOBODY, "not all measured"
+    doubtful = _trips((100, 400), (100, 100))
+    doubtful[0].doubtful = True
+    assert slowest(doubtful, 0b11) == NOBODY, "may include an outage"

@@ -1,0 +1,87 @@
+"""A port that is slower than the NIC's others is reported once, its return to full rate too, and nothing else is."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from mrc_host.values import SlowPortEvent
+from mrc_host.verbs.context import Context
+from simulation.world import SimulatedWorld
+from tests.simulation.worlds import GIGA, Pair
+from topologies.addressing import nic_address
+from topologies.clos import multi_plane_clos
+from topologies.queues import QueueProfile
+
+MS = 1_000_000
+RATE = 100 * GIGA
+
+
+def _world(planes: int, seed: int, hosts: int = 2) -> SimulatedWorld:
+    queues = QueueProfile(base_rtt_ns=12_000, least_frames=32, trimming=True, ecn=True)
+    fabric = multi_plane_clos(planes=planes, t0=2, t1=4, hosts=hosts, rate_bps=RATE, queues=queues)
+    return SimulatedWorld(fabric, seed=seed)
+
+
+def _start(world: SimulatedWorld, source: str, target: str, outstanding: int = 16) -> Context:
+    pair = Pair(world, source, target, length=1 << 18, attributes=world.attributes(ends=(source, target)))
+    world.spawn(pair.write_without_end(outstanding))
+    return pair.contexts[0]
+
+
+def _events(context: Context) -> list[SlowPortEvent]:
+    return [event for event in iter(context.poll_event, None) if isinstance(event, SlowPortEvent)]
+
+
+def _next_events(world: SimulatedWorld, context: Context) -> list[SlowPortEvent]:
+    """The next of them, and those of a fifth of a millisecond more."""
+    begin = world.now
+    while not (found := _events(context)):
+        world.run(world.now + MS // 10)
+        assert world.now < begin + 4 * MS, "no event"
+    world.run(world.now + MS // 5)
+    return found + _events(context)
+
+
+@pytest.mark.parametrize("percent", [10, 25, 50])
+@pytest.mark.parametrize("end", ["h1", "h2"])
+@pytest.mark.parametrize("planes", [2, 4])
+def test_a_slow_port_of_either_end_is_reported_until_it_is_fast_again(planes: int, end: str, percent: int) -> None:
+    port, seed = planes - 1, planes + percent
+    with _world(planes, seed) as world:
+        near = _start(world, "h1", "h2")
+        world.run(MS // 5)
+        assert not _events(near)
+        fault = world.faults.rate(f"{end}@p{port}", RATE * percent // 100)
+        (event,) = _next_events(world, near)
+        began, now = MS // 5, world.now
+        assert (event.port, event.slow, event.local) == (port, True, end == "h1"), f"seed {seed}"
+        assert event.peer == (b"" if end == "h1" else nic_address(world.fabric, world.fabric.nic("h2")).packed)
+        counters = world.nic("h1").port_counters()
+        slow = [counter["slow" if end == "h1" else "slow_peers"] for counter in counters]
+        assert slow == [int(number == port) for number in range(planes)]
+        waited = [counter["tx_plane_waited_ns"] for counter in counters]
+        if end == "h1":  # the others could have sent for the time that it needs more than they do
+            assert waited[port] > (now - began) * (100 - percent) // 100 * 9 // 10 > 10 * sum(waited[:port]), waited
+        world.faults.clear(fault)
+        (event,) = _next_events(world, near)
+        assert (event.port, event.slow, event.local) == (port, False, end == "h1"), f"seed {seed}"
+        assert not any(c["slow"] or c["slow_peers"] for c in world.nic("h1").port_counters())
+
+
+def test_healthy_ports_are_not_reported() -> None:
+    """Whatever else slows them down: an incast, messages of any size, a link of the fabric, a plane that is cut."""
+    for seed in range(6):
+        random = Random(seed)
+        planes = random.choice((2, 4))
+        with _world(planes, seed, hosts=6) as world:
+            sources = random.sample(("h1", "h2", "h4", "h5", "h6"), random.randrange(1, 5))
+            contexts = [_start(world, source, "h3", random.choice((1, 2, 16))) for source in sources]
+            world.run(MS // 10)
+            link = random.choice((f"t0-0:t1-{random.randrange(4)}@p0", "h1@p1"))
+            fault = world.faults.rate(link, RATE // 10) if "t1" in link else world.faults.link_down(link)
+            world.run(MS // 2)
+            world.faults.clear(fault)
+            world.run(MS)
+            assert not [event for context in contexts for event in _events(context)], f"seed {seed}: {link}"
