@@ -19,7 +19,7 @@ import numpy as np
 
 from mrc_host import plugins
 from mrc_host.errors import MrcError
-from mrc_host.values import PathEvent, PathState, PortEvent, QpEvent
+from mrc_host.values import PathEvent, PathState, PortEvent, QpEvent, SlowPortEvent
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.queue_pair import QueuePair
 from mrc_lab.errors import ExperimentError
@@ -43,6 +43,7 @@ from mrc_lab.experiments.running.recording import (
     TenantRecord,
 )
 from mrc_lab.experiments.running.replay_load import ReplayLoad
+from mrc_lab.experiments.running.slow_ports import SlowPorts
 from mrc_lab.fabric import event_traces
 from simulation.errors import SimulationError
 from simulation.fault_impairments import impairments_of
@@ -146,6 +147,7 @@ class _CaseRun:
         self._running: list[_Running] = []
         self._paths: list[PathRecord] = []
         self._ports: list[PortRecord] = []
+        self._slow_ports = SlowPorts(backend.fabric)
         self._errors: list[str] = []
         self._times: list[int] = []
         self._flow_rows: list[list[list[int]]] = []
@@ -275,6 +277,8 @@ class _CaseRun:
                     self._paths.append(PathRecord(time, flow, host, event.qpn, event.ev, event.plane, *states, first))
             elif isinstance(event, PortEvent):
                 self._ports.append(PortRecord(time, host, event.port, event.up, event.local))
+            elif isinstance(event, SlowPortEvent):
+                self._slow_ports.note(host, event, time)
             elif isinstance(event, QpEvent):
                 self._note_failure(host, event)
 
@@ -331,7 +335,10 @@ class _CaseRun:
             rate_scale=backend.rate_scale,
             time_scale=backend.time_scale,
             fidelity=backend.fidelity(),
-            warnings=tuple(case_warnings(self._case, backend.fabric, backend.time_scale)),
+            warnings=(
+                *case_warnings(self._case, backend.fabric, backend.time_scale),
+                *self._slow_ports.warnings(),
+            ),
             tenants=tenants,
             queue_samples=np.array(self._queue_rows, dtype=np.int64) if self._queue_rows else None,
             signal_edges=np.array(self._signal_edges, dtype=np.int64) if self._signal_rows else None,

@@ -48,7 +48,9 @@ def test_a_fault_too_short_for_probes_causes_a_warning_confirmed_by_the_run():
         " 3 probes in a row, 100 us apart, have to be answered"
     ]
     recording = run(case)
-    assert recording.warnings == tuple(warnings_of(case))
+    assert recording.warnings[:1] == tuple(warnings_of(case))
+    # Plane 0 has only half of its uplinks meanwhile: all others wait for it.
+    assert all("@p0, or its plane on the way" in warning for warning in recording.warnings[1:])
     found = restored(recording)
     assert len(found) == 2
     assert min(found) >= 300_000
