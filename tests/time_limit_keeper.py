@@ -3,7 +3,8 @@
 ``python -m tests.time_limit_keeper PID MARK GRACE_S``, with a line of standard input for each test that begins or ends.
 
 Time is what the machine has for a test: where four times as many processes want to run as there are processors, a
-second counts as a quarter. So what is slow because the machine is busy does not count as hanging.
+second counts as a quarter. So what is slow because the machine is busy does not count as hanging; nor does what
+somebody has suspended at a terminal (Ctrl-Z).
 
 The stacks of a Python process come from its faulthandler (``mrc_common/run_module.py`` enables it), on SIGABRT: the
 keeper reads what that writes from wherever the process's standard error goes, a pipe or a file. All children stop
@@ -145,6 +146,12 @@ def share() -> float:
     return max(_LEAST, min(1.0, len(os.sched_getaffinity(0)) / max(wanting, 1e-9)))
 
 
+def is_suspended(pid: int) -> bool:
+    """Whether a process is stopped, and belongs to a terminal, from which somebody may let it go on."""
+    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    return len(fields) > 4 and fields[0] == b"T" and fields[4] != b"0"  # the process's state, and tty_nr
+
+
 class Keeper:
     """Watches one process that runs tests."""
 
@@ -163,10 +170,11 @@ class Keeper:
         inputs = [self._pidfd, 0]
         rest = b""
         while True:
-            began, counted = time.monotonic(), share()
+            began, counted, suspended = time.monotonic(), share(), is_suspended(self._process)
             wait = None if self._left_s is None else min(_LOOK_S, self._left_s / counted + _TICK_S)
-            ready, _, _ = select.select(inputs, (), (), wait)
-            if self._left_s is not None:
+            ready, _, _ = select.select(inputs, (), (), _LOOK_S if suspended else wait)
+            suspended = suspended or is_suspended(self._process)
+            if self._left_s is not None and not suspended:
                 self._left_s = max(0.0, self._left_s - (time.monotonic() - began) * counted)
             if 0 in ready:
                 read = os.read(0, 1 << 16)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -226,6 +227,19 @@ def test_what_tests_leave_running_on_purpose_survives_when_pytest_ends(tmp_path:
     pid = int((tmp_path / "pids").read_text())
     assert _runs(pid)
     os.kill(pid, 9)
+
+
+@pytest.mark.parametrize("terminal", [("--ctty",), ()], ids=["terminal", "none"])
+def test_what_somebody_has_suspended_at_a_terminal_does_not_hang(terminal: tuple[str, ...]) -> None:
+    ours, its = os.openpty()
+    command = ("setsid", *terminal, "sh", "-c", "kill -STOP $$; kill -STOP $$")
+    with open(ours), open(its) as stdin, subprocess.Popen(command, stdin=stdin) as process:
+        for _ in range(2):
+            assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+            assert time_limit_keeper.is_suspended(process.pid) is bool(terminal)
+            process.send_signal(signal.SIGCONT)
+        assert process.wait() == 0
+    assert not time_limit_keeper.is_suspended(process.pid)
 
 
 @pytest.mark.parametrize(("load", "share"), [(0.0, 1.0), (2.0, 1.0), (8.0, 0.25), (9999.0, 0.05)])
