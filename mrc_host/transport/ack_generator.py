@@ -219,7 +219,7 @@ class AckGenerator:
         self._stats.probes_received += 1
         if not self.pending_bytes:
             self._paths.doubt_reverse_paths(probed=True)
-        self.ack_due = self.ack_due or self.completed_msn > 0
+        self.repeat_ack()
         self.pending_bytes = 0
         mark = control.MARK_SKIP_ONCE if flow.ce else control.MARK_NONE
         self._sweep.credit += 1
@@ -231,8 +231,13 @@ class AckGenerator:
         probed, self._probed = self._probed, None
         if probed is not None and self._sweep.credit > 0:
             self._sweep.credit -= 1
-            self.ack_due = self.ack_due or self.completed_msn > 0
+            self.repeat_ack()
             self._queue_sack(probed)
+
+    def repeat_ack(self) -> bool:
+        """Send the transport ACK once more, if anything was completed; whether one is due."""
+        self.ack_due = self.ack_due or self.completed_msn > 0
+        return self.ack_due
 
     def message_completed(self) -> None:
         """The next message is complete."""

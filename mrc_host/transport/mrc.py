@@ -378,7 +378,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             frame = acks.build_nak(port, now) if self._nak_pending else acks.transmit(port, now)
             if frame is not None:
                 self._nak_pending = False
-                self._answer.left(acks)
+                self._answer.left(port, acks)
                 self.offer_control()
                 if self.running:
                     responder.renew_grant()

@@ -11,7 +11,7 @@ def peer(answerable: int, own: int) -> Any:
 
 
 def acks(pending: bool) -> Any:
-    return SimpleNamespace(pending=lambda: pending, sweeping=lambda: False, answer_probe_again=lambda: None)
+    return SimpleNamespace(pending=lambda: pending, sweeping=lambda: False, repeat_ack=lambda: True)
 
 
 def test_a_port_that_was_chosen_is_given_up_when_it_is_not_suited_any_more() -> None:
@@ -32,9 +32,9 @@ def test_a_port_where_a_probe_arrived_is_suited_while_our_own_is_up() -> None:
 def test_what_else_is_due_goes_where_the_probe_arrived_and_nothing_later() -> None:
     answer = AnswerPort()
     answer.probed(1, 7)
-    answer.left(acks(pending=True))
+    answer.left(1, acks(pending=True))
     assert answer.mask == 0b10
-    answer.left(acks(pending=False))
+    answer.left(1, acks(pending=False))
     assert answer.mask == 0
     answer.choose(0b10)
     assert not answer.settled(peer(0b01, 0b11)), "that a probe arrived there is old news"

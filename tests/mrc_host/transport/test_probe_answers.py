@@ -4,6 +4,7 @@ import pytest
 
 from mrc_host.values import PathState, QpAttributes
 from mrc_host.wire import control, opcodes
+from mrc_host.wire.encap import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, Faults, World, connect, path_events
 from tests.mrc_host.transport.far_end import FarEnd
 
@@ -106,6 +107,25 @@ def test_a_repeated_probe_is_answered_on_its_plane_and_once_more_anywhere() -> N
     end.drain()
     end.probe(1, plane=3)
     assert _answers(end) == [(kind, 3) for kind in kinds], "something has arrived since"
+
+
+def test_probes_that_arrive_at_once_are_each_answered_with_sack_and_transport_ack() -> None:
+    """Answers may get through on one plane alone, and there both have to."""
+    end = FarEnd(planes=4, uplinks=2)
+    end.segment(0)
+    end.drain()
+    answers = []
+    for plane in range(4):
+        end.probe(plane + 1, plane=plane)
+        opcode = 0
+        while opcode != opcodes.SACK:  # behind probes of reverse paths; the other ports are busy with theirs
+            frame = end.nic.transmit(plane, end.now)
+            assert frame is not None
+            opcode = frame[SRV6_PREFIX]
+        answers.append((opcode, plane))
+    answers += _answers(end)
+    assert set(answers) == {(kind, plane) for kind in (opcodes.SACK, opcodes.TRANSPORT_ACK) for plane in range(4)}
+    assert len(answers) == 2 * 4 + 2, "and those of the last one once more"
 
 
 def test_the_first_probe_is_answered_on_its_plane_though_nothing_has_arrived() -> None:
