@@ -86,27 +86,27 @@ class BaseRoundTrips:
         """Base of a packet that took path `index` of `plane`, answered at `port` or (-1) where answers are fastest."""
         least, own = self._least[plane], self._shortest[index]
         base = own if _far(own, least) else least
-        if port >= 0 and _far(base + self._reverse[port], base):
-            base += self._reverse[port]
-        return base
+        reverse = self._reverse[port] if port >= 0 else 0
+        return base + reverse if reverse and _far(base + reverse, base) else base
 
-    def sample(self, index: int, plane: int, port: int, rtt: int, weight: int, now: int) -> bool:
+    def sample(self, index: int, plane: int, port: int, rtt: int, weight: int, now: int) -> tuple[int, bool]:
         """A packet of `weight` bytes, sent on path `index` of `plane`, was answered at `port` after `rtt` ns.
 
-        Returns whether a probe was queued.
+        Returns the base of such a packet, and whether a probe was queued.
         """
         self.shorter(index, plane, rtt)
+        base = self.of(index, plane, port)
         probing = self._probing[plane]
         if probing.index == index and rtt < probing.arrived:
             probing.arrived = rtt
-        if now < probing.next or not _far(rtt, self.of(index, plane, port)):
-            return False
+        if now < probing.next or not _far(rtt, base):
+            return base, False
         self._probes.cancel(probing.request_id)  # if it was not answered in the whole interval
         probing.index, probing.weight, probing.arrived, probing.least = index, weight, rtt, _NEVER
         probing.answers.clear()
         self._probe(probing)
         probing.next = now + _INTERVAL * self._shortest[index] + 2 * rtt
-        return True
+        return base, True
 
     def shorter(self, index: int, plane: int, rtt: int) -> None:
         """Something took `rtt` ns on path `index` of `plane` and back."""

@@ -153,7 +153,7 @@ class Demultiplexer:
         if qp is None:
             self._refuse(None, opcode, word & 0xFFFFFF, view, flow, now)
             return Drop.UNKNOWN_QP
-        peer = qp.peer
+        peer = qp.life.peer
         if peer is None:
             self._refuse(qp, opcode, word & 0xFFFFFF, view, flow, now)
             return Drop.QP_STATE

@@ -319,7 +319,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
 
     def offer_control(self) -> None:
         """Queue at every port where an acknowledgement or a probe may leave."""
-        peer = self.peer
+        peer = self.life.peer
         if peer is None:
             return
         mask = self.requester.probes.mask if self.requester is not None else 0

@@ -8,6 +8,7 @@ free, and then the places of values whose paths have more than their share. Valu
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
 from mrc_host.transport.path import BAD, Path
@@ -26,8 +27,9 @@ class PathRings:
         self._target = target
         self.active = [m[:target] for m in members]
         self.backups = [m[target:] for m in members]
-        self.held = [0] * len(plane_of)  # by path: how many of its values are in its ring
-        self.paths: list[list[int]] = [[] for _ in members]
+        # Every queue pair has these for every path, so they are arrays, smaller than lists.
+        self.held = array("H", bytes(2 * len(plane_of)))  # by path: how many of its values are in its ring
+        self.paths = [array("I") for _ in members]
         for ring in self.active:
             for value in ring:
                 self._enter(value)

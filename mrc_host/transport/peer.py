@@ -314,10 +314,10 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
 
     def answered(self, index: int, port: int, rtt: int, weight: int, now: int) -> tuple[int, int]:
         """A packet was answered: what this takes without queues, on its path and on average."""
-        base, plane = self._base, self.plane_of[index]
-        if base.sample(index, plane, port, rtt, weight, now):
+        base, queued = self._base.sample(index, self.plane_of[index], port, rtt, weight, now)
+        if queued:
             self._offer()
-        return base.of(index, plane, port), base.mean
+        return base, self._base.mean
 
     def trimmed(self, index: int, rtt: int) -> tuple[int, int]:
         """A trim was reported: the same."""

@@ -30,6 +30,7 @@ from mrc_host.transport.queue_pair_interfaces import Connection, DataToSend, Mrc
 from mrc_host.transport.requester_parts import RequesterParts
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.retry_policy import RetryPolicy
+from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.send_window import SendWindow
 from mrc_host.transport.sent_packet import SentPacket
 from mrc_host.transport.sent_packets import SentPackets
@@ -352,7 +353,8 @@ class Requester(DataToSend):
         if window.paced and self._alone(record.size, now):
             word |= headers.ACK_REQUEST
         # Request an acknowledgement with the last packet that may leave for now.
-        if self._measures(plane, now):
+        trip = self._peer.round_trips[plane]
+        if now >= trip.fresh_until and self._measures(trip, now):
             word |= headers.ACK_REQUEST
         if window.closing(sent) or (self._current is None and not self._sends.waiting) or timer.retries:
             window.ack_requested()
@@ -365,17 +367,16 @@ class Requester(DataToSend):
             self._owner.arm(timer.recheck_at(now + timer.pto(), now))
         return frame
 
-    def _measures(self, plane: int, now: int) -> bool:
-        """Whether a packet on `plane` is to request an acknowledgement, so that the plane's round trip is known.
+    def _measures(self, trip: RoundTrip, now: int) -> bool:
+        """Whether a packet is to request an acknowledgement, so that the round trip of its plane, `trip`, is known.
 
         Which packets a peer acknowledges without being asked may go in step with the turns of planes or paths: then it
         answers those of one plane only. So each plane asks if nothing measured it, and no packet asked, for a PTO.
         """
-        trip = self._peer.round_trips[plane]
-        since = max(trip.sampled, trip.asked)
-        if since and now - since <= (trip.pto() or self.timer.first_pto()):
+        waited, pto, timer = now - trip.asked, trip.fresh_until - trip.asked, self.timer
+        if trip.asked and (waited <= pto or (not pto and (waited <= timer.least_pto or waited <= timer.first_pto()))):
             return False
-        trip.asked = now
+        trip.ask(now)
         return True
 
     # ---- waiting ------------------------------------------------------------------------------------------------

@@ -52,6 +52,7 @@ class RetransmissionTimer:
         "last_progress",
         "last_sent",
         "last_timeout",
+        "least_pto",
         "min_pto",
         "probing_since",
         "retries",
@@ -68,6 +69,7 @@ class RetransmissionTimer:
         self._policy = policy
         self.ack_timeout = policy.ack_timeout  # before any doubling
         self.min_pto = min_pto
+        self.least_pto = min(min_pto, policy.ack_timeout // 4)  # ``first_pto`` is never shorter
         self.retries = 0  # timeouts without progress
         self.silences = 0  # RTOs without an answer, while others kept this queue pair from sending
         self._retry_counted = 0  # when the last retry or silence was counted
@@ -89,7 +91,9 @@ class RetransmissionTimer:
         """The longest probe timeout that round trips require, without minimum or backoff; 0 before the first sample."""
         longest = 0
         for trip in self._trusted():
-            longest = max(longest, trip.pto())
+            pto = trip.pto()
+            if pto > longest:
+                longest = pto
         return longest
 
     def _trusted(self) -> list[RoundTrip]:

@@ -10,7 +10,7 @@ class RoundTrip:
     there is nothing better, as the paths may really have become that slow, and replaced by the next sample that is not.
     """
 
-    __slots__ = ("asked", "bound", "doubtful", "min_rtt", "sampled", "smoothed", "variation")
+    __slots__ = ("asked", "bound", "doubtful", "fresh_until", "min_rtt", "sampled", "smoothed", "variation")
 
     def __init__(self) -> None:
         self.smoothed = 0
@@ -18,7 +18,8 @@ class RoundTrip:
         self.min_rtt = 0
         self.doubtful = False  # the latest sample may include an outage
         self.sampled = 0  # when that was taken
-        self.asked = 0  # when a packet last requested an acknowledgement for the sake of a sample
+        self.asked = 0  # when a sample was last taken, or a packet requested an acknowledgement for the sake of one
+        self.fresh_until = 0  # a PTO later, as far as that is known: until then no other need request one
         self.bound = 0  # before the first sample: an upper bound; 0 when not even that is known
 
     def limit(self, waited: int) -> None:
@@ -32,14 +33,20 @@ class RoundTrip:
 
     def sample(self, rtt: int, late: bool = False, now: int = 0) -> None:
         """Add one sample at time `now`; `late` when it may include an outage."""
-        self.sampled = now
+        self.sampled = self.asked = now
         if not self.smoothed or (self.doubtful and not late):
             self.min_rtt = min(rtt, self.min_rtt) if self.smoothed else rtt
             self.doubtful = late
             self.smoothed = rtt
             self.variation = rtt // 2
-            return
-        self.doubtful = late
-        self.variation += (abs(rtt - self.smoothed) - self.variation) // 4
-        self.smoothed += (rtt - self.smoothed) // 8
-        self.min_rtt = min(rtt, self.min_rtt)
+        else:
+            self.doubtful = late
+            self.variation += (abs(rtt - self.smoothed) - self.variation) // 4
+            self.smoothed += (rtt - self.smoothed) // 8
+            self.min_rtt = min(rtt, self.min_rtt)
+        self.fresh_until = now + self.pto()
+
+    def ask(self, now: int) -> None:
+        """A packet that leaves now requests an acknowledgement for the sake of a sample."""
+        self.asked = now
+        self.fresh_until = now + self.pto()

@@ -144,7 +144,7 @@ def test_values_are_in_one_place_each_and_planes_and_shares_stay_equal(
         held = [v for places in (*paths._rings.active, *paths._rings.backups) for v in places]
         assert sorted(held) == everything
         inside = Counter(v % count for ring in paths._rings.active for v in ring)
-        assert [inside[index] for index in range(count)] == paths._rings.held
+        assert [inside[index] for index in range(count)] == list(paths._rings.held)
         for plane, ring in enumerate(paths._rings.active):
             assert sorted({v % count for v in ring}) == sorted(paths.active(plane))
             usable = [v for v in (*ring, *paths._rings.backups[plane]) if not paths.bad(v % count)]
