@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from controller.path_map.values import SlowPort
 from mrc_host.errors import MrcError
 from mrc_host.path_probes import ProbePlan, ProbeReport
 from mrc_host.verbs.errors import AgentLostError
@@ -47,6 +48,15 @@ class ProbingAgent:
         if not report.probing:  # somebody else had it stop
             self._ask(lambda agent: agent.start_probing(self._plan))
         return replace(report, probing=report.probing and not fresh)
+
+    def slow_ports(self, host: str) -> tuple[SlowPort, ...]:
+        """What the NIC of `host` has found to be slow; MrcError when the agent does not answer."""
+        counters = self._ask(AgentConnection.port_counters)
+        return tuple(
+            SlowPort(f"{host}@p{plane}", bool(found.get("slow")), found.get("slow_peers", 0))
+            for plane, found in enumerate(counters)
+            if found.get("slow") or found.get("slow_peers")
+        )
 
     def deny(self, wanted: frozenset[Path]) -> None:
         """Deny these paths and no others, as far as it is for us to say; MrcError when the agent does not answer."""

@@ -8,8 +8,8 @@ process is killed, probes end and what was denied here is allowed again. An agen
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
+import itertools
 import secrets
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from controller.errors import NoAgentsError
 from controller.path_map.agent_client import ProbingAgent
 from controller.path_map.denylist_policy import DeniedEv, paths_to_deny
 from controller.path_map.mapper import SECOND, PathMap
-from controller.path_map.values import LinkHealth, MapState
+from controller.path_map.values import LinkHealth, MapState, SlowPort
 from mrc_host.errors import MrcError
 from topologies import addressing
 from topologies.fabric import Fabric
@@ -29,6 +29,7 @@ from topologies.probe_plan import DEFAULT_RATE, FabricProbePlan, probe_plan
 
 T = TypeVar("T")
 POLL_S = 0.2
+_SLOW_EVERY = 10  # polls of an agent from one question for slow ports to the next
 _RECENT = 10 * SECOND  # for the health of links
 _MAX_THREADS = 32
 
@@ -78,6 +79,7 @@ class _Session:
         first = secrets.randbits(16) << 16  # rounds of a map before this one are distinguished
         self._agents = {host: ProbingAgent(sockets.format(name=host), plan.of(host, first)) for host in plan.routes}
         self._addresses = {nic.name: addressing.nic_address(fabric, nic).packed for nic in fabric.nics}
+        self._slow: dict[str, tuple[SlowPort, ...]] = {}  # by host
         self._pool = ThreadPoolExecutor(min(_MAX_THREADS, len(self._agents)), thread_name_prefix="path-map")
         self._wanted: frozenset[DeniedEv] = frozenset()
         self._tasks = [asyncio.create_task(self._follow(host)) for host in self._agents]
@@ -108,17 +110,22 @@ class _Session:
             unreachable=self._map.unreachable_hosts(now) if answers_due else (),
             feeding=self.feeding,
             denied=sum(agent.denied for agent in self._agents.values()),
+            slow_ports=tuple(port for host in self._agents for port in self._slow.get(host, ())),
         )
 
     async def _follow(self, host: str) -> None:
         """Fetch one agent's reports, forever."""
         agent = self._agents[host]
-        while True:
-            with contextlib.suppress(MrcError):
+        for poll in itertools.count():
+            try:
                 asked = time.monotonic_ns()
                 report = await self._blocking(agent.report)
                 self._map.absorb(host, report, time.monotonic_ns(), asked)
                 await self._feed(host)
+                if not poll % _SLOW_EVERY:
+                    self._slow[host] = await self._blocking(functools.partial(agent.slow_ports, host))
+            except MrcError:
+                self._slow.pop(host, None)
             await asyncio.sleep(POLL_S)
 
     async def _think(self) -> None:

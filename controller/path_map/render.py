@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 
-from controller.path_map.values import Direction, ElementKind, MapState, SuspectedFault
+from controller.path_map.values import Direction, ElementKind, MapState, SlowPort, SuspectedFault
 from topologies.fabric import Fabric, Switch, Tier, link_name
 
 SECOND = 1_000_000_000
@@ -40,12 +40,22 @@ def draw(fabric: Fabric, state: MapState) -> str:
     lines += ["", *(describe(fault, began) for fault in state.suspected)]
     if not state.suspected:
         lines.append("no suspected fault" if any(link.sent for link in state.links) else "no probes are judged yet")
+    lines += [text for port in state.slow_ports for text in _slow(port)]
     lines += [f"the agent of {host} does not answer" for host in state.unreachable]
     if state.feeding or state.denied:
         lines.append(
             f"denylists: {state.denied} entropy values denied{'' if state.feeding else ', being allowed again'}"
         )
     return "\n".join(lines)
+
+
+def _slow(port: SlowPort) -> Iterator[str]:
+    if port.own:
+        yield f"{port.name} is slower than its NIC's other ports, which wait for it"
+    if port.peers:
+        host, _, plane = port.name.rpartition("@p")
+        to = f"{port.peers} NIC{'s' if port.peers > 1 else ''}"
+        yield f"plane {plane} from {host} to {to}, or their port there, is slower than the others, which wait for it"
 
 
 def describe(fault: SuspectedFault, began: float) -> str:

@@ -52,11 +52,21 @@ class LinkHealth:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowPort:
+    """MRC waits for a NIC's port `name`, as it is slower than its others (`own`), or for `peers` NICs in its plane."""
+
+    name: str
+    own: bool
+    peers: int
+
+
+@dataclass(frozen=True, slots=True)
 class MapState:
     """The map now: `seconds` since mapping began, suspected faults (`since_ns` on the same scale), links' health.
 
     `unreachable` are hosts whose agents do not answer. `feeding` is whether the hosts deny paths over suspected faults,
-    `denied` how many entropy values are denied for that reason, over all pairs of hosts.
+    `denied` how many entropy values are denied for that reason, over all pairs of hosts. `slow_ports` are those that
+    traffic found to be slower than the others.
     """
 
     running: bool
@@ -68,3 +78,4 @@ class MapState:
     unreachable: tuple[str, ...] = ()
     feeding: bool = False
     denied: int = 0
+    slow_ports: tuple[SlowPort, ...] = ()

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"controller/proto/path_map_v1.proto\x12\x0fmrc.path_map.v1\"*\n\x0cStartRequest\x12\x0c\n\x04rate\x18\x01 \x01(\x01\x12\x0c\n\x04\x66\x65\x65\x64\x18\x02 \x01(\x08\"\r\n\x0bStopRequest\"\x0c\n\nGetRequest\"\xe4\x01\n\x05State\x12\x0f\n\x07running\x18\x01 \x01(\x08\x12\x0c\n\x04rate\x18\x02 \x01(\x01\x12\x15\n\rround_seconds\x18\x03 \x01(\x01\x12\x0f\n\x07seconds\x18\x04 \x01(\x01\x12\x32\n\tsuspected\x18\x05 \x03(\x0b\x32\x1f.mrc.path_map.v1.SuspectedFault\x12*\n\x05links\x18\x06 \x03(\x0b\x32\x1b.mrc.path_map.v1.LinkHealth\x12\x13\n\x0bunreachable\x18\x07 \x03(\t\x12\x0f\n\x07\x66\x65\x65\x64ing\x18\x08 \x01(\x08\x12\x0e\n\x06\x64\x65nied\x18\t \x01(\r\"\xfd\x02\n\x0eSuspectedFault\x12\x32\n\x04part\x18\x01 \x01(\x0e\x32$.mrc.path_map.v1.SuspectedFault.Part\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05plane\x18\x03 \x01(\r\x12<\n\tdirection\x18\x04 \x01(\x0e\x32).mrc.path_map.v1.SuspectedFault.Direction\x12\x0c\n\x04loss\x18\x05 \x01(\x01\x12\x12\n\nconfidence\x18\x06 \x01(\x01\x12\x10\n\x08since_ns\x18\x07 \x01(\x03\x12\x0e\n\x06rivals\x18\x08 \x03(\t\"T\n\x04Part\x12\x14\n\x10PART_UNSPECIFIED\x10\x00\x12\n\n\x06NIC_T0\x10\x01\x12\t\n\x05T0_T1\x10\x02\x12\n\n\x06SWITCH\x10\x03\x12\x08\n\x04PATH\x10\x04\x12\t\n\x05T1_T2\x10\x05\"B\n\tDirection\x12\x19\n\x15\x44IRECTION_UNSPECIFIED\x10\x00\x12\x08\n\x04\x42OTH\x10\x01\x12\x06\n\x02UP\x10\x02\x12\x08\n\x04\x44OWN\x10\x03\"6\n\nLinkHealth\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04sent\x18\x02 \x01(\x04\x12\x0c\n\x04lost\x18\x03 \x01(\x04\x32\xc3\x01\n\x07PathMap\x12>\n\x05Start\x12\x1d.mrc.path_map.v1.StartRequest\x1a\x16.mrc.path_map.v1.State\x12<\n\x04Stop\x12\x1c.mrc.path_map.v1.StopRequest\x1a\x16.mrc.path_map.v1.State\x12:\n\x03Get\x12\x1b.mrc.path_map.v1.GetRequest\x1a\x16.mrc.path_map.v1.Stateb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"controller/proto/path_map_v1.proto\x12\x0fmrc.path_map.v1\"*\n\x0cStartRequest\x12\x0c\n\x04rate\x18\x01 \x01(\x01\x12\x0c\n\x04\x66\x65\x65\x64\x18\x02 \x01(\x08\"\r\n\x0bStopRequest\"\x0c\n\nGetRequest\"\x93\x02\n\x05State\x12\x0f\n\x07running\x18\x01 \x01(\x08\x12\x0c\n\x04rate\x18\x02 \x01(\x01\x12\x15\n\rround_seconds\x18\x03 \x01(\x01\x12\x0f\n\x07seconds\x18\x04 \x01(\x01\x12\x32\n\tsuspected\x18\x05 \x03(\x0b\x32\x1f.mrc.path_map.v1.SuspectedFault\x12*\n\x05links\x18\x06 \x03(\x0b\x32\x1b.mrc.path_map.v1.LinkHealth\x12\x13\n\x0bunreachable\x18\x07 \x03(\t\x12\x0f\n\x07\x66\x65\x65\x64ing\x18\x08 \x01(\x08\x12\x0e\n\x06\x64\x65nied\x18\t \x01(\r\x12-\n\nslow_ports\x18\n \x03(\x0b\x32\x19.mrc.path_map.v1.SlowPort\"4\n\x08SlowPort\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03own\x18\x02 \x01(\x08\x12\r\n\x05peers\x18\x03 \x01(\r\"\xfd\x02\n\x0eSuspectedFault\x12\x32\n\x04part\x18\x01 \x01(\x0e\x32$.mrc.path_map.v1.SuspectedFault.Part\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05plane\x18\x03 \x01(\r\x12<\n\tdirection\x18\x04 \x01(\x0e\x32).mrc.path_map.v1.SuspectedFault.Direction\x12\x0c\n\x04loss\x18\x05 \x01(\x01\x12\x12\n\nconfidence\x18\x06 \x01(\x01\x12\x10\n\x08since_ns\x18\x07 \x01(\x03\x12\x0e\n\x06rivals\x18\x08 \x03(\t\"T\n\x04Part\x12\x14\n\x10PART_UNSPECIFIED\x10\x00\x12\n\n\x06NIC_T0\x10\x01\x12\t\n\x05T0_T1\x10\x02\x12\n\n\x06SWITCH\x10\x03\x12\x08\n\x04PATH\x10\x04\x12\t\n\x05T1_T2\x10\x05\"B\n\tDirection\x12\x19\n\x15\x44IRECTION_UNSPECIFIED\x10\x00\x12\x08\n\x04\x42OTH\x10\x01\x12\x06\n\x02UP\x10\x02\x12\x08\n\x04\x44OWN\x10\x03\"6\n\nLinkHealth\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04sent\x18\x02 \x01(\x04\x12\x0c\n\x04lost\x18\x03 \x01(\x04\x32\xc3\x01\n\x07PathMap\x12>\n\x05Start\x12\x1d.mrc.path_map.v1.StartRequest\x1a\x16.mrc.path_map.v1.State\x12<\n\x04Stop\x12\x1c.mrc.path_map.v1.StopRequest\x1a\x16.mrc.path_map.v1.State\x12:\n\x03Get\x12\x1b.mrc.path_map.v1.GetRequest\x1a\x16.mrc.path_map.v1.Stateb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,15 +38,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETREQUEST']._serialized_start=114
   _globals['_GETREQUEST']._serialized_end=126
   _globals['_STATE']._serialized_start=129
-  _globals['_STATE']._serialized_end=357
-  _globals['_SUSPECTEDFAULT']._serialized_start=360
-  _globals['_SUSPECTEDFAULT']._serialized_end=741
-  _globals['_SUSPECTEDFAULT_PART']._serialized_start=589
-  _globals['_SUSPECTEDFAULT_PART']._serialized_end=673
-  _globals['_SUSPECTEDFAULT_DIRECTION']._serialized_start=675
-  _globals['_SUSPECTEDFAULT_DIRECTION']._serialized_end=741
-  _globals['_LINKHEALTH']._serialized_start=743
-  _globals['_LINKHEALTH']._serialized_end=797
-  _globals['_PATHMAP']._serialized_start=800
-  _globals['_PATHMAP']._serialized_end=995
+  _globals['_STATE']._serialized_end=404
+  _globals['_SLOWPORT']._serialized_start=406
+  _globals['_SLOWPORT']._serialized_end=458
+  _globals['_SUSPECTEDFAULT']._serialized_start=461
+  _globals['_SUSPECTEDFAULT']._serialized_end=842
+  _globals['_SUSPECTEDFAULT_PART']._serialized_start=690
+  _globals['_SUSPECTEDFAULT_PART']._serialized_end=774
+  _globals['_SUSPECTEDFAULT_DIRECTION']._serialized_start=776
+  _globals['_SUSPECTEDFAULT_DIRECTION']._serialized_end=842
+  _globals['_LINKHEALTH']._serialized_start=844
+  _globals['_LINKHEALTH']._serialized_end=898
+  _globals['_PATHMAP']._serialized_start=901
+  _globals['_PATHMAP']._serialized_end=1096
 # @@protoc_insertion_point(module_scope)

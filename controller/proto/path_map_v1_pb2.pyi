@@ -24,7 +24,7 @@ class GetRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class State(_message.Message):
-    __slots__ = ("running", "rate", "round_seconds", "seconds", "suspected", "links", "unreachable", "feeding", "denied")
+    __slots__ = ("running", "rate", "round_seconds", "seconds", "suspected", "links", "unreachable", "feeding", "denied", "slow_ports")
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     RATE_FIELD_NUMBER: _ClassVar[int]
     ROUND_SECONDS_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,7 @@ class State(_message.Message):
     UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
     FEEDING_FIELD_NUMBER: _ClassVar[int]
     DENIED_FIELD_NUMBER: _ClassVar[int]
+    SLOW_PORTS_FIELD_NUMBER: _ClassVar[int]
     running: bool
     rate: float
     round_seconds: float
@@ -43,7 +44,18 @@ class State(_message.Message):
     unreachable: _containers.RepeatedScalarFieldContainer[str]
     feeding: bool
     denied: int
-    def __init__(self, running: _Optional[bool] = ..., rate: _Optional[float] = ..., round_seconds: _Optional[float] = ..., seconds: _Optional[float] = ..., suspected: _Optional[_Iterable[_Union[SuspectedFault, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[LinkHealth, _Mapping]]] = ..., unreachable: _Optional[_Iterable[str]] = ..., feeding: _Optional[bool] = ..., denied: _Optional[int] = ...) -> None: ...
+    slow_ports: _containers.RepeatedCompositeFieldContainer[SlowPort]
+    def __init__(self, running: _Optional[bool] = ..., rate: _Optional[float] = ..., round_seconds: _Optional[float] = ..., seconds: _Optional[float] = ..., suspected: _Optional[_Iterable[_Union[SuspectedFault, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[LinkHealth, _Mapping]]] = ..., unreachable: _Optional[_Iterable[str]] = ..., feeding: _Optional[bool] = ..., denied: _Optional[int] = ..., slow_ports: _Optional[_Iterable[_Union[SlowPort, _Mapping]]] = ...) -> None: ...
+
+class SlowPort(_message.Message):
+    __slots__ = ("name", "own", "peers")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    own: bool
+    peers: int
+    def __init__(self, name: _Optional[str] = ..., own: _Optional[bool] = ..., peers: _Optional[int] = ...) -> None: ...
 
 class SuspectedFault(_message.Message):
     __slots__ = ("part", "name", "plane", "direction", "loss", "confidence", "since_ns", "rivals")

@@ -174,6 +174,7 @@ class FakeNic:
         self.notifications: dict[int, Notification] = {}
         self.notified: set[int] = set()
         self.events: list[AsyncEvent] = []
+        self.slow_ports: set[int] = set()
         self.denied: list[tuple[bytes, int, bool]] = []
         self.modified: list[tuple[int, QpState, dict[str, Any], QpAddress | None]] = []
         self.control = FakeControl(self)
@@ -399,7 +400,8 @@ class FakeNic:
         yield self.hw_counters(None, now)
 
     def port_counters(self) -> tuple[dict[str, int], ...]:
-        return tuple({"link_up": 1} for _ in self.config.ports)
+        slow = self.slow_ports
+        return tuple({"link_up": 1, **({"slow": 1} if p in slow else {})} for p in range(len(self.config.ports)))
 
     def nic_counters(self) -> dict[str, int]:
         return {"rx_frames": 1, "tx_frames": 2}

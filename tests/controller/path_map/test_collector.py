@@ -15,7 +15,7 @@ from controller.path_map import collector
 from controller.path_map.collector import Collector
 from controller.path_map.denylist_policy import paths_to_deny
 from controller.path_map.mapper import PathMap
-from controller.path_map.values import Direction, ElementKind, MapState, SuspectedFault
+from controller.path_map.values import Direction, ElementKind, MapState, SlowPort, SuspectedFault
 from mrc_host.agent.server import AgentServer
 from mrc_host.back_to_back import nic_config
 from mrc_host.driver.loop import Loop
@@ -140,6 +140,19 @@ def test_hosts_probe_only_while_the_map_runs(hosts: Hosts) -> None:
         await one.stop()
         await until(lambda: not hosts.probing())
         assert one.state() == MapState(running=False)
+
+    play(hosts, scene)
+
+
+def test_slow_ports_are_named_while_the_agent_answers(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "_SLOW_EVERY", 1)
+    hosts.nics["h2"].slow_ports = {1}
+
+    async def scene(one: Collector) -> None:
+        await one.start()
+        await until(lambda: one.state().slow_ports == (SlowPort("h2@p1", True, 0),))
+        hosts.kill("h2")
+        await until(lambda: one.state().slow_ports == ())
 
     play(hosts, scene)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from controller import messages
 from controller.path_map.render import describe, draw
-from controller.path_map.values import Direction, ElementKind, LinkHealth, MapState, SuspectedFault
+from controller.path_map.values import Direction, ElementKind, LinkHealth, MapState, SlowPort, SuspectedFault
 from controller.proto import path_map_v1_pb2 as pb
 from topologies.clos import multi_plane_clos
 
@@ -53,5 +53,13 @@ def test_a_map_not_started_or_without_probes_says_so() -> None:
 
 def test_a_map_state_survives_protobuf_encoding() -> None:
     state = replace(STATE, suspected=(CUT, replace(LOSSY, direction=None), DEAD), feeding=True, denied=3)
+    state = replace(state, slow_ports=(SlowPort("h1@p0", True, 2),))
     assert messages.unpack(messages.pack(state, pb.State), MapState) == state
     assert messages.unpack(messages.pack(MapState(False), pb.State), MapState) == MapState(False)
+
+
+def test_slow_ports_have_a_line_each() -> None:
+    slow = SlowPort("h1@p0", True, 0), SlowPort("h2@p1", False, 3)
+    lines = draw(FABRIC, replace(STATE, slow_ports=slow)).splitlines()
+    assert "h1@p0 is slower than its NIC's other ports, which wait for it" in lines
+    assert "plane 1 from h2 to 3 NICs, or their port there, is slower than the others, which wait for it" in lines
