@@ -35,6 +35,25 @@ _SECTIONS = {
     Level.PORT: ("Of a port", "Port N is the NIC's end of plane N."),
 }  # fmt: skip
 
+_SLOW_PORTS = """## Slow ports
+
+Planes carry equal loads, as the MRC text has it, so a queue pair sends on every plane as slowly as on the slowest: a
+port at a quarter of its rate leaves about a quarter of the NIC's goodput, where without that port all but its share
+would be left. Nothing takes it out of use. A NIC finds it while it sends, and raises an event (`SlowPortEvent`) when
+that begins and when it ends:
+
+- `slow`: its own port. In a cycle, in which each plane sends `plane_skew_limit` packets, the others waited for this
+  one for a fourth of the time, and its packets took one and a half times as long. `tx_plane_waited_ns` counts a wait
+  when it ends.
+- `slow_peers`: the port of a peer, or its plane on the way there. As a multiple of the shortest, round trips take at
+  least one and a half times as long there as in any other plane, and a full window or unfinished requests keep data
+  from leaving for a fourth of the time, at least in some cycles.
+
+It takes 64 cycles more that speak for a port than that do not, and as many to end it. Other traffic that takes a part
+of one plane, or links that are missing from it, have the same effect and are told the same. RC is not judged; nor are
+a NIC's own ports by messages so short that they are sent before every plane has had its turn.
+"""
+
 
 def page() -> str:
     """The text of docs/counters.md."""
@@ -49,7 +68,7 @@ def page() -> str:
             kind = "gauge" if info.gauge else "counter"
             rows.append(f"| `{info.name}` | {info.unit} | {kind} | {info.meaning} |")
         parts.append(f"## {title}\n\n{remark}\n\n" + "\n".join(rows) + "\n")
-    return "\n".join(parts)
+    return "\n".join((*parts, _SLOW_PORTS))
 
 
 if __name__ == "__main__":

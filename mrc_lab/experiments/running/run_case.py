@@ -43,7 +43,7 @@ from mrc_lab.experiments.running.recording import (
     TenantRecord,
 )
 from mrc_lab.experiments.running.replay_load import ReplayLoad
-from mrc_lab.experiments.running.slow_ports import SlowPorts
+from mrc_lab.experiments.running.slow_ports import SlowPortWarnings
 from mrc_lab.fabric import event_traces
 from simulation.errors import SimulationError
 from simulation.fault_impairments import impairments_of
@@ -147,7 +147,7 @@ class _CaseRun:
         self._running: list[_Running] = []
         self._paths: list[PathRecord] = []
         self._ports: list[PortRecord] = []
-        self._slow_ports = SlowPorts(backend.fabric)
+        self._slow_ports = SlowPortWarnings(backend.fabric)
         self._errors: list[str] = []
         self._times: list[int] = []
         self._flow_rows: list[list[list[int]]] = []

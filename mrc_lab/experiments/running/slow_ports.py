@@ -13,7 +13,7 @@ from topologies.fabric import Fabric
 _NAMED: Final = 4  # ports; of more, the number
 
 
-class SlowPorts:
+class SlowPortWarnings:
     """The slow ports of one run."""
 
     def __init__(self, fabric: Fabric) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrc_host.values import SlowPortEvent
-from mrc_lab.experiments.running.slow_ports import SlowPorts
+from mrc_lab.experiments.running.slow_ports import SlowPortWarnings
 from tests.mrc_lab.experiments.running.cases import case_of, run
 from topologies.addressing import nic_address
 from topologies.clos import multi_plane_clos
@@ -29,7 +29,7 @@ def test_a_healthy_run_does_not() -> None:
 def test_each_port_is_named_once_and_of_many_the_number() -> None:
     fabric = multi_plane_clos(planes=8, t0=2, t1=2, hosts=2)
     peer = nic_address(fabric, fabric.nic("h2")).packed
-    ports = SlowPorts(fabric)
+    ports = SlowPortWarnings(fabric)
     ports.note("h1", SlowPortEvent(1000, 3, False, True), 1000)
     assert not list(ports.warnings())
     for time in (2000, 3000):
