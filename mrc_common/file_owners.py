@@ -14,13 +14,12 @@ def exposed_part(place: Path, trusted: Collection[int] = ()) -> tuple[Path, str]
     """The first of an existing file or folder and the folders above it that others may change, and who may.
 
     None if nobody else may. The user itself, root, and the users with the numbers `trusted` are not others. In folders
-    with the sticky bit above the first folder others can only add files.
+    with the sticky bit, but for the one that `place` is in, others can only add files.
     """
     place = place.resolve()
-    folder = place if place.is_dir() else place.parent
     for part in (place, *place.parents):
         if os.path.lexists(part):
-            who = other_writer(part.stat(), shared=part not in (place, folder), trusted=trusted)
+            who = other_writer(part.stat(), shared=part not in (place, place.parent), trusted=trusted)
             if who:
                 return part, who
     return None

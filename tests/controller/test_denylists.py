@@ -80,7 +80,7 @@ def test_paths_are_denied_read_and_allowed_again(lists: Denylists, nics: dict[st
 
 
 def test_patterns_choose_hosts_and_peers(lists: Denylists, nics: dict[str, Nic]) -> None:
-    asyncio.run(lists.set("h[12]", "h3", [2], denied=True))
+    asyncio.run(lists.set("h[1,2]", "h3", [2], denied=True))
     assert {name: len(nic.forbidden) for name, nic in nics.items()} == {"h1": 1, "h2": 1, "h3": 0}
 
 

@@ -31,7 +31,7 @@ def enter(
 
 def test_a_link_comes_up_when_its_last_fault_is_cleared() -> None:
     registry = FaultRegistry()
-    first, second = enter(registry, LinkDown("h[12]@p0")), enter(registry, LinkDown("h[23]@p0"))
+    first, second = enter(registry, LinkDown("h[1,2]@p0")), enter(registry, LinkDown("h[2,3]@p0"))
     assert registry.ids_on(H2) == (first.id, second.id)
     assert registry.wanted().down == {H1, H2, "h3@p0"}
     assert registry.wanted(without=[first]).down == {H2, "h3@p0"}
@@ -72,7 +72,7 @@ def test_pending_faults_have_no_effect() -> None:
 
 def test_a_flap_in_its_up_phase_does_not_override_other_faults() -> None:
     registry = FaultRegistry()
-    flap = enter(registry, Flap("h[12]@p0", 10_000_000, 10_000_000))
+    flap = enter(registry, Flap("h[1,2]@p0", 10_000_000, 10_000_000))
     cut = enter(registry, LinkDown(H2))
     registry.exempt(flap.id, (H1, H2), up=True)
     assert registry.wanted().down == {H2}

@@ -124,14 +124,16 @@ MUTANTS = (
            "self._remote_qpn, psn, syndrome & 0x60, self.completed_msn)"),
     Mutant("R3.1", f"{T}.paths", "    def next(self, plane: int, avoid: int) -> int:",
            "    def next(self, plane: int, avoid: int) -> int:\n"
-           "        return self._active[plane][0] if self._active[plane] else self._last_resort(plane, avoid)\n\n"
+           "        ring = self._rings.active[plane]\n"
+           "        return ring[0] if ring else self._last_resort(plane, avoid)\n\n"
            "    def unused(self, plane: int, avoid: int) -> int:"),
     Mutant("R3.5", f"{T}.paths", "path.state == GOOD and not self._oblivious",
            "path.state == GOOD and reason is PathReason.TRIMMED"),
     Mutant("R3.6", f"{T}.paths", "path.state == GOOD and not self._oblivious",
            "path.state == GOOD and reason is not PathReason.TRIMMED"),
-    Mutant("R3.9", f"{T}.ack_processing", "self._paths.retire(index, PathReason.PEER_SKIP, None, now, True)",
-           "self._paths.skip(index)"),
+    Mutant("R3.9", f"{T}.ack_processing",
+           "self._paths.retire(self._paths.path(value), PathReason.PEER_SKIP, None, now, True)",
+           "self._paths.skip(value)"),
     Mutant("R3.11", f"{T}.bad_paths", "if watched.successes >= self._nic.transport.probe_successes:", "if False:"),
     Mutant("R3.17", f"{T}.peer", "        if changed:\n            self._planes_changed(now)\n        elif",
            "        if"),

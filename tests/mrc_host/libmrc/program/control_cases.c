@@ -278,8 +278,8 @@ void probes(struct end *a, struct end *b) {
     requests[1].dgid.raw[15] ^= 0x40;
     FAILS(PROBE(1000000), EINVAL); /* nobody's address */
     requests[1].dgid = requests[0].dgid;
-    requests[1].req_ev.val[0] ^= 0x7F;
-    FAILS(PROBE(1000000), EINVAL); /* no path */
+    requests[1].req_ev.val[3] ^= 0x7F;
+    FAILS(PROBE(1000000), EINVAL); /* no path: values have 16 bits */
     requests[1].req_ev = requests[0].req_ev;
     requests[1].sgid = requests[1].dgid;
     FAILS(PROBE(1000000), EINVAL); /* not this NIC */

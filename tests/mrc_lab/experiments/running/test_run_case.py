@@ -124,7 +124,7 @@ def test_all_variants_are_run_and_reported():
     notices = []
     recordings = run_experiment(load_text(text, name="x"), "sim", 1, notify=notices.append)
     assert list(recordings) == ["a", "b"]
-    assert [line for line in notices if not line.startswith("Warning: ")] == ["x: a (1 of 2)", "x: b (2 of 2)"]
+    assert [line for line in notices if line.startswith("x: ")] == ["x: a (1 of 2)", "x: b (2 of 2)"]
 
 
 def test_errors_of_the_backend_are_reported(monkeypatch):
