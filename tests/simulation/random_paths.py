@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mrc_host.values import PathEvent, PathState
 from simulation.hardware_timing import PUBLISHED_TESTBED
-from simulation.world import SimulatedWorld
+from simulation.world import SimulatedWorld, switch_drops
 from tests.simulation.worlds import GIGA, US, Pair
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric
@@ -15,6 +15,7 @@ from topologies.fabric import Fabric
 LEAST_SHARE = 0.99  # of what oblivious spraying carries: reacting may not cost anything where nothing is wrong
 _RATE = 100 * GIGA
 _MESSAGE = 256 << 10
+_STARTING = 8  # round trips
 
 
 def goodput(fabric: Fabric, pairs: list[tuple[str, str]], seed: int, spraying: str, warm: int, time: int) -> float:
@@ -69,6 +70,33 @@ def no_working_path_is_retired(chance: random.Random) -> None:
             assert retired <= set(dead), f"{uplinks} T1s, {dead} dead, seed {seed}: {retired} retired"
 
 
+def nothing_is_lost_at_a_synchronised_start(chance: random.Random) -> None:
+    """A healthy fabric where all NICs begin at line rate together: queues grow, but no packet is lost, and no path."""
+    planes, racks, uplinks = chance.choice((1, 2, 4, 8)), chance.randint(2, 4), chance.choice((1, 2, 4, 6, 8))
+    hosts = racks * chance.randint(1, uplinks)
+    rate, mtu = chance.choice((25, 100, 200, 400)) * GIGA, chance.choice((1024, 2048, 4096, 4096))
+    fabric = multi_plane_clos("start", planes=planes, t0=racks, t1=uplinks, hosts=hosts, rate_bps=rate)
+    order = chance.sample(range(1, hosts + 1), hosts)  # each host of the circle writes to the next one
+    depth, seed = chance.choice((1, 4, 16)), chance.randrange(1 << 16)
+    with SimulatedWorld(fabric, seed=seed, rate=rate) as world:
+        attributes = replace(world.attributes(), path_mtu=mtu)
+        pairs = zip(order, order[1:] + order[:1], strict=True)
+        flows = [Pair(world, f"h{a}", f"h{b}", length=_MESSAGE, attributes=attributes) for a, b in pairs]
+        for flow in flows:
+            world.spawn(flow.write_without_end(depth))
+        world.run(_STARTING * world.timing.round_trip)
+        dropped = sum(switch_drops(world).values())
+        counters = [flow.qp.counters() for flow in flows]
+        nacks = sum(world.nic(f"h{n}").hw_counters(None, world.now)["rx_nacks"] for n in range(1, hosts + 1))
+        lost = sum(c.lost for c in counters) - nacks
+        late = sum(c.late + c.spurious_retransmitted for c in counters)
+        retired = sum(len(_retired(flow)) for flow in flows)
+    assert dropped or not (lost or late or retired), (
+        f"{planes} planes of {uplinks} T1s, {racks} racks, {order}, {rate} b/s, MTU {mtu}, depth {depth}, seed {seed}:"
+        f" {lost} lost, {late} of these not at all, {retired} paths retired, {nacks} NACKs, {dropped} dropped"
+    )
+
+
 def _retired(flow: Pair) -> list[PathEvent]:
     """Paths that went out of use at the sender."""
     events = []
@@ -78,4 +106,4 @@ def _retired(flow: Pair) -> list[PathEvent]:
     return events
 
 
-QUESTIONS = (reacting_costs_nothing, no_working_path_is_retired)
+QUESTIONS = (reacting_costs_nothing, no_working_path_is_retired, nothing_is_lost_at_a_synchronised_start)

@@ -20,3 +20,10 @@ def test_reactive_spraying_carries_as_much_as_oblivious_on_healthy_fabrics(case:
 @pytest.mark.parametrize("seed", range(2))
 def test_no_working_path_is_retired_for_answers_lost_on_dead_ways_back(seed: int) -> None:
     random_paths.no_working_path_is_retired(random.Random(seed))
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_nothing_is_lost_where_all_nics_start_together(case: int) -> None:
+    seed = SEED + case
+    print(f"seed {seed}")
+    random_paths.nothing_is_lost_at_a_synchronised_start(random.Random(seed))

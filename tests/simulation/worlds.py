@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from mrc_host.values import CompletionStatus, QpAttributes, QpCounters, QpType
@@ -45,8 +45,10 @@ class Pair:
         self.length = length
         self.region, self.region_far = pd.alloc_mr(length), pd_far.alloc_mr(length)
         self.cq, self.cq_far = near.create_cq(4096), far.create_cq()
-        self.qp = pd.create_qp(self.cq, self.cq, kind, attributes or world.attributes())
-        self.qp_far = pd_far.create_qp(self.cq_far, self.cq_far, kind, world.attributes())
+        attributes = attributes or world.attributes()
+        self.qp = pd.create_qp(self.cq, self.cq, kind, attributes)
+        far_attributes = replace(world.attributes(), path_mtu=attributes.path_mtu)
+        self.qp_far = pd_far.create_qp(self.cq_far, self.cq_far, kind, far_attributes)
         self.qp.connect(self.qp_far.address)
         self.qp_far.connect(self.qp.address)
 
