@@ -40,17 +40,16 @@ class ReliabilityProbes:
         """How many are in flight, of those remembered."""
         return len(self._unanswered)
 
-    def request(self, planes: int, usable: int, again: bool, timed_out: bool = False) -> None:
+    def request(self, planes: int, usable: int, again: bool) -> None:
         """Request a probe on each of `planes`; if none of these is usable, on the next of the usable planes, in turn.
 
         In that case a probe that was not answered is repeated (`again`) on all planes: each may meet a failed path, in
         either direction. On one of them it takes the path on which a probe was answered last. So does one more probe
-        when packets have `timed_out`: those of their own planes may be lost like them.
+        where packets are in flight: those of their own planes may be lost like them.
         """
         planes &= usable
         if planes:
-            if timed_out:
-                planes |= self._proven_plane(usable)
+            planes |= self._proven_plane(usable)
         elif again:
             self._proven_plane(usable)
             planes = usable

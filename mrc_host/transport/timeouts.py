@@ -209,7 +209,7 @@ class Timeouts:
         """Send reliability probes on the planes in `mask`; on one plane after another when nothing is in flight."""
         again = self._timer.probing_since > 0
         self._timer.on_probe(now)
-        self._probes.request(mask, self._data.open_planes(), again, self._timer.retries > 0)
+        self._probes.request(mask, self._data.open_planes(), again)
         self._owner.offer_control()
 
     def _on_timeout(self, now: int, rto: int) -> None:

@@ -58,23 +58,22 @@ def test_an_answered_path_of_a_plane_that_is_down_is_not_asked() -> None:
     assert repeated(probes, 0b0100) == {2: 17}, "the only plane"
 
 
-def test_once_packets_have_timed_out_a_probe_also_takes_the_path_that_answered() -> None:
+def test_a_probe_for_packets_in_flight_is_joined_by_one_on_the_path_that_answered() -> None:
     """Those on the planes of the packets may be lost like these, and then nobody learns that they are."""
-    for timed_out, expected in ((False, {0: -1}), (True, {0: -1, 2: 17})):
-        probes = ReliabilityProbes()
-        answer(probes, 2, 17, 1000)
-        probes.request(0b0001, 0b1111, False, timed_out)
-        assert {plane: probes.take(plane) for plane in range(8) if probes.mask >> plane & 1} == expected
+    probes = ReliabilityProbes()
+    answer(probes, 2, 17, 1000)
+    probes.request(0b0001, 0b1111, False)
+    assert {plane: probes.take(plane) for plane in range(8) if probes.mask >> plane & 1} == {0: -1, 2: 17}
     probes = ReliabilityProbes()
     answer(probes, 2, 17, 1000)
     probes.prefer(2, 19)
-    probes.request(0b0100, 0b1111, False, True)
+    probes.request(0b0100, 0b1111, False)
     assert probes.take(2) == 19, "a path that has opened since then"
     probes = ReliabilityProbes()
-    probes.request(0b0001, 0b1111, False, True)
+    probes.request(0b0001, 0b1111, False)
     assert probes.mask == 0b0001, "none has answered yet"
     answer(probes, 2, 17, 1000)
-    probes.request(0b0001, 0b1011, False, True)
+    probes.request(0b0001, 0b1011, False)
     assert probes.mask == 0b0001, "its plane is down"
 
 
@@ -120,6 +119,6 @@ def test_when_its_path_is_forgotten_the_plane_that_answered_is_probed_on_any() -
     probes = ReliabilityProbes()
     answer(probes, 2, 17, 1000)
     probes.forget_proven_path()
-    probes.request(0b0001, 0b1111, False, True)
+    probes.request(0b0001, 0b1111, False)
     assert {plane: probes.take(plane) for plane in (0, 2)} == {0: -1, 2: -1}
     assert not probes.mask
