@@ -23,11 +23,6 @@ _pack_parts: Final = headers.data_ts_parts.pack
 _pack_imm: Final = headers.data_ts_imm.pack
 
 
-def full_weight(mtu: int) -> int:
-    """Nominal size of a full packet of data."""
-    return control.nominal_size(_DATA_SIZE + mtu)
-
-
 class DataPackets:
     """Cuts messages into segments and builds their frames."""
 
@@ -49,7 +44,7 @@ class DataPackets:
         self._datapath = connection.nic.datapath
         self._remote_qpn = connection.remote_qpn
         self._mtu = attributes.path_mtu
-        self._full_weight = full_weight(self._mtu)  # of all but the last of a message
+        self._full_weight = control.nominal_size(_DATA_SIZE + self._mtu)  # of all but the last of a message
         # flags and opcode of packets that are neither the first nor the last of a message
         self._middle = headers.data_start.pack(opcodes.WRITE_MIDDLE, 0, headers.PKEY, self._remote_qpn)
         self._solicited = headers.solicited_bit(settings.bth_order)

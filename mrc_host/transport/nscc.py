@@ -44,9 +44,9 @@ class NsccParameters:
     grows by `fi` bytes in the fair case, and by
     `alpha` bytes per ns below target in the proportional one. `fi_scale` is the fast increase in bytes per byte
     received. `gamma` weighs the excess delay in a decrease, and `max_md_jump` is the smallest factor that one decrease
-    applies. `eta` is added once per `adjust_period_threshold`. Quick adaptation requires that fewer than
-    max_window >> `qa_gate` bytes arrived, and a trim, a loss or a delay above `qa_threshold`. Raises
-    InvalidArgumentError for a value out of range.
+    applies. `eta` is added once per `adjust_period_threshold`. Quick adaptation requires that fewer than cwnd >>
+    `qa_gate` bytes arrived, and a trim, a loss or a delay above `qa_threshold`. Raises InvalidArgumentError for a value
+    out of range.
     """
 
     mtu: int
@@ -323,7 +323,7 @@ class Nscc(CongestionControl):
                 not p.disable_qa
                 and lasting
                 and (late or self._given_up > 0)
-                and self._achieved < self.max_window >> p.qa_gate
+                and self._achieved < self.cwnd >> p.qa_gate
             )
             if adapt:
                 self.cwnd = max(self._achieved, p.mtu)

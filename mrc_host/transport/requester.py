@@ -131,7 +131,8 @@ class Requester(DataToSend):
     def ports(self) -> int:
         """Planes on which the next packet may leave; 0 when there is none or a limit is reached."""
         window, sent = self.window, self.sent
-        if window.full() or (self.timer.unanswered() and window.left_to_others()):
+        cc = window.cc
+        if cc.inflight >= cc.cwnd or (self.timer.unanswered() and window.left_to_others()):
             self._wait()
             return 0
         if sent.in_flight >= window.limit.limit:
@@ -191,7 +192,8 @@ class Requester(DataToSend):
     def transmit(self, plane: int, now: int) -> bytes | None:
         """Next data packet for `plane`, or None."""
         window, sent = self.window, self.sent
-        if window.full() or (self.timer.unanswered() and window.left_to_others()):
+        cc = window.cc
+        if cc.inflight >= cc.cwnd or (self.timer.unanswered() and window.left_to_others()):
             self._wait()
             return None
         if sent.in_flight >= window.limit.limit:

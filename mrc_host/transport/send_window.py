@@ -7,8 +7,7 @@ acknowledgement of our packets, so each queue pair requests acknowledgements of 
 from __future__ import annotations
 
 from mrc_host.transport import algorithms
-from mrc_host.transport.congestion import CongestionControl, LinkParameters, measures_delay, paces
-from mrc_host.transport.data_packets import full_weight
+from mrc_host.transport.congestion import CongestionControl, LinkParameters, paces
 from mrc_host.transport.queue_pair_interfaces import Connection
 from mrc_host.transport.receiver_limit import UNLIMITED, ReceiverLimit
 from mrc_host.transport.sent_packets import SentPackets
@@ -21,7 +20,6 @@ class SendWindow:
 
     __slots__ = (
         "_active",
-        "_let_in",
         "_max_range",
         "_mtu",
         "_obedient",
@@ -30,7 +28,6 @@ class SendWindow:
         "cc",
         "limit",
         "paced",
-        "packet",
         "psn_range",
         "shared",
     )
@@ -54,10 +51,6 @@ class SendWindow:
             self.cc: CongestionControl = self.shared.cc
         else:
             self.cc = algorithm.make(link)
-        # With NSCC a whole packet has to fit, as in open models of Ultra Ethernet: where each sender of an incast may
-        # have two or three packets, one for the rest of the window would be a quarter of the traffic.
-        self.packet = full_weight(self._mtu) if measures_delay(self.cc) else 1
-        self._let_in = max(self._mtu, self.packet)
         self.paced = paces(self.cc)  # it says when the next packet may leave
 
     def used(self, weight: int) -> bool:
@@ -86,15 +79,10 @@ class SendWindow:
         """Whether the packet that leaves fills a limit, so that no other may follow it."""
         cc, mtu = self.cc, self._mtu
         return (
-            cc.inflight + max(mtu, self.packet) > cc.cwnd
+            cc.inflight + mtu > cc.cwnd
             or sent.in_flight + mtu > self.limit.limit
             or sent.next_psn - sent.una >= self.psn_range
         )
-
-    def full(self) -> bool:
-        """Whether the congestion window has no room for a packet; one may always be in flight."""
-        cc = self.cc
-        return cc.inflight > 0 and cc.inflight + self.packet > cc.cwnd
 
     def waiting(self) -> bool:
         """Whether this queue pair waits for room in a shared window."""
@@ -106,7 +94,7 @@ class SendWindow:
         return (
             shared is not None
             and self._user in shared.timed_out
-            and self.cc.cwnd - self.cc.inflight <= shared.reserve(self._let_in)
+            and self.cc.cwnd - self.cc.inflight <= shared.reserve(self._mtu)
         )
 
     def settle(self, in_flight: int) -> None:
@@ -119,7 +107,7 @@ class SendWindow:
             self._since_request = 0
             shared.active -= 1
         if shared.waiting or shared.waiting_last:
-            shared.open(self._let_in, self.packet)
+            shared.open(self._mtu)
 
     def answered(self) -> None:
         """The peer has answered this queue pair: it does not wait behind others any more."""

@@ -100,18 +100,16 @@ class SharedWindow:
                 del self.waiting_last[user]
                 self.waiting[user] = None
 
-    def open(self, size: int, least: int = 1) -> None:
-        """While there is room of `least` bytes, let waiting queue pairs queue again, each for a packet of `size`."""
-        cc = self.cc
-        room = cc.cwnd - cc.inflight if cc.inflight else max(cc.cwnd, least)
-        room = self._let_in(self.waiting, room, size, least)
+    def open(self, size: int) -> None:
+        """While there is room, let waiting queue pairs queue again, each for a packet of `size` bytes."""
+        room = self._let_in(self.waiting, self.cc.cwnd - self.cc.inflight, size)
         if self.waiting_last:
-            self._let_in(self.waiting_last, room - self.reserve(size), size, least)
+            self._let_in(self.waiting_last, room - self.reserve(size), size)
 
-    def _let_in(self, waiting: OrderedDict[WindowUser, None], room: int, size: int, least: int) -> int:
+    def _let_in(self, waiting: OrderedDict[WindowUser, None], room: int, size: int) -> int:
         """As many as there is `room` for; what is left of it."""
         for _ in range(len(waiting)):  # one that returns to waiting at once gets no second turn
-            if room < least or not waiting:
+            if room <= 0 or not waiting:
                 break
             user, _ = waiting.popitem(last=False)
             if user.window_opened():

@@ -35,11 +35,11 @@ def line_rate(rate: int) -> float:
 
 
 class Flow:
-    """Writes from one host to another, `depth` at a time, if `endless` one after another."""
+    """Writes from one host to another without end, `depth` at a time."""
 
     def __init__(
         self, world: SimulatedWorld, source: str, target: str, attributes: QpAttributes, kind: QpType = QpType.MRC,
-        size: int = 1 << 20, depth: int = 32, endless: bool = True,
+        size: int = 1 << 20, depth: int = 32,
     ) -> None:  # fmt: skip
         near, far = world.open(source), world.open(target)
         near_pd, far_pd = near.alloc_pd(), far.alloc_pd()
@@ -49,8 +49,6 @@ class Flow:
         self.far_qp = far_pd.create_qp(far_cq, far_cq, kind, attributes)
         self.qp.connect(self.far_qp.address)
         self.far_qp.connect(self.qp.address)
-        self._endless = endless
-        self._left = depth
         for number in range(depth):
             self.qp.write(self._local, self._remote.remote, wr_id=number)
         world.spawn(self._refill())
@@ -59,15 +57,7 @@ class Flow:
         while True:
             completion = await self._cq.next()
             assert completion.status is CompletionStatus.SUCCESS, completion
-            if self._endless:
-                self.qp.write(self._local, self._remote.remote, wr_id=completion.wr_id)
-            else:
-                self._left -= 1
-
-    @property
-    def done(self) -> bool:
-        """Whether all writes have completed."""
-        return self._left == 0
+            self.qp.write(self._local, self._remote.remote, wr_id=completion.wr_id)
 
     def received(self) -> int:
         """Bytes that have arrived, with those of unfinished writes."""

@@ -18,5 +18,5 @@ def test_a_flow_fills_its_links_whatever_the_lengths_of_its_paths(lengths: Lengt
 
 def test_a_random_world() -> None:
     seed = SEED
-    print(f"seed {seed}: tests.congestion.path_lengths.check({seed})")
+    print(f"seed {seed}: python -m tests.congestion --seed {seed}")
     assert not check(seed)

@@ -200,7 +200,7 @@ def test_a_destroyed_or_failed_queue_pair_returns_its_window_share_at_once() -> 
     a.write(b, 1 << 18)
     world.run(50 * US)
     (window,) = windows(a.nic)
-    assert window.cc.inflight > window.cc.cwnd - 4352, "no other packet fits"
+    assert window.cc.inflight >= window.cc.cwnd
     c.write(d, CHUNK)
     world.faults.dead_planes.clear()
     a.nic.modify_qp(a.qpn, QpState.ERROR, world.now)

@@ -144,36 +144,3 @@ def test_returned_bytes_admit_waiting_queue_pairs() -> None:
     first.settle(0)
     assert (waiting.opened, shared.active) == (1, 0)
     assert not second.waiting()
-
-
-@pytest.mark.parametrize(("settings", "packets"), [({"congestion": "fixed"}, 4), (SHARED, 3)])
-def test_with_nscc_a_whole_packet_has_to_fit(settings: dict[str, Any], packets: int) -> None:
-    """A fixed window is filled to its last byte."""
-    window = make(**settings)
-    window.cc.cwnd = 3 * 4352 + 4351
-    sent = SentPackets(window.cc, FIRST, 2, [Path()])
-    while not window.full():
-        record = sent.new_record()
-        record.weight = 4352
-        sent.transmitted(record, 0, 0, 0, 0, 1)
-    assert window.cc.inflight == packets * 4352
-
-
-def test_one_packet_may_always_be_in_flight() -> None:
-    window = make(**SHARED)
-    window.cc.cwnd = 1
-    assert not window.full()
-    fill(window, 1)
-    assert window.full()
-
-
-def test_a_queue_pair_is_let_in_when_its_packet_fits() -> None:
-    user, windows = User(), SharedWindows()
-    window = make(windows=windows, user=user, **SHARED)
-    assert window.shared is not None
-    fill(window, 3)
-    window.shared.wait(user)
-    for room, opened in ((4351, 0), (4352, 1)):
-        window.cc.cwnd = 3 * MTU + room
-        window.settle(3 * MTU)
-        assert user.opened == opened

@@ -257,11 +257,9 @@ def test_one_that_begins_to_wait_makes_those_that_backed_off_probe_at_its_own_in
     assert world.run(20 * MS, until=lambda: bool(late.poll()))
 
 
-def beside_an_idle_one(planes: int, rate: int = 1_000_000_000) -> tuple[World, End, End]:
+def beside_an_idle_one(planes: int) -> tuple[World, End, End]:
     """A queue pair with an idle mate, whose far end receives nothing from now on."""
-    world = World(
-        planes=planes, uplinks=4, transport=TransportSettings(congestion="nscc", base_rtt=22 * US, assumed_rate=rate)
-    )
+    world = World(planes=planes, uplinks=4, transport=TransportSettings(congestion="nscc", base_rtt=22 * US))
     near, far = connect(world, attributes=QpAttributes(timeout=10, retry_count=10))
     connect(world)
     near.write(far, 1 << 16)
@@ -271,7 +269,7 @@ def beside_an_idle_one(planes: int, rate: int = 1_000_000_000) -> tuple[World, E
 
 
 def test_one_that_leaves_room_to_others_fails_though_it_is_queued_at_a_port_that_went_down() -> None:
-    world, near, far = beside_an_idle_one(2, 2_000_000_000)  # the window has room for a packet on each port
+    world, near, far = beside_an_idle_one(2)
     near.write(far, 1 << 16)
     world.pump(0)
     assert near.qp.data_mask == 0b11, "both ports are busy"

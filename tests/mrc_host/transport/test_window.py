@@ -184,7 +184,7 @@ def test_a_slow_receiver_shrinks_and_restores_its_queue_pairs_window_share() -> 
     end.write(1 << 22)
     whole, _ = shared_window(end)
     packets = end.data()
-    assert shared_window(end)[1] > whole - 4352, "no other packet fits"
+    assert shared_window(end)[1] >= whole
     cack = -1
     for _ in range(8):
         end.pass_time(60 * US)
@@ -197,7 +197,7 @@ def test_a_slow_receiver_shrinks_and_restores_its_queue_pairs_window_share() -> 
     end.pass_time(60 * US)
     end.sack(cack + 1, of=packets[cack + 1], units=(cack + 2) * 16, restore=True)
     assert end.data()
-    assert shared_window(end)[1] > whole - 4352
+    assert shared_window(end)[1] >= whole - 4096
 
 
 def test_the_last_packet_within_a_receiver_limit_requests_an_ack() -> None:
