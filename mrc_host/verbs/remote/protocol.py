@@ -36,13 +36,13 @@ A client that violates the protocol is disconnected: its socket is closed and al
 from __future__ import annotations
 
 import enum
-import json
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mrc_common import strict_json
+from mrc_host.errors import InvalidArgumentError
 from mrc_host.values import (
     MAX_INLINE,
     MAX_SGE,
@@ -98,8 +98,11 @@ class MessageKind(enum.IntEnum):
 
 
 def pack_json(kind: MessageKind, request: int, data: Any) -> list[bytes]:
-    """The messages that carry one JSON object."""
-    body = json.dumps(data, separators=(",", ":")).encode()
+    """The messages that carry one JSON object; InvalidArgumentError where a number is NaN or infinite."""
+    try:
+        body = strict_json.dumps(data).encode()
+    except ValueError:
+        raise InvalidArgumentError("A message to an agent has finite numbers only.") from None
     room = MAX_MESSAGE - HEADER.size
     parts = [body[i : i + room] for i in range(0, len(body), room)]
     last = len(parts) - 1
