@@ -36,6 +36,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _CALLS: Final[dict[type, dict[str, tuple[str, str]]]] = {  # arguments, and those that are not always there
     CongestionControl: {
         "on_ack": ("acked, received, rtt, marked, now", "penalty, restore"),
+        "on_base_rtt": ("base, mean", ""),
         "on_trim": ("size, now, rtt", ""),
         "on_loss": ("size, now", ""),
         "on_timeout": ("now, size", ""),
