@@ -5,7 +5,9 @@ them that SIGINT is ignored.
 """
 
 import signal
+import sys
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
@@ -32,10 +34,23 @@ def pytest_runtest_teardown() -> Generator[None, None, None]:
         pytest.fail("The test left another handler of SIGINT behind.", pytrace=False)
 
 
-@pytest.fixture
-def plugins_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test's plugins register is gone after it."""
-    from mrc_host import plugins
+_REGISTRIES = ("CONGESTION_CONTROLS", "PATH_SELECTIONS", "WORKLOADS", "_origin", "_loaded")
 
-    for name in ("CONGESTION_CONTROLS", "PATH_SELECTIONS", "WORKLOADS", "_origin", "_loaded"):
-        monkeypatch.setattr(plugins, name, dict(getattr(plugins, name)))
+
+def _registries() -> dict[str, dict[Any, Any]]:
+    """What plugins register, if anything here has loaded the module."""
+    module = sys.modules.get("mrc_host.plugins")
+    return {} if module is None else {name: getattr(module, name) for name in _REGISTRIES}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """What a test's plugins register is gone after it, or names in messages would depend on the tests before."""
+    before = {name: dict(found) for name, found in _registries().items()}
+    try:
+        return (yield)
+    finally:
+        for name, found in _registries().items():
+            if found != before.get(name, {}):
+                found.clear()
+                found.update(before.get(name, {}))

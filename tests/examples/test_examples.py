@@ -9,8 +9,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from mrc_lab.experiments.files import load_file
 from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.workloads import Collective
@@ -124,7 +122,6 @@ def test_a_goal_file_completes_with_a_link_down(tmp_path: Path) -> None:
     assert healthy["packets"]["lost"] == 0 < cut["packets"]["lost"]
 
 
-@pytest.mark.usefixtures("plugins_as_before")
 def test_each_example_plugin_changes_the_result(tmp_path: Path) -> None:
     result = run_and_report(load_file(FOLDER / "plugins_run.yaml"), "sim", 1, tmp_path)
     assert result.summary["verdict"] == "pass"

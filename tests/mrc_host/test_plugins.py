@@ -17,8 +17,6 @@ from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.path_selection import PathSelection
 """
 
-pytestmark = pytest.mark.usefixtures("plugins_as_before")
-
 
 def write(folder: Path, body: str, name: str = "mine.py") -> Path:
     file = folder / name

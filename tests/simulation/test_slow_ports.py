@@ -73,13 +73,13 @@ def test_a_slow_port_of_either_end_is_reported_until_it_is_fast_again(planes: in
 def test_healthy_ports_are_not_reported() -> None:
     """Whatever else slows them down: an incast, messages of any size, a link of the fabric, a plane that is cut."""
     for seed in range(6):
-        random = Random(seed)
-        planes = random.choice((2, 4))
+        rng = Random(seed)
+        planes = rng.choice((2, 4))
         with _world(planes, seed, hosts=6) as world:
-            sources = random.sample(("h1", "h2", "h4", "h5", "h6"), random.randrange(1, 5))
-            contexts = [_start(world, source, "h3", random.choice((1, 2, 16))) for source in sources]
+            sources = rng.sample(("h1", "h2", "h4", "h5", "h6"), rng.randrange(1, 5))
+            contexts = [_start(world, source, "h3", rng.choice((1, 2, 16))) for source in sources]
             world.run(MS // 10)
-            link = random.choice((f"t0-0:t1-{random.randrange(4)}@p0", "h1@p1"))
+            link = rng.choice((f"t0-0:t1-{rng.randrange(4)}@p0", "h1@p1"))
             fault = world.faults.rate(link, RATE // 10) if "t1" in link else world.faults.link_down(link)
             world.run(MS // 2)
             world.faults.clear(fault)

@@ -111,7 +111,7 @@ MUTANTS = (
     Mutant("R2.10", f"{T}.ack_generator", "& _ALL,", "& 2,"),
     Mutant("R2.11", f"{T}.ack_generator", "syndrome, self.completed_msn)", "syndrome, self.completed_msn + 1)"),
     Mutant("R2.12", f"{T}.timeouts",
-           "        self._probes.request(mask, self._data.open_planes(), again, self._timer.retries > 0)\n",
+           "        self._probes.request(mask, self._data.open_planes(), again)\n",
            "        pass\n"),
     Mutant("R2.13", f"{T}.loss_detection", "    def _overtaken(",
            "    def _overtaken(self, *_: object) -> bool:\n        return False\n\n    def _unused("),

@@ -27,7 +27,7 @@ for module in (
     importlib.import_module(module)
 
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.usefixtures("plugins_as_before", "own_cache")
+pytestmark = pytest.mark.usefixtures("own_cache")
 CACHE = default_cache().parent
 
 

@@ -11,8 +11,6 @@ from mrc_lab.experiments.files import load_file
 from mrc_lab.reports.run_and_report import run_and_report
 from tests.mrc_host.test_plugins import HEAD
 
-pytestmark = pytest.mark.usefixtures("plugins_as_before")
-
 SELECTION = """
 @path_selection("probe_sel")
 class Probe(PathSelection):
