@@ -51,7 +51,7 @@ def test_the_recording_plays_a_cut_link_over_both_transports_from_disk(tmp_path:
 
 
 def test_a_command_that_fails_says_why(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match=r"mrc run missing\.yaml: status 3\n.*missing\.yaml"):
+    with pytest.raises(RuntimeError, match=r"(?s)mrc run missing\.yaml: status 3\n.*missing\.yaml"):
         gallery.make(gallery.Report("missing", ("run", "missing.yaml")), tmp_path)
     assert not list(tmp_path.iterdir())
 
