@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.path_map.values import LinkHealth, MapState
+from controller.path_map.values import LinkHealth, MapState, SlowPort
 from mrc_lab.cli.main import run
 from mrc_lab.commands.map_command import execute
 from mrc_lab.errors import ExperimentError
@@ -72,6 +72,18 @@ def test_the_map_as_json_is_printed_once() -> None:
     execute(controller, FABRIC, ["0.01", "--json"], printed.append)  # type: ignore[arg-type]
     ((row,),) = map(json.loads, printed)
     assert (row["element"], row["probes_sent"], row["probes_lost"], row["suspected"]) == ("h1@p0", 50, 1, False)
+
+
+def test_the_map_as_json_lists_slow_ports_whether_or_not_their_link_was_probed() -> None:
+    controller, printed = Controller(True), []
+    slow = SlowPort("h1@p0", True, 0), SlowPort("h2@p1", False, 3)
+    controller.state = replace(controller.state, links=(LinkHealth("h1@p0", 50, 1),), slow_ports=slow)
+    controller.start_map = lambda *_, **__: controller.state  # type: ignore[method-assign]
+    execute(controller, FABRIC, ["--json"], printed.append)  # type: ignore[arg-type]
+    (rows,) = map(json.loads, printed)
+    assert [(row["element"], row["probes_sent"], row["slow"], row["slow_peers"]) for row in rows] == [
+        ("h1@p0", 50, True, 0), ("h2@p1", None, False, 3),
+    ]  # fmt: skip
 
 
 def test_a_fabric_that_is_not_running_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
