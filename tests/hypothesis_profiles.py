@@ -1,10 +1,10 @@
 """How long property tests look: ``pytest --hypothesis-profile=ci`` or ``soak``; otherwise quick, with 50 examples.
 
-The quick profile and ``ci`` choose the same examples on every run: none fails by its luck. ``ci`` replaces the profile
-of that name which hypothesis loads by itself where the environment variable CI is set. ``soak`` chooses others each
-time and says which seed repeats them. None explains failures line by line: that traces every call and makes a failing
-test many times slower on Python 3.11. None has a deadline for an example, or minds slow or large drawing: how long
-these take says how busy the machine is.
+The quick profile and ``ci`` choose the same examples on every run: none fails by its luck. ``soak`` chooses others
+each time and says which seed repeats them. Only the option chooses: hypothesis would load ``ci`` by itself where the
+environment variable CI is set, so that the same command took several times as long there as elsewhere. None explains
+failures line by line: that traces every call and makes a failing test many times slower on Python 3.11. None has a
+deadline for an example, or minds slow or large drawing: how long these take says how busy the machine is.
 """
 
 import random
@@ -26,6 +26,7 @@ _COMMON = settings(
 settings.register_profile("default", parent=_COMMON, max_examples=50, derandomize=True, database=None)
 settings.register_profile("ci", parent=_COMMON, max_examples=1_000, derandomize=True, database=None)
 settings.register_profile("soak", parent=_COMMON, max_examples=20_000, derandomize=False)
+settings.load_profile("default")  # before pytest's option is looked at
 
 
 def _soaking(config: pytest.Config) -> bool:
