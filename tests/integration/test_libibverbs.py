@@ -351,7 +351,7 @@ def test_pyverbs_writes_between_hosts(world: EmulatedWorld, tmp_path: Path) -> N
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_program(tmp_path_factory.mktemp("verbs"))
+    return build_program(tmp_path_factory)
 
 
 def expect_success(world: EmulatedWorld, program: Path, case: str) -> None:
@@ -367,7 +367,7 @@ def test_verbs_behave_as_programs_in_c_expect(world: EmulatedWorld, program: Pat
 
 
 def test_a_program_that_forks_keeps_its_memory_and_its_child_opens_a_device(
-    world: EmulatedWorld, tmp_path: Path
+    world: EmulatedWorld, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     # AddressSanitizer does not take its allocator's locks before a fork; one that a thread held stays held.
-    expect_success(world, build_program(tmp_path, sanitizers="undefined"), "fork")
+    expect_success(world, build_program(tmp_path_factory, sanitizers="undefined"), "fork")

@@ -19,8 +19,7 @@ from mrc_host import verbs
 from mrc_host.libibverbs import build
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from tests.integration.names import own
-from tests.mrc_host.libibverbs.build_program import build_program
-from tests.mrc_host.libmrc.test_hostile_agents import PROGRAM
+from tests.mrc_host.libibverbs.build_program import MRC_PROGRAM, build_program
 from tests.waiting import until
 from topologies.clos import multi_plane_clos
 from topologies.emulation import host_environment, namespaces
@@ -53,7 +52,7 @@ def world() -> Iterator[EmulatedWorld]:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_program(tmp_path_factory.mktemp("mrc"), PROGRAM)
+    return build_program(tmp_path_factory, MRC_PROGRAM)
 
 
 def pairs_of(world: EmulatedWorld, host: str) -> int:

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,14 @@ from mrc_host.libibverbs import build
 from mrc_host.libibverbs.build import Symbol, VerbsBuildError
 from mrc_host.values import MAX_INLINE, MAX_RECEIVES, MAX_SGE
 from mrc_host.verbs.remote import protocol
+from tests.mrc_host.libibverbs.build_program import build_libraries
 
 needs_headers = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build.compile_into(tmp_path_factory.mktemp("verbs"), ("-O1", "-Werror"))
+    return build_libraries(tmp_path_factory) / build.SONAME
 
 
 def system_library() -> str:
@@ -114,7 +116,15 @@ def test_each_missing_build_requirement_is_one_sentence(
 
 
 @needs_headers
-def test_libibverbs_is_rebuilt_only_when_its_sources_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libibverbs_is_rebuilt_only_when_its_sources_change(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compile_into(scratch: Path, flags: Sequence[str]) -> Path:
+        compiled_with.append(tuple(flags))
+        return shutil.copytree(built.parent, scratch, symlinks=True, dirs_exist_ok=True) / build.SONAME
+
+    compiled_with: list[tuple[str, ...]] = []
+    monkeypatch.setattr(build, "compile_into", compile_into)
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert (build.library(), build.is_current()) == (None, False)
     path = build.build()
@@ -126,3 +136,4 @@ def test_libibverbs_is_rebuilt_only_when_its_sources_change(tmp_path: Path, monk
     (path.parent / "built-from").write_text("other sources")
     assert not build.is_current()
     assert build.build().stat().st_ino != first
+    assert compiled_with == [("-O2",)] * 2

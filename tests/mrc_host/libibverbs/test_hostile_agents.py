@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missin
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_program(tmp_path_factory.mktemp("verbs"))
+    return build_program(tmp_path_factory)
 
 
 def message(kind: int, body: bytes = b"", flags: int = 0, request: int = 0) -> bytes:

@@ -13,23 +13,19 @@ from pathlib import Path
 import pytest
 
 from mrc_host.libibverbs import build
-from tests.mrc_host.libibverbs.build_program import PROGRAM, build_program
+from tests.mrc_host.libibverbs.build_program import MRC_PROGRAM, PROGRAM, build_program
 from tests.mrc_host.nics_in_memory import nics_in_thread
 from tests.seeds import SEED
 
 pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
-MRC_PROGRAM = Path(__file__).parent.parent / "libmrc" / "program"
 RUNS = 10
 
 
-def build_in(folder: Path, sources: Path) -> Path:
-    folder.mkdir()
-    return build_program(folder, sources)
-
-
 @pytest.mark.parametrize("sources", [PROGRAM, MRC_PROGRAM], ids=["libibverbs", "libmrc"])
-def test_a_queue_pair_of_the_c_libraries_forgets_earlier_lives(tmp_path: Path, sources: Path) -> None:
-    program = build_in(tmp_path / "program", sources)
+def test_a_queue_pair_of_the_c_libraries_forgets_earlier_lives(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, sources: Path
+) -> None:
+    program = build_program(tmp_path_factory, sources)
     with nics_in_thread(tmp_path, 2) as hosts:
         for seed in range(SEED, SEED + RUNS):
             print("seed", seed)
@@ -45,8 +41,10 @@ def test_a_queue_pair_of_the_c_libraries_forgets_earlier_lives(tmp_path: Path, s
             assert old == new
 
 
-def test_completions_of_an_earlier_life_that_come_late_change_nothing_of_the_present_one(tmp_path: Path) -> None:
-    program = build_in(tmp_path / "program", PROGRAM)
+def test_completions_of_an_earlier_life_that_come_late_change_nothing_of_the_present_one(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    program = build_program(tmp_path_factory)
     with nics_in_thread(tmp_path, 2) as hosts:
         run = subprocess.run(
             [program, "flushed_late", *hosts.paths], capture_output=True, text=True, timeout=60, check=False

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mrc_host.libibverbs import build
-from tests.mrc_host.libibverbs.build_program import ALL_SANITIZERS, build_pages_program
+from tests.mrc_host.libibverbs.build_program import ALL_SANITIZERS, build_once, build_pages_program
 from tests.seeds import SEED
 
 pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
@@ -22,14 +22,19 @@ CALLS = 200  # system calls that one region may take at most
 STEPS = 1500
 
 
+def pages_program(factory: pytest.TempPathFactory, name: str, sanitizers: str) -> Path:
+    made = build_once(factory, f"pages-{name}", lambda folder: build_pages_program(folder, sanitizers))
+    return made / "pages_test"
+
+
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_pages_program(tmp_path_factory.mktemp("plain"), "")
+    return pages_program(tmp_path_factory, "plain", "")
 
 
 @pytest.fixture(scope="module")
 def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_pages_program(tmp_path_factory.mktemp("sanitized"), ALL_SANITIZERS)
+    return pages_program(tmp_path_factory, "sanitized", ALL_SANITIZERS)
 
 
 def run(program: Path, *words: object, **environment: str) -> str:

@@ -7,17 +7,15 @@ from pathlib import Path
 import pytest
 
 from mrc_host.libibverbs import build
-from tests.mrc_host.libibverbs.build_program import build_program
+from tests.mrc_host.libibverbs.build_program import MRC_PROGRAM, build_program
 from tests.mrc_host.libibverbs.fake_agent import agent, run
 
 pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
 
-PROGRAM = Path(__file__).parent / "program"
-
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_program(tmp_path_factory.mktemp("mrc"), PROGRAM)
+    return build_program(tmp_path_factory, MRC_PROGRAM)
 
 
 def test_an_agent_that_goes_away_is_an_error_everywhere(program: Path, tmp_path: Path) -> None:
