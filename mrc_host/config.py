@@ -117,6 +117,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "port_status_retry": (1, _HOUR),
     "port_status_max": (1, _HOUR),
     "flap_window": (0, _HOUR),
+    "slow_port_retry": (0, _HOUR),
 }
 
 
@@ -195,6 +196,8 @@ class TransportSettings:
     * `port_status_max`: that wait doubles up to this when each plane has had its turn.
     * `flap_window`: when a port returns, paths that went bad at most this long before it was lost are GOOD again
       without a probe.
+    * `slow_port_retry`: a port that is slower than the others, of the NIC or of a peer, carries no new data for this
+      time and is then tried; each failed trial doubles the time, up to 64 times. 0: it stays in use.
 
     Raises InvalidArgumentError for a value out of range.
     """
@@ -235,6 +238,7 @@ class TransportSettings:
     port_status_retry: int = 10_000_000
     port_status_max: int = 1_000_000_000
     flap_window: int = 1_000_000_000
+    slow_port_retry: int = 0
 
     def __post_init__(self) -> None:
         for name, (least, most) in _RANGES.items():

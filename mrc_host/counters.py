@@ -170,6 +170,8 @@ def _of_nic() -> Iterable[CounterInfo]:
         ("link_up", "0 or 1", "Whether the port has a link.", True),
         ("slow", "0 or 1", "Whether the port is slower than the others, which wait for it (MRC).", True),
         ("slow_peers", "NICs", "NICs whose port on this plane, or the plane on the way, is slower than others.", True),
+        ("retired", "0 or 1", "Whether the port carries no new data for being slow (`slow_port_retry`).", True),
+        ("retired_peers", "NICs", "NICs to which this plane carries no new data for being slow.", True),
         ("paths", "paths", "Paths on this plane to all NICs to which there are queue pairs.", True),
         ("paths_assumed_bad", "paths", "Of these, paths that some queue pair considers bad.", True),
         ("paths_denied", "paths", "Of these, paths denied by the controller.", True),

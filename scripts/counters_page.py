@@ -39,8 +39,7 @@ _SLOW_PORTS = """## Slow ports
 
 Planes carry equal loads, as the MRC text has it, so a queue pair sends on every plane as slowly as on the slowest: a
 port at a quarter of its rate leaves about a quarter of the NIC's goodput, where without that port all but its share
-would be left. Nothing takes it out of use. A NIC finds it while it sends, and raises an event (`SlowPortEvent`) when
-that begins and when it ends:
+would be left. A NIC finds it while it sends, and raises an event (`SlowPortEvent`) when that begins and when it ends:
 
 - `slow`: its own port. In a cycle, in which each plane sends `plane_skew_limit` packets, the others waited for this
   one for a fourth of the time, and its packets took one and a half times as long. `tx_plane_waited_ns` counts a wait
@@ -51,7 +50,17 @@ that begins and when it ends:
 
 It takes 64 cycles more that speak for a port than that do not, and as many to end it. Other traffic that takes a part
 of one plane, or links that are missing from it, have the same effect and are told the same. RC is not judged; nor are
-a NIC's own ports by messages so short that they are sent before every plane has had its turn.
+a NIC's own ports by messages so short that they are sent before every plane has had its turn. Ports that are as slow as
+each other are not told apart from the rest.
+
+By default a slow port stays in use. With the transport setting `slow_port_retry` (a time; in experiment files below
+`transport: {settings: ...}`) it is *retired*: it carries no new data for that time, unless no other port is left, and
+is then tried. If it is still slow after a trial, of 32 cycles more that speak for it than that do not, it is retired
+again, for twice as long, up to 64 times; otherwise it is no longer slow. `retired` and `retired_peers` say where that
+is so. Peers are not notified, as they would be of a port without a link: a port may be slow in one direction only, and
+each NIC judges what it sends. Acknowledgements, control packets and probes still use the port. The time should be many
+times that of a trial, in which a slow port sends 1 MB by default (`plane_skew_limit`), or what is won is lost in
+trials: 10 ms for 25 Gb/s, 10 s for 25 Mb/s.
 """
 
 

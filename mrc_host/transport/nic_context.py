@@ -78,7 +78,7 @@ class NicContext:
         self.waited_by_plane = [0] * len(config.ports)  # ns for which data that could leave on others waited for it
         self.events_lost = 0
         self._events: deque[AsyncEvent] = deque()
-        self.slow_ports = SlowPorts(len(config.ports), self.emit)  # of our own
+        self.slow_ports = SlowPorts(len(config.ports), self.emit, retry=self.transport.slow_port_retry)  # of our own
         self._next_probe = 0
         self.now = 0  # time of the input being handled, or of the frame that leaves
         self.trace: Tracer | None = None

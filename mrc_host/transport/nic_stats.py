@@ -96,6 +96,8 @@ class NicStats:
             "link_up": nic.local_up >> port & 1,
             "slow": nic.slow_ports.slow >> port & 1,
             "slow_peers": sum(peer.slow_ports.slow >> port & 1 for peer in peers),
+            "retired": nic.slow_ports.retired >> port & 1,
+            "retired_peers": sum(peer.slow_ports.retired >> port & 1 for peer in peers),
             "paths": sum(len(peer.members[port]) for peer in peers),
             "paths_assumed_bad": sum(peer.bad_paths(port) for peer in peers),
             "paths_denied": sum(peer.denied.of_plane[port] for peer in peers),

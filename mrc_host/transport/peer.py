@@ -2,7 +2,8 @@
 
 * **Planes.** A plane is usable when our port and the peer's port in it have a link. Peers notify each other by port
   status updates (``port_status``). When that leaves no plane at all, the peer's status is ignored, as it may be out of
-  date.
+  date. A port that is slower than the others, ours or the peer's, may be retired from sending data (``slow_ports``): it
+  stays usable, nobody is notified, and it carries data when nothing else does. Each NIC judges what it sends itself.
 * **Reverse paths.** Acknowledgements and other answers rotate over the planes suited for them, in a new order each
   time, so that a dead plane does not lose several in a row; each takes one of its plane's reverse paths
   (``reverse_paths``). If no plane is suited, they rotate over all planes with a path that is not denied; if there is
@@ -115,6 +116,7 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         "plane_of",
         "planes",
         "reordering",
+        "retired",
         "round_trips",
         "slow_ports",
         "timers",
@@ -141,7 +143,10 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         self.planes = sum(1 << p for p, m in enumerate(self.members) if m)
         self.round_trips = [RoundTrip() for _ in range(ports)]
         self.reordering = [ReorderWindow() for _ in range(2 * ports)]  # by lane: twice the plane, plus the class
-        self.slow_ports = SlowPorts(ports, nic.emit, destination.address)  # the peer's, and its planes of the fabric
+        # the peer's, and its planes of the fabric
+        self.slow_ports = SlowPorts(ports, nic.emit, destination.address, nic.transport.slow_port_retry)
+        self.slow_ports.when_retired = self.ports_retired
+        self.retired = nic.slow_ports.retired  # planes without new data, as our port or the peer's is slow
         self.lost_by_plane = nic.lost_by_plane
         self.users: dict[PlaneUser, None] = {}
         self._connected_to: dict[int, dict[PlaneUser, None]] = {}  # the same, by remote QPN
@@ -230,10 +235,20 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
                 cleared_since = self._down_since[plane] - self._nic.transport.flap_window
                 self._bad.plane_up(plane, cleared_since, now)
                 self._run_probes(now)
+        self._set_retired()
         if before != self.usable or linked != self._linked:
             for user in self.users:
                 user.planes_changed(now)
             self._offer()
+
+    def _set_retired(self) -> None:
+        self.retired = self._nic.slow_ports.retired | self.slow_ports.retired
+
+    def ports_retired(self, now: int) -> None:
+        """A port of ours, or the peer's, was retired for being slow, or is used again."""
+        self._set_retired()
+        for user in list(self.users):
+            user.planes_changed(now)
 
     def cycle_ended(self, balance: PlaneBalance, late: int, now: int) -> None:
         """A queue pair with this `balance` has sent a burst on each plane; `late` is a plane, NOBODY or UNKNOWN."""
@@ -241,11 +256,13 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         nic.waited_by_plane[balance.last] += balance.waited
         if late != UNKNOWN:
             nic.slow_ports.vote(late, now)
-        far = slowest(self.round_trips, self.usable)
+        far = slowest(self.round_trips, self.usable & ~self.retired)
         if far == NOBODY or balance.stopped:
             self.slow_ports.vote(far, now)
         else:
             self.slow_ports.harmless(now)
+        nic.slow_ports.try_retired(now)
+        self.slow_ports.try_retired(now)
 
     def send_port_status(self, now: int) -> None:
         """Send the peer a port status update, repeated until it answers."""

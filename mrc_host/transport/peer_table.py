@@ -28,6 +28,7 @@ class PeerTable:
         self._destinations = {destination.address: destination for destination in destinations}
         self._first_numbers = array("I", [_draw(nic.rng) for _ in self._destinations])  # in their order
         self._made: dict[bytes, Peer] = {}
+        nic.slow_ports.when_retired = self._ports_retired
 
     def get(self, address: bytes) -> Peer | None:
         """The peer with this address; None if there are no paths to any."""
@@ -41,6 +42,10 @@ class PeerTable:
         bits = self._first_numbers[list(self._destinations).index(address)]
         peer = self._made[address] = Peer(self._nic, destination, FirstNumbers(bits >> 16, bits & 0xFFFF))
         return peer
+
+    def _ports_retired(self, now: int) -> None:
+        for peer in self.made():
+            peer.ports_retired(now)
 
     def made(self) -> list[Peer]:
         """Those that were needed so far, in the order of the NIC's destinations."""

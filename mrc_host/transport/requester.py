@@ -140,7 +140,7 @@ class Requester(DataToSend):
             return 0  # until one of this queue pair's packets is acknowledged
         if window.paced and self._too_early(self._nic.now):
             return 0
-        mask = self.open_planes()
+        mask = self._data_planes()
         if not mask:
             self._stall(PATHS, self._nic.now)
         if sent.lost():
@@ -180,6 +180,11 @@ class Requester(DataToSend):
         usable = self._peer.usable
         return usable & paths.good_planes or usable & paths.open_planes
 
+    def _data_planes(self) -> int:
+        """Planes on which data may leave: without those of slow ports, unless there are no others or all seems lost."""
+        planes, retired = self.open_planes(), self._peer.retired
+        return planes & ~retired or planes if retired and not self.timer.retries else planes
+
     def _may_start(self) -> bool:
         waiting = self._sends.waiting
         if not waiting:
@@ -203,7 +208,7 @@ class Requester(DataToSend):
             return None
         if self.timer.retries and sent.in_flight >= _RTO_WINDOW * self._mtu:
             return None
-        planes = self.open_planes()
+        planes = self._data_planes()
         if not planes >> plane & 1:
             return None
         if sent.lost():

@@ -12,6 +12,11 @@ or for none:
 A port becomes slow when that many more cycles spoke for it than did not, and is so until as many more did not: neither
 one long interruption nor a port on the threshold makes events. A cycle is a number of packets, hence so is the time
 that this takes, whatever the rates. Other traffic that takes half of one plane has the same effect, and the same event.
+
+**Retired.** With `slow_port_retry` a port that becomes slow carries no new data for that time, so that the others need
+not wait for it. Then it is tried: it is used again, with half of the score that makes it slow, and is retired again or
+is no longer slow once this score is full or used up. Each failed trial doubles the time to the next, up to 64 times, as
+for bad paths. Ports are tried one after the other: two that are as slow as each other would seem to be fast.
 """
 
 from __future__ import annotations
@@ -29,21 +34,44 @@ CYCLES: Final = 64
 # Planes that carry equal loads differ by up to 1.3 in simulated incasts; a port at half its rate by 2.6 or more.
 _LONGER: Final = 3, 2
 _FRACTION: Final = 64  # round trips are compared in this fraction of the shortest
+_MAX_DOUBLINGS: Final = 6  # of the time to the next trial
 
 
 class SlowPorts:
-    """The ports of one NIC; `slow` is the mask of the slow ones."""
+    """The ports of one NIC; `slow` is the mask of the slow ones, `retired` of those that carry no new data."""
 
-    __slots__ = ("_emit", "_harmless", "_local", "_peer", "_score", "slow")
+    __slots__ = (
+        "_due",
+        "_emit",
+        "_failures",
+        "_harmless",
+        "_local",
+        "_next",
+        "_peer",
+        "_retry",
+        "_score",
+        "retired",
+        "slow",
+        "when_retired",
+    )
 
-    def __init__(self, ports: int, emit: Callable[[AsyncEvent], None], peer: bytes = b"") -> None:
-        """`peer` is the address of the NIC; b"" for our own. `emit` is called with events."""
+    def __init__(self, ports: int, emit: Callable[[AsyncEvent], None], peer: bytes = b"", retry: int = 0) -> None:
+        """`peer` is the address of the NIC; b"" for our own. `emit` is called with events.
+
+        After `retry` ns a slow port is tried again; 0: it is never retired.
+        """
         self._emit = emit
         self._peer = peer
         self._local = not peer
+        self._retry = retry
         self._score = [0] * ports
+        self._failures = [0] * ports  # how often it was retired since it was fast
+        self._due = [0] * ports  # time of the next trial of a retired port
+        self._next = 0  # the earliest of these
         self._harmless = 0  # cycles in a row
         self.slow = 0
+        self.retired = 0
+        self.when_retired: Callable[[int], None] | None = None  # called with the time, also when a port is tried
 
     def vote(self, slowest: int, now: int) -> None:
         """A cycle spoke for port `slowest`, or NOBODY."""
@@ -59,25 +87,53 @@ class SlowPorts:
 
     def _count(self, slowest: int, now: int) -> None:
         for port, score in enumerate(self._score):
+            if self.retired >> port & 1:
+                continue  # not used, so not judged
             if port == slowest:
                 if score < CYCLES:
                     self._score[port] = score + 1
                     if score + 1 == CYCLES:
                         self._set(port, True, now)
+                        self._retire(port, now)
             elif score:
                 self._score[port] = score - 1
                 if score == 1:
+                    self._failures[port] = 0
                     self._set(port, False, now)
 
     def forget(self, port: int, now: int) -> None:
-        """The port went down: when it is back, it may be as fast as the others."""
-        self._score[port] = 0
+        """The port went down: when it is back, it may be as fast as the others. Does not call `when_retired`."""
+        self._score[port] = self._failures[port] = 0
+        self.retired &= ~(1 << port)
         self._set(port, False, now)
 
     def _set(self, port: int, slow: bool, now: int) -> None:
         if bool(self.slow >> port & 1) != slow:
             self.slow ^= 1 << port
             self._emit(SlowPortEvent(now, port, slow, self._local, self._peer))
+
+    # ---- retired ports ------------------------------------------------------------------------------------------
+
+    def _retire(self, port: int, now: int) -> None:
+        if self._retry:
+            self._due[port] = now + (self._retry << min(self._failures[port], _MAX_DOUBLINGS))
+            self._failures[port] += 1
+            self._change(1 << port, now)
+
+    def try_retired(self, now: int) -> None:
+        """Use the retired port again whose trial is due, if there is one."""
+        if not self.retired or now < self._next:
+            return
+        port = min((due, port) for port, due in enumerate(self._due) if self.retired >> port & 1)[1]
+        self._score[port] = CYCLES // 2
+        self._due = [max(due, now + self._retry) for due in self._due]
+        self._change(1 << port, now)
+
+    def _change(self, port: int, now: int) -> None:
+        self.retired ^= port
+        self._next = min([due for number, due in enumerate(self._due) if self.retired >> number & 1], default=0)
+        if self.when_retired is not None:
+            self.when_retired(now)
 
 
 def slowest(trips: Sequence[RoundTrip], planes: int) -> int:

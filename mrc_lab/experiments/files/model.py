@@ -62,6 +62,7 @@ TIMERS = (
     "port_status_retry",
     "port_status_max",
     "flap_window",
+    "slow_port_retry",
 )
 
 MAX_EVS = 4096  # of an EV profile

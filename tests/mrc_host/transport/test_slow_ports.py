@@ -143,3 +143,66 @@ def test_queues_of_one_plane_alone_make_it_the_slowest() -> None:
     doubtful = _trips((100, 400), (100, 100))
     doubtful[0].doubtful = True
     assert slowest(doubtful, 0b11) == NOBODY, "may include an outage"
+
+
+class _Retiring:
+    """Three ports that are retired for 1000 ns; `at` has when that changed, and the mask from then on."""
+
+    def __init__(self) -> None:
+        self.events: list[AsyncEvent] = []
+        self.ports = SlowPorts(3, self.events.append, retry=1000)
+        self.at: list[tuple[int, int]] = []
+        self.ports.when_retired = lambda now: self.at.append((now, self.ports.retired))
+
+    def vote(self, slowest: int, now: int, cycles: int = CYCLES) -> None:
+        for _ in range(cycles):
+            self.ports.vote(slowest, now)
+
+
+def test_each_failed_trial_of_a_slow_port_doubles_the_time_to_the_next() -> None:
+    end = _Retiring()
+    end.vote(0, 0)
+    now = 0
+    for failures in range(9):
+        now += 1000 << min(failures, 6)
+        end.ports.try_retired(now - 1)
+        assert end.ports.retired, "too early"
+        end.vote(NOBODY, now - 1, 3 * CYCLES)  # says nothing of a port that is not used
+        end.ports.try_retired(now)
+        assert (end.ports.retired, end.ports.slow) == (0, 1)
+        end.vote(0, now, CYCLES // 2)
+        assert (end.ports.retired, end.ports.slow) == (1, 1)
+    assert len(end.events) == 1
+    assert [mask for _, mask in end.at] == [1, *[0, 1] * 9]
+
+
+def test_a_port_that_stands_its_trial_is_as_good_as_new() -> None:
+    end = _Retiring()
+    for now in (0, 5000):
+        end.vote(2, now)
+        end.ports.try_retired(now + 1000)
+        end.vote(NOBODY, now + 1000, CYCLES // 2)
+        assert (end.ports.retired, end.ports.slow) == (0, 0)
+    assert end.at == [(0, 4), (1000, 0), (5000, 4), (6000, 0)]
+    assert len(end.events) == 4
+
+
+def test_ports_are_tried_one_after_the_other() -> None:
+    end = _Retiring()
+    end.vote(0, 0)
+    end.vote(1, 10)
+    end.ports.try_retired(1010)
+    assert end.ports.retired == 0b10
+    end.ports.try_retired(2009)
+    assert end.ports.retired == 0b10
+    end.ports.try_retired(2010)
+    assert end.ports.retired == 0
+
+
+def test_a_retired_port_that_loses_its_link_is_forgotten() -> None:
+    end = _Retiring()
+    end.vote(0, 0)
+    end.ports.forget(0, 5)
+    assert (end.ports.retired, end.ports.slow) == (0, 0)
+    end.ports.try_retired(9999)
+    assert end.at == [(0, 1)]
