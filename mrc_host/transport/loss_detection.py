@@ -19,8 +19,10 @@ from the newest SACK on, and treats what has arrived as if it had been sent that
 its lane is lost by time, and only if no other is missing: else late arrivals may not have been reported, and a probe
 asks for them.
 
-A loss retires the path at once, unless the packet was sent before the first packet or probe that the peer answered, or
-its NACK may have been lost (``LostNacks``) and the path still carries others.
+A loss that a SACK shows retires the path at once: the receiver says that the packet has not arrived, whichever answers
+are lost on their way. Without that, silence retires nothing. Nor does the loss of a packet that was sent before the
+first packet or probe that the peer answered, or whose NACK may have been lost (``LostNacks``) on a path that still
+carries others.
 When the first packet on a path found dead is lost, so are the packets that followed it there.
 """
 
@@ -255,7 +257,7 @@ class LossDetection:
         return lanes
 
     def _lose_unshown(self, lanes: int, unknown: int, now: int) -> None:
-        """What silent planes carried more than twice as long ago is lost whether or not a SACK shows it."""
+        """What silent planes carried more than twice as long ago is lost, shown or not; unshown it blames no path."""
         while lanes:
             low = lanes & -lanes
             lanes ^= low
@@ -264,7 +266,8 @@ class LossDetection:
             before = self.last_answered - 2 * (self._round_trips[number >> 1].pto() or unknown)
             record = lane.head()
             while record is not None and lane.acked < record.sent <= before:
-                self._lose_silent(record, now)
+                record.by_order = False
+                self._mark_inferred(record, now)
                 record = lane.head()
 
     def _silent_before(self, plane: int, unknown: int) -> int:
@@ -404,9 +407,8 @@ class LossDetection:
         if record.sent > acked:
             return
         acked += now - self._shown_at
-        if self._overtaken(
-            record, acked, windows, False, now - windows[0], False
-        ):  # its answer may be later than itself
+        answered = now - windows[0]  # its answer may be later than itself
+        if self._overtaken(record, acked, windows, False, answered, False):
             if self._lose(record, now):
                 self._dead[record.index] = record.serial
         else:
@@ -474,17 +476,20 @@ class LossDetection:
 
     def _went_dead(self, record: SentPacket) -> bool:
         """The same, if `record` also was sent after what showed that: one sent before may have arrived."""
-        return (
-            self._dead.get(record.index, NEVER) < record.serial and not record.lane & 1 and self._on_dead_path(record)
-        )
+        after = self._dead.get(record.index, NEVER) < record.serial
+        return after and not record.lane & 1 and self._on_dead_path(record)
 
-    def _lose(self, record: SentPacket, now: int) -> bool:
-        """A packet was overtaken: mark it lost and retire its path. Returns whether the path was not known as bad."""
+    def _mark_inferred(self, record: SentPacket, now: int) -> None:
+        """Mark `record` lost, and let congestion control know."""
         by_order = record.by_order
         self.mark_lost(record, _INFERRED)
         record.by_order = by_order
         if not self._on_dead_path(record):  # beyond its first loss, a dead path says nothing about congestion
             self._cc.on_loss(record.weight, now)
+
+    def _lose(self, record: SentPacket, now: int) -> bool:
+        """A packet was overtaken: mark it lost and retire its path. Returns whether the path was not known as bad."""
+        self._mark_inferred(record, now)
         if record.sent < self._sent.first_answered:
             return False
         alive = self.carries(record.index, record.serial)

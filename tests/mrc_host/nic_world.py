@@ -83,6 +83,7 @@ class Faults:
     trim: float = 0.0
     control_too: bool = True  # loss, duplication and corruption also hit the control class
     dead_paths: set[tuple[int, int]] = field(default_factory=set)  # (plane, uplink), both directions
+    dead_from: dict[int, set[tuple[int, int]]] = field(default_factory=dict)  # by NIC, those that lose what it sends
     dead_planes: set[int] = field(default_factory=set)
     plane_delay: dict[int, int] = field(default_factory=dict)  # extra ns on one plane
     path_delay: dict[tuple[int, int], int] = field(default_factory=dict)  # extra ns on (plane, uplink), data only
@@ -214,7 +215,8 @@ class World:
             frame = tapped
         uplink = int.from_bytes(frame[44:46], "big") & 0x3FF if srv6 else 0
         control = (frame[14] << 8 | frame[15]) >> 6 & 63 == 46
-        if not self.up[number][port] or port in faults.dead_planes or (port, uplink) in faults.dead_paths:
+        dead = (port, uplink) in faults.dead_paths or (port, uplink) in faults.dead_from.get(number, ())
+        if not self.up[number][port] or port in faults.dead_planes or dead:
             return
         exposed = faults.control_too or not control
         if exposed and rng.random() < faults.loss:

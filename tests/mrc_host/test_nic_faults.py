@@ -157,6 +157,15 @@ def test_a_blackholed_path_is_retired_within_three_round_trips_without_timeout()
     assert event.time - event.first_loss_time < 3 * round_trip
 
 
+def test_a_path_is_kept_whose_packets_no_answer_shows() -> None:
+    """Of two paths in each plane one is dead, both ways: most answers are lost, and a bitmap shows 64 packets only."""
+    dead = {(0, 0), (1, 0)}
+    world = World(planes=2, uplinks=2, seed=85, faults=Faults(dead_paths=dead))
+    a, b = connect(world, size=64 * CHUNK)
+    transfer(world, a, b, size=CHUNK // 2)
+    assert {(e.plane, e.ev & 0x3FF) for e in path_events(a.nic) if e.new is PathState.ASSUMED_BAD} == dead
+
+
 def test_a_lost_path_is_replaced_by_a_backup_of_its_plane() -> None:
     world = World(planes=2, uplinks=16)
     a, b = connect(world, size=512 * CHUNK)
