@@ -45,8 +45,8 @@ would be left. A NIC finds it while it sends, and raises an event (`SlowPortEven
   one for a fourth of the time, and its packets took one and a half times as long. `tx_plane_waited_ns` counts a wait
   when it ends.
 - `slow_peers`: the port of a peer, or its plane on the way there. As a multiple of the shortest, round trips take at
-  least one and a half times as long there as in any other plane, and a full window or unfinished requests keep data
-  from leaving for a fourth of the time, at least in some cycles.
+  least one and a half times as long there as in any other plane, and a full window, a used-up range of PSNs or
+  unfinished requests keep data from leaving for a fourth of the time, at least in some cycles.
 
 It takes 64 cycles more that speak for a port than that do not, and as many to end it. Other traffic that takes a part
 of one plane, or links that are missing from it, have the same effect and are told the same. RC is not judged; nor are

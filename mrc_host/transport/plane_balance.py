@@ -51,12 +51,12 @@ class PlaneBalance:
         self._idle = True  # there was not always data in this cycle
         self._idle_since = 0  # there is none; 0 if there is
         self._idled = 0  # ns of this cycle in which there was none
-        self._stalled = 0  # ns for which data waited for the window before this cycle
+        self._stalled = 0  # ns for which data waited for window or peer before this cycle
         self._since = 0  # then others began to wait for the last plane with credit; 0 when they do not
         self._left = 0  # what credit that had then
         self.last = 0  # that plane
         self.waited = 0  # ns for which they waited, in the cycle that has just ended
-        self.stopped = False  # for much of it nothing left, as the window was full or there was no data
+        self.stopped = False  # for much of it nothing left, as window or peer let nothing leave or there was no data
 
     def refill(self, mask: int) -> None:
         """Give every plane of `mask` full credit; these are in use."""
@@ -101,7 +101,7 @@ class PlaneBalance:
     def end_cycle(self, stalled: int, now: int) -> int:
         """All credit is used up. Returns the plane that was late, NOBODY or UNKNOWN; sets `last`, `waited`, `stopped`.
 
-        `stalled` is for how long data has ever waited for the window.
+        `stalled` is for how long data has ever waited for the window or for what the peer accepts.
         """
         began, since, idle = self._began, self._since, self._idle
         lost = self._idled + stalled - self._stalled

@@ -232,7 +232,8 @@ class Requester(DataToSend):
                     balance.waits(waited_for, now)
                 return None
             self.stalls.settle(now)
-            late = balance.end_cycle(self._stats.stalled_ns[WINDOW], now)
+            stalled = self._stats.stalled_ns  # short packets may use up the range of PSNs before the window
+            late = balance.end_cycle(stalled[WINDOW] + stalled[PEER], now)
             self._peer.cycle_ended(balance, late, now)
             balance.refill(self._peer.planes)
         wqe = self._current

@@ -144,3 +144,27 @@ def test_tenants_and_queues_work_in_emulation(tmp_path):
     assert sum(int(row["marked"]) for row in rows) > 0, "queues of RC fill, and switches mark"
     assert all(count <= case["trimmed"].get(channel, 0) for channel, count in trimmed.items())
     assert "Pauses of flow control over time" in (tmp_path / "tenants" / "latest" / "report.html").read_text()
+
+
+SLOW_PORT = """\
+fabric: {planes: 2, t0: 2, t1: 2, hosts: 2, rate: 1G}
+transport: {settings: {slow_port_retry: 1s}}
+workload: {kind: write_bw, pairs: h1>h2, message: 128K}
+duration: 300ms
+faults:
+  - {kind: rate, at: 20ms, link: h1@p1, rate: 250M}
+measure: {bin: 10ms, warmup: 20ms}
+"""
+
+
+def test_a_slow_port_is_named_in_the_report(tmp_path):
+    file = tmp_path / "slow.yaml"
+    file.write_text(SLOW_PORT)
+    run(["run", str(file), "--backend", "emulation", "--name", NAME, "--results", str(tmp_path)])
+    folder = tmp_path / "slow" / "latest"
+    case = json.loads((folder / "summary.json").read_text())["cases"]["only"]
+    assert case["errors"] == []
+    slow = [warning for warning in case["warnings"] if "was slower than the other ports" in warning]
+    if slow or not case["fidelity"]["reasons"]:  # on a machine that is too busy both ports may be slow
+        assert slow[0].startswith(("h1@p1 ", "h2@p1, or its plane on the way from h1, ")), slow
+        assert slow[0] in (folder / "report.html").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from mrc_host.values import SlowPortEvent
 from mrc_host.verbs.context import Context
 from simulation.world import SimulatedWorld
+from tests.fuzz.fuzz_slow_ports import Slowness, check
+from tests.seeds import SEED
 from tests.simulation.worlds import GIGA, Pair
 from topologies.addressing import nic_address
 from topologies.clos import multi_plane_clos
@@ -70,6 +73,18 @@ def test_a_slow_port_of_either_end_is_reported_until_it_is_fast_again(planes: in
         assert not any(c["slow"] or c["slow_peers"] for c in world.nic("h1").port_counters())
 
 
+def test_a_slow_port_of_a_peer_is_reported_with_short_packets_too() -> None:
+    """These use up the range of PSNs, and not the window, while the slow port keeps the first of them."""
+    with _world(7, seed=1) as world:
+        attributes = replace(world.attributes(ends=("h1", "h2")), path_mtu=1024)
+        pair = Pair(world, "h1", "h2", length=1 << 18, attributes=attributes)
+        world.spawn(pair.write_without_end(16))
+        world.run(MS // 5)
+        world.faults.rate("h2@p1", RATE // 4)
+        (event,) = _next_events(world, pair.contexts[0])
+        assert (event.port, event.slow, event.local) == (1, True, False)
+
+
 def test_healthy_ports_are_not_reported() -> None:
     """Whatever else slows them down: an incast, messages of any size, a link of the fabric, a plane that is cut."""
     for seed in range(6):
@@ -85,3 +100,11 @@ def test_healthy_ports_are_not_reported() -> None:
             world.faults.clear(fault)
             world.run(MS)
             assert not [event for context in contexts for event in _events(context)], f"seed {seed}: {link}"
+
+
+def test_a_slow_port_is_found_if_and_only_if_it_is_there() -> None:
+    """In a random world; `make soak` tries for longer."""
+    print(f"seed {SEED}")
+    chance = Random(SEED)
+    slowness = Slowness.random(chance)
+    check(slowness, chance.getrandbits(32))
