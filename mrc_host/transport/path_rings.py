@@ -86,6 +86,16 @@ class PathRings:
                 self._exit(backups[-1])
         return new
 
+    def stand_back(self, index: int) -> None:
+        """Backups of other usable paths take the places of a path's values, which become the last backups."""
+        plane = self._plane_of[index]
+        backups = self.backups[plane]
+        own = [value for value in backups if value % self._count == index]
+        backups[:] = [value for value in backups if value % self._count != index]
+        self.leave(index, len(self._each))
+        backups.sort(key=lambda value: value % self._count == index)
+        backups += own
+
     def come_back(self, index: int) -> None:
         """A path is usable again: its values replace those of bad paths, fill gaps, and take the path's share."""
         plane, each = self._plane_of[index], self._each

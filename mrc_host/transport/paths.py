@@ -408,16 +408,19 @@ class PathSet:
             return False
         return not self.has_spare(plane)
 
-    def exchange(self, value: int, reason: PathReason, first_loss: int | None, now: int) -> int:
-        """Retire the active path of a value just chosen; returns the one that replaces it, for the packet, or -1."""
+    def exchange(self, value: int) -> int:
+        """A spare path takes the place of that of a value just chosen; returns its value for the packet, or -1.
+
+        Nothing is known to work, so the other may be no worse: it stays usable, as the last of the backups.
+        """
         index = value % self._paths
         plane = self._plane_of[index]
         if not self._rings.held[index] or not self.has_spare(plane):
             return -1
         ring = self._rings.active[plane]
         at = next(place for place, other in enumerate(ring) if other % self._paths == index)
-        if not self.retire(index, reason, first_loss, now):
-            return -1
+        self._rings.stand_back(index)
+        self._count_good(plane)
         self.each[index].sent -= 1
         self.each[ring[at] % self._paths].sent += 1
         return ring[at]

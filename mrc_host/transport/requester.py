@@ -39,7 +39,6 @@ from mrc_host.transport.stall_times import StallTimes
 from mrc_host.transport.stats import PATHS, PEER, WINDOW
 from mrc_host.transport.timeouts import Timeouts
 from mrc_host.transport.work import SendQueue, Wqe
-from mrc_host.values import PathReason
 from mrc_host.wire import headers
 from mrc_host.wire.psn import MASK
 
@@ -297,7 +296,7 @@ class Requester(DataToSend):
             if not left >> plane & 1:
                 return None
         record.tried = tried
-        value = self._other_path(plane, record, now)
+        value = self._other_path(plane, record)
         wqe = record.wqe
         if value < 0 or wqe is None:
             return None
@@ -314,12 +313,12 @@ class Requester(DataToSend):
             self._owner.arm(self._paused_until)
         return frame
 
-    def _other_path(self, plane: int, record: SentPacket, now: int) -> int:
+    def _other_path(self, plane: int, record: SentPacket) -> int:
         """An entropy value for a lost packet, not of the path that lost it; -1 when the plane has none.
 
-        When a packet is lost for the second time and all active paths have timed out, a backup replaces the chosen
-        path: nothing else would ever retire any of them. When all seems lost, all paths take turns; with backups, only
-        for packets that are not the oldest.
+        When a packet is lost for the second time and all active paths have timed out, a backup takes the place of the
+        chosen path: nothing else would ever try one. When all seems lost, all paths take turns; with backups, only for
+        packets that are not the oldest.
         """
         paths, attribution = self.paths, self._attribution
         if record.attempts > 1:
@@ -329,12 +328,10 @@ class Requester(DataToSend):
         if self.timer.hopeless() and (record.psn != self.sent.una or not paths.has_spare(plane)):
             return paths.any_allowed(plane, record.index)
         value = paths.next(plane, record.index)
-        if record.attempts > 1 and value >= 0:
-            sent = attribution.last_timed_out(paths.path(value))
-            if sent >= 0 and attribution.all_timed_out(paths.active(plane)):
-                backup = paths.exchange(value, PathReason.TIMEOUT, sent, now)
-                if backup >= 0:
-                    return backup
+        if record.attempts > 1 and value >= 0 and attribution.all_timed_out(paths.active(plane)):
+            backup = paths.exchange(value)
+            if backup >= 0:
+                return backup
         return value
 
     def _proven_since(self, record: SentPacket) -> int:

@@ -40,27 +40,23 @@ class TimeoutAttribution:
         self._missing: dict[int, SuspectedPath] = {}  # by PSN
         self._acknowledged: dict[int, SuspectedPath] = {}  # a transmission of them has arrived, not known which
         self._resent: list[SuspectedPath] = []  # their retransmission has arrived
-        # Paths with timeouts since anything was acknowledged -> count, time of the latest, send time of its packet
-        self._timed_out: dict[int, tuple[int, int, int]] = {}
+        # Paths with timeouts since anything was acknowledged -> count, time of the latest
+        self._timed_out: dict[int, tuple[int, int]] = {}
 
     def suspect(self, psn: int, index: int, sent: int, duplicates: int, now: int) -> None:
         """Packet `psn`, sent on path `index`, timed out; the path of its first timeout is the suspected one.
 
         Packets sent on a path before its previous timeout was noticed count as one timeout with it.
         """
-        times, noticed, _ = self._timed_out.get(index, (0, 0, 0))
-        self._timed_out[index] = (times + 1, now, sent) if sent >= noticed else (times, noticed, sent)
+        times, noticed = self._timed_out.get(index, (0, 0))
+        if sent >= noticed:
+            self._timed_out[index] = (times + 1, now)
         if psn not in self._missing:
             self._missing[psn] = SuspectedPath(index, sent, duplicates)
 
     def progress(self) -> None:
         """Something was acknowledged."""
         self._timed_out.clear()
-
-    def last_timed_out(self, index: int) -> int:
-        """Send time of the latest packet on path `index` that timed out since anything was acknowledged, or -1."""
-        timed_out = self._timed_out.get(index)
-        return -1 if timed_out is None else timed_out[2]
 
     def all_timed_out(self, paths: tuple[int, ...]) -> bool:
         """Whether each of `paths` had two timeouts since anything was acknowledged."""

@@ -170,7 +170,7 @@ def test_values_are_in_one_place_each_and_planes_and_shares_stay_equal(
             assert value < 0 or (value in everything and paths.path(value) // uplinks == plane)
             assert value < 0 or not paths.denied(paths.path(value))
             if value >= 0 and rng.random() < 0.3:
-                paths.exchange(value, PathReason.TIMEOUT, None, now)
+                paths.exchange(value)
         check()
     for index in known:
         paths.deny(index, False, 100)

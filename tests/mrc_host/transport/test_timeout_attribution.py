@@ -50,8 +50,6 @@ def test_the_first_path_of_a_packet_is_suspected() -> None:
 
 def test_timeouts_of_paths_are_counted_until_something_is_acknowledged() -> None:
     attribution = suspected((10, 3, 100), (11, 3, 150), (12, 4, 100))
-    assert attribution.last_timed_out(3) == 150
-    assert attribution.last_timed_out(5) == -1
     assert not attribution.all_timed_out((3, 4)), "what was sent before the timeout was noticed is one"
     attribution.suspect(10, 3, 1000, 2, 2000)
     attribution.suspect(12, 4, 1500, 2, 2000)
