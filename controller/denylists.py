@@ -6,6 +6,7 @@ Agents are asked one after the other in a thread, since their connections block.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -17,9 +18,12 @@ from mrc_host.errors import MrcError
 from mrc_host.values import DestinationInfo
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
-from topologies.name_patterns import is_pattern, matches
+from topologies.name_patterns import matches
 
 T = TypeVar("T")
+
+
+_ADDRESS = re.compile("[0-9a-f]{32}")  # of a NIC that is not of the fabric, as `read` returns it
 
 
 class Denylists:
@@ -37,7 +41,7 @@ class Denylists:
         """Forbid paths, or allow them again (all that are denied, without `evs`); returns those that were set."""
         if denied and not evs:
             raise FabricError("the request names no entropy value to deny")
-        if is_pattern(peers):
+        if peers and (denied or not _ADDRESS.fullmatch(peers)):  # what is denied may be a NIC of no name
             self._fabric.find_nics(peers)
 
         def change(name: str, nic: verbs.Controller) -> Iterator[HostDeniedPath]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MISSING = 3
 SHOWN_WARNINGS = 10
+SHOWN_EXTENTS = 40  # lines
 
 
 @click.command(
@@ -52,7 +53,7 @@ def sweep(
     """
     from mrc_lab.sweeps.grid import make_grid
 
-    grid = make_grid(files, settings, seeds)
+    grid = make_grid(files, settings, seeds, with_extents=check)
     for note in grid.notes:
         click.echo(f"note: {note}", err=True)
     for warning in grid.warnings[:SHOWN_WARNINGS]:
@@ -60,6 +61,10 @@ def sweep(
     if len(grid.warnings) > SHOWN_WARNINGS:
         click.echo(f"Warning: {len(grid.warnings) - SHOWN_WARNINGS} more like these.", err=True)
     if check:
+        for line in grid.extents[:SHOWN_EXTENTS]:
+            click.echo(line)
+        if len(grid.extents) > SHOWN_EXTENTS:
+            click.echo(f"{len(grid.extents) - SHOWN_EXTENTS} more lines like these")
         click.echo(f"{counted(len(grid.runs), 'run')}, all in order")
         return 0
     tally = _run_with_progress(grid, output or Path("results", "sweep", files[0].stem), _spread(jobs, address))

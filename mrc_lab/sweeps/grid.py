@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -17,8 +17,8 @@ from mrc_lab.experiments.files.assignment import Assignment, assign, holds, name
 from mrc_lab.experiments.files.document import Value, parse
 from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.loader import EITHER, load_document, read_text
-from mrc_lab.experiments.files.model import CasePart
-from mrc_lab.experiments.running.run_experiment import warnings_of
+from mrc_lab.experiments.files.model import CasePart, case_prefix
+from mrc_lab.experiments.running.run_experiment import extents_of, warnings_of
 
 _SIZES = frozenset(f"workload.{key}" for key in sizes.KEYS.values())
 MAX_RUNS = 100_000
@@ -50,6 +50,8 @@ class Grid:
     """All runs of a sweep, and what identifies it: its files, by name with a digest, and the keys it sets.
 
     `notes` are messages for the author of the files and settings, `warnings` what runs would warn about, each once.
+    `extents` are lines that say what names and patterns came to mean, with the first of the seeds, if they were asked
+    for; only of combinations and cases where that differs from those before.
     """
 
     runs: tuple[SweepRun, ...]
@@ -57,20 +59,24 @@ class Grid:
     keys: tuple[str, ...]
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    extents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Combination:
-    """A file with settings laid in: its experiment's name, the settings as written, the text, and warnings."""
+    """A file with settings laid in: its experiment's name, the settings as written, the text, warnings, extents."""
 
     experiment: str
     settings: tuple[tuple[str, str], ...]
     text: str
     warnings: tuple[str, ...]
+    extents: tuple[str, ...]
 
 
-def make_grid(files: Sequence[Path], settings: Sequence[str], seeds: Sequence[int]) -> Grid:
-    """The grid over `files`, settings such as ``fabric.planes=1,2`` and `seeds`.
+def make_grid(
+    files: Sequence[Path], settings: Sequence[str], seeds: Sequence[int], *, with_extents: bool = False
+) -> Grid:
+    """The grid over `files`, settings such as ``fabric.planes=1,2`` and `seeds`; its extents take time.
 
     Raises ExperimentError (FileError) when a file or any combination is not in order.
     """
@@ -86,19 +92,21 @@ def make_grid(files: Sequence[Path], settings: Sequence[str], seeds: Sequence[in
     runs: list[SweepRun] = []
     digests: dict[str, str] = {}
     warnings: list[str] = []
+    extents: list[str] = []
     for file in files:
         text = read_text(file)
         document = parse(text, str(file))
         notes += document.notes
-        combinations = _combinations(file, document, text, assignments)
+        combinations = _combinations(file, document, text, assignments, seeds[0] if with_extents else None)
         name = combinations[0].experiment
         if name in digests:
             raise ExperimentError(f"there are two experiments {name}", "Give each file a name of its own.")
         digests[name] = hashlib.sha256(text.encode()).hexdigest()
         runs += [SweepRun(name, str(file), one.text, one.settings, seed) for one in combinations for seed in seeds]
         warnings += itertools.chain.from_iterable(one.warnings for one in combinations)
+        extents += itertools.chain.from_iterable(one.extents for one in combinations)
     once = tuple(dict.fromkeys(filter(None, notes)))
-    return Grid(tuple(runs), tuple(digests.items()), tuple(keys), once, tuple(dict.fromkeys(warnings)))
+    return Grid(tuple(runs), tuple(digests.items()), tuple(keys), once, tuple(dict.fromkeys(warnings)), tuple(extents))
 
 
 def _sweepable(assignment: Assignment) -> Assignment:
@@ -109,8 +117,10 @@ def _sweepable(assignment: Assignment) -> Assignment:
     return assignment
 
 
-def _combinations(file: Path, document: Value, text: str, assignments: Sequence[Assignment]) -> list[_Combination]:
-    """Every combination of the settings, laid into the file and checked."""
+def _combinations(
+    file: Path, document: Value, text: str, assignments: Sequence[Assignment], seed: int | None
+) -> list[_Combination]:
+    """Every combination of the settings, laid into the file and checked; with a `seed` also their extents."""
     _check_variants(document, assignments)
     places: dict[str, str] = {}
     for assignment in assignments:
@@ -118,6 +128,7 @@ def _combinations(file: Path, document: Value, text: str, assignments: Sequence[
         if other != assignment.key:
             raise FileError(f"--set {other} and --set {assignment.key} are one key: give all its values in one --set")
     combinations = []
+    before: dict[str, list[str]] = {}
     for choice in itertools.product(*(range(len(assignment.values)) for assignment in assignments)):
         laid = document
         for assignment, number in zip(assignments, choice, strict=True):
@@ -129,9 +140,16 @@ def _combinations(file: Path, document: Value, text: str, assignments: Sequence[
         except FileError as error:
             raise FileError(f"{error}{with_them}") from None
         warnings = tuple(f"{experiment.name}{with_them}: {warning}" for warning in warnings_of(experiment, "sim"))
+        extents = {} if seed is None else extents_of(experiment, seed)
+        lines = () if extents == before else tuple(_named(f"{experiment.name}{with_them}: ", extents))
+        before = extents
         laid_in = yaml.serialize(laid.node, Dumper=yaml.SafeDumper) if chosen else text
-        combinations.append(_Combination(experiment.name, chosen, laid_in, warnings))
+        combinations.append(_Combination(experiment.name, chosen, laid_in, warnings, lines))
     return combinations
+
+
+def _named(prefix: str, extents: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    return (f"{prefix}{case_prefix(case)}{line}" for case, lines in extents.items() for line in lines)
 
 
 def _check_variants(document: Value, assignments: Sequence[Assignment]) -> None:

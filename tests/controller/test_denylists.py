@@ -95,7 +95,8 @@ def test_a_denied_path_to_an_unknown_peer_is_listed(lists: Denylists, nics: dict
     ("host", "peer", "evs", "message"),
     [
         ("h9", "", [1], "h9"),
-        ("h1", "h9", [1], "no path from 'h1' to 'h9' has the entropy value 0x1"),
+        ("h1", "h9", [1], "h9"),
+        ("h1", "h1", [1], "no path from 'h1' to 'h1' has the entropy value 0x1"),
         ("", "", [0x99], r"no path from '\*' to '\*' has the entropy value 0x99"),
         ("h1", "", [], "names no entropy value"),
     ],
@@ -105,6 +106,18 @@ def test_unknown_hosts_peers_and_paths_are_reported(
 ) -> None:
     with pytest.raises(FabricError, match=message):
         asyncio.run(lists.set(host, peer, evs, denied=True))
+
+
+@pytest.mark.parametrize("evs", [[], [1]])
+def test_allowing_an_unknown_peer_is_refused_but_not_one_without_a_name(
+    lists: Denylists, nics: dict[str, Nic], evs: list[int]
+) -> None:
+    asyncio.run(lists.set("h1", "h2", [1], denied=True))
+    with pytest.raises(FabricError, match="no NIC that matches 'h22'"):
+        asyncio.run(lists.set("h1", "h22", evs, denied=False))
+    nics["h1"].forbidden.append(values.DeniedPath(bytes(16), 5))
+    asyncio.run(lists.set("h1", "00" * 16, [], denied=False))
+    assert nics["h1"].forbidden == [values.DeniedPath(address("h2"), 1)]
 
 
 def test_an_agent_that_has_exited_is_named(lists: Denylists, nics: dict[str, Nic]) -> None:

@@ -152,3 +152,14 @@ def test_a_sweep_prints_each_warning_once_and_ten_at_most(short: Path, capsys):
     many = warnings("--set", f"duration={','.join(f'{1000 + n}us' for n in range(12))}")
     assert len(many) == 11
     assert many[-1] == "Warning: 2 more like these."
+
+
+def test_a_check_of_a_sweep_says_what_names_came_to_mean_where_that_changes(short: Path, capsys):
+    assert mrc(["run", str(short), "--check"]) == 0
+    extent = capsys.readouterr().out.splitlines()[:-1]
+    assert extent
+    settings = ["--set", "fabric.planes=1,2", "--set", "duration=1ms,2ms"]
+    assert mrc(["sweep", str(short), *settings, "--check"]) == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert lines == [f"short (with fabric.planes=1, duration=1ms): {line}" for line in extent]
+    assert last == "4 runs, all in order"
