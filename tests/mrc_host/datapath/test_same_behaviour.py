@@ -154,7 +154,7 @@ def test_planes_of_different_delays(
         attributes = QpAttributes(path_mtu=256, send_psn=psn, receive_psn=psn, dynamic_mpr=dynamic, mpr=8, mpr_dest=8)
         a, b = connect(world, size=SIZE, attributes=attributes)
         for _ in range(4):
-            a.write(b, SIZE // 4)
+            a.write(b, SIZE // 10)
         world.run(100 * MS)
         wide.append(max(_bitmap_starts(frame) for _when, _nic, _port, frame in world.sent))
         return state(world, [a, b])

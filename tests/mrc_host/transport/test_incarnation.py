@@ -95,6 +95,7 @@ def test_every_attribute_is_drawn_and_belongs_to_a_step() -> None:
     assert {name for names in TAKES.values() for name in names} == names
 
 
+@pytest.mark.either_transport
 @pytest.mark.parametrize("base_rtt", [0, 20 * US], ids=["fixed window", "shared window"])
 @pytest.mark.parametrize("kind", QpType)
 @given(data=st.data())
