@@ -73,8 +73,9 @@ def test_the_child_of_a_fork_has_copies_under_sanitizers(sanitized: Path, case: 
     run(sanitized, case)
 
 
-def test_a_region_too_many_is_refused_and_the_others_stay(plain: Path) -> None:
-    run(plain, "too_many")
+@pytest.mark.parametrize("environment", [{}, OLD_KERNEL], ids=["query", "read"])
+def test_a_region_too_many_is_refused_and_the_others_stay(plain: Path, environment: dict[str, str]) -> None:
+    run(plain, "too_many", **environment)
 
 
 @pytest.mark.parametrize("environment", [{}, OLD_KERNEL], ids=["query", "read"])
