@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import io
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,7 @@ EDGES = (
     "1_000", "\u0661",
 )  # fmt: skip
 Parse = Callable[[Sequence[str]], object]
+WRITE_BW, WRITE_LAT, MRC_PING = write_bw.flags(), write_lat.flags(), mrc_ping.parser()
 
 
 def perf_parse(case: str) -> Parse:
@@ -32,11 +34,17 @@ def perf_parse(case: str) -> Parse:
 
 
 TOOLS: dict[str, tuple[argparse.ArgumentParser, Parse, list[str]]] = {
-    "write_bw": (write_bw.flags(), lambda words: parsed(write_bw.flags(), words), ["peer"]),
-    "write_lat": (write_lat.flags(), lambda words: parsed(write_lat.flags(), words), ["peer"]),
-    "mrc_ping": (mrc_ping.parser(), lambda words: mrc_ping.parser().parse_args(words), ["h1", "h2"]),
+    "write_bw": (WRITE_BW, lambda words: parsed(WRITE_BW, words), ["peer"]),
+    "write_lat": (WRITE_LAT, lambda words: parsed(WRITE_LAT, words), ["peer"]),
+    "mrc_ping": (MRC_PING, MRC_PING.parse_args, ["h1", "h2"]),
     **{f"{case}_perf": (perf.parser(case), perf_parse(case), []) for case in CASES},
 }
+
+
+@pytest.fixture(autouse=True)
+def parsers_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making a parser takes longer than all that it parses here."""
+    monkeypatch.setattr(perf, "parser", functools.cache(perf.parser))
 
 
 def status(parse: Parse, words: Sequence[str]) -> int:
