@@ -24,6 +24,8 @@ _MOVES_PAGES = ("shared_pages.c", "fork_pages.c", "mappings.c", "safe_stack.c", 
 _COUNTED = ("ioctl", "read", "fallocate")  # system calls
 _FLAGS = ("-O1", "-g", "-fno-sanitize-recover=all", "-Wall", "-Wextra", "-Werror")
 ALL_SANITIZERS = "address,undefined"
+_MISSING = build.missing()
+needs_libraries = pytest.mark.skipif(_MISSING is not None, reason=_MISSING or "")
 
 
 def build_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:

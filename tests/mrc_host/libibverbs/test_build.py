@@ -18,9 +18,7 @@ from mrc_host.libibverbs import build
 from mrc_host.libibverbs.build import Symbol, VerbsBuildError
 from mrc_host.values import MAX_INLINE, MAX_RECEIVES, MAX_SGE
 from mrc_host.verbs.remote import protocol
-from tests.mrc_host.libibverbs.build_program import build_libraries
-
-needs_headers = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
+from tests.mrc_host.libibverbs.build_program import build_libraries, needs_libraries
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +32,14 @@ def system_library() -> str:
     ).stdout.strip()
 
 
-@needs_headers
+@needs_libraries
 def test_every_symbol_of_the_systems_library_exists_in_its_version(built: Path) -> None:
     ours, system = set(build.symbols(str(built))), set(build.symbols(system_library()))
     assert ours == {*system, build.FOR_LIBMRC}
     assert {"IBVERBS_1.0", "IBVERBS_1.1", "IBVERBS_1.13", "IBVERBS_1.14"} <= {one.version for one in ours}
 
 
-@needs_headers
+@needs_libraries
 def test_unsupported_functions_are_refused(built: Path) -> None:
     library = ctypes.CDLL(str(built), use_errno=True)
     library.ibv_create_srq.restype = ctypes.c_void_p
@@ -51,7 +49,7 @@ def test_unsupported_functions_are_refused(built: Path) -> None:
     assert library.ibv_cmd_create_flow() == errno.EOPNOTSUPP  # of drivers
 
 
-@needs_headers
+@needs_libraries
 def test_programs_load_our_libibverbs(built: Path) -> None:
     devices = shutil.which("ibv_devices")
     if devices is None:
@@ -115,7 +113,7 @@ def test_each_missing_build_requirement_is_one_sentence(
         build.build()
 
 
-@needs_headers
+@needs_libraries
 def test_libibverbs_is_rebuilt_only_when_its_sources_change(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from mrc_host.libibverbs import build
 from mrc_host.verbs.remote import protocol
 from mrc_host.verbs.remote.protocol import MessageKind
-from tests.mrc_host.libibverbs.build_program import build_program
+from tests.mrc_host.libibverbs.build_program import build_program, needs_libraries
 from tests.mrc_host.libibverbs.fake_agent import agent, run
 from tests.seeds import SEED
 
-pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
+pytestmark = needs_libraries
 
 
 @pytest.fixture(scope="module")

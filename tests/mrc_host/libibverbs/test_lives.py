@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from mrc_host.libibverbs import build
-from tests.mrc_host.libibverbs.build_program import MRC_PROGRAM, PROGRAM, build_program
+from tests.mrc_host.libibverbs.build_program import MRC_PROGRAM, PROGRAM, build_program, needs_libraries
 from tests.mrc_host.nics_in_memory import nics_in_thread
 from tests.seeds import SEED
 
-pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
+pytestmark = needs_libraries
 RUNS = 10
 
 

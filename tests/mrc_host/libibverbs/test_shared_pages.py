@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mrc_host.libibverbs import build
-from tests.mrc_host.libibverbs.build_program import ALL_SANITIZERS, build_once, build_pages_program
+from tests.mrc_host.libibverbs.build_program import ALL_SANITIZERS, build_once, build_pages_program, needs_libraries
 from tests.seeds import SEED
 
-pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
+pytestmark = needs_libraries
 
 OLD_KERNEL = {"WITHOUT_QUERY": "1"}  # /proc/self/maps is read, as before Linux 6.11
 CALLS = 200  # system calls that one region may take at most

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mrc_host.libibverbs import build
-from tests.mrc_host.libibverbs.build_program import build_libraries
+from tests.mrc_host.libibverbs.build_program import build_libraries, needs_libraries
 from tests.mrc_host.libmrc.declarations import layouts, macros
 
-pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
+pytestmark = needs_libraries
 
 HEADERS = os.environ.get("MRC_H_PATH", "")
 needs_the_ocps_headers = pytest.mark.skipif(

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mrc_host.libibverbs import build
-from tests.mrc_host.libibverbs.build_program import MRC_PROGRAM, build_program
+from tests.mrc_host.libibverbs.build_program import MRC_PROGRAM, build_program, needs_libraries
 from tests.mrc_host.libibverbs.fake_agent import agent, run
 
-pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
+pytestmark = needs_libraries
 
 
 @pytest.fixture(scope="module")

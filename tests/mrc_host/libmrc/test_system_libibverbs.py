@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mrc_host.libibverbs import build
-from tests.mrc_host.libibverbs.build_program import build_libraries
+from tests.mrc_host.libibverbs.build_program import build_libraries, needs_libraries
 
-pytestmark = pytest.mark.skipif(build.missing() is not None, reason=build.missing() or "")
+pytestmark = needs_libraries
 
 ASK = """
 import ctypes, errno, sys
