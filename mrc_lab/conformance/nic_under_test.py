@@ -75,6 +75,9 @@ def pattern(offset: int, size: int) -> bytes:
     return repeated[start : start + size]
 
 
+_SOURCE = pattern(0, REGION)
+
+
 class VerbsNic:
     """A NIC of this project, by its verbs; `context` belongs to the caller."""
 
@@ -94,7 +97,7 @@ class VerbsNic:
         cq = self._context.create_cq(1024)
         qp = self._pd.create_qp(cq, attributes=replace(QpAttributes(), **values))
         target, source = self._pd.alloc_mr(REGION), self._pd.alloc_mr(REGION)
-        source.buffer[:] = pattern(0, REGION)
+        source.buffer[:] = _SOURCE
         self._open = _Objects(cq, qp, target, source)
         qp.connect(peer)
         assert qp.address.psn is not None
