@@ -15,8 +15,8 @@ from mrc_lab.cli.fabric_argument import ONLY_ONE, fabric_name
 def restart(words: Sequence[str], name: str | None) -> None:
     """Restart processes of a fabric that 'mrc up' has brought up; without a name, those that have crashed.
 
-    Processes are hosts' agents (h3), the controller, and switches (one process for all, or one each). One that still
-    runs is ended first. No table entry is lost, and no queue pair but those of a restarted agent.
+    Processes are hosts' agents (h3, or "h[1-4]" for several), the controller, and switches (one process for all, or one
+    each). One that still runs is ended first. No table entry is lost, and no queue pair but those of a restarted agent.
     """
     import os
 
@@ -34,7 +34,8 @@ def restart(words: Sequence[str], name: str | None) -> None:
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
     run = find_fabric(meant)
-    processes = [restart_requests.process_of(run, process) for process in processes] or restart_requests.exited(run)
+    chosen = [found for process in processes for found in restart_requests.processes_of(run, process)]
+    processes = list(dict.fromkeys(chosen)) or restart_requests.exited(run)
     if not processes:
         click.echo(f"all processes of fabric {run.name} run; name one to restart it all the same")
     for process in processes:

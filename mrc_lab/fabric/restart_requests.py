@@ -23,6 +23,7 @@ from typing import Any, Final
 from mrc_common import strict_json, unix_sockets
 from mrc_common.suggestions import did_you_mean
 from mrc_lab.errors import ExperimentError
+from topologies import name_patterns
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.processes import ready_seconds
 from topologies.emulation.run_directory import RunDirectory
@@ -149,6 +150,18 @@ def process_of(run: RunDirectory, name: str) -> str:
         )
     known = ", ".join(names)
     raise ExperimentError(f"fabric {run.name} has no process {name!r}: it has {known}", did_you_mean(name, names))
+
+
+def processes_of(run: RunDirectory, pattern: str) -> list[str]:
+    """The processes of a fabric that a name or pattern means; ExperimentError for none, FabricError if unreadable."""
+    if not name_patterns.is_pattern(pattern):
+        return [process_of(run, pattern)]
+    by_name = {name.removeprefix("switch-"): name for name in _processes(run)}
+    found = name_patterns.select(by_name.values(), pattern)
+    found = found or [by_name[name] for name in name_patterns.select(by_name, pattern)]
+    if not found:
+        process_of(run, pattern)  # says what there is
+    return found
 
 
 def exited(run: RunDirectory) -> list[str]:

@@ -105,9 +105,10 @@ _OURS = (
           f"{fault_command.kinds()}\n{fault_command.WHEN}\n"
           "LINK up; kinds; list [all] [--json]; clear ID... | all | owner NAME | link NAME"),
     Help("restart", Topic.SWITCHES, "restart PROCESS", "restart h3",
-          "restart a process of the fabric: a host's agent, the controller, switches", (Word.NODE,),
-          "One that still runs is ended first. 'links' names what has crashed. A restarted agent has lost its queue\n"
-          "pairs; switches get their entries from the controller. Embedded switches are one process, called switches."),
+          "restart processes of the fabric: a host's agent, the controller, switches", (Word.NODE,),
+          "The name may be a pattern: restart h[1-4]. What still runs is ended first. 'links' names what has crashed.\n"
+          "A restarted agent has lost its queue pairs; switches get their entries from the controller. Embedded\n"
+          "switches are one process, called switches."),
     Help("links", Topic.SWITCHES, "links [PATTERN] [--json]", "links t0-0:t1-*@p1",
           "state, interfaces, traffic and faults of links", (Word.LINK, _JSON)),
     Help("tables", Topic.SWITCHES, "tables SWITCH [TABLE] [--json]", "tables t0-0@p0 usid_next",

@@ -67,18 +67,19 @@ class PerfCommands:
     def do_mrc_ping(self, line: str) -> None:
         """Mrc_ping SOURCE DESTINATION [FLAGS]: ping every path between two hosts; flags as in ping (-h)."""
         with self._errors_printed():
+            words = self._foreground("mrc_ping", line)
             fabric = self._world.fabric.name
-            self._run_tool(children.python("mrc_lab.perf.ping", "--fabric", fabric, *split_words(line)))
+            self._run_tool(children.python("mrc_lab.perf.ping", "--fabric", fabric, *words))
 
     def _among_all(self, test: str, line: str) -> None:
         with self._errors_printed():
-            words = split_words(line)
+            words = self._foreground(test, line)
             fabric = self._world.fabric.name
             self._run_tool(children.python("mrc_lab.perf", test, "--fabric", fabric, *words))
 
     def _between_two(self, tool: str, line: str) -> None:
         with self._errors_printed():
-            words = split_words(line)
+            words = self._foreground(tool, line)
             command = children.python(f"mrc_host.tools.{tool}")
             if "-h" in words or "--help" in words:
                 self._run_tool([*command, "-h"])
@@ -87,6 +88,17 @@ class PerfCommands:
                 raise ExperimentError(f"use it like this: {tool} h1 h3 -s 65536")
             source, destination = (self._world.fabric.nic(word).name for word in words[:2])
             run_pair(tool, self._world.emulation.run, source, destination, words[2:], self._run_tool, self._echo)
+
+    def _foreground(self, tool: str, line: str) -> list[str]:
+        """The words of a line; ExperimentError if it asks a shell to go on meanwhile."""
+        words = split_words(line)
+        if words and words[-1].endswith("&"):
+            rest = " ".join((tool, line.rstrip().removesuffix("&").rstrip()))
+            raise ExperimentError(
+                f"{tool} runs in the foreground here: leave out '&', and to have several at once run"
+                f" sudo mrc shell {self._world.fabric.name} -c {shlex.quote(rest)} in other terminals"
+            )
+        return words
 
     def _run_tool(self, command: Sequence[str]) -> int:
         """Run a process and print its lines as they come; its exit status.

@@ -175,16 +175,16 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
 
     def do_restart(self, line: str) -> None:
         """See helping."""
-        (name,) = self._words("restart", line, 1, 1)
+        (pattern,) = self._words("restart", line, 1, 1)
         emulation = self._world.emulation
-        if emulation.children:  # this process has brought the fabric up
-            name = restart_requests.process_of(emulation.run, name)
-            began = time.monotonic()
-            self._world.restart(name)
-            seconds = time.monotonic() - began
-        else:
-            seconds = restart_requests.ask(emulation.run, name)
-        self._echo(f"process {name} was restarted in {seconds:.2f} s")
+        for name in restart_requests.processes_of(emulation.run, pattern):
+            if emulation.children:  # this process has brought the fabric up
+                began = time.monotonic()
+                self._world.restart(name)
+                seconds = time.monotonic() - began
+            else:
+                seconds = restart_requests.ask(emulation.run, name)
+            self._echo(f"process {name} was restarted in {seconds:.2f} s")
 
     def do_capture(self, line: str) -> None:
         """See helping."""

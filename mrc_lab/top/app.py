@@ -1,12 +1,17 @@
 """The terminal application of `mrc top`: a tab for each table, sorted and refreshed.
 
 Samples are read in a thread, one at a time, so that a slow fabric never blocks the keyboard. Of a table that is shown
-only the cells that have changed are drawn, unless rows came, went or moved.
+only the cells that have changed are drawn, unless rows came, went or moved. When the terminal is gone it ends, also if
+whoever started it has SIGHUP ignored (nohup), which would leave it reading and drawing for nobody.
 """
 
 from __future__ import annotations
 
+import select
+import signal
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
@@ -21,6 +26,7 @@ from mrc_lab.top.sampling import Sample
 
 MAX_ROWS = 2000  # of a table; more are counted and left out
 _SHOWN_PROBLEMS = 3
+_HANGUP_S = 0.5  # between looks at whether the terminal is still there
 
 
 class Top(App[None]):
@@ -60,6 +66,8 @@ class Top(App[None]):
         self._about()
         self.sample()
         self.set_interval(self._interval, self.sample)
+        if sys.__stdin__ is not None and sys.__stdin__.isatty():
+            self.set_interval(_HANGUP_S, partial(_end_without, sys.__stdin__.fileno()))
 
     # ---- samples ------------------------------------------------------------------------------------------------
 
@@ -163,6 +171,15 @@ class Top(App[None]):
         """Keep what is shown, or go on."""
         self._paused = not self._paused
         self._about()
+
+
+def _end_without(terminal: int) -> None:
+    """If the terminal hung up, end by the signal for that: there is nothing to restore, and Textual may wait for it."""
+    poll = select.poll()
+    poll.register(terminal, 0)  # that it hung up is always reported
+    if any(events & select.POLLHUP for _, events in poll.poll(0)):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGHUP)
 
 
 def _pane(number: int) -> str:

@@ -24,6 +24,7 @@ _MAX_DEPTH = 32
 _MAX_VALUES = 100_000
 _LINE = 80
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
+_PATTERN = re.compile(r"[A-Za-z][\w@:*?>-]*(?:\[[0-9, -]*\][\w@:*?>-]*)+")  # as in h[1-4] or t0-0:t1-[0,2]@p0
 _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # but newlines and tabs
 
 
@@ -119,7 +120,7 @@ def parse(text: str, source: str) -> Value:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "is not valid YAML"
-        raise FileError(f"{source}{_where(error, text)}: {problem}") from None
+        raise FileError(f"{source}{_where(error, text)}: {_unquoted(error, text) or problem}") from None
     except RecursionError:
         raise FileError(f"{source}: is nested too deeply for an experiment file") from None
     if node is None:
@@ -136,6 +137,17 @@ def _where(error: yaml.YAMLError, text: str) -> str:
     if mark:
         return f", line {mark.line + 1}"
     return "" if position is None else f", line {text.count(chr(10), 0, position) + 1}"
+
+
+def _unquoted(error: yaml.YAMLError, text: str) -> str:
+    """What to write for a pattern of names within braces or brackets, where YAML takes its bracket for a list."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return ""
+    for pattern in _PATTERN.finditer(text.splitlines()[mark.line] if mark.line < len(text.splitlines()) else ""):
+        if pattern.start() <= mark.column <= pattern.end():
+            return f'within braces or a list a name with brackets stands in quotes: write "{pattern[0]}"'
+    return ""
 
 
 def overlay(base: yaml.Node, upper: yaml.Node) -> yaml.Node:

@@ -17,6 +17,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric import restart_requests
 from topologies.emulation.errors import ProcessError
 from topologies.emulation.run_directory import RunDirectory
+from topologies.errors import FabricError
 
 
 @pytest.fixture
@@ -107,6 +108,20 @@ def test_names_of_processes(run: RunDirectory) -> None:
         restart_requests.process_of(run, "h3")
     run.record("switch-t0-0@p0", os.getpid(), ["it"])
     assert restart_requests.process_of(run, "t0-0@p0") == "switch-t0-0@p0"
+
+
+def test_patterns_of_processes(run: RunDirectory) -> None:
+    for name in ("switch-t0-0@p0", "switch-t0-1@p0", "h10"):
+        run.record(name, os.getpid(), ["it"])
+    meant = {
+        "h1": ["h1"], "h[1-2]": ["h1", "h2"], "h*": ["h1", "h10", "h2"], "t0-*": ["switch-t0-0@p0", "switch-t0-1@p0"],
+        "switch*": ["switch-t0-0@p0", "switch-t0-1@p0", "switches"],
+    }  # fmt: skip
+    assert {pattern: restart_requests.processes_of(run, pattern) for pattern in meant} == meant
+    with pytest.raises(ExperimentError, match="no process 'x\\*': it has controller, h1"):
+        restart_requests.processes_of(run, "x*")
+    with pytest.raises(FabricError, match="no name has 3: write"):
+        restart_requests.processes_of(run, "h[1-3]")
 
 
 def test_processes_that_do_not_run_are_found(run: RunDirectory) -> None:

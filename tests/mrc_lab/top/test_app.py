@@ -1,6 +1,10 @@
 """`mrc top` as it is used, by Textual's pilot: no terminal, no fabric."""
 
 import asyncio
+import os
+import pty
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -11,6 +15,7 @@ from mrc_lab.cli.main import run
 from mrc_lab.top import app as application
 from mrc_lab.top.app import Top
 from tests.mrc_lab.top.samples import SECOND, host, link, pair, path, sample
+from tests.waiting import TIMEOUT_S
 
 FIRST = sample(
     [link("h1@p0"), link("h2@p0"), link("h1@p1", plane=1)],
@@ -260,3 +265,29 @@ def test_q_leaves():
 def test_without_a_terminal_it_says_what_to_do(capsys):
     assert run(["top"]) == 3
     assert "needs a terminal" in capsys.readouterr().err
+
+
+_ON_A_TERMINAL = """
+import signal
+from mrc_lab.top.app import Top
+from tests.mrc_lab.top.test_app import FIRST
+signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+Top("lab", lambda: FIRST, 3600).run()
+"""
+
+
+def test_it_ends_with_its_terminal():
+    master, slave = pty.openpty()
+    command = ["setsid", "--ctty", sys.executable, "-c", _ON_A_TERMINAL]
+    with subprocess.Popen(
+        command, stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm"}
+    ) as process:
+        os.close(slave)
+        try:
+            shown = b""
+            while b"fabric lab" not in shown:
+                shown += os.read(master, 4096)
+            os.close(master)
+            process.wait(TIMEOUT_S)
+        finally:
+            process.kill()
