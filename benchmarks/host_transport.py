@@ -61,6 +61,7 @@ CASES = (
 )
 RECOVERY_AT = 50_000  # ns: two of eight messages have arrived
 BATCH = 8  # frames a port sends before the next is asked
+ONE_WAY = 4_000  # ns a frame is under way, so that round trips are measured: one of 0 counts as unknown
 
 
 def build_nic(number: int, planes: int, evs: int, seed: int, congestion: str = "nscc") -> Nic:
@@ -113,11 +114,11 @@ class Pair:
 
     def step(self) -> None:
         """A batch of frames on each line, one way and then the other, as a driver moves them."""
-        self.now += BATCH * 1000
         for sender, receiver in ((self.a, self.b), (self.b, self.a)):
+            self.now += ONE_WAY
             for port in range(self.planes):
                 for _ in range(BATCH):
-                    frame = sender.transmit(port, self.now)
+                    frame = sender.transmit(port, self.now - ONE_WAY)
                     if frame is None:
                         break
                     receiver.receive(port, frame, self.now)

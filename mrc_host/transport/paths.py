@@ -209,6 +209,7 @@ class PathSet:
         unskipped = False
         skipped_value = held = -1
         skipped = self._skipped
+        any_skipped = len(skipped) > 0
         trial = self.trial
         weights = self.weights
         slow = weights.slow
@@ -222,7 +223,7 @@ class PathSet:
             path = each[index]
             if path.state != GOOD:
                 continue
-            if skipped and value in skipped:
+            if any_skipped and value in skipped:
                 if not unskipped:
                     self._end_skip(value)
                     unskipped = True

@@ -175,9 +175,12 @@ class RetransmissionTimer:
 
         The upper bound depends on the ACK timeout alone: times that include an outage are not multiplied beyond it.
         """
+        base = max(self.ack_timeout, max(self.base_pto(), self._ack_times.pto()))
+        count = self.retries + self.silences
+        if not count:
+            return base
         policy = self._policy
-        base = max(self.ack_timeout, self.base_pto(), self._ack_times.pto())
-        return min(base << policy.doublings(self.retries + self.silences), max(base, policy.longest()))
+        return min(base << policy.doublings(count), max(base, policy.longest()))
 
     def left_before(self, sent: int) -> bool:
         """Whether what left at `sent` had left when the last retry was counted, without an answer since."""

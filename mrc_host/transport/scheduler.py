@@ -25,8 +25,8 @@ after every packet, when most queues of a NIC with many ports are empty and not 
 
 from __future__ import annotations
 
-import heapq
 from abc import ABC, abstractmethod
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -255,10 +255,10 @@ class Scheduler:
                 self._due = when
             self._serial += 1
             heap = self._heap
-            heapq.heappush(heap, (when, self._serial, source))
+            heappush(heap, (when, self._serial, source))
             if len(heap) > 4 * self._armed + _SLACK:
                 heap[:] = [entry for entry in heap if entry[2].timer_at == entry[0]]
-                heapq.heapify(heap)
+                heapify(heap)
 
     def disarm(self, source: PacketSource) -> None:
         """Cancel the timer of `source`."""
@@ -276,7 +276,7 @@ class Scheduler:
         if due == _UNKNOWN:
             heap = self._heap
             while heap and heap[0][2].timer_at != heap[0][0]:
-                heapq.heappop(heap)
+                heappop(heap)
             due = self._due = heap[0][0] if heap else _NEVER
         return None if due == _NEVER else due
 
@@ -286,7 +286,7 @@ class Scheduler:
         if heap and heap[0][0] <= now:
             self._due = _UNKNOWN
         while heap and heap[0][0] <= now:
-            when, _serial, source = heapq.heappop(heap)
+            when, _serial, source = heappop(heap)
             if source.timer_at != when:
                 continue
             source.timer_at = 0

@@ -127,14 +127,15 @@ class Timeouts:
         oldest, mask = sent.oldest()
         rto = timer.rto()
         since = self._rto_since(oldest)
-        due = since + (timer.rto_of(oldest) if oldest else rto) if since else 0
+        due = since + (timer.rto_of(oldest) if oldest and timer.unanswered() else rto) if since else 0
         if oldest and now >= due and timer.left_before(oldest):
             self._expire_more(now)
             return timer.recheck_at(self._after_timeout(now), now)
         if (due and now >= due) or (self._stuck(now) and now >= max(timer.last_progress, timer.last_timeout) + rto):
             self._on_timeout(now, rto)
             return timer.recheck_at(self._after_timeout(now), now)
-        quiet = max(timer.last_answer, oldest, timer.last_probe, timer.last_sent) + timer.pto()
+        # max of two each, here and in the timer: with more, compiled code takes a tuple and a call
+        quiet = max(max(timer.last_answer, oldest), max(timer.last_probe, timer.last_sent)) + timer.pto()
         if now >= quiet:
             if not self._queued() and (not sent.lost() or self._window.waiting()):
                 self.request_probes(planes if timer.probing_since and sent.in_flight else mask, now)
