@@ -16,7 +16,7 @@ from topologies.emulation import host_environment, requirements, run_directory, 
 from topologies.emulation.build import Emulation, kernel_ports, link_options
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.process_watch import ProcessWatch
-from topologies.emulation.run_directory import FabricState, ProcessRecord, RunDirectory
+from topologies.emulation.run_directory import FabricState, RunDirectory
 from topologies.fabric import Fabric
 
 if TYPE_CHECKING:
@@ -46,17 +46,15 @@ def attached(name: str) -> Iterator[Emulation]:
 @contextlib.contextmanager
 def watching(run: RunDirectory) -> Iterator[ProcessWatch]:
     """Watch the processes of a fabric that another process has brought up."""
-    processes = {record.name: record.pid for record in run.records() if _watched(record)}
-    watch = ProcessWatch(run, processes, keep=False, owner=run.owner())
+    names = set(run.ended_names())  # first: one that is being restarted is among these, or has a new record
+    records = [record for record in run.records() if record.namespace is None]
+    processes = {record.name: record.pid for record in records if record.alive()}
+    absent = names.union(record.name for record in records).difference(processes)
+    watch = ProcessWatch(run, processes, keep=False, owner=run.owner(), absent=absent)
     try:
         yield watch
     finally:
         watch.stop()
-
-
-def _watched(record: ProcessRecord) -> bool:
-    """Neither a host's shell nor dead already, which is written down."""
-    return record.namespace is None and record.alive()
 
 
 def up_now() -> str:

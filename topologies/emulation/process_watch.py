@@ -3,8 +3,8 @@
 A thread waits on a pidfd of each process (pidfd_open(2)), so nothing is polled and a reused process id deceives nobody.
 The fabric's owner, who brought it up, also writes every crash to ``crashes.jsonl`` in the run directory, where a prompt
 that joins later, and ``mrc doctor``, find it. Any other watch looks whether crashed processes have been restarted, and
-watches them again; it also watches the owner, since what ends with the fabric has not crashed. Taking the fabric down
-stops the owner's watch first.
+watches them again, also those that were being restarted when it began. It watches the owner, too, since what ends with
+the fabric has not crashed. Taking the fabric down stops the owner's watch first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from mrc_common import strict_json
@@ -56,10 +56,19 @@ class Crash:
 
 
 class ProcessWatch:
-    """Watches `processes`, given by name and process id, until :meth:`stop`; `keep` records crashes."""
+    """Watches `processes`, given by name and process id, until :meth:`stop`; `keep` records crashes.
+
+    Processes named in `absent` do not run now, and are watched once they do.
+    """
 
     def __init__(
-        self, run: RunDirectory, processes: Mapping[str, int], *, keep: bool, owner: int | None = None
+        self,
+        run: RunDirectory,
+        processes: Mapping[str, int],
+        *,
+        keep: bool,
+        owner: int | None = None,
+        absent: Iterable[str] = (),
     ) -> None:
         self._run = run
         self._owner = None if owner is None else _pidfd(owner)
@@ -68,7 +77,7 @@ class ProcessWatch:
         self._keep = keep
         self._lock = threading.Lock()
         self._crashes: list[Crash] = []
-        self._dead: set[str] = set()  # those that another may have restarted
+        self._dead = set(absent)  # those that another may have restarted
         self._listeners: list[Callable[[Crash], None]] = []
         self._wake, waker = os.pipe2(os.O_CLOEXEC)
         self._waker: int | None = waker
@@ -83,11 +92,14 @@ class ProcessWatch:
         self._thread.start()
 
     def add(self, name: str, pid: int) -> None:
-        """Watch one more process. One that is dead already is passed over."""
-        with self._lock, contextlib.suppress(ProcessLookupError):
-            descriptor = os.pidfd_open(pid)
-            self._watched[descriptor] = (name, pid)
-            self._poll.register(descriptor, select.EPOLLIN)
+        """Watch one more process. One that is dead already is passed over, until another has restarted it."""
+        with self._lock:
+            descriptor = _pidfd(pid)
+            if descriptor is not None:
+                self._watched[descriptor] = (name, pid)
+                self._poll.register(descriptor, select.EPOLLIN)
+            elif not self._keep:
+                self._dead.add(name)
 
     def forget(self, name: str) -> None:
         """Watch a process no more: it is about to be ended on purpose."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -14,6 +15,7 @@ import pytest
 
 from tests.waiting import until
 from topologies.emulation import process_watch
+from topologies.emulation.attach import watching
 from topologies.emulation.process_watch import Crash, ProcessWatch
 from topologies.emulation.run_directory import RunDirectory
 
@@ -27,11 +29,19 @@ def run(tmp_path: Path) -> RunDirectory:
     return run
 
 
+@contextlib.contextmanager
+def sleeping() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(["sleep", "1000"]) as process:
+    with sleeping() as process:
         yield process
-        process.kill()
 
 
 def crashes_of(found: ProcessWatch) -> queue.Queue[Crash]:
@@ -117,6 +127,31 @@ def test_an_observer_finds_processes_restarted_by_others(run: RunDirectory, slee
         again.kill()
         assert crashes.get(timeout=TIMEOUT_S).pid == again.pid
         found.stop()
+
+
+def test_an_observer_that_joins_during_a_restart_watches_the_new_process(
+    run: RunDirectory, sleeper: subprocess.Popen[bytes]
+) -> None:
+    run.record("h1", sleeper.pid, ["sleep", "1000"])
+    run.ends_on_purpose("h1")
+    with watching(run) as found, sleeping() as again:
+        crashes = crashes_of(found)
+        sleeper.kill()
+        run.record("h1", again.pid, ["sleep", "1000"])
+        until(lambda: "h1" in found.watched, "the watch to find it")
+        again.kill()
+        assert crashes.get(timeout=TIMEOUT_S).pid == again.pid
+    assert crashes.empty()
+
+
+def test_an_observer_that_finds_a_process_dead_watches_the_next(run: RunDirectory) -> None:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    found = ProcessWatch(run, {"h1": process.pid}, keep=False)
+    with sleeping() as again:
+        run.record("h1", again.pid, ["sleep", "1000"])
+        until(lambda: "h1" in found.watched, "the watch to find it")
+    found.stop()
 
 
 @pytest.mark.parametrize(
