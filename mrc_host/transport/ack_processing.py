@@ -368,6 +368,8 @@ class AckProcessing:
         stats.nack_received(nack.reason)
         stats.sequence_errors += 1
         record = sent.record(psn)
+        if nack.reason <= control.NACK_TRIMMED_LASTHOP and nack.timestamp == self._spurious.first_stamp(record):
+            self._attribution.clear(psn)  # it got as far as a full queue: its timeout was not its path's fault
         if record.state != OUT or record.stamp != nack.timestamp:
             return None
         if nack.reason == control.NACK_UNEXP_EVENT:

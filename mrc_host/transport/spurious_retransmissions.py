@@ -91,6 +91,11 @@ class SpuriousRetransmissions:
         self.count.retransmitted(record.weight >> 8)
         return known
 
+    def first_stamp(self, record: SentPacket) -> int:
+        """The timestamp of the first transmission of a packet, as far as remembered."""
+        known = self.packets.get(record.psn)
+        return record.stamp if known is None or not known.history else known.history[0][0]
+
     def arrived(self, known: Retransmission, number: int, newest: bool) -> None:
         """Transmission `number` of a packet, or an earlier one, has arrived, so later ones were spurious.
 

@@ -333,3 +333,17 @@ def test_a_timeout_confirms_the_path_once_the_retransmission_arrives_on_another(
     end.sack(4, of=again[0], units=5 * UNITS)
     (event,) = path_events(end.nic)
     assert (event.ev, event.reason, event.first_loss_time) == (packet.ev, PathReason.TIMEOUT, packet.time)
+
+
+@pytest.mark.parametrize(("reason", "kept"), [(control.NACK_TRIMMED, True), (control.NACK_NO_BITMAP, False)])
+def test_a_late_nack_of_a_trim_shows_that_the_path_was_not_at_fault(reason: int, kept: bool) -> None:
+    """The answers to a trimmed packet took dead reverse paths, until after its timeout."""
+    end = FarEnd(planes=1, uplinks=4, attributes=QpAttributes(timeout=8))
+    warm(end)
+    end.write(4096)
+    (packet,) = end.data()
+    again = [p for p in end.wait(300 * US) if p.opcode < 0xD0]
+    end.nack(packet, reason)
+    end.pass_time(30 * US)
+    end.sack(4, of=again[0], units=5 * UNITS)
+    assert retired(end) == ([] if kept else [(packet.ev, PathReason.TIMEOUT)])
