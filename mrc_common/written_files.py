@@ -3,7 +3,8 @@
 A disk may become full at any byte. The system's own error names a file that cannot be opened, but not one that cannot
 be written to; here it always does. The new file takes the place of a symbolic link, which is not followed: we may be
 root, and the folder somebody else's. Only what is no file stays what it is, such as /dev/stdout, and is written to
-directly, unless it is behind a link of another user.
+directly, unless it is behind a link of another user. What is written for long and read meanwhile, such as a trace,
+takes its place at once, empty (``create``).
 """
 
 from __future__ import annotations
@@ -46,12 +47,7 @@ def writing(path: Path | str, *, binary: bool = False, newline: str | None = Non
             with open(path, **options) as file:
                 yield file
             return
-        try:
-            fresh = str(path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(4)}"))
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            error.filename = str(path)
-            raise
+        descriptor, fresh = _open_fresh(path)
         try:
             with open(descriptor, **options) as file:
                 _take_over(path, descriptor)
@@ -65,6 +61,40 @@ def writing(path: Path | str, *, binary: bool = False, newline: str | None = Non
         except BaseException:
             _remove(fresh)
             raise
+
+
+def create(path: Path | str) -> int:
+    """A descriptor of an empty file that is at `path` at once, for what is written for long; an OSError names `path`.
+
+    What is no file is opened as it is, without waiting for a reader.
+    """
+    path = Path(path)
+    with naming(path):
+        if _is_written_directly(path):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            os.set_blocking(descriptor, True)
+            return descriptor
+        descriptor, fresh = _open_fresh(path)
+        try:
+            _take_over(path, descriptor)
+            os.replace(fresh, path)
+        except BaseException as error:
+            os.close(descriptor)
+            _remove(fresh)
+            if isinstance(error, OSError):
+                error.filename, error.filename2 = str(path), None
+            raise
+        return descriptor
+
+
+def _open_fresh(path: Path) -> tuple[int, str]:
+    """A new file beside `path`, to be renamed: its descriptor and name."""
+    fresh = str(path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(4)}"))
+    try:
+        return os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), fresh
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def _is_written_directly(path: Path) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mrc_common import written_files
 from mrc_host.errors import MrcError
 
 FLUSH_NS = 200_000_000
@@ -46,7 +47,7 @@ class TraceFile:
     def __init__(self, path: str | Path, fd: int | None = None) -> None:
         try:
             if fd is None:
-                fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+                fd = written_files.create(path)
             _check(fd)
             self._file = open(fd, "w", encoding="ascii")  # noqa: SIM115 - closed by close()
         except (OSError, ValueError) as error:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TextIO
 
-from mrc_common import children
+from mrc_common import children, written_files
 from mrc_lab.demo.fabric_interface import World
 from mrc_lab.demo.faults import FaultPlan, LinkCut, busiest_link
 from mrc_lab.demo.progress import Progress
@@ -83,7 +83,7 @@ class PytorchRun:
         cuts = threading.Thread(target=self._cut_links, name="faults")
         cuts.start()
         try:
-            with open(self._folder / f"{self._transport}.log", "w") as log:
+            with open(written_files.create(self._folder / f"{self._transport}.log"), "w") as log:
                 failure = self._hosts.train(self._command(steps, timeout_s), self._variables(), self._reader(log))
             if failure is None:
                 self.record.done[0] = {}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mrc_common import named_files, strict_json
+from mrc_common import named_files, strict_json, written_files
 from mrc_lab.errors import ExperimentError
 from mrc_lab.web.feed import Feed, Outbox
 from mrc_lab.web.server import static_files
@@ -43,7 +43,7 @@ class Recorder:
         self._separator = b""
         begin, _, self._end = playable([]).rpartition(_EMPTY)
         try:
-            self._stream = file.open("wb", buffering=0)
+            self._stream = open(written_files.create(file), "wb", buffering=0)  # noqa: SIM115 - closed by close()
             self._stream.write(begin + b"[")
         except OSError as error:
             raise ExperimentError(f"{file} cannot be written: {error.strerror}") from None

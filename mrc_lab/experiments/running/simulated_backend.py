@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from controller.values import Count, PortCounters, SwitchCounters
+from mrc_common import written_files
 from mrc_host.agent.trace_file import TraceFile
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
@@ -129,7 +130,8 @@ class SimulatedBackend:
             self._world.trace_nics(traces)
             for link in captures:
                 name = self.fabric.link(link).name
-                SimulatedCapture(self._world, name, files.enter_context((folder / f"{name}.pcapng").open("wb")))
+                file = open(written_files.create(folder / f"{name}.pcapng"), "wb")  # noqa: SIM115 - closed by the stack
+                SimulatedCapture(self._world, name, files.enter_context(file))
             try:
                 yield
             finally:

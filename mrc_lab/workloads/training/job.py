@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mrc_common import named_files, strict_json
+from mrc_common.written_files import write_text
 from mrc_host.values import QpAttributes, QpType
 from mrc_lab.workloads.collectives.ring import RingSettings
 from mrc_lab.workloads.training.sgd import TrainingPlan
@@ -48,7 +48,7 @@ class WorkerJob:
         """Write the job to `path`."""
         value = dataclasses.asdict(self)
         value |= {"data": str(self.data), "output": str(self.output), "qp_type": self.qp_type.value}
-        path.write_text(json.dumps(value, indent=2) + "\n")
+        write_text(path, strict_json.dumps(value, indent=2) + "\n")
 
     @staticmethod
     def load(path: Path) -> WorkerJob:

@@ -49,6 +49,13 @@ def test_a_file_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
         TraceFile(tmp_path / "none" / "trace")
 
 
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("theirs")
+    (tmp_path / "trace").symlink_to(tmp_path / "other")
+    TraceFile(tmp_path / "trace").close()
+    assert (tmp_path / "other").read_text() == "theirs"
+
+
 def test_a_full_disk_ends_the_trace_without_an_error(caplog: pytest.LogCaptureFixture) -> None:
     file = TraceFile("/dev/full")
     file({"t": 1, "event": "send"})
