@@ -494,6 +494,6 @@ class LossDetection:
             return False
         alive = self.carries(record.index, record.serial)
         may_carry = alive or self._consecutive.may_carry(record.index)
-        if may_carry and self._lost_nacks.explain(record.plane, record.sent):
+        if may_carry and self._lost_nacks.explain(record.plane, record.index, record.serial, record.sent):
             return False
         return self._paths.retire(record.index, PathReason.LOSS, record.sent, now, alive)

@@ -3,7 +3,8 @@
 A packet whose NACK is lost looks like one that was dropped, but nothing is wrong with its path. NACKs are lost where a
 reverse path has died that the peer still uses. So while a plane trims, a hole is no evidence against a path that still
 carries other packets. The peer takes up to four reverse paths (``reverse_paths``), and as long as one works, at most
-three of four NACKs are lost. So each trim reported explains three holes of its plane, sent within two round trips.
+three of four NACKs are lost. So each trim reported explains three holes of its plane, sent within two round trips, or
+earlier on its own path: the queue that trims is full, and what waits there is late rather than lost.
 Packets without a sign of life on their path in between can be so many as would make a path of which half are lost dead
 (``consecutive_losses``).
 """
@@ -43,9 +44,12 @@ class LostNacks:
         """The latest transmission of path `index` that is known to have arrived without its payload; 0 for none."""
         return self._serials.get(index, 0)
 
-    def explain(self, plane: int, sent: int) -> bool:
-        """Whether a packet sent at time `sent`, found lost, may have been trimmed; it is counted."""
-        if not self._holes[plane] or not self._near(plane, sent):
+    def explain(self, plane: int, index: int, serial: int, sent: int) -> bool:
+        """Whether transmission `serial`, sent on path `index` at time `sent` and found lost, may be no loss; counted.
+
+        It may have been trimmed; or, where a later one of its path was, still wait in the full queue that trims.
+        """
+        if not self._holes[plane] or not (self._near(plane, sent) or self.carried(index) > serial):
             return False
         self._holes[plane] -= 1
         return True

@@ -25,12 +25,12 @@ def make(planes: int = 2) -> LostNacks:
 
 def test_each_trim_explains_three_holes_of_its_plane_within_two_round_trips() -> None:
     nacks = make()
-    assert not nacks.explain(0, 100_000)
+    assert not nacks.explain(0, 4, 9, 100_000)
     nacks.trimmed(0, 3, 7, 100_000)
-    assert not nacks.explain(1, 100_000)
-    assert not nacks.explain(0, 100_000 + 2 * TRIP + 1)
-    assert not nacks.explain(0, 100_000 - 2 * TRIP - 1)
-    assert [nacks.explain(0, 100_000 + TRIP) for _ in range(4)] == [True, True, True, False]
+    assert not nacks.explain(1, 4, 9, 100_000)
+    assert not nacks.explain(0, 4, 9, 100_000 + 2 * TRIP + 1)
+    assert not nacks.explain(0, 4, 9, 100_000 - 2 * TRIP - 1)
+    assert [nacks.explain(0, 4, 9, 100_000 + TRIP) for _ in range(4)] == [True, True, True, False]
     assert (nacks.carried(3), nacks.carried(4)) == (7, 0)
 
 
@@ -39,7 +39,17 @@ def test_old_trims_explain_nothing_later() -> None:
     for serial in range(50):
         nacks.trimmed(0, 0, serial, 100_000)
     nacks.trimmed(0, 0, 60, 100_000 + 10 * TRIP)
-    assert [nacks.explain(0, 100_000 + 10 * TRIP) for _ in range(4)] == [True, True, True, False]
+    assert [nacks.explain(0, 4, 9, 100_000 + 10 * TRIP) for _ in range(4)] == [True, True, True, False]
+
+
+def test_a_later_trim_on_the_same_path_explains_holes_however_long_it_has_queued() -> None:
+    """The queue that trims is full, and the one of another path may be short."""
+    nacks = make()
+    nacks.trimmed(0, 3, 7, 100_000)
+    long_ago = 100_000 - 5 * TRIP
+    assert not nacks.explain(0, 4, 6, long_ago), "another path"
+    assert not nacks.explain(0, 3, 8, long_ago), "sent later than what was trimmed"
+    assert [nacks.explain(0, 3, 6, long_ago) for _ in range(4)] == [True, True, True, False]
 
 
 @pytest.mark.parametrize(("trimmed", "state"), [(False, PathState.ASSUMED_BAD), (True, PathState.GOOD)])
