@@ -7,7 +7,6 @@ that of :mod:`mrc_host.verbs.remote.codec`, except that two integers are written
 
 from __future__ import annotations
 
-import json
 from ipaddress import AddressValueError, IPv6Address
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ def dump_config(config: NicConfig) -> str:
     data["block"] = f"{IPv6Address(config.block << 96)}/32"
     for destination in data["destinations"]:
         destination["template"]["base"] = str(IPv6Address(destination["template"]["base"]))
-    return json.dumps(data, indent=1) + "\n"
+    return strict_json.dumps(data, indent=1) + "\n"
 
 
 def load_config(path: str | Path) -> NicConfig:

@@ -7,12 +7,12 @@ nothing yet. The session takes one step a turn, and reads no further request of 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from mrc_common import strict_json
 from mrc_host.verbs.remote.codec import to_json
 
 PER_STEP = 16  # queue pairs
@@ -33,7 +33,7 @@ def array(items: Iterable[Any]) -> LongAnswer:
 def _array(items: Iterator[Any]) -> Iterator[str]:
     before = "["
     while some := list(islice(items, PER_STEP)):
-        text = json.dumps(to_json(some), separators=(",", ":"))
+        text = strict_json.dumps(to_json(some))
         yield before + text[1:-1]
         before = ","
     yield "[]" if before == "[" else "]"
@@ -41,4 +41,4 @@ def _array(items: Iterator[Any]) -> Iterator[str]:
 
 def last(steps: Iterable[Any | None]) -> LongAnswer:
     """The answer is what the last of `steps` gives; the others give None."""
-    return LongAnswer("" if step is None else json.dumps(to_json(step), separators=(",", ":")) for step in steps)
+    return LongAnswer("" if step is None else strict_json.dumps(to_json(step)) for step in steps)

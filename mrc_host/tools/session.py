@@ -8,7 +8,6 @@ the client. They connect over TCP, or, because the hosts of an emulated fabric s
 from __future__ import annotations
 
 import argparse
-import json
 import socket
 import sys
 import time
@@ -103,7 +102,7 @@ class PeerConnection:
     def send(self, value: Any) -> None:
         """Send one value."""
         try:
-            self._socket.sendall(json.dumps(value).encode() + b"\n")
+            self._socket.sendall(strict_json.dumps(value).encode() + b"\n")
         except OSError:
             raise ToolError(GONE) from None
 
@@ -296,6 +295,6 @@ def header(side: Side, title: str, columns: Sequence[str]) -> None:
 def write_json(path: str, rows: Sequence[dict[str, float]]) -> None:
     """Write results to a file as JSON, under perftest's key; ToolError."""
     try:
-        write_text(path, json.dumps({"results": list(rows)}, indent=2) + "\n")
+        write_text(path, strict_json.dumps({"results": strict_json.finite(list(rows))}, indent=2) + "\n")
     except OSError as error:
         raise ToolError(f"Cannot write {path}: {error.strerror}.") from None

@@ -17,7 +17,6 @@ The kit writes a request and reads one answer. A request names what to ``do`` an
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import shlex
@@ -106,7 +105,7 @@ class ExternalNic:
         self._ask("disconnect")
 
     def _ask(self, what: str, **arguments: Any) -> dict[str, Any]:
-        request = json.dumps({"do": what, **arguments}) + "\n"
+        request = strict_json.dumps({"do": what, **arguments}) + "\n"
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(request.encode())

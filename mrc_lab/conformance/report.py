@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from mrc_common import strict_json
 from mrc_common.written_files import write_text, writing
 from mrc_host.captures.pcapng import PcapngWriter
 from mrc_lab.conformance.player import RuleVerdict
@@ -38,7 +38,7 @@ def write(folder: Path, verdicts: Sequence[RuleVerdict], planes: int) -> None:
             _capture(folder / name, verdict, planes)
             row = {"rule": verdict.rule, "name": verdict.name, "title": verdict.title, "kept": verdict.kept}
             rows.append({**row, "reason": verdict.reason, "packets": len(verdict.frames), "capture": name})
-        write_text(folder / "verdicts.json", json.dumps(rows, indent=1) + "\n")
+        write_text(folder / "verdicts.json", strict_json.dumps(strict_json.finite(rows), indent=1) + "\n")
     except OSError as error:
         raise ExperimentError(f"{error.filename or folder} cannot be written: {error.strerror}") from None
 

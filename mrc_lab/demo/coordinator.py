@@ -7,7 +7,6 @@ with training in one process, and write everything down. Whatever interrupts it,
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,7 @@ import numpy as np
 from rich.console import Console
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from mrc_common import strict_json
 from mrc_common.units import show_rate
 from mrc_common.written_files import write_text
 from mrc_host.values import QpType
@@ -165,7 +165,7 @@ class Demo:
             outcomes = self._outcomes(fabric, folder.path)
             interrupted = self.interrupted_by is not None
             summary = summarise(self.settings, self.bring_up, outcomes, interrupted=interrupted)
-            write_text(folder.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+            write_text(folder.path / "summary.json", strict_json.dumps(strict_json.finite(summary), indent=2) + "\n")
             for record in self.records.values():
                 record.write(folder.path)
             plot_step_times(list(self.records.values()), folder.path / "step_time.png")

@@ -8,7 +8,6 @@ addition changes digits that do not matter, so that any lost or doubled gradient
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from rich.console import Console
 
+from mrc_common import strict_json
 from mrc_common.units import show_rate
 from mrc_common.written_files import write_text
 from mrc_lab.demo.fabric_interface import World
@@ -135,7 +135,7 @@ class PytorchDemo(Generic[Up]):
             differences = {name: largest_difference(each, weights["gloo"]) for name, each in weights.items()}
             metrics = {name: run_metrics(record, self.fabric) for name, record in self.records.items()}
             summary = self._summarise(metrics, differences, interrupted=interrupted)
-            write_text(folder.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+            write_text(folder.path / "summary.json", strict_json.dumps(strict_json.finite(summary), indent=2) + "\n")
             plot_step_times(list(self.records.values()), folder.path / "step_time.png")
         finally:
             folder.finish()

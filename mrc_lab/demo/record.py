@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mrc_common import strict_json
 from mrc_common.written_files import writing
 from mrc_host.values import PathEvent, PathReason, PathState
 from mrc_lab.demo.faults import LinkCut
@@ -120,9 +120,9 @@ class RunRecord:
         events = folder / f"events-{self.transport}.jsonl"
         with writing(events) as file:
             start = {"time_s": 0.0, "kind": "start", "monotonic_ns": self.started_ns}
-            file.write(json.dumps(start) + "\n")  # puts the times on the clock of event traces
+            file.write(strict_json.dumps(start) + "\n")  # puts the times on the clock of event traces
             for event in sorted(self._events(), key=lambda event: event["time_s"]):
-                file.write(json.dumps(event) + "\n")
+                file.write(strict_json.dumps(strict_json.finite(event)) + "\n")
 
     def _events(self) -> Iterable[dict[str, Any]]:
         """Faults and NIC events as JSON objects, times in seconds since the start of the run."""

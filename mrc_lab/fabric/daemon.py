@@ -9,7 +9,6 @@ demo would: it holds the run directory's lock, its children end with it, and on 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -67,7 +66,7 @@ def bring_up(
             wire,
             "restart" if restart else "",
             "management" if management_network else "",
-            json.dumps(dict(nic_settings or {})),
+            strict_json.dumps(dict(nic_settings or {})),
             *controller,
         ),
         stdin=subprocess.PIPE,
@@ -139,13 +138,13 @@ def main(switch: str, wire: str, restart: str, management: str, nic_settings: st
         with running(
             fabric, switch=switch, wire=wire, controller=controller, management_network=bool(management)
         ) as world:
-            print(json.dumps(world.bring_up), flush=True)
+            print(strict_json.dumps(world.bring_up), flush=True)
             _detach(world.emulation.run.log_file("owner"))
             _watch(world, bool(restart))
     except ExperimentError as error:
-        print(json.dumps({"error": str(error), "hint": error.hint}))
+        print(strict_json.dumps({"error": str(error), "hint": error.hint}))
     except (EmulationError, FabricError, OSError) as error:
-        print(json.dumps({"error": str(error)}))
+        print(strict_json.dumps({"error": str(error)}))
     return 1
 
 

@@ -7,10 +7,10 @@ reached stops writing.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from mrc_common import strict_json
 from mrc_common.written_files import write_text
 from mrc_host import verbs
 from mrc_host.errors import MrcError
@@ -42,4 +42,4 @@ def _stop(controller: verbs.Controller) -> None:
 
 def note_run(folder: Path, began: int) -> None:
     """Write beside the traces that the run, whose times count from there, began at `began` by their clock (ns)."""
-    write_text(folder / RUN_FILE, json.dumps({"t": began, "event": "run"}) + "\n")
+    write_text(folder / RUN_FILE, strict_json.dumps({"t": began, "event": "run"}) + "\n")

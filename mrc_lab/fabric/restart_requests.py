@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import select
 import socket
 import threading
@@ -80,7 +79,7 @@ def _serve(listener: socket.socket, put: Callable[[RestartRequest], None]) -> No
             client.settimeout(_CLIENT_S)
             line = _line(client)
             if not _is_gone(client):
-                client.sendall(json.dumps(_answered(line, put)).encode() + b"\n")
+                client.sendall(strict_json.dumps(_answered(line, put)).encode() + b"\n")
 
 
 def _is_gone(client: socket.socket) -> bool:
@@ -126,7 +125,7 @@ def ask(run: RunDirectory, name: str) -> float:
                 " their measurements.",
             ) from None
         try:
-            stream.sendall(json.dumps({"restart": process}).encode() + b"\n")
+            stream.sendall(strict_json.dumps({"restart": process}).encode() + b"\n")
             answer = strict_json.loads(_line(stream) or b'{"error": "the fabric was taken down meanwhile"}')
         except OSError as error:
             reason = "it does not answer" if isinstance(error, TimeoutError) else error.strerror

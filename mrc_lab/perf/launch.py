@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mrc_common import children
+from mrc_common import children, strict_json
 from mrc_common.written_files import write_text
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import find_fabric
@@ -148,7 +148,8 @@ def launch(options: Options, echo: Echo) -> Report:
         raise ExperimentError(f"There is no rank {options.plan.root} among {len(agents)}.", "Give a smaller root (-r).")
     report = asyncio.run(_interruptible(Launch(options.plan, options.step, agents, echo)))
     if options.output is not None:
-        write_text(options.output, json.dumps(to_json(options.plan, report), indent=2) + "\n")
+        value = strict_json.finite(to_json(options.plan, report))
+        write_text(options.output, strict_json.dumps(value, indent=2) + "\n")
     return report
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,7 +74,7 @@ class PerfPlan:
         value = dataclasses.asdict(self)
         value["reductions"] = [op.value for op in self.reductions]
         value["streams"]["qp_type"] = self.streams.qp_type.value
-        return json.dumps(value)
+        return strict_json.dumps(value)
 
     @classmethod
     def from_json(cls, text: str) -> PerfPlan:

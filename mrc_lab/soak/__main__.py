@@ -10,7 +10,6 @@ Needs root. Ends with status 0 when all is well, 1 when something was wrong, 3 w
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import click
 
+from mrc_common import strict_json
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import the_one
 from mrc_lab.fabric.switch_option import SwitchChoice
@@ -65,7 +65,8 @@ def main(seed: int | None, seconds: float, hosts: int, rate: str, switch: str, n
     except (EmulationError, ExperimentError, FabricError) as error:
         click.echo(f"soak: {error}", err=True)
         sys.exit(3)
-    click.echo(json.dumps({**verdict.summary(), "seconds": round(time.monotonic() - began, 1)}))
+    summary = {**verdict.summary(), "seconds": round(time.monotonic() - began, 1)}
+    click.echo(strict_json.dumps(strict_json.finite(summary)))
     if verdict.wrong:
         click.echo(f"{len(verdict.wrong)} things were wrong; again: python -m mrc_lab.soak --seed {seed}", err=True)
         sys.exit(1)

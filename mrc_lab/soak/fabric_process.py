@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import sys
 import time
 from pathlib import Path
@@ -30,7 +29,7 @@ def main(file: str, switch: str) -> int:
 
     try:
         with running(loader.load_file(file), switch=switch) as world:
-            print(json.dumps({"up": world.emulation.bring_up_s}), flush=True)
+            print(strict_json.dumps({"up": world.emulation.bring_up_s}), flush=True)
             for line in sys.stdin:
                 name, began = line.strip(), time.monotonic()
                 try:
@@ -38,9 +37,9 @@ def main(file: str, switch: str) -> int:
                     answer: dict[str, Any] = {"restarted": name, "seconds": time.monotonic() - began}
                 except EmulationError as error:
                     answer = {"error": str(error)}
-                print(json.dumps(answer), flush=True)
+                print(strict_json.dumps(answer), flush=True)
     except EmulationError as error:
-        print(json.dumps({"error": str(error)}), flush=True)
+        print(strict_json.dumps({"error": str(error)}), flush=True)
         return 1
     return 0
 

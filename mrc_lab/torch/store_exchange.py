@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import json
 import secrets
 from typing import Any
 
@@ -36,7 +35,7 @@ class StoreExchange:
     async def gather(self, name: str, value: Any) -> list[Any]:
         """Give `value` under `name`; once every rank has, return all values in rank order. Waits without bound."""
         own = self._key(name, self.rank)
-        self._store.set(own, json.dumps({"after": self._history, "nonce": self._nonce, "value": value}))
+        self._store.set(own, strict_json.dumps({"after": self._history, "nonce": self._nonce, "value": value}))
         wait = _FIRST_WAIT_S
         try:
             while (given := self._given(name)) is None:

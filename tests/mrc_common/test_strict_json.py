@@ -25,6 +25,21 @@ _OTHERWISE = {
 }
 """Files that read JSON otherwise, and why."""
 
+_WRITTEN_OTHERWISE = {
+    "mrc_common/strict_json.py": "the rule itself",
+    "mrc_host/tools/mrc_ping.py": "people read it: with spaces",
+    "mrc_lab/cli/plan.py": "the same",
+    "mrc_lab/commands/listing.py": "the same",
+    "mrc_lab/sweeps/table.py": "the same, and without NaN",
+    "mrc_lab/sweeps/sweep_folder.py": "texts and whole numbers",
+    "mrc_lab/experiments/files/schema.py": "a constant of the project",
+    "mrc_lab/web/recording.py": "names of modules",
+    "mrc_lab/pytest_plugin/marker.py": "read as YAML, which has NaN; each value is checked",
+    "mrc_lab/reports/published_plots.py": "a key",
+    "p4runtime_shim/program/loader.py": "hashed, so its bytes have to stay",
+}
+"""Files that write JSON otherwise, and why."""
+
 
 @pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a": -Infinity}', "1e999", "[-1e400]", "[" * 100_000, "{", ""])
 def test_what_is_no_json_is_not_read(text: str) -> None:
@@ -64,3 +79,14 @@ def test_every_reader_of_json_is_strict() -> None:
             if {"json.loads", "json.load"} & {ast.unparse(function) for function in calls}:
                 found.add(str(file.relative_to(ROOT)))
     assert found - set(_OTHERWISE) == set(), "these read JSON that is none"
+
+
+def test_every_writer_of_json_is_strict() -> None:
+    """The same for what is written."""
+    found = set()
+    for room in ROOMS:
+        for file in sorted((ROOT / room).rglob("*.py")):
+            calls = [node.func for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
+            if {"json.dumps", "json.dump"} & {ast.unparse(function) for function in calls}:
+                found.add(str(file.relative_to(ROOT)))
+    assert found == set(_WRITTEN_OTHERWISE), "these write what may be none, or are listed and do not"

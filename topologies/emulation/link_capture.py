@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import selectors
 import signal
@@ -69,7 +68,7 @@ class Job:
 
     def to_json(self) -> str:
         """As the command line takes it."""
-        return json.dumps(asdict(self))
+        return strict_json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Job:
@@ -231,7 +230,7 @@ def main(text: str) -> int:
         why = "it is a symbolic link, which root does not follow" if error.errno == errno.ELOOP else error.strerror
         print(f"{job.file} cannot be written: {why or error}.", flush=True)
         return 1
-    print(json.dumps({"packets": capture.packets, "lost": capture.lost}), flush=True)
+    print(strict_json.dumps({"packets": capture.packets, "lost": capture.lost}), flush=True)
     return 0
 
 

@@ -10,7 +10,6 @@ the fabric has not crashed. Taking the fabric down stops the owner's watch first
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -242,7 +241,7 @@ class ProcessWatch:
                 self._dead.add(name)
             else:
                 with contextlib.suppress(OSError), self._run.crashes_file.open("a") as stream:
-                    stream.write(json.dumps(asdict(crash)) + "\n")
+                    stream.write(strict_json.dumps(asdict(crash)) + "\n")
             self._crashes.append(crash)
             listeners = tuple(self._listeners)
         for notify in listeners:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -183,7 +182,7 @@ class RunDirectory:
         entry = ProcessRecord(name, pid, start_time(pid), tuple(argv), namespace)
         path = self.path / "processes" / f"{name}.json"
         temporary = path.with_suffix(".new")
-        write_text(temporary, json.dumps(asdict(entry)))
+        write_text(temporary, strict_json.dumps(asdict(entry)))
         temporary.replace(path)
 
     def ends_on_purpose(self, name: str) -> None:

@@ -9,14 +9,13 @@ bucket. Switches that Linux itself is (``kernel_switch``) have no process.
 from __future__ import annotations
 
 import functools
-import json
 import shutil
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mrc_common import children
+from mrc_common import children, strict_json
 from mrc_common.written_files import write_text
 from topologies import addressing
 from topologies.emulation.errors import EmulationError
@@ -73,7 +72,7 @@ def _embedded(
     ports = [_embedded_settings(fabric, switch) for switch in switches]
     names = {switch.name for switch in switches}
     more = wires.settings(names, run.wire_counters(name))
-    write_text(config, json.dumps({"grpc": grpc, "qdisc": True, "switches": ports, **more}))
+    write_text(config, strict_json.dumps({"grpc": grpc, "qdisc": True, "switches": ports, **more}))
     argv = children.python("p4runtime_shim", "--config", str(config), "--ready-fd", READY_FD)
     return Command(name, argv, inherits=wires.descriptors(names))
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -246,7 +245,7 @@ class Rendezvous:
 
 def _write(writer: asyncio.StreamWriter, message: Mapping[str, Any]) -> None:
     if not writer.is_closing():
-        writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        writer.write(strict_json.dumps(message).encode() + b"\n")
 
 
 async def _read(reader: asyncio.StreamReader) -> dict[str, Any] | None:
