@@ -318,6 +318,13 @@ class Nic:
         """
         self._qps.modify(qpn, state, now, changes, remote=remote)
 
+    def flush_qp(self, qpn: int, now: int) -> None:
+        """Complete what is posted, and what will be, as FLUSHED: it is about to be reset or destroyed.
+
+        As ``modify_qp`` to ERROR, but without an event, as the application did not ask for that.
+        """
+        self._qps.flush(qpn, now)
+
     def destroy_qp(self, qpn: int, now: int) -> None:
         """Remove a queue pair. Its unfinished requests first complete as FLUSHED in its send CQ."""
         self._stats.gone.add(self._qps.destroy(qpn, now).stats)

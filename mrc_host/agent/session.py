@@ -27,7 +27,7 @@ from mrc_host.agent.holdings import Holdings
 from mrc_host.agent.long_answers import LongAnswer
 from mrc_host.driver.loop import HUNG_UP, READABLE, WRITABLE, Loop
 from mrc_host.errors import MrcError, ResourceExhaustedError
-from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, QpState, WorkRequest
+from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, WorkRequest
 from mrc_host.verbs.errors import ProtocolError, RejectedError
 from mrc_host.verbs.remote import descriptors, protocol
 from mrc_host.verbs.remote.agent_verbs import EventScope
@@ -329,7 +329,7 @@ class ClientSession:
         self._pending_count -= len(waiting)
         self._flushed = True
         now = self.clock()
-        self.nic.modify_qp(qpn, QpState.ERROR, now)
+        self.nic.flush_qp(qpn, now)
         for request in waiting:
             # A post refused even now is unsignaled, and needs no completion, or the client overran its queue.
             self._post(qpn, request, now)

@@ -128,9 +128,9 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         planes = peer.planes.bit_count()
         return max(2 * peer.link_parameters(given).packets() // max(given.num_qps_per_peer, 1), _MIN_PATHS * planes)
 
-    def enter_error(self, status: CompletionStatus, reason: str, now: int) -> None:
-        """Go to ERROR, once, and give up this queue pair's share of the shared window."""
-        super().enter_error(status, reason, now)
+    def end_requests(self, status: CompletionStatus, reason: str, now: int) -> None:
+        """Go to ERROR, and give up this queue pair's share of the shared window."""
+        super().end_requests(status, reason, now)
         self._release()
 
     def _release(self) -> None:

@@ -329,16 +329,19 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
             )
 
     def enter_error(self, status: CompletionStatus, reason: str, now: int) -> None:
-        """Go to ERROR, once: the oldest request fails with `status`, the rest are flushed."""
-        if self.state is QpState.ERROR:
-            return
+        """Go to ERROR, once, with an event: the oldest request fails with `status`, the rest are flushed."""
+        if self.state is not QpState.ERROR:
+            self.end_requests(status, reason, now)
+            self.nic.emit(QpEvent(now, self.qpn, reason))
+
+    def end_requests(self, status: CompletionStatus, reason: str, now: int) -> None:
+        """The same without an event, from another state than ERROR."""
         self.state = QpState.ERROR
         self.settle_stats(now)
         self._count_error(status)
         self.running = False
         self.sends.fail(status, reason)
         self._flush_receives("The queue pair went to ERROR.")
-        self.nic.emit(QpEvent(now, self.qpn, reason))
 
     def _count_error(self, status: CompletionStatus) -> None:
         stats = self.stats

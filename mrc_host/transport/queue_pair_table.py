@@ -198,6 +198,15 @@ class QueuePairTable:
             self._count_profiles(qp.attributes, 1)
         self._trace_state(qp, now)
 
+    def flush(self, qpn: int, now: int) -> None:
+        """Put a queue pair into ERROR without an event (``Nic.flush_qp``)."""
+        qp = self.get(qpn)
+        self._nic.now = now
+        self._nic.scheduler.input_begins()
+        if qp.state is not QpState.ERROR:
+            qp.end_requests(CompletionStatus.FLUSHED, "The application ends this life of the queue pair.", now)
+            self._trace_state(qp, now)
+
     def _check_attributes(self, attributes: QpAttributes, kind: QpType) -> None:
         nic = self._nic
         check_attributes(attributes, self.payload_mtu())

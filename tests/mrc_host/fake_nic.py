@@ -418,13 +418,20 @@ class FakeNic:
         pair = self._pair(qpn)
         self.modified.append((qpn, state, dict(changes or {}), remote))
         if state in (QpState.RESET, QpState.ERROR):
-            while pair.queue:
-                self._complete(pair.send_cq, pair, pair.queue.popleft(), CompletionStatus.FLUSHED)
+            self.flush_qp(qpn, now)
+        if state is QpState.ERROR:
+            self.events.append(QpEvent(now, qpn, "The application put the queue pair into ERROR."))
         if state is QpState.RESET:
             pair.remote = None
         if remote is not None:
             pair.remote = remote
         pair.state = state
+
+    def flush_qp(self, qpn: int, now: int) -> None:
+        pair = self._pair(qpn)
+        while pair.queue:
+            self._complete(pair.send_cq, pair, pair.queue.popleft(), CompletionStatus.FLUSHED)
+        pair.state = QpState.ERROR
 
     def set_trace(self, sink: TraceSink | None) -> None:
         self.trace = sink

@@ -470,3 +470,18 @@ def test_a_reconnected_queue_pair_does_not_inherit_timers(kind: QpType) -> None:
     assert world.run(20_000 * MS, until=lambda: bool(a.poll()))
     assert lost
     assert world.now - start < 30 * MS  # one ACK timeout of 16.8 ms at most
+
+
+@pytest.mark.parametrize("kind", [QpType.MRC, QpType.RC])
+def test_flushing_a_queue_pair_before_its_reset_is_no_event(kind: QpType) -> None:
+    world = World()
+    one, two = connect(world, kind=kind)
+    one.nic.async_events()
+    one.write(two, 8)
+    one.nic.flush_qp(one.qpn, world.now)
+    one.write(two, 16)
+    one.poll()
+    assert [entry.status for entry in one.done] == [CompletionStatus.FLUSHED] * 2
+    assert list(one.nic.async_events()) == []
+    one.nic.modify_qp(one.qpn, QpState.RESET, world.now)
+    assert list(one.nic.async_events()) == []

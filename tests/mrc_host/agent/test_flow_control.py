@@ -138,6 +138,20 @@ def test_queued_posts_are_flushed_in_order_when_their_queue_pair_fails(agents: A
         a.qp.connect(b.qp.address)
 
 
+def test_a_reset_while_posts_wait_is_no_failure(agents: Agents) -> None:
+    """Applications, libibverbs among them, would take an event of ERROR for a catastrophe (IBV_EVENT_QP_FATAL)."""
+    a, _ = connected(agents, capacity=16)
+    agents.wire.auto = False
+    agents.nics[0].send_depth = 4
+    for i in range(16):
+        a.qp.write(a.mr, a.mr.remote, length=8, wr_id=i)
+    assert waiting(agents) == {a.qp.qpn: 12}
+    a.qp.modify(QpState.RESET)
+    assert [a.cq.wait(10).status for _ in range(16)] == [CompletionStatus.FLUSHED] * 16
+    assert a.context.poll_event() is None
+    assert a.qp.state is QpState.RESET
+
+
 def test_a_reset_that_is_refused_flushes_nothing(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = connected(agents)
     agents.wire.auto = False
