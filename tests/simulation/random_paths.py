@@ -50,10 +50,19 @@ def reacting_costs_nothing(chance: random.Random) -> None:
 
 
 def no_working_path_is_retired(chance: random.Random) -> None:
-    """T1s of a full fabric lose power: what is left trims, and answers over dead T1s are lost, but the rest works."""
-    uplinks = chance.choice((4, 4, 5, 6))
+    """T1s of a full fabric die: what is left trims, and answers are lost, but no path that works is retired.
+
+    They lose what the senders' T0 sends them, all but one perhaps, and what the receivers' T0 does, or both. Or they
+    lose power. At most half lose answers: where more do, so many NACKs are lost that trims look like losses.
+    """
+    uplinks = chance.choice((3, 4, 4, 5, 6))
     fabric = multi_plane_clos("back", planes=1, t0=2, t1=uplinks, hosts=2 * uplinks)
-    dead = chance.sample(range(uplinks), chance.randint(1, uplinks // 2))
+    there, back = (chance.sample(range(uplinks), chance.randint(1, uplinks - 1)) for _ in range(2))
+    back = back[: uplinks // 2]
+    ways = chance.choice(("power", "there", "back", "different"))
+    there, back = {"power": (there[: uplinks // 2], []), "there": (there, []), "back": ([], back)}.get(
+        ways, (there, back)
+    )
     seed = chance.randrange(1 << 16)
     with SimulatedWorld(fabric, seed=seed, rate=4 * _RATE, hardware=PUBLISHED_TESTBED) as world:
         flows = [Pair(world, f"h{n}", f"h{n + uplinks}", length=_MESSAGE) for n in range(1, uplinks + 1)]
@@ -62,12 +71,18 @@ def no_working_path_is_retired(chance: random.Random) -> None:
         world.run(200 * US)
         for flow in flows:
             _retired(flow)
-        for t1 in dead:
-            world.faults.power_off(f"t1-{t1}@p0")
+        for t0, dead in enumerate((there, back)):
+            for t1 in dead:
+                if ways == "power":
+                    world.faults.power_off(f"t1-{t1}@p0")
+                else:
+                    world.faults.loss(f"t0-{t0}:t1-{t1}@p0", 1.0, towards=f"t1-{t1}@p0")
         world.run(600 * US)
         for flow in flows:
             retired = {event.ev for event in _retired(flow)}
-            assert retired <= set(dead), f"{uplinks} T1s, {dead} dead, seed {seed}: {retired} retired"
+            assert retired <= set(there), (
+                f"{uplinks} T1s, {ways}: {there} dead there, {back} back, seed {seed}: {retired} retired"
+            )
 
 
 def nothing_is_lost_at_a_synchronised_start(chance: random.Random) -> None:
