@@ -11,7 +11,7 @@ from topologies.queues import QueueProfile
 US = 1_000
 GIGABIT = 1_000_000_000
 _PAYLOAD = 4096
-_FRAME = 4096 + 142 + 24  # on the wire, with what is around it
+OVERHEAD = 142 + 24  # bytes of a packet on the wire besides its payload
 
 
 def fabric_of(
@@ -31,15 +31,15 @@ def fabric_of(
 
 def line_rate(rate: int) -> float:
     """What one port of `rate` bit/s carries of data."""
-    return rate * _PAYLOAD / _FRAME
+    return rate * _PAYLOAD / (_PAYLOAD + OVERHEAD)
 
 
 class Flow:
-    """Writes from one host to another without end, `depth` at a time."""
+    """Writes from one host to another, `depth` at a time, if `endless` one after another."""
 
     def __init__(
         self, world: SimulatedWorld, source: str, target: str, attributes: QpAttributes, kind: QpType = QpType.MRC,
-        size: int = 1 << 20, depth: int = 32,
+        size: int = 1 << 20, depth: int = 32, endless: bool = True,
     ) -> None:  # fmt: skip
         near, far = world.open(source), world.open(target)
         near_pd, far_pd = near.alloc_pd(), far.alloc_pd()
@@ -49,6 +49,8 @@ class Flow:
         self.far_qp = far_pd.create_qp(far_cq, far_cq, kind, attributes)
         self.qp.connect(self.far_qp.address)
         self.far_qp.connect(self.qp.address)
+        self._endless = endless
+        self._left = depth
         for number in range(depth):
             self.qp.write(self._local, self._remote.remote, wr_id=number)
         world.spawn(self._refill())
@@ -57,8 +59,20 @@ class Flow:
         while True:
             completion = await self._cq.next()
             assert completion.status is CompletionStatus.SUCCESS, completion
-            self.qp.write(self._local, self._remote.remote, wr_id=completion.wr_id)
+            if self._endless:
+                self.qp.write(self._local, self._remote.remote, wr_id=completion.wr_id)
+            else:
+                self._left -= 1
+
+    @property
+    def done(self) -> bool:
+        """Whether all writes have completed."""
+        return self._left == 0
+
+    def packets_received(self) -> int:
+        """Packets of data that have arrived."""
+        return self.far_qp.counters().data_received
 
     def received(self) -> int:
         """Bytes that have arrived, with those of unfinished writes."""
-        return self.far_qp.counters().data_received * _PAYLOAD
+        return self.packets_received() * _PAYLOAD
