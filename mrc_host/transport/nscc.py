@@ -295,6 +295,8 @@ class Nscc(CongestionControl):
 
     def _measure_against(self, base_rtt: int) -> None:
         p = self._p
+        if base_rtt > self.base_rtt:  # the paths have become longer: the same rate needs a larger window
+            self.cwnd = self.cwnd * base_rtt // self.base_rtt
         self.base_rtt = base_rtt
         self.max_window = max(p.mtu, p.max_cwnd * base_rtt // p.base_rtt)
         self.cwnd = min(self.cwnd, self.max_window)

@@ -258,6 +258,16 @@ def test_the_minimum_rtt_becomes_the_base_rtt_and_scales_the_maximum_window() ->
     assert (cc.base_rtt, cc.max_window) == (6_000, 112_500)
 
 
+def test_a_longer_base_rtt_widens_the_window_so_that_the_rate_stays() -> None:
+    cc = controller(40_000)
+    cc.on_base_rtt(RTT // 2, RTT // 2)
+    assert cc.cwnd == 40_000, "a shorter one narrows it only if it exceeds the largest"
+    cc.on_base_rtt(RTT, RTT)
+    assert cc.cwnd == 80_000
+    cc.on_base_rtt(4 * RTT, 4 * RTT)
+    assert cc.cwnd == min(320_000, cc.max_window)
+
+
 def test_a_minimum_base_rtt_protects_the_window_from_outliers() -> None:
     cc = Nscc(parameters(NsccProfile(base_rtt_floor=10_000)))
     cc.on_ack(MTU, MTU, 100, False, 10**9)
