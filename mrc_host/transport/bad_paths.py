@@ -2,7 +2,8 @@
 
 A path is restored after ``probe_successes`` answered probes in a row. The probes travel in the data class, since that
 is what was lost. A lost probe restarts the count, and doubles the wait for the next, up to four times
-``probe_timeout``.
+``probe_timeout``. If none was lost, the path never died: it loses some packets, and so few probes do not show that this
+is over (``PathSet.restore``).
 
 **Damping.** A path that fails again and again after its probes were answered is restored later each time, as is done
 for flapping routes (RFC 2439): each failure adds one to its *penalty*, which halves every ``flap_half_life``. A single
@@ -37,14 +38,16 @@ class PathUser(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
-        """A path watched as bad works again."""
+    def path_probed_good(self, index: int, reason: PathReason, lossy: bool, now: int) -> None:
+        """A path watched as bad works; `lossy` if it did all the time, by its probes."""
 
 
 class _Watched:
     """A bad path."""
 
-    __slots__ = ("due", "interval", "pending", "plane", "reserved", "sent", "since", "successes", "timeout", "users")
+    __slots__ = (
+        "died", "due", "interval", "pending", "plane", "reserved", "sent", "since", "successes", "timeout", "users",
+    )  # fmt: skip
 
     def __init__(self, plane: int, now: int, interval: int, timeout: int) -> None:
         self.users: dict[PathUser, None] = {}
@@ -57,6 +60,7 @@ class _Watched:
         self.pending = -1  # request id in flight, -1 for none
         self.sent = 0
         self.successes = 0
+        self.died = False  # a probe was lost
 
 
 class BadPaths:
@@ -132,12 +136,12 @@ class BadPaths:
         penalty, then = self._penalties[index]
         self._penalties[index] = max(penalty - 1, 0.0), then
 
-    def _works(self, index: int, reason: PathReason, now: int) -> None:
+    def _works(self, index: int, reason: PathReason, lossy: bool, now: int) -> None:
         users = self._drop(index).users
         for user in users:
             self._forget(user, index)
         for user in users:
-            user.path_probed_good(index, reason, now)
+            user.path_probed_good(index, reason, lossy, now)
 
     def plane_up(self, plane: int, cleared_since: int, now: int) -> None:
         """A plane is usable again: restore the paths that went bad at `cleared_since` or later, probe the others."""
@@ -146,7 +150,7 @@ class BadPaths:
                 continue
             if watched.since >= cleared_since:
                 self._undo_penalty(index)
-                self._works(index, PathReason.PORT_UP, now)
+                self._works(index, PathReason.PORT_UP, False, now)
             else:
                 watched.timeout = self._timers.probe_timeout
                 self._schedule(index, watched, now)
@@ -186,6 +190,7 @@ class BadPaths:
     def _probe(self, index: int, watched: _Watched, now: int) -> None:
         if watched.pending >= 0:
             self._probes.cancel(watched.pending)
+            watched.died = True
             watched.successes = 0
             watched.timeout = min(watched.timeout * 2, self._timers.probe_timeout * _MAX_TIMEOUT_FACTOR)
         watched.pending = self._probes.send(index, watched.plane, self._kind)
@@ -201,7 +206,7 @@ class BadPaths:
         watched.timeout = self._timers.probe_timeout
         watched.successes += 1
         if watched.successes >= self._nic.transport.probe_successes:
-            self._works(index, PathReason.PROBE, now)
+            self._works(index, PathReason.PROBE, not watched.died, now)
             return 0
         self._schedule(index, watched, max(now, watched.sent + watched.interval))
         return watched.due

@@ -441,10 +441,10 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             self.offer_data()
         self.offer_control()  # a pending acknowledgement may have to use another port, or may at last be able to leave
 
-    def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
+    def path_probed_good(self, index: int, reason: PathReason, lossy: bool, now: int) -> None:
         """A bad path works again."""
         if self.requester is not None:
-            if self.requester.paths.restore(index, reason, now):
+            if self.requester.paths.restore(index, reason, now, lossy):
                 self.requester.timeouts.path_opened(index, now)
             self.offer_data()
 

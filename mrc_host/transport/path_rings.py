@@ -2,8 +2,8 @@
 
 A ring has at most `target` values, and as long as all paths work, the same number of each path. The values of a path
 leave together, and backups take their places as far as there are any; when the path is back, its values take what is
-free, and then the places of values whose paths have more than their share. Values and paths are numbered as in
-``entropy_values``.
+free, and then the places of values whose paths have more than their share. A path may *rest* instead: it stays outside
+until it replaces another. Values and paths are numbered as in ``entropy_values``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mrc_host.transport.path import BAD, Path
 class PathRings:
     """By plane: `active` values in the order of turns, `backups`, and the `paths` that have any value in the ring."""
 
-    __slots__ = ("_count", "_each", "_plane_of", "_target", "active", "backups", "held", "paths")
+    __slots__ = ("_count", "_each", "_plane_of", "_target", "active", "backups", "held", "paths", "resting")
 
     def __init__(self, each: Sequence[Path], plane_of: bytes, members: list[list[int]], target: int) -> None:
         """`each` are the paths, `members` the values of each plane, of which the first `target` become active."""
@@ -30,6 +30,7 @@ class PathRings:
         # Every queue pair has these for every path, so they are arrays, smaller than lists.
         self.held = array("H", bytes(2 * len(plane_of)))  # by path: how many of its values are in its ring
         self.paths = [array("I") for _ in members]
+        self.resting: dict[int, None] = {}  # paths, the first to rest first
         for ring in self.active:
             for value in ring:
                 self._enter(value)
@@ -38,6 +39,7 @@ class PathRings:
         index = value % self._count
         if not self.held[index]:
             self.paths[self._plane_of[index]].append(index)
+            self.resting.pop(index, None)
         self.held[index] += 1
 
     def _exit(self, value: int) -> None:
@@ -96,10 +98,23 @@ class PathRings:
         backups.sort(key=lambda value: value % self._count == index)
         backups += own
 
+    def rest(self, index: int, most: int, floor: int) -> int:
+        """Let path `index` rest outside its ring, where `most` of its plane may.
+
+        Returns the path that must come back instead, for it has rested longest, or is needed: perhaps `index`; else -1.
+        """
+        plane, each = self._plane_of[index], self._each
+        if not most or sum([each[other].state < BAD for other in self.paths[plane]]) < floor:
+            return index
+        self.resting[index] = None
+        others = [other for other in self.resting if self._plane_of[other] == plane]
+        return others[0] if len(others) > most else -1
+
     def come_back(self, index: int) -> None:
         """A path is usable again: its values replace those of bad paths, fill gaps, and take the path's share."""
         plane, each = self._plane_of[index], self._each
         ring, backups = self.active[plane], self.backups[plane]
+        self.resting.pop(index, None)
         returning = [place for place, value in enumerate(backups) if value % self._count == index]
         kept = [at for at, value in enumerate(ring) if each[value % self._count].state >= BAD]
         for at in kept[: len(returning)]:
@@ -116,7 +131,8 @@ class PathRings:
             fewest = most = -1
             for value in backups:
                 index = value % self._count
-                if each[index].state < BAD and (fewest < 0 or held[index] < held[fewest]):
+                usable = each[index].state < BAD and index not in self.resting
+                if usable and (fewest < 0 or held[index] < held[fewest]):
                     fewest = index
             for index in self.paths[plane]:
                 if most < 0 or held[index] > held[most]:

@@ -20,7 +20,9 @@ rules:
   one of them is known to have arrived. The backup of a dead path may well be dead too.
 * A path whose marked packets take much longer than those of other paths carries fewer packets (``path_weights``).
 * Successful probes, or the controller: -> GOOD. Each value of the path replaces a bad one in the ring, fills a gap,
-  becomes a backup, or takes the place of one whose path has more than its share.
+  becomes a backup, or takes the place of one whose path has more than its share. A path that was never dead by its
+  probes, but loses packets, *rests* first: it is a backup until one is needed or more paths of its plane rest than one
+  in `backup_share`. Where all values are active at first, so that all paths carry the same, such paths are the backups.
 * Controller: any -> DENIED, DENIED -> GOOD. A denied path is never used.
 
 After each rotation the ring is reshuffled a little, so that queue pairs do not use paths in the same order.
@@ -72,6 +74,7 @@ class PathSet:
 
     __slots__ = (
         "_allowed",
+        "_backup_share",
         "_cursor",
         "_doubted",
         "_floor",
@@ -131,6 +134,7 @@ class PathSet:
         for index in self._universe or ():
             self.each[index].state = GOOD
         self._rings = PathRings(self.each, plane_of, members, target)
+        self._backup_share = backup_share
         paths_by_plane = [len({value % self._paths for value in m}) for m in members]
         most = min(count for count in paths_by_plane if count)
         self._floor = min(max(1, -(-ev_min_active // len(present))), target, most)
@@ -436,11 +440,11 @@ class PathSet:
             return True
         return sent >= self._doubted[index] and self.restore(index, PathReason.ARRIVED, now)
 
-    def restore(self, index: int, reason: PathReason, now: int) -> bool:
-        """Make a bad path GOOD again; False when it was not bad."""
+    def restore(self, index: int, reason: PathReason, now: int, lossy: bool = False) -> bool:
+        """Make a bad path GOOD again, one that is `lossy` to rest first; False when it was not bad."""
         if self.each[index].state != BAD:
             return False
-        self._return(index, now)
+        self._return(index, now, lossy)
         self._listener.path_changed(index, BAD, GOOD, reason, None, now)
         return True
 
@@ -466,6 +470,7 @@ class PathSet:
     def _leave(self, index: int, state: int) -> None:
         """A path became unusable: replace its values by backups of its own plane, or remove them from the ring."""
         self.each[index].state = state
+        self._rings.resting.pop(index, None)
         self.weights.forget(index)
         values = self.values(index)
         if self._skipped:
@@ -478,14 +483,19 @@ class PathSet:
                 self.trial[replacing] = _TRIAL
             self._count_good(self._plane_of[index])
 
-    def _return(self, index: int, now: int) -> None:
-        """A path is usable again."""
+    def _return(self, index: int, now: int, lossy: bool = False) -> None:
+        """A path is usable again; if it may rest, the one that has rested longest may have to come back."""
         self.each[index].state = GOOD
         self.restored_at[index] = now
-        absent = not self._rings.held[index]
-        self._rings.come_back(index)
-        if absent and self._rings.held[index]:
-            self.trial[index] = _TRIAL
+        if lossy and not self._rings.held[index]:
+            back = self._rings.rest(index, self._allowed[self._plane_of[index]] // self._backup_share, self._floor)
+        else:
+            back = index
+        if back >= 0:
+            absent = not self._rings.held[back]
+            self._rings.come_back(back)
+            if absent and self._rings.held[back]:
+                self.trial[back] = _TRIAL
         self._count_good(self._plane_of[index])
 
     def _count_good(self, plane: int) -> None:

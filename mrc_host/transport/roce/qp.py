@@ -239,7 +239,7 @@ class RcQueuePair(NicQueuePair):
     def path_denied(self, index: int, denied: bool, now: int) -> None:
         """Does nothing: ECMP chooses the path, so none can be denied."""
 
-    def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
+    def path_probed_good(self, index: int, reason: PathReason, lossy: bool, now: int) -> None:
         """Does nothing: RC does not use the peer's paths."""
 
     def paths_info(self) -> tuple[PathInfo, ...]:

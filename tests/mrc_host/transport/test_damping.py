@@ -24,9 +24,11 @@ SETTINGS = TransportSettings()
 class User(PathUser):
     def __init__(self) -> None:
         self.returned: list[int] = []
+        self.lossy: list[bool] = []
 
-    def path_probed_good(self, index: int, reason: PathReason, now: int) -> None:
+    def path_probed_good(self, index: int, reason: PathReason, lossy: bool, now: int) -> None:
         self.returned.append(now)
+        self.lossy.append(lossy)
 
 
 class Bench:
@@ -39,18 +41,27 @@ class Bench:
         self.user = User()
         self.now = 1_000 * MS
 
-    def outage(self, index: int = 0) -> int:
-        """The path fails now, and all probes come back: how long until it is used again."""
+    def outage(self, index: int = 0, lost: int = 0) -> int:
+        """The path fails now, and all probes but the first `lost` come back: how long until it is used again."""
         start, before = self.now, len(self.user.returned)
         self.paths.watch(self.user, index, 0, self.now)
         while len(self.user.returned) == before:
             self.now = self.paths.next_time()
             self.paths.run(0b11, self.now)
             request_id, path, _kind = self.probes.take(0)
-            if path >= 0:
+            if path >= 0 and lost:
+                lost -= 1
+            elif path >= 0:
                 self.probes.answered(request_id)
                 self.paths.answered(path, request_id, self.now)
         return self.now - start
+
+
+def test_a_path_is_lossy_if_no_probe_was_lost() -> None:
+    bench = Bench()
+    bench.outage()
+    bench.outage(lost=1)
+    assert bench.user.lossy == [True, False]
 
 
 def test_damping_grows_with_each_failure() -> None:

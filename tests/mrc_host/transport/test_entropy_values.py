@@ -180,3 +180,49 @@ def test_values_are_in_one_place_each_and_planes_and_shares_stay_equal(
         for plane in range(PLANES):
             shares = [paths._rings.held[index] for index in range(plane * uplinks, (plane + 1) * uplinks)]
             assert max(shares) - min(shares) <= 1, shares
+
+
+def test_lossy_paths_rest_until_more_do_than_one_in_eight() -> None:
+    paths = make(16, 4)
+    lossy = list(paths.active(0)[:3])
+    for now, index in enumerate(lossy):
+        paths.retire(index, PathReason.LOSS, None, 10 * now)
+    for index in lossy[:2]:
+        assert paths.restore(index, PathReason.PROBE, 100, True)
+        assert index not in paths.active(0)
+        assert paths.state(index) is PathState.GOOD
+    assert len(paths.active(0)) == 13
+    paths.restore(lossy[2], PathReason.PROBE, 110, True)
+    assert lossy[0] in paths.active(0), "it has rested longest"
+    assert not {*lossy[1:]} & {*paths.active(0)}
+    for index in paths.active(1)[:3]:
+        paths.retire(index, PathReason.LOSS, None, 120)
+        paths.restore(index, PathReason.PROBE, 130)
+    assert len(paths.active(1)) == 16, "what was dead, and works again, is used at once"
+
+
+def test_a_resting_path_replaces_one_that_fails() -> None:
+    paths = make(16, 4)
+    resting, victim = paths.active(0)[:2]
+    paths.retire(resting, PathReason.LOSS, None, 1)
+    paths.restore(resting, PathReason.PROBE, 2, True)
+    paths.retire(victim, PathReason.LOSS, None, 3)
+    assert resting in paths.active(0)
+    turns = by_path(paths, sent(paths, 15 * 4 * 4))
+    assert turns[resting] > 0
+    paths.restore(victim, PathReason.PROBE, 4)
+    assert len(paths.active(0)) == 16
+
+
+def test_a_path_that_is_needed_does_not_rest() -> None:
+    paths = make(16, 4)
+    for index in list(paths.active(0)):
+        paths.retire(index, PathReason.LOSS, None, 1)
+    for index in range(16):
+        paths.restore(index, PathReason.PROBE, 2, True)
+    assert len(paths.active(0)) >= 14
+    few = make(4, 64)
+    victim = few.active(0)[0]
+    few.retire(victim, PathReason.LOSS, None, 1)
+    few.restore(victim, PathReason.PROBE, 2, True)
+    assert victim in few.active(0), "one in eight of four is none"
