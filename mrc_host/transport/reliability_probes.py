@@ -71,6 +71,10 @@ class ReliabilityProbes:
         if self._proven is not None:
             self._proven = self._proven._replace(path=-1)
 
+    def unanswered_since(self, plane: int) -> int:
+        """When the latest probe of `plane` that is in flight was sent; 0 if none is."""
+        return max([probe.sent for probe in self._unanswered.values() if probe.plane == plane], default=0)
+
     def prefer(self, plane: int, path: int) -> None:
         """The next probe of `plane` is to go on `path`."""
         self._paths[plane] = path

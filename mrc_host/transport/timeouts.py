@@ -284,9 +284,10 @@ class Timeouts:
     def _path_of_probe(self, plane: int) -> int:
         """For a probe on `plane`: the path on which something arrived last, unless it may be dead, too; else the next.
 
-        One that the oldest unanswered packet took may be.
+        One that the oldest unanswered packet took may be, or an unanswered probe since.
         """
-        oldest, proven = self._sent.oldest_path(plane), self._sent.proven_path(plane, 0)
+        oldest = self._sent.oldest_path(plane)
+        proven = self._sent.proven_path(plane, self._probes.unanswered_since(plane))
         if proven >= 0 and proven != oldest and self._paths.take(proven) >= 0:
             return proven
         return self._path_of(self._paths.next(plane, oldest))

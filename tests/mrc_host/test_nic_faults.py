@@ -403,6 +403,20 @@ def test_acknowledgements_survive_a_dead_reverse_path() -> None:
     assert a.nic.qp_state(a.qpn) is QpState.RTS
 
 
+@pytest.mark.parametrize("dead", range(4))
+def test_a_probe_is_not_repeated_on_the_path_where_one_was_lost(dead: int) -> None:
+    """Answers are lost for a while, then one path is dead: perhaps the one on which something arrived last."""
+    world = World(planes=1, uplinks=4, seed=3)
+    a, b = connect(world, size=64 * CHUNK)
+    transfer(world, a, b)
+    world.faults.dead_from[1] = {(0, path) for path in range(4)}
+    a.write(b, 4096)
+    world.run(30 * US)
+    world.faults.dead_from = {0: {(0, dead)}}
+    assert world.run(200 * MS, until=lambda: bool(a.poll()))
+    assert a.nic.qp_counters(a.qpn).timeouts == 0
+
+
 def test_an_idle_nic_sends_nothing() -> None:
     world = World()
     a, b = connect(world, size=64 * CHUNK)
