@@ -81,11 +81,17 @@ def test_events_of_entropy_values_follow_a_link_that_is_cut(world: EmulatedWorld
     words = [program, "ev_events", world.emulation.socket("h2"), world.emulation.socket("h4")]
     link = "t0-0:t1-1@p1"
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running_program:
-        assert running_program.stdout is not None
+
+        def says(word: str) -> None:
+            """It prints `word`, or has ended: then why is in the message."""
+            assert running_program.stdout is not None
+            line = running_program.stdout.readline()
+            assert line == f"{word}\n", line + running_program.communicate()[1]
+
         try:
-            assert running_program.stdout.readline() == "cut\n"
+            says("cut")
             world.link_down(link)
-            assert running_program.stdout.readline() == "restore\n"
+            says("restore")
             world.link_up(link)
             _, said = running_program.communicate()
         finally:
