@@ -102,9 +102,13 @@ def make_grid(
         if name in digests:
             raise ExperimentError(f"there are two experiments {name}", "Give each file a name of its own.")
         digests[name] = hashlib.sha256(text.encode()).hexdigest()
-        runs += [SweepRun(name, str(file), one.text, one.settings, seed) for one in combinations for seed in seeds]
-        warnings += itertools.chain.from_iterable(one.warnings for one in combinations)
-        extents += itertools.chain.from_iterable(one.extents for one in combinations)
+        runs += [
+            SweepRun(name, str(file), combination.text, combination.settings, seed)
+            for combination in combinations
+            for seed in seeds
+        ]
+        warnings += itertools.chain.from_iterable(combination.warnings for combination in combinations)
+        extents += itertools.chain.from_iterable(combination.extents for combination in combinations)
     once = tuple(dict.fromkeys(filter(None, notes)))
     return Grid(tuple(runs), tuple(digests.items()), tuple(keys), once, tuple(dict.fromkeys(warnings)), tuple(extents))
 

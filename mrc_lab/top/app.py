@@ -2,7 +2,7 @@
 
 Samples are read in a thread, one at a time, so that a slow fabric never blocks the keyboard. Of a table that is shown
 only the cells that have changed are drawn, unless rows came, went or moved. When the terminal is gone it ends, also if
-whoever started it has SIGHUP ignored (nohup), which would leave it reading and drawing for nobody.
+SIGHUP is ignored, as under nohup; it would go on reading and drawing without a terminal.
 """
 
 from __future__ import annotations

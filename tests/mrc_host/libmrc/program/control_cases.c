@@ -323,6 +323,7 @@ void ev_events(struct end *a, struct end *b) {
     CHECK(of_first);
     format_online(a);
     program(a, all, count);
+    CHECK(!mrc_ctl_poll_ev_event(cq, 1, &event));
     use_profile(a, b);
     while (mrc_ctl_poll_ev_event(cq, 1, &event) == 1)
         ; /* on a busy machine a packet of that write may have seemed lost */

@@ -205,7 +205,7 @@ def test_without_event_traces_the_tables_show_how_paths_changed(result, tmp_path
 
 
 def test_a_large_trace_is_converted_in_little_memory(tmp_path):
-    count = 20_000
+    count = 60_000
     with (tmp_path / "h1.jsonl").open("w") as file:
         for number in range(count):
             event = {"t": number, "event": "send", "port": 0, "op": "write", "kind": "middle", "psn": number & 0xFFFFFF,
@@ -219,9 +219,9 @@ def test_a_large_trace_is_converted_in_little_memory(tmp_path):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert output.stat().st_size > 1_300_000
+    assert output.stat().st_size > 4_000_000
     assert peak < 1_000_000
-    assert len(shares) > 1
+    assert len(shares) > 5
     assert shares == sorted(shares)
     assert 0 < shares[0] < shares[-1] <= 1
 
