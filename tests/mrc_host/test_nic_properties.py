@@ -321,7 +321,10 @@ def test_dead_paths_are_retired_live_ones_kept_and_planes_balanced(
         case "back":
             dead = set()
     world = World(planes=planes, uplinks=uplinks, seed=seed, faults=Faults(dead_from={0: dead, 1: back}))
-    a, b = connect(world, size=1 << 20, attributes=QpAttributes(timeout=9, retry_count=255))
+    # Where nearly all paths are dead, a queue pair may use up its usual retries before it finds one that works.
+    half = max(len(dead), len(back)) <= planes * uplinks // 2
+    attributes = QpAttributes() if half and everywhere else QpAttributes(timeout=9, retry_count=255)
+    a, b = connect(world, size=1 << 20, attributes=attributes)
     world.record = True
     retired: Paths = set()
     for _ in range(_TRANSFERS):
