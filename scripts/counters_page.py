@@ -49,9 +49,9 @@ would be left. A NIC finds it while it sends, and raises an event (`SlowPortEven
   unfinished requests keep data from leaving for a fourth of the time, at least in some cycles.
 
 It takes 64 cycles more that speak for a port than that do not, and as many to end it. Other traffic that takes a part
-of one plane, or links that are missing from it, have the same effect and are told the same. RC is not judged; nor are
+of one plane, or links that are missing from it, have the same effect and the same event. RC is not judged; nor are
 a NIC's own ports by messages so short that they are sent before every plane has had its turn. Ports that are as slow as
-each other are not told apart from the rest.
+each other cannot be distinguished from the rest.
 
 By default a slow port stays in use. With the transport setting `slow_port_retry` (a time; in experiment files below
 `transport: {settings: ...}`) it is *retired*: it carries no new data for that time, unless no other port is left, and
