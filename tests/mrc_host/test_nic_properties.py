@@ -28,6 +28,7 @@ pytestmark = pytest.mark.either_transport
 SIZE = 1 << 18
 BTH = 102  # where it begins in a frame of MRC
 _TRANSFERS = 4  # of 1 MB, the last of which finds no dead path in use
+_MOST_TRANSFERS = 40  # where timeouts, after which all paths are tried, go on: few answers arrive
 
 
 @dataclass
@@ -310,7 +311,8 @@ def test_dead_paths_are_retired_live_ones_kept_and_planes_balanced(
 ) -> None:
     """Any paths are dead, in either direction or both, as long as one is left: dead ones are retired, and no others.
 
-    A path works if it carries data, whether or not answers come back on it.
+    A path works if it carries data, whether or not answers come back on it. Data takes no dead path in the end, except
+    after timeouts, when nothing that is known is relied on (docs/protocol.md §3).
     """
     dead, back = (data.draw(most_of(planes, uplinks, everywhere)) for _ in range(2))
     match data.draw(st.sampled_from(("both", "forward", "back", "different"))):
@@ -327,7 +329,11 @@ def test_dead_paths_are_retired_live_ones_kept_and_planes_balanced(
     a, b = connect(world, size=1 << 20, attributes=attributes)
     world.record = True
     retired: Paths = set()
-    for _ in range(_TRANSFERS):
+    transfers, timeouts = 0, -1
+    while transfers < _TRANSFERS or a.nic.qp_counters(a.qpn).timeouts > timeouts:
+        assert transfers < _MOST_TRANSFERS
+        transfers += 1
+        timeouts = a.nic.qp_counters(a.qpn).timeouts
         world.sent.clear()
         a.done.clear()
         for i in range(4):
@@ -338,10 +344,12 @@ def test_dead_paths_are_retired_live_ones_kept_and_planes_balanced(
         retired |= {(e.plane, e.ev & 0x3FF) for e in path_events(a.nic) if e.new is PathState.ASSUMED_BAD}
         assert retired <= dead
         data_sent = [(port, frame) for _t, nic, port, frame in world.sent if nic == 0 and len(frame) > 1000]
-        first = Counter(port for port, frame in data_sent if not frame[BTH + 8] & 0x20)
         if everywhere:
-            uneven = max(first.values()) - min(first[p] for p in range(planes))
-            assert uneven <= 2 * TransportSettings().plane_skew_limit
+            every = Counter(port for port, _frame in data_sent)
+            first = Counter(port for port, frame in data_sent if not frame[BTH + 8] & 0x20)
+            # Retransmissions use up a plane's share of new packets; up to half of the paths, they do not matter.
+            least = min((first if half else every)[plane] for plane in range(planes))
+            assert max(first.values()) - least <= 2 * TransportSettings().plane_skew_limit
     assert dead.isdisjoint((port, int.from_bytes(frame[44:46], "big") & 0x3FF) for port, frame in data_sent)
     world.run(500 * MS)  # several probes of each bad path
     bad = {(p.plane, p.ev & 0x3FF) for p in a.nic.qp_paths(a.qpn) if p.state is PathState.ASSUMED_BAD}
