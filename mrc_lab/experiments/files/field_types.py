@@ -98,7 +98,7 @@ class Text(FieldType):
         """A string; where anything will do, also what YAML takes for a number or a yes."""
         if self.choices:
             return {"type": "string", "enum": list(self.choices)}
-        return {"type": ["string", "number", "boolean"]}
+        return {"title": "text", "type": ["string", "number", "boolean"]}
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,10 @@ class Quantity(FieldType):
         text: JsonSchema = {"type": "string", "pattern": f"^{units.NUMBER_PATTERN}{self.unit.pattern}\\s*$"}
         examples = [self.example or self.unit.example]
         if not self.unit.plain:
-            return {**text, "examples": examples}
+            return {"title": self.unit.name, **text, "examples": examples}
         bound = {} if self.high == _ANY_NUMBER else {"maximum": self.high}
-        return {"anyOf": [text, {"type": "number", "minimum": self.low, **bound}], "examples": examples}
+        number = {"type": "number", "minimum": self.low, **bound}
+        return {"title": self.unit.name, "anyOf": [text, number], "examples": examples}
 
 
 def a_rate(low: int = 1) -> Quantity:

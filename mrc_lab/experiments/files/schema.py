@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mrc_lab.experiments.files.definitions import with_definitions
 from mrc_lab.experiments.files.field_types import Section
 from mrc_lab.experiments.files.model import FilePart
 
@@ -21,7 +22,7 @@ def schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "MRC testbed experiment",
-        **Section(FilePart).schema(),
+        **with_definitions(Section(FilePart).schema()),
     }
 
 

@@ -1,11 +1,16 @@
 import contextlib
+import functools
 import json
+import operator
 import re
 
 import pytest
 import yaml
 
 from mrc_lab.experiments.files import FileError, load_text, schema
+from mrc_lab.experiments.files.definitions import with_definitions
+from mrc_lab.experiments.files.field_types import Section
+from mrc_lab.experiments.files.model import FilePart
 from mrc_lab.experiments.files.workloads import KINDS as WORKLOADS
 from tests.mrc_lab.experiments.files.test_loader import PAPER
 from topologies.faults import KINDS as FAULTS
@@ -16,13 +21,34 @@ def test_the_published_schema_matches_the_model():
 
 
 def test_every_kind_is_in_the_schema():
-    properties = json.loads(schema.text())["properties"]
-    named = [part["properties"]["kind"]["const"] for part in properties["workload"]["oneOf"]]
+    whole = json.loads(schema.text())
+    properties = whole["properties"]
+    named = [resolved(part, whole)["properties"]["kind"]["const"] for part in properties["workload"]["oneOf"]]
     assert named == list(WORKLOADS)
-    kinds = [part["properties"]["kind"] for part in properties["faults"]["items"]["oneOf"]]
+    kinds = [resolved(part, whole)["properties"]["kind"] for part in properties["faults"]["items"]["oneOf"]]
     named = [kind.get("const") or kind["oneOf"][0]["const"] for kind in kinds]
     assert list(dict.fromkeys(named)) == list(FAULTS)
-    assert "trimming" in properties["fabric"]["properties"]["queues"]["properties"]
+    assert "trimming" in resolved(properties["fabric"]["properties"]["queues"], whole)["properties"]
+
+
+def test_no_part_is_repeated_and_no_definition_is_left_over():
+    text = schema.text()
+    whole = json.loads(text)
+    assert {f"#/$defs/{name}" for name in whole["$defs"]} == set(re.findall(r'"(#/\$defs/[^"]+)"', text))
+    expanded = Section(FilePart).schema()
+
+    def unfolded(part):
+        if isinstance(part, list):
+            return [unfolded(inner) for inner in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part and part["$ref"].startswith("#/$defs/"):
+            part = {**resolved(part, whole), **{name: value for name, value in part.items() if name != "$ref"}}
+        return {name: unfolded(inner) for name, inner in part.items()}
+
+    given = {name: value for name, value in whole.items() if name not in ("$defs", "$schema", "title")}
+    assert unfolded(given) == expanded
+    assert with_definitions(expanded)["$defs"] == whole["$defs"]
 
 
 def test_every_key_has_a_description():
@@ -32,11 +58,18 @@ def test_every_key_has_a_description():
             assert part.get("description"), name
 
 
+def resolved(part, root):
+    """A part of the schema `root`, or the one that it refers to."""
+    while "$ref" in part:
+        _hash, *names = part["$ref"].split("/")
+        part = functools.reduce(operator.getitem, names, root)
+    return part
+
+
 def fits(schema, value, root=None):
     """Enough of JSON Schema for what ours uses."""
     root = root or schema
-    if "$ref" in schema:
-        return fits(root["properties"][schema["$ref"].removeprefix("#/properties/")], value, root)
+    schema = resolved(schema, root)
     if "oneOf" in schema or "anyOf" in schema:
         hits = sum(fits(part, value, root) for part in schema.get("oneOf", schema.get("anyOf")))
         return hits == 1 if "oneOf" in schema else hits > 0
