@@ -42,16 +42,19 @@ port at a quarter of its rate leaves about a quarter of the NIC's goodput, where
 would be left. A NIC finds it while it sends, and raises an event (`SlowPortEvent`) when that begins and when it ends:
 
 - `slow`: its own port. In a cycle, in which each plane sends `plane_skew_limit` packets, the others waited for this
-  one for a fourth of the time, and its packets took one and a half times as long. `tx_plane_waited_ns` counts a wait
-  when it ends.
+  one for a fourth of the time that it took, and its packets took one and a half times as long. `tx_plane_waited_ns`
+  counts a wait when it ends.
 - `slow_peers`: the port of a peer, or its plane on the way there. As a multiple of the shortest, round trips take at
   least one and a half times as long there as in any other plane, and a full window, a used-up range of PSNs or
   unfinished requests keep data from leaving for a fourth of the time, at least in some cycles.
 
+Several ports may be slow, up to half of those in use, at the same rate or not; more would be what is usual, of which
+no port is slow. Of several slow ports of a peer, or planes on the way there, only those at the lowest rate are found as
+long as these are in use, since only their packets queue.
+
 It takes 64 cycles more that speak for a port than that do not, and as many to end it. Other traffic that takes a part
 of one plane, or links that are missing from it, have the same effect and the same event. RC is not judged; nor are
-a NIC's own ports by messages so short that they are sent before every plane has had its turn. Ports that are as slow as
-each other cannot be distinguished from the rest.
+a NIC's own ports by messages so short that they are sent before every plane has had its turn.
 
 By default a slow port stays in use. With the transport setting `slow_port_retry` (a time; in experiment files below
 `transport: {settings: ...}`) it is *retired*: it carries no new data for that time, unless no other port is left, and
@@ -60,7 +63,8 @@ again, for twice as long, up to 64 times; otherwise it is no longer slow. `retir
 is so. Peers are not notified, as they would be of a port without a link: a port may be slow in one direction only, and
 each NIC judges what it sends. Acknowledgements, control packets and probes still use the port. The time should be many
 times that of a trial, in which a slow port sends 1 MB by default (`plane_skew_limit`), or what is won is lost in
-trials: 10 ms for 25 Gb/s, 10 s for 25 Mb/s.
+trials: 10 ms for 25 Gb/s, 10 s for 25 Mb/s. Several ports are retired together and tried one after the other. Nothing
+is won by retiring a share of the ports if these have more than the rest of their rate: half of them at half rate, say.
 """
 
 

@@ -31,7 +31,7 @@ from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer_frames import CONTROL, NO_TRIM, PeerFrames
-from mrc_host.transport.plane_balance import NOBODY, UNKNOWN, PlaneBalance
+from mrc_host.transport.plane_balance import NOBODY, UNKNOWN
 from mrc_host.transport.port_status import PeerPorts, PortStatusUpdates
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, PathMonitor
 from mrc_host.transport.refusals import Refusals
@@ -250,14 +250,16 @@ class Peer(PacketSource, AnswerPaths, PathMonitor):
         for user in list(self.users):
             user.planes_changed(now)
 
-    def cycle_ended(self, balance: PlaneBalance, late: int, now: int) -> None:
-        """A queue pair with this `balance` has sent a burst on each plane; `late` is a plane, NOBODY or UNKNOWN."""
+    def cycle_ended(self, late: int, stopped: bool, now: int) -> None:
+        """A queue pair has sent a burst on each plane; `late` is a mask of planes, NOBODY or UNKNOWN.
+
+        `stopped` says that it did not send for much of that time (``PlaneBalance``).
+        """
         nic = self._nic
-        nic.waited_by_plane[balance.last] += balance.waited
         if late != UNKNOWN:
             nic.slow_ports.vote(late, now)
         far = slowest(self.round_trips, self.usable & ~self.retired)
-        if far == NOBODY or balance.stopped:
+        if far == NOBODY or stopped:
             self.slow_ports.vote(far, now)
         else:
             self.slow_ports.harmless(now)

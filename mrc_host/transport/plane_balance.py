@@ -3,10 +3,11 @@
 Each plane has a credit of that many packets. A plane without credit waits for the others; when no plane that could send
 has any left, all are refilled. Retransmissions use credit too, but do not wait for other planes.
 
-From one refill to the next is a *cycle*, in which every plane sends a burst. The time is measured for which the last
-plane with credit was waited for while another asked for data that there was. A cycle in which that plane took much
-longer per packet than the others, and kept them waiting for much of it, speaks for a slow port (``slow_ports``).
-Only waiting and refilling cost anything, no packet does.
+From one refill to the next is a *cycle*, in which every plane sends a burst. When a plane without credit asks for data
+that there is, it is noted for which planes it waits, and what credit these have. At the end of the cycle such a *wait*
+for at most half of the planes tells which are late: those that took much longer per packet than the planes before
+them, and kept these waiting for much of the time that they needed. They speak for slow ports (``slow_ports``), whether
+or not they are as slow as each other. Only waiting and refilling cost anything, no packet does.
 """
 
 from __future__ import annotations
@@ -18,31 +19,46 @@ _FULL: Final = 4096  # payload of the packets that a burst consists of
 _PART: Final = 4
 # whose packets took so many times as long as theirs. Ports that take turns at one processor are waited for, too.
 _SLOWER: Final = 3, 2
-NOBODY: Final = -1
-UNKNOWN: Final = -2
+NOBODY: Final = 0
+UNKNOWN: Final = -1
+
+
+class Wait:
+    """From time `since` on, planes without credit waited for those of the mask `planes`, which had `credit`."""
+
+    __slots__ = ("credit", "planes", "since")
+
+    def __init__(self, planes: int, credit: list[int], since: int) -> None:
+        self.planes = planes
+        self.credit = credit  # of every plane, in packets
+        self.since = since
 
 
 class PlaneBalance:
     """Credit of each plane; `mask` has the planes with credit left."""
 
     __slots__ = (
+        "_awaited",
         "_began",
         "_burst",
         "_credit",
         "_idle",
         "_idle_since",
         "_idled",
-        "_left",
-        "_since",
+        "_ran_out",
         "_stalled",
-        "last",
+        "_waited",
+        "_waits",
         "mask",
         "stopped",
-        "waited",
     )
 
-    def __init__(self, burst: int, mtu: int, planes: int, mask: int) -> None:
-        """`burst` is in packets of 4096 bytes, `planes` the number of planes, `mask` those in use."""
+    def __init__(self, burst: int, mtu: int, mask: int, waited: list[int]) -> None:
+        """`burst` is in packets of 4096 bytes, `mask` has the planes in use.
+
+        `waited` has for each plane the ns for which data that could have left on others waited for it; this adds to it.
+        """
+        planes = len(waited)
         # In bytes, as for full packets: a burst shorter than a turn of the scheduler would cut that turn off.
         self._burst = burst * max(1, _FULL // mtu)
         self._credit = [self._burst] * planes
@@ -52,10 +68,10 @@ class PlaneBalance:
         self._idle_since = 0  # there is none; 0 if there is
         self._idled = 0  # ns of this cycle in which there was none
         self._stalled = 0  # ns for which data waited for window or peer before this cycle
-        self._since = 0  # then others began to wait for the last plane with credit; 0 when they do not
-        self._left = 0  # what credit that had then
-        self.last = 0  # that plane
-        self.waited = 0  # ns for which they waited, in the cycle that has just ended
+        self._awaited = 0  # planes that were waited for when a plane last asked
+        self._waits: list[Wait] = []  # of this cycle, with fewer and fewer planes
+        self._ran_out = [0] * planes  # when a plane asked that had no credit left; 0 if it has not
+        self._waited = waited
         self.stopped = False  # for much of it nothing left, as window or peer let nothing leave or there was no data
 
     def refill(self, mask: int) -> None:
@@ -71,20 +87,26 @@ class PlaneBalance:
 
     # ---- waiting for a slow plane -------------------------------------------------------------------------------
 
-    def waits(self, planes: int, now: int) -> None:
-        """A plane without credit has data to send, and waits for `planes`, which have credit."""
-        if not self._since and not planes & (planes - 1):
-            self._since = now
-            self.last = planes.bit_length() - 1
-            self._left = self._credit[self.last]
+    def waits(self, plane: int, planes: int, now: int) -> None:
+        """`plane` has data to send and no credit, and waits for those of the usable `planes` that have."""
+        if not self._ran_out[plane]:
+            self._ran_out[plane] = now
+        awaited = self.mask & planes
+        if awaited != self._awaited:
+            self._awaited = awaited
+            if 2 * awaited.bit_count() <= planes.bit_count():
+                self._waits.append(Wait(awaited, self._credit.copy(), now))
 
     def blocked(self) -> None:
         """Something else keeps data from leaving, like a full window: nobody waits for a plane."""
-        self._since = 0
+        if self._awaited:
+            self._awaited = 0
+            self._waits.clear()
+            self._ran_out = [0] * len(self._ran_out)
 
     def idle(self, now: int) -> None:
         """There is no data: this cycle does not show whether a plane is late."""
-        self._since = 0
+        self.blocked()
         self._idle = True
         self._idle_since = self._idle_since or now
 
@@ -96,22 +118,48 @@ class PlaneBalance:
 
     def restart(self) -> None:
         """The planes have changed: forget this cycle."""
-        self._since = self._began = self._idle_since = self._idled = 0
+        self.blocked()
+        self._began = self._idle_since = self._idled = 0
 
     def end_cycle(self, stalled: int, now: int) -> int:
-        """All credit is used up. Returns the plane that was late, NOBODY or UNKNOWN; sets `last`, `waited`, `stopped`.
+        """All credit is used up. Returns the mask of the planes that were late, NOBODY or UNKNOWN; sets `stopped`.
 
         `stalled` is for how long data has ever waited for the window or for what the peer accepts.
         """
-        began, since, idle = self._began, self._since, self._idle
+        began, idle = self._began, self._idle
         lost = self._idled + stalled - self._stalled
-        self._began, self._since, self._idled, self._idle = now, 0, 0, False
+        self._began, self._idled, self._idle = now, 0, False
         self._stalled = stalled
-        self.waited = now - since if since else 0
         self.stopped = began > 0 and _PART * lost >= now - began
-        if not began or idle:
-            return UNKNOWN
+        late = NOBODY
+        if self._awaited:
+            late = self._judge(began, now)
+            self.blocked()
+        return late if began and not idle else UNKNOWN
+
+    def _judge(self, began: int, now: int) -> int:
+        """The planes of the first wait in which all were late, or NOBODY. Adds up for how long they were waited for."""
+        late = NOBODY
+        wait: Wait | None = None
+        for wait in self._waits:
+            if self._all_late(wait, began, now):
+                late = wait.planes
+                break
+        if wait is not None:
+            for plane, ran_out in enumerate(self._ran_out):
+                if wait.planes >> plane & 1:
+                    self._waited[plane] += (ran_out or now) - wait.since
+        return late
+
+    def _all_late(self, wait: Wait, began: int, now: int) -> bool:
+        """Whether each plane that was waited for used up its credit so late, in a cycle that ends `now`."""
+        if wait.planes & self.mask:
+            return False  # it was lost in between
         more, less = _SLOWER
-        if not since or _PART * self.waited < now - began:
-            return NOBODY
-        return self.last if less * self.waited * self._burst >= more * (since - began) * self._left else NOBODY
+        for plane, credit in enumerate(wait.credit):
+            if wait.planes >> plane & 1:
+                done = self._ran_out[plane] or now
+                waited = done - wait.since
+                if _PART * waited < done - began or less * waited * self._burst < more * (wait.since - began) * credit:
+                    return False
+        return True

@@ -103,7 +103,7 @@ class Requester(DataToSend):
         self.window = SendWindow(owner, connection, link, peer.windows)
         self.sent = SentPackets(self.window.cc, first_psn, planes, paths.each, settings.recovery_delay)
         self.spurious = SpuriousRetransmissions(stats)
-        self._balance = PlaneBalance(settings.plane_skew_limit, self._mtu, planes, peer.planes)
+        self._balance = PlaneBalance(settings.plane_skew_limit, self._mtu, peer.planes, nic.waited_by_plane)
         self._packets = DataPackets(connection, peer.frames)
         self._loss = LossDetection(
             self.sent, paths, self.window.cc, peer.round_trips, peer.reordering, stats, peer.lost_by_plane,
@@ -226,14 +226,14 @@ class Requester(DataToSend):
             self._stall(PEER, now)
             return None
         if not balance.mask >> plane & 1:
-            if waited_for := balance.mask & planes:
+            if balance.mask & planes:
                 if self._current is not None or self._may_start():
-                    balance.waits(waited_for, now)
+                    balance.waits(plane, planes, now)
                 return None
             self.stalls.settle(now)
             stalled = self._stats.stalled_ns  # short packets may use up the range of PSNs before the window
             late = balance.end_cycle(stalled[WINDOW] + stalled[PEER], now)
-            self._peer.cycle_ended(balance, late, now)
+            self._peer.cycle_ended(late, balance.stopped, now)
             balance.refill(self._peer.planes)
         wqe = self._current
         if wqe is None:

@@ -1,13 +1,14 @@
 """Which ports are slower than the others, our own or a peer's. Planes carry equal loads, so all wait for the slowest.
 
-Each cycle of a queue pair's plane balance (``plane_balance``), in which every plane sends a burst, speaks for one plane
-or for none:
+Each cycle of a queue pair's plane balance (``plane_balance``), in which every plane sends a burst, speaks for up to
+half of the planes, or for none; of more it could not be said that they are slower than usual:
 
-* For a port of **our own** if the others waited for it: what leaves it slowly does not queue in the fabric.
-* For the **peer's** port, or its plane of the fabric, if packets of that plane queue there and those of others do not:
-  its round trip, as a multiple of its shortest, is much longer than that of any other plane. A longer link does not
-  count, nor does an incast, which all planes share. This must keep the queue pair from sending for much of the time,
-  in some of the cycles: a queue may also stay from earlier, and does no harm while what enters it leaves it.
+* For ports of **our own** if the others waited for them: what leaves them slowly does not queue in the fabric.
+* For ports of the **peer**, or their planes of the fabric, if packets of these planes queue there and those of others
+  do not: each of their round trips, as a multiple of its shortest, is much longer than that of any other plane. A
+  longer link does not count, nor does an incast, which all planes share. This must keep the queue pair from sending for
+  much of the time, in some of the cycles: a queue may also stay from earlier, and does no harm while what enters it
+  leaves it. Where such ports have unlike rates, only the slowest have queues, as no plane gets more than these.
 
 A port becomes slow when that many more cycles spoke for it than did not, and is so until as many more did not: neither
 one long interruption nor a port on the threshold makes events. A cycle is a number of packets, hence so is the time
@@ -16,7 +17,7 @@ that this takes, whatever the rates. Other traffic that takes half of one plane 
 **Retired.** With `slow_port_retry` a port that becomes slow carries no new data for that time, so that the others need
 not wait for it. Then it is tried: it is used again, with half of the score that makes it slow, and is retired again or
 is no longer slow once this score is full or used up. Each failed trial doubles the time to the next, up to 64 times, as
-for bad paths. Ports are tried one after the other: two that are as slow as each other would seem to be fast.
+for bad paths. Ports are tried one after the other: if most of those in use were slow, these would seem to be usual.
 """
 
 from __future__ import annotations
@@ -73,33 +74,36 @@ class SlowPorts:
         self.retired = 0
         self.when_retired: Callable[[int], None] | None = None  # called with the time, also when a port is tried
 
-    def vote(self, slowest: int, now: int) -> None:
-        """A cycle spoke for port `slowest`, or NOBODY."""
+    def vote(self, slower: int, now: int) -> None:
+        """A cycle spoke for the ports of the mask `slower`, or NOBODY."""
         self._harmless = 0
-        self._count(slowest, now)
+        self._count(slower, now)
 
     def harmless(self, now: int) -> None:
-        """In this cycle no harm came of the queues of the slowest port. Many such in a row speak for nobody."""
+        """In this cycle no harm came of the queues of the slower ports. Many such in a row speak for nobody."""
         if self._harmless < CYCLES:
             self._harmless += 1
         else:
             self._count(NOBODY, now)
 
-    def _count(self, slowest: int, now: int) -> None:
+    def _count(self, slower: int, now: int) -> None:
+        found = 0
         for port, score in enumerate(self._score):
             if self.retired >> port & 1:
                 continue  # not used, so not judged
-            if port == slowest:
+            if slower >> port & 1:
                 if score < CYCLES:
                     self._score[port] = score + 1
                     if score + 1 == CYCLES:
+                        found |= 1 << port
                         self._set(port, True, now)
-                        self._retire(port, now)
             elif score:
                 self._score[port] = score - 1
                 if score == 1:
                     self._failures[port] = 0
                     self._set(port, False, now)
+        if found and self._retry:
+            self._retire(found, now)
 
     def forget(self, port: int, now: int) -> None:
         """The port went down: when it is back, it may be as fast as the others. Does not call `when_retired`."""
@@ -114,11 +118,12 @@ class SlowPorts:
 
     # ---- retired ports ------------------------------------------------------------------------------------------
 
-    def _retire(self, port: int, now: int) -> None:
-        if self._retry:
-            self._due[port] = now + (self._retry << min(self._failures[port], _MAX_DOUBLINGS))
-            self._failures[port] += 1
-            self._change(1 << port, now)
+    def _retire(self, ports: int, now: int) -> None:
+        for port, failures in enumerate(self._failures):
+            if ports >> port & 1:
+                self._due[port] = now + (self._retry << min(failures, _MAX_DOUBLINGS))
+                self._failures[port] = failures + 1
+        self._change(ports, now)
 
     def try_retired(self, now: int) -> None:
         """Use the retired port again whose trial is due, if there is one."""
@@ -129,25 +134,28 @@ class SlowPorts:
         self._due = [max(due, now + self._retry) for due in self._due]
         self._change(1 << port, now)
 
-    def _change(self, port: int, now: int) -> None:
-        self.retired ^= port
+    def _change(self, ports: int, now: int) -> None:
+        self.retired ^= ports
         self._next = min([due for number, due in enumerate(self._due) if self.retired >> number & 1], default=0)
         if self.when_retired is not None:
             self.when_retired(now)
 
 
 def slowest(trips: Sequence[RoundTrip], planes: int) -> int:
-    """The one of `planes` where packets queue much longer than in any other; NOBODY if none or if that is not known."""
-    most = second = 0
-    found = NOBODY
+    """Those of `planes`, at most half, where packets queue much longer than in any other; NOBODY if that is not known.
+
+    Of several such sets it is the largest: between planes of unlike rates there may be more than one gap.
+    """
+    times = [0] * len(trips)  # of planes that are not in use
     for plane, trip in enumerate(trips):
         if planes >> plane & 1:
             if not trip.min_rtt or trip.doubtful:
                 return NOBODY
-            times = trip.smoothed * _FRACTION // trip.min_rtt
-            if times > most:
-                most, second, found = times, most, plane
-            elif times > second:
-                second = times
+            times[plane] = trip.smoothed * _FRACTION // trip.min_rtt
+    ranked = sorted(times)[len(times) - planes.bit_count() :]
     more, less = _LONGER
-    return found if second and less * most >= more * second else NOBODY
+    for number in range((len(ranked) + 1) // 2, len(ranked)):
+        longer = ranked[number]
+        if less * longer >= more * ranked[number - 1]:
+            return sum([1 << plane for plane, time in enumerate(times) if time >= longer])
+    return NOBODY

@@ -86,6 +86,24 @@ def test_two_slow_ports_of_unlike_rates_are_retired_one_after_the_other() -> Non
         assert (flow.retired(), flow.run(MS // 2)) == ([2, 3], pytest.approx(PLANES - 2, rel=0.03))
 
 
+@pytest.mark.parametrize(("end", "counter"), [("h1", "retired"), ("h2", "retired_peers")])
+def test_two_ports_that_are_equally_slow_are_retired_and_the_others_stay_balanced(end: str, counter: str) -> None:
+    with running(20 * RETRY) as flow:
+        flow.run(MS // 5)
+        faults = [flow.world.faults.rate(f"{end}@p{port}", QUARTER) for port in (0, 2)]
+        flow.run(3 * MS)
+        before = [port["tx_bytes"] for port in flow.world.nic("h1").port_counters()]
+        assert (flow.retired(counter), flow.run(MS // 2)) == ([0, 2], pytest.approx(PLANES - 2, rel=0.03))
+        after = [port["tx_bytes"] for port in flow.world.nic("h1").port_counters()]
+        loads = [b - a for a, b in zip(before, after, strict=True)]
+        assert loads[1] == pytest.approx(loads[3], rel=0.02)
+        assert loads[0] + loads[2] < loads[1] // 50, "acknowledgements only"
+        for fault in faults:
+            flow.world.faults.clear(fault)
+        flow.run(42 * RETRY)
+        assert (flow.retired(counter), flow.run(MS // 2)) == ([], pytest.approx(PLANES, rel=0.03))
+
+
 def test_ports_that_are_all_slow_stay_in_use() -> None:
     with running(RETRY) as flow:
         for port in range(PLANES):

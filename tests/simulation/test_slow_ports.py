@@ -73,6 +73,38 @@ def test_a_slow_port_of_either_end_is_reported_until_it_is_fast_again(planes: in
         assert not any(c["slow"] or c["slow_peers"] for c in world.nic("h1").port_counters())
 
 
+@pytest.mark.parametrize("percent", [25, 50])
+@pytest.mark.parametrize("end", ["h1", "h2"])
+@pytest.mark.parametrize(("planes", "ports"), [(4, (1, 3)), (8, (0, 5)), (8, (2, 3, 7)), (8, (4, 5, 6, 7))])
+def test_ports_that_are_as_slow_as_each_other_are_all_reported(
+    planes: int, ports: tuple[int, ...], end: str, percent: int
+) -> None:
+    with _world(planes, seed=percent) as world:
+        near = _start(world, "h1", "h2")
+        world.run(MS // 5)
+        faults = [world.faults.rate(f"{end}@p{port}", RATE * percent // 100) for port in ports]
+        events = _next_events(world, near)
+        assert sorted((event.port, event.slow, event.local) for event in events) == [
+            (port, True, end == "h1") for port in ports
+        ]
+        for fault in faults:
+            world.faults.clear(fault)
+        events = _next_events(world, near)
+        assert sorted((event.port, event.slow) for event in events) == [(port, False) for port in ports]
+
+
+def test_own_ports_of_unlike_rates_are_all_reported() -> None:
+    with _world(8, seed=1) as world:
+        near = _start(world, "h1", "h2")
+        world.run(MS // 5)
+        for port, percent in ((1, 50), (2, 25), (6, 10)):
+            world.faults.rate(f"h1@p{port}", RATE * percent // 100)
+        events = _next_events(world, near)
+        assert sorted((event.port, event.slow, event.local) for event in events) == [
+            (port, True, True) for port in (1, 2, 6)
+        ]
+
+
 def test_a_slow_port_of_a_peer_is_reported_with_short_packets_too() -> None:
     """These use up the range of PSNs, and not the window, while the slow port keeps the first of them."""
     with _world(7, seed=1) as world:

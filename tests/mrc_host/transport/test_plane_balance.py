@@ -4,7 +4,7 @@ from mrc_host.transport.plane_balance import PlaneBalance
 
 
 def test_a_plane_waits_after_its_burst_until_all_are_refilled() -> None:
-    balance = PlaneBalance(2, 4096, 2, 0b11)
+    balance = PlaneBalance(2, 4096, 0b11, [0] * 2)
     balance.spend(0)
     assert balance.mask == 0b11
     balance.spend(0)
@@ -17,7 +17,7 @@ def test_a_plane_waits_after_its_burst_until_all_are_refilled() -> None:
 
 
 def test_smaller_packets_make_longer_bursts() -> None:
-    balance = PlaneBalance(2, 1024, 1, 1)
+    balance = PlaneBalance(2, 1024, 1, [0] * 1)
     for _ in range(7):
         balance.spend(0)
         assert balance.mask
@@ -26,7 +26,7 @@ def test_smaller_packets_make_longer_bursts() -> None:
 
 
 def test_unused_planes_are_skipped() -> None:
-    balance = PlaneBalance(2, 4096, 3, 0b101)
+    balance = PlaneBalance(2, 4096, 0b101, [0] * 3)
     assert balance.mask == 0b101
     balance.refill(0b001)
     assert balance.mask == 0b001
