@@ -79,6 +79,7 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
         "CHANGELOG.md",
         "SECURITY.md",
         {"Decisions": ["docs/decisions/*.md"]},
+        {"Lab notes": ["docs/lab-notes/*.md"]},
     ],
 }
 
