@@ -17,6 +17,9 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
     "Start": [
         "docs/README.md",
         "docs/start.md",
+        "docs/demo.md",
+        "docs/installation.md",
+        "docs/virtual-machine.md",
         "docs/how-mrc-works-here.md",
         "docs/prompt.md",
         "docs/faults.md",

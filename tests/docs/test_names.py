@@ -75,7 +75,7 @@ def test_a_class_name_stands_for_one_thing() -> None:
 
 def test_code_blocks_repeated_in_examples_are_identical() -> None:
     quoted = [block for block in blocks("python anywhere") if block.text in (ROOT / "examples/write.py").read_text()]
-    assert [block.page for block in quoted] == ["start.md"]
+    assert [block.page for block in quoted] == ["installation.md"]
 
 
 def test_the_index_lists_every_decision_record() -> None:

@@ -1,6 +1,6 @@
 """Building, booting and testing the virtual machine with stand-ins for mmdebstrap, QEMU and ssh.
 
-Seen for real: `make vm && make vm-test` (docs/start.md has sizes and times).
+Seen for real: `make vm && make vm-test` (docs/virtual-machine.md has sizes and times).
 """
 
 from __future__ import annotations

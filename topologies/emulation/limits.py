@@ -4,7 +4,7 @@ Mininet has a list of such limits too, but gives up at the first that it cannot 
 In a container, or any network namespace but the first, those of socket buffers are read-only and others are not there.
 A fabric works without, up to a size, so each is raised on its own and one that cannot be raised is skipped silently:
 ``mrc doctor`` reports what :func:`out_of_reach` finds. They stay raised when the fabric is gone, until the machine is
-restarted: other fabrics may need them by then, and somebody may have raised one further. docs/start.md says so.
+restarted: other fabrics may need them by then, and somebody may have raised one further. docs/installation.md says so.
 """
 
 from __future__ import annotations
