@@ -19,7 +19,7 @@ from tests.time_limit_keeper import share
 
 T = TypeVar("T")
 
-# A machine that is slow enough to need more says so, as it does for processes of a fabric that start (docs/troubleshooting.md).
+# A slow machine says so, as it does for processes of a fabric that start (docs/troubleshooting.md).
 TIMEOUT_S = max(60.0, float(os.environ.get("MRC_READY_SECONDS") or 0))
 _PAUSE_S = 0.005  # of real time between two looks
 
