@@ -27,13 +27,26 @@ class PathRings:
         self._target = target
         self.active = [m[:target] for m in members]
         self.backups = [m[target:] for m in members]
+        held, paths = self._count_held()
         # Every queue pair has these for every path, so they are arrays, smaller than lists.
-        self.held = array("H", bytes(2 * len(plane_of)))  # by path: how many of its values are in its ring
-        self.paths = [array("I") for _ in members]
+        self.held = array("H", held)  # by path: how many of its values are in its ring
+        self.paths = [array("I", present) for present in paths]
         self.resting: dict[int, None] = {}  # paths, the first to rest first
+
+    def _count_held(self) -> tuple[list[int], list[list[int]]]:
+        """What `held` and `paths` begin with, as lists: one access to an array takes as long as several to a list."""
+        count = self._count
+        held = [0] * count
+        paths: list[list[int]] = []
         for ring in self.active:
+            present = []
             for value in ring:
-                self._enter(value)
+                index = value % count
+                if not held[index]:
+                    present.append(index)
+                held[index] += 1
+            paths.append(present)
+        return held, paths
 
     def _enter(self, value: int) -> None:
         index = value % self._count

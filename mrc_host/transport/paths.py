@@ -32,9 +32,8 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from mypy_extensions import trait
 
@@ -48,6 +47,7 @@ from mrc_host.values import PathReason, PathState
 STATES: Final = (PathState.GOOD, PathState.SKIP, PathState.ASSUMED_BAD, PathState.DENIED)
 _RESHUFFLED: Final = 2  # exchanges per rotation
 _TRIAL: Final = 2  # packets
+_Item = TypeVar("_Item")
 
 
 @trait
@@ -126,7 +126,8 @@ class PathSet:
         self._universe = None if universe is None else _by_path(universe, len(plane_of))
         members = self._members_by_plane()
         present = [m for m in members if m]
-        target = min(len(m) - (0 if oblivious else self._spares(m, backup_share)) for m in present)
+        paths_by_plane, spares = self._count_members(members, backup_share)
+        target = min(len(m) - (0 if oblivious else spare) for m, spare in zip(members, spares, strict=True) if m)
         if active_paths is not None:
             target = max(1, min(target, active_paths // len(present)))
         self._listener = listener
@@ -135,7 +136,6 @@ class PathSet:
             self.each[index].state = GOOD
         self._rings = PathRings(self.each, plane_of, members, target)
         self._backup_share = backup_share
-        paths_by_plane = [len({value % self._paths for value in m}) for m in members]
         most = min(count for count in paths_by_plane if count)
         self._floor = min(max(1, -(-ev_min_active // len(present))), target, most)
         self._cursor = [0] * len(members)
@@ -172,15 +172,22 @@ class PathSet:
                 members[plane] += layer
         return members
 
-    def _spares(self, members: list[int], share: int) -> int:
-        """How many values of a plane are backups: one in `share` of each path's, of all where each path has only one.
+    def _count_members(self, members: list[list[int]], share: int) -> tuple[list[int], list[int]]:
+        """By plane: how many paths may be used, and how many values are backups.
 
-        Where each path has several but too few, none is: holding back some would use paths unequally.
+        These are one in `share` of each path's values, of all where each path has only one. Where each path has several
+        but too few, none is: holding back some would use paths unequally.
         """
-        if self._per_path == 1:
-            return len(members) // share
-        counts = Counter(value % self._paths for value in members)
-        return sum(count // share for count in counts.values())
+        universe, per_path = self._universe, self._per_path
+        paths, spares = [0] * len(members), [0] * len(members)
+        for index, plane in enumerate(self._plane_of):
+            values = per_path if universe is None else len(universe.get(index, ()))
+            if values:
+                paths[plane] += 1
+                spares[plane] += values // share
+        if per_path == 1:
+            spares = [len(m) // share for m in members]
+        return paths, spares
 
     def values(self, index: int) -> Sequence[int]:
         """The values of path `index` that may be used."""
@@ -553,11 +560,14 @@ def _by_path(universe: Sequence[int], paths: int) -> dict[int, list[int]]:
     return found
 
 
-def _shuffle(items: list[int], rng: random.Random) -> None:
+def _shuffle(items: list[_Item], rng: random.Random) -> None:
     """The same as ``rng.shuffle``, which takes six times as long as when compiled here: each queue pair needs it."""
+    draw = rng.getrandbits
+    bits = len(items).bit_length()
     for last in range(len(items) - 1, 0, -1):
-        bits = (last + 1).bit_length()
-        chosen = rng.getrandbits(bits)
+        if not last + 1 >> bits - 1:  # it has a bit less than before
+            bits -= 1
+        chosen = draw(bits)
         while chosen > last:
-            chosen = rng.getrandbits(bits)
+            chosen = draw(bits)
         items[last], items[chosen] = items[chosen], items[last]

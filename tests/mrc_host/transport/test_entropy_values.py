@@ -72,6 +72,30 @@ def test_all_paths_carry_the_same_whatever_backups_hold_back(per_path: int) -> N
     assert max(load.values()) <= 1.02 * min(load.values())
 
 
+@given(st.integers(1, 12), st.integers(1, 9), st.integers(1, 10), st.booleans(), st.data())
+def test_a_set_begins_with_the_ring_that_its_values_give(
+    uplinks: int, per_path: int, share: int, oblivious: bool, data: st.DataObject
+) -> None:
+    """Counted here value by value: as many on each plane as the plane with fewest has without its backups."""
+    count = PLANES * uplinks
+    every = list(range(count * per_path))
+    universe = data.draw(st.none() | st.lists(st.sampled_from(every), min_size=1, unique=True))
+    values = every if universe is None else universe
+    paths = make(uplinks, per_path, universe=universe, backup_share=share, oblivious=oblivious)
+    active = []
+    for plane in range(PLANES):
+        own = Counter(value % count for value in values if value % count // uplinks == plane)
+        if own:
+            spare = sum(own.values()) // share if per_path == 1 else sum(n // share for n in own.values())
+            active.append(own.total() - (0 if oblivious else spare))
+    for plane in range(PLANES):
+        own = {value for value in values if value % count // uplinks == plane}
+        turns = [paths.next(plane, -1) for _ in range(min(active) if own else 0)]
+        assert len(set(turns)) == len(turns)
+        assert set(turns) <= own
+        assert list(paths.active(plane)) == list(dict.fromkeys(paths.path(value) for value in turns))
+
+
 def test_a_mark_skips_one_value_and_not_its_path() -> None:
     paths = make(2, 64)
     value = paths.next(0, -1)
