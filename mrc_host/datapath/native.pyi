@@ -5,7 +5,7 @@ from typing_extensions import Buffer
 from mrc_host.wire.encap import Flow
 
 class Template:
-    """The header template of a path and class (template.h)."""
+    """The header template of an entropy value and class (template.h)."""
 
     def __new__(cls, prefix: bytes, body: int, /) -> Template:
         """`prefix` is that of a frame with `body` bytes after it. ValueError if it cannot be one."""
@@ -14,6 +14,12 @@ class Template:
         """The template of the same class on another path: what differs, as `Encapsulation.varying` has it.
 
         ValueError if no path of this template differs so; one with a Segment Routing Header has no other path.
+        """
+
+    def with_entropy(self, label: int, udp_port: int, /) -> Template:
+        """The template of the same class and path with another entropy value, as `Encapsulation.entropy` has it.
+
+        ValueError if it does not fit the fields.
         """
 
 class Outbox:

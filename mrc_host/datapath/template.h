@@ -1,4 +1,4 @@
-/* The header template of a path and class: everything before the BTH (wire/encap.py makes it).
+/* The header template of an entropy value and class: everything before the BTH (wire/encap.py makes it).
  *
  * Only the lengths in it depend on the packet; they are patched in when they change, and with them the CRC of what the ICRC
  * covers in it.
@@ -97,6 +97,26 @@ static PyObject *template_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     return (PyObject *)template;
 }
 
+static Template *template_copy(const Template *template) {
+    Template *made = PyObject_New(Template, &TemplateType);
+    if (made)
+        memcpy((char *)made + sizeof(PyObject), (const char *)template + sizeof(PyObject), sizeof *made - sizeof(PyObject));
+    return made;
+}
+
+/* Whether a template can carry an entropy value in these fields. */
+static int has_entropy(const Template *template, int64_t label, int64_t udp_port) {
+    int ipv4 = template->length - template->inner == IPV4 + UDP;
+    return label >= 0 && label <= (ipv4 ? 0 : 0xFFFF) && udp_port >= 0 && udp_port <= 0xFFFF;
+}
+
+static void put_entropy(Template *template, int64_t label, int64_t udp_port) {
+    if (template->length - template->inner != IPV4 + UDP)
+        put16(template->prefix + template->inner + 2, (uint32_t)label);
+    put16(template->prefix + template->length - UDP, (uint32_t)udp_port);
+    template->seed = template_seed(template);
+}
+
 /* on_path(ethernet, outer, label, udp_port): the template of the same class on another path; `outer` is empty without an outer
  * header. */
 static PyObject *template_on_path(Template *template, PyObject *args) {
@@ -105,28 +125,37 @@ static PyObject *template_on_path(Template *template, PyObject *args) {
     int label, udp_port;
     if (!PyArg_ParseTuple(args, "y#y#ii", &ethernet, &ethernet_length, &outer, &outer_length, &label, &udp_port))
         return NULL;
-    int routed = template->inner == ETHERNET + IPV6, ipv4 = template->length - template->inner == IPV4 + UDP;
-    if (ethernet_length != ETHERNET || outer_length != (routed ? 16 : 0) || template->length == MAX_PREFIX || label < 0
-        || label > (ipv4 ? 0 : 0xFFFF) || udp_port < 0 || udp_port > 0xFFFF)
+    int routed = template->inner == ETHERNET + IPV6;
+    if (ethernet_length != ETHERNET || outer_length != (routed ? 16 : 0) || template->length == MAX_PREFIX
+        || !has_entropy(template, label, udp_port))
         return PyErr_Format(PyExc_ValueError, "This template has no such path.");
-    Template *made = PyObject_New(Template, &TemplateType);
+    Template *made = template_copy(template);
     if (!made)
         return NULL;
-    memcpy(made->prefix, template->prefix, sizeof made->prefix);
-    made->length = template->length;
-    made->inner = template->inner;
-    made->body = template->body;
     memcpy(made->prefix, ethernet, ETHERNET);
     memcpy(made->prefix + ETHERNET + 24, outer, (size_t)outer_length);
-    if (!ipv4)
-        put16(made->prefix + made->inner + 2, (uint32_t)label);
-    put16(made->prefix + made->length - UDP, (uint32_t)udp_port);
-    made->seed = template_seed(made);
+    put_entropy(made, label, udp_port);
+    return (PyObject *)made;
+}
+
+/* with_entropy(label, udp_port): the template of the same class on the same path with another entropy value. */
+static PyObject *template_with_entropy(Template *template, PyObject *const *args, Py_ssize_t count) {
+    int64_t fields[2];
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "with_entropy takes a flow label and a UDP port.");
+    if (!signed_numbers(args, 2, fields))
+        return NULL;
+    if (!has_entropy(template, fields[0], fields[1]))
+        return PyErr_Format(PyExc_ValueError, "This template has no such entropy value.");
+    Template *made = template_copy(template);
+    if (made)
+        put_entropy(made, fields[0], fields[1]);
     return (PyObject *)made;
 }
 
 static PyMethodDef template_methods[] = {
     {"on_path", (PyCFunction)template_on_path, METH_VARARGS, "The template of the same class on another path."},
+    {"with_entropy", FAST(template_with_entropy), "The template of the same path with another entropy value."},
     {NULL, NULL, 0, NULL},
 };
 

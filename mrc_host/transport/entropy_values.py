@@ -48,6 +48,10 @@ class EntropyValues:
         paths = len(self._firsts)
         return self._firsts[value % paths] | value // paths << self.spare_shift
 
+    def first(self, value: int) -> int:
+        """The first value of the same path, which is the path's number."""
+        return value % len(self._firsts)
+
     def path(self, ev: int) -> int:
         """The path that takes packets with this entropy value; -1 for none."""
         return self._index_of.get(ev & ~self._spare, -1)

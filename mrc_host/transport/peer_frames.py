@@ -1,7 +1,8 @@
-"""Frames to one NIC: all bytes before the BTH depend only on path, class and length, and are built once.
+"""Frames to one NIC: all bytes before the BTH depend only on entropy value, class and length, and are built once.
 
-The datapath in C has a template for each path and class, which fits all lengths (``mrc_host.datapath``). Without it,
-there is a prefix for each length, too.
+The datapath in C has a template for each entropy value and class, which fits all lengths (``mrc_host.datapath``). It is
+derived from another when it is first used: from that of its path's first value, where only the bytes of the value
+differ, or that from the first of its class. Without the datapath there is a prefix for each length, too.
 """
 
 from __future__ import annotations
@@ -80,9 +81,13 @@ class PeerFrames:
         datapath = self._nic.datapath
         assert datapath is not None
         first = self._first_templates.get(kind)
-        if first is None or self._repeats_path:
+        same_path = self._evs.first(index)
+        if same_path != index:
+            label, udp_port = self._nic.encapsulation.entropy(self._evs[index])
+            made: native.Template = self.template(same_path, kind).with_entropy(label, udp_port)
+        elif first is None or self._repeats_path:
             head, _seed = self._build_prefix(index, kind, 0)
-            made: native.Template = datapath.template(head, 0)
+            made = datapath.template(head, 0)
             self._first_templates[kind] = made
         else:
             made = first.on_path(*self._nic.encapsulation.varying(self._addresses, self._evs[index]))

@@ -109,15 +109,18 @@ class Flow:
         self.mask = 0 if trimmed else icrc.mask_constant(end - start)
 
 
+_LOW_IN_SOURCE_PORT: Final = EvOrder.LOW_IN_SOURCE_PORT  # looked up once, not for each packet
+
+
 def split_ev(ev: int, order: EvOrder) -> tuple[int, int]:
     """UDP source port and flow label half (16 bits each) of an entropy value."""
     low, high = ev & 0xFFFF, ev >> 16 & 0xFFFF
-    return (low, high) if order is EvOrder.LOW_IN_SOURCE_PORT else (high, low)
+    return (low, high) if order is _LOW_IN_SOURCE_PORT else (high, low)
 
 
 def join_ev(sport: int, label: int, order: EvOrder) -> int:
     """Entropy value from the UDP source port and the low 16 bits of the flow label."""
-    return label << 16 | sport if order is EvOrder.LOW_IN_SOURCE_PORT else sport << 16 | label
+    return label << 16 | sport if order is _LOW_IN_SOURCE_PORT else sport << 16 | label
 
 
 def read_prefix(frame: bytes | memoryview, order: EvOrder | None) -> Prefix:
@@ -191,8 +194,12 @@ class Encapsulation:
         port.
         """
         outer = addresses.of(ev) if self._routed else b""
+        return self._ethernet[addresses.plane(ev)], outer, *self.entropy(ev)
+
+    def entropy(self, ev: int) -> tuple[int, int]:
+        """All that differs by entropy value on one path: the flow label's low 16 bits and UDP source port."""
         sport, label = (ev, 0) if self._udp else split_ev(ev, self._settings.ev_order)
-        return self._ethernet[addresses.plane(ev)], outer, label, sport
+        return label, sport
 
     def srv6(
         self, port: int, outer: bytes, destination: bytes, ev: int, dscp: int, ecn: int, body: int, routing: bytes = b""

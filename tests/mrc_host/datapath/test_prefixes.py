@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
 
-from mrc_host.config import EvFormat, EvOrder, NicConfig
+from mrc_host.config import EvFormat, EvOrder, NicConfig, ProtocolSettings
 from mrc_host.nic import Nic
 from mrc_host.transport.native_datapath import NativeDatapath
 from mrc_host.transport.peer_frames import CONTROL, DATA, NO_TRIM, RETRANSMISSION
@@ -17,7 +18,7 @@ from mrc_host.wire import icrc
 from mrc_host.wire.encap import Drop, Flow, FrameParser
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.nic_world import World
-from tests.mrc_host.test_formats import FORMATS, IDS, Wire
+from tests.mrc_host.test_formats import EVS, FORMATS, IDS, V6, Wire, config
 
 ROLES = (DATA, RETRANSMISSION, CONTROL, NO_TRIM)
 FIELDS = tuple(name for name in Flow.__slots__)
@@ -179,6 +180,29 @@ def test_templates_of_other_paths_are_those_of_the_reference(
         assert frame[len(prefix) :] == body + icrc.pack_trailer(module.crc32(body, seed) ^ mask)
 
 
+@pytest.mark.parametrize("ev_format", [EvFormat.SRV6, EvFormat.SRV6_SRH])
+@pytest.mark.parametrize("order", EvOrder)
+def test_templates_of_more_values_of_a_path_are_those_of_the_reference(
+    module: ModuleType, ev_format: EvFormat, order: EvOrder
+) -> None:
+    """Every value and class: a NIC derives them from that of the path's first value, which may never have been used."""
+    near = config(0, V6, ProtocolSettings(ev_format=ev_format, ev_order=order), EVS)
+    destination = near.destinations[0]
+    template = replace(destination.template, ev_uplink_bits=3)
+    with used(module):
+        nic = Nic(replace(near, destinations=(replace(destination, template=template),)), seed=1)
+    peer = nic._peers.get(destination.address)
+    assert peer is not None
+    assert len(peer.values) == 16 * len(peer.evs)
+    order_of_use = [(index, role) for index in range(len(peer.values)) for role in ROLES]
+    random.Random(2).shuffle(order_of_use)
+    for index, role in order_of_use:
+        body = bytes(12 + index % 80)
+        prefix, seed, mask = peer.frames.prefix(index, role, len(body))
+        made = module.frame(peer.frames.template(index, role), body)
+        assert made == prefix + body + icrc.pack_trailer(module.crc32(body, seed) ^ mask)
+
+
 def test_a_template_has_no_path_that_does_not_fit(module: ModuleType) -> None:
     routed = module.Template(bytes(12) + b"\x86\xdd" + bytes(88), 0)
     plain = module.Template(bytes(12) + b"\x86\xdd" + bytes(48), 0)
@@ -193,6 +217,17 @@ def test_a_template_has_no_path_that_does_not_fit(module: ModuleType) -> None:
     ):  # fmt: skip
         with pytest.raises(ValueError, match="no such path"):
             template.on_path(*arguments)
+    for template, entropy in (
+        (routed, (-1, 0)), (routed, (1 << 16, 0)), (routed, (0, 1 << 16)), (routed, (0, -1)), (segment, (0, 1 << 62)),
+        (ipv4, (1, 0)),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="no such entropy value"):
+            template.with_entropy(*entropy)
+    for several in ((), (0,), (0, 0, 0), ("a", 0), (0, None)):
+        with pytest.raises(TypeError):
+            routed.with_entropy(*several)
+    with pytest.raises(OverflowError):
+        routed.with_entropy(1 << 64, 0)
 
 
 def test_what_no_nic_expects_is_refused(module: ModuleType) -> None:
