@@ -312,8 +312,9 @@ class Nic:
 
         RESET -> INIT -> RTR -> RTS, and from any state to ERROR (everything posted completes as FLUSHED) or RESET.
         `changes` sets attributes by name, of those that the transition takes (``transport.states.TAKES``): profiles and
-        hints for INIT, what this end accepts for RTR, how it sends for RTS. The others keep their values, but RESET
-        returns all to those of ``create_qp``. `remote` is given only for RTR, and required there. After an error
+        hints for INIT, what this end accepts for RTR, how it sends for RTS; `remote_write` for all three, and in INIT
+        and RTS also with `state` as it is. The others keep their values, but RESET returns all to those of
+        ``create_qp``. `remote` is given only for RTR, and required there. After an error
         (StateError, InvalidArgumentError, NotFoundError, UnknownDestinationError) the queue pair is unchanged.
         """
         self._qps.modify(qpn, state, now, changes, remote=remote)

@@ -57,6 +57,7 @@ class CompletionStatus(enum.Enum):
     SUCCESS = "success"
     LOCAL_PROTECTION_ERROR = "local_protection_error"  # local range outside a region of this protection domain
     REMOTE_ACCESS_ERROR = "remote_access_error"  # peer refused: wrong rkey, outside the region, no REMOTE_WRITE
+    REMOTE_INVALID_REQUEST_ERROR = "remote_invalid_request_error"  # no `remote_write` there, or a malformed request
     REMOTE_OPERATION_ERROR = "remote_operation_error"  # peer could not carry it out (e.g. too many WRITE_WITH_IMM)
     RETRY_EXCEEDED = "retry_exceeded"  # the retry budget ran out without an acknowledgement
     FLUSHED = "flushed"  # queued behind a failed request, or the queue pair was destroyed
@@ -242,6 +243,10 @@ class QpAttributes:
     incast to expect). NSCC starts with the share of its window that they imply, and unless `active_paths` is given, the
     active set is two such windows of packets.
 
+    `remote_write` says whether the peer may write through this queue pair, whatever regions allow (verbs:
+    qp_access_flags). Without it the peer's next request fails with REMOTE_INVALID_REQUEST_ERROR, and the connection
+    ends. It may change in each step, and in INIT and RTS at any time.
+
     `send_psn` and `receive_psn` are the first PSNs of the two directions, for one life. With None the NIC chooses the
     first and takes the second from the peer's `QpAddress`, which it may not contradict. A RESET returns all others to
     what they were when the queue pair was created (docs/verbs.md, "Lives of a queue pair"). `path_mtu` is
@@ -270,6 +275,7 @@ class QpAttributes:
     num_send_peers: int = 0
     num_remote_recv_peers: int = 0
     udp_sport: int = 0
+    remote_write: bool = True
 
 
 @dataclass(frozen=True, slots=True)

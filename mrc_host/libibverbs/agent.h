@@ -13,7 +13,7 @@
 #include "json.h"
 
 enum {
-    AGENT_VERSION = 5,
+    AGENT_VERSION = 6,
     AGENT_MAX_MESSAGE = 1 << 16,
     AGENT_HEADER = 8,
     AGENT_PENDING_LIMIT = 4096,         /* posts of one queue pair that are not completed ... */

@@ -143,7 +143,7 @@ static enum ibv_wc_status status_named(const char *name) {
     } known[] = {
         {"local_protection_error", IBV_WC_LOC_PROT_ERR}, {"remote_access_error", IBV_WC_REM_ACCESS_ERR},
         {"remote_operation_error", IBV_WC_REM_OP_ERR},   {"retry_exceeded", IBV_WC_RETRY_EXC_ERR},
-        {"flushed", IBV_WC_WR_FLUSH_ERR},
+        {"flushed", IBV_WC_WR_FLUSH_ERR},                {"remote_invalid_request_error", IBV_WC_REM_INV_REQ_ERR},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(name, known[i].name))

@@ -142,6 +142,13 @@ int ibv_destroy_qp(struct ibv_qp *qp) {
     return 0;
 }
 
+/* What the peer may do, of which there are only writes here, as a further member of an object of changes. */
+static const char *access_change(const struct ibv_qp_attr *attr, int mask) {
+    if (!(mask & IBV_QP_ACCESS_FLAGS))
+        return "";
+    return attr->qp_access_flags & IBV_ACCESS_REMOTE_WRITE ? ",\"remote_write\":true" : ",\"remote_write\":false";
+}
+
 static int to_rtr(struct agent *agent, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask,
                   const char *changes) {
     const int needed = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
@@ -155,9 +162,9 @@ static int to_rtr(struct agent *agent, const struct ibv_qp *qp, const struct ibv
     inet_ntop(AF_INET6, attr->ah_attr.grh.dgid.raw, address, sizeof address);
     return agent_request(agent, -1,
                          "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"rtr\",\"changes\":{\"path_mtu\":%d,"
-                         "\"receive_psn\":%u%s},\"remote\":{\"address\":\"%s\",\"qpn\":%u}}",
-                         qp->qp_num, 128 << attr->path_mtu, attr->rq_psn & 0xFFFFFF, changes ? changes : "", address,
-                         attr->dest_qp_num & 0xFFFFFF);
+                         "\"receive_psn\":%u%s%s},\"remote\":{\"address\":\"%s\",\"qpn\":%u}}",
+                         qp->qp_num, 128 << attr->path_mtu, attr->rq_psn & 0xFFFFFF, changes ? changes : "",
+                         access_change(attr, mask), address, attr->dest_qp_num & 0xFFFFFF);
 }
 
 /* 7 retries are the most that verbs can ask for, and few for a NIC with hundreds of paths to try: the NIC's own number
@@ -169,26 +176,43 @@ static int to_rts(struct agent *agent, const struct ibv_qp *qp, const struct ibv
         return EINVAL;
     if (changes)
         return agent_request(agent, -1,
-                             "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"rts\",\"changes\":{\"send_psn\":%u%s}}",
-                             qp->qp_num, attr->sq_psn & 0xFFFFFF, changes);
+                             "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"rts\",\"changes\":{\"send_psn\":%u%s%s}}",
+                             qp->qp_num, attr->sq_psn & 0xFFFFFF, changes, access_change(attr, mask));
     unsigned int timeout = attr->timeout < 1 || attr->timeout > 24 ? 24 : attr->timeout;
     char retries[32] = "";
     if (attr->retry_cnt < 7)
         snprintf(retries, sizeof retries, ",\"retry_count\":%u", attr->retry_cnt);
     return agent_request(agent, -1,
                          "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"rts\",\"changes\":{\"send_psn\":%u,"
-                         "\"timeout\":%u%s}}",
-                         qp->qp_num, attr->sq_psn & 0xFFFFFF, timeout, retries);
+                         "\"timeout\":%u%s%s}}",
+                         qp->qp_num, attr->sq_psn & 0xFFFFFF, timeout, retries, access_change(attr, mask));
 }
 
 static int to_state(struct agent *agent, const struct ibv_qp *qp, const char *state) {
     return agent_request(agent, -1, "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"%s\",\"changes\":{}}", qp->qp_num, state);
 }
 
-/* Members of an object begin without a comma. */
-static int to_init(struct agent *agent, const struct ibv_qp *qp, const char *changes) {
-    return agent_request(agent, -1, "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"init\",\"changes\":{%s}}", qp->qp_num,
-                         changes && *changes ? changes + 1 : "");
+/* Verbs want to be told what the peer may do. Programs for MRC, which only writes, may leave it to the NIC: all. */
+static int to_init(struct agent *agent, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask,
+                   const char *changes) {
+    if (!changes && !(mask & IBV_QP_ACCESS_FLAGS))
+        return EINVAL;
+    const char *access = access_change(attr, mask);
+    if (!changes || !*changes) /* members of an object begin without a comma */
+        changes = access, access = "";
+    return agent_request(agent, -1, "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"init\",\"changes\":{%s%s}}", qp->qp_num,
+                         *changes ? changes + 1 : "", access);
+}
+
+/* As in verbs, what the peer may do can change in INIT and RTS without a step; nothing else that matters here does. */
+static int change_access(struct agent *agent, const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask) {
+    const char *state = qp->state == IBV_QPS_INIT ? "init" : qp->state == IBV_QPS_RTS ? "rts" : NULL;
+    if (!(mask & IBV_QP_ACCESS_FLAGS))
+        return 0;
+    if (!state)
+        return EINVAL;
+    return agent_request(agent, -1, "{\"op\":\"modify_qp\",\"qpn\":%u,\"state\":\"%s\",\"changes\":{%s}}", qp->qp_num,
+                         state, access_change(attr, mask) + 1);
 }
 
 /* A new life begins, of which nothing is known yet; as in verbs, RESET takes no attributes. Completions of the life
@@ -214,9 +238,9 @@ static int change_state(struct mrc_context *context, struct mrc_qp *pair, const 
     int error = EINVAL;
     switch (attr->qp_state) {
     case IBV_QPS_RESET: error = to_reset(context, pair, mask); break;
-    case IBV_QPS_INIT: error = qp->state == IBV_QPS_INIT ? 0 : to_init(agent, qp, changes); break;
+    case IBV_QPS_INIT: error = to_init(agent, qp, attr, mask, changes); break;
     case IBV_QPS_RTR: error = to_rtr(agent, qp, attr, mask, changes); break;
-    case IBV_QPS_RTS: error = qp->state == IBV_QPS_RTS ? 0 : to_rts(agent, qp, attr, mask, changes); break;
+    case IBV_QPS_RTS: error = to_rts(agent, qp, attr, mask, changes); break;
     case IBV_QPS_ERR: error = to_state(agent, qp, "error"); break;
     default: break;
     }
@@ -255,9 +279,13 @@ int mrc_modify_qp_with(struct ibv_qp *qp, const struct ibv_qp_attr *attr, int ma
     if ((mask & IBV_QP_PKEY_INDEX && attr->pkey_index) || (mask & IBV_QP_PORT && attr->port_num != 1))
         return failed(EINVAL);
     pthread_mutex_lock(&context->lock);
-    int error = mask & IBV_QP_STATE ? change_state(context, pair, attr, mask, changes) : 0;
+    int stays = !(mask & IBV_QP_STATE) ||
+                (attr->qp_state == qp->state && (qp->state == IBV_QPS_INIT || qp->state == IBV_QPS_RTS));
+    int error = stays ? change_access(&context->agent, qp, attr, mask) : change_state(context, pair, attr, mask, changes);
     if (!error)
         remember(&pair->attr, attr, mask);
+    if (!error && !stays && attr->qp_state == IBV_QPS_INIT && !(mask & IBV_QP_ACCESS_FLAGS))
+        pair->attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE; /* as the NIC has it */
     pthread_mutex_unlock(&context->lock);
     return failed(error);
 }

@@ -43,6 +43,10 @@ _NAK_STATUS = {
         CompletionStatus.REMOTE_ACCESS_ERROR,
         "The peer refused the remote range: wrong rkey, outside the region, or no REMOTE_WRITE.",
     ),
+    headers.NAK_INVALID_REQUEST: (
+        CompletionStatus.REMOTE_INVALID_REQUEST_ERROR,
+        "The peer refused the write: its queue pair takes none (remote_write), or the request was malformed.",
+    ),
     headers.NAK_REMOTE_OPERATION: (
         CompletionStatus.REMOTE_OPERATION_ERROR,
         "The peer could not carry out the request: too many WRITE_WITH_IMM in flight.",

@@ -242,6 +242,10 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
         """Whether the timer runs."""
         return self.timer_at != 0
 
+    def accepts_writes(self) -> bool:
+        """Whether the peer may write through this queue pair, as its attributes say at present."""
+        return self.life.attributes.remote_write
+
     def has_cq_room(self) -> bool:
         """Whether the receive CQ has room for one more; if not, ``on_cq_room`` is called once it has."""
         return self.recv_cq.room(self)
@@ -349,7 +353,7 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
             stats.retry_exceeded += 1
         elif status is CompletionStatus.REMOTE_ACCESS_ERROR:
             stats.remote_access_errors += 1
-        elif status is CompletionStatus.REMOTE_OPERATION_ERROR:
+        elif status in (CompletionStatus.REMOTE_OPERATION_ERROR, CompletionStatus.REMOTE_INVALID_REQUEST_ERROR):
             stats.remote_operation_errors += 1
         elif status is CompletionStatus.LOCAL_PROTECTION_ERROR:
             stats.local_protection_errors += 1

@@ -75,6 +75,10 @@ class ResponderOwner(ABC):
         """An acknowledgement is due: queue at a port."""
 
     @abstractmethod
+    def accepts_writes(self) -> bool:
+        """Whether the peer may write through this queue pair, as its attributes say at present."""
+
+    @abstractmethod
     def has_cq_room(self) -> bool:
         """Whether the receive CQ has room for one more; if not, ``on_cq_room`` is called once it has."""
 

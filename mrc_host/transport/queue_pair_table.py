@@ -182,6 +182,8 @@ class QueuePairTable:
         try:
             if peer is not None and remote is not None:
                 qp.to_rtr(peer, remote, now)
+            elif state is qp.state and state in (QpState.INIT, QpState.RTS):
+                return  # an attribute alone has changed, one that no profile depends on
             elif state is QpState.RTS:
                 qp.to_rts(now)
             elif state is QpState.RESET:

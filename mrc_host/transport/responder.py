@@ -7,8 +7,9 @@ address and PSN, which is the same in all of them. Once the start is known the w
 if every possible start would be wrong. So a message that is not allowed changes nothing outside the region that it
 names, and nothing at all if it is known to be wrong before its first packet is placed (docs/protocol.md §10).
 
-**Refusal.** From the first message with a wrong rkey, bounds or rights on, nothing more is placed. Once all messages
-before it are complete, the peer gets a NAK and this queue pair goes to ERROR; later packets get the same NAK again.
+**Refusal.** From the first message with a wrong rkey, bounds or rights on, nothing more is placed, nor from the first
+that begins while the queue pair takes no writes. Once all messages before it are complete, the peer gets a NAK and this
+queue pair goes to ERROR; later packets get the same NAK again.
 
 **Completion.** The cumulative PSN passes a message only when everything before it has arrived, so messages complete in
 order. A WRITE_WITH_IMM then adds an entry to the receive CQ; while that is full, completion and transport ACK wait.
@@ -181,6 +182,9 @@ class Responder:
             return None
         if ahead >= self._max_open:
             self.acks.send_nack(control.NACK_NO_RESOURCE, psn, flow, stamp)
+            return None
+        if not self._owner.accepts_writes():
+            self._refuse(msn, headers.NAK_INVALID_REQUEST)
             return None
         memory = self._nic.memory
         region = memory.remote(self._pd, rkey, address, size) if length else empty_region(address)

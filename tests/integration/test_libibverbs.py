@@ -48,7 +48,7 @@ NAME = own("verbs")
 MRC = Path(sys.executable).with_name("mrc")
 CASES = (
     "gather", "inline", "empty", "receives", "bad", "full", "refused", "channel", "errors", "extended", "memory",
-    "in_flight", "threads",
+    "in_flight", "threads", "access_flags",
 )  # fmt: skip
 
 

@@ -78,6 +78,12 @@ class RcAckProcessing:
                 "The peer refused the remote range: wrong rkey, outside the region, or no REMOTE_WRITE.",
                 now,
             )
+        elif syndrome == headers.NAK_INVALID_REQUEST:
+            self._owner.enter_error(
+                CompletionStatus.REMOTE_INVALID_REQUEST_ERROR,
+                "The peer refused the write: its queue pair takes none (remote_write), or the request was malformed.",
+                now,
+            )
         else:
             self._owner.enter_error(CompletionStatus.REMOTE_OPERATION_ERROR, f"The peer sent NAK {syndrome:#x}.", now)
 

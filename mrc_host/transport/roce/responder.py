@@ -1,6 +1,7 @@
 """RC responder: accepts packets in order only, acknowledges on request, reports the first gap once.
 
-A message's address range is checked when its First or Only packet arrives, before anything is written. A packet beyond
+A message's address range, and whether the queue pair takes writes, is checked when its First or Only packet arrives,
+before anything is written. A packet beyond
 the expected one is dropped and answered with a sequence error NAK, one per gap; a duplicate is acknowledged again.
 While the receive CQ is full, the last packet of a WRITE_WITH_IMM is dropped and answered with an RNR NAK, as RoCE NICs
 do when no receive is posted; the requester sends it again after the time that the NAK specifies.
@@ -93,6 +94,9 @@ class RcResponder:
             self._end(headers.NAK_INVALID_REQUEST, "The peer's packets do not form whole messages.")
             return None
         size = len(payload)
+        if starts and not self._owner.accepts_writes():
+            self._end(headers.NAK_INVALID_REQUEST, "This NIC refused the peer's write: the queue pair takes none.")
+            return None
         if starts:
             region = self._memory.remote(self._pd, rkey, address, length) if length else empty_region(address)
             at, remaining = (0, length) if region is None else (address - region.address, length)

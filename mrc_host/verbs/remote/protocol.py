@@ -55,7 +55,7 @@ from mrc_host.values import (
 )
 from mrc_host.verbs.errors import ProtocolError
 
-VERSION = 5
+VERSION = 6
 MAX_MESSAGE = 1 << 16
 SOCKET_BUFFER = 1 << 20
 

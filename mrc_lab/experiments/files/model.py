@@ -141,7 +141,8 @@ class TransportPart:
     window: int | None = key(a_size(), "fixed congestion window of a queue pair", default=None)
     attributes: tuple[tuple[str, object], ...] = key(
         SomeFields(
-            QpAttributes, without=("active_paths", "congestion_window", "ev_profile", "cc_profile", "udp_sport")
+            QpAttributes,
+            without=("active_paths", "congestion_window", "ev_profile", "cc_profile", "udp_sport", "remote_write"),
         ),
         "further fields of mrc_host.values.QpAttributes",
         default=(),

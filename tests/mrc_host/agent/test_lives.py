@@ -15,7 +15,7 @@ import pytest
 
 from mrc_host import verbs
 from mrc_host.transport.states import TAKES
-from mrc_host.values import QpAddress, QpAttributes, QpInfo, QpState, QpType
+from mrc_host.values import CompletionStatus, QpAddress, QpAttributes, QpInfo, QpState, QpType
 from mrc_host.verbs.remote.connection import AgentConnection
 from mrc_host.wire.psn import MASK
 from tests.mrc_host.nics_in_memory import nics_in_thread
@@ -43,6 +43,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "num_send_peers": (0, 65535),
     "num_remote_recv_peers": (0, 63),
     "udp_sport": (0, 50_000),
+    "remote_write": (True, False),
 }
 
 
@@ -98,3 +99,23 @@ def _live(qp: verbs.QueuePair, peer: QpAddress, given: dict[str, Any], steps: in
 def _alike(info: QpInfo, chosen: bool = True) -> QpInfo:
     """Without the first PSN that the NIC has `chosen`, each time another."""
     return dataclasses.replace(info, attributes=dataclasses.replace(info.attributes, send_psn=None)) if chosen else info
+
+
+def test_a_client_forbids_and_allows_writes_of_its_peer(tmp_path: Path) -> None:
+    with nics_in_thread(tmp_path, 2) as hosts, verbs.open(hosts.paths[0]) as ctx, verbs.open(hosts.paths[1]) as far:
+        cq, pd, far_cq, far_pd = ctx.create_cq(), ctx.alloc_pd(), far.create_cq(), far.alloc_pd()
+        region, target = pd.alloc_mr(4096), far_pd.alloc_mr(4096)
+        region.buffer[:] = b"x" * 4096
+        qp, far_qp = pd.create_qp(cq), far_pd.create_qp(far_cq)
+        qp.connect(far_qp.address)
+        far_qp.connect(qp.address)
+        for allowed in (False, True, False):
+            far_qp.modify(QpState.RTS, remote_write=allowed)
+            assert far_qp.query().attributes.remote_write == allowed
+            if allowed:
+                qp.write(region, target.remote)
+                assert cq.wait(10).status is CompletionStatus.SUCCESS
+                target.buffer[:] = bytes(4096)
+        qp.write(region, target.remote)
+        assert cq.wait(10).status is CompletionStatus.REMOTE_INVALID_REQUEST_ERROR
+        assert not any(target.buffer)

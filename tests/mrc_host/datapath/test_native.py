@@ -14,7 +14,7 @@ from mrc_host.transport.peer_frames import CONTROL, DATA, NO_TRIM, RETRANSMISSIO
 from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.transport.roce.data_packets import RcDataPackets
 from mrc_host.transport.work import Wqe
-from mrc_host.values import QpType, WorkRequest, WrOpcode
+from mrc_host.values import QpState, QpType, WorkRequest, WrOpcode
 from mrc_host.wire import control, headers, icrc, opcodes
 from mrc_host.wire.encap import KIND_BYTE, Flow
 from mrc_host.wire.ip import NEXT_IPV6
@@ -227,6 +227,23 @@ def test_a_region_given_up_is_not_written_and_may_be_closed(module: ModuleType) 
     region.release()
     region.release()
     buffer.append(0)
+
+
+@pytest.mark.parametrize("kind", QpType)
+def test_a_queue_pair_that_takes_no_more_writes_refuses_those_that_begin_then(module: ModuleType, kind: QpType) -> None:
+    """What the datapath places belongs to messages that began before."""
+    with used(module):
+        world = World(planes=1)
+        a, b = connect(world, size=1 << 17, kind=kind)
+        a.write(b, 1 << 16)
+        world.run(until=lambda: b.nic.qp_counters(b.qpn).data_received >= 10)
+        b.nic.modify_qp(b.qpn, QpState.RTS, world.now, {"remote_write": False})
+        for number in range(1, 4):
+            a.write(b, 1 << 14, offset=(1 << 16) + (number << 14))
+        world.run()
+    assert b.buffer[: 1 << 16] == a.buffer[: 1 << 16]
+    assert not any(b.buffer[1 << 16 :])
+    assert [c.status.name for c in a.poll()] == ["SUCCESS", "REMOTE_INVALID_REQUEST_ERROR", "FLUSHED", "FLUSHED"]
 
 
 def test_a_deregistered_region_ends_what_was_granted(module: ModuleType) -> None:

@@ -40,6 +40,18 @@ def test_a_queue_pair_of_the_c_libraries_forgets_earlier_lives(
             assert old == new
 
 
+@pytest.mark.parametrize("sources", [PROGRAM, MRC_PROGRAM], ids=["libibverbs", "libmrc"])
+def test_a_queue_pair_takes_writes_only_with_the_access_flag(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, sources: Path
+) -> None:
+    program = build_program(tmp_path_factory, sources)
+    with nics_in_thread(tmp_path, 2) as hosts:
+        run = subprocess.run(
+            [program, "access_flags", *hosts.paths], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert run.returncode == 0, run.stderr
+
+
 def test_completions_of_an_earlier_life_that_come_late_change_nothing_of_the_present_one(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

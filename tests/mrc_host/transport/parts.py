@@ -57,6 +57,9 @@ class ResponderQp(MrcResponderOwner):
     def offer_control(self) -> None:
         self.offered += 1
 
+    def accepts_writes(self) -> bool:
+        return True
+
     def has_cq_room(self) -> bool:
         return self.room
 

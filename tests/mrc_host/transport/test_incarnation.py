@@ -50,6 +50,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "num_send_peers": (0, 2),
     "num_remote_recv_peers": (0, 40),
     "udp_sport": (0, 50_000),
+    "remote_write": (True, True, True, False),
 }
 RC_PROFILES = ("", "none", "fixed", "dcqcn")
 

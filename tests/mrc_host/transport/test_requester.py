@@ -168,7 +168,7 @@ def test_a_transport_ack_alone_completes_a_message() -> None:
     [
         (headers.NAK_REMOTE_ACCESS, CompletionStatus.REMOTE_ACCESS_ERROR),
         (headers.NAK_REMOTE_OPERATION, CompletionStatus.REMOTE_OPERATION_ERROR),
-        (headers.NAK_INVALID_REQUEST, CompletionStatus.REMOTE_OPERATION_ERROR),
+        (headers.NAK_INVALID_REQUEST, CompletionStatus.REMOTE_INVALID_REQUEST_ERROR),
     ],
 )
 def test_a_nak_fails_its_message(syndrome: int, status: CompletionStatus) -> None:

@@ -55,7 +55,7 @@ void close_end(struct end *end) {
 }
 
 void to_state(struct end *end, enum ibv_qp_state state) {
-    struct ibv_qp_attr attr = {.qp_state = state, .port_num = 1};
+    struct ibv_qp_attr attr = {.qp_state = state, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
     int init = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
     CHECK(!ibv_modify_qp(end->qp, &attr, IBV_QP_STATE | (state == IBV_QPS_INIT ? init : 0)));
 }
@@ -81,17 +81,22 @@ static void to_rts(struct end *end, uint32_t psn) {
                              IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
-void connect_ends(struct end *a, struct end *b) {
+void connect_from_init(struct end *a, struct end *b) {
     static uint32_t life;
     struct end *ends[2] = {a, b};
     life++;
-    for (int i = 0; i < 2; i++) {
-        to_state(ends[i], IBV_QPS_RESET);
-        to_state(ends[i], IBV_QPS_INIT);
+    to_state(a, IBV_QPS_RESET);
+    to_state(a, IBV_QPS_INIT);
+    for (int i = 0; i < 2; i++)
         to_rtr(ends[i], ends[1 - i], life * 100003 + (uint32_t)(1 - i) * 7919);
-    }
     for (int i = 0; i < 2; i++)
         to_rts(ends[i], life * 100003 + (uint32_t)i * 7919);
+}
+
+void connect_ends(struct end *a, struct end *b) {
+    to_state(b, IBV_QPS_RESET);
+    to_state(b, IBV_QPS_INIT);
+    connect_from_init(a, b);
 }
 
 struct ibv_send_wr write_request(const struct end *a, const struct end *b, struct ibv_sge *piece, size_t from, size_t to,

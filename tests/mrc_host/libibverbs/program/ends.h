@@ -32,6 +32,8 @@ void close_end(struct end *end);
 /* RESET to RTS, towards each other. */
 void connect_ends(struct end *a, struct end *b);
 void to_state(struct end *end, enum ibv_qp_state state);
+/* The same for `b` from INIT, as it is. */
+void connect_from_init(struct end *a, struct end *b);
 
 /* A write from `a`'s memory at `from` to `b`'s at `to`. */
 struct ibv_send_wr write_request(const struct end *a, const struct end *b, struct ibv_sge *piece, size_t from, size_t to,
@@ -47,5 +49,6 @@ void fill(unsigned char *memory, size_t size, unsigned int seed);
 /* The cases of these names. */
 void lives(struct end *a, struct end *b);
 void flushed_late(struct end *a, struct end *b);
+void access_flags(struct end *a, struct end *b);
 
 #endif

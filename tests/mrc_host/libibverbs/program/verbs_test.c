@@ -497,6 +497,7 @@ int main(int count, char **words) {
         {"errors", errors},   {"extended", extended}, {"memory", memory},       {"in_flight", deregistered_in_flight},
         {"fork", forked},     {"threads", threads},
         {"lost", lost},       {"stuck", stuck},     {"lives", lives},         {"flushed_late", flushed_late},
+        {"access_flags", access_flags},
     };
     CHECK(count == 4);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

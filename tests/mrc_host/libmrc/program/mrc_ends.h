@@ -49,7 +49,8 @@ int post_receive(struct end *end, uint64_t wr_id);
 struct ibv_wc wait_completion(struct mrc_cq *cq);
 void wait_success(struct end *end, uint64_t wr_id);
 
-/* The case of that name. */
+/* The cases of these names. */
 void lives(struct end *a, struct end *b);
+void access_flags(struct end *a, struct end *b);
 
 #endif

@@ -324,6 +324,7 @@ static test_case *case_named(const char *name) {
         {"controllers", controllers},
         {"control_lost", control_lost},
         {"lives", lives},
+        {"access_flags", access_flags},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!strcmp(name, cases[i].name))

@@ -161,6 +161,9 @@ class ResponderQp(ResponderOwner):
     def offer_control(self) -> None:
         self.offered += 1
 
+    def accepts_writes(self) -> bool:
+        return True
+
     def has_cq_room(self) -> bool:
         return self.room
 

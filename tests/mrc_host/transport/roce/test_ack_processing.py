@@ -100,7 +100,7 @@ def test_a_repeated_nak_before_retransmission_is_not_a_second_loss() -> None:
     ("syndrome", "status"),
     [
         (headers.NAK_REMOTE_ACCESS, CompletionStatus.REMOTE_ACCESS_ERROR),
-        (headers.NAK_INVALID_REQUEST, CompletionStatus.REMOTE_OPERATION_ERROR),
+        (headers.NAK_INVALID_REQUEST, CompletionStatus.REMOTE_INVALID_REQUEST_ERROR),
     ],
 )
 def test_other_naks_end_the_connection(syndrome: int, status: CompletionStatus) -> None:

@@ -145,6 +145,6 @@ def test_a_broken_sequence_of_opcodes_is_an_invalid_request() -> None:
     world.tap = corrupt
     a.write(b, 3 * 4096)
     assert world.run(100 * MS, until=lambda: bool(a.poll()))
-    assert a.done[0].status is CompletionStatus.REMOTE_OPERATION_ERROR
+    assert a.done[0].status is CompletionStatus.REMOTE_INVALID_REQUEST_ERROR
     assert (headers.NAK_INVALID_REQUEST, 1) in answers(world)
     assert b.buffer[4096:] == bytes(len(b.buffer) - 4096)

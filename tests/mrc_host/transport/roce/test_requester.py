@@ -224,7 +224,7 @@ def test_an_rnr_nak_resets_the_retry_count() -> None:
     ("syndrome", "status"),
     [
         (headers.NAK_REMOTE_ACCESS, CompletionStatus.REMOTE_ACCESS_ERROR),
-        (headers.NAK_INVALID_REQUEST, CompletionStatus.REMOTE_OPERATION_ERROR),
+        (headers.NAK_INVALID_REQUEST, CompletionStatus.REMOTE_INVALID_REQUEST_ERROR),
         (headers.NAK_REMOTE_OPERATION, CompletionStatus.REMOTE_OPERATION_ERROR),
         (0x7F, CompletionStatus.REMOTE_OPERATION_ERROR),
     ],
