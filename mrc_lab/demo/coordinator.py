@@ -24,7 +24,6 @@ from mrc_common.units import show_rate
 from mrc_common.written_files import write_text
 from mrc_host.values import QpType
 from mrc_lab.demo.fabric_interface import World
-from mrc_lab.demo.faults import FaultPlan
 from mrc_lab.demo.metrics import run_metrics
 from mrc_lab.demo.plot import plot_step_times
 from mrc_lab.demo.progress import Progress
@@ -36,7 +35,7 @@ from mrc_lab.demo.summary import DemoOutcome, print_summary, summarise
 from mrc_lab.workloads.training.data import digits
 from mrc_lab.workloads.training.job import WorkerJob
 from mrc_lab.workloads.training.sgd import train_alone
-from topologies.fabric import Fabric, LinkKind
+from topologies.fabric import Fabric
 
 PASSED, CHECK_FAILED, BROKEN = 0, 1, 3
 TRANSPORTS = {"roce": QpType.RC, "mrc": QpType.MRC}
@@ -146,12 +145,7 @@ class Demo:
             qp_type=TRANSPORTS[transport],
             attributes=self.settings.attributes(transport),
         )
-        kinds = (LinkKind.T0_T1, LinkKind.NIC_T0)
-        given = [*links, *[None] * (len(kinds) - len(links))]
-        faults = [
-            FaultPlan(kind, step, self.settings.fault_s, link)
-            for kind, step, link in zip(kinds, self.settings.fault_steps, given, strict=True)
-        ]
+        faults = self.settings.faults(links)
         run = DemoRun(transport, world, job, faults, progress, logs=folder, timeout_s=self.settings.timeout_s)
         self.records[transport] = run.record
         record = await run.run()

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from mrc_lab.errors import ExperimentError
 from topologies.addressing import EV_PLANE_SHIFT
 from topologies.fabric import Fabric, Link, LinkKind
+
+_NEVER: Final = 1 << 62  # a step that no run has
 
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
     """Cut a link of `kind` once `at_step` is complete and bring it up again `duration_s` seconds later.
 
-    Without `link` the busiest one of its kind is taken.
+    It comes up sooner if `by_step` is complete by then, so that steps are left to compare with. Without `link` the
+    busiest one of its kind is taken.
     """
 
     kind: LinkKind
     at_step: int
     duration_s: float
     link: str | None = None
+    by_step: int = _NEVER
 
 
 @dataclass(slots=True)

@@ -23,7 +23,6 @@ from mrc_common import strict_json
 from mrc_common.units import show_rate
 from mrc_common.written_files import write_text
 from mrc_lab.demo.fabric_interface import World
-from mrc_lab.demo.faults import FaultPlan
 from mrc_lab.demo.metrics import RunMetrics, run_metrics
 from mrc_lab.demo.plot import plot_step_times
 from mrc_lab.demo.progress import Progress
@@ -33,7 +32,7 @@ from mrc_lab.demo.result_folder import ResultFolder
 from mrc_lab.demo.settings import DemoSettings
 from mrc_lab.demo.summary import fault_sections, print_checks, print_table, show_seconds, step_rows
 from mrc_lab.errors import ExperimentError
-from topologies.fabric import Fabric, LinkKind
+from topologies.fabric import Fabric
 
 TRANSPORTS = ("gloo", "roce", "mrc")
 WEIGHT_TOLERANCE = 1e-9  # of float64
@@ -101,7 +100,7 @@ class PytorchDemo(Generic[Up]):
         hosts = self.hosts_of(world)
         with Progress(self.console) as progress:
             for transport in TRANSPORTS:
-                faults = [] if transport == "gloo" else self._faults(links)
+                faults = [] if transport == "gloo" else self.settings.faults(links)
                 run = PytorchRun(transport, world, hosts, faults, progress, folder=folder)
                 try:
                     record = run.run(self.settings.steps, self.settings.timeout_s)
@@ -115,16 +114,6 @@ class PytorchDemo(Generic[Up]):
                     progress.mark(record, str(crash))
                 if self.broken or record.failures:
                     return
-
-    def _faults(self, links: Sequence[str]) -> list[FaultPlan]:
-        """Two cuts, of the links given or of the busiest ones."""
-        kinds = (LinkKind.T0_T1, LinkKind.NIC_T0)
-        given = [*links, *[None] * (len(kinds) - len(links))]
-        steps = self.settings.fault_steps
-        return [
-            FaultPlan(kind, step, self.settings.fault_s, link)
-            for kind, step, link in zip(kinds, steps, given, strict=True)
-        ]
 
     # Results
 

@@ -148,7 +148,7 @@ class PytorchRun:
         record = LinkCut(fault.kind, link, self.record.completed_steps - 1, self._world.link_down(link))
         self.record.faults.append(record)
         self._progress.mark(self.record, f"{link} down after step {record.step + 1}")
-        self._ended.wait(fault.duration_s)
+        self._reached(fault.by_step, time.monotonic() + fault.duration_s)
         record.link_up_ns = self._world.link_up(link)
         self._progress.mark(self.record, f"{link} up")
 
@@ -164,9 +164,14 @@ class PytorchRun:
         after = self._world.link_bytes()
         return [fault.link or busiest_link(self._world.fabric, fault.kind, before, after) for fault in self._faults]
 
-    def _reached(self, step: int) -> bool:
-        """Wait until `step` is complete; False if the run ends before that."""
+    def _reached(self, step: int, deadline: float | None = None) -> bool:
+        """Wait until `step` is complete; False if the run, or the time until `deadline`, ends before that."""
         while self.record.completed_steps <= step:
-            if self._completed.get() is None:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            try:
+                if self._completed.get(timeout=left) is None:
+                    self._completed.put(None)  # for the next who waits
+                    return False
+            except queue.Empty:
                 return False
         return not self._ended.is_set()

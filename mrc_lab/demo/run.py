@@ -8,6 +8,7 @@ still down is brought up again, unless the fabric is broken.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -114,6 +115,7 @@ class DemoRun:
             if self.record.failures:
                 return
             if all(status == 0 for status in statuses.values()):
+                await asyncio.wait((faults,), timeout=self._timeout_s)  # a link that is just coming up
                 return
             if any(status not in (None, 0) for status in statuses.values()):
                 await self._blame()
@@ -194,7 +196,8 @@ class DemoRun:
             record = LinkCut(fault.kind, link, step, link_down_ns)
             self.record.faults.append(record)
             self._audience.mark(self.record, f"{link} down after step {record.step}")
-            await asyncio.sleep(fault.duration_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._reached(fault.by_step), fault.duration_s)
             record.link_up_ns = await asyncio.to_thread(self._world.link_up, link)
             self._down_link = None
             self._audience.mark(self.record, f"{link} up")

@@ -5,20 +5,23 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mrc_host.values import QpAttributes
+from mrc_lab.demo.faults import FaultPlan
 from mrc_lab.errors import ExperimentError
 from mrc_lab.workloads.training.sgd import TrainingPlan
 from topologies.clos import multi_plane_clos
 from topologies.emulation import switch_kind, wire_kind
-from topologies.fabric import Fabric
+from topologies.fabric import Fabric, LinkKind
 
 FIRST_CUT, SECOND_CUT = 0.28, 0.64  # share of the steps after which each fault comes
 PROBE_FROM, PROBE_STEPS = 3, 8  # link counters are compared over these steps to find what carries the traffic
 FEWEST_STEPS = 40
+AFTER_STEPS = 5  # of a run, before which the second link is up again however busy the machine is
 AFTER_FAULT_S = 1.0  # at least, for steps to compare those before and during a fault with
 _WINDOW_S = 0.020
 _MIN_WINDOW = 8 * 4096
@@ -109,6 +112,16 @@ class DemoSettings:
     def fault_steps(self) -> tuple[int, int]:
         """Steps after whose completion the links are cut."""
         return int(self.steps * FIRST_CUT), int(self.steps * SECOND_CUT)
+
+    def faults(self, links: Sequence[str]) -> list[FaultPlan]:
+        """Two cuts, of the links given or of the busiest ones; each is over before the next, and before the end."""
+        kinds = (LinkKind.T0_T1, LinkKind.NIC_T0)
+        given = [*links, *[None] * (len(kinds) - len(links))]
+        ends = (self.fault_steps[1], self.steps - AFTER_STEPS)
+        return [
+            FaultPlan(kind, step, self.fault_s, link, by_step=end)
+            for kind, step, link, end in zip(kinds, self.fault_steps, given, ends, strict=True)
+        ]
 
     def fabric(self) -> Fabric:
         """The fabric to bring up; raises `topologies.errors.FabricError` when the numbers make none."""

@@ -1,4 +1,6 @@
 import asyncio
+import time
+from dataclasses import replace
 
 import pytest
 
@@ -74,6 +76,32 @@ def test_faults_follow_their_steps_on_the_busiest_links_and_are_repaired(tmp_pat
     assert record.faults[1].step >= 22
     assert record.faults[0].link_up_ns - record.faults[0].link_down_ns >= 0.3e9
     assert record.complete
+
+
+def test_a_link_comes_up_in_time_for_the_last_steps_and_before_the_next_cut(tmp_path, job):
+    """However slow a machine's commands are, or quick its steps."""
+    world = FakeWorld(FABRIC, tmp_path, step_seconds=0.01)
+    faults = (FaultPlan(LinkKind.T0_T1, 14, 60, by_step=20), FaultPlan(LinkKind.NIC_T0, 20, 60, by_step=25))
+    record = execute(DemoRun("mrc", world, replace(job, qp_type=QpType.MRC), faults, Watcher(), logs=tmp_path))
+    assert record.complete
+    assert [what for what, _ in world.commands] == ["link_down", "link_up", "link_down", "link_up"]
+    assert all(cut.link_up_ns is not None for cut in record.faults)
+
+
+def test_a_run_ends_only_when_the_link_that_is_coming_up_is_up(tmp_path, job):
+    world = FakeWorld(FABRIC, tmp_path)
+    link_up = world.link_up
+
+    def slow_link_up(link):
+        time.sleep(0.5)  # as on a busy machine, while the last steps are made
+        return link_up(link)
+
+    world.link_up = slow_link_up
+    faults = (FaultPlan(LinkKind.T0_T1, 22, 60, by_step=25),)
+    record = execute(DemoRun("mrc", world, replace(job, qp_type=QpType.MRC), faults, Watcher(), logs=tmp_path))
+    assert record.complete
+    assert record.faults[0].link_up_ns is not None
+    assert [what for what, _ in world.commands] == ["link_down", "link_up"]
 
 
 def test_given_links_are_taken_down_instead_of_the_busiest(tmp_path, job):

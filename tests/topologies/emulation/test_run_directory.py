@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
 from topologies.emulation import run_directory
 from topologies.emulation.errors import EmulationError, InUseError
 from topologies.emulation.run_directory import RunDirectory, existing, start_time
@@ -28,6 +29,7 @@ def run(tmp_path: Path) -> RunDirectory:
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(["sleep", "60"])
+    until(lambda: Path(f"/proc/{process.pid}/cmdline").read_bytes(), "its command line")
     yield process
     process.kill()
     process.wait()
