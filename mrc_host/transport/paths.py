@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from mypy_extensions import trait
@@ -124,10 +124,11 @@ class PathSet:
         self._paths = len(plane_of)
         self._per_path = per_path
         self._universe = None if universe is None else _by_path(universe, len(plane_of))
-        members = self._members_by_plane()
-        present = [m for m in members if m]
-        paths_by_plane, spares = self._count_members(members, backup_share)
-        target = min(len(m) - (0 if oblivious else spare) for m, spare in zip(members, spares, strict=True) if m)
+        paths_by_plane = self._paths_by_plane()
+        present = [plane for plane, paths in enumerate(paths_by_plane) if paths]
+        members = self._shuffled_values(paths_by_plane)
+        spares = [0 if oblivious else self._spares(paths, backup_share) for paths in paths_by_plane]
+        target = min([len(members[plane]) - spares[plane] for plane in present])
         if active_paths is not None:
             target = max(1, min(target, active_paths // len(present)))
         self._listener = listener
@@ -136,14 +137,14 @@ class PathSet:
             self.each[index].state = GOOD
         self._rings = PathRings(self.each, plane_of, members, target)
         self._backup_share = backup_share
-        most = min(count for count in paths_by_plane if count)
+        most = min([len(paths_by_plane[plane]) for plane in present])
         self._floor = min(max(1, -(-ev_min_active // len(present))), target, most)
         self._cursor = [0] * len(members)
         self._resort = [0] * len(members)  # paths of each plane that were taken in turn, not by the ring
         self._good = [len(paths) for paths in self._rings.paths]  # usable paths in each ring
-        self.planes = sum(1 << p for p, m in enumerate(members) if m)
+        self.planes = sum([1 << plane for plane in present])
         self.good_planes = self.planes
-        self._allowed = paths_by_plane  # paths of each plane that are not denied
+        self._allowed = [len(paths) for paths in paths_by_plane]  # paths of each plane that are not denied
         self.open_planes = self.planes  # planes that have such a path
         self.restored_at: dict[int, int] = {}
         self._doubted: dict[int, int] = {}  # by bad path: what arrives late restores it if sent at this time or later
@@ -153,41 +154,39 @@ class PathSet:
         self._oblivious = oblivious
         self._selection = selection
 
-    def _members_by_plane(self) -> list[list[int]]:
+    def _paths_by_plane(self) -> list[list[int]]:
+        """The paths of each plane that may be used."""
+        found: list[list[int]] = [[] for _ in range(max(self._plane_of, default=0) + 1)]
+        for index in range(self._paths) if self._universe is None else self._universe:
+            found[self._plane_of[index]].append(index)
+        return found
+
+    def _shuffled_values(self, paths_by_plane: list[list[int]]) -> list[list[int]]:
         """The values of each plane in random order, but so that a path's second comes after the first of all."""
-        plane_of, paths = self._plane_of, self._paths
-        planes = max(plane_of, default=0) + 1
-        members: list[list[int]] = [[] for _ in range(planes)]
+        universe, draw = self._universe, self._rng.getrandbits
+        values: list[list[int]] = [[] for _ in paths_by_plane]
         for turn in range(self._per_path):
-            layers: list[list[int]] = [[] for _ in range(planes)]
-            if self._universe is None:
-                for index in range(paths):
-                    layers[plane_of[index]].append(index + turn * paths)
-            else:
-                for index, values in self._universe.items():
-                    if turn < len(values):
-                        layers[plane_of[index]].append(values[turn])
-            for plane, layer in enumerate(layers):
-                _shuffle(layer, self._rng)
-                members[plane] += layer
-        return members
+            before = turn * self._paths
+            for plane, paths in enumerate(paths_by_plane):
+                if universe is None:
+                    layer = [before + index for index in paths]
+                else:
+                    layer = [universe[index][turn] for index in paths if turn < len(universe[index])]
+                _shuffle(layer, draw)
+                values[plane] += layer
+        return values
 
-    def _count_members(self, members: list[list[int]], share: int) -> tuple[list[int], list[int]]:
-        """By plane: how many paths may be used, and how many values are backups.
+    def _spares(self, paths: list[int], share: int) -> int:
+        """How many values of a plane with these paths are backups: one in `share` of each path's.
 
-        These are one in `share` of each path's values, of all where each path has only one. Where each path has several
-        but too few, none is: holding back some would use paths unequally.
+        Of all where each path has only one. Where each has several but too few, none is: holding back some would use
+        paths unequally.
         """
-        universe, per_path = self._universe, self._per_path
-        paths, spares = [0] * len(members), [0] * len(members)
-        for index, plane in enumerate(self._plane_of):
-            values = per_path if universe is None else len(universe.get(index, ()))
-            if values:
-                paths[plane] += 1
-                spares[plane] += values // share
-        if per_path == 1:
-            spares = [len(m) // share for m in members]
-        return paths, spares
+        if self._per_path == 1:
+            return len(paths) // share
+        if self._universe is None:
+            return len(paths) * (self._per_path // share)
+        return sum([len(self._universe[index]) // share for index in paths])
 
     def values(self, index: int) -> Sequence[int]:
         """The values of path `index` that may be used."""
@@ -560,9 +559,8 @@ def _by_path(universe: Sequence[int], paths: int) -> dict[int, list[int]]:
     return found
 
 
-def _shuffle(items: list[_Item], rng: random.Random) -> None:
-    """The same as ``rng.shuffle``, which takes six times as long as when compiled here: each queue pair needs it."""
-    draw = rng.getrandbits
+def _shuffle(items: list[_Item], draw: Callable[[int], int]) -> None:
+    """As ``shuffle`` of the generator whose ``getrandbits`` is `draw`, which takes much longer than compiled code."""
     bits = len(items).bit_length()
     for last in range(len(items) - 1, 0, -1):
         if not last + 1 >> bits - 1:  # it has a bit less than before

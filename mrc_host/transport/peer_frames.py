@@ -80,17 +80,17 @@ class PeerFrames:
     def _make_template(self, index: int, kind: int) -> native.Template:
         datapath = self._nic.datapath
         assert datapath is not None
-        first = self._first_templates.get(kind)
         same_path = self._evs.first(index)
         if same_path != index:
             label, udp_port = self._nic.encapsulation.entropy(self._evs[index])
             made: native.Template = self.template(same_path, kind).with_entropy(label, udp_port)
-        elif first is None or self._repeats_path:
+        elif kind in self._first_templates and not self._repeats_path:
+            varying = self._nic.encapsulation.varying(self._addresses, self._evs[index])
+            made = self._first_templates[kind].on_path(*varying)
+        else:
             head, _seed = self._build_prefix(index, kind, 0)
             made = datapath.template(head, 0)
             self._first_templates[kind] = made
-        else:
-            made = first.on_path(*self._nic.encapsulation.varying(self._addresses, self._evs[index]))
         templates = self._templates[kind]
         if index >= len(templates):
             templates += [None] * (len(self._evs) - len(templates))
