@@ -1,8 +1,9 @@
-"""What pyproject.toml cannot say: with MRC_COMPILE_TRANSPORT=1 a wheel brings the transport compiled for its Python.
+"""The part of the build that pyproject.toml cannot express: wheels with the transport compiled for their Python.
 
-`make wheel` and cibuildwheel set it. The compiled modules go into mrc_host/prebuilt/, where `mrc_host.compiled` finds
-them, and the wheel is one for this Python and machine; otherwise it is pure Python and serves all. Compiling takes a C
-compiler and mypy, in the environment that builds (pip's --no-build-isolation).
+MRC_COMPILE_TRANSPORT=1 asks for it; `make wheel` and cibuildwheel set it. The compiled modules go into
+mrc_host/prebuilt/, where `mrc_host.compiled` finds them, and the wheel is one for this Python and machine; otherwise it
+is pure Python and serves all. Compiling takes a C compiler and mypy, in the environment that builds (pip's
+--no-build-isolation).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How late the event loop of NICs wakes up: ``mrc_host.driver.loop`` compared with asyncio on the same machine.
+"""Wake-up delay of the event loop of NICs: ``mrc_host.driver.loop`` compared with asyncio on the same machine.
 
 Waits are from well below the loop's two ways of sleeping to well above both. ``host_wakeup_median`` and
 ``host_wakeup_p99`` are how much later than asked its turns run; asyncio, whose waits are whole milliseconds, is what

@@ -1,4 +1,4 @@
-"""How a benchmark reports: a table for people on a terminal, one JSON object a line for everything else."""
+"""Benchmark output: a table for people on a terminal, one JSON object a line for everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How to start the controller: the command line that ``python -m controller`` takes, built when a fabric comes up.
+"""The controller's command line, as ``python -m controller`` takes it and a fabric that comes up builds it.
 
 :func:`companion` is what ``topologies.emulation.build.emulated`` wants among its companions; it needs no gRPC.
 """

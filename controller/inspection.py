@@ -1,4 +1,4 @@
-"""What switches hold and have counted, read just now: tables entry by entry, drops by reason, counters of ports."""
+"""Current state of switches: tables entry by entry, drops by reason, counters of ports."""
 
 from __future__ import annotations
 

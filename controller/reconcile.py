@@ -1,4 +1,4 @@
-"""What a switch should hold against what it holds: the difference, and how to say it.
+"""Differences between the entries that a switch should hold and those that it holds, and their description.
 
 Static entries are written once, but a switch may have been restarted, or somebody may have changed its tables by
 hand. So the controller never assumes: it reads, takes the difference to what the fabric demands, writes just that,

@@ -1,4 +1,4 @@
-"""Where the service listens, and who may use it.
+"""Listening addresses of the controller's service, and who may use it.
 
 Who may use an address is the rule of ``mrc_common.grpc_endpoint``. Beside the controller's services there are gRPC's
 own for health and reflection, for which the token is wanted as well. Socket and address are served by a gRPC server

@@ -1,4 +1,4 @@
-"""What one switch holds and has counted, asked of it just now over P4Runtime: entries of tables, cells of counters.
+"""Entries and counters of one switch, read over P4Runtime on request.
 
 A read needs no arbitration (P4Runtime specification 5.1), so this neither disturbs the controller nor needs it, and it
 works on either switch. Blocking; for a prompt. Every failure is a :class:`ControllerError`.

@@ -1,1 +1,1 @@
-"""What every room may use and none owns: starting processes, giving up privileges, UNIX sockets."""
+"""Helpers that every room may use and none owns: starting processes, giving up privileges, UNIX sockets."""

@@ -1,4 +1,4 @@
-"""How this project starts a process: the one place, so that nothing in the current folder or in variables gets in.
+"""Starting processes: the one place, so that nothing in the current folder or in variables gets in.
 
 Python looks for modules in the current folder (``-m``, ``-c``) and where ``PYTHONPATH`` says, before its own library.
 So ``mrc up`` in a folder with somebody's ``queue.py`` would run that file, as root. Our Python children therefore run

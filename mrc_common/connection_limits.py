@@ -1,4 +1,4 @@
-"""How many connections a server takes, and who gives way: one rule for all servers of the project.
+"""Limits on a server's connections, and which one gives way: one rule for all servers of the project.
 
 Each connection costs a descriptor from the moment it is accepted, before a TLS handshake and before anything is known
 about who it is; so that is where it is counted. A server takes at most `maximum`. When there are that many, a new one

@@ -1,4 +1,4 @@
-"""Who is at the other end of an accepted connection: a user of this machine, or an address on the network.
+"""The peer of an accepted connection: a user of this machine, or an address on the network.
 
 A UNIX socket says it itself (SO_PEERCRED). For TCP the kernel is asked for the socket at the other end by its four
 numbers (sock_diag(7)): if it is on this machine, the answer has its user. The question costs the same however many

@@ -1,4 +1,4 @@
-"""How long a machine delayed frames at a port, as NIC and switch drivers measure it in emulation."""
+"""Delays of frames by the machine, as NIC and switch drivers measure them at a port in emulation."""
 
 from __future__ import annotations
 

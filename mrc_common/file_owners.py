@@ -1,4 +1,4 @@
-"""Who else may change a file that is executed here, often as root: its owner, its mode, and all folders above it."""
+"""Trust in files that are executed here, often as root: owner, mode, and all folders above."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a gRPC server listens, and who may use it: one rule for the controller and for the switch.
+"""Listening addresses of a gRPC server, and who may use it: one rule for the controller and for the switch.
 
 Access to a UNIX socket is up to the file's permissions: 0600, the user who started the server. A loopback address is
 open to every user of the machine unless a token is set. Any other address is reachable from the network and requires a

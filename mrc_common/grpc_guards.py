@@ -1,4 +1,4 @@
-"""What every request passes before its method sees it: its sender has the token, and it can be read at all."""
+"""Checks of every gRPC request before its method sees it: the sender's token, and that it can be read at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two buffers have the same bytes. `==` of memoryviews compares item by item, at 2 to 5 ms a MiB.
+"""Comparison of two buffers. `==` of memoryviews compares item by item, at 2 to 5 ms a MiB.
 
 A bytearray compares itself with any buffer at once, so one of the two is copied, in parts that stay in the cache.
 """

@@ -1,4 +1,4 @@
-"""What a YAML file of a stranger can do besides being wrong, and how it is refused.
+"""Limits for untrusted YAML: depth, size, aliases.
 
 A few lines can name each other so that they stand for billions (aliases of aliases), or for themselves; and PyYAML lets
 more escape than its own errors where a tag says what a value is not (``!!bool y``, ``!!int ''``, month 13).

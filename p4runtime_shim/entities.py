@@ -1,4 +1,4 @@
-"""What a control plane reads and writes of a switch: table entries, members, groups, meters, digests, log records.
+"""Entities that a control plane reads and writes: table entries, members, groups, meters, digests, log records.
 
 All values are frozen, all numbers are plain ints (fields of any width), arguments are given by position, and all names
 are the full ones of the BMv2 JSON, which are also those of the P4Info. `Entry.match` lists the key fields in the

@@ -1,4 +1,4 @@
-"""One process of switches: creates them, drives their ports, serves P4Runtime, and shuts everything down.
+"""A process of switches: creates them, drives their ports, serves P4Runtime, and shuts everything down.
 
 The main thread runs the event loop (gRPC, packet-in, digests, signals); one thread runs the port driver in C. Errors
 that a user can cause (missing interface, no root, address in use, unsupported program) raise `StartError` with a

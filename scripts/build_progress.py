@@ -1,4 +1,4 @@
-"""How far a build is: on a terminal a line that changes, elsewhere a line for each step and each quarter of it."""
+"""Progress of a build: on a terminal a line that changes, elsewhere a line for each step and each quarter of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often Python looks for objects in cycles while a world is built or runs.
+"""Rare garbage collection while a world is built or runs.
 
 It looks after so many allocations, whatever the number of objects that there are to look at. Those of a large world are
 many, and almost none is garbage: with Python's own setting that takes a sixth of the time. The setting is one for the

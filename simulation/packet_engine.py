@@ -1,4 +1,4 @@
-"""How long packets occupy a NIC: its packet rate and PCIe's bandwidth, in each direction.
+"""Time for which packets occupy a NIC: its packet rate and PCIe's bandwidth, in each direction.
 
 An engine takes one frame at a time. Outwards it makes the NIC answer "nothing" until it is free, and then has ports
 asked again, the one that has waited longest first, so that what leaves is still decided at the last moment. Inwards

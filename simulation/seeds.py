@@ -1,4 +1,4 @@
-"""One seed for a run; every part that needs chance derives its own from it by name.
+"""Seeds of a run's parts: every part that needs chance derives its own from the run's by name.
 
 So what one part draws never depends on how often, or when, another does, nor on Python's own hashing.
 """

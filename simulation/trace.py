@@ -1,4 +1,4 @@
-"""What happened, as a digest: one record for every frame that arrives anywhere, hashed in order.
+"""A digest of what happened: one record for every frame that arrives anywhere, hashed in order.
 
 A record is time, number of the device, port, and a digest of the frame's bytes. Two runs are the same run exactly when
 their hashes are. A hash alone costs 16 bytes however long the run is; with `keep` (a file, or memory) the records stay,

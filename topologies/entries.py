@@ -1,4 +1,4 @@
-"""What each switch's tables hold: written once, static, derived from the fabric alone.
+"""Table entries of each switch: written once, static, derived from the fabric alone.
 
 The entries are neutral values, not P4Runtime messages: `controller/` turns them into P4Runtime, `simulation/`
 writes them into embedded switches directly. Names of tables, actions and parameters are those of ``p4src/``; keys

@@ -1,4 +1,4 @@
-"""Where a switch sends plain IPv6: to each T0's /64 down where it is below, and else up where it can be reached.
+"""Routes of a switch for plain IPv6: to each T0's /64 down where it is below, and else up where it can be reached.
 
 Up and down only, as MRC's own paths (``up_down``), so there are no loops and no deadlocks. Several ports that lead to
 the same T0 make an ECMP group; switches that lack a link on the way are not in it. A T0 that cannot be reached up and

@@ -1,4 +1,4 @@
-"""What a switch that Linux itself is knows: the routes and neighbours that say what the P4 program's entries say.
+"""Routes and neighbours of a kernel switch, derived from the same plan as the P4 entries.
 
 They are derived from those entries (``entries``), so that both kinds of switch send a packet the same way:
 

@@ -1,4 +1,4 @@
-"""What a fabric consists of: switches, NICs, the links between them, and the positions where links may be.
+"""Parts of a fabric: switches, NICs, the links between them, and the positions where links may be.
 
 Things are named as people write them: switch ``t0-1@p2``, NIC ``h4``, link ``t0-1:t1-3@p2`` (lower end first) and
 ``h4@p1`` (the NIC's port in plane 1 to its T0).

@@ -1,4 +1,4 @@
-"""Who probes which paths, so that every link of a fabric is watched from several hosts (docs/path-mapping.md).
+"""The probe plan: which paths each host probes, to watch every link from several hosts (docs/path-mapping.md).
 
 In every plane, each host probes
 

@@ -1,4 +1,4 @@
-"""When switches mark, trim and drop: thresholds as shares of a plane's bandwidth-delay product.
+"""Thresholds at which switches mark, trim and drop, as shares of a plane's bandwidth-delay product.
 
 The shares are Ultra Ethernet's guidance (docs/protocol.md §1.10: ECN between 0.2 and 0.8, trimming at 1, at 1.5 on the
 last hop, tail drop at 2 to 5); production values of MRC are not published. The product is the port's rate times

@@ -1,4 +1,4 @@
-"""How long a packet and its answer take through a fabric without queues: what congestion control measures against."""
+"""Round-trip time of a packet through a fabric without queues, which congestion control measures against."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where every link of a Clos is plugged in: the positions that its switches and NICs give, and the ports there.
+"""Wiring of a Clos: the positions that its switches and NICs give to every link, and the ports there.
 
 - A NIC has a port in each plane, on its T0.
 - A T0 has a link to every T1 of its pod. Ports 1..D are its downlinks, in the order of the NICs; D+1.. its uplinks,

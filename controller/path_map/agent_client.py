@@ -1,4 +1,4 @@
-"""One host's agent as the collector sees it: start probing, take reports, change the denylist. Calls block."""
+"""The collector's client of one host's agent: starts probing, fetches reports, changes the denylist. Calls block."""
 
 from __future__ import annotations
 

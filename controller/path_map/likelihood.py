@@ -1,4 +1,4 @@
-"""How likely the counts of one plane's probes are, given which elements lose how much.
+"""Likelihood of one plane's probe counts, given which elements lose how much.
 
 A probe survives each crossing of an element with probability exp(-t), t >= 0 being the element's *strength*, and
 everything else with probability exp(-noise). So a route whose crossings are n has the survival exp(-(noise + n . t)),

@@ -1,4 +1,4 @@
-"""What may be faulty in one plane, and how often each probed route crosses it.
+"""Elements of one plane that may be faulty, and how often each probed route crosses them.
 
 A suspect is a link (both directions alike, or one of them), a switch, or a single route that fails while everything on
 it carries others well. Each has one unknown, its loss. Planes share nothing, so each is a problem of its own.

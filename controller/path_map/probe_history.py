@@ -1,4 +1,4 @@
-"""What became of every probe: reports of all agents put together, slice by slice of time.
+"""Fates of all probes: the reports of all agents together, slice by slice of time.
 
 A probe counts as lost when its receiver has reported a while (`grace`) after its sender, and has not seen it. So
 neither clocks nor rounds need to agree. While a receiver is silent no loss is counted on the way to it: after

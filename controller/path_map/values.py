@@ -1,4 +1,4 @@
-"""What the map reports; the same values on both sides of the service."""
+"""Values that the path map reports, the same on both sides of the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an agent carries out the verbs for the OCP's MRC API (:mod:`mrc_host.verbs.remote.control_api_verbs`)."""
+"""Agent-side operations of the OCP's MRC API (:mod:`mrc_host.verbs.remote.control_api_verbs`)."""
 
 from __future__ import annotations
 

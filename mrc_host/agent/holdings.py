@@ -1,4 +1,4 @@
-"""What a client has on the NIC."""
+"""Objects that a client has on the NIC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an agent carries out the verbs of a client's REQUEST.
+"""Agent-side operations: the verbs of a client's REQUEST.
 
 A verb's arguments and permitted callers are declared (:mod:`mrc_host.verbs.remote.agent_verbs`,
 :mod:`mrc_host.verbs.nic_verbs`), and :func:`execute` checks them. A verb that only calls the NIC needs nothing here;

@@ -1,4 +1,4 @@
-"""How a controller programs profiles by the OCP's MRC API (docs/applications.md).
+"""Profiles that a controller programs by the OCP's MRC API (docs/applications.md).
 
 Each has the number that the controller gives it, and goes from INIT through OFFLINE to ONLINE and back. One that goes
 ONLINE becomes one of the NIC's: an EV profile under its number, a CC profile under its number as a name. OFFLINE takes

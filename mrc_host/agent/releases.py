@@ -1,4 +1,4 @@
-"""What ended clients had on the NIC is released little by little, so that a client with much delays no other.
+"""Gradual release of what ended clients had on the NIC, so that a client with much delays no other.
 
 The agent has one thread: while it releases objects it sends no frame and acknowledges none. So each turn of its loop
 releases a limited number of objects, and no more once they have taken half a millisecond: a queue pair with thousands

@@ -1,4 +1,4 @@
-"""One client of the agent: its socket, and everything it has on the NIC.
+"""A client of the agent: its socket, and everything it has on the NIC.
 
 Messages in: posts go straight to the NIC; requests go to :mod:`mrc_host.agent.operations`. Messages out: what the
 socket cannot take is kept in an outbox. While that is not empty no completions are fetched for this client and no

@@ -1,4 +1,4 @@
-"""How commands take a fabric: one rule for all commands.
+"""The fabric argument of commands: one rule for all of them.
 
 A command takes a fabric as its argument or by ``--fabric`` (``--name`` is the same); if it is given twice, both must be
 the same. A value that ends in ``.yaml`` is a fabric file, anything else a name. A command for a fabric that is up takes

@@ -1,4 +1,4 @@
-"""What `mrc doctor` lists as JSON."""
+"""JSON listing of `mrc doctor`."""
 
 from __future__ import annotations
 

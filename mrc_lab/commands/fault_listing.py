@@ -1,4 +1,4 @@
-"""What `fault list` lists as JSON."""
+"""JSON listing of `fault list`."""
 
 from __future__ import annotations
 

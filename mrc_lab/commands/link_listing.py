@@ -1,4 +1,4 @@
-"""What `links` lists."""
+"""Listing of `links`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command lists: columns that are declared once, printed as a table for people or as JSON for programs.
+"""Listings of commands: columns that are declared once, printed as a table for people or as JSON for programs.
 
 A row is a mapping from the columns' fields to values that JSON has. JSON is one array with an object a row, which
 `pandas.read_json` and `jq` take as it is; every object has every field, and null stands for what is unknown or does not

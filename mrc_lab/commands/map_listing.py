@@ -1,4 +1,4 @@
-"""What `map` lists as JSON."""
+"""JSON listing of `map`."""
 
 from __future__ import annotations
 

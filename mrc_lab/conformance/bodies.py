@@ -1,4 +1,4 @@
-"""What the kit sends, from the BTH to the padding, made from the fields that a script names."""
+"""Packets of the conformance kit, from the BTH to the padding, made from the fields that a script names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of an examination: a table for people, verdicts as JSON, and the packets of each script as pcapng."""
+"""Results of an examination: a table for people, verdicts as JSON, and the packets of each script as pcapng."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What carries frames between the kit and the NIC under test, and whose time it is.
+"""Wires between the conformance kit and the NIC under test, and whose time counts there.
 
 :class:`SocketWire` uses network interfaces, one for each port of the NIC, and the machine's clock. :class:`MemoryWire`
 drives a NIC device of this project in memory, under a clock that moves from event to event: so a whole examination

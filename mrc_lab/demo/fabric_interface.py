@@ -1,4 +1,4 @@
-"""What a run needs of the world it happens in; the emulation has it, and tests bring a small one of their own."""
+"""The interface of a demo run to its fabric; the emulation has it, and tests bring a small one of their own."""
 
 from __future__ import annotations
 

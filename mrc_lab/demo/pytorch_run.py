@@ -1,4 +1,4 @@
-"""One run of the PyTorch job of the demo: a rank in each host by ``mrc train``'s launcher, with links cut on the way.
+"""A run of the demo's PyTorch job: a rank in each host by ``mrc train``'s launcher, with links cut on the way.
 
 The job is ``examples/gpt.py`` as users have it: what it prints says which step is complete, and how long rank 0 took
 for it. Ranks are waited for in the main thread; a second one cuts the links when their steps have come.

@@ -1,4 +1,4 @@
-"""What one run of the job left behind: reports of all ranks put in order, and the faults that were made meanwhile."""
+"""The record of one run of the job: reports of all ranks in order, and the faults that were made meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of the job over one transport: start a worker per host, make the faults, gather the reports, end it.
+"""A run of the job over one transport: start a worker per host, make the faults, gather the reports, end it.
 
 Everything happens in one asyncio loop; commands to the fabric, which block, go to a thread. A run ends when all workers
 have, when one fails, when a process of the fabric crashes, or when no step completes for `timeout_s`. A link that is

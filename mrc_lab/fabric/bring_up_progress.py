@@ -1,4 +1,4 @@
-"""How far a fabric that comes up in another process has come, by what is in its run directory.
+"""Progress of a fabric that comes up in another process, read from its run directory.
 
 Interfaces and switches come first and take about a third of the time; then the agents of the hosts are started one
 after the other, each with a socket of its own.

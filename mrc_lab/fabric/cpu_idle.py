@@ -1,4 +1,4 @@
-"""How idle the machine's cores were, sampled from /proc/stat."""
+"""Idle time of the machine's cores, sampled from /proc/stat."""
 
 from __future__ import annotations
 

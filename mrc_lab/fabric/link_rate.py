@@ -1,4 +1,4 @@
-"""How fast a fabric may be here: the rate of its links when the user does not choose one."""
+"""The default rate of a fabric's links: as fast as this machine carries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many published numbers come out: the frozen list (`mrc_lab.published`) is the denominator, measured or not.
+"""The count of published numbers that come out, of those in the frozen list (`mrc_lab.published`).
 
 A number of the list that no run has measured counts, and is not within 10 %. A bound is met or not, and counted apart
 from values. Numbers that a file gives of its own, beside the list, have rows too; a run of all files counts them apart.

@@ -1,4 +1,4 @@
-"""What Tab offers of the performance tools' flags and their values: read from the parsers that declare them."""
+"""Completion of the performance tools' flags and their values, read from the parsers that declare them."""
 
 from __future__ import annotations
 

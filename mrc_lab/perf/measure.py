@@ -1,4 +1,4 @@
-"""One rank's part of a performance test, as a coroutine over verbs.
+"""A rank's part of a performance test, as a coroutine over verbs.
 
 Time is what `clock` says, by default the running loop's own, so the same code measures real and simulated fabrics. The
 ranks start each series together; one rank's series ends when all that it wrote is acknowledged, so that a root which

@@ -1,4 +1,4 @@
-"""What one run of a performance test does; the same on every rank."""
+"""The plan of a performance test's run, the same on every rank."""
 
 from __future__ import annotations
 

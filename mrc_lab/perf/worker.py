@@ -1,4 +1,4 @@
-"""One rank of a performance test, a process: ``python -m mrc_lab.perf.worker``.
+"""A rank of a performance test, a process: ``python -m mrc_lab.perf.worker``.
 
 It opens its host's NIC through the agent's socket, meets the others at the launcher's rendezvous, measures, and reports
 there: rank 0 its lines and the result, any rank why it failed. It ends when the launcher or another rank is gone.

@@ -1,1 +1,1 @@
-"""What a fabric of a given size would take: the arithmetic behind ``mrc plan`` (see docs/plan.md)."""
+"""Hardware that a fabric of a given size needs: the arithmetic behind ``mrc plan`` (see docs/plan.md)."""

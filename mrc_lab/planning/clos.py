@@ -1,4 +1,4 @@
-"""How many parts a Clos with full bisection needs, and what the failure of one costs: pure arithmetic.
+"""Parts of a Clos with full bisection, and the cost of one's failure: pure arithmetic.
 
 A NIC's speed is divided over the planes; every plane is a Clos of one, two or three tiers by itself, made of the same
 switch chip, which has `radix` ports at the speed of one lane and fewer, faster ones when lanes are joined. So narrower

@@ -1,4 +1,4 @@
-"""What one part draws and costs: figures of the user's, in a YAML file or with ``--set``, over assumed ones.
+"""Power and prices of parts: the user's, in a YAML file or with ``--set``, over assumed ones.
 
     currency: USD
     switch: {power: 1000, cost: 40000}

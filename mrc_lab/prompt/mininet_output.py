@@ -1,4 +1,4 @@
-"""What Mininet's commands print: output goes where the prompt prints, warnings and errors to standard error.
+"""Output of Mininet's commands: results where the prompt prints, warnings and errors on standard error.
 
 Mininet has one log handler for all of it, on standard error.
 """

@@ -1,4 +1,4 @@
-"""What `qps`, `evs`, `paths` and `counters` list of NICs.
+"""Listings of NICs: `qps`, `evs`, `paths` and `counters`.
 
 `ask` puts an operation to a host's agent and returns its answer.
 """

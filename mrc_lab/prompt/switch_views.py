@@ -1,4 +1,4 @@
-"""What `tables` and `queues` list of a switch."""
+"""Listings of a switch: `tables` and `queues`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was published: the numbers that can come out otherwise, and digitised curves, as data.
+"""Published results: the numbers that can come out otherwise, and digitised curves, as data.
 
 `numbers.yaml` declares each number once and says by what rule it was chosen; `curves.json` has curves to draw over
 ours. A group's numbers share a figure, an experiment file, a unit and a certainty. One entry of it is a single number,

@@ -1,4 +1,4 @@
-"""What the fixture `mrc_fabric` gives: flows whose every byte is checked, faults, paths and counters.
+"""The value of the fixture `mrc_fabric`: flows whose every byte is checked, faults, paths and counters.
 
 A :class:`VerifiedFlow` is a queue pair between two hosts with memory at both ends. Writes of one flow follow each
 other, those of several may be under way at once (:meth:`FabricUnderTest.write_all`). A write that does not arrive, or

@@ -1,4 +1,4 @@
-"""What a test asks for with ``@pytest.mark.mrc(...)``: a fabric, a backend, plugins.
+"""The marker ``@pytest.mark.mrc(...)``: a fabric, a backend, plugins.
 
     @pytest.mark.mrc(planes=4, hosts=8, plugins=["my_window.py"], congestion="my_window")
 

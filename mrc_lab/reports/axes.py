@@ -1,4 +1,4 @@
-"""What the plots of a report have in common: figures, tick labels with units, legends, names that fit.
+"""Common parts of a report's plots: figures, tick labels with units, legends, names that fit.
 
 Labels must not meet, whatever is plotted. So tick labels of an axis share one unit and have the digits that tell them
 apart, their number follows from the room that they have, a figure is as high as its legend needs, and of long names the

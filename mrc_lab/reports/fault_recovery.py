@@ -1,4 +1,4 @@
-"""What followed each fault, and why the rate came back when it did: from the recorded series and events alone.
+"""Recovery after each fault, and why the rate came back when it did: from the recorded series and events alone.
 
 A repaired link is not used at once. Queue pairs that had taken paths out of use probe them and take them back only when
 probes are answered, and NICs have to learn that a port's link is up. So a report shows, for each fault, which paths and

@@ -1,4 +1,4 @@
-"""What several runs of one file, each with another seed, say together: means, and their 95 % intervals.
+"""Means of several runs of one file, each with another seed, and their 95 % intervals.
 
 Takes and gives the block ``published`` of a summary (`reports.published`). A number whose mean is within 10 % is
 within, whatever single seeds have; it is not measured, or untrusted, when that is so for any of them.

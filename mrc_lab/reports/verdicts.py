@@ -1,4 +1,4 @@
-"""Whether what was expected came true: computed from the recordings, and nothing else."""
+"""Verdicts on expectations, computed from the recordings and nothing else."""
 
 from __future__ import annotations
 

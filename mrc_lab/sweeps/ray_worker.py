@@ -1,4 +1,4 @@
-"""What a worker of a Ray cluster does. Ray carries this function there by its code, not by its name.
+"""The function that Ray's workers call. Ray carries it there by its code, not by its name.
 
 So it also runs where this project is missing, and says so. All it needs it imports itself: the check comes before the
 project, and the choice of the compiled transport before anything that imports the transport.

@@ -1,4 +1,4 @@
-"""One reading of a fabric: what its agents, controller and switches have counted, asked of all of them at once.
+"""A reading of a fabric: the counters of its agents, controller and switches, fetched from all at once.
 
 Every reading asks afresh and keeps nothing, so a fabric may be taken down and brought up in another size in between.
 Each process is asked in a thread of its own, with a time limit for each answer. Whatever does not answer in time is

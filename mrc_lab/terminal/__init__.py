@@ -1,1 +1,1 @@
-"""What people see in a terminal: colours of states, tables that fit, progress, notices above the line being typed."""
+"""Terminal output: colours of states, tables that fit, progress, notices above the line being typed."""

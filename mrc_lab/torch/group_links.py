@@ -1,4 +1,4 @@
-"""What one rank has for its group on the NIC: a communicator for collectives, another for messages.
+"""A rank's links to its group on the NIC: a communicator for collectives, another for messages.
 
 Ranks join in the background while the group is made already; the first operations wait for it. Collectives are carried
 out one after another in the order in which they were posted; messages beside them, in order for each pair of ranks and

@@ -1,4 +1,4 @@
-"""Whether PyTorch is in this environment, what it takes to have it, and putting it there on request.
+"""PyTorch in this environment: whether it is there, what it takes, and its installation on request.
 
 It is an extra because of its size, and its CPU build is named by the index that PyTorch keeps for it: the ordinary
 index has, for the same version, one that brings gigabytes of CUDA.

@@ -1,4 +1,4 @@
-"""What a group can be made with: ``init_process_group("mrc", pg_options=GroupOptions(...))``, or by the environment."""
+"""Options of a group: ``init_process_group("mrc", pg_options=GroupOptions(...))``, or the environment."""
 
 from __future__ import annotations
 

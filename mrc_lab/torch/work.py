@@ -1,4 +1,4 @@
-"""One operation under way, as torch.distributed hands it to its caller."""
+"""An operation under way, as torch.distributed hands it to its caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may use the page: whoever has the token, from a page that came from here.
+"""Access to the page: for whoever has the token, from a page that came from here.
 
 A click is an act of root, and any program or page on this machine can reach loopback. So every request needs the
 token: in the address at first (``/?token=...``), then in a cookie that other sites' pages do not send (SameSite=Strict)

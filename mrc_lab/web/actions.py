@@ -1,4 +1,4 @@
-"""What the page can do: faults, as ``mrc fault`` has them, transfers between hosts, and taking back what it did.
+"""Actions of the page: faults, as ``mrc fault`` has them, transfers between hosts, and taking back what it did.
 
 A request is an object of JSON with few fields, each checked here; its words become a fault by the parser of the
 command line, and nothing else. An action returns the command that does the same. What can be taken back is kept, the

@@ -1,4 +1,4 @@
-"""What the page's curves have shown so far, for browsers that come later or are reloaded: a viewer who joins gets it.
+"""Points of the page's curves so far, for browsers that come later or are reloaded.
 
 Steps of training are kept from the beginning, since what a fault did to the first run is what the second is compared
 with. Of throughput and of what switches did, the last two minutes are kept, as the page shows them, while anybody

@@ -1,4 +1,4 @@
-"""One page that plays recordings, one or two at a time on one slider, and has the report that belongs to them.
+"""The page that plays recordings, one or two at a time on one slider, and has the report that belongs to them.
 
 Two variants of a run, MRC beside RC, before beside after: each recording is played by the page of the live view, in a
 frame of its own that can reach nothing else. The page around them has the player, and sends both the time to show. Of

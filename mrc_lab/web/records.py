@@ -1,4 +1,4 @@
-"""What the page is made of: a stream of records, each with its time, whether a server sends them or a file holds them.
+"""Records of the page: a stream, each with its time, whether a server sends them or a file holds them.
 
 Times are milliseconds, since the epoch, or since the beginning of a recorded run (:class:`RunTime`).
 

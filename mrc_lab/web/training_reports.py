@@ -1,4 +1,4 @@
-"""How training goes, as the demo reports it: lines of JSON that are read as they come and put into the feed.
+"""Training reports of the demo: lines of JSON that are read as they come and put into the feed.
 
 A line is a list: transport, steps done, steps planned, loss, and how long the last step took, in ms. What is no such
 line is left out. The end of the lines is the end of the command that the page was opened beside.

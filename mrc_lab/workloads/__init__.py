@@ -1,1 +1,1 @@
-"""What hosts run, over verbs alone: verified writes, collectives, the training job."""
+"""Workloads of hosts, over verbs alone: verified writes, collectives, the training job."""

@@ -1,4 +1,4 @@
-"""Who may write: primaries and backups (P4Runtime spec, "Client Arbitration and Controller Replication").
+"""Arbitration between primary and backup clients (P4Runtime spec, "Client Arbitration and Controller Replication").
 
 For each device and role, the client with the highest election id ever seen is primary, as long as its stream is open.
 This is pure bookkeeping: it uses only `Session.send` of a stream, and runs in one thread, so a write is never in flight

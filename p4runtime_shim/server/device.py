@@ -1,4 +1,4 @@
-"""One device: its switch, its clients, its pipeline configuration, its packets and digests.
+"""A device of the server: its switch, its clients, its pipeline configuration, its packets and digests.
 
 Requests are serialized as the specification requires ("Batching and Ordering of Updates"): reads, writes and
 arbitration run in the event loop's thread without yielding. A pipeline config takes longer: in other threads, its

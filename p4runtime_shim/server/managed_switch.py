@@ -1,4 +1,4 @@
-"""One switch as the management service sees it: how each setting is made, and where each counter is.
+"""A switch as the management service sees it: how each setting is made, and where each counter is.
 
 The service (management_service.py) finds the switch and turns errors into gRPC statuses.
 """

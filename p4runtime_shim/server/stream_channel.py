@@ -1,4 +1,4 @@
-"""One StreamChannel: passes a client's messages to its device, and the device's through a bounded queue."""
+"""A StreamChannel: passes a client's messages to its device, and the device's through a bounded queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether idle processors of a virtual machine look for work for a while before they halt.
+"""Halt polling: whether idle processors of a virtual machine look for work for a while before they halt.
 
 A processor that halts goes back to the host, and to get it again takes some 25 us on KVM, several times as long as
 waking a process on one that still runs. So Linux has a governor for guests, haltpoll, which looks for work for up to

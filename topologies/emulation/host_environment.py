@@ -1,4 +1,4 @@
-"""What processes inside a host find in their environment: which fabric and host they are in, and where its NIC is.
+"""Environment variables of processes inside a host: its fabric, its name, and where its NIC is.
 
 Other people's programs are started by the prompt, by ``mrc exec`` and by ``mrc train``; all give them these variables.
 """

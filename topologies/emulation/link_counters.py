@@ -1,4 +1,4 @@
-"""What the links of an emulated fabric have carried, by the kernel's counters.
+"""Traffic of an emulated fabric's links, by the kernel's counters.
 
 Every link has an end at a switch, an interface of the root namespace, and the kernel counts there what the switch sent
 and received. All of them are in one small file, proc(5) ``/proc/net/dev``, whose reading costs a microsecond an

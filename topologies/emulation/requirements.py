@@ -1,4 +1,4 @@
-"""Whether this machine can run an emulated fabric; if not, what is missing and what to do.
+"""Requirements of an emulated fabric on this machine; what is missing, and what to do.
 
 The kernel's part is tried, not guessed from version numbers: a network namespace is made, a veth link in it, and a
 packet socket on that, and Mininet's own helper starts a command in one. All is gone when the question is answered.

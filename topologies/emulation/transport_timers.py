@@ -1,4 +1,4 @@
-"""What the transport of emulated hosts measures against.
+"""Timers of emulated hosts' transport: the round trip and rates that it measures against.
 
 Round trips here are those of processes that wait for a processor. So the base RTT that congestion control gets is
 the wires' own and a share of that waiting, and no shorter one is believed: one lucky packet says nothing of the next.

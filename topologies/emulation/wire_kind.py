@@ -1,4 +1,4 @@
-"""What carries frames between the processes of an emulated fabric, by the names that `--wire` takes."""
+"""Kinds of wires between the processes of an emulated fabric, by the names that `--wire` takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an experiment file says, as frozen values; the fields' kinds are also its JSON schema (see `schema`).
+"""The model of experiment files, as frozen values; the fields' types are also its JSON schema (see `schema`).
 
 An :class:`Experiment` has one or more cases: the file's own settings or, with `variants`, those laid over them one by
 one, so that transports or sizes are compared within one experiment. Times are nanoseconds from the beginning of a run,

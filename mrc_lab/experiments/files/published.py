@@ -1,4 +1,4 @@
-"""What a file says under ``published``: values and points read, the package's own looked up, all of it checked."""
+"""The key ``published`` of a file: values and points read, the package's own looked up, all of it checked."""
 
 from __future__ import annotations
 

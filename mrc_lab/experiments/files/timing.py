@@ -1,4 +1,4 @@
-"""What an experiment file says of the time that hosts, NICs and switches take: a profile, with values of its own.
+"""The key ``timing`` of a file: a profile of the time that hosts, NICs and switches take, with values of its own.
 
 ``timing: published_testbed``, or a mapping of `profile` (ideal unless given) and fields of
 :class:`simulation.hardware_timing.HardwareTiming`.

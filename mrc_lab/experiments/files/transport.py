@@ -1,4 +1,4 @@
-"""What an experiment file says about the transport, as settings of NICs and attributes of queue pairs."""
+"""The key ``transport`` of a file, as settings of NICs and attributes of queue pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the hosts do, as an experiment file says it.
+"""Workloads of experiment files.
 
 A *flow* is what one host writes to another, on the queue pairs that `transport` gives it. Each queue pair keeps
 `outstanding` writes of `message` bytes under way, until the run's duration is over or `total` bytes are through.

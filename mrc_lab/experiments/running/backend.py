@@ -1,4 +1,4 @@
-"""What a run needs of a world: the same four things in simulation and in emulation."""
+"""The interface of a run to its backend: the same four things in simulation and in emulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would make a case say something else than its author thinks, as one sentence each.
+"""Warnings about cases that say something else than their author thinks, a sentence each.
 
 A path that a fault has taken out of use is probed: `probe_interval` after it went bad for the first time, and when the
 fault is over until `probe_successes` probes in a row were answered, `probe_interval` apart. While probes are lost, up

@@ -1,4 +1,4 @@
-"""What the ranks of a collective send, and what each shall have received at the end.
+"""Data of a collective's ranks: what they send, and what each shall have received at the end.
 
 Values are small whole numbers, so that their sums are exact in any order. They come from one random cycle, which is
 repeated if it is too short; each rank begins a little further on. So large worlds need little memory, and results are

@@ -1,4 +1,4 @@
-"""How long each rank computes: jitter and stragglers, drawn from the seed.
+"""Computing times of ranks: jitter and stragglers, drawn from the seed.
 
 Every rank draws from a generator of its own, in the order of its computings, so that its times depend on nothing but
 the seed and the rank.

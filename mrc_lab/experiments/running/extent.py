@@ -1,4 +1,4 @@
-"""What the names and patterns of a case came to mean on its fabric: how many senders, receivers, flows and links.
+"""The extent of a case on its fabric: how many senders, receivers, flows and links its names and patterns mean.
 
 A pattern may mean fewer or other hosts than its author thinks, and a run of two flows looks like one of sixteen. So
 what was chosen is counted, named, and shown before a run, by ``--check``, in the report and in ``summary.json``.

@@ -1,4 +1,4 @@
-"""Whether the faults of an emulated run were made and taken back when the file says.
+"""Times of an emulated run's faults, compared with those of the file.
 
 The controller does both at the time, one change of the fabric after the other; a machine that is slow, or whose kernel
 is busy with other interfaces, makes it late. What was done when is in the controller's records.

@@ -1,4 +1,4 @@
-"""Whether the timing of an emulated run can be trusted.
+"""Trust in the timing of an emulated run.
 
 Emulation keeps real time only while the machine has processors to spare. Otherwise frames are delayed beyond what the
 model explains (links of known rate without propagation, the traffic manager's queues). This is measured where it

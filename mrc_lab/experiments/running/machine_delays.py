@@ -1,4 +1,4 @@
-"""How long the machine delayed frames at each hop of an emulated fabric, beyond links, queues and pauses.
+"""Delays by the machine at each hop of an emulated fabric, beyond links, queues and pauses.
 
 Embedded switches and NICs measure this on request (p4runtime_shim/engine/port_driver_delay.c,
 mrc_host/driver/delays.py), for each frame from one socket to the next: on arrival until it is received, on departure

@@ -1,4 +1,4 @@
-"""What a run leaves behind: series in time bins, events and totals. Everything in reports is computed from this.
+"""The recording of a run: series in time bins, events and totals. Everything in reports is computed from it.
 
 Times are nanoseconds from the beginning of the run. Counters are cumulative samples at the edges of the time bins, so
 that any window between two edges is a difference of two rows.

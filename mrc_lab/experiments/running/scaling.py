@@ -1,4 +1,4 @@
-"""What a file's rates and times become in emulation.
+"""Rates and times of a file, scaled for emulation.
 
 This machine does not carry the rates that files name, so all rates are divided by one factor and all times multiplied
 by it: as many packets go by as in the file. The factor is the same for all cases of an experiment, so that they can be

@@ -1,4 +1,4 @@
-"""What switches trimmed and dropped in emulation, by channel: the P4 program's counters, and the embedded switch's own.
+"""Trims and drops of switches in emulation, by channel: the P4 program's counters, and the embedded switch's own.
 
 The program counts trims, corruption and drops by port, on both switches. The embedded switch says beside that what its
 queues and ports dropped, and its driver what the kernel did (SwitchManagement, p4runtime_shim/proto/switch_v1.proto);

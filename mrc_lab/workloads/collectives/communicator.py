@@ -1,4 +1,4 @@
-"""One rank's membership in a group that does collective operations, in the manner of an NCCL communicator.
+"""A rank's membership in a group that does collective operations, in the manner of an NCCL communicator.
 
 Joining creates, on the rank's NIC, one region of registered memory, one completion queue and the queue pairs of each
 stream; the ranks exchange their addresses over an :class:`Exchange` and connect. From then on operations need

@@ -1,4 +1,4 @@
-"""How an array is cut for a ring: into one segment a rank, and each segment into chunks that move on independently.
+"""The layout of an array for a ring: one segment a rank, and in each segment chunks that move on independently.
 
 Pure arithmetic. Offsets and lengths are bytes; every boundary falls between elements. Segment `k` of `world` covers
 the elements ``k*n//world .. (k+1)*n//world``, so lengths differ by at most one element and every rank computes the

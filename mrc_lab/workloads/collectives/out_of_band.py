@@ -1,4 +1,4 @@
-"""What a collective asks of the world beside the fabric, and an implementation for ranks that share a process."""
+"""A collective's interface to the world beside the fabric, and an implementation for ranks that share a process."""
 
 from __future__ import annotations
 

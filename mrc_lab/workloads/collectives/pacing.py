@@ -1,4 +1,4 @@
-"""How long a collective library takes: to launch an operation, and with each chunk before it sends it on.
+"""Time that a collective library takes: to launch an operation, and with each chunk before it sends it on.
 
 Real libraries start a kernel on the GPU, copy and reduce there, and hand chunks to the NIC through a thread of the host
 (docs/timing.md). In simulation all that takes no time, so where it matters it is waited for: chunks are reduced and

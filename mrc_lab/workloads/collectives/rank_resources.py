@@ -1,4 +1,4 @@
-"""What a communicator has on each NIC: the plan all ranks share, what one rank creates, and what it publishes."""
+"""Resources of a communicator on each NIC: the plan all ranks share, what one rank creates, and what it publishes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How data moves between two ranks of a collective."""
+"""Settings of a collective: how data moves between two ranks."""
 
 from __future__ import annotations
 

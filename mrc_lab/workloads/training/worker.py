@@ -1,4 +1,4 @@
-"""One rank of the training job, a process on a host of the fabric.
+"""A rank of the training job, a process on a host of the fabric.
 
 It opens the host's NIC through the agent's socket, joins the ring, and trains. The only thing it shares with the
 other ranks besides the ring is the rendezvous, where it also reports, as one JSON object each: ``joined``,
