@@ -354,9 +354,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_program(tmp_path_factory)
 
 
-def expect_success(world: EmulatedWorld, program: Path, case: str) -> None:
+def expect_success(world: EmulatedWorld, program: Path, case: str, transport: str = "mrc") -> None:
     words = [program, case, world.emulation.socket("h2"), world.emulation.socket("h4")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, env={**os.environ, "MRC_QP_TYPE": transport}
+    )
     assert done.returncode == 0, done.stderr
     assert counters(world, "h2")[0]["queue_pairs"] == counters(world, "h4")[0]["queue_pairs"] == 0
 
@@ -364,6 +366,10 @@ def expect_success(world: EmulatedWorld, program: Path, case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_verbs_behave_as_programs_in_c_expect(world: EmulatedWorld, program: Path, case: str) -> None:
     expect_success(world, program, case)
+
+
+def test_queue_pairs_of_rc_take_writes_only_with_the_access_flag(world: EmulatedWorld, program: Path) -> None:
+    expect_success(world, program, "access_flags", "rc")
 
 
 def test_a_program_that_forks_keeps_its_memory_and_its_child_opens_a_device(
