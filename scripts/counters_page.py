@@ -42,8 +42,8 @@ port at a quarter of its rate leaves about a quarter of the NIC's goodput, where
 would be left. A NIC finds it while it sends, and raises an event (`SlowPortEvent`) when that begins and when it ends:
 
 - `slow`: its own port. In a cycle, in which each plane sends `plane_skew_limit` packets, the others waited for this
-  one for a fourth of the time that it took, and its packets took one and a half times as long. `tx_plane_waited_ns`
-  counts a wait when it ends.
+  one for a fourth of the time that it took, and it took one and a half times as long for what it sent meanwhile,
+  of all queue pairs, as theirs before. `tx_plane_waited_ns` counts a wait when it ends.
 - `slow_peers`: the port of a peer, or its plane on the way there. As a multiple of the shortest, round trips take at
   least one and a half times as long there as in any other plane, and a full window, a used-up range of PSNs or
   unfinished requests keep data from leaving for a fourth of the time, at least in some cycles.

@@ -14,6 +14,7 @@ from mrc_host.transport.native_datapath import of_nic
 from mrc_host.transport.path_selection import PathSelection
 from mrc_host.transport.scheduler import Scheduler
 from mrc_host.transport.slow_ports import SlowPorts
+from mrc_host.transport.stats import NicPortStats
 from mrc_host.transport.trace import Tracer
 from mrc_host.values import AsyncEvent, CcProfile, EvProfile
 from mrc_host.wire.encap import Encapsulation
@@ -39,6 +40,7 @@ class NicContext:
         "lost_by_plane",
         "memory",
         "now",
+        "port_stats",
         "psn_rng",
         "retransmitted_by_plane",
         "rng",
@@ -76,6 +78,7 @@ class NicContext:
         self.lost_by_plane = [0] * len(config.ports)  # lost data packets of all queue pairs, including those destroyed
         self.retransmitted_by_plane = [0] * len(config.ports)
         self.waited_by_plane = [0] * len(config.ports)  # ns for which data that could leave on others waited for it
+        self.port_stats = [NicPortStats() for _ in config.ports]
         self.events_lost = 0
         self._events: deque[AsyncEvent] = deque()
         self.slow_ports = SlowPorts(len(config.ports), self.emit, retry=self.transport.slow_port_retry)  # of our own

@@ -13,7 +13,7 @@ from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer_table import PeerTable
 from mrc_host.transport.qp import NicQueuePair
-from mrc_host.transport.stats import NicPortStats, QpStats
+from mrc_host.transport.stats import QpStats
 from mrc_host.wire.encap import Drop
 
 _PER_STEP: Final = 64  # queue pairs
@@ -31,7 +31,7 @@ class NicStats:
         self._peers = peers
         self._pauses = pauses
         self.drops = dict.fromkeys(Drop, 0)
-        self.ports = [NicPortStats() for _ in nic.config.ports]
+        self.ports = nic.port_stats
         self.gone = QpStats()
 
     def frames(self) -> dict[str, int]:

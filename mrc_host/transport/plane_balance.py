@@ -4,33 +4,38 @@ Each plane has a credit of that many packets. A plane without credit waits for t
 has any left, all are refilled. Retransmissions use credit too, but do not wait for other planes.
 
 From one refill to the next is a *cycle*, in which every plane sends a burst. When a plane without credit asks for data
-that there is, it is noted for which planes it waits, and what credit these have. At the end of the cycle such a *wait*
-for at most half of the planes tells which are late: those that took much longer per packet than the planes before
-them, and kept these waiting for much of the time that they needed. They speak for slow ports (``slow_ports``), whether
-or not they are as slow as each other. Only waiting and refilling cost anything, no packet does.
+that there is, it is noted for which planes it waits, and what every port has sent. At the end of the cycle such a
+*wait* for at most half of the planes tells which are late: those that kept others waiting for much of the time that
+they needed, and whose ports sent much less in that time than the port of the one that waits did before. All that ports
+send counts: if queue pairs take turns at some ports and share others, each waits, but no port is slow. Late planes
+speak for slow ports (``slow_ports``), whether or not they are as slow as each other. Only waiting and refilling cost
+anything, no packet does.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from mrc_host.transport.stats import NicPortStats
+
 _FULL: Final = 4096  # payload of the packets that a burst consists of
 # A plane is late that the others waited for during one fourth of a cycle, as they could have sent that much more, and
 _PART: Final = 4
-# whose packets took so many times as long as theirs. Ports that take turns at one processor are waited for, too.
+# whose port took so many times as long for what it sent. Ports that take turns at one processor are waited for, too.
 _SLOWER: Final = 3, 2
 NOBODY: Final = 0
 UNKNOWN: Final = -1
 
 
 class Wait:
-    """From time `since` on, planes without credit waited for those of the mask `planes`, which had `credit`."""
+    """From time `since` on, `plane`, which had no credit, waited for those of the mask `planes`."""
 
-    __slots__ = ("credit", "planes", "since")
+    __slots__ = ("plane", "planes", "sent", "since")
 
-    def __init__(self, planes: int, credit: list[int], since: int) -> None:
+    def __init__(self, plane: int, planes: int, sent: list[int], since: int) -> None:
+        self.plane = plane
         self.planes = planes
-        self.credit = credit  # of every plane, in packets
+        self.sent = sent  # bytes that each port had sent
         self.since = since
 
 
@@ -45,7 +50,10 @@ class PlaneBalance:
         "_idle",
         "_idle_since",
         "_idled",
+        "_ports",
         "_ran_out",
+        "_sent",
+        "_sent_until",
         "_stalled",
         "_waited",
         "_waits",
@@ -53,10 +61,11 @@ class PlaneBalance:
         "stopped",
     )
 
-    def __init__(self, burst: int, mtu: int, mask: int, waited: list[int]) -> None:
+    def __init__(self, burst: int, mtu: int, mask: int, waited: list[int], ports: list[NicPortStats]) -> None:
         """`burst` is in packets of 4096 bytes, `mask` has the planes in use.
 
         `waited` has for each plane the ns for which data that could have left on others waited for it; this adds to it.
+        `ports` counts what the ports of the planes send.
         """
         planes = len(waited)
         # In bytes, as for full packets: a burst shorter than a turn of the scheduler would cut that turn off.
@@ -72,6 +81,9 @@ class PlaneBalance:
         self._waits: list[Wait] = []  # of this cycle, with fewer and fewer planes
         self._ran_out = [0] * planes  # when a plane asked that had no credit left; 0 if it has not
         self._waited = waited
+        self._ports = ports
+        self._sent = [0] * planes  # bytes that each port had sent when the cycle began
+        self._sent_until = [0] * planes  # the same of a plane that ran out, then
         self.stopped = False  # for much of it nothing left, as window or peer let nothing leave or there was no data
 
     def refill(self, mask: int) -> None:
@@ -91,11 +103,12 @@ class PlaneBalance:
         """`plane` has data to send and no credit, and waits for those of the usable `planes` that have."""
         if not self._ran_out[plane]:
             self._ran_out[plane] = now
+            self._sent_until[plane] = self._ports[plane].tx_bytes
         awaited = self.mask & planes
         if awaited != self._awaited:
             self._awaited = awaited
             if 2 * awaited.bit_count() <= planes.bit_count():
-                self._waits.append(Wait(awaited, self._credit.copy(), now))
+                self._waits.append(Wait(plane, awaited, self._all_sent(), now))
 
     def blocked(self) -> None:
         """Something else keeps data from leaving, like a full window: nobody waits for a plane."""
@@ -135,6 +148,7 @@ class PlaneBalance:
         if self._awaited:
             late = self._judge(began, now)
             self.blocked()
+        self._sent = self._all_sent()
         return late if began and not idle else UNKNOWN
 
     def _judge(self, began: int, now: int) -> int:
@@ -152,14 +166,20 @@ class PlaneBalance:
         return late
 
     def _all_late(self, wait: Wait, began: int, now: int) -> bool:
-        """Whether each plane that was waited for used up its credit so late, in a cycle that ends `now`."""
+        """Whether each plane that was waited for was late, in a cycle that ends `now`."""
         if wait.planes & self.mask:
             return False  # it was lost in between
         more, less = _SLOWER
-        for plane, credit in enumerate(wait.credit):
+        usual, took = wait.sent[wait.plane] - self._sent[wait.plane], wait.since - began
+        for plane, before in enumerate(wait.sent):
             if wait.planes >> plane & 1:
-                done = self._ran_out[plane] or now
+                ran_out = self._ran_out[plane]
+                done, until = (ran_out, self._sent_until[plane]) if ran_out else (now, self._ports[plane].tx_bytes)
                 waited = done - wait.since
-                if _PART * waited < done - began or less * waited * self._burst < more * (wait.since - began) * credit:
+                if _PART * waited < done - began or less * waited * usual < more * took * (until - before):
                     return False
         return True
+
+    def _all_sent(self) -> list[int]:
+        """Bytes that each port has sent."""
+        return [port.tx_bytes for port in self._ports]

@@ -103,7 +103,9 @@ class Requester(DataToSend):
         self.window = SendWindow(owner, connection, link, peer.windows)
         self.sent = SentPackets(self.window.cc, first_psn, planes, paths.each, settings.recovery_delay)
         self.spurious = SpuriousRetransmissions(stats)
-        self._balance = PlaneBalance(settings.plane_skew_limit, self._mtu, peer.planes, nic.waited_by_plane)
+        self._balance = PlaneBalance(
+            settings.plane_skew_limit, self._mtu, peer.planes, nic.waited_by_plane, nic.port_stats
+        )
         self._packets = DataPackets(connection, peer.frames)
         self._loss = LossDetection(
             self.sent, paths, self.window.cc, peer.round_trips, peer.reordering, stats, peer.lost_by_plane,

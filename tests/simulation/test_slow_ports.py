@@ -134,6 +134,12 @@ def test_healthy_ports_are_not_reported() -> None:
             assert not [event for context in contexts for event in _events(context)], f"seed {seed}: {link}"
 
 
+def test_queue_pairs_that_take_turns_at_some_ports_and_share_another_make_none_slow() -> None:
+    """In this world one queue pair has two ports to itself while the other waits for the third, which they share."""
+    slowness = Slowness(3, 2, 25, False, 4096, 2, 4, False, "link slow", {2: 50})
+    check(slowness, 4189697230)
+
+
 def test_a_slow_port_is_found_if_and_only_if_it_is_there() -> None:
     """In a random world; `make soak` tries for longer."""
     print(f"seed {SEED}")

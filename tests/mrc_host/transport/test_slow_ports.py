@@ -7,7 +7,20 @@ import pytest
 from mrc_host.transport.plane_balance import NOBODY, UNKNOWN, PlaneBalance
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.slow_ports import CYCLES, SlowPorts, slowest
+from mrc_host.transport.stats import NicPortStats
 from mrc_host.values import AsyncEvent, SlowPortEvent
+
+
+class _Planes(PlaneBalance):
+    """A balance whose ports send only what it says."""
+
+    def __init__(self, burst: int, mtu: int, mask: int, waited: list[int]) -> None:
+        self.stats = [NicPortStats() for _ in waited]
+        super().__init__(burst, mtu, mask, waited, self.stats)
+
+    def spend(self, plane: int) -> None:
+        super().spend(plane)
+        self.stats[plane].tx_bytes += 4096
 
 
 def _cycle(balance: PlaneBalance, intervals: tuple[int, ...], begin: int) -> tuple[int, int]:
@@ -44,7 +57,7 @@ def _cycle(balance: PlaneBalance, intervals: tuple[int, ...], begin: int) -> tup
     ],
 )
 def test_planes_are_late_that_at_least_as_many_others_wait_for(intervals: tuple[int, ...], late: int) -> None:
-    balance = PlaneBalance(8, 4096, (1 << len(intervals)) - 1, [0] * len(intervals))
+    balance = _Planes(8, 4096, (1 << len(intervals)) - 1, [0] * len(intervals))
     first, now = _cycle(balance, intervals, 1000)
     assert first == UNKNOWN, "when it began is not known"
     assert _cycle(balance, intervals, now) == (late, pytest.approx(now + 7 * max(intervals), abs=max(intervals)))
@@ -54,7 +67,7 @@ def test_planes_are_late_that_at_least_as_many_others_wait_for(intervals: tuple[
 def test_ports_that_take_turns_are_not_late(planes: int) -> None:
     """A driver may take a whole burst from one port before it turns to the next: the last is waited for longest."""
     every = (1 << planes) - 1
-    balance = PlaneBalance(8, 4096, every, [0] * planes)
+    balance = _Planes(8, 4096, every, [0] * planes)
     now = 1000
     for _ in range(3):
         for plane in range(planes):
@@ -69,7 +82,7 @@ def test_ports_that_take_turns_are_not_late(planes: int) -> None:
 
 
 def test_a_plane_that_is_lost_while_others_wait_for_it_is_not_late() -> None:
-    balance = PlaneBalance(8, 4096, 0b1111, [0] * 4)
+    balance = _Planes(8, 4096, 0b1111, [0] * 4)
     _, now = _cycle(balance, (100, 100, 100, 100), 1000)
     for plane in (0, 1, 2):
         for _ in range(8):
@@ -80,15 +93,39 @@ def test_a_plane_that_is_lost_while_others_wait_for_it_is_not_late() -> None:
 
 def test_how_long_planes_were_waited_for_is_counted_for_each() -> None:
     waited = [0] * 4
-    balance = PlaneBalance(8, 4096, 0b1111, waited)
+    balance = _Planes(8, 4096, 0b1111, waited)
     _, now = _cycle(balance, (100, 100, 100, 100), 1000)
     before = list(waited)
     _cycle(balance, (100, 300, 100, 200), now)
     assert [after - b for b, after in zip(before, waited, strict=True)] == [0, 1300, 0, 800]
 
 
+def test_queue_pairs_that_take_turns_at_some_ports_and_share_another_make_none_slow() -> None:
+    """One has port 0 to itself and then waits, while another has it; at port 1 they alternate."""
+    balance = _Planes(8, 4096, 0b11, [0] * 2)
+    now = 0
+    for _ in range(3):
+        for packet in range(8):
+            now += 100
+            balance.spend(0)
+            balance.stats[1].tx_bytes += 4096 * (1 - packet % 2)  # of the other
+            if packet % 2:
+                balance.spend(1)
+        for packet in range(8):
+            if not packet:
+                balance.waits(0, 0b11, now)
+            now += 100
+            balance.stats[0].tx_bytes += 4096
+            balance.stats[1].tx_bytes += 4096 * (packet % 2)
+            if not packet % 2:
+                balance.spend(1)
+        late = balance.end_cycle(0, now)
+        balance.refill(0b11)
+    assert late == NOBODY
+
+
 def test_a_full_window_and_a_pause_of_the_application_are_nobodys_fault() -> None:
-    balance = PlaneBalance(8, 4096, 0b11, [0] * 2)
+    balance = _Planes(8, 4096, 0b11, [0] * 2)
     _, now = _cycle(balance, (100, 100), 1000)
     for _ in range(8):
         balance.spend(0)
