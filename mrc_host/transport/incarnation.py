@@ -10,7 +10,7 @@ life that is connected.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.peer import Peer
@@ -43,7 +43,7 @@ class Incarnation:
         first = self._first_received(remote)
         if not (0 <= first <= MASK and 0 <= remote.qpn <= MASK):
             raise InvalidArgumentError(f"A QPN and a first PSN have 24 bits, not {remote.qpn:#x} and {first:#x}.")
-        return replace(self, peer=peer, remote_qpn=remote.qpn, first_received=first)
+        return Incarnation(self.qpn, self.attributes, self.own_psn, peer, remote.qpn, first)
 
     def _first_received(self, remote: QpAddress) -> int:
         given, told = self.attributes.receive_psn, remote.psn

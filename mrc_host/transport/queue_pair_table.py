@@ -178,7 +178,8 @@ class QueuePairTable:
         self._nic.now = now
         self._nic.scheduler.input_begins()
         before = qp.life
-        qp.life = replace(before, attributes=attributes)
+        if attributes is not before.attributes:
+            qp.life = replace(before, attributes=attributes)
         try:
             if peer is not None and remote is not None:
                 qp.to_rtr(peer, remote, now)

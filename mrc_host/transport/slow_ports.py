@@ -146,6 +146,8 @@ def slowest(trips: Sequence[RoundTrip], planes: int) -> int:
 
     Of several such sets it is the largest: between planes of unlike rates there may be more than one gap.
     """
+    if planes & planes - 1 == 0:
+        return NOBODY  # there is no other
     times = [0] * len(trips)  # of planes that are not in use
     for plane, trip in enumerate(trips):
         if planes >> plane & 1:
