@@ -36,7 +36,6 @@ from p4src import BUILD
 from topologies import loader
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
-from topologies.fault_entries import fault_entries
 from topologies.faults import FaultState
 
 _PATH = click.Path(path_type=Path)
@@ -150,7 +149,7 @@ async def _take_over(fabric: Fabric, fleet: Fleet, injector: FaultInjector, sett
         _save(injector, settings)
         return
     await injector.resume(left)
-    fleet.expect_faults(fault_entries(fabric, injector.registry.wanted().entries or ()))
+    fleet.expect_faults(injector.wanted_entries())
 
 
 @contextlib.asynccontextmanager

@@ -31,7 +31,6 @@ from controller.values import (
     SWITCH_TIMEOUT_S,
     Cleared,
     Event,
-    FaultRecord,
     FleetStatus,
     HostDeniedPath,
     LinkStatus,
@@ -45,6 +44,7 @@ from mrc_common import named_files
 from topologies.errors import FabricError
 from topologies.faults import Fault
 from topologies.faults.link_down import LinkDown
+from topologies.faults.record import FaultRecord
 
 DEFAULT_TIMEOUT_S = 10.0
 # A change is made at switches that may be slow, and taken back if one cannot make it.

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from controller.errors import BusyError
-from controller.values import Event, EventKind, FaultRecord
+from controller.values import Event, EventKind
+from topologies.faults.record import FaultRecord
 
 ROOM = 1024  # events that wait for one subscriber
 MAX_SUBSCRIBERS = 64

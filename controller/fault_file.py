@@ -16,10 +16,10 @@ from google.protobuf import json_format
 from controller import messages
 from controller.errors import ControllerError
 from controller.proto import controller_v1_pb2 as pb
-from controller.values import FaultRecord
 from mrc_common import named_files
 from mrc_common.written_files import write_text
 from topologies.errors import FabricError
+from topologies.faults.record import FaultRecord
 
 
 def save(path: Path, records: Iterable[FaultRecord]) -> None:

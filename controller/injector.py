@@ -1,12 +1,13 @@
-"""Faults carried out: applied now or when their time comes, flapping, and taken back.
+"""Faults carried out: the driver of the fault engine (:mod:`topologies.faults.engine`) in emulation.
 
-The registry says what is wanted, and :meth:`FaultInjector._apply` changes what differs from what was applied before:
-links are taken down and up, switches get the entries of the P4 program's faults, ports their shape. So overlapping
-faults need no care of their own, and what failed halfway is put right by applying the registry without it. One change
-at a time.
+The engine says what is wanted, and :meth:`FaultInjector._apply` changes what differs from what was applied before:
+links are taken down and up, switches get the entries of the P4 program's faults, ports their shape. So what failed
+halfway is put right by applying what is wanted without it. One change at a time. A fault is in the registry before
+anything is changed, and is struck out of it after it has been taken back: if this controller is killed in between, the
+next one knows what may be half made.
 
-A fault that begins later, ends by itself or flaps has a task that waits for its times. One whose time comes while a
-switch is away (the controller has only just been started, say) is made there when the switch is back, and says so.
+While the engine has something due, a task waits for that. A fault whose time comes while a switch is away (the
+controller has only just been started, say) is made there when the switch is back, and says so.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
@@ -22,28 +22,21 @@ from typing import Any, Protocol, TypeVar
 
 from controller.errors import BusyError, ControllerError
 from controller.events import Events
-from controller.fault_impairments import (
-    LONGEST_NS,
-    FaultImpairments,
-    PortShaping,
-    combined_shapes,
-    impairments_of,
-    part_of,
-)
-from controller.fault_registry import FaultRegistry, Wanted
-from controller.values import Cleared, EventKind, FaultRecord
+from controller.fault_limits import EMULATION
+from controller.values import Cleared, EventKind
 from topologies.entries import TableEntry
-from topologies.errors import FabricError
+from topologies.errors import FabricError, FaultLimitError, UnknownFaultError
 from topologies.fabric import Fabric, Link, LinkEnd
-from topologies.fault_entries import FaultTables, fault_entries
-from topologies.faults import Fault, FaultState
-from topologies.faults.flap import Flap
+from topologies.faults import Fault
+from topologies.faults.effect import PortShaping, combined_shapes
+from topologies.faults.engine import FaultChange, FaultEngine, Wanted
+from topologies.faults.limits import FaultLimits
+from topologies.faults.record import FaultRecord
 
 _LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
-MAX_CHANGES_PER_S = 1000  # of links that flap, all together: a change takes about a millisecond
-MAX_TOGGLES = 2000  # links, or groups of them, that flap each in its own time
+_LONGEST_SLEEP_S = 3600
 _UNKNOWN = PortShaping(-1, -1)  # of a port: equal to none that is wanted
 
 
@@ -79,8 +72,10 @@ class FaultInjector:
         *,
         clock: Callable[[], int] = time.monotonic_ns,
         changed: Callable[[], None] = lambda: None,
+        limits: FaultLimits = EMULATION,
     ) -> None:
-        self.registry = FaultRegistry()
+        self._engine = FaultEngine(fabric, limits)
+        self.registry = self._engine.registry
         self._fabric = fabric
         self._switches = switches
         self._links = links
@@ -90,9 +85,9 @@ class FaultInjector:
         self._lock = asyncio.Lock()
         self._applied = Wanted()
         self._asked = Wanted()  # what was wanted last that could be done
-        self._tables = FaultTables(fabric)
-        self._lives: dict[str, asyncio.Task[None]] = {}
-        self._away: dict[str, tuple[str, ...]] = {}  # switches that have yet to make a fault that has just begun
+        self._clockwork: asyncio.Task[None] | None = None  # waits for what is due
+        self._sooner = asyncio.Event()  # something may be due earlier than it thinks
+        self._away: dict[str, asyncio.Task[None]] = {}  # by fault: waits for switches that have yet to make it
 
     async def add(
         self, fault: Fault, *, owner: str = "", start_at_ns: int | None = None, duration_ns: int | None = None
@@ -101,52 +96,33 @@ class FaultInjector:
 
         FabricError if it names what is not there or a value is out of range, ControllerError if it cannot be made.
         """
-        done = impairments_of(self._fabric, fault)
+        return await _to_its_end(self._add(fault, owner, start_at_ns, duration_ns))
+
+    async def _add(self, fault: Fault, owner: str, start_at_ns: int | None, duration_ns: int | None) -> FaultRecord:
         now = self._clock()
-        start = now if start_at_ns is None else max(now, start_at_ns)
-        for what, value in (("begin", start - now), ("last", duration_ns or 0)):
-            if not 0 <= value <= LONGEST_NS:
-                raise FabricError(f"a fault cannot {what} {value} ns: 0 to {LONGEST_NS} ns are possible")
-        record = FaultRecord(
-            id=self.registry.next_id(),
-            fault=fault,
-            links=done.links,
-            switches=tuple(fault_entries(self._fabric, done.entries)),
-            owner=owner,
-            state=FaultState.PENDING,
-            starts_at_ns=start,
-            ends_at_ns=start + duration_ns if duration_ns else None,
-        )
-        return await _to_its_end(self._enter(record, done))
-
-    def _check_limits(self, record: FaultRecord) -> None:
-        """BusyError if there are too many faults, or links would flap more often, or more of them, than is possible."""
-        self.registry.check_room()
-        if not isinstance(record.fault, Flap):
-            return
-        all_of_them = [one for one in (*self.registry, record) if isinstance(one.fault, Flap)]
-        if sum(_changes_per_s(one) for one in all_of_them) > MAX_CHANGES_PER_S:
-            raise BusyError(f"Links would flap more often than {MAX_CHANGES_PER_S} times a second, all together.")
-        if sum(len(_groups(one)) for one in all_of_them) > MAX_TOGGLES:
-            raise BusyError(f"More links would flap at random than {MAX_TOGGLES}, all together: clear some first.")
-
-    async def _enter(self, record: FaultRecord, done: FaultImpairments) -> FaultRecord:
-        """Put a record in the registry and begin it if it is time.
-
-        It is written first: if this controller is killed in between, the next one knows what may be half made.
-        """
-        self._check_limits(record)
-        self.registry.add(record, done)
+        try:
+            record = self._engine.add(fault, now, owner=owner, start_at_ns=start_at_ns, duration_ns=duration_ns)
+        except FaultLimitError as error:
+            raise BusyError(str(error)) from None
         self._changed()
         self._publish(EventKind.FAULT_ADDED, record)
-        if record.starts_at_ns <= self._clock():
-            record = await self._begin(record.id)
-        self._begin_life(record)
+        if record.starts_at_ns <= now:
+            async with self._lock:
+                self._engine.begin(record.id, self._clock())
+                record = await self._make(record.id, later=False)
+        self._keep_time()
         return record
 
-    def _begin_life(self, record: FaultRecord) -> None:
-        if record.state is FaultState.PENDING or record.ends_at_ns is not None or isinstance(record.fault, Flap):
-            self._lives[record.id] = asyncio.create_task(self._live(record.id), name=f"fault {record.id}")
+    def get(self, fault_id: str) -> FaultRecord:
+        """The fault with an id; ControllerError if it is not in force."""
+        try:
+            return self.registry.get(fault_id)
+        except UnknownFaultError as error:
+            raise ControllerError(str(error)) from None
+
+    def wanted_entries(self) -> Mapping[str, Iterable[TableEntry]]:
+        """The entries of faults that switches are to hold now, by switch."""
+        return self._engine.wanted().entries or {}
 
     async def resume(self, records: Iterable[FaultRecord]) -> None:
         """Go on with the faults of a controller before this one. The caller gives switches theirs.
@@ -154,21 +130,13 @@ class FaultInjector:
         What is more than a controller carries out is taken back, since nobody could clear it afterwards.
         """
         records = tuple(records)
-        refused = []
-        for record in records:
-            try:
-                self._check_limits(record)
-            except BusyError:
-                refused.append(record)
-                continue
-            with contextlib.suppress(FabricError):  # of a fabric that was changed meanwhile
-                self.registry.add(replace(record, problem=""), self._all_impairments_of(record))
+        refused = [record for record in records if not self._readmit(record)]
         if refused:
             _LOG.warning(
                 "Of %d faults of the last controller, %d exceed the limits: undone.", len(records), len(refused)
             )
             await self.undo(refused)
-        wanted = self.registry.wanted()
+        wanted = self._engine.wanted()
         async with self._lock:
             self._applied = Wanted(entries=wanted.entries)
             try:
@@ -178,26 +146,27 @@ class FaultInjector:
                     self.registry.change(record.id, problem=str(error))
         for record in self.registry:
             self._publish(EventKind.FAULT_ADDED, record)
-            self._begin_life(record)
         self._changed()
+        self._keep_time()
 
-    def _all_impairments_of(self, record: FaultRecord) -> FaultImpairments:
-        """What a fault takes of the links that it is still on."""
-        whole = impairments_of(self._fabric, record.fault)
-        part = part_of(self._fabric, whole, record.links) if record.links else whole
-        if whole.links and not part.links:
-            raise FabricError(f"fault {record.id} is on no link that this fabric has")
-        return part
+    def _readmit(self, record: FaultRecord) -> bool:
+        """Enter a fault of a controller before this one; False if there are too many."""
+        with contextlib.suppress(FabricError):  # of a fabric that was changed meanwhile
+            try:
+                self._engine.readmit(replace(record, problem=""), self._clock())
+            except FaultLimitError:
+                return False
+        return True
 
     async def undo(self, records: Iterable[FaultRecord]) -> None:
         """Take back what a controller before this one did to links; reconciling the switches does the rest."""
-        active = []
+        effects = []
         for record in records:
             with contextlib.suppress(FabricError):
-                active.append(self._all_impairments_of(record))
-        down = frozenset(link for one in active for link in one.carrier)
+                effects.append(self._engine.part_of(record))
+        down = frozenset(link for effect in effects for link in effect.down)
         async with self._lock:
-            self._applied = self._asked = Wanted(down, (), combined_shapes(active))
+            self._applied = self._asked = Wanted(down, shapes=combined_shapes(effects))
             await self._apply(Wanted())
 
     async def clear(self, records: Iterable[FaultRecord]) -> Cleared:
@@ -215,145 +184,125 @@ class FaultInjector:
         return await _to_its_end(self._clear((), frozenset(links)))
 
     async def _clear(self, records: Iterable[FaultRecord], repaired: frozenset[str] = frozenset()) -> Cleared:
-        """Take faults back, and any fault off the links that are `repaired`."""
         async with self._lock:
-            records = [record for record in records if record.id in self.registry]
-            touched = self.registry.on_links(repaired)
-            records += [record for record in touched if repaired.issuperset(record.links)]
-            parts = {
-                record.id: part_of(self._fabric, self.registry.impairments_of(record.id), {*record.links} - repaired)
-                for record in touched
-                if not repaired.issuperset(record.links)
-            }
-            began = self._clock()
-            before = self._applied.down
-            await self._apply(self.registry.wanted(without=records, parts=parts), repaired, later=True)
-            for record in records:
-                life = self._lives.pop(record.id, None)
-                if life is not None and life is not asyncio.current_task():
-                    life.cancel()
-            struck = self.registry.remove(records, self._clock())
-            for record in struck:
-                self._publish(EventKind.FAULT_CLEARED, record)
-            switches = {name: tuple(fault_entries(self._fabric, part.entries)) for name, part in parts.items()}
-            remaining = self.registry.confine(parts, switches)
-            for record in remaining:
-                self._publish(EventKind.FAULT_CHANGED, record)
-            self._changed()
-            up = (before - self._applied.down) | repaired
-            names = tuple(link.name for link in self._fabric.links if link.name in up)
-            return Cleared(struck, names, began, self._clock(), remaining)
+            return await self._take_back([record.id for record in records], repaired)
+
+    async def _take_back(self, fault_ids: list[str], repaired: frozenset[str] = frozenset()) -> Cleared:
+        """Take faults back, and any fault off the links that are `repaired`."""
+        began = self._clock()
+        before = self._applied.down
+        await self._apply(self._wanted(fault_ids, repaired), repaired, later=True)
+        gone = self._engine.clear(fault_ids, self._clock())
+        also, remaining = self._engine.repair(repaired, self._clock())
+        gone += also
+        for record in gone:
+            if (waiting := self._away.pop(record.id, None)) is not None:
+                waiting.cancel()
+            self._publish(EventKind.FAULT_CLEARED, record)
+        for record in remaining:
+            self._publish(EventKind.FAULT_CHANGED, record)
+        self._changed()
+        up = (before - self._applied.down) | repaired
+        names = tuple(link.name for link in self._fabric.links if link.name in up)
+        return Cleared(gone, names, began, self._clock(), remaining)
 
     async def close(self, *, keep: bool) -> None:
         """End all tasks; take every fault back unless they are to stay. ControllerError names what could not be."""
-        lives = list(self._lives.values())
-        for life in lives:
-            life.cancel()
-        await asyncio.gather(*lives, return_exceptions=True)
-        self._lives.clear()
+        tasks = [task for task in (self._clockwork, *self._away.values()) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._clockwork = None
+        self._away.clear()
         if not keep:
             await self.clear(self.registry)
 
-    # ---- what happens ---------------------------------------------------------------------------------------------
+    # ---- time -------------------------------------------------------------------------------------------------------
 
-    async def _begin(self, fault_id: str, *, later: bool = False) -> FaultRecord:
-        """Make a fault that is in the registry; it is struck out again if that fails.
+    def _keep_time(self) -> None:
+        """Something may be due, or earlier than before."""
+        if self._clockwork is None or self._clockwork.done():
+            self._clockwork = asyncio.create_task(self._wait_and_act(), name="faults")
+        self._sooner.set()
+
+    async def _wait_and_act(self) -> None:
+        while (due := self._engine.wakeup()) is not None:
+            self._sooner.clear()
+            left = due - self._clock()
+            if left > 0:  # not by wait_for, which may lose that this task is cancelled (Python below 3.12)
+                sooner = asyncio.create_task(self._sooner.wait())
+                try:
+                    await asyncio.wait((sooner,), timeout=min(left / 1e9, _LONGEST_SLEEP_S))
+                finally:
+                    sooner.cancel()
+            else:
+                async with self._lock:
+                    await self._act()
+
+    async def _act(self) -> None:
+        """Do the earliest thing that is due."""
+        done = self._engine.tick(self._clock())
+        if done is None:  # it was cleared while another change was made
+            return
+        change, fault_id = done
+        problem = ""
+        try:
+            if change is FaultChange.BEGIN:
+                await self._make(fault_id, later=True)
+            elif change is FaultChange.END:
+                await self._take_back([fault_id])
+            else:
+                await self._apply(self._wanted())
+        except ControllerError as error:
+            problem = str(error)
+        if change is FaultChange.END and problem:
+            problem = f"It is over, but could not be taken back: {problem}"
+        elif change is not FaultChange.TOGGLE:  # of one that could not be made the event says why
+            return
+        if problem != self.registry.get(fault_id).problem:
+            self.registry.change(fault_id, problem=problem)
+
+    # ---- what happens -----------------------------------------------------------------------------------------------
+
+    async def _make(self, fault_id: str, *, later: bool) -> FaultRecord:
+        """Make a fault that has just begun; it is struck out again if that fails.
 
         With `later`, switches that are away make it when they are back; until then the record says so.
         """
-        async with self._lock:
-            record = self.registry.get(fault_id)
-            began = self._clock()
-            record = self.registry.change(fault_id, state=FaultState.ACTIVE, began_at_ns=began)
-            try:
-                away = await self._apply(self.registry.wanted(), later=later)
-            except ControllerError as error:
-                record = self.registry.change(fault_id, problem=str(error))
-                self.registry.remove([record], self._clock())
-                with contextlib.suppress(ControllerError):  # some of it may be there
-                    await self._apply(self.registry.wanted())
-                self._publish(EventKind.FAULT_CLEARED, record)
-                self._changed()
-                raise
-            if away:
-                self._away[fault_id] = away
-                problem = (
-                    f"Not made yet at {', '.join(away)}, which cannot be reached: it is made there when that changes."
-                )
-                record = self.registry.change(fault_id, problem=problem)
-            else:
-                record = self.registry.change(fault_id, applied_at_ns=self._clock())
-            self._publish(EventKind.FAULT_ACTIVE, record)
-            self._changed()
-            return record
-
-    async def _live(self, fault_id: str) -> None:
-        """Wait for a fault's times."""
-        record = self.registry.get(fault_id)
-        if record.state is FaultState.PENDING:
-            await self._until(record.starts_at_ns)
-            try:
-                record = await self._begin(fault_id, later=True)
-            except ControllerError:  # its event says why
-                self._lives.pop(fault_id, None)
-                return
-        made = asyncio.create_task(self._made_later(fault_id, self._away.pop(fault_id, ())))
-        swings = self._swings(record)
         try:
-            if record.ends_at_ns is not None:
-                await self._until(record.ends_at_ns)
-            elif swings:
-                await asyncio.gather(*swings)
-            else:
-                await made
-                self._lives.pop(fault_id, None)
-                return
-        finally:
-            for task in (made, *swings):
-                task.cancel()
-        try:
-            await self._clear([record])
+            away = await self._apply(self._wanted(), later=later)
         except ControllerError as error:
-            self.registry.change(fault_id, problem=f"It is over, but could not be taken back: {error}")
+            self.registry.change(fault_id, problem=str(error))
+            (record,) = self._engine.clear([fault_id], self._clock())
+            with contextlib.suppress(ControllerError):  # some of it may be there
+                await self._apply(self._wanted())
+            self._publish(EventKind.FAULT_CLEARED, record)
+            self._changed()
+            raise
+        if away:
+            problem = f"Not made yet at {', '.join(away)}, which cannot be reached: it is made there when that changes."
+            record = self.registry.change(fault_id, problem=problem)
+            self._away[fault_id] = asyncio.create_task(self._made_later(fault_id, away), name=f"fault {fault_id}")
+        else:
+            record = self.registry.change(fault_id, applied_at_ns=self._clock())
+        self._publish(EventKind.FAULT_ACTIVE, record)
+        self._changed()
+        return record
 
     async def _made_later(self, fault_id: str, away: tuple[str, ...]) -> None:
         """Wait for switches that were away when a fault's time came."""
-        if not away:
-            return
         await self._switches.verified(away)
+        del self._away[fault_id]
         record = self.registry.change(fault_id, problem="", applied_at_ns=self._clock())
         self._publish(EventKind.FAULT_ACTIVE, record)
         self._changed()
 
-    def _swings(self, record: FaultRecord) -> list[asyncio.Task[None]]:
-        """A task for each set of links that go down and up together."""
-        fault = record.fault
-        if not isinstance(fault, Flap):
-            return []
-        return [asyncio.create_task(self._swing(record.id, fault, group)) for group in _groups(record)]
-
-    async def _swing(self, fault_id: str, fault: Flap, links: tuple[str, ...]) -> None:
-        chance = random.Random(f"{fault.seed} {links[0]}")  # a string is hashed the same way everywhere
-        down, due = True, self._clock()
-        while True:
-            due = max(due + fault.wait(down, chance), self._clock())
-            await self._until(due)
-            down = not down
-            async with self._lock:
-                if fault_id not in self.registry or not set(links) & set(self.registry.get(fault_id).links):
-                    return
-                self.registry.exempt(fault_id, links, up=not down)
-                problem = ""
-                try:
-                    await self._apply(self.registry.wanted())
-                except ControllerError as error:
-                    problem = str(error)
-                if problem != self.registry.get(fault_id).problem:
-                    self.registry.change(fault_id, problem=problem)
-
-    async def _until(self, when: int) -> None:
-        while (left := when - self._clock()) > 0:
-            await asyncio.sleep(min(left / 1e9, 3600))
+    def _wanted(self, without: Iterable[str] = (), off: frozenset[str] = frozenset()) -> Wanted:
+        """What the engine wants, or would; ControllerError if a switch cannot hold it all."""
+        try:
+            return self._engine.wanted(without, off)
+        except FabricError as error:
+            raise ControllerError(f"This fault cannot be combined with the current ones: {error}.") from None
 
     async def _apply(
         self, wanted: Wanted, forced_up: frozenset[str] = frozenset(), *, later: bool = False
@@ -363,7 +312,6 @@ class FaultInjector:
         Returns the switches that will do it `later`, since they are away.
         """
         before = self._applied
-        entries = self._entries(wanted) if wanted.entries != before.entries else {}  # refused before anything is done
         away: tuple[str, ...] = ()
         unknown: list[LinkEnd] = []
         if down := wanted.down - before.down:
@@ -372,7 +320,7 @@ class FaultInjector:
         if wanted.entries != before.entries:
             # Unknown until done: if some switch refuses, others may have them.
             self._applied = Wanted(self._applied.down, None, before.shapes)
-            away = await self._switches.set_faults(entries, later=later)
+            away = await self._switches.set_faults(wanted.entries or {}, later=later)
         if wanted.shapes != before.shapes:
             unknown = await self._shape(wanted)
         if forced := forced_up - wanted.down:
@@ -382,13 +330,6 @@ class FaultInjector:
         self._applied = replace(wanted, shapes={**wanted.shapes, **dict.fromkeys(unknown, _UNKNOWN)})
         self._asked = wanted
         return away
-
-    def _entries(self, wanted: Wanted) -> Mapping[str, Iterable[TableEntry]]:
-        """What switches are to hold; ControllerError if one cannot hold it all."""
-        try:
-            return self._tables.entries(wanted.entries or ())
-        except FabricError as error:
-            raise ControllerError(f"This fault cannot be combined with the current ones: {error}.") from None
 
     async def _shape(self, wanted: Wanted) -> list[LinkEnd]:
         """Shape ports that are not as they should be; returns those that are still of unknown shape.
@@ -425,15 +366,3 @@ async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
     task = asyncio.create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be that nobody waits any more
     return await asyncio.shield(task)
-
-
-def _groups(record: FaultRecord) -> list[tuple[str, ...]]:
-    """Links of a flap that go down and up together."""
-    apart = isinstance(record.fault, Flap) and record.fault.random
-    return [(link,) for link in record.links] if apart else [record.links]
-
-
-def _changes_per_s(record: FaultRecord) -> float:
-    """How often a flap changes a link, on average."""
-    fault = record.fault
-    return 2e9 * len(record.links) / (fault.down + fault.up) if isinstance(fault, Flap) else 0.0

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from controller import kernel_ports
 from controller.errors import ControllerError
-from controller.fault_impairments import PortShaping
 from controller.values import LinkEndInfo, LinkStatus
 from topologies import addressing
 from topologies.emulation import link_counters
 from topologies.emulation.link_counters import LinkTraffic
 from topologies.fabric import Fabric, Link, LinkEnd
+from topologies.faults.effect import PortShaping
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute

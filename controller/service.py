@@ -29,7 +29,6 @@ from controller.proto import controller_v1_pb2 as pb
 from controller.proto import controller_v1_pb2_grpc as pb_grpc
 from controller.values import (
     EventKind,
-    FaultRecord,
     HostDeniedPath,
     LinkEndInfo,
     LinkInfo,
@@ -41,6 +40,7 @@ from controller.values import (
 from topologies import addressing
 from topologies.errors import FabricError
 from topologies.fabric import Fabric, LinkEnd
+from topologies.faults.record import FaultRecord
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -248,7 +248,7 @@ class ControllerService(pb_grpc.ControllerServicer):
         which = request.WhichOneof("which")
         registry = self._faults.registry
         if which == "id":
-            return [registry.get(request.id)]
+            return [self._faults.get(request.id)]
         if which == "owner":
             return registry.of_owner(request.owner)
         if which == "all" and request.all:

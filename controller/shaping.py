@@ -19,13 +19,13 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from controller.errors import ControllerError
-from controller.fault_impairments import PortShaping
 from topologies import addressing
 from topologies.emulation import namespaces
 from topologies.emulation.interfaces import token_bucket
 from topologies.emulation.kernel_switch import port_bucket
 from topologies.emulation.run_directory import RunDirectory
 from topologies.fabric import Fabric, LinkEnd
+from topologies.faults.effect import PortShaping
 
 _HANDLE = 0xFA0000  # of what is added here, "fa:", so that it is found again
 _ROOT = 0xFFFFFFFF

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from topologies.emulation.link_counters import Traffic
 from topologies.fabric import LinkKind, Tier
-from topologies.faults import Fault, FaultState
+from topologies.faults.record import FaultRecord
 
 SWITCH_TIMEOUT_S = 7.0  # for a switch to answer anything during a change
 # Requests to one switch that a change of faults may wait for: those of a reconciliation that is under way (read, write
@@ -130,30 +130,6 @@ class LinkStatus:
     downward: Traffic
     fault_ids: tuple[str, ...]
     read_at_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class FaultRecord:
-    """A fault as it is listed: what it is, the links it is on, the switches whose tables hold it, who made it.
-
-    Times are ns of CLOCK_MONOTONIC. It begins at `starts_at_ns` and is over at `ends_at_ns` (None: when it is cleared);
-    `began_at_ns` and `applied_at_ns` are before the first and after the last change that made it, 0 while pending;
-    `cleared_at_ns` is when it had been taken back (by switches that were away: when they return), 0 until then.
-    `problem` says why it could not be made, or is not as it should be.
-    """
-
-    id: str
-    fault: Fault
-    links: tuple[str, ...] = ()
-    switches: tuple[str, ...] = ()
-    owner: str = ""
-    state: FaultState = FaultState.ACTIVE
-    starts_at_ns: int = 0
-    ends_at_ns: int | None = None
-    began_at_ns: int = 0
-    applied_at_ns: int = 0
-    cleared_at_ns: int = 0
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

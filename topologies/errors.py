@@ -5,3 +5,11 @@ from __future__ import annotations
 
 class FabricError(ValueError):
     """A fabric cannot be described, found or built as asked; the message says what is wrong and what to do."""
+
+
+class FaultLimitError(FabricError):
+    """There are too many faults already, or they would change too much."""
+
+
+class UnknownFaultError(FabricError):
+    """There is no such fault (any more)."""

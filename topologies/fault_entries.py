@@ -1,4 +1,4 @@
-"""Faults that the P4 program makes (p4src/arrival_faults.p4, departure_faults.p4), by name, as table entries.
+"""Faults that the P4 program makes (p4src/arrival_faults.p4, departure_faults.p4), as table entries.
 
 A frame that a link loses or corrupts was sent: so the receiving switch does it, on arrival, and only towards a NIC, or
 a switch that Linux itself is, the sending one, on departure. What a kernel switch would have to do is refused. Several
@@ -8,35 +8,54 @@ faults on one port or path make one entry with the joint probability. Probabilit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from mrc_common.p4_match import Exact, Ternary
 from topologies import addressing, paths
 from topologies.entries import TableAction, TableEntry
 from topologies.errors import FabricError
-from topologies.fabric import Fabric, Link, LinkEnd
+from topologies.fabric import Fabric, LinkEnd
 from topologies.fault_targets import directions, is_p4
-from topologies.faults.blackhole import Blackhole
-from topologies.faults.path_loss import PathLoss
 
 ALWAYS = 1_000_000_000  # p4src/chance.p4
 MAX_LOSSY_PATHS = 1024  # of one T0: PATH_FAULT_SIZE in p4src/sizes.p4
 _ALL_PORTS, _ALL_ADDRESS = 0x1FF, (1 << 128) - 1
 _PRIORITY, _PRIORITY_BLACKHOLE = 1, 2
 
+LossyPath = tuple[str, int, int | None]
+"""The T0 where a path begins, the outer destination address there, and the sender if it is lost from one alone."""
+
 
 @dataclass(frozen=True, slots=True)
-class LinkFault:
-    """Random loss and corruption on links that match `link`, `towards` the nodes that match, in ppb each."""
+class DataPlaneFault:
+    """One fault: where it is, and its chances (loss, corruption) there in ppb.
 
-    link: str
+    `arrivals` and `departures` are ports of switches; `blackholes` switches that drop everything. `paths` are lossy
+    paths, and `sources` the ports of NICs where they begin.
+    """
+
+    arrivals: tuple[LinkEnd, ...] = ()
+    departures: tuple[LinkEnd, ...] = ()
+    paths: tuple[LossyPath, ...] = ()
+    sources: tuple[LinkEnd, ...] = ()
+    blackholes: tuple[str, ...] = ()
     loss: int = 0
     corruption: int = 0
-    towards: str = "*"
 
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """Switches that hold entries of it."""
+        ports = (end.node for end in (*self.arrivals, *self.departures))
+        return tuple(dict.fromkeys((*self.blackholes, *ports, *(t0 for t0, _, _ in self.paths))))
 
-DataPlaneFault = LinkFault | Blackhole | PathLoss
+    def on_links(self, fabric: Fabric, links: Collection[str]) -> DataPlaneFault:
+        """What is left of it on some of its links."""
+
+        def kept(ends: Iterable[LinkEnd]) -> tuple[LinkEnd, ...]:
+            return tuple(end for end in ends if (link := fabric.link_at(end)) is not None and link.name in links)
+
+        return replace(self, arrivals=kept(self.arrivals), departures=kept(self.departures))
 
 
 def ppb(probability: float) -> int:
@@ -49,83 +68,56 @@ def ppb(probability: float) -> int:
     return found
 
 
-def directions_of(fabric: Fabric, fault: LinkFault) -> tuple[tuple[Link, LinkEnd], ...]:
-    """Links that a fault is on, each with the end that frames are lost towards; FabricError if there is none."""
-    return tuple((link, target) for link, _, target in directions(fabric, fault.link, fault.towards))
+def link_fault(
+    fabric: Fabric, pattern: str, towards: str | None = None, *, loss: int = 0, corruption: int = 0
+) -> DataPlaneFault:
+    """Random loss and corruption (ppb) on the links that match, `towards` the nodes that match.
 
-
-def fault_entries(fabric: Fabric, faults: Iterable[DataPlaneFault]) -> Mapping[str, tuple[TableEntry, ...]]:
-    """The table entries that make all of `faults` together, by switch name; switches without any are left out.
-
-    Raises :class:`FabricError` if a fault names what the fabric does not have, or a table of a switch
-    cannot hold them all.
+    FabricError if there is no such link, or no P4 switch at one.
     """
-    return FaultTables(fabric).entries(faults)
-
-
-class FaultTables:
-    """:func:`fault_entries` of one fabric, again and again, as faults come and go.
-
-    Where a fault is, is looked up once while it is there, and one that comes is added to what there is: a thousand that
-    are everywhere would else be a thousand times as much work at each change.
-    """
-
-    def __init__(self, fabric: Fabric) -> None:
-        self._fabric = fabric
-        self._places: dict[DataPlaneFault, _Places] = {}
-        self._planned: tuple[DataPlaneFault, ...] = ()
-        self._plan = _Plan()
-
-    def entries(self, faults: Iterable[DataPlaneFault]) -> Mapping[str, tuple[TableEntry, ...]]:
-        """The entries that make all of `faults` together, as of :func:`fault_entries`."""
-        wanted = tuple(faults)
-        self._places = {
-            fault: self._places[fault] if fault in self._places else _places(self._fabric, fault)
-            for fault in dict.fromkeys(wanted)
-        }
-        if wanted[: len(self._planned)] != self._planned:
-            self._planned, self._plan = (), _Plan()
-        for fault in wanted[len(self._planned) :]:
-            self._plan.add(self._places[fault])
-        self._planned = wanted
-        self._plan.check()
-        entries: dict[str, list[TableEntry]] = {}
-        for switch, entry in self._plan.entries():
-            entries.setdefault(switch, []).append(entry)
-        return {switch: tuple(found) for switch, found in entries.items()}
-
-
-_Path = tuple[str, int, int | None]  # T0, outer destination, and the sender if it is one alone
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Where one fault is, and its chances (loss, corruption) there in ppb."""
-
-    arrivals: tuple[LinkEnd, ...] = ()
-    departures: tuple[LinkEnd, ...] = ()
-    paths: tuple[_Path, ...] = ()
-    blackholes: tuple[str, ...] = ()
-    loss: int = 0
-    corruption: int = 0
-
-
-def _places(fabric: Fabric, fault: DataPlaneFault) -> _Places:
-    if isinstance(fault, Blackhole):
-        names = tuple(switch.name for switch in fabric.find_switches(fault.switch))
-        for name in names:
-            _check_p4(fabric, name, "drop everything silently: use power_off")
-        return _Places(blackholes=names)
-    if isinstance(fault, PathLoss):
-        return _Places(paths=_lossy_paths(fabric, fault), loss=ppb(fault.probability))
     arrivals, departures = [], []
-    for _, source, target in directions(fabric, fault.link, fault.towards):
+    for _, source, target in directions(fabric, pattern, towards):
         if is_p4(fabric, target.node):
             arrivals.append(target)
         else:
             _check_sender(fabric, source, target)
             departures.append(source)
-    return _Places(tuple(arrivals), tuple(departures), loss=fault.loss, corruption=fault.corruption)
+    return DataPlaneFault(tuple(arrivals), tuple(departures), loss=loss, corruption=corruption)
+
+
+def blackhole(fabric: Fabric, pattern: str) -> DataPlaneFault:
+    """The switches that match drop everything; FabricError if there is none, or one is the kernel's."""
+    names = tuple(switch.name for switch in fabric.find_switches(pattern))
+    for name in names:
+        _check_p4(fabric, name, "drop everything silently: use power_off")
+    return DataPlaneFault(blackholes=names)
+
+
+def path_fault(fabric: Fabric, ev: int, loss: int, source: str, destination: str) -> DataPlaneFault:
+    """Loss (ppb) on the paths of an entropy value, at their first T0, where the address still has all uSIDs.
+
+    Between NICs of one T0 the list is that of the last hop of every path, and of probes that come back to their sender:
+    there the sender says that the path begins here. FabricError if there are more than a T0 has entries for.
+    """
+    found: set[LossyPath] = set()
+    ports: dict[LinkEnd, None] = {}
+    for nic in fabric.find_nics(source):
+        for peer in fabric.find_nics(destination):
+            if peer == nic:
+                continue
+            route = paths.destination(fabric, nic, peer)
+            if ev in route.evs:
+                plane = route.template.plane(ev)
+                t0 = f"t0-{nic.t0}@p{plane}"
+                _check_p4(fabric, t0, "lose packets of one path: use a link")
+                address = int.from_bytes(route.template.address(ev), "big")
+                any_sender = source == "*" and nic.t0 != peer.t0
+                sender = None if any_sender else int(addressing.nic_address(fabric, nic))
+                found.add((t0, address, sender))
+                ports[LinkEnd(nic.name, plane)] = None
+    fault = DataPlaneFault(paths=tuple(sorted(found, key=str)), sources=tuple(ports), loss=loss)
+    fault_entries((fault,))  # that they fit a switch
+    return fault
 
 
 def _check_sender(fabric: Fabric, source: LinkEnd, target: LinkEnd) -> None:
@@ -142,28 +134,38 @@ def _check_p4(fabric: Fabric, switch: str, what: str) -> None:
         raise FabricError(f"switch {switch} is the kernel's, and cannot {what}, or a switch that runs the P4 program")
 
 
-def _lossy_paths(fabric: Fabric, fault: PathLoss) -> tuple[_Path, ...]:
-    """Losses at the first T0 of the path, where the whole list of uSIDs still stands in the address.
+def fault_entries(faults: Iterable[DataPlaneFault]) -> Mapping[str, tuple[TableEntry, ...]]:
+    """The table entries that make all of `faults` together, by switch name; switches without any are left out.
 
-    Between NICs of one T0 the list is that of the last hop of every path, and of probes that come back to their sender:
-    there the sender says that the path begins here.
+    Raises :class:`FabricError` if a table of a switch cannot hold them all.
     """
-    found: set[_Path] = set()
-    for nic in fabric.find_nics(fault.source):
-        for peer in fabric.find_nics(fault.destination):
-            if peer == nic:
-                continue
-            route = paths.destination(fabric, nic, peer)
-            if fault.ev in route.evs:
-                t0 = f"t0-{nic.t0}@p{route.template.plane(fault.ev)}"
-                _check_p4(fabric, t0, "lose packets of one path: use a link")
-                address = int.from_bytes(route.template.address(fault.ev), "big")
-                any_sender = fault.source == "*" and nic.t0 != peer.t0
-                sender = None if any_sender else int(addressing.nic_address(fabric, nic))
-                found.add((t0, address, sender))
-    if not found:
-        raise FabricError(fault.without_path(fabric))
-    return tuple(sorted(found, key=str))
+    return FaultTables().entries(faults)
+
+
+class FaultTables:
+    """:func:`fault_entries` of one fabric, again and again, as faults come and go.
+
+    A fault that comes is added to what there is: a thousand that are everywhere would else be a thousand times as much
+    work at each change.
+    """
+
+    def __init__(self) -> None:
+        self._planned: tuple[DataPlaneFault, ...] = ()
+        self._plan = _Plan()
+
+    def entries(self, faults: Iterable[DataPlaneFault]) -> Mapping[str, tuple[TableEntry, ...]]:
+        """The entries that make all of `faults` together, as of :func:`fault_entries`."""
+        wanted = tuple(faults)
+        if wanted[: len(self._planned)] != self._planned:
+            self._planned, self._plan = (), _Plan()
+        for fault in wanted[len(self._planned) :]:
+            self._plan.add(fault)
+        self._planned = wanted
+        self._plan.check()
+        entries: dict[str, list[TableEntry]] = {}
+        for switch, entry in self._plan.entries():
+            entries.setdefault(switch, []).append(entry)
+        return {switch: tuple(found) for switch, found in entries.items()}
 
 
 class _Plan:
@@ -172,17 +174,17 @@ class _Plan:
     def __init__(self) -> None:
         self._arrivals: dict[LinkEnd, tuple[int, int]] = {}
         self._departures: dict[LinkEnd, tuple[int, int]] = {}
-        self._paths: dict[_Path, int] = {}
+        self._paths: dict[LossyPath, int] = {}
         self._blackholes: dict[str, None] = {}
 
-    def add(self, places: _Places) -> None:
-        self._blackholes.update(dict.fromkeys(places.blackholes))
-        for ends, chances in ((places.arrivals, self._arrivals), (places.departures, self._departures)):
+    def add(self, fault: DataPlaneFault) -> None:
+        self._blackholes.update(dict.fromkeys(fault.blackholes))
+        for ends, chances in ((fault.arrivals, self._arrivals), (fault.departures, self._departures)):
             for end in ends:
                 loss, corruption = chances.get(end, (0, 0))
-                chances[end] = _either(loss, places.loss), _either(corruption, places.corruption)
-        for path in places.paths:
-            self._paths[path] = _either(self._paths.get(path, 0), places.loss)
+                chances[end] = _either(loss, fault.loss), _either(corruption, fault.corruption)
+        for path in fault.paths:
+            self._paths[path] = _either(self._paths.get(path, 0), fault.loss)
 
     def check(self) -> None:
         """FabricError if a switch cannot hold it. Other tables of faults have an entry for each port."""

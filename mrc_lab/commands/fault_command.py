@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from controller.client import ControllerClient
-from controller.values import Cleared, Event, FaultRecord, MachineClock
+from controller.values import Cleared, Event, MachineClock
 from mrc_common.suggestions import did_you_mean
 from mrc_common.units import parse_time
 from mrc_lab.commands import fault_listing
@@ -28,6 +28,7 @@ from mrc_lab.errors import ExperimentError
 from topologies.errors import FabricError
 from topologies.faults import KINDS, BackendKind, Fault, FaultKind, FaultState, renamed
 from topologies.faults.parameters import What
+from topologies.faults.record import FaultRecord
 
 _EXAMPLES = (
     "fault t0-0:t1-2@p1 down, ... loss 1%, fault t1-0@p1 blackhole, fault path 0x402, fault list, fault clear all"

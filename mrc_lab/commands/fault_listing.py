@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.values import FaultRecord, MachineClock
+from controller.values import MachineClock
 from mrc_lab.commands.listing import Column, Listing, Row, iso_time
 from topologies.faults import FaultState
+from topologies.faults.record import FaultRecord
 
 FAULTS = Listing(
     "fault list [all]",

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from controller.values import FaultRecord
 from mrc_lab.telemetry.family_set import Family, FamilySet
 from mrc_lab.telemetry.link_families import add_links
 from mrc_lab.telemetry.nic_families import add_nic
 from mrc_lab.telemetry.readings import FabricReading
 from topologies.faults import KINDS, BackendKind, FaultState
+from topologies.faults.record import FaultRecord
 
 UP = Family("mrc_up", "Whether the fabric is up.")
 SECONDS = Family("mrc_reading_duration_seconds", "How long it took to ask all processes of the fabric.")

@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from controller.client import ControllerClient
 from controller.errors import ControllerError
-from controller.values import FaultRecord, LinkStatus, SwitchCounters
+from controller.values import LinkStatus, SwitchCounters
 from mrc_host.driver.nic_port import PortStatus
 from mrc_host.errors import MrcError, NotFoundError
 from mrc_host.values import QpType
@@ -36,6 +36,7 @@ from topologies.emulation.run_directory import DEFAULT_ROOT, RunDirectory
 from topologies.emulation.switches import address_in_use
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
+from topologies.faults.record import FaultRecord
 
 ANSWER_LIMIT_S = 2.0  # for each answer of an agent, the controller or a switch process
 NIC_LIMIT_S = 4.0  # after which no further queue pair of a NIC is read

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.client import ControllerClient
-from controller.values import Cleared, FaultRecord
+from controller.values import Cleared
 from mrc_common.units import show_size
 from mrc_lab.commands import fault_command
 from mrc_lab.errors import ExperimentError
@@ -25,6 +25,7 @@ from mrc_lab.web.jobs import Jobs, all_reduce_words
 from topologies.fabric import Fabric
 from topologies.faults.kind import Fault
 from topologies.faults.link_down import LinkDown
+from topologies.faults.record import FaultRecord
 
 MAX_WORDS = 16
 MAX_WORD = 128  # characters

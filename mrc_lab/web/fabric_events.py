@@ -15,11 +15,12 @@ import grpc
 
 from controller.client import ControllerClient
 from controller.errors import ControllerError
-from controller.values import Event, EventKind, FaultRecord, MachineClock
+from controller.values import Event, EventKind, MachineClock
 from mrc_lab.commands import fault_command
 from mrc_lab.web.feed import Feed
 from mrc_lab.web.records import FaultView, Problem, StateSection
 from topologies.emulation.process_watch import Crash
+from topologies.faults.record import FaultRecord
 
 _RETRY_S = 1.0
 _READY_S = 5.0  # for a controller that does not answer, the page is served without its events

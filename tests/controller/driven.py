@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from controller.errors import ControllerError
 from controller.events import Events
-from controller.fault_impairments import PortShaping
+from controller.fault_limits import EMULATION
 from controller.injector import FaultInjector
 from controller.values import Event, FleetStatus, LinkEndInfo, LinkStatus
 from simulation.clock import Clock
@@ -17,6 +17,8 @@ from simulation.virtual_time_loop import VirtualTimeLoop
 from topologies.emulation.link_counters import Traffic
 from topologies.entries import TableEntry
 from topologies.fabric import Fabric, Link, LinkEnd
+from topologies.faults.effect import PortShaping
+from topologies.faults.limits import FaultLimits
 
 SECOND = 1_000_000_000
 MS = 1_000_000
@@ -115,7 +117,7 @@ class Switches:
 class Engine:
     """An injector and everything around it; `run` drives it, `seconds` lets time pass."""
 
-    def __init__(self, fabric: Fabric, loop: VirtualTimeLoop, clock: Clock) -> None:
+    def __init__(self, fabric: Fabric, loop: VirtualTimeLoop, clock: Clock, limits: FaultLimits) -> None:
         self.clock = clock
         self._loop = loop
         self.links = Links(lambda: clock.now)
@@ -124,7 +126,13 @@ class Engine:
         self.saved = 0
         self.when_saved: Callable[[], None] = lambda: None
         self.injector = FaultInjector(
-            fabric, self.switches, self.links, self.events, clock=lambda: clock.now, changed=self._save
+            fabric,
+            self.switches,
+            self.links,
+            self.events,
+            clock=lambda: clock.now,
+            changed=self._save,
+            limits=limits,
         )
         self.registry = self.injector.registry
         self.subscription = self.events.subscribe()
@@ -155,12 +163,12 @@ class Engine:
 
 
 @contextlib.contextmanager
-def engine(fabric: Fabric) -> Iterator[Engine]:
+def engine(fabric: Fabric, limits: FaultLimits = EMULATION) -> Iterator[Engine]:
     """An engine of its own; what it still waits for is ended."""
     clock = Clock()
     loop = VirtualTimeLoop(clock)
     try:
-        one = Engine(fabric, loop, clock)
+        one = Engine(fabric, loop, clock, limits)
         yield one
         one.run(one.injector.close(keep=True))
     finally:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from controller import fault_file
-from controller.values import FaultRecord
 from topologies.faults import FaultState
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.corruption import Corruption
@@ -20,6 +19,7 @@ from topologies.faults.path_loss import PathLoss
 from topologies.faults.port_down import PortDown
 from topologies.faults.power_off import PowerOff
 from topologies.faults.rate import Rate
+from topologies.faults.record import FaultRecord
 
 RECORDS = [
     FaultRecord("f1", LinkDown("h1@p0"), ("h1@p0",), owner="me", starts_at_ns=5, began_at_ns=6, applied_at_ns=7),

@@ -18,11 +18,13 @@ from simulation.clock import Clock
 from simulation.virtual_time_loop import VirtualTimeLoop
 from tests.controller.p4runtime_stand_in import StandIn, serve
 from tests.controller.p4runtime_stand_in import key as entity_key
+from tests.topologies.entries_of_faults import entries_of
 from tests.waiting import until_async
 from topologies.clos import multi_plane_clos
 from topologies.entries import switch_entries
 from topologies.fabric import Fabric
-from topologies.fault_entries import Blackhole, LinkFault, fault_entries
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.loss import Loss
 
 BUILD = Path(__file__).parents[2] / "p4src" / "build"
 Start = Callable[[], None]
@@ -180,7 +182,7 @@ def test_a_restarted_empty_switch_is_programmed_again(
 def test_fault_entries_are_added_and_removed_and_survive_reconciliation(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Start
 ) -> None:
-    faults = fault_entries(fabric, [Blackhole("t1-0@p0"), LinkFault("h1@p0", loss=5)])
+    faults = entries_of(fabric, [Blackhole("t1-0@p0"), Loss("h1@p0", 5e-9)])
     wanted = [count(switch_entries(fabric, switch)) + len(faults.get(switch.name, ())) for switch in fabric.switches]
 
     def held() -> list[int]:
@@ -218,7 +220,7 @@ def test_a_new_controller_removes_the_previous_ones_fault_entries(
         fleet.start()
         try:
             assert await fleet.wait_verified(20)
-            await fleet.set_faults(fault_entries(fabric, [Blackhole("t1-*@p0")]))
+            await fleet.set_faults(entries_of(fabric, [Blackhole("t1-*@p0")]))
         finally:
             await fleet.stop()
 
@@ -243,7 +245,7 @@ def test_a_fault_refused_by_an_unresponsive_switch_is_absent_when_it_answers_aga
             writes = sum(device.writes for device in stand_in.devices.values())
             stand_in.answering.clear()
             with pytest.raises(ControllerError, match="t1-0@p0 does not answer, so it can make no fault"):
-                await fleet.set_faults(fault_entries(fabric, [Blackhole("t1-0@p0")]))
+                await fleet.set_faults(entries_of(fabric, [Blackhole("t1-0@p0")]))
             assert not fleet.status.ready
             stand_in.answering.set()
             assert await fleet.wait_verified(20)
@@ -252,7 +254,7 @@ def test_a_fault_refused_by_an_unresponsive_switch_is_absent_when_it_answers_aga
             assert fleet.switches["t1-0@p0"].status.entries == count(switch_entries(fabric, fabric.switch("t1-0@p0")))
             for switch in fleet.switches.values():
                 switch.timeout_s = 20
-            await fleet.set_faults(fault_entries(fabric, [Blackhole("t1-0@p0")]))
+            await fleet.set_faults(entries_of(fabric, [Blackhole("t1-0@p0")]))
             assert sum(len(device.entities) for device in stand_in.devices.values()) == sum(before) + 1
         finally:
             stand_in.answering.set()
@@ -266,7 +268,7 @@ def test_a_switch_that_hangs_during_a_read_delays_no_other_and_catches_up_later(
     fabric: Fabric, stand_in: StandIn, address: str, serving: Start
 ) -> None:
     hung, other = "t1-0@p0", "t1-1@p0"
-    black = {name: fault_entries(fabric, [Blackhole(name)]) for name in (hung, other)}
+    black = {name: entries_of(fabric, [Blackhole(name)]) for name in (hung, other)}
 
     async def scenario() -> None:
         fleet = make(fabric, address, timeout_s=20)
@@ -314,13 +316,13 @@ def test_faults_of_an_unreachable_switch_are_refused_or_deferred_and_may_be_clea
         fleet.start()
         try:
             assert await fleet.wait_verified(20)
-            await fleet.set_faults(fault_entries(fabric, [Blackhole("t1-0@p0")]))
+            await fleet.set_faults(entries_of(fabric, [Blackhole("t1-0@p0")]))
             await loop.run_in_executor(None, lambda: server.stop(0).wait())
             await until_async(lambda: not any(switch.state is SwitchState.VERIFIED for switch in fleet.status.switches))
             with pytest.raises(ControllerError, match="is not reachable, so it can make no fault"):
-                await fleet.set_faults(fault_entries(fabric, [Blackhole("t[0,1]-0@p[0,1]")]))
+                await fleet.set_faults(entries_of(fabric, [Blackhole("t[0,1]-0@p[0,1]")]))
             await fleet.set_faults({})
-            late = fault_entries(fabric, [Blackhole("t1-0@p0")])
+            late = entries_of(fabric, [Blackhole("t1-0@p0")])
             assert await fleet.set_faults(late, later=True) == ("t1-0@p0",)
             waiting = asyncio.create_task(fleet.verified(["t1-0@p0"]))
             server = await loop.run_in_executor(None, serve, stand_in, address)
@@ -380,9 +382,9 @@ def test_a_slow_switch_stays_connected_however_many_requests_a_change_takes(
     fabric: Fabric, loop: VirtualTimeLoop
 ) -> None:
     fleet, clients = slow_fleet(fabric, 5)
-    loop.run_until_complete(fleet.set_faults(fault_entries(fabric, [Blackhole("*")])))
+    loop.run_until_complete(fleet.set_faults(entries_of(fabric, [Blackhole("*")])))
     assert loop.time() == pytest.approx(5), "all at once"
-    loop.run_until_complete(fleet.set_faults(fault_entries(fabric, [LinkFault("*", loss=5)])))
+    loop.run_until_complete(fleet.set_faults(entries_of(fabric, [Loss("*", 5e-9)])))
     assert loop.time() == pytest.approx(5 + 2 * 5), "new entries, and then the old ones away"
     assert all(len(client.writes) == 3 for client in clients)
     assert fleet.status.ready
@@ -394,7 +396,7 @@ def test_a_change_waits_for_a_slow_switch_that_is_being_reconciled(fabric: Fabri
     async def both() -> tuple[str, ...]:
         checking = asyncio.create_task(fleet.reconcile())
         await asyncio.sleep(1)
-        found = await fleet.set_faults(fault_entries(fabric, [Blackhole("*")]))
+        found = await fleet.set_faults(entries_of(fabric, [Blackhole("*")]))
         await checking
         return found
 
@@ -408,7 +410,7 @@ def test_many_unresponsive_switches_are_waited_for_together(loop: VirtualTimeLoo
     fleet, clients = slow_fleet(large, 3600)
     assert len(clients) == 64
     with pytest.raises(ControllerError, match="does not answer, so it can make no fault"):
-        loop.run_until_complete(fleet.set_faults(fault_entries(large, [Blackhole("*")])))
+        loop.run_until_complete(fleet.set_faults(entries_of(large, [Blackhole("*")])))
     assert loop.time() == pytest.approx(TIMEOUT_S)
     assert not any(client.writes for client in clients)
 
@@ -435,7 +437,7 @@ def test_a_switch_that_trickles_its_answer_cannot_block_a_change_for_ever(
         await asyncio.sleep(0)
         began = loop.time()
         with pytest.raises(ControllerError, match="t1-0@p0 is not ready after 70 s, so it can make no fault"):
-            await fleet.set_faults(fault_entries(fabric, [Blackhole("*")]))
+            await fleet.set_faults(entries_of(fabric, [Blackhole("*")]))
         assert loop.time() - began == pytest.approx(70)
         assert dripping.status.problems == ("t1-0@p0: is not ready after 70 s",)
         assert await fleet.set_faults({}) == (), "what takes faults away is put off"
@@ -449,12 +451,12 @@ def test_a_switch_just_within_the_timeout_for_each_request_completes_its_changes
 ) -> None:
     """A change that waits for a reconciliation of all stages is the longest there is."""
     fleet, clients = slow_fleet(fabric, 0.99 * TIMEOUT_S)
-    loop.run_until_complete(fleet.set_faults(fault_entries(fabric, [Blackhole("*")])))
+    loop.run_until_complete(fleet.set_faults(entries_of(fabric, [Blackhole("*")])))
 
     async def both() -> tuple[str, ...]:
         checking = asyncio.create_task(fleet.reconcile())
         await asyncio.sleep(0)
-        found = await fleet.set_faults(fault_entries(fabric, [LinkFault("*", loss=5)]))
+        found = await fleet.set_faults(entries_of(fabric, [Loss("*", 5e-9)]))
         await checking
         return found
 

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from controller import messages
 from controller.client import ControllerClient
 from controller.events import MAX_SUBSCRIBERS
-from controller.injector import MAX_CHANGES_PER_S, FaultInjector
+from controller.fault_limits import EMULATION
+from controller.injector import FaultInjector
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import path_map_v1_pb2 as map_pb
 from controller.proto.controller_v1_pb2_grpc import ControllerStub
@@ -264,7 +265,7 @@ def test_concurrent_requests_keep_to_the_limit_on_link_changes() -> None:
         service, injector, _ = make_service()
         request = flap("h1@p0", down=10 * MS, up=10 * MS)
         asked = await asyncio.gather(*(ask(service.InjectFault, request) for _ in range(100)))
-        assert [context.code for context in asked].count(Code.OK) == MAX_CHANGES_PER_S // 100
+        assert [context.code for context in asked].count(Code.OK) == EMULATION.max_changes_per_s // 100
         await injector.close(keep=False)
 
     asyncio.run(scenario())
@@ -280,7 +281,7 @@ def test_link_changes_per_second_are_bounded() -> None:
         allowed = 0
         while (context := await ask(service.InjectFault, flap("h1@p0", down=10 * MS, up=10 * MS))).code is Code.OK:
             allowed += 1
-        assert allowed == MAX_CHANGES_PER_S // 100
+        assert allowed == EMULATION.max_changes_per_s // 100
         assert context.code is Code.RESOURCE_EXHAUSTED
         assert "more often than" in context.details
         slow = flap("*", down=3600 * 1000 * MS, up=3600 * 1000 * MS, random=True)

@@ -7,24 +7,24 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from controller import fault_registry
 from controller.errors import BusyError, ControllerError
-from controller.fault_impairments import PortShaping, impairments_of
-from controller.injector import MAX_CHANGES_PER_S
-from controller.values import EventKind, FaultRecord
+from controller.fault_limits import EMULATION
+from controller.values import EventKind
 from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import LinkEnd
-from topologies.fault_entries import LinkFault, fault_entries
+from topologies.fault_entries import fault_entries, link_fault
 from topologies.faults import Fault, FaultState
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.controller_down import ControllerDown
 from topologies.faults.corruption import Corruption
 from topologies.faults.delay import Delay
+from topologies.faults.effect import PortShaping
 from topologies.faults.flap import Flap
 from topologies.faults.link_down import LinkDown
 from topologies.faults.loss import Loss
@@ -32,6 +32,7 @@ from topologies.faults.path_loss import PathLoss
 from topologies.faults.port_down import PortDown
 from topologies.faults.power_off import PowerOff
 from topologies.faults.rate import Rate
+from topologies.faults.record import FaultRecord
 
 FABRIC = multi_plane_clos("engine", planes=2, t0=2, t1=2, hosts=4)
 H1, H2 = "h1@p0", "h2@p0"
@@ -282,7 +283,7 @@ def test_an_ended_fault_is_removed_from_an_unreachable_switch_that_keeps_another
     world.switches.away = "t0-0@p0"
     world.seconds(2)
     assert list(world.registry) == [stays]
-    assert world.switches.entries == fault_entries(FABRIC, [LinkFault(H1, loss=500_000_000)])
+    assert world.switches.entries == fault_entries([link_fault(FABRIC, H1, loss=500_000_000)])
 
 
 def test_a_fault_is_saved_before_it_is_applied(world: Engine) -> None:
@@ -328,8 +329,7 @@ def test_a_flap_does_not_drift_when_changes_take_time(world: Engine) -> None:
     make(world, Flap(H1, 100 * MS, 100 * MS))
     world.seconds(60)
     downs = [at for at, _, up in world.links.changes if not up]
-    assert len(downs) == 300
-    assert downs[-1] - downs[1] == 298 * 200 * MS
+    assert downs == [3 * MS + number * 200 * MS for number in range(301)]
 
 
 def flaps(seed: int, links: str = "h*@p0", seconds: float = 200) -> dict[str, list[int]]:
@@ -421,12 +421,12 @@ def test_a_cancelled_request_leaves_nothing_half_applied(world: Engine) -> None:
     assert world.links.down == set()
 
 
-def test_too_many_faults_are_refused(world: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fault_registry, "MAX_FAULTS", 3)
-    for _ in range(3):
-        make(world, LinkDown(H1))
-    with pytest.raises(BusyError, match="There are 3 faults already: clear some first"):
-        make(world, LinkDown(H1))
+def test_too_many_faults_are_refused() -> None:
+    with engine(FABRIC, replace(EMULATION, max_faults=3)) as world:
+        for _ in range(3):
+            make(world, LinkDown(H1))
+        with pytest.raises(BusyError, match="There are 3 faults already: clear some first"):
+            make(world, LinkDown(H1))
 
 
 # ---- before and after
@@ -455,7 +455,7 @@ def test_faults_of_the_previous_controller_continue_where_they_were(world: Engin
 def test_of_ten_thousand_inherited_faults_as_many_resume_as_fit_and_the_rest_are_undone(
     world: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    most = fault_registry.MAX_FAULTS
+    most = EMULATION.max_faults or 0
     left = [FaultRecord(f"f{n}", LinkDown(H1 if n <= most else H2)) for n in range(1, 10_001)]
     world.links.down = {H1, H2}
     world.run(world.injector.resume(left))
@@ -467,7 +467,7 @@ def test_of_ten_thousand_inherited_faults_as_many_resume_as_fit_and_the_rest_are
 def test_inherited_flaps_above_the_rate_limit_are_undone(world: Engine, caplog: pytest.LogCaptureFixture) -> None:
     """Such a file was edited, or is of a controller with higher limits."""
     each = 2 * SECOND // (10 * MS + 10 * MS)  # changes a second of one link
-    fits = MAX_CHANGES_PER_S // each
+    fits = (EMULATION.max_changes_per_s or 0) // each
     flaps = [FaultRecord(f"f{n}", Flap(H1, 10 * MS, 10 * MS), (H1,)) for n in range(1, fits + 1)]
     excess = FaultRecord("f90", Flap(H2, 10 * MS, 10 * MS), (H2,))
     last = FaultRecord("f91", LinkDown("t0-0:t1-0@p0"), ("t0-0:t1-0@p0",))
@@ -557,8 +557,8 @@ def test_every_change_of_the_registry_is_saved(world: Engine) -> None:
     assert world.saved == 5
 
 
-def test_an_impairment_lists_all_its_links() -> None:
-    assert impairments_of(FABRIC, LinkDown("h*@p0")).links == tuple(f"h{n}@p0" for n in range(1, 5))
+def test_an_effect_lists_all_its_links() -> None:
+    assert EMULATION.effect_of(FABRIC, LinkDown("h*@p0")).links == tuple(f"h{n}@p0" for n in range(1, 5))
 
 
 # ---- more than switches hold

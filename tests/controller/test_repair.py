@@ -9,19 +9,21 @@ import pytest
 
 from controller import fault_file
 from controller.errors import ControllerError
-from controller.fault_impairments import PortShaping, impairments_of, part_of
-from controller.values import EventKind, FaultRecord
+from controller.fault_limits import EMULATION
+from controller.values import EventKind
 from tests.controller.driven import MS, SECOND, Engine, engine
 from topologies.clos import multi_plane_clos
 from topologies.fabric import LinkEnd
 from topologies.faults import Fault, FaultState
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.corruption import Corruption
+from topologies.faults.effect import PortShaping
 from topologies.faults.flap import Flap
 from topologies.faults.link_down import LinkDown
 from topologies.faults.loss import Loss
 from topologies.faults.power_off import PowerOff
 from topologies.faults.rate import Rate
+from topologies.faults.record import FaultRecord
 
 FABRIC = multi_plane_clos("repair", planes=2, t0=2, t1=2, hosts=4)
 P0, P1 = "h1@p0", "h1@p1"
@@ -187,9 +189,9 @@ def test_a_failed_repair_changes_nothing(world: Engine) -> None:
     assert world.links.down == {P1}
 
 
-def test_part_of_restricts_impairments_to_the_given_links() -> None:
-    whole = impairments_of(FABRIC, Rate("h[1,2]@p0", 1_000_000))
-    assert part_of(FABRIC, whole, whole.links) is whole
-    part = part_of(FABRIC, whole, ["h2@p0", "h9@p0"])
+def test_a_part_of_an_effect_is_restricted_to_the_given_links() -> None:
+    whole = EMULATION.effect_of(FABRIC, Rate("h[1,2]@p0", 1_000_000))
+    assert whole.part(FABRIC, whole.links) is whole
+    part = whole.part(FABRIC, ["h2@p0", "h9@p0"])
     shapes = {LinkEnd("h2", 0): PortShaping(1_000_000), LinkEnd("t0-0@p0", 2): PortShaping(1_000_000)}
     assert (part.links, dict(part.shapes)) == (("h2@p0",), shapes)

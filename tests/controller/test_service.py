@@ -12,7 +12,7 @@ import pytest
 
 from controller.client import ControllerClient
 from controller.errors import ControllerError
-from controller.values import FaultRecord, FleetStatus, LinkEndInfo, SwitchState, SwitchStatus
+from controller.values import FleetStatus, LinkEndInfo, SwitchState, SwitchStatus
 from tests.controller.serving import Running
 from topologies.emulation.link_counters import Traffic
 from topologies.fabric import Fabric
@@ -21,6 +21,7 @@ from topologies.faults.blackhole import Blackhole
 from topologies.faults.corruption import Corruption
 from topologies.faults.loss import Loss
 from topologies.faults.path_loss import PathLoss
+from topologies.faults.record import FaultRecord
 
 
 def gone(*records: FaultRecord) -> tuple[FaultRecord, ...]:

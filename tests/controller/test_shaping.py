@@ -12,12 +12,12 @@ import pytest
 from pyroute2 import IPRoute
 
 from controller.errors import ControllerError
-from controller.fault_impairments import PortShaping
 from controller.shaping import shape
 from topologies.addressing import interface_name
 from topologies.clos import multi_plane_clos
 from topologies.emulation import interfaces
 from topologies.fabric import LinkEnd
+from topologies.faults.effect import PortShaping
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="interfaces need root")]
 

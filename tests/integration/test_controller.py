@@ -18,7 +18,7 @@ import pytest
 from controller.client import ControllerClient
 from controller.command_line import arguments
 from controller.errors import ControllerError
-from controller.values import FaultRecord, FleetStatus, SwitchCounters
+from controller.values import FleetStatus, SwitchCounters
 from mrc_host import verbs
 from mrc_lab.cli.main import run
 from mrc_lab.fabric.emulation import EmulatedWorld, running
@@ -38,6 +38,7 @@ from topologies.faults.link_down import LinkDown
 from topologies.faults.loss import Loss
 from topologies.faults.path_loss import PathLoss
 from topologies.faults.rate import Rate
+from topologies.faults.record import FaultRecord
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 

@@ -1,6 +1,6 @@
 """The same fault on the same fabric, made by both backends: what becomes of packets must be the same.
 
-What emulation would do to switches, carriers and ports (`controller.fault_registry`) is done here to a simulated world:
+What emulation would do to switches, carriers and ports (`controller.injector`) is done here to a simulated world:
 its embedded switches get the table entries, its channels the shapes. The other world has the same faults by
 `world.faults`. Through both go the same frames on every path of every pair of hosts, to every switch and back, and
 without source routes; what arrives where, when and whether it is intact is compared. Which places a kind is tried at
@@ -18,9 +18,7 @@ from typing import Any
 
 import pytest
 
-from controller.fault_impairments import impairments_of as taken_by
-from controller.fault_registry import FaultRegistry
-from controller.values import FaultRecord
+from controller.fault_limits import EMULATION
 from simulation.channel import Impairment
 from simulation.errors import FaultError
 from simulation.trace import Trace
@@ -33,9 +31,9 @@ from topologies.clos import multi_plane_clos
 from topologies.entries import SwitchEntries
 from topologies.errors import FabricError
 from topologies.fabric import LinkEnd, Tier
-from topologies.fault_entries import fault_entries
-from topologies.faults import KINDS, BackendKind, Fault, FaultKind, FaultState
+from topologies.faults import KINDS, BackendKind, Fault, FaultKind
 from topologies.faults.corruption import Corruption
+from topologies.faults.engine import FaultEngine
 from topologies.faults.flap import Flap
 from topologies.faults.link_down import LinkDown
 from topologies.faults.loss import Loss
@@ -124,13 +122,12 @@ def _with_faults(active: Iterable[Fault]) -> Callable[[SimulatedWorld], None]:
 
 def _as_emulation_would(active: Iterable[Fault]) -> Callable[[SimulatedWorld], None]:
     def prepare(world: SimulatedWorld) -> None:
-        registry = FaultRegistry()
+        engine = FaultEngine(FABRIC, EMULATION)
         for fault in active:
-            taken = taken_by(FABRIC, fault)
-            registry.add(FaultRecord(registry.next_id(), fault, taken.links, state=FaultState.ACTIVE), taken)
-        wanted = registry.wanted()
+            engine.begin(engine.add(fault, 0).id, 0)
+        wanted = engine.wanted()
         assert wanted.entries is not None
-        for name, entries in fault_entries(FABRIC, wanted.entries).items():
+        for name, entries in wanted.entries.items():
             write_entries(world.switch(name), SwitchEntries(name, (), (), entries))
         shapes = {end: Impairment(rate_bps=shape.rate_bps, delay=shape.delay) for end, shape in wanted.shapes.items()}
         for end, impairment in shapes.items():
@@ -202,7 +199,7 @@ def test_both_backends_affect_packets_alike(kind: FaultKind) -> None:
     made = 0
     for fault in everywhere(kind):
         try:
-            taken_by(FABRIC, fault)
+            EMULATION.effect_of(FABRIC, fault)
         except FabricError:
             with pytest.raises((FaultError, FabricError)):
                 outcome(_with_faults([fault]), ())
@@ -222,7 +219,7 @@ def _any_fault(rng: Random) -> Fault:
         kind = rng.choice(BOTH)
         fault = kind.fault(*(rng.choice(_values(parameter)) for parameter in kind.parameters))
         with suppress(FabricError):
-            taken_by(FABRIC, fault)
+            EMULATION.effect_of(FABRIC, fault)
             return fault
 
 
@@ -258,7 +255,7 @@ def test_clearing_all_faults_restores_the_initial_state() -> None:
 def _makeable(kind: FaultKind) -> Iterator[Fault]:
     for fault in everywhere(kind):
         with suppress(FabricError):
-            taken_by(FABRIC, fault)
+            EMULATION.effect_of(FABRIC, fault)
             yield fault
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from controller import messages
-from controller.fault_impairments import impairments_of as emulated
+from controller.fault_limits import EMULATION
 from controller.proto import controller_v1_pb2 as pb
 from mrc_lab.commands.fault_command import kinds, parse
 from mrc_lab.commands.fault_completion import next_words
@@ -136,11 +136,11 @@ def test_only_declared_backends_support_the_kind(kind: FaultKind) -> None:
                 simulated(FABRIC, fault)
         fault = fault.scaled(times=10, rates=1)  # emulated links do not flap as fast
         if BackendKind.EMULATION in kind.backends:
-            taken = emulated(FABRIC, fault)
-            assert taken.carrier or taken.entries or taken.shapes
+            taken = EMULATION.effect_of(FABRIC, fault)
+            assert taken.down or taken.tables or taken.shapes
         else:
             with pytest.raises(FabricError, match="emulation cannot make"):
-                emulated(FABRIC, fault)
+                EMULATION.effect_of(FABRIC, fault)
 
 
 @EVERY

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from topologies import fault_entries
+from topologies.fabric import Fabric
+from topologies.faults.effect import Effect
 from topologies.faults.kind import Fault, kind
 from topologies.faults.parameters import switch
 
@@ -14,3 +17,7 @@ class Blackhole(Fault):
     """A switch and its links look alive, but it forwards nothing, control traffic included."""
 
     switch: str = switch()
+
+    def effect(self, fabric: Fabric) -> Effect:
+        """A table entry that drops everything."""
+        return Effect(tables=fault_entries.blackhole(fabric, self.switch))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from topologies.fabric import Fabric
+from topologies.faults.effect import Effect
 from topologies.faults.kind import BackendKind, Fault, kind
 
 
@@ -11,3 +13,7 @@ from topologies.faults.kind import BackendKind, Fault, kind
 @dataclass(frozen=True, slots=True)
 class ControllerDown(Fault):
     """No client can write tables. Static entries stay, so traffic is not affected."""
+
+    def effect(self, fabric: Fabric) -> Effect:
+        """Nothing but that."""
+        return Effect(controller_down=True)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from random import Random
 
 from topologies.errors import FabricError
+from topologies.fabric import Fabric
+from topologies.faults.effect import Effect, links_down
 from topologies.faults.kind import Fault, Spelling, kind
 from topologies.faults.parameters import flag, link, share, time, whole
 
@@ -45,3 +47,11 @@ class Flap(Fault):
         """How long links keep their current state, in ns."""
         mean = self.down if down else self.up
         return max(1, round(chance.expovariate(1.0) * mean)) if self.random else mean
+
+    def effect(self, fabric: Fabric) -> Effect:
+        """Links without carrier, while they are down."""
+        return links_down(fabric.find_links(self.link))
+
+    def groups(self, links: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """Of the `links` that it is on, those that go down and up together."""
+        return [(link,) for link in links] if self.random else [links]

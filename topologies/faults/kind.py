@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 from topologies.errors import FabricError
+from topologies.fabric import Fabric
+from topologies.faults.effect import Effect
 from topologies.faults.parameters import Parameter, What, parameters_of
 
 _PLACES = (What.LINK, What.SWITCH, What.NODE)
@@ -35,7 +37,7 @@ class FaultState(enum.Enum):
 
 
 class Fault:
-    """A fault: of which kind, what it names, its parameters. What it does is up to the backends."""
+    """A fault: of which kind, what it names, its parameters, and what it does to a fabric."""
 
     __slots__ = ()
     kind: ClassVar[FaultKind]
@@ -44,6 +46,10 @@ class Fault:
         """Raises FabricError if a value is out of range."""
         for parameter in self.kind.parameters:
             parameter.check(getattr(self, parameter.name))
+
+    def effect(self, fabric: Fabric) -> Effect:
+        """What it does; FabricError if it names what is not there. Values are in range (:meth:`check`)."""
+        raise NotImplementedError
 
     def scaled(self, times: float, rates: float) -> Fault:
         """The same with its times and rates multiplied, but none below the least there is."""

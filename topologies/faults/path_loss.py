@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topologies.addressing import entropy_value
+from topologies.errors import FabricError
 from topologies.fabric import Fabric
+from topologies.fault_entries import path_fault, ppb
+from topologies.faults.effect import Effect
 from topologies.faults.kind import Fault, Spelling, kind
 from topologies.faults.parameters import host, share, whole
 
@@ -28,6 +31,13 @@ class PathLoss(Fault):
     probability: float = share("probability for a frame", "100%", "10%", default=1.0)
     source: str = host("only frames of this host, or pattern")
     destination: str = host("only frames to this host, or pattern")
+
+    def effect(self, fabric: Fabric) -> Effect:
+        """Table entries at the first switch of the path."""
+        tables = path_fault(fabric, self.ev, ppb(self.probability), self.source, self.destination)
+        if not tables.paths:
+            raise FabricError(self.without_path(fabric))
+        return Effect(tables=tables)
 
     def without_path(self, fabric: Fabric) -> str:
         """Why it can do nothing in a fabric in which no path has its entropy value, and where the values are listed."""

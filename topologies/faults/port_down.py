@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topologies.fabric import LinkEnd
+from topologies.fabric import Fabric, LinkEnd
+from topologies.fault_targets import link_of_port
+from topologies.faults.effect import Effect, links_down
 from topologies.faults.kind import Fault, kind
 from topologies.faults.parameters import node, whole
 
@@ -21,3 +23,7 @@ class PortDown(Fault):
     def end(self) -> LinkEnd:
         """The port."""
         return LinkEnd(self.node, self.port)
+
+    def effect(self, fabric: Fabric) -> Effect:
+        """The port's link has no carrier."""
+        return links_down((link_of_port(fabric, self.end),))

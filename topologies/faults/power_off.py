@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from topologies.fabric import Fabric
+from topologies.fault_targets import links_of_switches
+from topologies.faults.effect import Effect, links_down
 from topologies.faults.kind import Fault, kind
 from topologies.faults.parameters import switch
 
@@ -17,3 +20,7 @@ class PowerOff(Fault):
     """
 
     switch: str = switch()
+
+    def effect(self, fabric: Fabric) -> Effect:
+        """None of the switches' links has a carrier."""
+        return links_down(links_of_switches(fabric, self.switch))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from topologies.fabric import Fabric
+from topologies.faults.effect import Effect, PortShaping, shaped
 from topologies.faults.kind import Fault, kind
 from topologies.faults.parameters import link, rate, towards
 
@@ -16,3 +18,7 @@ class Rate(Fault):
     link: str = link()
     rate: int = rate("the lower rate", "2M", "10M")
     towards: str | None = towards()
+
+    def effect(self, fabric: Fabric) -> Effect:
+        """A rate at the sending ends."""
+        return shaped(fabric, self.link, self.towards, PortShaping(rate_bps=self.rate))

@@ -18,8 +18,7 @@ import numpy as np
 
 from controller.client import ControllerClient
 from controller.errors import ControllerError
-from controller.fault_impairments import impairments_of
-from controller.fault_registry import MAX_FAULTS
+from controller.fault_limits import EMULATION
 from mrc_host import verbs
 from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
@@ -43,7 +42,6 @@ from topologies.emulation.process_watch import Crash
 from topologies.emulation.switch_kind import SwitchKind, SwitchSelection
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
-from topologies.fault_entries import fault_entries
 from topologies.faults import Fault
 from topologies.faults.delay import Delay
 
@@ -239,10 +237,11 @@ def check(case: Case, scale: float, fabric: Fabric | None = None) -> None:
             f"{case_prefix(case.name)}emulated links have no propagation delay, but {file.path} gives some one",
             "Use --backend sim, or leave the delays out.",
         )
-    if len(case.faults) > MAX_FAULTS:
+    most = EMULATION.max_faults
+    if most is not None and len(case.faults) > most:
         raise ExperimentError(
             f"{case_prefix(case.name)}there are {len(case.faults)} faults, but the controller of an emulated fabric"
-            f" takes {MAX_FAULTS}",
+            f" takes {most}",
             "Leave some out, or use --backend sim.",
         )
     fabric = fabric or scaled_fabric(case, scale)
@@ -263,14 +262,14 @@ def check(case: Case, scale: float, fabric: Fabric | None = None) -> None:
 
 def losing_switches(fabric: Fabric, faults: Sequence[Fault]) -> tuple[str, ...]:
     """Switches whose P4 program makes some of the faults, and so counts what they lose."""
-    each = (fault_entries(fabric, impairments_of(fabric, fault).entries) for fault in faults)
-    return tuple(dict.fromkeys(switch for entries in each for switch in entries))
+    each = (EMULATION.effect_of(fabric, fault) for fault in faults)
+    return tuple(dict.fromkeys(switch for effect in each for switch in effect.switches))
 
 
 def _check_fault(planned: PlannedFault, fabric: Fabric, scale: float) -> None:
     fault = scaled_fault(planned.fault, scale)
     try:
-        impairments_of(fabric, fault)
+        EMULATION.effect_of(fabric, fault)
     except FabricError as error:
         raise ExperimentError(f"line {planned.line}: {error}", "Use --backend sim.") from None
 

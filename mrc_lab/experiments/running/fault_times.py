@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from controller.values import FaultRecord
+from topologies.faults.record import FaultRecord
 
 
 @dataclass(frozen=True, slots=True)

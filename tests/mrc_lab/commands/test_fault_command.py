@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.values import Cleared, Event, EventKind, FaultRecord, MachineClock
+from controller.values import Cleared, Event, EventKind, MachineClock
 from mrc_lab.commands.fault_command import FaultRequest, describe, describe_event, execute, parse
 from mrc_lab.commands.fault_listing import FAULTS, faults
 from mrc_lab.errors import ExperimentError
@@ -23,6 +23,7 @@ from topologies.faults.path_loss import PathLoss
 from topologies.faults.port_down import PortDown
 from topologies.faults.power_off import PowerOff
 from topologies.faults.rate import Rate
+from topologies.faults.record import FaultRecord
 
 LINK = "t0-0:t1-1@p0"
 CUT = FaultRecord("f1", LinkDown(LINK), (LINK,))

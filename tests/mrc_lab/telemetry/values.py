@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.values import Count, FaultRecord, LinkEndInfo, LinkStatus, PortCounters, SwitchCounters
+from controller.values import Count, LinkEndInfo, LinkStatus, PortCounters, SwitchCounters
 from mrc_host.counters import Level, at_level
 from mrc_host.driver.nic_port import PortStatus
 from mrc_host.values import QpType
@@ -19,6 +19,7 @@ from topologies.clos import multi_plane_clos
 from topologies.emulation.link_counters import Traffic
 from topologies.fabric import Fabric, LinkEnd, Switch
 from topologies.faults.link_down import LinkDown
+from topologies.faults.record import FaultRecord
 
 FABRIC = multi_plane_clos("lab", planes=2, t0=2, t1=2, hosts=4, rate_bps=80_000_000)
 Series = Mapping[tuple[str, frozenset[tuple[str, str]]], float]

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from controller.errors import ControllerError
-from controller.fault_registry import MAX_FAULTS
-from controller.values import Count, FaultRecord, PortCounters, SwitchCounters
+from controller.fault_limits import EMULATION
+from controller.values import Count, PortCounters, SwitchCounters
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.running import emulated_backend, scaling, switch_counters
@@ -19,6 +19,7 @@ from topologies.faults.flap import Flap
 from topologies.faults.loss import Loss
 from topologies.faults.path_loss import PathLoss
 from topologies.faults.power_off import PowerOff
+from topologies.faults.record import FaultRecord
 from topologies.faults.reordering import Reordering
 
 WRITE = "{kind: write_bw, pairs: h1>h3}"
@@ -163,7 +164,7 @@ def test_a_flap_too_fast_for_emulated_links_is_refused(monkeypatch):
 
 
 def test_more_faults_than_the_controller_accepts_are_refused_before_anything_starts():
-    many = tuple(planned(Loss("h1@p0", 0.1)) for _ in range(MAX_FAULTS))
+    many = tuple(planned(Loss("h1@p0", 0.1)) for _ in range(EMULATION.max_faults or 0))
     case = replace(case_of(WRITE), faults=many)
     emulated_backend.check(case, scaling.scale_of([case]))
     with pytest.raises(

@@ -1,6 +1,6 @@
-from controller.values import FaultRecord
 from mrc_lab.experiments.running.fault_times import FaultTimes, deviations, problems
 from topologies.faults.link_down import LinkDown
+from topologies.faults.record import FaultRecord
 
 MS = 1_000_000
 CUT = LinkDown("h1@p0")

@@ -1,0 +1,107 @@
+"""What a backend can do of the faults that there are; what it cannot is refused with a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from topologies.errors import FabricError, FaultLimitError
+from topologies.fabric import Fabric, LinkEnd
+from topologies.fault_targets import delaying_end
+from topologies.faults.effect import Effect, PortShaping
+from topologies.faults.flap import Flap
+from topologies.faults.kind import BackendKind, Fault
+from topologies.faults.record import FaultRecord
+
+_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FaultLimits:
+    """Limits of one backend; None is no limit.
+
+    `shortest_flap_ns` is for both times of a flap. `longest_ns` is for those too, and for the time until a fault begins
+    and that it lasts. `min_rate_bps` and `max_delay_ns` are for what ports are shaped to. `max_changes_per_s` is for
+    links that flap, all together; `max_toggles` for links, or groups of them, that flap each in its own time.
+    `kernel_switches`: whether those of a fabric are the kernel's here, and make no faults.
+    """
+
+    backend: BackendKind
+    shortest_flap_ns: int
+    longest_ns: int | None = None
+    min_rate_bps: int = 1
+    max_delay_ns: int | None = None
+    max_faults: int | None = None
+    max_changes_per_s: int | None = None
+    max_toggles: int | None = None
+    kernel_switches: bool = False
+
+    def seen(self, fabric: Fabric) -> Fabric:
+        """The fabric as this backend makes it."""
+        if self.kernel_switches or not fabric.kernel_switches:
+            return fabric
+        return replace(fabric, switches=tuple(replace(switch, kernel=False) for switch in fabric.switches))
+
+    def effect_of(self, fabric: Fabric, fault: Fault) -> Effect:
+        """What a fault does; of a flap, what holds while its links are down.
+
+        FabricError, one sentence, when it names what is not there, a value is out of range, or the backend cannot.
+        """
+        fault.check()
+        if self.backend not in fault.kind.backends:
+            other = next(iter(fault.kind.backends), None)
+            hint = f": use {other.value}" if other is not None else ""
+            raise FabricError(f"{self.backend.value} cannot make the fault {fault.kind.name}{hint}")
+        if isinstance(fault, Flap):
+            self._check_flap(fault)
+        fabric = self.seen(fabric)
+        effect = fault.effect(fabric)
+        for end, shape in effect.shapes:
+            self._check_shape(fabric, end, shape)
+        return effect
+
+    def check_times(self, begins_in: int, lasts: int) -> None:
+        """FabricError if a fault would begin too late or last too long (ns), or less than no time."""
+        for what, value in (("begin", begins_in), ("last", lasts)):
+            if value < 0 or (self.longest_ns is not None and value > self.longest_ns):
+                raise FabricError(f"a fault cannot {what} {value} ns: 0 to {self.longest_ns} ns are possible")
+
+    def check_room(self, count: int) -> None:
+        """FaultLimitError if there cannot be one more than `count` faults."""
+        if self.max_faults is not None and count >= self.max_faults:
+            raise FaultLimitError(f"There are {self.max_faults} faults already: clear some first.")
+
+    def check_flaps(self, records: Iterable[FaultRecord]) -> None:
+        """FaultLimitError if links would flap more often, or more of them, than is possible."""
+        flaps = [(record.fault, record.links) for record in records if isinstance(record.fault, Flap)]
+        changes = sum(2e9 * len(links) / (flap.down + flap.up) for flap, links in flaps)
+        if self.max_changes_per_s is not None and changes > self.max_changes_per_s:
+            raise FaultLimitError(
+                f"Links would flap more often than {self.max_changes_per_s} times a second, all together."
+            )
+        if self.max_toggles is not None and sum(len(flap.groups(links)) for flap, links in flaps) > self.max_toggles:
+            raise FaultLimitError(
+                f"More links would flap at random than {self.max_toggles}, all together: clear some first."
+            )
+
+    def _check_flap(self, flap: Flap) -> None:
+        low, high = self.shortest_flap_ns, self.longest_ns
+        if not all(low <= time and (high is None or time <= high) for time in (flap.down, flap.up)):
+            least = f"{low} ns" if low % _MS else f"{low // _MS} ms"
+            raise FabricError(
+                f"a link flaps with times of {least} or more, not {flap.down} ns down and {flap.up} ns up"
+            )
+
+    def _check_shape(self, fabric: Fabric, end: LinkEnd, shape: PortShaping) -> None:
+        if shape.rate_bps is not None and shape.rate_bps < self.min_rate_bps:
+            raise FabricError(f"a link's rate is at least {self.min_rate_bps} b/s, not {shape.rate_bps}")
+        if not shape.delay:
+            return
+        if self.max_delay_ns is not None and shape.delay > self.max_delay_ns:
+            raise FabricError(f"an added delay is {self.max_delay_ns // 10**9} s at most, not {shape.delay} ns")
+        if delaying_end(fabric, end) is None:
+            peer = fabric.peer(end)
+            raise FabricError(
+                f"the link from {end.node} to {peer.node if peer else 'nowhere'} has no end at a P4 switch, which would"
+                " delay frames: use another link, or simulation"
+            )
