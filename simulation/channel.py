@@ -6,17 +6,16 @@ exact over any stretch of time. When the channel is free again it asks its sende
 the other end, whole, one propagation delay after its last bit has left. This is the only place where a rate is applied:
 ports of NICs and switches have none of their own here.
 
-What goes wrong is an :class:`Impairment`, the sum of those that active faults ask for. Each kind of chance draws from a
-generator of its own per channel, so whether the n-th frame of a channel is lost depends on nothing but the seed and n.
-Taking a channel down also loses what is on its way: frames carry the channel's `epoch`, and those of an old one never
-arrive.
+What goes wrong here is physical: a channel goes down, and is shaped (:class:`topologies.faults.effect.PortShaping`):
+slower, longer, or holding frames back. Random loss and corruption are up to the switches at its ends. Taking a channel
+down also loses what is on its way: frames carry the channel's `epoch`, and those of an old one never arrive.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heapify, heappush
 from typing import Final, Protocol
 
@@ -25,11 +24,10 @@ from simulation.seeds import generator
 from simulation.trace import Trace
 from topologies import round_trip
 from topologies.fabric import LinkEnd
+from topologies.faults.effect import PortShaping
 
 OVERHEAD: Final = round_trip.OVERHEAD
 _BITS: Final = 8_000_000_000  # bits a byte, times nanoseconds a second
-_CLASS: Final = 14  # traffic class in a frame: four bits of this byte and four of the next
-_DESTINATION: Final = slice(38, 54)  # outer IPv6 destination in a frame
 
 
 class FrameReceiver(Protocol):
@@ -52,67 +50,19 @@ class ChannelWatcher(Protocol):
     def lost(self, frame: bytes, why: str) -> None:
         """A frame does not arrive."""
 
-    def corrupted(self, before: bytes, after: bytes) -> None:
-        """A frame goes on changed."""
-
     def arrived(self, frame: bytes, deliver: Callable[[int, bytes], None]) -> None:
         """A frame arrives; the watcher delivers it to the port it is for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Impairment:
-    """What is wrong with a channel. Probabilities are per frame, times in ns.
-
-    `down`: nothing arrives. `reorder`: probability that a frame is held back for up to `hold` ns more, so that later
-    ones overtake it. `delay` is added to every frame's. `rate_bps` replaces the channel's rate if it is lower.
-    `corruption` flips one bit somewhere in the frame, as if the FCS had missed it. `path_loss` is the probability of
-    loss by outer destination address, which on a NIC's own channel names one path; `class_loss` the same by DSCP.
-    """
-
-    down: bool = False
-    loss: float = 0.0
-    corruption: float = 0.0
-    reorder: float = 0.0
-    hold: int = 0
-    delay: int = 0
-    rate_bps: int | None = None
-    path_loss: Mapping[bytes, float] = field(default_factory=dict)
-    class_loss: Mapping[int, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class ChannelStats:
-    """Counters of a channel since the beginning. `lost` counts frames lost by chance or while it was down."""
+    """Counters of a channel since the beginning: frames that it took, and what became of them."""
 
     frames: int
     bytes: int
     lost: int
     corrupted: int
     reordered: int
-
-
-def combine(parts: Iterable[Impairment]) -> Impairment:
-    """The impairment of several faults at once: chances are independent, delays add up, the lowest rate counts."""
-    kept = {"loss": 1.0, "corruption": 1.0, "reorder": 1.0}
-    paths: dict[bytes, float] = {}
-    classes: dict[int, float] = {}
-    rates: list[int] = []
-    down, hold, delay = False, 0, 0
-    for part in parts:
-        down |= part.down
-        hold = max(hold, part.hold)
-        delay += part.delay
-        for name in kept:
-            kept[name] *= 1.0 - getattr(part, name)
-        for address, chance in part.path_loss.items():
-            paths[address] = 1.0 - (1.0 - paths.get(address, 0.0)) * (1.0 - chance)
-        for dscp, chance in part.class_loss.items():
-            classes[dscp] = 1.0 - (1.0 - classes.get(dscp, 0.0)) * (1.0 - chance)
-        if part.rate_bps is not None:
-            rates.append(part.rate_bps)
-    chances = {name: 1.0 - left for name, left in kept.items()}
-    rate = min(rates, default=None)
-    return Impairment(down=down, hold=hold, delay=delay, rate_bps=rate, path_loss=paths, class_loss=classes, **chances)
 
 
 class Channel:
@@ -124,11 +74,11 @@ class Channel:
         "_base_rate",
         "_clock",
         "_delay",
+        "_down",
         "_epoch",
         "_free_at",
         "_heap",
         "_impaired",
-        "_impairment",
         "_last_arrival",
         "_not_before",
         "_pull",
@@ -138,12 +88,12 @@ class Channel:
         "_remainder",
         "_seed",
         "_serial",
+        "_shape",
         "_to_number",
         "_to_port",
         "_trace",
         "_watcher",
         "bytes",
-        "corrupted",
         "frames",
         "idle",
         "lost",
@@ -159,7 +109,7 @@ class Channel:
         self.source, self.target = source, target
         self.port = source.port
         self.idle = True
-        self.frames = self.bytes = self.lost = self.corrupted = self.reordered = 0
+        self.frames = self.bytes = self.lost = self.reordered = 0
         self._clock = clock
         self._heap = clock.heap
         self._serial = clock.serial
@@ -171,7 +121,8 @@ class Channel:
         self._last_arrival = 0  # of the frame that was sent last while something was wrong
         self._not_before = 0  # no frame may arrive earlier
         self._impaired = False
-        self._impairment = Impairment()
+        self._down = False
+        self._shape = PortShaping()
         self._seed = seed
         self._random: dict[str, random.Random] = {}
         self._to_port = target.port
@@ -187,13 +138,13 @@ class Channel:
         self._to_number = receiver_number
         self._trace = trace
 
-    def watch(self, watcher: ChannelWatcher) -> None:
+    def watch(self, watcher: ChannelWatcher | None) -> None:
         """Report to `watcher`, of which there is one at most, what becomes of every frame from now on."""
         self._watcher = watcher
 
-    def stats(self) -> ChannelStats:
-        """Counters so far."""
-        return ChannelStats(self.frames, self.bytes, self.lost, self.corrupted, self.reordered)
+    def stats(self, lost_by_switches: int = 0, corrupted: int = 0) -> ChannelStats:
+        """Counters so far, with what the switches at its ends have lost and corrupted for faults."""
+        return ChannelStats(self.frames, self.bytes, self.lost + lost_by_switches, corrupted, self.reordered)
 
     # ---- carrying -----------------------------------------------------------------------------------------------
 
@@ -215,60 +166,25 @@ class Channel:
             heappush(self._heap, (free + self._delay, self._serial(), self._arrive, frame, self._epoch))
 
     def _send_impaired(self, frame: bytes, arrival: int) -> None:
-        wrong = self._impairment
-        why = self._why_lost(wrong, frame)
-        if why:
-            self._lose(frame, why)
+        if self._down:
+            self._lose(frame, "nothing passes: link down or power off")
             return
-        if wrong.corruption and self._chance("corruption").random() < wrong.corruption:
-            flipped = self._flip(frame, self._chance("bit"))
-            if self._watcher is not None:
-                self._watcher.corrupted(frame, flipped)
-            frame = flipped
         if arrival < self._not_before:
             arrival = self._not_before
         self._last_arrival = arrival
-        if wrong.reorder and self._chance("reorder").random() < wrong.reorder:
+        shape = self._shape
+        if shape.reorder and self._chance("reorder").random() < shape.reorder:
             self.reordered += 1
-            arrival += self._chance("hold").randint(1, max(1, wrong.hold))
+            arrival += self._chance("hold").randint(1, max(1, shape.hold))
         self._schedule_arrival(arrival, frame)
 
     def _schedule_arrival(self, when: int, frame: bytes) -> None:
         heappush(self._heap, (when, self._serial(), self._arrive, frame, self._epoch))
 
-    def _why_lost(self, wrong: Impairment, frame: bytes) -> str:
-        """Why a frame does not arrive; empty if it does."""
-        if wrong.down:
-            return "nothing passes: link down, power off or blackhole"
-        if wrong.loss and self._chance("loss").random() < wrong.loss:
-            return self._random_loss()
-        if wrong.path_loss and self._path_lost(wrong.path_loss.get(frame[_DESTINATION], 0.0)):
-            return "random loss on its path"
-        if wrong.class_loss and self._class_lost(wrong.class_loss, frame):
-            return "random loss in its traffic class"
-        return ""
-
-    def _random_loss(self) -> str:
-        return f"random loss of {self._impairment.loss:.3g} of all frames"
-
     def _lose(self, frame: bytes, why: str) -> None:
         self.lost += 1
         if self._watcher is not None:
             self._watcher.lost(frame, why)
-
-    def _path_lost(self, chance: float) -> bool:
-        return bool(chance) and self._chance("path").random() < chance
-
-    def _class_lost(self, losses: Mapping[int, float], frame: bytes) -> bool:
-        chance = losses.get((frame[_CLASS] << 8 | frame[_CLASS + 1]) >> 6 & 63, 0.0) if len(frame) > _CLASS + 1 else 0.0
-        return bool(chance) and self._chance("class").random() < chance
-
-    def _flip(self, frame: bytes, chance: random.Random) -> bytes:
-        self.corrupted += 1
-        bit = chance.randrange(8 * len(frame))
-        flipped = bytearray(frame)
-        flipped[bit >> 3] ^= 1 << (bit & 7)
-        return bytes(flipped)
 
     def _chance(self, kind: str) -> random.Random:
         found = self._random.get(kind)
@@ -290,26 +206,36 @@ class Channel:
 
     # ---- faults -------------------------------------------------------------------------------------------------
 
-    def impair(self, impairment: Impairment) -> None:
-        """From now on this is wrong with the channel.
+    def set_up(self, up: bool) -> None:
+        """Take the channel down, which loses what is on its way, or up."""
+        if self._down is not up:
+            return
+        self._down = not up
+        if self._down:
+            self._epoch += 1
+        self._note_impaired()
+
+    def shape(self, shape: PortShaping) -> None:
+        """From now on frames are shaped like this; a rate above the channel's own changes nothing.
 
         A frame on the channel keeps the delay it began with, and its rate unless that rises: else a fault that made the
         channel slow would go on after its end for as long as one slow frame takes.
         """
-        if impairment.down and not self._impairment.down:
-            self._epoch += 1
-        rate = self._base_rate if impairment.rate_bps is None else min(impairment.rate_bps, self._base_rate)
+        rate = self._base_rate if shape.rate_bps is None else min(shape.rate_bps, self._base_rate)
         if rate != self._rate:
             if rate > self._rate:
                 self._hurry(rate)
             self._rate, self._remainder = rate, 0
-        delay = self._base_delay + impairment.delay
+        delay = self._base_delay + shape.delay
         if delay < self._delay:  # a shorter way now, but nobody overtakes what is still on the longer one
             self._not_before = max(self._not_before, self._last_arrival)
-        self._impairment = impairment
-        by_rate_alone = impairment == Impairment(rate_bps=impairment.rate_bps)
-        self._impaired = not by_rate_alone or self._not_before > self._clock.now
-        self._delay = delay
+        self._shape, self._delay = shape, delay
+        self._note_impaired()
+
+    def _note_impaired(self) -> None:
+        """Whether more is to be done to a frame than to let it arrive; a lower rate alone is no more work."""
+        shape = self._shape
+        self._impaired = bool(self._down or shape.delay or shape.reorder) or self._not_before > self._clock.now
 
     def _hurry(self, rate: int) -> None:
         """What is left of the frame on the channel goes on at `rate`. Its events are looked for among all there are."""

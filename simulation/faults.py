@@ -2,31 +2,38 @@
 
 `Faults.add` takes any of `topologies.faults`; each kind's name is a method that does the same. What a fault names and
 its parameters are checked at once, before anything happens. It then has an id, is listed while it is pending or active,
-and may be cleared by that id. Several faults may hold on one channel: their chances are independent, delays add up, the
-lowest rate counts, and a link has its carrier only when no fault takes it.
+and may be cleared by that id.
 
-Only channels and carriers are touched, never the devices: a NIC or a switch learns of a fault as a real one would, by
-its port going down or by what does not arrive.
+This is the driver of the fault engine (:mod:`topologies.faults.engine`) in simulation: whatever the engine wants is so
+at once. Switches hold its table entries, by which their P4 program loses, corrupts and swallows frames as in emulation;
+channels go down, and are shaped. NICs are never touched: they learn of a fault as real ones would, by a port that goes
+down or by what does not arrive.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulation.channel import Channel, Impairment, combine
-from simulation.errors import FaultError
-from simulation.fault_impairments import FaultImpairments, down, impairments_of
-from simulation.seeds import generator
+from simulation.channel import Channel
+from simulation.errors import FaultError, SimulationError
+from simulation.fault_limits import SIMULATION
+from simulation.program_counters import ProgramCounters
+from simulation.write_entries import replace_entries
 from topologies.errors import FabricError
-from topologies.fabric import Link
+from topologies.fabric import Link, LinkEnd
 from topologies.faults import KINDS, Fault, FaultState, kind_named
+from topologies.faults.effect import PortShaping
+from topologies.faults.engine import FaultChange, FaultEngine, Wanted
 from topologies.faults.flap import Flap
+from topologies.faults.record import FaultRecord
 
 if TYPE_CHECKING:
     from simulation.world import SimulatedWorld
+
+_UNSHAPED = PortShaping()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +47,6 @@ class ListedFault:
     state: FaultState
 
 
-@dataclass(frozen=True, slots=True)
-class _Toggle:
-    """Links that go down and up together for a flapping fault."""
-
-    number: int
-    fault: Flap
-    links: tuple[Link, ...]
-
-
 Listener = Callable[[int, ListedFault], None]
 
 
@@ -58,11 +56,11 @@ class Faults:
     def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
         self._clock = world.clock
-        self._next = 1
-        self._records: dict[int, ListedFault] = {}
-        self._impairments: dict[Channel, dict[int, Impairment]] = {}
-        self._carrier: dict[str, dict[int, None]] = {}  # by link: the faults that take its carrier
-        self._controller: dict[int, None] = {}  # the faults that take the controller
+        self._engine = FaultEngine(world.fabric, SIMULATION, seed=f"{world.seed} ")
+        self._applied = Wanted()
+        self._awaited: set[int] = set()  # times that have an event for what is due then
+        self._places = {link.name: place for place, link in enumerate(world.fabric.links)}
+        self._counters: dict[str, ProgramCounters] = {}  # of switches that have held entries of faults
         self._listeners: list[Listener] = []
         self._rest_expected = False
 
@@ -70,7 +68,7 @@ class Faults:
 
     def list(self) -> tuple[ListedFault, ...]:
         """Every fault that is pending or active, in the order of adding."""
-        return tuple(self._records.values())
+        return tuple(_listed(record, record.ends_at_ns) for record in self._engine.registry)
 
     def watch(self, listener: Listener) -> None:
         """Call ``listener(now, record)`` whenever a fault is added, becomes active or is cleared."""
@@ -79,11 +77,29 @@ class Faults:
     @property
     def controller_present(self) -> bool:
         """False while a fault keeps the controller away. Static tables do not need it."""
-        return not self._controller
+        return not self._applied.controller_down
 
     def has_carrier(self, link: str) -> bool:
         """Whether no fault takes the carrier of this link now."""
-        return not self._carrier.get(link)
+        return link not in self._applied.down
+
+    def lost(self, channel: Channel) -> int:
+        """Frames of a channel that did not arrive so far, or that the switch at an end lost for a fault."""
+        return channel.lost + sum(
+            counters.lost_by_faults(port, arriving=arriving) for counters, port, arriving in self._at(channel)
+        )
+
+    def corrupted(self, channel: Channel) -> int:
+        """Frames of a channel that the switch at an end corrupted for a fault."""
+        return sum(counters.corrupted(port, arriving=arriving) for counters, port, arriving in self._at(channel))
+
+    def _at(self, channel: Channel) -> Iterator[tuple[ProgramCounters, int, bool]]:
+        """Counters of the switches at a channel's ends that have made faults: the port, and whether frames arrive."""
+        if not self._counters:
+            return
+        for end, arriving in ((channel.source, False), (channel.target, True)):
+            if (counters := self._counters.get(end.node)) is not None:
+                yield counters, end.port, arriving
 
     @contextlib.contextmanager
     def rest_expected(self) -> Iterator[None]:
@@ -91,8 +107,8 @@ class Faults:
 
         Its links would go down and up for ever.
         """
-        for record in self._records.values():
-            _expect_end(record.fault, record.end)
+        for record in self._engine.registry:
+            _expect_end(record.fault, record.ends_at_ns)
         self._rest_expected = True
         try:
             yield
@@ -115,114 +131,102 @@ class Faults:
             raise FaultError(f"A fault cannot begin at {start} ns: it is {now} ns already.")
         if until is not None and until <= start:
             raise FaultError(f"A fault that begins at {start} ns must end later than that, not at {until} ns.")
+        lasts = None if until is None else until - start
         try:
-            impairments_of(self._world.fabric, fault)
+            record = self._engine.add(fault, now, start_at_ns=start, duration_ns=lasts)
         except FabricError as error:
             raise FaultError(f"{type(fault).__name__}: {error}") from None
-        number = self._next
-        self._next += 1
-        self._records[number] = ListedFault(number, fault, start, until, FaultState.PENDING)
-        self._notify(self._records[number])
+        self._notify(record)
         if start == now:  # at once, not after what else is due now: at 0 the very first frame meets it
-            self._begin(number, None)
-        else:
-            self._clock.at(start, self._begin, number)
-        if until is not None:
-            self._clock.at(until, self._end, number)
-        return number
+            self._made(self._engine.begin(record.id, now))
+        self._await_next()
+        return _number(record)
 
     def clear(self, number: int) -> None:
         """Undo a fault, or keep it from happening. FaultError when there is none of this id (any more)."""
-        if number not in self._records:
+        if f"f{number}" not in self._engine.registry:
             raise FaultError(f"There is no fault {number}: it was cleared, or never added.")
-        self._end(number, None)
+        self._end(f"f{number}")
 
     def clear_all(self) -> None:
         """Clear every fault, scheduled ones too."""
-        for number in tuple(self._records):
-            self._end(number, None)
+        for record in self._engine.registry:
+            self._end(record.id)
 
-    def _begin(self, number: int, _: object) -> None:
-        record = self._records.get(number)
-        if record is None:
-            return
-        record = self._records[number] = replace(record, state=FaultState.ACTIVE)
+    # ---- time ---------------------------------------------------------------------------------------------------
+
+    def _await_next(self) -> None:
+        due = self._engine.wakeup()
+        if due is not None and due not in self._awaited:
+            self._awaited.add(due)
+            self._clock.at(due, self._act, due)
+
+    def _act(self, due: int, _: object) -> None:
+        """Do all that is due; event handler."""
+        self._awaited.discard(due)
+        while (done := self._engine.tick(self._clock.now)) is not None:
+            change, fault_id = done
+            if change is FaultChange.BEGIN:
+                self._made(self._engine.registry.get(fault_id))
+            elif change is FaultChange.END:
+                self._end(fault_id)
+            else:
+                self._apply(self._engine.wanted())
+        self._await_next()
+
+    def _made(self, record: FaultRecord) -> None:
+        """A fault has just begun; it is struck out again, with a FaultError, if switches cannot hold it."""
+        try:
+            self._apply(self._engine.wanted())
+        except (FabricError, SimulationError) as error:
+            (gone,) = self._engine.clear([record.id], self._clock.now)
+            self._notify(gone)
+            what = f"{type(record.fault).__name__} at {self._clock.now} ns"
+            raise FaultError(f"{what} cannot be combined with the current faults: {error}") from None
         self._notify(record)
-        if isinstance(record.fault, Flap):
-            links = self._world.fabric.find_links(record.fault.link)
-            for group in ((link,) for link in links) if record.fault.random else (links,):
-                self._flap(_Toggle(number, record.fault, group), True)
-        else:
-            self._apply(number, impairments_of(self._world.fabric, record.fault))
 
-    def _end(self, number: int, _: object) -> None:
-        record = self._records.pop(number, None)
-        if record is None:
-            return
-        self._withdraw(number)
-        self._notify(replace(record, state=FaultState.CLEARED, end=self._clock.now))
+    def _end(self, fault_id: str) -> None:
+        (gone,) = self._engine.clear([fault_id], self._clock.now)
+        self._apply(self._engine.wanted())
+        self._notify(gone)
 
-    def _flap(self, toggle: _Toggle, is_down: bool) -> None:
-        """Links of a flapping fault go down or come up; schedules the next change."""
-        number = toggle.number
-        if number not in self._records:
-            return
-        if is_down:
-            self._apply(number, down(toggle.links))
-        else:
-            self._withdraw(number, toggle.links)
-        chance = generator(self._world.seed, "flap", number, toggle.fault.seed, toggle.links[0].name, self._clock.now)
-        wait = toggle.fault.wait(is_down, chance)
-        self._clock.at(self._clock.now + wait, self._flap, toggle, not is_down)
+    # ---- what is wanted -----------------------------------------------------------------------------------------
 
-    # ---- impairments --------------------------------------------------------------------------------------------
+    def _apply(self, wanted: Wanted) -> None:
+        """Change what differs from what was applied before."""
+        before = self._applied
+        if wanted.entries is not before.entries:
+            self._write(before, wanted)
+        self._applied = wanted
+        if wanted.shapes is not before.shapes:
+            for end in dict.fromkeys((*before.shapes, *wanted.shapes)):
+                shape = wanted.shapes.get(end, _UNSHAPED)
+                if shape != before.shapes.get(end, _UNSHAPED):
+                    self._world.channel(end).shape(shape)
+        self._set_up(before.down - wanted.down, True)
+        self._set_up(wanted.down - before.down, False)
 
-    def _apply(self, number: int, impairments: FaultImpairments) -> None:
-        for source, impairment in impairments.channels:
-            channel = self._world.channel(source)
-            self._impairments.setdefault(channel, {})[number] = impairment
-            self._update(channel)
-        if impairments.controller:
-            self._controller[number] = None
-        for link in impairments.carrier:
-            holders = self._carrier.setdefault(link.name, {})
-            had_carrier = not holders
-            holders[number] = None
-            if had_carrier:
-                self._set_carrier(link, False)
+    def _write(self, before: Wanted, wanted: Wanted) -> None:
+        old, new = before.entries or {}, wanted.entries or {}
+        for name in dict.fromkeys((*old, *new)):
+            if old.get(name) != new.get(name):
+                switch = self._world.switch(name)
+                if name not in self._counters:
+                    self._counters[name] = ProgramCounters(switch)
+                replace_entries(switch, old.get(name, ()), new.get(name, ()))
 
-    def _withdraw(self, number: int, links: Iterable[Link] | None = None) -> None:
-        """Take back what a fault does, everywhere or on some links."""
-        if links is None:
-            channels, names = tuple(self._impairments), tuple(self._carrier)
-        else:
-            channels = tuple(self._world.channel(end) for link in links for end in (link.lower, link.upper))
-            names = tuple(link.name for link in links)
-        for channel in channels:
-            impairments = self._impairments.get(channel, {})
-            if impairments.pop(number, None) is not None:
-                self._update(channel)
-            if not impairments:
-                self._impairments.pop(channel, None)
-        self._controller.pop(number, None)
-        for name in names:
-            holders = self._carrier.get(name, {})
-            if number in holders:
-                del holders[number]
-                if not holders:
-                    del self._carrier[name]
-                    self._set_carrier(self._world.fabric.link(name), True)
-
-    def _update(self, channel: Channel) -> None:
-        channel.impair(combine(self._impairments[channel].values()))
-
-    def _set_carrier(self, link: Link, up: bool) -> None:
-        for end in (link.lower, link.upper):
+    def _set_up(self, names: Iterable[str], up: bool) -> None:
+        """Links lose or get their carrier: first what is on the way is lost, then the devices learn of it."""
+        links = [self._world.fabric.link(name) for name in sorted(names, key=self._places.__getitem__)]
+        for end in _ends(links):
+            self._world.channel(end).set_up(up)
+        for end in _ends(links):
             self._world.node(end.node).port_changed(end.port, up)
 
-    def _notify(self, record: ListedFault) -> None:
+    def _notify(self, record: FaultRecord) -> None:
+        listed = _listed(record, record.cleared_at_ns if record.state is FaultState.CLEARED else record.ends_at_ns)
         for listener in self._listeners:
-            listener(self._clock.now, record)
+            listener(self._clock.now, listed)
 
     # ---- shorthands ---------------------------------------------------------------------------------------------
 
@@ -240,6 +244,19 @@ class Faults:
 
     def __dir__(self) -> Iterable[str]:
         return [*super().__dir__(), *KINDS]
+
+
+def _number(record: FaultRecord) -> int:
+    return int(record.id[1:])
+
+
+def _listed(record: FaultRecord, end: int | None) -> ListedFault:
+    return ListedFault(_number(record), record.fault, record.starts_at_ns, end, record.state)
+
+
+def _ends(links: Iterable[Link]) -> Iterator[LinkEnd]:
+    for link in links:
+        yield from (link.lower, link.upper)
 
 
 def _expect_end(fault: Fault, end: int | None) -> None:

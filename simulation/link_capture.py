@@ -1,10 +1,11 @@
 """Capture a link of a simulated world in a pcapng file, with a comment on every packet that something was done to.
 
 There is an interface for each end, with the packets that arrive there, and those that were lost on their way with the
-reason. A packet's time is that of its arrival, or of its loss. Why is known exactly: the channel says what it loses and
-corrupts; a switch at an end is observed packet by packet, by the counters of its program and of its queues before and
-after. Its decisions are in the comments of the packets that it received (dropped, trimmed) and of those that it sent
-(trimmed, marked), so one packet may be seen with the same decision on two links.
+reason. A packet's time is that of its arrival, or of its loss. Why is known exactly: the channel says what it loses; a
+switch at an end is observed packet by packet, by the counters of its program and of its queues before and after. Its
+decisions are in the comments of the packets that it received (dropped, trimmed, corrupted) and of those that it sent
+(trimmed, marked, corrupted), so one packet may be seen with the same decision on two links. What a fault loses towards
+a NIC its switch never sends, so it is not on that link.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from p4runtime_shim.switch import EmbeddedSwitch
 from p4src import DROP_REASONS
 from simulation.channel import Channel
 from simulation.nodes import Node, SwitchNode
+from simulation.program_counters import ProgramCounters
 from simulation.world import SimulatedWorld
 
 _DSCP: Final = 14
@@ -69,18 +71,14 @@ class _Direction:
         """A frame that was sent does not arrive."""
         self._capture.write(self._interface, frame, [*self._departed.pop(id(frame), ()), f"lost on the link: {why}"])
 
-    def corrupted(self, before: bytes, after: bytes) -> None:
-        """A frame goes on with a bit flipped."""
-        comments = self._departed.pop(id(before), [])
-        self._departed[id(after)] = [*comments, "corrupted on the link: a fault flipped one bit"]
-
     def arrived(self, frame: bytes, deliver: Callable[[int, bytes], None]) -> None:
         """A frame arrives, and is delivered here so that what becomes of it is seen."""
         comments = self._departed.pop(id(frame), [])
-        before = self._receiver.state() if self._receiver is not None else None
-        deliver(self._channel.target.port, frame)
+        port = self._channel.target.port
+        before = self._receiver.state(port) if self._receiver is not None else None
+        deliver(port, frame)
         if self._receiver is not None and before is not None:
-            comments += self._receiver.decisions(before)
+            comments += self._receiver.decisions(port, before)
         self._capture.write(self._interface, frame, comments)
 
     # ---- the switch that sends ----------------------------------------------------------------------------------
@@ -105,6 +103,7 @@ class _Direction:
             if leaving != port:
                 return transmit(leaving, now)
             marked, depth = sender.cell("marked_packets", port), sender.queued(port)
+            corrupted = sender.corrupted(port, arriving=False)
             frame = transmit(leaving, now)
             if frame is not None:
                 comments = []
@@ -115,6 +114,8 @@ class _Direction:
                     self._trimmed.subtract((identity,))
                     self._trimmed += Counter()
                     comments.append(f"trimmed by {sender.name}: its queue towards this link was too long")
+                if sender.corrupted(port, arriving=False) > corrupted:
+                    comments.append(f"corrupted by {sender.name}: a fault flipped one bit")
                 if comments:
                     self._departed[id(frame)] = comments
             return frame
@@ -122,45 +123,42 @@ class _Direction:
         return observed
 
 
-class _Observed:
-    """The counters of a switch."""
+class _Observed(ProgramCounters):
+    """The counters of a switch, and what its queues hold."""
 
     def __init__(self, name: str, switch: EmbeddedSwitch) -> None:
-        assert switch.pipeline is not None, "a world's switches have a program"
+        super().__init__(switch)
         self.name = name
-        self._switch = switch
-        self._full = {counter.name.split(".")[-1]: counter.name for counter in switch.pipeline.program.counters}
 
     @classmethod
     def of(cls, node: Node) -> _Observed | None:
         """Of a node, if it is a switch."""
         return cls(node.name, node.switch) if isinstance(node, SwitchNode) else None
 
-    def cell(self, counter: str, index: int) -> int:
-        """Packets that one cell has counted."""
-        return self._switch.control_plane.externs.counter_read(self._full[counter], index).packets
-
     def queued(self, port: int) -> int:
         """Bytes of data in a port's queues."""
         return sum(queue.bytes for queue in self._switch.queue_stats(port)[:_CONTROL_QUEUE])
 
-    def state(self) -> tuple[dict[str, int], dict[int, int]]:
-        """Drops by reason, and trims by port, so far."""
+    def state(self, port: int) -> tuple[dict[str, int], dict[int, int], int]:
+        """Drops by reason, trims by port, and what was corrupted on its arrival at `port`, so far."""
         drops = {reason: self.cell("drop_reasons", cell) for cell, reason in enumerate(DROP_REASONS) if cell}
         own = self._switch.stats()
-        for port, stats in own.ports.items():
-            drops[f"queue of port {port} full"] = stats.queue_drops
-            drops[f"port {port} down"] = stats.down_drops
-            drops[f"no headroom left at port {port}"] = stats.headroom_drops
-        return drops, {port: self.cell("trimmed_packets", port) for port in own.ports}
+        for number, stats in own.ports.items():
+            drops[f"queue of port {number} full"] = stats.queue_drops
+            drops[f"port {number} down"] = stats.down_drops
+            drops[f"no headroom left at port {number}"] = stats.headroom_drops
+        trims = {number: self.cell("trimmed_packets", number) for number in own.ports}
+        return drops, trims, self.corrupted(port, arriving=True)
 
-    def decisions(self, before: tuple[dict[str, int], dict[int, int]]) -> list[str]:
-        """What it did to the packet that came in between."""
-        drops, trims = self.state()
+    def decisions(self, port: int, before: tuple[dict[str, int], dict[int, int], int]) -> list[str]:
+        """What it did to the packet that came in at `port` in between."""
+        drops, trims, corrupted = self.state(port)
         found = [f"dropped by {self.name}: {reason}" for reason, count in drops.items() if count > before[0][reason]]
-        for port, count in trims.items():
-            if count > before[1][port]:
-                found.append(f"trimmed by {self.name}: {self.queued(port):,} bytes in the queue of port {port}")
+        if corrupted > before[2]:
+            found.append(f"corrupted by {self.name}: a fault flipped one bit")
+        for number, count in trims.items():
+            if count > before[1][number]:
+                found.append(f"trimmed by {self.name}: {self.queued(number):,} bytes in the queue of port {number}")
         return found
 
 

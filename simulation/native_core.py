@@ -2,8 +2,8 @@
 
 The native core keeps the event queue, channels, hops through switches and what a NIC's node does for each frame in C.
 It is compiled on first use and cached like the embedded switch. Events, traces and results are those of the reference,
-which is `clock.py`, `channel.py`, `nodes.py` and `packet_engine.py` as they read: what is rare (impairments other than
-random loss, captures) runs there in any case. ``MRC_SIMULATION_CORE=reference`` chooses the reference, ``native``
+which is `clock.py`, `channel.py`, `nodes.py` and `packet_engine.py` as they read: what is rare (links that delay or
+reorder frames, captures) runs there in any case. ``MRC_SIMULATION_CORE=reference`` chooses the reference, ``native``
 insists on the native core; without it the reference is used where no extension can be compiled (no C compiler, or no
 Python headers).
 """
@@ -25,7 +25,7 @@ from mrc_host.nic import Nic
 from p4runtime_shim.build import ENGINE_SOURCES, SHARED_HEADERS, build_extension
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.switch import EmbeddedSwitch
-from simulation.channel import Channel, Impairment
+from simulation.channel import Channel
 from simulation.clock import Clock, Handler
 from simulation.errors import SimulationError
 from simulation.hardware_timing import HardwareTiming
@@ -155,8 +155,7 @@ def _load(_path: str) -> tuple[NativeCore | None, str]:
 
 def _channel_class(base: Any) -> Any:
     """Channel with its hot state and `send` in C (`base`); all else is the reference's own code."""
-    changed = {"_hurry": _hurry, "impair": _impair, "_lose_by_chance": _lose_by_chance}
-    return _derive(base, Channel, ("send", "_schedule_arrival"), changed)
+    return _derive(base, Channel, ("send", "_schedule_arrival"), {"_hurry": _hurry})
 
 
 def _engine_class(base: Any) -> Any:
@@ -178,19 +177,6 @@ def _derive(base: Any, reference: type, in_c: tuple[str, ...], changed: Mapping[
     }
     slots = tuple(name for name in vars(reference)["__slots__"] if not hasattr(base, name))
     return type(reference.__name__, (base,), {**functions, **changed, "__slots__": slots})
-
-
-def _impair(self: Any, impairment: Impairment) -> None:
-    """As Channel.impair. If frames are lost at random, and nothing else is wrong, the native part draws by itself."""
-    Channel.impair(self, impairment)
-    rate, loss = impairment.rate_bps, impairment.loss
-    draws = loss > 0 and impairment == Impairment(loss=loss, rate_bps=rate)
-    self._loss, self._loss_chance = loss, self._chance("loss").random if draws else None
-
-
-def _lose_by_chance(self: Any, frame: bytes) -> None:
-    """The native part has drawn that the frame is lost."""
-    self._lose(frame, self._random_loss())
 
 
 def _hurry(self: Any, rate: int) -> None:

@@ -218,9 +218,17 @@ class SimulatedWorld:
         return self._switches[name] if name in self._switches else self.nic_node(name)
 
     def link_stats(self, name: str) -> tuple[ChannelStats, ChannelStats]:
-        """Counters of a link: towards the upper end, and towards the lower end."""
+        """Counters of a link: towards the upper end, and towards the lower end.
+
+        What a fault loses or corrupts counts, too, in whichever switch at an end; towards a NIC it is lost before it
+        is sent, and is not among the frames.
+        """
         link = self.fabric.link(name)
-        return self._channels[link.lower].stats(), self._channels[link.upper].stats()
+        return self._stats(link.lower), self._stats(link.upper)
+
+    def _stats(self, source: LinkEnd) -> ChannelStats:
+        channel, faults = self._channels[source], self.faults
+        return channel.stats(faults.lost(channel) - channel.lost, faults.corrupted(channel))
 
     def attributes(self, base: QpAttributes | None = None, ends: tuple[str, str] | None = None) -> QpAttributes:
         """Queue pair attributes with timers that fit this world, or only the hosts `ends` that it connects."""

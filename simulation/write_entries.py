@@ -6,7 +6,7 @@ those of its table or profile, and its arguments are put into the order of its p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -59,6 +59,27 @@ def write_entries(switch: EmbeddedSwitch, entries: SwitchEntries) -> None:
     for entry in entries.entries:
         table = _find(names.tables, entry.table, "table")
         control.table(table.name).insert(_entry(table, entry))
+
+
+def replace_entries(switch: EmbeddedSwitch, before: Iterable[TableEntry], after: Iterable[TableEntry]) -> None:
+    """Have a switch hold some entries instead of others that it holds; SimulationError as :func:`write_entries`.
+
+    An entry that is of both, but for its action, is changed.
+    """
+    if switch.pipeline is None:
+        raise SimulationError(f"Switch {switch.device_id} has no program to write entries for.")
+    tables, control = _names(switch.pipeline).tables, switch.control_plane
+    old, new = ({(e.table, e.match, e.priority): e for e in entries} for entries in (before, after))
+    owners = {entry.table: _find(tables, entry.table, "table") for entry in (*old.values(), *new.values())}
+    written = {key: _entry(owners[entry.table], entry) for key, entry in new.items() if old.get(key) != entry}
+    for name, match, priority in old.keys() - new.keys():
+        control.table(owners[name].name).delete(match, priority)
+    for key, entry in written.items():
+        table = control.table(owners[key[0]].name)
+        if key in old:
+            table.modify(entry)
+        else:
+            table.insert(entry)
 
 
 def _names(pipeline: Pipeline) -> _Names:

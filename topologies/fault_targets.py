@@ -1,6 +1,6 @@
 """Where a fault is: from the names and patterns of :mod:`topologies.faults` to links and their ends.
 
-What happens there is up to the backend: ``controller.fault_impairments`` or ``simulation.fault_impairments``.
+What happens there is the fault's effect (:mod:`topologies.faults.effect`).
 """
 
 from __future__ import annotations

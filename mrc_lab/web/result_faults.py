@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.running.run_case import span
 from mrc_lab.web.records import FaultView
-from simulation.fault_impairments import impairments_of
+from simulation.fault_limits import SIMULATION
 from topologies.fabric import Fabric
 from topologies.faults import Fault
 from topologies.faults.blackhole import Blackhole
@@ -41,7 +41,7 @@ def faults_of(case: Case, fabric: Fabric, time_scale: float, end: int) -> Iterat
         shown = span(planned, fabric, time_scale)
         if shown.at > end:
             continue
-        carrier = tuple(link.name for link in impairments_of(fabric, fault).carrier)
+        carrier = SIMULATION.effect_of(fabric, fault).down
         down = tuple(_down(fault, shown.at, shown.until, end)) if carrier else ()
         view = FaultView(fault.kind.word, shown.label, shown.links, _switches(fault, fabric), "active")
         yield FaultInResult(f"f{number}", view, shown.at, shown.until, carrier, down)

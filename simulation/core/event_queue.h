@@ -71,11 +71,9 @@ typedef struct {
     PyObject_HEAD
     PyObject *clock, *pull, *receive, *trace, *watcher;
     PyObject *sender, *receiver; /* the SwitchHop or NicNode at each end, or None */
-    long long rate, delay, remainder, free_at, epoch, frames, bytes, lost, corrupted, reordered;
+    long long rate, delay, remainder, free_at, epoch, frames, bytes, lost, reordered;
     long long port, to_port, to_number;
     long long last_arrival, not_before; /* while it is impaired */
-    PyObject *loss_chance;              /* draws for `loss`; NULL or None: what is wrong is left to Python */
-    double loss;
     char idle, impaired;
 } Channel;
 
@@ -113,7 +111,7 @@ typedef struct {
 } NicNode;
 
 static PyTypeObject ClockType, ChannelType, SwitchHopType, NicNodeType;
-static PyObject *name_send_impaired, *name_lose, *name_lose_by_chance, *name_frame, *name_arrived, *text_link_down;
+static PyObject *name_send_impaired, *name_lose, *name_frame, *name_arrived, *text_link_down;
 
 /* As PyObject_TypeCheck, for types that add to what their bases have: those are found along tp_base, without a call. */
 static int is_a(PyObject *object, const PyTypeObject *type) {

@@ -7,25 +7,6 @@
 
 /* ---- channels ---- */
 
-/* As Channel._send_impaired where frames are lost at random, and nothing else is wrong. */
-static int send_or_lose(Clock *clock, Channel *channel, PyObject *frame, int64_t arrival) {
-    PyObject *chance = PyObject_CallNoArgs(channel->loss_chance);
-    double drawn = chance ? PyFloat_AsDouble(chance) : -1;
-    Py_XDECREF(chance);
-    if (PyErr_Occurred())
-        return -1;
-    if (drawn < channel->loss) {
-        PyObject *whole = whole_frame(frame);
-        int done = whole ? discard(PyObject_CallMethodOneArg((PyObject *)channel, name_lose_by_chance, whole)) : -1;
-        Py_XDECREF(whole);
-        return done;
-    }
-    if (arrival < channel->not_before)
-        arrival = channel->not_before;
-    channel->last_arrival = arrival;
-    return push(clock, arrival, ARRIVE, NULL, (PyObject *)channel, frame, channel->epoch);
-}
-
 /* How long so many bytes take, MAX_TIME at most, with a fraction of a nanosecond left from before, in 1 / rate; the new one stays. */
 static int64_t serialize(Channel *channel, uint64_t bytes, uint64_t remainder) {
     uint64_t rate = (uint64_t)channel->rate;
@@ -65,8 +46,6 @@ static int channel_send(Channel *channel, PyObject *frame, int64_t now) {
         arrival = MAX_TIME;
     if (!channel->impaired)
         return push(clock, arrival, ARRIVE, NULL, (PyObject *)channel, frame, channel->epoch);
-    if (channel->loss_chance && channel->loss_chance != Py_None)
-        return send_or_lose(clock, channel, frame, arrival);
     PyObject *when = PyLong_FromLongLong(arrival), *whole = when ? whole_frame(frame) : NULL;
     PyObject *self = (PyObject *)channel;
     int done = whole ? discard(PyObject_CallMethodObjArgs(self, name_send_impaired, whole, when, NULL)) : -1;

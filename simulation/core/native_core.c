@@ -235,7 +235,7 @@ static PyObject *py_bring_forward(Channel *channel, PyObject *args) {
 }
 
 #define EACH_OBJECT(DO)                                                                                                \
-    DO(clock) DO(pull) DO(receive) DO(trace) DO(watcher) DO(sender) DO(receiver) DO(loss_chance)
+    DO(clock) DO(pull) DO(receive) DO(trace) DO(watcher) DO(sender) DO(receiver)
 
 static int channel_traverse(Channel *self, visitproc visit, void *arg) {
     EACH_OBJECT(VISIT_PART)
@@ -267,9 +267,8 @@ static PyMemberDef channel_members[] = {
     OBJECT("_watcher", watcher), OBJECT("_sender_end", sender), OBJECT("_receiver_end", receiver),
     NUMBER("_rate", rate), NUMBER("_delay", delay), NUMBER("_remainder", remainder), NUMBER("_free_at", free_at),
     NUMBER("_epoch", epoch), NUMBER("_to_port", to_port), NUMBER("_to_number", to_number), NUMBER("port", port),
-    NUMBER("frames", frames), NUMBER("bytes", bytes), NUMBER("lost", lost), NUMBER("corrupted", corrupted),
-    NUMBER("reordered", reordered), NUMBER("_last_arrival", last_arrival), NUMBER("_not_before", not_before),
-    OBJECT("_loss_chance", loss_chance), {"_loss", T_DOUBLE, offsetof(Channel, loss), 0, NULL}, FLAG("idle", idle), FLAG("_impaired", impaired), {0},
+    NUMBER("frames", frames), NUMBER("bytes", bytes), NUMBER("lost", lost), NUMBER("reordered", reordered), NUMBER("_last_arrival", last_arrival), NUMBER("_not_before", not_before),
+    FLAG("idle", idle), FLAG("_impaired", impaired), {0},
 };
 static PyTypeObject ChannelType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "native_core.Channel",
@@ -391,7 +390,6 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit_native_core(void) {
     name_send_impaired = PyUnicode_InternFromString("_send_impaired");
     name_lose = PyUnicode_InternFromString("_lose");
-    name_lose_by_chance = PyUnicode_InternFromString("_lose_by_chance");
     name_frame = PyUnicode_InternFromString("frame");
     name_arrived = PyUnicode_InternFromString("arrived");
     text_link_down = PyUnicode_InternFromString("on its way when the link went down");

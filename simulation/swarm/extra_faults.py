@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Final
 
 from mrc_host.values import QpType
-from simulation.class_loss import ClassLoss, TrafficClass
 from simulation.seeds import generator
 from simulation.swarm.application_faults import Manner, Mute, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
+from simulation.swarm.channel_faults import ClassLoss, TrafficClass
 from simulation.swarm.denylists import Denied, Route, addresses
 from simulation.swarm.directed_scenarios import STUDIES, silent_mates
 from simulation.swarm.scenario import FOREVER, HORIZON, PlannedPair, PlannedWrite, Scenario, ScenarioFault

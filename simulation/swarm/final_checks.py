@@ -14,8 +14,8 @@ from itertools import accumulate
 from typing import Final
 
 from mrc_host.values import PathEvent, PathReason, PathState, QpState
-from simulation.class_loss import TrafficClass
 from simulation.swarm.applications import Applications
+from simulation.swarm.channel_faults import TrafficClass
 from simulation.swarm.denylists import Denied
 from simulation.swarm.oracle import dead_spans
 from simulation.swarm.queue_pair_ends import QueuePairEnd

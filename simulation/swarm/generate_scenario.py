@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from mrc_host.values import QpAttributes, QpType
 from simulation.seeds import generator
+from simulation.swarm.channel_faults import BitFlips
 from simulation.swarm.denylists import Denied, Route, addresses
 from simulation.swarm.extra_faults import troubled
 from simulation.swarm.scenario import HORIZON, PlannedPair, PlannedWrite, Scenario, ScenarioFault
@@ -81,6 +82,7 @@ def plain(seed: int) -> Scenario:
         pair = rng.choice(pairs)
         budget = retry_budget(pair.attributes, fit.transport(fabric.settings.transport))
         faults.append(_outage(rng, fabric, pair, budget))
+    faults = [_anywhere(seed, fault) for fault in faults]
     faults += _denials(generator(seed, "denials"), fabric, pairs)
     faults.sort(key=lambda fault: fault.start)
     return Scenario(seed, fabric, delay, queues, fit, pairs, writes, tuple(faults))
@@ -160,6 +162,14 @@ def _fault(rng: random.Random, fabric: Fabric) -> ScenarioFault:
         fault = Loss("*", 0.01)
     start = rng.randrange(HORIZON)
     return ScenarioFault(fault, start, start + round(10 ** rng.uniform(4.0, 6.3)))
+
+
+def _anywhere(seed: int, planned: ScenarioFault) -> ScenarioFault:
+    """For half of the seeds corruption may hit headers, too."""
+    fault = planned.fault
+    if isinstance(fault, Corruption) and generator(seed, "bits").random() < 0.5:
+        return replace(planned, fault=BitFlips(fault.link, fault.probability))
+    return planned
 
 
 def _outage(rng: random.Random, fabric: Fabric, pair: PlannedPair, budget: int) -> ScenarioFault:

@@ -7,21 +7,38 @@ slow or corrupting is not gone, unless hardly anything gets through.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
-from simulation.channel import Impairment
-from simulation.fault_impairments import impairments_of
+from simulation.fault_limits import SIMULATION
 from simulation.swarm.application_faults import HOST_FAULTS, Mute
+from simulation.swarm.channel_faults import BitFlips, ClassLoss
 from simulation.swarm.denylists import Denied
 from simulation.swarm.scenario import ScenarioFault
 from topologies.addressing import entropy_value
 from topologies.fabric import Fabric, FabricNic, Link, LinkEnd
+from topologies.fault_entries import ALWAYS
+from topologies.fault_targets import directions
+from topologies.faults import Fault
 from topologies.faults.flap import Flap
 
 Span = tuple[int, int]
 _BAD_LUCK = 1e-3  # happens to one of the many queue pairs that a soak has
+
+
+@dataclass(frozen=True, slots=True)
+class _Harm:
+    """What a fault does to a channel: a chance of loss for all frames or by DSCP, wrong bits, the loss of one path.
+
+    None of these: it is only slower or longer.
+    """
+
+    loss: float = 0.0
+    corrupts: bool = False
+    one_path: bool = False
+    class_loss: Mapping[int, float] = field(default_factory=dict)
 
 
 def silences(faults: Iterable[ScenarioFault], pair: int) -> list[Span]:
@@ -80,13 +97,26 @@ def touched(fabric: Fabric, faults: Iterable[ScenarioFault], nic: str) -> bool:
     return False
 
 
-def _channels(fabric: Fabric, planned: ScenarioFault) -> tuple[tuple[LinkEnd, Impairment], ...]:
+def _channels(fabric: Fabric, planned: ScenarioFault) -> tuple[tuple[LinkEnd, _Harm], ...]:
     """What is wrong with channels; nothing, when paths are only denied, or it is hosts that something befalls."""
-    return () if isinstance(planned.fault, (Denied, *HOST_FAULTS)) else impairments_of(fabric, planned.fault).channels
+    return () if isinstance(planned.fault, (Denied, *HOST_FAULTS)) else tuple(_harms_of(fabric, planned.fault))
 
 
-def _harms(wrong: Impairment) -> bool:
-    return bool(wrong.down or wrong.loss or wrong.corruption or wrong.path_loss or wrong.class_loss)
+def _harms_of(fabric: Fabric, fault: Fault) -> Iterator[tuple[LinkEnd, _Harm]]:
+    if isinstance(fault, ClassLoss | BitFlips):
+        classes = fault.traffic_class.values(fabric.settings.dscp) if isinstance(fault, ClassLoss) else ()
+        harm = _Harm(0.0, isinstance(fault, BitFlips), class_loss=dict.fromkeys(classes, fault.probability))
+        yield from ((source, harm) for _, source, _ in directions(fabric, fault.link, fault.towards))
+        return
+    effect = SIMULATION.effect_of(fabric, fault)
+    yield from ((end, _Harm(loss / ALWAYS, bool(corrupt))) for end, loss, corrupt in effect.losses(fabric))
+    yield from ((end, _Harm()) for end, _ in effect.shapes)
+    if effect.tables is not None:
+        yield from ((end, _Harm(one_path=True)) for end in effect.tables.sources)
+
+
+def _harms(wrong: _Harm) -> bool:
+    return bool(wrong.loss or wrong.corrupts or wrong.one_path or wrong.class_loss)
 
 
 def merge(spans: Iterable[Span], gap: int = 0) -> list[Span]:
@@ -133,15 +163,15 @@ def _gone(
     return spans
 
 
-def _loss(channels: Iterable[tuple[LinkEnd, Impairment]], ends: tuple[LinkEnd, ...]) -> float:
+def _loss(channels: Iterable[tuple[LinkEnd, _Harm]], ends: tuple[LinkEnd, ...]) -> float:
     """The chance that a packet of the class that fares worst is lost on a path through `ends`."""
     met = (wrong for end, wrong in channels if end in ends)
     return 1.0 - prod((1.0 - wrong.loss) * (1.0 - max(wrong.class_loss.values(), default=0.0)) for wrong in met)
 
 
-def _swallows(wrong: Impairment) -> bool:
+def _swallows(wrong: _Harm) -> bool:
     """Whether one class of traffic, or all, is lost for good: a connection needs both."""
-    return wrong.down or wrong.loss >= 1.0 or max(wrong.class_loss.values(), default=0.0) >= 1.0
+    return wrong.loss >= 1.0 or max(wrong.class_loss.values(), default=0.0) >= 1.0
 
 
 def _path_gone(planned: ScenarioFault, end: LinkEnd, source: str, ev: int) -> bool:
@@ -161,8 +191,7 @@ def dead_spans(
         for end, wrong in _channels(fabric, planned)
         if end in ends
         and (
-            wrong.down
-            or wrong.loss >= 1.0
+            wrong.loss >= 1.0
             or all(wrong.class_loss.get(value, 0.0) >= 1.0 for value in dscp)
             or _path_gone(planned, end, source, ev)
         )

@@ -16,6 +16,7 @@ from simulation.errors import StalledError
 from simulation.swarm.application_fault_player import Lives
 from simulation.swarm.application_faults import HOST_FAULTS, SharedQueue
 from simulation.swarm.applications import Applications
+from simulation.swarm.channel_faults import CHANNEL_FAULTS, ChannelFaults
 from simulation.swarm.denylists import Denied, DenylistChecker
 from simulation.swarm.excused_failures import Verdicts
 from simulation.swarm.final_checks import Afterwards
@@ -69,10 +70,12 @@ class SwarmRun:
         """Run to the end and look at everything."""
         scenario, world, applications = self._scenario, self._world, self.applications
         denylists = DenylistChecker(world, self._report)
-        denials = []
+        denials, channels = [], ChannelFaults(world)
         for planned in scenario.faults:
             if isinstance(planned.fault, Denied):
                 denials.append((planned.fault, planned.start, planned.end))
+            elif isinstance(planned.fault, CHANNEL_FAULTS):
+                channels.plan(planned)
             elif not isinstance(planned.fault, HOST_FAULTS):
                 until = None if planned.end >= FOREVER else planned.end
                 world.faults.add(planned.fault, at=planned.start, until=until)

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from controller.fault_limits import EMULATION
-from simulation.channel import Impairment
 from simulation.errors import FaultError
 from simulation.trace import Trace
 from simulation.world import SimulatedWorld
@@ -129,12 +128,11 @@ def _as_emulation_would(active: Iterable[Fault]) -> Callable[[SimulatedWorld], N
         assert wanted.entries is not None
         for name, entries in wanted.entries.items():
             write_entries(world.switch(name), SwitchEntries(name, (), (), entries))
-        shapes = {end: Impairment(rate_bps=shape.rate_bps, delay=shape.delay) for end, shape in wanted.shapes.items()}
-        for end, impairment in shapes.items():
-            world.channel(end).impair(impairment)
+        for end, shape in wanted.shapes.items():
+            world.channel(end).shape(shape)
         for link in (link for link in FABRIC.links if link.name in wanted.down):
             for end in (link.lower, link.upper):
-                world.channel(end).impair(Impairment(down=True))
+                world.channel(end).set_up(False)
                 world.node(end.node).port_changed(end.port, False)
 
     return prepare

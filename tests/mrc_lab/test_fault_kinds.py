@@ -19,8 +19,7 @@ from mrc_lab.experiments.files import schema
 from mrc_lab.experiments.files.document import parse as parse_yaml
 from mrc_lab.experiments.files.faults import FaultKinds
 from mrc_lab.prompt.command_help import COMMANDS, describe
-from simulation.errors import FaultError
-from simulation.fault_impairments import impairments_of as simulated
+from simulation.fault_limits import SIMULATION
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
@@ -129,11 +128,11 @@ def test_messages_with_values_of_the_wrong_type_are_refused(kind: FaultKind) -> 
 def test_only_declared_backends_support_the_kind(kind: FaultKind) -> None:
     for fault in examples(kind):
         if BackendKind.SIMULATION in kind.backends:
-            found = simulated(FABRIC, fault)
-            assert found.channels or found.carrier or found.controller
+            found = SIMULATION.effect_of(FABRIC, fault)
+            assert found.down or found.tables or found.shapes or found.controller_down
         else:
-            with pytest.raises(FaultError, match="Simulation cannot make"):
-                simulated(FABRIC, fault)
+            with pytest.raises(FabricError, match="simulation cannot make"):
+                SIMULATION.effect_of(FABRIC, fault)
         fault = fault.scaled(times=10, rates=1)  # emulated links do not flap as fast
         if BackendKind.EMULATION in kind.backends:
             taken = EMULATION.effect_of(FABRIC, fault)

@@ -2,9 +2,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from simulation.channel import OVERHEAD, Channel, Impairment, combine
+from simulation.channel import OVERHEAD, Channel
 from simulation.clock import Clock
 from topologies.fabric import LinkEnd
+from topologies.faults.effect import PortShaping
 
 GIGA = 1_000_000_000
 
@@ -78,42 +79,10 @@ def test_an_idle_channel_accumulates_no_credit():
     assert [when for when, _ in sink.got] == [took, 10_000 + took]
 
 
-def lost(seed, name="a:b>", other=False):
-    frames = [number.to_bytes(60, "big") for number in range(2000)]
-    clock, line, sender, sink = make(frames, seed=seed, name=name)
-    line.impair(Impairment(loss=0.1, corruption=0.2 if other else 0.0))
-    sender.pull(line, None)
-    clock.run()
-    assert line.stats().lost == 2000 - len(sink.got)
-    return line.stats().lost, sink.got
-
-
-def test_loss_depends_on_seed_and_channel_only():
-    count, first = lost(1)
-    assert 140 < count < 260
-    assert lost(1)[1] == first
-    assert [when for when, _ in lost(1, other=True)[1]] == [when for when, _ in first]  # corruption draws elsewhere
-    assert lost(2)[1] != first
-    assert lost(1, "b:a>")[1] != first
-
-
-def test_corruption_flips_one_bit():
-    frames = [bytes(100)] * 400
-    clock, line, sender, sink = make(frames)
-    line.impair(Impairment(corruption=0.5))
-    sender.pull(line, None)
-    clock.run()
-    ones = [sum(byte.bit_count() for byte in frame) for _, frame in sink.got]
-    assert set(ones) == {0, 1}
-    assert sum(ones) == line.stats().corrupted
-    assert 150 < sum(ones) < 250
-    assert len({frame for _, frame in sink.got}) > 100
-
-
 def test_reordering_holds_frames_back():
     frames = [number.to_bytes(60, "big") for number in range(500)]
     clock, line, sender, sink = make(frames)
-    line.impair(Impairment(reorder=0.1, hold=200))
+    line.shape(PortShaping(reorder=0.1, hold=200))
     sender.pull(line, None)
     clock.run()
     numbers = [int.from_bytes(frame, "big") for _, frame in sink.got]
@@ -125,8 +94,8 @@ def test_reordering_holds_frames_back():
 def test_frames_in_flight_are_lost_when_the_link_goes_down():
     frames = [bytes(1226)] * 30  # 100 ns each
     clock, line, sender, sink = make(frames, delay=1000)
-    clock.at(1550, lambda *_: line.impair(Impairment(down=True)))
-    clock.at(1650, lambda *_: line.impair(Impairment()))
+    clock.at(1550, lambda *_: line.set_up(False))
+    clock.at(1650, lambda *_: line.set_up(True))
     sender.pull(line, None)
     clock.run()
     before = [when for when, _ in sink.got if when < 1550]
@@ -136,22 +105,11 @@ def test_frames_in_flight_are_lost_when_the_link_goes_down():
     assert line.stats().lost == 30 - len(sink.got)
 
 
-def test_path_loss_affects_one_destination_only():
-    here, there = bytes([1]) * 16, bytes([2]) * 16
-    frames = [bytes(38) + address + bytes(20) for address in (here, there)] * 50
-    clock, line, sender, sink = make(frames)
-    line.impair(Impairment(path_loss={here: 1.0}))
-    sender.pull(line, None)
-    clock.run()
-    assert {frame[38:54] for _, frame in sink.got} == {there}
-    assert len(sink.got) == 50
-
-
 def test_rate_and_delay_faults_apply_and_revert():
     frames = [bytes(1225) + bytes([number]) for number in range(12)]
     clock, line, sender, sink = make(frames, delay=1000)
-    line.impair(Impairment(rate_bps=10 * GIGA, delay=500))
-    clock.at(1500, lambda *_: line.impair(Impairment()))
+    line.shape(PortShaping(rate_bps=10 * GIGA, delay=500))
+    clock.at(1500, lambda *_: line.shape(PortShaping()))
     sender.pull(line, None)
     clock.run()
     assert [frame for _, frame in sink.got] == frames  # a shorter way does not mean overtaking
@@ -163,9 +121,9 @@ def test_rate_and_delay_faults_apply_and_revert():
 def test_a_frame_in_transmission_at_a_low_rate_speeds_up_when_the_fault_ends():
     frames = [bytes(1225) + bytes([number]) for number in range(3)]
     clock, line, sender, sink = make(frames, delay=1000)
-    line.impair(Impairment(rate_bps=1000))  # 10 s a frame
-    clock.at(5000, lambda *_: line.impair(Impairment(rate_bps=GIGA)))  # 10 us a frame
-    clock.at(7000, lambda *_: line.impair(Impairment()))
+    line.shape(PortShaping(rate_bps=1000))  # 10 s a frame
+    clock.at(5000, lambda *_: line.shape(PortShaping(rate_bps=GIGA)))  # 10 us a frame
+    clock.at(7000, lambda *_: line.shape(PortShaping()))
     sender.pull(line, None)
     clock.run()
     assert [frame for _, frame in sink.got] == frames
@@ -174,19 +132,22 @@ def test_a_frame_in_transmission_at_a_low_rate_speeds_up_when_the_fault_ends():
 
 def test_a_frame_in_transmission_at_a_low_rate_may_be_lost():
     clock, line, sender, sink = make([bytes(1226), bytes(1226)], delay=1000)
-    line.impair(Impairment(rate_bps=1000, loss=1.0))
-    clock.at(5000, lambda *_: line.impair(Impairment()))
+    line.shape(PortShaping(rate_bps=1000))
+    line.set_up(False)
+    clock.at(5000, lambda *_: line.shape(PortShaping()))
+    clock.at(5000, lambda *_: line.set_up(True))
     sender.pull(line, None)
     clock.run()
     assert [when for when, _ in sink.got] == [5100 + 100 + 1000]
+    assert line.stats().lost == 1
 
 
 def test_no_frame_overtakes_when_delays_end_one_after_the_other():
     frames = [bytes(1225) + bytes([number]) for number in range(60)]
     clock, line, sender, sink = make(frames, delay=0)
-    line.impair(combine([Impairment(delay=50_000), Impairment(delay=3000)]))
-    clock.at(1000, lambda *_: line.impair(Impairment(delay=3000)))
-    clock.at(2000, lambda *_: line.impair(Impairment()))
+    line.shape(PortShaping(delay=53_000))
+    clock.at(1000, lambda *_: line.shape(PortShaping(delay=3000)))
+    clock.at(2000, lambda *_: line.shape(PortShaping()))
     sender.pull(line, None)
     clock.run()
     assert [frame for _, frame in sink.got] == frames
@@ -195,13 +156,13 @@ def test_no_frame_overtakes_when_delays_end_one_after_the_other():
 
 def test_a_delay_that_has_ended_holds_up_no_frame_when_none_is_on_the_way():
     clock, line, sender, sink = make([bytes(1226)], delay=1000)
-    line.impair(Impairment(delay=50_000))
-    line.impair(Impairment())
+    line.shape(PortShaping(delay=50_000))
+    line.shape(PortShaping())
     sender.pull(line, None)
     clock.run()
     assert [when for when, _ in sink.got] == [1100]
-    line.impair(Impairment(delay=50_000))  # begins when the frame has arrived, and ends before the next
-    line.impair(Impairment())
+    line.shape(PortShaping(delay=50_000))  # begins when the frame has arrived, and ends before the next
+    line.shape(PortShaping())
     line.send(bytes(1226), clock.now)
     clock.run()
     assert [when for when, _ in sink.got] == [1100, 1100 + 1100]
@@ -209,21 +170,7 @@ def test_a_delay_that_has_ended_holds_up_no_frame_when_none_is_on_the_way():
 
 def test_a_rate_fault_never_speeds_up_a_channel():
     clock, line, sender, sink = make([bytes(1226)], delay=0)
-    line.impair(Impairment(rate_bps=400 * GIGA))
+    line.shape(PortShaping(rate_bps=400 * GIGA))
     sender.pull(line, None)
     clock.run()
     assert sink.got[0][0] == 100
-
-
-def test_impairments_combine():
-    both = combine(
-        [
-            Impairment(loss=0.5, delay=10, rate_bps=5, path_loss={b"a": 0.5}),
-            Impairment(loss=0.5, delay=5, rate_bps=3, hold=7, path_loss={b"a": 0.5, b"b": 0.1}),
-        ]
-    )
-    assert both.loss == pytest.approx(0.75)
-    assert (both.delay, both.rate_bps, both.hold, both.down) == (15, 3, 7, False)
-    assert both.path_loss == pytest.approx({b"a": 0.75, b"b": 0.1})
-    assert combine([]) == Impairment()
-    assert combine([Impairment(), Impairment(down=True)]).down

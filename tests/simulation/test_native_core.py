@@ -18,7 +18,7 @@ import pytest
 from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.pipeline import Pipeline
 from simulation import native_core
-from simulation.channel import Impairment
+from simulation.channel import Channel
 from simulation.clock import Clock
 from simulation.errors import SimulationError
 from simulation.hardware_timing import IDEAL, PUBLISHED_TESTBED, HardwareTiming
@@ -35,6 +35,10 @@ from tests.seeds import SEED
 from tests.simulation.worlds import GIGA, Pair, small_world, transfer
 from topologies.clos import multi_plane_clos
 from topologies.fabric import LinkEnd
+from topologies.faults.blackhole import Blackhole
+from topologies.faults.corruption import Corruption
+from topologies.faults.effect import PortShaping
+from topologies.faults.loss import Loss
 
 pytestmark = pytest.mark.skipif(bool(native_core.unavailable()), reason="no extension can be compiled here")
 
@@ -258,26 +262,33 @@ def contended(
             world.clock.at(chance.randrange(20_000), lambda _a, _b: world.nic_node("h1").watch(left.append))
         links = [end for link in fabric.links for end in (link.lower, link.upper)]
         for when in sorted(chance.randrange(200_000) for _ in range(12)):
-            impairment = chance.choice(
+            shape = chance.choice(
                 (
-                    Impairment(rate_bps=chance.choice((GIGA // 8, GIGA))),
-                    Impairment(delay=chance.randrange(5_000)),
-                    Impairment(loss=0.1, reorder=0.2, hold=2_000),
-                    Impairment(loss=0.1),
-                    Impairment(loss=0.02, rate_bps=GIGA // 2),
-                    Impairment(corruption=0.1),
-                    Impairment(down=True),
-                    Impairment(),
+                    PortShaping(rate_bps=chance.choice((GIGA // 8, GIGA))),
+                    PortShaping(delay=chance.randrange(5_000)),
+                    PortShaping(reorder=0.2, hold=2_000),
+                    PortShaping(reorder=0.1, hold=500, rate_bps=GIGA // 2),
+                    None,
+                    PortShaping(),
                 )
             )
-            world.clock.at(when, lambda end, wrong: world.channel(end).impair(wrong), chance.choice(links), impairment)
+            world.clock.at(when, lambda end, shape: disturb(world.channel(end), shape), chance.choice(links), shape)
+            link = chance.choice(fabric.links).name
+            fault = chance.choice((Loss(link, 0.1), Loss("*", 0.02), Corruption(link, 0.1), Blackhole("t1-0@p0")))
+            world.faults.add(fault, at=when, until=chance.randrange(when + 1, 200_001))
         for end in links:
-            world.clock.at(200_000, lambda end, _: world.channel(end).impair(Impairment()), end)
+            world.clock.at(200_000, lambda end, _: disturb(world.channel(end), PortShaping()), end)
         for source in ("h1", "h2"):
             world.spawn(write_some(world, source, "h3"))
         world.run(2_000_000 if rate == GIGA else 300_000)
         stats = [world.channel(end).stats() for end in links]
         return trace.cut(), stats, world.clock.events, len(world.clock.heap), left
+
+
+def disturb(channel: Channel, shape: PortShaping | None) -> None:
+    """Shape a channel that is up; None: take it down."""
+    channel.set_up(shape is not None)
+    channel.shape(shape or PortShaping())
 
 
 async def write_some(world: SimulatedWorld, source: str, target: str) -> None:
@@ -385,10 +396,10 @@ def test_absurd_rates_and_delays(native, monkeypatch):
     assert native_core.core_for(fabric, 1 << 61) is None
     with small_world() as world:
         channel = world.channel(world.fabric.links[0].lower)
-        channel.impair(Impairment(rate_bps=1, delay=(1 << 62) - 10))
+        channel.shape(PortShaping(rate_bps=1, delay=(1 << 62) - 10))
         with pytest.raises(OverflowError, match="146 years"):
             channel.send(bytes(1 << 16), 0)
-        channel.impair(Impairment(rate_bps=0))
+        channel.shape(PortShaping(rate_bps=0))
         with pytest.raises(ZeroDivisionError):
             channel.send(b"frame", 0)
 

@@ -9,7 +9,6 @@ import pytest
 from mrc_host.errors import MrcError
 from mrc_host.values import CompletionStatus, QpState
 from simulation import native_core
-from simulation.channel import Impairment
 from simulation.native_core import VARIABLE
 from simulation.trace import Trace
 from simulation.world import SimulatedWorld
@@ -19,6 +18,9 @@ from tests.mrc_host.datapath.module import used
 from tests.seeds import SEED
 from tests.simulation.worlds import GIGA, Pair, small_world
 from topologies.clos import multi_plane_clos
+from topologies.faults.corruption import Corruption
+from topologies.faults.effect import PortShaping
+from topologies.faults.loss import Loss
 
 pytestmark = pytest.mark.skipif(bool(native_core.unavailable()), reason="no extension can be compiled here")
 
@@ -43,19 +45,20 @@ def disturb(world: SimulatedWorld, pairs: list[Pair], chance: random.Random) -> 
     """Faults on links, and ends of queue pairs, of memory and of a NIC, with other bytes in the memory at once."""
     ends = [end for link in world.fabric.links for end in (link.lower, link.upper)]
     wrong = (
-        Impairment(loss=0.1, reorder=0.3, hold=20_000),
-        Impairment(corruption=0.2),
-        Impairment(loss=0.05),
-        Impairment(delay=30_000),
-        Impairment(),
+        PortShaping(reorder=0.3, hold=20_000),
+        PortShaping(delay=30_000),
+        PortShaping(),
     )
     for _ in range(16):
         world.clock.at(
             chance.randrange(150_000),
-            lambda end, what: world.channel(end).impair(what),
+            lambda end, shape: world.channel(end).shape(shape),
             chance.choice(ends),
             chance.choice(wrong),
         )
+        link, start = chance.choice(world.fabric.links).name, chance.randrange(150_000)
+        fault = chance.choice((Loss(link, 0.1), Corruption(link, 0.2), Loss(link, 0.05)))
+        world.faults.add(fault, at=start, until=start + chance.randrange(1, 60_000))
     one, other, third = pairs
 
     def give_back(how: str, pair: Pair) -> None:

@@ -2,8 +2,9 @@
 
 A file here declares a kind with its parameters (:mod:`topologies.faults.loss` is a short one). It is found by being
 here. Keys of experiment files and their JSON schema, words of ``mrc fault`` and their completion, help, messages to the
-controller, ``world.faults`` in simulation and the lines of reports follow from it. What the kind does is an effect in
-``simulation.fault_impairments`` and one in ``controller.fault_impairments``, for each backend that the kind names.
+controller, ``world.faults`` in simulation and the lines of reports follow from it. What the kind does to a fabric is
+its method ``effect``, for both backends. All faults of a fabric together, over time, are the
+:mod:`topologies.faults.engine`, which each backend drives.
 """
 
 from __future__ import annotations

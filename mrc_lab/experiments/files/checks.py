@@ -41,8 +41,7 @@ from mrc_lab.experiments.files.workloads import (
     Writes,
 )
 from mrc_lab.workloads.schedules.messages import MAX_QUEUE_PAIRS, channel_sizes, memory_bytes
-from simulation.errors import FaultError
-from simulation.fault_impairments import impairments_of
+from simulation.fault_limits import SIMULATION
 from topologies.ecmp_choice import source_ports
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
@@ -221,8 +220,8 @@ def _check_fault(case: Case, fabric: Fabric, fault: PlannedFault, place: Value) 
     if fault.until is not None and fault.until > case.duration:
         raise place.error(f"is over at {show(fault.until)}, after the run, which lasts {show(case.duration)}")
     try:
-        impairments_of(fabric, fault.fault)
-    except (FaultError, FabricError) as error:
+        SIMULATION.effect_of(fabric, fault.fault)
+    except FabricError as error:
         raise place.error(str(error)) from None
 
 

@@ -17,13 +17,14 @@ from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.running.extent import pattern_warnings
 from mrc_lab.experiments.running.psn_range import psn_range_warnings
-from simulation.fault_impairments import impairments_of
+from simulation.fault_limits import SIMULATION
 from topologies.fabric import Fabric, LinkKind
+from topologies.fault_entries import ppb
 from topologies.faults.flap import Flap
 
 FEW_ROUND_TRIPS = 10  # in which congestion control hardly gets to act
 _MOST_TIMEOUTS = 4  # between two probes that are lost
-_HEAVY_LOSS = 0.5  # from which on every path of a link is soon out of use
+_HEAVY_LOSS = ppb(0.5)  # from which on every path of a link is soon out of use
 
 
 def case_warnings(case: Case, fabric: Fabric, time_scale: float) -> Iterator[str]:
@@ -90,10 +91,9 @@ def takes_paths_out(fabric: Fabric, planned: PlannedFault) -> bool:
     """Whether a fault loses most of what goes over a link between switches, where only probes notice its end."""
     if isinstance(planned.fault, Flap):
         return False
-    for end, wrong in impairments_of(fabric, planned.fault).channels:
+    for end, loss, _ in SIMULATION.effect_of(fabric, planned.fault).losses(fabric):
         link = fabric.link_at(end)
-        between_switches = link is not None and link.kind is not LinkKind.NIC_T0
-        if between_switches and (wrong.down or wrong.loss >= _HEAVY_LOSS):
+        if link is not None and link.kind is not LinkKind.NIC_T0 and loss >= _HEAVY_LOSS:
             return True
     return False
 

@@ -18,7 +18,7 @@ from mrc_lab.experiments.files.model import Case, Tenant, joined
 from mrc_lab.experiments.files.workloads import Incast, Ranks, Replayed, Workload, Writes
 from mrc_lab.experiments.running.flows import plan
 from mrc_lab.workloads.schedules.messages import channel_sizes
-from simulation.fault_impairments import impairments_of
+from simulation.fault_limits import SIMULATION
 from topologies.fabric import Fabric
 from topologies.faults import Fault
 from topologies.name_patterns import is_pattern
@@ -178,12 +178,10 @@ def _between(tenant: Tenant, pairs: set[tuple[str, str]], flows: int, queue_pair
 
 def _touched(fault: Fault, fabric: Fabric) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Links and switches of a fault."""
-    done = impairments_of(fabric, fault)
-    named = [link.name for link in done.carrier]
-    named += [link.name for end, _ in done.channels if (link := fabric.link_at(end)) is not None]
+    links = SIMULATION.effect_of(fabric, fault).touched_links(fabric)
     pattern = getattr(fault, "switch", None)
     switches = () if pattern is None else tuple(switch.name for switch in fabric.find_switches(pattern))
-    return tuple(dict.fromkeys(named)), switches
+    return links, switches
 
 
 def spans(names: Iterable[str]) -> str:

@@ -46,7 +46,7 @@ from mrc_lab.experiments.running.replay_load import ReplayLoad
 from mrc_lab.experiments.running.slow_ports import SlowPortWarnings
 from mrc_lab.fabric import event_traces
 from simulation.errors import SimulationError
-from simulation.fault_impairments import impairments_of
+from simulation.fault_limits import SIMULATION
 from simulation.seeds import derive
 from topologies.fabric import Fabric
 
@@ -379,14 +379,9 @@ def _label(tenant: Tenant, flow: str) -> str:
 def span(planned: PlannedFault, fabric: Fabric, scale: float = 1.0) -> FaultSpan:
     """A planned fault as reports show it: what in words, and the links it touches; times are `scale` times as long."""
     fault = planned.fault.scaled(times=scale, rates=1 / scale)
-    done = impairments_of(fabric, fault)
-    named = [link.name for link in done.carrier]
-    for end, _ in done.channels:
-        link = fabric.link_at(end)
-        if link is not None:
-            named.append(link.name)
+    links = SIMULATION.effect_of(fabric, fault).touched_links(fabric)
     until = None if planned.until is None else round(planned.until * scale)
-    return FaultSpan(fault.kind.name, fault.in_words(), round(planned.at * scale), until, tuple(dict.fromkeys(named)))
+    return FaultSpan(fault.kind.name, fault.in_words(), round(planned.at * scale), until, links)
 
 
 def _bad_paths(pair: QueuePair) -> int:

@@ -27,11 +27,11 @@ from mrc_lab.experiments.running.signal_samples import SignalSampler
 from mrc_lab.workloads.collectives import PacingSettings
 from p4runtime_shim.entities import CounterValue
 from p4runtime_shim.proto import switch_v1_pb2 as pb
-from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PortStats
 from p4src import DROP_REASONS, PORT_COUNTERS, port_drop
 from simulation.link_capture import SimulatedCapture
 from simulation.native_core import frame_memory_kept
+from simulation.program_counters import ProgramCounters
 from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric
 
@@ -94,7 +94,8 @@ class SimulatedBackend:
 
     async def sample_channels(self) -> Samples:
         """Frames, bytes and losses of every channel so far."""
-        return np.array([(channel.frames, channel.bytes, channel.lost) for channel in self._watched], dtype=np.int64)
+        lost = self._world.faults.lost
+        return np.array([(channel.frames, channel.bytes, lost(channel)) for channel in self._watched], dtype=np.int64)
 
     async def sample_queues(self) -> Samples:
         """Of every switch port, at this moment."""
@@ -170,8 +171,8 @@ def _program_counters(world: SimulatedWorld) -> Iterator[SwitchCounters]:
     """What every switch's P4 program has counted, as the controller reports it in emulation (`switch_counters`)."""
     for description in world.fabric.switches:
         switch = world.switch(description.name)
-        full, externs = _counters(switch), switch.control_plane.externs
-        cells = {name: externs.counter_read_all(full[name]) for name in (*PORT_COUNTERS, "port_drops", "drop_reasons")}
+        counters = ProgramCounters(switch)
+        cells = {name: counters.cells(name) for name in (*PORT_COUNTERS, "port_drops", "drop_reasons")}
         ports = []
         for port in description.ports:
             counts = [_count(words, cells[words][port]) for words in PORT_COUNTERS]
@@ -186,8 +187,8 @@ def _signal_counters(world: SimulatedWorld) -> Iterator[SwitchCounters]:
     """Of `_program_counters` only the packets marked and trimmed, which are read in every time bin."""
     for description in world.fabric.switches:
         switch = world.switch(description.name)
-        full, externs = _counters(switch), switch.control_plane.externs
-        cells = {name: externs.counter_read_all(full[name]) for name in _SIGNALS}
+        counters = ProgramCounters(switch)
+        cells = {name: counters.cells(name) for name in _SIGNALS}
         ports = [
             PortCounters(port, "", tuple(Count(name, cells[name][port].packets, 0) for name in _SIGNALS))
             for port in description.ports
@@ -207,13 +208,6 @@ def _queue_counters(world: SimulatedWorld) -> Iterator[pb.Switch]:
 
 def _dropped(stats: PortStats) -> Mapping[str, int]:
     return {"queue_full": stats.queue_drops, "port_down": stats.down_drops, "no_headroom": stats.headroom_drops}
-
-
-def _counters(switch: EmbeddedSwitch) -> dict[str, str]:
-    """Indexed counters: the full name of each by its last part."""
-    pipeline = switch.pipeline
-    assert pipeline is not None, "a world's switches have a program"
-    return {counter.name.split(".")[-1]: counter.name for counter in pipeline.program.counters}
 
 
 def _count(words: str, value: CounterValue) -> Count:

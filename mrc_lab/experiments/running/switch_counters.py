@@ -24,7 +24,7 @@ _BY_KERNEL = {"rx_dropped": "kernel's receive buffer full", "tx_errors": "refuse
 LEAVING = ("queue full", "departure loss", "departure_corrupted")
 """Counters of the P4 program that belong to the channel that begins at the port; others to the one that ends there."""
 _ARRIVED = (*(reason for reason in DROP_REASONS[1:] if reason not in LEAVING), "arrival_corrupted")  # that ends there
-_LOST = ("arrival loss", "departure loss")
+_LOST = ("arrival loss", "departure loss", "path loss", "blackhole")
 _IN_WORDS = {
     "queue full": "queue full (by the program)",
     "arrival_corrupted": "corrupted by a fault",

@@ -1,7 +1,7 @@
 import pytest
 
-from simulation.class_loss import ClassLoss, TrafficClass
 from simulation.swarm.application_faults import Mute
+from simulation.swarm.channel_faults import BitFlips, ClassLoss, TrafficClass
 from simulation.swarm.denylists import Denied, addresses
 from simulation.swarm.oracle import (
     longest_impairment,
@@ -85,6 +85,7 @@ def test_longest_damage_and_touched_hosts():
     assert longest_impairment(FABRIC, faults, "h2", "h3", 0) == 90
     assert not touched(FABRIC, faults, "h1")
     assert touched(FABRIC, faults, "h2")
+    assert longest_impairment(FABRIC, planned((BitFlips("h1@p0", 0.1), 0, 20)), "h1", "h3", 0) == 20
 
 
 def test_a_silence_separates_its_own_pair_alone():

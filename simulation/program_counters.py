@@ -1,0 +1,39 @@
+"""The indexed counters of a switch's P4 program, by the last part of their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from p4runtime_shim.entities import CounterValue
+from p4runtime_shim.switch import EmbeddedSwitch
+from p4src import DROP_REASONS, port_drop
+
+_BY_FAULTS_ARRIVING: Final = tuple(map(DROP_REASONS.index, ("arrival loss", "path loss", "blackhole")))
+_BY_FAULTS_LEAVING: Final = (DROP_REASONS.index("departure loss"),)
+
+
+class ProgramCounters:
+    """The counters of one switch."""
+
+    def __init__(self, switch: EmbeddedSwitch) -> None:
+        assert switch.pipeline is not None, "a world's switches have a program"
+        self._switch = switch
+        self._full = {counter.name.split(".")[-1]: counter.name for counter in switch.pipeline.program.counters}
+
+    def cell(self, counter: str, index: int) -> int:
+        """Packets that one cell has counted."""
+        return self._switch.control_plane.externs.counter_read(self._full[counter], index).packets
+
+    def cells(self, counter: str) -> Sequence[CounterValue]:
+        """All cells."""
+        return self._switch.control_plane.externs.counter_read_all(self._full[counter])
+
+    def lost_by_faults(self, port: int, *, arriving: bool) -> int:
+        """Frames that faults lost as they arrived at a port, or before they left it."""
+        reasons = _BY_FAULTS_ARRIVING if arriving else _BY_FAULTS_LEAVING
+        return sum(self.cell("port_drops", port_drop(port, reason)) for reason in reasons)
+
+    def corrupted(self, port: int, *, arriving: bool) -> int:
+        """Frames that faults corrupted as they arrived at a port, or before they left it."""
+        return self.cell("arrival_corrupted" if arriving else "departure_corrupted", port)
