@@ -239,11 +239,10 @@ def test_trims_and_drops_of_switches_are_reported_per_link_direction():
         counters("t1-1@p0", [], [(1, [("arrival_corrupted", 2)])]),
     ]
     assert switch_counters.trimmed(fabric, found) == {"h1@p0<": 5, "t0-0:t1-1@p0>": 3}
-    assert switch_counters.lost(fabric, found) == {"h1@p0>": 8, "h1@p0<": 9}
+    assert switch_counters.lost(fabric, found) == {"h1@p0>": 8, "h1@p0<": 9, "t0-0:t1-1@p0<": 7}
     device = fabric.switch("t0-0@p0").device_id
     reported = pb.Port(port=port, drops={"queue_full": 4, "no_headroom": 6, "port_down": 0}, driver={"rx_dropped": 1})
     assert switch_counters.drops(fabric, found, [pb.Switch(device_id=device, ports=[reported])]) == {
-        "path loss, t0-0:t1-1@p0 down": 7,
         "queue full (by the program), t0-0:t1-1@p0 up": 2,
         "malformed at t0-0@p0": 1,
         "corrupted by a fault, h1@p0 down": 3,

@@ -45,7 +45,8 @@ def test_a_fault_affects_the_throughput_of_its_link():
     lost = recording.link_samples[-1, :, 2]
     assert [line for line, count in zip(recording.channels, lost, strict=True) if count] == ["t0-0:t1-0@p0>"]
     assert {(record.new, record.plane) for record in recording.paths if record.reason == "loss"} == {("assumed_bad", 0)}
-    assert all(record.first_loss >= 20_000 - 1000 for record in recording.paths if record.reason == "loss")
+    over_two_links = 2 * (1000 + 400)  # ns at most: what is on its way when the fault begins is lost as it arrives
+    assert all(record.first_loss >= 20_000 - over_two_links for record in recording.paths if record.reason == "loss")
     assert recording.flow_samples[-1, 0, 4] >= 1
     (fault,) = recording.faults
     assert (fault.at, fault.until, fault.links) == (20_000, 60_000, ("t0-0:t1-0@p0",))
