@@ -61,6 +61,7 @@ class Faults:
         self._awaited: set[int] = set()  # times that have an event for what is due then
         self._places = {link.name: place for place, link in enumerate(world.fabric.links)}
         self._counters: dict[str, ProgramCounters] = {}  # of switches that have held entries of faults
+        self._final: dict[str, tuple[int, int]] | None = None  # lost and corrupted by channel, once the world is closed
         self._listeners: list[Listener] = []
         self._rest_expected = False
 
@@ -85,13 +86,26 @@ class Faults:
 
     def lost(self, channel: Channel) -> int:
         """Frames of a channel that did not arrive so far, or that the switch at an end lost for a fault."""
-        return channel.lost + sum(
-            counters.lost_by_faults(port, arriving=arriving) for counters, port, arriving in self._at(channel)
-        )
+        return channel.lost + self._counted(channel)[0]
 
     def corrupted(self, channel: Channel) -> int:
         """Frames of a channel that the switch at an end corrupted for a fault."""
-        return sum(counters.corrupted(port, arriving=arriving) for counters, port, arriving in self._at(channel))
+        return self._counted(channel)[1]
+
+    def _counted(self, channel: Channel) -> tuple[int, int]:
+        """Frames that the switches at its ends have lost, and corrupted."""
+        if self._final is not None:
+            return self._final.get(channel.name, (0, 0))
+        lost = corrupted = 0
+        for counters, port, arriving in self._at(channel):
+            lost += counters.lost_by_faults(port, arriving=arriving)
+            corrupted += counters.corrupted(port, arriving=arriving)
+        return lost, corrupted
+
+    def keep_counters(self) -> None:
+        """The switches are about to be freed: go on with what they have counted until now."""
+        channels = (self._world.channel(end) for end in _ends(self._world.fabric.links))
+        self._final = {channel.name: self._counted(channel) for channel in channels} if self._counters else {}
 
     def _at(self, channel: Channel) -> Iterator[tuple[ProgramCounters, int, bool]]:
         """Counters of the switches at a channel's ends that have made faults: the port, and whether frames arrive."""

@@ -364,6 +364,7 @@ class SimulatedWorld:
                 self._loop.run_task(asyncio.gather(*tasks, return_exceptions=True))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
+        self.faults.keep_counters()
         for node in self._switches.values():
             node.leave_native()
             node.switch.close()

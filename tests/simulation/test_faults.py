@@ -1,9 +1,11 @@
 import asyncio
 import contextlib
+from unittest import mock
 
 import pytest
 
 from mrc_host.values import CompletionStatus, PortEvent
+from simulation import write_entries
 from simulation.errors import FaultError
 from simulation.trace import Trace
 from simulation.world import SimulatedWorld
@@ -13,6 +15,7 @@ from topologies.faults import FaultState
 from topologies.faults.flap import Flap
 from topologies.faults.link_down import LinkDown
 from topologies.faults.loss import Loss
+from topologies.faults.path_loss import PathLoss
 
 
 @pytest.fixture
@@ -288,6 +291,60 @@ def test_invalid_faults_are_refused_before_anything_happens(world, add, why):
     with pytest.raises(FaultError, match=why):
         add(world.faults)
     assert world.faults.list() == ()
+
+
+def test_switches_that_cannot_hold_a_fault_refuse_it():
+    """A T0 has an entry for each pair that one of its hosts begins, if sources are named."""
+    with small_world(hosts=66) as world:
+        changes = []
+        world.faults.watch(lambda now, record: changes.append((now, record.fault, record.state)))
+        with pytest.raises(FaultError, match="PathLoss: losses on paths take 1089 entries of table path_fault"):
+            world.faults.path_loss(0)
+        assert changes == []
+        half = [PathLoss(0, source=f"h[{first}-{first + 9}]") for first in (1, 11)]
+        world.faults.add(half[0])
+        with pytest.raises(FaultError, match="PathLoss at 0 ns cannot be combined with the current faults: losses on"):
+            world.faults.add(half[1])
+        late = world.faults.add(half[1], at=10)
+        with pytest.raises(FaultError, match="PathLoss at 10 ns cannot be combined with the current faults"):
+            world.run(20)
+        assert [record.fault for record in world.faults.list()] == [half[0]]
+        assert changes[-1] == (10, half[1], FaultState.CLEARED)
+        with pytest.raises(FaultError, match=f"no fault {late}"):
+            world.faults.clear(late)
+        world.faults.clear_all()
+        world.faults.add(half[1])
+        assert world.run(transfer(world, "h40", "h41")).equal
+
+
+def test_kernel_switches_make_every_fault_in_simulation():
+    fabric = small_fabric().with_kernel_switches(["t*"])
+    with SimulatedWorld(fabric, seed=1, rate=100 * GIGA) as world:
+        world.faults.loss("h1@p*", 1.0, towards="h1", until=20 * US)
+        world.faults.blackhole("t1-0@p0")
+        world.faults.delay("h3@p1", 5)
+        assert world.run(transfer(world)).equal
+        assert sum(world.link_stats(f"h1@p{plane}")[1].lost for plane in (0, 1)) > 0
+
+
+def test_a_program_without_tables_of_faults_refuses_them(world):
+    nothing = write_entries._Names({}, {})
+    refused = pytest.raises(FaultError, match="has no table arrival_fault: is p4src/build/ of the same version")
+    with refused, mock.patch.object(write_entries, "_names", return_value=nothing):
+        world.faults.loss("*", 0.5)
+    assert world.faults.list() == ()
+    assert world.run(transfer(world)).counters.lost == 0
+
+
+def test_counters_of_lost_frames_can_be_read_when_the_world_is_closed():
+    with small_world() as world:
+        world.faults.loss("h1@p0", 1.0)
+        world.faults.corruption("h1@p1", 0.5)
+        assert world.run(transfer(world)).equal
+        before = [world.link_stats(link.name) for link in world.fabric.links]
+    assert [world.link_stats(link.name) for link in world.fabric.links] == before
+    assert world.link_stats("h1@p0")[0].lost > 0
+    assert world.link_stats("h1@p1")[0].corrupted > 0
 
 
 def test_a_fault_cannot_begin_in_the_past(world):

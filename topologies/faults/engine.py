@@ -20,7 +20,7 @@ import enum
 import heapq
 import itertools
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from topologies.entries import TableEntry
@@ -121,7 +121,8 @@ class FaultEngine:
 
     def readmit(self, record: FaultRecord, now: int) -> None:
         """Go on with a fault of an engine before this one, on the links that it is still on; raises as :meth:`add`."""
-        self._enter(record, self.part_of(record))
+        effect = self.part_of(record)
+        self._enter(replace(record, links=effect.links, switches=effect.switches), effect)
         if record.state is FaultState.PENDING:
             self._at(record.starts_at_ns, FaultChange.BEGIN, record.id)
         else:

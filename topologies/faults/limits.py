@@ -64,7 +64,8 @@ class FaultLimits:
         """FabricError if a fault would begin too late or last too long (ns), or less than no time."""
         for what, value in (("begin", begins_in), ("last", lasts)):
             if value < 0 or (self.longest_ns is not None and value > self.longest_ns):
-                raise FabricError(f"a fault cannot {what} {value} ns: 0 to {self.longest_ns} ns are possible")
+                possible = "0 or more" if self.longest_ns is None else f"0 to {self.longest_ns}"
+                raise FabricError(f"a fault cannot {what} {value} ns: {possible} ns are possible")
 
     def check_room(self, count: int) -> None:
         """FaultLimitError if there cannot be one more than `count` faults."""

@@ -290,3 +290,12 @@ def test_random_changes_leave_what_a_slow_model_wants() -> None:
             assert engine.wanted() == model.wanted()
         engine.clear([record.id for record in engine.registry], now)
         assert (engine.wanted(), engine.wakeup()) == (Wanted(), None)
+
+
+def test_a_record_without_links_is_readmitted_with_those_of_its_fault() -> None:
+    """As in a file of a controller that somebody has edited."""
+    engine = FaultEngine(FABRIC, LIMITS)
+    engine.readmit(FaultRecord("f1", Flap("h[1,2]@p0", 10, 10)), 0)
+    engine.readmit(FaultRecord("f2", Flap("h3@p*", 10, 10, True)), 0)
+    assert [record.links for record in engine.registry] == [(H1, H2), (H3, "h3@p1")]
+    assert {name for _, _, name in run(engine, 1000)} == {"f1", "f2"}
