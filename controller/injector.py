@@ -108,6 +108,7 @@ class FaultInjector:
         self._publish(EventKind.FAULT_ADDED, record)
         if record.starts_at_ns <= now:
             async with self._lock:
+                self.get(record.id)  # unless it was cleared meanwhile
                 self._engine.begin(record.id, self._clock())
                 record = await self._make(record.id, later=False)
         self._keep_time()
@@ -237,7 +238,10 @@ class FaultInjector:
                     sooner.cancel()
             else:
                 async with self._lock:
-                    await self._act()
+                    try:
+                        await self._act()
+                    except Exception:
+                        _LOG.exception("a fault could not be changed; others go on")
 
     async def _act(self) -> None:
         """Do the earliest thing that is due."""

@@ -178,15 +178,17 @@ class Faults:
     def _act(self, due: int, _: object) -> None:
         """Do all that is due; event handler."""
         self._awaited.discard(due)
-        while (done := self._engine.tick(self._clock.now)) is not None:
-            change, fault_id = done
-            if change is FaultChange.BEGIN:
-                self._made(self._engine.registry.get(fault_id))
-            elif change is FaultChange.END:
-                self._end(fault_id)
-            else:
-                self._apply(self._engine.wanted())
-        self._await_next()
+        try:
+            while (done := self._engine.tick(self._clock.now)) is not None:
+                change, fault_id = done
+                if change is FaultChange.BEGIN:
+                    self._made(self._engine.registry.get(fault_id))
+                elif change is FaultChange.END:
+                    self._end(fault_id)
+                else:
+                    self._apply(self._engine.wanted())
+        finally:  # the world may go on after a fault that could not be made
+            self._await_next()
 
     def _made(self, record: FaultRecord) -> None:
         """A fault has just begun; it is struck out again, with a FaultError, if switches cannot hold it."""

@@ -25,7 +25,7 @@ Switches and the controller:
     ``p4src.device``                   a switch with the fabric's program
     ``p4runtime_shim.builder``         programs of any shape, and ``p4runtime_shim.server.world`` a server with one
     ``controller.p4runtime_stand_in``  a P4Runtime server that only remembers
-    ``controller.driven``              the fault engine in virtual time, over links and switches that only remember
+    ``controller.driven``              the fault injector in virtual time, over links and switches that only remember
     ``controller.serving``             the whole controller on those, behind its socket
 
 Real interfaces (root): ``integration.wires`` are veth pairs for a switch process, ``mrc_host.back_to_back`` of the

@@ -1,4 +1,4 @@
-"""A fault engine in virtual time, over links and switches that only record their commands, and when."""
+"""A fault injector in virtual time, over links and switches that only record their commands, and when."""
 
 from __future__ import annotations
 

@@ -379,6 +379,23 @@ def test_a_flap_does_not_bring_up_a_link_that_another_fault_holds_down(world: En
     assert len(world.links.changes) > 8
 
 
+def test_an_error_of_our_own_stops_no_other_fault(world: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    make(world, Rate(H1, 10**6), start_at_ns=SECOND)
+    make(world, LinkDown(H2), start_at_ns=2 * SECOND, duration_ns=SECOND)
+
+    async def fails(_shapes: object) -> None:
+        raise ZeroDivisionError
+
+    world.injector._links.shape = fails  # type: ignore[method-assign, assignment]
+    world.seconds(1.5)
+    del world.injector._links.shape
+    assert "a fault could not be changed; others go on" in caplog.text
+    world.seconds(1)
+    assert world.links.down == {H2}
+    world.seconds(1)
+    assert world.links.down == set()
+
+
 def test_a_flap_that_fails_to_change_a_link_reports_it_and_continues(world: Engine) -> None:
     make(world, Flap(H1, 100 * MS, 100 * MS))
     world.links.broken = H1

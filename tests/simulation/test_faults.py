@@ -306,10 +306,18 @@ def test_switches_that_cannot_hold_a_fault_refuse_it():
         with pytest.raises(FaultError, match="PathLoss at 0 ns cannot be combined with the current faults: losses on"):
             world.faults.add(half[1])
         late = world.faults.add(half[1], at=10)
+        for at in (10, 30):
+            world.faults.link_down("h1@p0", at=at, until=at + 5)
         with pytest.raises(FaultError, match="PathLoss at 10 ns cannot be combined with the current faults"):
             world.run(20)
-        assert [record.fault for record in world.faults.list()] == [half[0]]
         assert changes[-1] == (10, half[1], FaultState.CLEARED)
+        assert world.now == 10
+        world.run(12)
+        assert not world.faults.has_carrier("h1@p0"), "other faults go on"
+        world.run(32)
+        assert not world.faults.has_carrier("h1@p0")
+        world.run(100)
+        assert [record.fault for record in world.faults.list()] == [half[0]]
         with pytest.raises(FaultError, match=f"no fault {late}"):
             world.faults.clear(late)
         world.faults.clear_all()
