@@ -17,10 +17,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulation.channel import Channel
 from simulation.errors import FaultError, SimulationError
+from simulation.fault_counts import FaultCounts
 from simulation.fault_limits import SIMULATION
-from simulation.program_counters import ProgramCounters
 from simulation.write_entries import replace_entries
 from topologies.errors import FabricError
 from topologies.fabric import Link, LinkEnd
@@ -51,17 +50,16 @@ Listener = Callable[[int, ListedFault], None]
 
 
 class Faults:
-    """The faults of one world."""
+    """The faults of one world; `counts` is what switches have lost and corrupted for them."""
 
     def __init__(self, world: SimulatedWorld) -> None:
+        self.counts = FaultCounts()
         self._world = world
         self._clock = world.clock
         self._engine = FaultEngine(world.fabric, SIMULATION, seed=f"{world.seed} ")
         self._applied = Wanted()
         self._awaited: set[int] = set()  # times that have an event for what is due then
         self._places = {link.name: place for place, link in enumerate(world.fabric.links)}
-        self._counters: dict[str, ProgramCounters] = {}  # of switches that have held entries of faults
-        self._final: dict[str, tuple[int, int]] | None = None  # lost and corrupted by channel, once the world is closed
         self._listeners: list[Listener] = []
         self._rest_expected = False
 
@@ -83,37 +81,6 @@ class Faults:
     def has_carrier(self, link: str) -> bool:
         """Whether no fault takes the carrier of this link now."""
         return link not in self._applied.down
-
-    def lost(self, channel: Channel) -> int:
-        """Frames of a channel that did not arrive so far, or that the switch at an end lost for a fault."""
-        return channel.lost + self._counted(channel)[0]
-
-    def corrupted(self, channel: Channel) -> int:
-        """Frames of a channel that the switch at an end corrupted for a fault."""
-        return self._counted(channel)[1]
-
-    def _counted(self, channel: Channel) -> tuple[int, int]:
-        """Frames that the switches at its ends have lost, and corrupted."""
-        if self._final is not None:
-            return self._final.get(channel.name, (0, 0))
-        lost = corrupted = 0
-        for counters, port, arriving in self._at(channel):
-            lost += counters.lost_by_faults(port, arriving=arriving)
-            corrupted += counters.corrupted(port, arriving=arriving)
-        return lost, corrupted
-
-    def keep_counters(self) -> None:
-        """The switches are about to be freed: go on with what they have counted until now."""
-        channels = (self._world.channel(end) for end in _ends(self._world.fabric.links))
-        self._final = {channel.name: self._counted(channel) for channel in channels} if self._counters else {}
-
-    def _at(self, channel: Channel) -> Iterator[tuple[ProgramCounters, int, bool]]:
-        """Counters of the switches at a channel's ends that have made faults: the port, and whether frames arrive."""
-        if not self._counters:
-            return
-        for end, arriving in ((channel.source, False), (channel.target, True)):
-            if (counters := self._counters.get(end.node)) is not None:
-                yield counters, end.port, arriving
 
     @contextlib.contextmanager
     def rest_expected(self) -> Iterator[None]:
@@ -227,8 +194,7 @@ class Faults:
         for name in dict.fromkeys((*old, *new)):
             if old.get(name) != new.get(name):
                 switch = self._world.switch(name)
-                if name not in self._counters:
-                    self._counters[name] = ProgramCounters(switch)
+                self.counts.include(name, switch)
                 replace_entries(switch, old.get(name, ()), new.get(name, ()))
 
     def _set_up(self, names: Iterable[str], up: bool) -> None:

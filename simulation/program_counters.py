@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from p4runtime_shim.entities import CounterValue
@@ -29,10 +29,15 @@ class ProgramCounters:
         """All cells."""
         return self._switch.control_plane.externs.counter_read_all(self._full[counter])
 
-    def lost_by_faults(self, port: int, *, arriving: bool) -> int:
-        """Frames that faults lost as they arrived at a port, or before they left it."""
-        reasons = _BY_FAULTS_ARRIVING if arriving else _BY_FAULTS_LEAVING
-        return sum(self.cell("port_drops", port_drop(port, reason)) for reason in reasons)
+    def lost_by_faults(self) -> Callable[[int, bool], int]:
+        """Frames that faults lost so far as they arrived at a port (True), or before they left it, as a function."""
+        drops = self.cells("port_drops")
+
+        def lost(port: int, arriving: bool) -> int:
+            reasons = _BY_FAULTS_ARRIVING if arriving else _BY_FAULTS_LEAVING
+            return sum(drops[port_drop(port, reason)].packets for reason in reasons)
+
+        return lost
 
     def corrupted(self, port: int, *, arriving: bool) -> int:
         """Frames that faults corrupted as they arrived at a port, or before they left it."""

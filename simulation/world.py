@@ -227,8 +227,8 @@ class SimulatedWorld:
         return self._stats(link.lower), self._stats(link.upper)
 
     def _stats(self, source: LinkEnd) -> ChannelStats:
-        channel, faults = self._channels[source], self.faults
-        return channel.stats(faults.lost(channel) - channel.lost, faults.corrupted(channel))
+        channel, counts = self._channels[source], self.faults.counts
+        return channel.stats(counts.lost((channel,))[0] - channel.lost, counts.corrupted(channel))
 
     def attributes(self, base: QpAttributes | None = None, ends: tuple[str, str] | None = None) -> QpAttributes:
         """Queue pair attributes with timers that fit this world, or only the hosts `ends` that it connects."""
@@ -364,7 +364,7 @@ class SimulatedWorld:
                 self._loop.run_task(asyncio.gather(*tasks, return_exceptions=True))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
-        self.faults.keep_counters()
+        self.faults.counts.keep(self._channels.values())
         for node in self._switches.values():
             node.leave_native()
             node.switch.close()

@@ -10,7 +10,7 @@ from topologies.fabric import Fabric, LinkEnd
 from topologies.fault_targets import delaying_end
 from topologies.faults.effect import Effect, PortShaping
 from topologies.faults.flap import Flap
-from topologies.faults.kind import BackendKind, Fault
+from topologies.faults.kind import BackendKind, Fault, FaultKind
 from topologies.faults.record import FaultRecord
 
 _MS = 1_000_000
@@ -48,10 +48,12 @@ class FaultLimits:
         FabricError, one sentence, when it names what is not there, a value is out of range, or the backend cannot.
         """
         fault.check()
-        if self.backend not in fault.kind.backends:
-            other = next(iter(fault.kind.backends), None)
-            hint = f": use {other.value}" if other is not None else ""
-            raise FabricError(f"{self.backend.value} cannot make the fault {fault.kind.name}{hint}")
+        kind: FaultKind | None = getattr(fault, "kind", None)
+        if kind is None:
+            raise FabricError(f"{self.backend.value} cannot make the fault {type(fault).__name__}, which is of no kind")
+        if self.backend not in kind.backends:
+            other = " or ".join(backend.value for backend in BackendKind if backend in kind.backends)
+            raise FabricError(f"{self.backend.value} cannot make the fault {kind.name}: use {other}")
         if isinstance(fault, Flap):
             self._check_flap(fault)
         fabric = self.seen(fabric)

@@ -94,8 +94,9 @@ class SimulatedBackend:
 
     async def sample_channels(self) -> Samples:
         """Frames, bytes and losses of every channel so far."""
-        lost = self._world.faults.lost
-        return np.array([(channel.frames, channel.bytes, lost(channel)) for channel in self._watched], dtype=np.int64)
+        lost = self._world.faults.counts.lost(self._watched)
+        counted = [(channel.frames, channel.bytes, gone) for channel, gone in zip(self._watched, lost, strict=True)]
+        return np.array(counted, dtype=np.int64)
 
     async def sample_queues(self) -> Samples:
         """Of every switch port, at this moment."""

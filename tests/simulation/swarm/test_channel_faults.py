@@ -2,6 +2,7 @@ import pytest
 
 from mrc_host.config import Dscp
 from mrc_host.values import CompletionStatus, QpState
+from simulation.errors import FaultError
 from simulation.swarm.channel_faults import BitFlips, ChannelFaults, ClassLoss, HarmedChannel, TrafficClass
 from simulation.swarm.scenario import FOREVER, ScenarioFault
 from tests.simulation.worlds import GIGA, Pair, small_world, transfer
@@ -61,6 +62,11 @@ def test_flipped_bits_may_be_anywhere():
 def test_probabilities_outside_0_to_1_are_refused():
     with small_world() as world, pytest.raises(FabricError, match="a probability is above 0"):
         harm(world, ClassLoss("*", TrafficClass.DATA, 1.5))
+
+
+def test_the_product_makes_no_such_faults():
+    with small_world() as world, pytest.raises(FaultError, match="simulation cannot make the fault ClassLoss"):
+        world.faults.add(ClassLoss("*", TrafficClass.DATA))
 
 
 def test_a_connection_needs_both_classes():
