@@ -15,7 +15,7 @@ from mrc_host.transport import algorithms
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files.document import Value
 from mrc_lab.experiments.files.fabric_part import build_fabric
-from mrc_lab.experiments.files.faults import PlannedFault
+from mrc_lab.experiments.files.fault_checks import check_faults
 from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.model import (
     METRICS,
@@ -41,7 +41,6 @@ from mrc_lab.experiments.files.workloads import (
     Writes,
 )
 from mrc_lab.workloads.schedules.messages import MAX_QUEUE_PAIRS, channel_sizes, memory_bytes
-from simulation.fault_limits import SIMULATION
 from topologies.ecmp_choice import source_ports
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
@@ -82,8 +81,7 @@ def check_case(case: Case, document: Value) -> None:
         raise members["measure"].error("the warm-up is as long as the run: make it shorter, or the duration longer")
     if case.duration // case.measure.bin > 100_000:
         raise members["duration"].error("more than 100000 time bins: make measure.bin wider")
-    for fault, place in zip(case.faults, members["faults"].elements() if case.faults else (), strict=True):
-        _check_fault(case, fabric, fault, place)
+    check_faults(case, fabric, tuple(members["faults"].elements()) if case.faults else ())
 
 
 def tenant_places(case: Case, document: Value) -> tuple[list[Value], list[Value]]:
@@ -209,20 +207,6 @@ def _check_congestion(part: TransportPart, place: Value) -> None:
         raise where.error(f"{error}{hint}") from None
     if algorithm.shared and part.window is not None:
         raise where.error(f"{name} makes its own window: leave window out, or take fixed")
-
-
-def _check_fault(case: Case, fabric: Fabric, fault: PlannedFault, place: Value) -> None:
-    show = units.show_time
-    if fault.at >= case.duration:
-        raise place.error(f"begins at {show(fault.at)}, but the run is over at {show(case.duration)}")
-    if fault.until is not None and fault.until <= fault.at:
-        raise place.error(f"is over at {show(fault.until)}, before it begins at {show(fault.at)}")
-    if fault.until is not None and fault.until > case.duration:
-        raise place.error(f"is over at {show(fault.until)}, after the run, which lasts {show(case.duration)}")
-    try:
-        SIMULATION.effect_of(fabric, fault.fault)
-    except FabricError as error:
-        raise place.error(str(error)) from None
 
 
 def check_workload(workload: Workload, fabric: Fabric) -> None:
