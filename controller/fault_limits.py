@@ -1,4 +1,4 @@
-"""What emulation can do of the faults that there are (:mod:`topologies.faults.limits`)."""
+"""Limits of emulation on faults (:mod:`topologies.faults.limits`)."""
 
 from __future__ import annotations
 

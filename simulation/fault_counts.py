@@ -31,6 +31,8 @@ class FaultCounts:
         if self._final is not None:
             return [channel.lost + self._final.get(channel.name, (0, 0))[0] for channel in channels]
         read = {name: counters.lost_by_faults() for name, counters in self._counters.items()}
+        if not read:
+            return [channel.lost for channel in channels]
         return [
             channel.lost
             + sum(read[end.node](end.port, arriving) for end, arriving in _ends(channel) if end.node in read)

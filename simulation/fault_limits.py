@@ -1,4 +1,4 @@
-"""What simulation can do of the faults that there are (:mod:`topologies.faults.limits`).
+"""Limits of simulation on faults (:mod:`topologies.faults.limits`).
 
 All switches of a simulated fabric run the P4 program, those that are the kernel's in emulation too.
 """

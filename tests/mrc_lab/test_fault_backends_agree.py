@@ -193,7 +193,7 @@ def test_without_faults_every_packet_arrives() -> None:
 
 @pytest.mark.parametrize("kind", BOTH, ids=lambda kind: kind.name)
 def test_both_backends_affect_packets_alike(kind: FaultKind) -> None:
-    copies = 4 if kind is Corruption.kind else 1  # a bit of a MAC address, which simulation may flip, harms nobody
+    copies = 4 if kind is Corruption.kind else 1  # a bit that is flipped twice harms nobody
     made = 0
     for fault in everywhere(kind):
         try:

@@ -1,4 +1,4 @@
-"""What a fault does to a fabric, the same in both backends: each kind says it in its method `effect`.
+"""Effects of faults on a fabric, the same in both backends: what the method `effect` of each kind returns.
 
 There are four things that may be done: links lose their carrier; the P4 program of switches loses, corrupts or swallows
 (:mod:`topologies.fault_entries`); what leaves ports is shaped; the controller goes away. Several effects at one place

@@ -1,4 +1,4 @@
-"""What a backend can do of the faults that there are; what it cannot is refused with a sentence."""
+"""Limits of a backend on faults, and its refusals: a sentence each."""
 
 from __future__ import annotations
 
