@@ -7,8 +7,8 @@ active faults take together, so overlapping faults need no care of their own: a 
 back when the second one is cleared.
 
 A flapping fault is active all the time, but leaves its links alone while they are up. Each change is one step of
-``tick``, none is skipped; the time between two is drawn from the fault's own seed and its first link alone, so other
-faults change nothing about it. A change that comes late moves the next one only where that would be over already.
+``tick``, none is skipped; random times between two are drawn from the seeds and the first link alone, so other faults
+change nothing about them. A change that comes late moves the next one only where that would be over already.
 
 In emulation a change can fail. So what would be without some faults can be asked beforehand, and a fault whose time is
 over is left to the driver to clear.
