@@ -27,7 +27,7 @@ from controller.values import Cleared, EventKind
 from topologies.entries import TableEntry
 from topologies.errors import FabricError, FaultLimitError, UnknownFaultError
 from topologies.fabric import Fabric, Link, LinkEnd
-from topologies.faults import Fault
+from topologies.faults import Fault, FaultState
 from topologies.faults.effect import PortShaping, combined_shapes
 from topologies.faults.engine import FaultChange, FaultEngine, Wanted
 from topologies.faults.limits import FaultLimits
@@ -137,6 +137,7 @@ class FaultInjector:
                 "Of %d faults of the last controller, %d exceed the limits: undone.", len(records), len(refused)
             )
             await self.undo(refused)
+        self._clear_what_has_no_room()
         wanted = self._engine.wanted()
         async with self._lock:
             self._applied = Wanted(entries=wanted.entries)
@@ -158,6 +159,25 @@ class FaultInjector:
             except FaultLimitError:
                 return False
         return True
+
+    def _clear_what_has_no_room(self) -> None:
+        """Clear the newest losses on paths until switches have room for the others: a fault file may be outgrown."""
+        while refusal := self._refusal():
+            lossy = [record.id for record in self.registry if self._fills_a_table(record)]
+            _LOG.warning("Fault %s of the last controller is cleared: %s.", lossy[-1], refusal)
+            self.registry.change(lossy[-1], problem=f"It could not be resumed: {refusal}.")
+            self._engine.clear([lossy[-1]], self._clock())
+
+    def _refusal(self) -> str:
+        try:
+            self._engine.wanted()
+        except FabricError as error:
+            return str(error)
+        return ""
+
+    def _fills_a_table(self, record: FaultRecord) -> bool:
+        tables = self.registry.effect(record.id).tables
+        return record.state is FaultState.ACTIVE and tables is not None and bool(tables.paths)
 
     async def undo(self, records: Iterable[FaultRecord]) -> None:
         """Take back what a controller before this one did to links; reconciling the switches does the rest."""

@@ -606,3 +606,33 @@ def test_a_fault_too_large_for_any_switch_is_not_registered() -> None:
             make(world, PathLoss(0))
         assert world.saved == 0
         assert list(world.registry) == []
+
+
+def test_inherited_faults_with_one_id_or_a_senseless_one_get_others(world: Engine) -> None:
+    """Such a file was edited or damaged; a fault must not hold links down that clearing it leaves down."""
+    left = [
+        FaultRecord("f2", LinkDown(H1), (H1,)), FaultRecord("f2", LinkDown(H2), (H2,)),
+        *(FaultRecord(name, LinkDown("h3@p0"), ("h3@p0",)) for name in ("", "x", "f01", "f-1", "f" + "9" * 5000)),
+    ]  # fmt: skip
+    world.registry.resume_after(left)
+    world.run(world.injector.resume(left))
+    assert [record.id for record in world.registry] == ["f2", *(f"f{number}" for number in range(3, 9))]
+    assert world.links.down == {H1, H2, "h3@p0"}
+    world.run(world.injector.clear([world.registry.get("f2")]))
+    assert world.links.down == {H2, "h3@p0"}
+    world.run(world.injector.clear(world.registry))
+    assert world.links.down == set()
+
+
+def test_inherited_losses_on_paths_that_fill_a_table_are_cleared_but_for_those_that_fit() -> None:
+    fabric = multi_plane_clos("large", planes=1, t0=2, t1=2, hosts=80)
+    left = [FaultRecord("f1", LinkDown(H1), (H1,))]
+    left += [FaultRecord(f"f{number}", PathLoss(ev, 0.5, "h[1-11]")) for number, ev in enumerate((0, 1), 2)]
+    with engine(fabric) as world:
+        world.run(world.injector.resume([*left, FaultRecord("f4", LinkDown(H2), (H2,))]))
+        assert [record.id for record in world.registry] == ["f1", "f2", "f4"]
+        assert world.links.down == {H1, H2}
+        (refused,) = world.registry.past
+        assert refused.id == "f3"
+        assert "It could not be resumed: losses on paths take" in refused.problem
+        assert len(tuple(world.injector.wanted_entries()["t0-0@p0"])) <= 1024

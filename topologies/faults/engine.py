@@ -120,8 +120,12 @@ class FaultEngine:
         return record
 
     def readmit(self, record: FaultRecord, now: int) -> None:
-        """Go on with a fault of an engine before this one, on the links that it is still on; raises as :meth:`add`."""
+        """Go on with a fault of an engine before this one, on the links that it is still on; raises as :meth:`add`.
+
+        It gets another id if one that goes on already has its own.
+        """
         effect = self.part_of(record)
+        record = replace(record, id=self.registry.id_for(record.id))
         self._enter(replace(record, links=effect.links, switches=effect.switches), effect)
         if record.state is FaultState.PENDING:
             self._at(record.starts_at_ns, FaultChange.BEGIN, record.id)

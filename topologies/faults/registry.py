@@ -7,6 +7,7 @@ links by a pattern; when some of them are repaired, it is on the others from the
 from __future__ import annotations
 
 import itertools
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from topologies.faults.kind import FaultState
 from topologies.faults.record import FaultRecord
 
 _REMEMBERED = 1000  # cleared faults
+_ID = re.compile("f([1-9][0-9]{0,17})")
 
 
 class FaultRegistry:
@@ -45,6 +47,12 @@ class FaultRegistry:
     def next_id(self) -> str:
         """An id that has not been used: f1, f2, ..."""
         return f"f{next(self._numbers)}"
+
+    def id_for(self, fault_id: str) -> str:
+        """The id of a fault of before; another if it is of no form that ids have, or another fault has it."""
+        while fault_id in self or not _ID.fullmatch(fault_id):
+            fault_id = self.next_id()
+        return fault_id
 
     def add(self, record: FaultRecord, effect: Effect) -> None:
         """Enter a fault."""
@@ -110,5 +118,5 @@ class FaultRegistry:
 
 
 def _number(record: FaultRecord) -> int:
-    number = record.id[1:]
-    return int(number) if number.isdecimal() else 0
+    found = _ID.fullmatch(record.id)
+    return int(found[1]) if found else 0
