@@ -19,6 +19,8 @@ from simulation.errors import SimulationError
 
 Handler = Callable[[Any, Any], None]
 Event = tuple[int, int, Handler, Any, Any]
+END_OF_TIME = 1 << 62
+"""No clock shows this many ns, 146 years (MAX_TIME in core/event_queue.h)."""
 
 
 class Clock:
@@ -54,7 +56,7 @@ class Clock:
         self.running = True
         self._stopped = False
         heap = self.heap
-        limit = (1 << 62) if until is None else until
+        limit = END_OF_TIME if until is None else until
         handled = 0
         try:
             while heap and heap[0][0] <= limit:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simulation.clock import END_OF_TIME
 from simulation.errors import FaultError, SimulationError
 from simulation.fault_counts import FaultCounts
 from simulation.fault_limits import SIMULATION
@@ -107,6 +108,8 @@ class Faults:
         for when in (at, until):
             if not isinstance(when, int | None):
                 raise FaultError(f"A fault begins and ends at a whole number of ns, not {when!r}.")
+            if when is not None and when >= END_OF_TIME:
+                raise FaultError("A fault begins and ends before 2**62 ns (146 years): leave out what never comes.")
         start = now if at is None else at
         if start < now:
             raise FaultError(f"A fault cannot begin at {start} ns: it is {now} ns already.")
@@ -117,10 +120,15 @@ class Faults:
             record = self._engine.add(fault, now, start_at_ns=start, duration_ns=lasts)
         except FabricError as error:
             raise FaultError(f"{type(fault).__name__}: {error}") from None
-        self._notify(record)
-        if start == now:  # at once, not after what else is due now: at 0 the very first frame meets it
-            self._made(self._engine.begin(record.id, now))
-        self._await_next()
+        try:
+            self._notify(record)
+        finally:  # a fault that is listed begins and ends in time, whatever a listener raises
+            try:
+                # At once, not after what else is due now: at 0 the very first frame meets it.
+                if start == now and record.id in self._engine.registry:  # else a listener has cleared it
+                    self._made(self._engine.begin(record.id, now))
+            finally:
+                self._await_next()
         return _number(record)
 
     def clear(self, number: int) -> None:
@@ -132,13 +140,14 @@ class Faults:
     def clear_all(self) -> None:
         """Clear every fault, scheduled ones too."""
         for record in self._engine.registry:
-            self._end(record.id)
+            if record.id in self._engine.registry:  # else a listener has cleared it
+                self._end(record.id)
 
     # ---- time ---------------------------------------------------------------------------------------------------
 
     def _await_next(self) -> None:
         due = self._engine.wakeup()
-        if due is not None and due not in self._awaited:
+        if due is not None and due < END_OF_TIME and due not in self._awaited:
             self._awaited.add(due)
             self._clock.at(due, self._act, due)
 

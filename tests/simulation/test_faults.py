@@ -376,3 +376,64 @@ def test_port_down_accepts_a_switch(world):
     world.faults.port_down("t1-0@p1", 2)
     assert not up(world, "t0-1@p1", 3)
     assert world.fabric.link_at(LinkEnd("t1-0@p1", 2)).name == "t0-1:t1-0@p1"
+
+
+def test_a_listener_may_clear_a_fault_that_is_about_to_begin(world):
+    def clear_at_once(now, record):
+        if record.state is FaultState.PENDING:
+            world.faults.clear(record.id)
+
+    world.faults.watch(clear_at_once)
+    world.faults.link_down("h1@p0")
+    assert world.faults.list() == ()
+    assert world.faults.has_carrier("h1@p0")
+
+
+def test_a_listener_may_clear_other_faults_while_all_are_cleared(world):
+    def clear_next(now, record):
+        if record.state is FaultState.CLEARED and (left := world.faults.list()):
+            world.faults.clear(left[-1].id)
+
+    for _ in range(3):
+        world.faults.link_down("h1@p0")
+    world.faults.watch(clear_next)
+    world.faults.clear_all()
+    assert world.faults.list() == ()
+    assert world.faults.has_carrier("h1@p0")
+
+
+@pytest.mark.parametrize("state", [FaultState.PENDING, FaultState.ACTIVE])
+def test_a_fault_whose_listener_raises_begins_and_ends_in_time(world, state):
+    def fail(now, record):
+        if record.state is state:
+            raise ZeroDivisionError
+
+    world.faults.watch(fail)
+    with pytest.raises(ZeroDivisionError):
+        world.faults.flap("h1@p0", 2 * US, 2 * US, until=9 * US)
+    assert [record.state for record in world.faults.list()] == [FaultState.ACTIVE]
+    assert not world.faults.has_carrier("h1@p0")
+    world.run(20 * US)
+    assert world.faults.list() == ()
+    assert world.faults.has_carrier("h1@p0")
+
+
+@pytest.mark.parametrize("times", [{"until": 1 << 62}, {"at": 1 << 62}, {"at": 1 << 70, "until": 1 << 71}])
+def test_times_that_no_clock_shows_are_refused(world, times):
+    with pytest.raises(FaultError, match="before 2\\*\\*62 ns"):
+        world.faults.loss("h1@p0", 0.5, **times)
+    assert world.faults.list() == ()
+
+
+def test_a_flap_may_change_later_than_any_clock_shows(world):
+    number = world.faults.flap("h1@p0", 1 << 62, 1 << 62)
+    world.run(10 * US)
+    assert not world.faults.has_carrier("h1@p0")
+    world.faults.clear(number)
+    assert world.faults.has_carrier("h1@p0")
+
+
+@pytest.mark.parametrize("senseless", [None, 5, "loss", Loss])
+def test_what_is_no_fault_is_refused(world, senseless):
+    with pytest.raises(FaultError, match="which is of no kind"):
+        world.faults.add(senseless)

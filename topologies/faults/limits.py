@@ -47,10 +47,11 @@ class FaultLimits:
 
         FabricError, one sentence, when it names what is not there, a value is out of range, or the backend cannot.
         """
-        fault.check()
         kind: FaultKind | None = getattr(fault, "kind", None)
-        if kind is None:
-            raise FabricError(f"{self.backend.value} cannot make the fault {type(fault).__name__}, which is of no kind")
+        if kind is None or not isinstance(fault, Fault):
+            name = fault.__name__ if isinstance(fault, type) else type(fault).__name__
+            raise FabricError(f"{self.backend.value} cannot make the fault {name}, which is of no kind")
+        fault.check()
         if self.backend not in kind.backends:
             other = " or ".join(backend.value for backend in BackendKind if backend in kind.backends)
             raise FabricError(f"{self.backend.value} cannot make the fault {kind.name}: use {other}")
