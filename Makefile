@@ -8,7 +8,7 @@ RUN   := $(PY) -I mrc_common/run_module.py
 ARGS  ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test unit lint format p4 lock proto bench bench-host bench-switch bench-sim bench-fabric bench-map soak soak-kill paper test-bmv2 recordings docs wheel sbom container vm vm-box vm-run vm-test clean
+.PHONY: help install demo run test test-all unit lint format p4 lock proto bench bench-host bench-switch bench-sim bench-fabric bench-map soak soak-kill paper test-bmv2 recordings docs wheel sbom container vm vm-box vm-run vm-test clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [ARGS=\"...\"]     (as root, or sudo make ... for those marked *)"
@@ -26,9 +26,13 @@ run: ## * Bring up the same fabric and open the Mininet prompt
 	@scripts/install runtime
 	@$(VENV)/bin/mrc shell $(ARGS)
 
-test: ## * Run every test: units, devices, and real fabrics in network namespaces
+test: ## * Run the tests: units, devices, and real fabrics in network namespaces
 	@scripts/install dev
-	@scripts/test $(ARGS)
+	@scripts/test 1 $(ARGS)
+
+test-all: ## * Run the other tests, which take long: commands on pages, wheels, browsers, PyTorch, BMv2, chores, fuzzers
+	@scripts/install dev
+	@scripts/test 2 $(ARGS)
 
 unit: ## Run the tests that need no root
 	@scripts/install dev

@@ -16,6 +16,7 @@ pytest_plugins = [
     "tests.either_transport",
     "tests.garbage",
     "tests.hypothesis_profiles",
+    "tests.rings",
     "tests.time_limit",
 ]
 

@@ -212,6 +212,7 @@ ELSEWHERE = {
     ),
     "sudo vagrant/install-vm-tools": "it changes the machine that runs the tests",
     "sudo make test": "it is what runs this",
+    "sudo make test-all": "it is what runs this",
     "make unit": "it is what runs this",
     "sudo make clean": "tests/integration/test_fabric_lifetime.py",
     "make p4": "tests/p4src/test_build.py",

@@ -22,6 +22,7 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)")
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("block", blocks("sh anywhere"), ids=str)
 def test_shell_blocks_marked_anywhere_succeed(block: Block) -> None:
     result = subprocess.run(
@@ -30,6 +31,7 @@ def test_shell_blocks_marked_anywhere_succeed(block: Block) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("block", blocks("python anywhere"), ids=str)
 def test_python_blocks_marked_anywhere_succeed(block: Block, tmp_path: Path) -> None:
     result = subprocess.run(
@@ -41,6 +43,7 @@ def test_python_blocks_marked_anywhere_succeed(block: Block, tmp_path: Path) -> 
 TUTORIALS = sorted({block.page for block in blocks("sh tutorial", "python tutorial")})
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("page", TUTORIALS)
 def test_a_tutorial_runs_in_its_order_in_one_folder(page: str, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")

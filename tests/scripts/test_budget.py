@@ -94,6 +94,7 @@ def test_parallel_runs_take_as_long_as_the_longest() -> None:
 
 def test_a_room_over_its_budget_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "BUDGET_MIN", {"mrc_host": 2.0, "simulation": 1.0})
+    monkeypatch.setattr(budget, "ELAPSED_MIN", 8.0)
     rooms = {"mrc_host": Cost(70, 90.0, 300.0), "simulation": Cost(3, 61.0, 61.0)}
     lines = table(rooms, 310.0)
     assert lines[1].split() == ["mrc_host", "70", "5.00", "1.50", "2.00"]

@@ -7,10 +7,11 @@ by the part's title or kind or, without these, by the key of its first place, wi
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
+
+from mrc_common import strict_json
 
 JsonSchema = dict[str, Any]
 _LEAST_LINES = 6  # of a part that is worth a name: a reference has three
@@ -87,9 +88,9 @@ def _bare(part: JsonSchema) -> JsonSchema:
 
 
 def _text(part: JsonSchema) -> str:
-    """What a part says, whatever describes it and in whatever order."""
-    return json.dumps(_bare(part), sort_keys=True)
+    """What a part says, whatever describes it."""
+    return strict_json.dumps(_bare(part))
 
 
 def _lines(text: str) -> int:
-    return json.dumps(json.loads(text), indent=1).count("\n") + 1
+    return strict_json.dumps(strict_json.loads(text), indent=1).count("\n") + 1

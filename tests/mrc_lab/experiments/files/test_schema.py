@@ -16,12 +16,18 @@ from tests.mrc_lab.experiments.files.test_loader import PAPER
 from topologies.faults import KINDS as FAULTS
 
 
+@functools.cache
+def published():
+    """The schema as it is read from its file."""
+    return json.loads(schema.PATH.read_text())
+
+
 def test_the_published_schema_matches_the_model():
     assert schema.PATH.read_text() == schema.text(), "run: python -m mrc_lab.experiments.files.schema"
 
 
 def test_every_kind_is_in_the_schema():
-    whole = json.loads(schema.text())
+    whole = published()
     properties = whole["properties"]
     named = [resolved(part, whole)["properties"]["kind"]["const"] for part in properties["workload"]["oneOf"]]
     assert named == list(WORKLOADS)
@@ -52,7 +58,7 @@ def test_no_part_is_repeated_and_no_definition_is_left_over():
 
 
 def test_every_key_has_a_description():
-    properties = json.loads(schema.text())["properties"]
+    properties = published()["properties"]
     for section in (properties, properties["fabric"]["properties"], properties["transport"]["properties"]):
         for name, part in section.items():
             assert part.get("description"), name
@@ -100,7 +106,7 @@ def fits(schema, value, root=None):
 
 
 def test_paper_files_validate_and_invalid_ones_do_not():
-    known = json.loads(schema.text())
+    known = published()
     for path in PAPER:
         assert fits(known, yaml.safe_load(path.read_text())), path
     document = yaml.safe_load(PAPER[0].read_text())
@@ -110,7 +116,7 @@ def test_paper_files_validate_and_invalid_ones_do_not():
 
 
 def test_tenants_flows_and_links_validate_and_invalid_ones_do_not():
-    known = json.loads(schema.text())
+    known = published()
     tenant = {
         "name": "a",
         "kind": "write_bw",
@@ -203,6 +209,6 @@ SMALL = {
 )
 def test_schema_and_loader_agree(path, value, right):
     document = laid(laid(SMALL, "expect", 0, "of", to={"variant": "a"}), *path, to=value)
-    assert fits(json.loads(schema.text()), document) == right
+    assert fits(published(), document) == right
     with contextlib.nullcontext() if right else pytest.raises(FileError):
         load_text(yaml.safe_dump(document))
