@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -85,6 +85,7 @@ class FaultInjector:
         self._lock = asyncio.Lock()
         self._applied = Wanted()
         self._asked = Wanted()  # what was wanted last that could be done
+        self._unsure: dict[str, str] = {}  # links that are up or down, since a change of them failed, and why
         self._clockwork: asyncio.Task[None] | None = None  # waits for what is due
         self._sooner = asyncio.Event()  # something may be due earlier than it thinks
         self._away: dict[str, asyncio.Task[None]] = {}  # by fault: waits for switches that have yet to make it
@@ -212,7 +213,13 @@ class FaultInjector:
         """Take faults back, and any fault off the links that are `repaired`."""
         began = self._clock()
         before = self._applied.down
-        await self._apply(self._wanted(fault_ids, repaired), repaired, later=True)
+        wanted = self._wanted(fault_ids, repaired)
+        try:
+            await self._apply(wanted, repaired, later=True)
+        except ControllerError:
+            with contextlib.suppress(ControllerError):  # some of it may have been taken back
+                await self._apply(self._wanted())
+            raise
         gone = self._engine.clear(fault_ids, self._clock())
         also, remaining = self._engine.repair(repaired, self._clock())
         gone += also
@@ -277,6 +284,7 @@ class FaultInjector:
                 await self._take_back([fault_id])
             else:
                 await self._apply(self._wanted())
+                self._check_links(fault_id)
         except ControllerError as error:
             problem = str(error)
         if change is FaultChange.END and problem:
@@ -295,6 +303,7 @@ class FaultInjector:
         """
         try:
             away = await self._apply(self._wanted(), later=later)
+            self._check_links(fault_id)
         except ControllerError as error:
             self.registry.change(fault_id, problem=str(error))
             (record,) = self._engine.clear([fault_id], self._clock())
@@ -340,7 +349,10 @@ class FaultInjector:
         unknown: list[LinkEnd] = []
         if down := wanted.down - before.down:
             self._applied = Wanted(before.down | down, before.entries, before.shapes)
-            await self._links.set_up(self._ordered(down), up=False)
+            await self._set_up(down, up=False)
+        for link in wanted.down.intersection(self._unsure) - down:
+            with contextlib.suppress(ControllerError):  # other faults need not wait for it
+                await self._set_up((link,), up=False)
         if wanted.entries != before.entries:
             # Unknown until done: if some switch refuses, others may have them.
             self._applied = Wanted(self._applied.down, None, before.shapes)
@@ -348,12 +360,27 @@ class FaultInjector:
         if wanted.shapes != before.shapes:
             unknown = await self._shape(wanted)
         if forced := forced_up - wanted.down:
-            await self._links.set_up(self._ordered(forced), up=True)
+            await self._set_up(forced, up=True)
         if back := before.down - wanted.down - forced_up:
-            await self._links.set_up(self._ordered(back), up=True, absent_ok=True)
+            await self._set_up(back, up=True, absent_ok=True)
         self._applied = replace(wanted, shapes={**wanted.shapes, **dict.fromkeys(unknown, _UNKNOWN)})
         self._asked = wanted
         return away
+
+    async def _set_up(self, names: Collection[str], *, up: bool, absent_ok: bool = False) -> None:
+        try:
+            await self._links.set_up(self._ordered(names), up=up, absent_ok=absent_ok)
+        except ControllerError as error:
+            self._unsure.update(dict.fromkeys(names, str(error)))
+            raise
+        for name in names:
+            self._unsure.pop(name, None)
+
+    def _check_links(self, fault_id: str) -> None:
+        """ControllerError if links of a fault may not be as it wants them."""
+        for link in self.registry.effect(fault_id).down:
+            if link in self._unsure:
+                raise ControllerError(self._unsure[link])
 
     async def _shape(self, wanted: Wanted) -> list[LinkEnd]:
         """Shape ports that are not as they should be; returns those that are still of unknown shape.

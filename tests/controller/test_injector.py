@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -246,18 +246,57 @@ def test_a_missing_link_does_not_block_other_faults(world: Engine) -> None:
     assert (world.switches.entries, world.links.down) == ({}, set())
 
 
-def test_ports_reshaped_before_a_change_failed_get_their_shape_back(world: Engine) -> None:
+def test_ports_reshaped_before_a_change_failed_get_their_shape_back(
+    world: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slow, slower = make(world, Rate("h[1,2]@p0", 5_000_000, "t0-0@p0")), make(world, Rate(H1, 10**6, "t0-0@p0"))
-    before = dict(world.links.shapes)
+    before, seen, shape = dict(world.links.shapes), [], world.links.shape
+
+    async def recorded(shapes: Mapping[LinkEnd, PortShaping | None]) -> None:
+        try:
+            await shape(shapes)
+        finally:
+            seen.append(LinkEnd("h1", 0) in world.links.shapes)
+
+    monkeypatch.setattr(world.links, "shape", recorded)
     world.links.broken_shape = LinkEnd("h2", 0)
     with pytest.raises(ControllerError, match="h2 cannot be shaped"):
         world.run(world.injector.clear([slow, slower]))
-    assert LinkEnd("h1", 0) not in world.links.shapes, "or this test shows nothing"
+    assert not seen[0], "or this test shows nothing"
+    assert world.links.shapes == before, "the faults stay, and so does what they do"
     world.links.broken_shape = None
     make(world, LinkDown("h3@p0"))
     assert world.links.shapes == before
     world.run(world.injector.clear([slow, slower]))
     assert world.links.shapes == {}
+
+
+def test_links_that_came_up_before_clearing_failed_go_down_again(world: Engine) -> None:
+    record = make(world, LinkDown("h[1,2]@p0"))
+    world.links.broken = H2
+    with pytest.raises(ControllerError, match="h2@p0 does not exist"):
+        world.run(world.injector.clear([record]))
+    assert (H1, True) in [change[1:] for change in world.links.changes], "or this test shows nothing"
+    assert list(world.registry) == [record]
+    assert world.links.down == {H1, H2}
+
+
+def test_a_link_that_a_failed_flap_left_up_goes_down_for_another_fault(world: Engine) -> None:
+    flap = make(world, Flap("h[1,2]@p0", 10 * MS, 30 * MS))
+    world.seconds(0.02)
+    world.links.broken = H1
+    world.seconds(0.025)
+    assert "h1@p0 does not exist" in world.registry.get(flap.id).problem
+    assert world.links.down == set(), "or this test shows nothing"
+    cut = make(world, LinkDown(H2))
+    assert world.links.down == {H2}
+    with pytest.raises(ControllerError, match="h1@p0 does not exist"):
+        make(world, LinkDown(H1))
+    assert [record.id for record in world.registry] == [flap.id, cut.id]
+    world.links.broken = ""
+    world.seconds(0.04)
+    assert world.registry.get(flap.id).problem == ""
+    assert world.links.down == {H1, H2}
 
 
 def test_a_missing_port_with_a_fault_does_not_block_other_faults(world: Engine) -> None:
