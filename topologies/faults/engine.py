@@ -68,7 +68,7 @@ class _Toggle:
 
 Due = tuple[FaultChange, str]
 """What was due, and the id of the fault."""
-_Deadline = tuple[int, int, FaultChange, str, _Toggle | None]
+_Deadline = tuple[int, bool, int, FaultChange, str, _Toggle | None]
 
 
 class FaultEngine:
@@ -197,12 +197,15 @@ class FaultEngine:
     # ---- time -------------------------------------------------------------------------------------------------------
 
     def _at(self, when: int, change: FaultChange, fault_id: str, toggle: _Toggle | None = None) -> None:
-        heapq.heappush(self._deadlines, (when, next(self._serial), change, fault_id, toggle))
+        # At one time faults end before others begin, which may need their room, in whatever order they were added.
+        heapq.heappush(
+            self._deadlines, (when, change is not FaultChange.END, next(self._serial), change, fault_id, toggle)
+        )
 
     def wakeup(self) -> int | None:
         """When the next thing is due, in ns; None: nothing is."""
         while self._deadlines:
-            when, _, _, fault_id, toggle = self._deadlines[0]
+            when, _, _, _, fault_id, toggle = self._deadlines[0]
             if fault_id in self.registry and (toggle is None or self._left(fault_id, toggle)):
                 return when
             heapq.heappop(self._deadlines)  # cleared or repaired meanwhile
@@ -216,7 +219,7 @@ class FaultEngine:
         due = self.wakeup()
         if due is None or due > now:
             return None
-        when, _, change, fault_id, toggle = heapq.heappop(self._deadlines)
+        when, _, _, change, fault_id, toggle = heapq.heappop(self._deadlines)
         if change is FaultChange.BEGIN:
             self.begin(fault_id, now)
         elif toggle is not None:

@@ -187,6 +187,23 @@ def test_a_fault_that_fills_a_table_can_be_cleared_again() -> None:
     assert engine.wanted() == before
 
 
+@pytest.mark.parametrize("later_first", [False, True])
+def test_a_fault_may_begin_when_another_ends_that_it_has_no_room_beside(later_first: bool) -> None:
+    engine = FaultEngine(multi_plane_clos("large", planes=1, t0=2, t1=2, hosts=80), LIMITS)
+    times = [(0, 1_000), (1, 2_000)]
+    for ev, start in reversed(times) if later_first else times:
+        engine.add(PathLoss(ev, 0.5, "h[1-11]"), 0, start_at_ns=start, duration_ns=1_000)
+    begun = []
+    while (due := engine.wakeup()) is not None:
+        change, fault_id = engine.tick(due) or pytest.fail("nothing was due")
+        if change is FaultChange.END:
+            engine.clear([fault_id], due)
+        begun.append((due, change))
+        engine.wanted()
+    begin, end = FaultChange.BEGIN, FaultChange.END
+    assert begun == [(1_000, begin), (2_000, end), (2_000, begin), (3_000, end)]
+
+
 def test_the_number_of_faults_is_bounded() -> None:
     engine = FaultEngine(FABRIC, replace(LIMITS, max_faults=2))
     made(engine, LinkDown(H1))
