@@ -31,6 +31,7 @@ from topologies.faults.flap import Flap
 from topologies.faults.record import FaultRecord
 
 if TYPE_CHECKING:
+    from simulation.channel import Channel
     from simulation.world import SimulatedWorld
 
 _UNSHAPED = PortShaping()
@@ -63,6 +64,7 @@ class Faults:
         self._places = {link.name: place for place, link in enumerate(world.fabric.links)}
         self._listeners: list[Listener] = []
         self._rest_expected = False
+        self._closed = False
 
     # ---- listing and clearing -----------------------------------------------------------------------------------
 
@@ -102,6 +104,7 @@ class Faults:
 
         FaultError names what does not exist or is out of range, or times in the wrong order.
         """
+        self._check_open()
         now = self._clock.now
         if self._rest_expected:
             _expect_end(fault, until)
@@ -133,15 +136,26 @@ class Faults:
 
     def clear(self, number: int) -> None:
         """Undo a fault, or keep it from happening. FaultError when there is none of this id (any more)."""
+        self._check_open()
         if f"f{number}" not in self._engine.registry:
             raise FaultError(f"There is no fault {number}: it was cleared, or never added.")
         self._end(f"f{number}")
 
     def clear_all(self) -> None:
         """Clear every fault, scheduled ones too."""
+        self._check_open()
         for record in self._engine.registry:
             if record.id in self._engine.registry:  # else a listener has cleared it
                 self._end(record.id)
+
+    def close(self, channels: Iterable[Channel]) -> None:
+        """The world is about to free its switches: faults are listed and counted as they are now, and stay so."""
+        self.counts.keep(channels)
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise FaultError("The world is closed: its faults do not change any more.")
 
     # ---- time ---------------------------------------------------------------------------------------------------
 

@@ -364,7 +364,7 @@ class SimulatedWorld:
                 self._loop.run_task(asyncio.gather(*tasks, return_exceptions=True))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
-        self.faults.counts.keep(self._channels.values())
+        self.faults.close(self._channels.values())
         for node in self._switches.values():
             node.leave_native()
             node.switch.close()

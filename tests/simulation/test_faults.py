@@ -437,3 +437,19 @@ def test_a_flap_may_change_later_than_any_clock_shows(world):
 def test_what_is_no_fault_is_refused(world, senseless):
     with pytest.raises(FaultError, match="which is of no kind"):
         world.faults.add(senseless)
+
+
+def test_faults_of_a_closed_world_are_listed_and_change_no_more():
+    world = small_world()
+    number = world.faults.loss("h1@p0", 0.5)
+    before = world.faults.list()
+    world.close()
+    for attempt in (
+        lambda: world.faults.link_down("h1@p0"),
+        lambda: world.faults.loss("h1@p0", 0.5, at=world.now + 1),
+        lambda: world.faults.clear(number),
+        lambda: world.faults.clear_all(),
+    ):
+        with pytest.raises(FaultError, match="The world is closed"):
+            attempt()
+    assert world.faults.list() == before
