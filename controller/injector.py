@@ -348,7 +348,6 @@ class FaultInjector:
         away: tuple[str, ...] = ()
         unknown: list[LinkEnd] = []
         if down := wanted.down - before.down:
-            self._applied = Wanted(before.down | down, before.entries, before.shapes)
             await self._set_up(down, up=False)
         for link in wanted.down.intersection(self._unsure) - down:
             with contextlib.suppress(ControllerError):  # other faults need not wait for it
@@ -368,11 +367,16 @@ class FaultInjector:
         return away
 
     async def _set_up(self, names: Collection[str], *, up: bool, absent_ok: bool = False) -> None:
+        """Take links down or up. Until they are known to be up they count as down."""
+        if not up:
+            self._applied = replace(self._applied, down=self._applied.down.union(names))
         try:
             await self._links.set_up(self._ordered(names), up=up, absent_ok=absent_ok)
         except ControllerError as error:
             self._unsure.update(dict.fromkeys(names, str(error)))
             raise
+        if up:
+            self._applied = replace(self._applied, down=self._applied.down.difference(names))
         for name in names:
             self._unsure.pop(name, None)
 

@@ -281,6 +281,19 @@ def test_links_that_came_up_before_clearing_failed_go_down_again(world: Engine) 
     assert world.links.down == {H1, H2}
 
 
+def test_repaired_links_go_down_again_if_others_that_come_up_with_them_cannot(world: Engine) -> None:
+    cut = make(world, LinkDown("h[1,2]@p0"))
+    flap = make(world, Flap("h3@p0", 10 * MS, 40 * MS))
+    world.links.broken = "h3@p0"
+    world.seconds(0.02)
+    assert "h3@p0 does not exist" in world.registry.get(flap.id).problem
+    with pytest.raises(ControllerError, match="h3@p0 does not exist"):
+        world.run(world.injector.repair([H1]))
+    assert (H1, True) in [change[1:] for change in world.links.changes], "or this test shows nothing"
+    assert world.registry.get(cut.id).links == (H1, H2)
+    assert world.links.down >= {H1, H2}
+
+
 def test_a_link_that_a_failed_flap_left_up_goes_down_for_another_fault(world: Engine) -> None:
     flap = make(world, Flap("h[1,2]@p0", 10 * MS, 30 * MS))
     world.seconds(0.02)
