@@ -8,9 +8,10 @@
 * Queue pairs with work without end that share a NIC, each with a window that never shuts, get equal bytes, whatever
   their MTU.
 * While the world stands still (nothing is sent for the first time, nothing completes), a queue pair that waits asks
-  less and less often: no storm. What it answers to retransmissions is not asked: they are bounded themselves, and each
-  is answered with a SACK and pays for another one that shows holes (docs/protocol.md §2). When a port comes or goes,
-  who retries probes each plane, and answers the other end's probes.
+  less and less often: no storm. What was lost may be sent again once in such a time, perhaps on a plane that loses it
+  too; what is sent again after that counts. What it answers to retransmissions does not: they are bounded themselves,
+  and each is answered with a SACK and pays for another one that shows holes (docs/protocol.md §2). When a port comes or
+  goes, who retries probes each plane, and answers the other end's probes.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ class Shares:
             once = 1024 << end.pair.attributes.timeout
             round_ = 8 + 2 * fabric.planes
             received = {stretch.start: stretch.data for stretch in self._counts.still.get((other.nic, end.qp.qpn), [])}
-            for start, length, data, control in self._counts.still.get((end.nic, other.qp.qpn), []):
-                frames = data + max(0, control - _ANSWERS * received.get(start, 0))
+            for start, length, data, again, control in self._counts.still.get((end.nic, other.qp.qpn), []):
+                frames = again + max(0, control - _ANSWERS * received.get(start, 0))
                 rounds = settings.linear_retries + settings.max_backoff + 1 + length / (once << settings.max_backoff)
                 bound = _BURST + round_ * rounds + _PER_TIMEOUT * length / once
                 if faulty:

@@ -21,6 +21,7 @@ _OUTER: Final = slice(38, 54)
 _BTH: Final = 14 + 40 + 40 + 8
 _QPN: Final = slice(_BTH + 5, _BTH + 8)
 _FLAGS: Final = _BTH + 8
+_PSN: Final = slice(_BTH + 9, _BTH + 12)
 _RTX: Final = 0x20
 _ENDPOINT_QPN: Final = 2  # of what is between NICs, not queue pairs
 
@@ -33,6 +34,7 @@ class Stretch(NamedTuple):
     start: int
     length: int
     data: int  # frames: retransmissions
+    again: int  # of these, those of packets that were retransmitted before in this stretch
     control: int
 
 
@@ -56,6 +58,8 @@ class TrafficCounts(Trace):
         self._moved = True
         self._now: Counter[tuple[Flow, bool]] = Counter()  # frames in this bin; whether they are data
         self._stretch: Counter[tuple[Flow, bool]] = Counter()  # frames in the bins before without movement
+        self._again: Counter[Flow] = Counter()  # retransmissions of what was retransmitted already in this stretch
+        self._resent: set[tuple[Flow, bytes]] = set()
         self._since = 0
 
     def start(self, devices: Sequence[str]) -> None:
@@ -81,6 +85,9 @@ class TrafficCounts(Trace):
             self.sent[flow] += len(frame)
             if frame[_FLAGS] & _RTX:
                 self.repeated.setdefault(flow, Counter())[sender[1]] += 1
+                packet = flow, bytes(frame[_PSN])
+                self._again[flow] += packet in self._resent
+                self._resent.add(packet)
             else:
                 self._moved = True
                 planes = self.planes.get(flow)
@@ -108,6 +115,8 @@ class TrafficCounts(Trace):
         if self._moved:
             self._close(self._bin * self._bin_ns)
             self._since = (self._bin + 1) * self._bin_ns
+            self._again.clear()
+            self._resent.clear()
         else:
             self._stretch.update(self._now)
         self._now.clear()
@@ -117,6 +126,7 @@ class TrafficCounts(Trace):
     def _close(self, until: int) -> None:
         counts = self._stretch
         for flow in dict.fromkeys(flow for flow, _ in counts):
-            stretch = Stretch(self._since, until - self._since, counts[flow, True], counts[flow, False])
+            data, control = counts[flow, True], counts[flow, False]
+            stretch = Stretch(self._since, until - self._since, data, min(data, self._again[flow]), control)
             self.still.setdefault(flow, []).append(stretch)
         counts.clear()

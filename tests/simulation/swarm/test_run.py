@@ -172,6 +172,8 @@ def test_a_cut_of_the_only_active_path_excuses_timeouts():
         (2301963, (0, 1, 5), (3,)),
         # a packet that had arrived counted as work that waits for the window, so nobody asked for the transport ACK
         (2405695, (2, 3), (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 20)),
+        # a window was lost with its plane, and sent again once on one that was dead, too, which is no storm
+        (6119344, (10, 11, 12, 13), (31, 32, 33, 34, *range(50, 70))),
     ],
 )
 def test_plans_that_once_broke_a_promise_keep_all(seed, faults, writes):
