@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from mrc_common.quick_values import quick_dataclass
 
 
 class Access(enum.IntFlag):
@@ -165,7 +164,7 @@ class Sge:
     length: int
 
 
-@quick_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class WorkRequest:
     """One WRITE or WRITE_WITH_IMM of `length` bytes (0..2**32-1) from local to remote memory.
 
@@ -202,7 +201,7 @@ class WorkRequest:
         return 2 <= len(lengths) <= MAX_SGE and min(lengths) >= 0 and sum(lengths) == self.length
 
 
-@quick_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Completion:
     """One completion queue entry. `imm` is set only for RECV_WRITE_WITH_IMM; `reason` is empty on success.
 

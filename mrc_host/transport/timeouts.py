@@ -135,9 +135,13 @@ class Timeouts:
             self._on_timeout(now, rto)
             return timer.recheck_at(self._after_timeout(now), now)
         # max of two each, here and in the timer: with more, compiled code takes a tuple and a call
-        quiet = max(max(timer.last_answer, oldest), max(timer.last_probe, timer.last_sent)) + timer.pto()
+        last = max(max(timer.last_answer, oldest), max(timer.last_probe, timer.last_sent))
+        quiet = last + timer.pto()
         if now >= quiet:
-            if not self._queued() and (not sent.lost() or self._window.waiting()):
+            if self._queued():
+                quiet = now + max(timer.pto(), now - last)  # again after as long as the turn has taken so far
+                return timer.recheck_at(min(due or quiet, quiet), now)
+            if not sent.lost() or self._window.waiting():
                 self.request_probes(planes if timer.probing_since and sent.in_flight else mask, now)
                 timer.back_off_pto()
                 due = due or now + rto

@@ -1,5 +1,7 @@
 """When nothing is received: how timeouts are counted, and when a queue pair gives up."""
 
+from itertools import pairwise
+
 import pytest
 
 from mrc_host.config import TransportSettings
@@ -265,3 +267,20 @@ def test_a_silent_peer_is_given_up_after_the_sum_of_the_timeouts(packets: int, l
     budget = sum(TIMEOUT << min(max(0, retry - linear), 6) for retry in range(8))
     assert budget <= end.now - began < budget * 11 / 10 + TIMEOUT // 4
     assert end.nic.hw_counters(end.qpn, end.now)["local_ack_timeout_err"] == 8
+
+
+def test_a_queue_pair_that_waits_for_its_turn_is_woken_ever_less_often_and_sends_no_probe() -> None:
+    """With many queue pairs a turn takes many probe timeouts; each needless wake-up is work for all of them."""
+    end = FarEnd(attributes=QpAttributes(timeout=14))  # an ACK timeout of 16.8 ms
+    warm(end)
+    end.write(64 * 4096)
+    assert len(end.data(1)) == 1  # the rest is queued
+    sent, woken = end.now, []
+    while (due := end.nic.wakeup()) is not None and due < sent + 16 * MS:
+        woken.append(due - sent)
+        end.now = due
+        end.nic.tick(due)
+    assert 3 < len(woken) <= 10, woken
+    assert all(later >= 2 * earlier for earlier, later in pairwise(woken[1:])), woken
+    probes = [p for p in end.drain() if p.opcode == opcodes.PROBE]
+    assert not probes
