@@ -11,7 +11,6 @@ import enum
 from dataclasses import dataclass, field
 
 
-
 class Access(enum.IntFlag):
     """Rights of a memory region."""
 
