@@ -44,11 +44,11 @@ test-bmv2: ## * Run the tests that need BMv2 and p4c, which must be there
 
 soak: ## Random fabrics and faults in simulation, fuzzers, property tests of 20,000 examples (ARGS="--seconds 3600 --jobs 2")
 	@scripts/install dev
-	@$(RUN) scripts.soak $(ARGS)
+	@$(RUN) tests.soak $(ARGS)
 
 soak-kill: ## * Kill -9 processes of a fabric at random times during five minutes of verified traffic (ARGS="--seed 7")
 	@scripts/install runtime
-	@$(RUN) mrc_lab.soak $(ARGS)
+	@$(RUN) tests.soak_kill $(ARGS)
 
 paper: ## Reproduce the published figures in simulation; ends with results/paper/latest
 	@scripts/install runtime

@@ -2,5 +2,5 @@
 
 ``workloads`` runs on hosts over verbs alone, ``fabric`` brings emulated fabrics up and keeps them, ``experiments``
 reads and runs experiment files, ``reports`` shows the results, ``sweeps`` and ``paper`` run many. ``demo``, ``perf``,
-``planning``, ``soak``, ``prompt`` and ``cli`` are what people start. ``make lint`` checks the direction of imports.
+``planning``, ``prompt`` and ``cli`` are what people start. ``make lint`` checks the direction of imports.
 """

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-ROOMS = [Path(__file__).parent / room for room in ("mrc_lab", "simulation")]
+ROOMS = [Path(__file__).parent / room for room in ("mrc_lab", "simulation", "soak_kill", "swarm")]
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects

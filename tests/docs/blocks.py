@@ -226,8 +226,8 @@ ELSEWHERE = {
         "tests/integration/test_switch_process.py"
     ),
     'ln -s "$(which p4runtime_shim)" ~/bin/simple_switch_grpc': "tests/p4runtime_shim/server/test_endpoint.py",
-    "python -m simulation.swarm --seed 17": "tests/simulation/test_docs.py",
-    ".venv/bin/python -m simulation.swarm --seed 17": "tests/simulation/test_docs.py",
+    "python -m tests.swarm --seed 17": "tests/simulation/test_docs.py",
+    ".venv/bin/python -m tests.swarm --seed 17": "tests/simulation/test_docs.py",
     "sudo make install": "tests/scripts/test_install.py",
     **dict.fromkeys(("make wheel", "make wheel ARGS=--pure"), "tests/scripts/test_build_wheel.py"),
     "make sbom": "it takes a package index",

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from mrc_lab.soak.fabric_process import Owner
-from mrc_lab.soak.flow import SoakFlow
-from mrc_lab.soak.kill_plan import OWNER, Kill, processes
-from mrc_lab.soak.leftovers import Traces
-from mrc_lab.soak.run import Soak
 from tests.integration.names import own
+from tests.soak_kill.fabric_process import Owner
+from tests.soak_kill.flow import SoakFlow
+from tests.soak_kill.kill_plan import OWNER, Kill, processes
+from tests.soak_kill.leftovers import Traces
+from tests.soak_kill.run import Soak
 from tests.waiting import until_async
 from topologies.clos import multi_plane_clos
 from topologies.emulation import cleanup

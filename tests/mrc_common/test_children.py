@@ -48,7 +48,7 @@ def test_our_modules_run_with_their_arguments(trap: Path):
     assert not trap.exists(), trap.read_text()
 
 
-@pytest.mark.parametrize("module", ["controller", "p4runtime_shim", "mrc_host.agent", "mrc_lab", "simulation.swarm"])
+@pytest.mark.parametrize("module", ["controller", "p4runtime_shim", "mrc_host.agent", "mrc_lab", "tests.swarm"])
 def test_programs_in_a_hostile_folder_load_nothing_from_it(trap: Path, module: str):
     done = children.run(children.python(module, "--help"), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -95,7 +95,7 @@ def test_sweep_and_paper_workers_load_nothing_from_a_hostile_folder(trap: Path, 
     assert not trap.exists(), trap.read_text()
 
 
-@pytest.mark.parametrize("module", ["mrc_lab", "p4runtime_shim", "mrc_host.agent", "simulation.swarm"])
+@pytest.mark.parametrize("module", ["mrc_lab", "p4runtime_shim", "mrc_host.agent"])
 def test_commands_started_by_users_do_not_import_from_the_current_folder(tmp_path: Path, module: str):
     """But for modules that Python has to import to get there, and for a folder with our packages' names."""
     witness = tmp_path / "executed"

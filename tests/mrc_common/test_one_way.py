@@ -29,8 +29,6 @@ STARTERS = {
 }
 METHODS = {"subprocess_exec", "subprocess_shell"}  # of an event loop
 ALLOWED = {
-    # Forked, so no interpreter is started; the seeds share what is loaded.
-    "simulation/swarm/command.py": {'multiprocessing.get_context("fork")', "ProcessPoolExecutor"},
     # The command takes the place of this process: nothing is started.
     "mrc_lab/cli/exec.py": {"os.execvpe"},
     # Where the shell that is recorded finds the testbed's programs: no process.

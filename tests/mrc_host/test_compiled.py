@@ -132,7 +132,7 @@ def test_outdated_compiled_modules_are_reported(tmp_path: Path, monkeypatch, bef
     [
         ("from mrc_lab.__main__ import main; main()", ("mrc", "up", "--help"), True),
         ("from mrc_lab.__main__ import main; main()", ("mrc", "--version"), False),
-        ("import runpy; runpy.run_module('simulation.swarm', run_name='__main__')", ("swarm", "--help"), True),
+        ("import runpy; runpy.run_module('tests.swarm', run_name='__main__')", ("swarm", "--help"), True),
     ],
 )
 def test_commands_warn_about_outdated_compiled_modules(

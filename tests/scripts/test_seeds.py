@@ -13,7 +13,7 @@ from tests import seeds
 
 ROOT = Path(__file__).parents[2]
 FRESH = re.compile(
-    r"SystemRandom\(\)|random\.Random\(\)|random\.(randrange|randint|getrandbits|random)\(|int\.from_bytes\(os\.urandom"
+    r"SystemRandom\(\)|random\.Random\(\)|\brandom\.(randrange|randint|getrandbits|random)\(|int\.from_bytes\(os\.urandom"
     r"|default_rng\(\)"
 )
 DRAWING = {"tests/hypothesis_profiles.py", "tests/seeds.py", "tests/scripts/test_seeds.py"}

@@ -9,7 +9,7 @@ import sys
 import pytest
 from click.testing import CliRunner, Result
 
-from scripts import soak
+from tests import soak
 from tests.fuzz import harness
 
 GOOD, BAD = [sys.executable, "-c", "pass"], [sys.executable, "-c", "raise SystemExit(3)"]
@@ -46,7 +46,7 @@ def test_exit_status_distinguishes_usage_errors_and_interrupts(capfd: pytest.Cap
 def test_options_reach_the_swarm_and_jobs_reach_both(monkeypatch: pytest.MonkeyPatch) -> None:
     result, ran = invoke(monkeypatch, "--seconds", "3600", "--jobs", "2", "--no-shrink")
     assert result.exit_code == 0, result.output
-    assert ran["swarm"][3:] == ["simulation.swarm", "--jobs", "2", "--seconds", "3600", "--no-shrink"]
+    assert ran["swarm"][3:] == ["tests.swarm", "--jobs", "2", "--seconds", "3600", "--no-shrink"]
     assert ran["engine"][3:] == ["tests.fuzz", "engine", "--seconds", "3600"]
     assert ran["seeds"][3:] == ["tests.seeds", "--seconds", "3600"]
     assert ran["properties"][-2:] == ["--numprocesses", "2"]

@@ -24,7 +24,7 @@ def test_the_example_runs_with_the_same_result_twice():
 
 
 def test_the_command_on_the_page_runs():
-    (command,) = re.findall(r"^python -m simulation.swarm --seed \d+$", PAGE, re.MULTILINE)
+    (command,) = re.findall(r"^python -m tests.swarm --seed \d+$", PAGE, re.MULTILINE)
     assert "data packets" in run(sys.executable, *command.split()[1:])
 
 

@@ -23,8 +23,6 @@ from simulation.clock import Clock
 from simulation.errors import SimulationError
 from simulation.hardware_timing import IDEAL, PUBLISHED_TESTBED, HardwareTiming
 from simulation.native_core import VARIABLE
-from simulation.swarm.generate_scenario import generate
-from simulation.swarm.run import run
 from simulation.trace import Trace
 from simulation.world import SimulatedWorld, load_program
 from tests.fuzz import fuzz_engine
@@ -33,6 +31,8 @@ from tests.mrc_host.datapath.module import used
 from tests.p4runtime_shim import programs
 from tests.seeds import SEED
 from tests.simulation.worlds import GIGA, Pair, small_world, transfer
+from tests.swarm.generate_scenario import generate
+from tests.swarm.run import run
 from topologies.clos import multi_plane_clos
 from topologies.fabric import LinkEnd
 from topologies.faults.blackhole import Blackhole
@@ -567,8 +567,8 @@ make = native_core.build_extension
 build.BuildOptions = lambda: OPTIONS
 native_core.build_extension = lambda *arguments: make(*arguments, options=OPTIONS)
 os.environ[native_core.VARIABLE] = "native"
-from simulation.swarm.generate_scenario import generate
-from simulation.swarm.run import run
+from tests.swarm.generate_scenario import generate
+from tests.swarm.run import run
 from tests.simulation.test_native_core import HARDWARE, contended, crowded
 from tests.simulation.test_native_flow_control import paused
 seed = int(sys.argv[1])

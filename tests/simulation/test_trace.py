@@ -23,8 +23,8 @@ print(trace.cut().hash)
 
 SWARM = """
 from mrc_host.transport import qp
-from simulation.swarm.run import run
-from simulation.swarm.generate_scenario import generate
+from tests.swarm.run import run
+from tests.swarm.generate_scenario import generate
 print(qp.__file__, *(run(generate(seed)).trace for seed in (1, 2, 3, 5, 8)))
 """
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from simulation.swarm import oracle
+from tests.swarm import oracle
 from tests.topologies.random_fabrics import random_fabric, three_tiers
 from tests.topologies.walk import Walker
 from topologies import addressing, paths

@@ -17,7 +17,7 @@ from mrc_lab.cli.main import group
 from mrc_lab.cli.shell import _up_already
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric import find_fabric
-from mrc_lab.soak.__main__ import main as soak
+from tests.soak_kill.__main__ import main as soak
 from topologies.clos import multi_plane_clos
 from topologies.emulation.run_directory import FabricState, RunDirectory
 from topologies.errors import FabricError
