@@ -21,7 +21,7 @@ from typing import Final
 from mrc_host.config import ProbeMark
 from mrc_host.transport.congestion import measures_delay
 from mrc_host.transport.entropy_values import EntropyValues
-from mrc_host.transport.queue_pair_interfaces import Connection, PathMonitor, RequesterOwner
+from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, PathMonitor, RequesterOwner
 from mrc_host.transport.requester_parts import RequesterParts
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.sent_packet import FREE, LOST, OUT, SentPacket
@@ -48,6 +48,7 @@ class AckProcessing:
     """Passes the peer's answers on to the other parts of a requester; it owns none of them."""
 
     __slots__ = (
+        "_answers",
         "_attribution",
         "_loss",
         "_measures_delay",
@@ -75,6 +76,7 @@ class AckProcessing:
         owner: RequesterOwner,
         connection: Connection,
         monitor: PathMonitor,
+        answers: AnswerPaths,
         values: EntropyValues,
         round_trips: list[RoundTrip],
         parts: RequesterParts,
@@ -84,6 +86,7 @@ class AckProcessing:
         self._owner = owner
         self._stats = connection.stats
         self._monitor = monitor
+        self._answers = answers
         self._values = values
         self._round_trips = round_trips
         self._paths = parts.paths
@@ -203,7 +206,7 @@ class AckProcessing:
         if value < 0:
             return
         if mark == control.MARK_NONE:
-            self._monitor.works(self._paths.path(value), now)
+            self._answers.works(self._paths.path(value), now)
         elif mark == control.MARK_SKIP_ONCE:
             self._paths.skip(value)
         elif mark == control.MARK_ALWAYS_SKIP:
@@ -235,7 +238,7 @@ class AckProcessing:
         if probe is None:
             return 0
         self._probes.answered(number)
-        self._monitor.works(probe.path, now)
+        self._answers.works(probe.path, now)
         self._sent.answered(probe.sent)
         if sack.mark == control.MARK_SKIP_ONCE and self._probe_mark:
             self._paths.skip(probe.path)

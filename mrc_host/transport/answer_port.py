@@ -1,6 +1,6 @@
 """On which port the next acknowledgement of a queue pair leaves.
 
-Usually the peer chooses one of those suited for answers (``Peer.answer_port``). A reliability probe is answered where
+Usually the peer chooses one of those suited for answers (``AnswerRoutes.port``). A reliability probe is answered where
 it arrived: so one that is sent on all planes is answered on all. The transport ACK that it asks for follows the SACK on
 each of them, however many probes arrive at once, since answers may get through on one plane only. A plane that carries
 probes may still lose all answers, and nobody may have heard that a port is up again. So when the peer probes although
@@ -42,9 +42,9 @@ class AnswerPort:
 
     def settled(self, peer: Peer) -> bool:
         """Whether a port is chosen on which an answer may leave now."""
-        may = peer.answerable
+        may = peer.planes.answerable
         if self._probed:
-            may |= self._probed & peer.own_planes()
+            may |= self._probed & peer.planes.own()
         return self.mask & may != 0
 
     def choose(self, port: int) -> None:

@@ -117,11 +117,11 @@ class NicControlPlane:
     def first_ev(self, peer: bytes, ev: int) -> int:
         """The first entropy value of the path that takes packets with `ev`; NotFoundError."""
         known, index = self._path(peer, ev)
-        return known.evs[index]
+        return known.paths.evs[index]
 
     def denied_paths(self) -> tuple[DeniedPath, ...]:
         """The denylist: of each path its first entropy value."""
-        return tuple(DeniedPath(p.address, p.evs[index]) for p in self._peers.made() for index in p.denied)
+        return tuple(DeniedPath(p.address, p.paths.evs[index]) for p in self._peers.made() for index in p.paths.denied)
 
     def probe(self, peer: bytes, ev: int, now: int, timeout: int = PROBE_TIMEOUT) -> int:
         """Send an endpoint probe (EV_PROBE) on one path; returns the number that its ProbeEvent will carry.
@@ -135,7 +135,7 @@ class NicControlPlane:
         known, index = self._path(peer, ev)
         self._begin(now)
         number = self._next_probe
-        known.ping(index, number, timeout, now)
+        known.probes.ping(index, number, timeout, now)
         self._next_probe += 1
         return number
 
@@ -163,8 +163,8 @@ class NicControlPlane:
             return tuple(PortState(p.plane, bool(up >> p.plane & 1), True, p.rate_bps) for p in self._nic.config.ports)
         known = self._peer(peer)
         return tuple(
-            PortState(plane, bool(known.ports_up >> plane & 1), False)
-            for plane, members in enumerate(known.members)
+            PortState(plane, bool(known.planes.ports_up >> plane & 1), False)
+            for plane, members in enumerate(known.paths.members)
             if members
         )
 
@@ -180,7 +180,7 @@ class NicControlPlane:
 
     def _path(self, address: bytes, ev: int) -> tuple[Peer, int]:
         known = self._peer(address)
-        index = known.values.path(ev)
+        index = known.paths.values.path(ev)
         if index < 0:
             raise NotFoundError(f"There is no path with entropy value {ev:#x} to {known.destination.name}.")
         return known, index

@@ -199,7 +199,8 @@ class Demultiplexer:
             if request.op > control.OP_EV_PROBE:
                 return Drop.MALFORMED
             if flow.dscp != self._nic.settings.dscp.control:
-                peer.acknowledging(now)  # the peer searches for working paths: answering it needs reverse paths too
+                # The peer searches for working paths: answering it needs reverse paths, too.
+                peer.answers.acknowledging(now)
             peer.receive_request(word & 0xFFFF, request, port, now)
             return None
         if peer is None:

@@ -1,11 +1,11 @@
 """Answers to one peer's endpoint requests: what waits to be sent, and on which plane.
 
-Answers take the planes that suit all of ours (``Peer.answer_port``): those where our packets were last known to arrive.
-That may be old news, and then two NICs could probe each other for ever: each one's probes arrive on the plane that
-works again, and are answered on the one that has failed since. So when the peer keeps asking, and none of our packets
-is known to have arrived meanwhile, answers take the plane where the request arrived, and the usual ones again, by
-turns. Each turn is longer than the one before, since a path is restored only after several answers in a row, and after
-the longest they begin again.
+Answers take the planes that suit all of ours (``AnswerRoutes.port``): those where our packets were last known to
+arrive. That may be old news, and then two NICs could probe each other for ever: each one's probes arrive on the plane
+that works again, and are answered on the one that has failed since. So when the peer keeps asking, and none of our
+packets is known to have arrived meanwhile, answers take the plane where the request arrived, and the usual ones again,
+by turns. Each turn is longer than the one before, since a path is restored only after several answers in a row, and
+after the longest they begin again.
 """
 
 from __future__ import annotations

@@ -87,16 +87,21 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         """INIT to RTR: create the receiving half."""
         peer = self.connected_peer()
         self._answer = AnswerPort()
-        self.responder = Responder(self, self.connection(), peer, peer.address, len(peer.members), first_psn)
+        self.responder = Responder(
+            self, self.connection(), peer.answers, peer.address, len(peer.paths.members), first_psn
+        )
         peer.join(self, self.remote_qpn, now)
 
     def start_sending(self, first_psn: int, now: int) -> None:
         """RTR to RTS: resolve the EV profile into paths, and start sending on them."""
         attributes, settings, nic, peer = self.attributes, self.nic.transport, self.nic, self.connected_peer()
         profile = nic.ev_profiles.get(attributes.ev_profile)
-        universe = None if profile is None else resolve(profile, peer, nic.rng)
+        universe = None
+        if profile is not None:
+            universe = resolve(profile, peer.paths, nic.rng)
+            peer.planes.refresh()  # there may be paths in planes that had none
         paths = PathSet(
-            peer.plane_of,
+            peer.paths.plane_of,
             active_paths=self._expected_paths(peer),
             backup_share=settings.backup_share,
             ev_min_active=settings.ev_min_active if profile is None else profile.ev_min_active,
@@ -105,10 +110,10 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             universe=universe,
             oblivious=settings.spraying == "oblivious",
             selection=nic.new_path_selection(),
-            per_path=peer.values.per_path,
+            per_path=peer.paths.values.per_path,
         )
         self.requester = Requester(self, self.connection(), peer, paths, self.sends, first_psn)
-        for index in peer.denied:
+        for index in peer.paths.denied:
             paths.deny(index, True, now)
 
     def psns_sent(self) -> int:
@@ -129,7 +134,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             return given.active_paths
         if not (given.num_qps_per_peer or given.num_send_peers or given.num_remote_recv_peers):
             return None
-        planes = peer.planes.bit_count()
+        planes = peer.paths.planes.bit_count()
         return max(2 * peer.link_parameters(given).packets() // max(given.num_qps_per_peer, 1), _MIN_PATHS * planes)
 
     def end_requests(self, status: CompletionStatus, reason: str, now: int) -> None:
@@ -331,7 +336,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if self._nak_pending or (responder is not None and responder.acks.pending()):
             if not self._answer.settled(peer):
                 sweeping = not self._nak_pending and responder is not None and responder.acks.sweeping()
-                self._answer.choose(peer.answer_port(sweeping))
+                self._answer.choose(peer.answers.port(sweeping))
             mask |= self._answer.mask
         if mask:
             self.nic.scheduler.activate_control(self, mask)
@@ -413,28 +418,27 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         peer = self.peer
         if peer is None:
             return
+        evs, plane_of = peer.paths.evs, peer.paths.plane_of
         if new == BAD:
             peer.watch(self, index, now)
         elif old == BAD:
-            peer.unwatch(self, index)
+            peer.probes.bad.unwatch(self, index)
         self.nic.emit(
-            PathEvent(
-                now, self.qpn, peer.evs[index], peer.plane_of[index], STATES[old], STATES[new], reason, first_loss
-            )
+            PathEvent(now, self.qpn, evs[index], plane_of[index], STATES[old], STATES[new], reason, first_loss)
         )
 
     def path_skip_changed(self, value: int, old: int, new: int, reason: PathReason) -> None:
         """Add it to the trace only: too frequent for an event."""
         trace, peer = self.nic.trace, self.peer
         if trace is not None and peer is not None:
-            ev, plane = peer.values[value], peer.plane_of[value % len(peer.plane_of)]
+            ev, plane = peer.paths.values[value], peer.paths.plane_of[value % len(peer.paths.plane_of)]
             trace.path(self.qpn, ev, plane, STATES[old], STATES[new], reason, self.nic.now)
 
     def packet_lost(self, index: int, psn: int, sent: int, why: str) -> None:
         """Add it to the trace."""
         trace, peer = self.nic.trace, self.peer
         if trace is not None and peer is not None:
-            trace.lost(self.qpn, psn, peer.evs[index], peer.plane_of[index], sent, why, self.nic.now)
+            trace.lost(self.qpn, psn, peer.paths.evs[index], peer.paths.plane_of[index], sent, why, self.nic.now)
 
     def path_denied(self, index: int, denied: bool, now: int) -> None:
         """The controller denied a path or allowed it again."""
@@ -465,8 +469,8 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if requester is None:
             self.offer_control()
             return
-        for plane in range(len(peer.members)):
-            if peer.planes >> plane & 1 and not peer.usable >> plane & 1:
+        for plane in range(len(peer.paths.members)):
+            if peer.paths.planes >> plane & 1 and not peer.planes.usable >> plane & 1:
                 requester.flush_plane(plane)
         requester.planes_changed(now)
         requester.timeouts.starving(now)
@@ -517,14 +521,15 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         requester, peer = self.requester, self.peer
         if requester is None or peer is None:
             return ()
-        planes = [p for p in range(len(peer.members)) if peer.usable >> p & 1]
+        known = peer.paths
+        planes = [p for p in range(len(known.members)) if peer.planes.usable >> p & 1]
         paths = requester.paths
         active = {index for plane in planes for index in paths.active(plane)}
         return tuple(
             PathInfo(
-                ev, peer.plane_of[i], paths.state(i), i in active,
+                ev, known.plane_of[i], paths.state(i), i in active,
                 path.sent, path.lost, path.marked, path.trimmed, path.round_trip,
-                tuple([peer.values[value] for value in paths.values(i)]), paths.skipped(i),
+                tuple([known.values[value] for value in paths.values(i)]), paths.skipped(i),
             )
-            for i, ev, path in ((i, peer.evs[i], paths.each[i]) for i in paths.universe())
+            for i, ev, path in ((i, known.evs[i], paths.each[i]) for i in paths.universe())
         )  # fmt: skip

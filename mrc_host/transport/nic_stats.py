@@ -95,12 +95,12 @@ class NicStats:
             "link_recovered": stats.recovered,
             "link_up": nic.local_up >> port & 1,
             "slow": nic.slow_ports.slow >> port & 1,
-            "slow_peers": sum(peer.slow_ports.slow >> port & 1 for peer in peers),
+            "slow_peers": sum(peer.planes.slow_ports.slow >> port & 1 for peer in peers),
             "retired": nic.slow_ports.retired >> port & 1,
-            "retired_peers": sum(peer.slow_ports.retired >> port & 1 for peer in peers),
-            "paths": sum(len(peer.members[port]) for peer in peers),
-            "paths_assumed_bad": sum(peer.bad_paths(port) for peer in peers),
-            "paths_denied": sum(peer.denied.of_plane[port] for peer in peers),
+            "retired_peers": sum(peer.planes.slow_ports.retired >> port & 1 for peer in peers),
+            "paths": sum(len(peer.paths.members[port]) for peer in peers),
+            "paths_assumed_bad": sum(peer.probes.bad.of_plane[port] for peer in peers),
+            "paths_denied": sum(peer.paths.denied.of_plane[port] for peer in peers),
         }
 
     def _received(self, port: int) -> tuple[int, int]:

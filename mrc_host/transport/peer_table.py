@@ -61,9 +61,9 @@ class PeerTable:
     def _info(self, address: bytes, destination: Destination) -> DestinationInfo:
         peer = self._made.get(address)
         if peer is not None:
-            values = peer.values
+            paths, values = peer.paths, peer.paths.values
             return DestinationInfo(
-                destination.name, address, tuple(peer.evs), tuple(peer.plane_of), values.per_path, values.spare_shift
+                destination.name, address, tuple(paths.evs), tuple(paths.plane_of), values.per_path, values.spare_shift
             )
         ports, planes = len(self._nic.config.ports), destination.planes()
         evs = tuple(ev for ev, plane in zip(destination.evs, planes, strict=True) if plane < ports)

@@ -26,7 +26,7 @@ _TRIES: Final = 64  # draws per path wanted
 
 
 class Paths(Protocol):
-    """The entropy values and paths to one peer (a ``Peer``)."""
+    """The entropy values and paths to one peer (``PeerPaths``)."""
 
     @property
     def values(self) -> EntropyValues:

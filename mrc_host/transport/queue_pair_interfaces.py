@@ -1,4 +1,4 @@
-"""What the parts of a queue pair know about it: the connection, and the few things they may request of the queue pair.
+"""What the parts of a queue pair, or of a peer, know about it: the connection, and the few things they may request.
 
 A requester and a responder can be created, tested and read without a queue pair: they get a ``Connection``, which is
 plain data, and an *owner*, which arms the timer, queues at ports and ends the connection. Owners are abstract classes
@@ -166,14 +166,25 @@ class GrantedArrivals(ABC):
 
 
 @trait
-class PathMonitor(ABC):
-    """Tracks the paths to a peer for all queue pairs."""
+class PeerSource(ABC):
+    """What sends packets to a peer beside its queue pairs, as the parts of the peer see it."""
 
     __slots__ = ()
 
     @abstractmethod
-    def works(self, index: int, now: int) -> None:
-        """A packet on path `index` is known to have arrived."""
+    def offer(self) -> None:
+        """There may be something to send: queue at the ports where it may leave."""
+
+    @abstractmethod
+    def arm(self, when: int) -> None:
+        """Call ``on_timer`` at `when`, or earlier if it is already armed for an earlier time."""
+
+
+@trait
+class PathMonitor(ABC):
+    """Measures the paths to a peer for all queue pairs."""
+
+    __slots__ = ()
 
     @abstractmethod
     def answered(self, index: int, port: int, rtt: int, weight: int, now: int) -> tuple[int, int]:
@@ -192,6 +203,10 @@ class AnswerPaths(ABC):
     """Paths to a peer, for its acknowledgements."""
 
     __slots__ = ()
+
+    @abstractmethod
+    def works(self, index: int, now: int) -> None:
+        """A packet on path `index` is known to have arrived."""
 
     @abstractmethod
     def reverse_path(self, plane: int, now: int) -> int:

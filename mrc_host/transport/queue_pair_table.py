@@ -219,7 +219,7 @@ class QueuePairTable:
 
     def _known_peer(self, address: bytes) -> Peer:
         peer = self._peers.get(address)
-        if peer is None or not peer.planes:
+        if peer is None or not peer.paths.planes:
             raise UnknownDestinationError(
                 f"NIC {self._nic.config.name} knows no paths to {address.hex(':', 2)}; add it to its destinations."
             )

@@ -61,6 +61,7 @@ class Requester(DataToSend):
         "_packets",
         "_paused_until",
         "_peer",
+        "_planes",
         "_retransmission_pause",
         "_sends",
         "_stats",
@@ -88,11 +89,12 @@ class Requester(DataToSend):
     ) -> None:
         attributes, nic, stats = connection.attributes, connection.nic, connection.stats
         settings = nic.transport
-        planes = len(peer.members)
+        planes = len(peer.paths.members)
         self._owner = owner
         self._nic = nic
         self._stats = stats
         self._peer = peer
+        self._planes = peer.planes
         self._sends = sends
         self._mtu = attributes.path_mtu
         self._max_wimm = attributes.max_wimm_dest
@@ -104,7 +106,7 @@ class Requester(DataToSend):
         self.sent = SentPackets(self.window.cc, first_psn, planes, paths.each, settings.recovery_delay)
         self.spurious = SpuriousRetransmissions(stats)
         self._balance = PlaneBalance(
-            settings.plane_skew_limit, self._mtu, peer.planes, nic.waited_by_plane, nic.port_stats
+            settings.plane_skew_limit, self._mtu, peer.paths.planes, nic.waited_by_plane, nic.port_stats
         )
         self._packets = DataPackets(connection, peer.frames)
         self._loss = LossDetection(
@@ -116,7 +118,9 @@ class Requester(DataToSend):
         parts = RequesterParts(paths, sends, self.window, self.sent, self._loss, self.spurious, self.timer)
         self.probes = parts.probes
         self._attribution = parts.attribution
-        self.acks = AckProcessing(owner, connection, peer, peer.values, peer.round_trips, parts)
+        self.acks = AckProcessing(
+            owner, connection, peer.probes, peer.answers, peer.paths.values, peer.round_trips, parts
+        )
         self.timeouts = Timeouts(owner, connection, peer, self, parts)
         self.stalls = StallTimes(stats)
         # messages: the one being segmented, and counts of those started
@@ -177,13 +181,13 @@ class Requester(DataToSend):
         """
         paths = self.paths
         if self.timer.hopeless():
-            return self._peer.own_planes() & paths.open_planes
-        usable = self._peer.usable
+            return self._planes.own() & paths.open_planes
+        usable = self._planes.usable
         return usable & paths.good_planes or usable & paths.open_planes
 
     def _data_planes(self) -> int:
         """Planes on which data may leave: without those of slow ports, unless there are no others or all seems lost."""
-        planes, retired = self.open_planes(), self._peer.retired
+        planes, retired = self.open_planes(), self._planes.retired
         return planes & ~retired or planes if retired and not self.timer.retries else planes
 
     def _may_start(self) -> bool:
@@ -235,8 +239,8 @@ class Requester(DataToSend):
             self.stalls.settle(now)
             stalled = self._stats.stalled_ns  # short packets may use up the range of PSNs before the window
             late = balance.end_cycle(stalled[WINDOW] + stalled[PEER], now)
-            self._peer.cycle_ended(late, balance.stopped, now)
-            balance.refill(self._peer.planes)
+            self._planes.cycle_ended(late, balance.stopped, now)
+            balance.refill(self._peer.paths.planes)
         wqe = self._current
         if wqe is None:
             if not self._may_start():
@@ -439,7 +443,7 @@ class Requester(DataToSend):
     def planes_changed(self, now: int) -> None:
         """The set of usable planes changed: restart the balance. If retrying, probe: the peer may answer now."""
         self._balance.restart()
-        self._balance.refill(self._peer.planes)
+        self._balance.refill(self._peer.paths.planes)
         self.timeouts.peer_reported(now)
 
     # ---- due times ----------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ class Timeouts:
 
     def path_opened(self, index: int, now: int) -> None:
         """A path works or is allowed again. If retrying, probe it: the peer may answer there."""
-        plane = self._peer.plane_of[index]
+        plane = self._peer.paths.plane_of[index]
         if self._timer.retries and self._data.open_planes() >> plane & 1:
             self._probes.prefer(plane, index)
             self.request_probes(1 << plane, now)
@@ -309,7 +309,7 @@ class Timeouts:
         number = self._probes.sent(plane, index, now)
         self._stats.probes_sent += 1
         probe = Probe(number, self._qpn & 0xFFFF, self._remote_qpn & 0xFFFF, headers.timestamp(now))
-        return self._peer.frame(index, NO_TRIM, control.pack_probe(self._remote_qpn, probe))
+        return self._peer.frames.frame(index, NO_TRIM, control.pack_probe(self._remote_qpn, probe))
 
     def _path_of(self, value: int) -> int:
         return self._paths.path(value) if value >= 0 else -1

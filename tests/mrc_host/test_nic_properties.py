@@ -369,7 +369,7 @@ def test_adversarial_responses_do_no_harm(noise: list[tuple[int, bytes]], seed: 
         body = bytearray(content.ljust(48, b"\0"))
         qpn = 2 if kind in (4, 5) else a.qpn
         body[:9] = bytes((opcodes[kind], 0, 0xFF, 0xFF, 0)) + qpn.to_bytes(3, "big") + body[8:9]
-        frame = peer.frame(peer.reverse_path(step % 2, world.now), CONTROL, bytes(body))
+        frame = peer.answers.frame(peer.answers.reverse_path(step % 2, world.now), CONTROL, bytes(body))
         world.at(world.now + step * 7 * US, lambda f=frame, p=step % 2: world.carry(1, p, f))
     world.run(60_000 * MS, until=lambda: bool(a.poll()) and len(a.done) == 4)
     a.poll()

@@ -41,7 +41,7 @@ class RcPath:
     def __init__(self, nic: NicContext, peer: Peer, qpn: int, remote_qpn: int, sport: int = 0) -> None:
         """`sport`: the source port of what this end sends, 0 for that of the hash."""
         chosen = path_hash(nic.config.address, qpn, peer.address, remote_qpn)
-        planes = [p for p in range(len(peer.members)) if peer.planes >> p & 1]
+        planes = [p for p in range(len(peer.paths.members)) if peer.paths.planes >> p & 1]
         self.port = planes[chosen % len(planes)]
         self._sport = sport or _FIRST_SPORT | chosen >> 16 & 0x3FFF
         self._nic = nic

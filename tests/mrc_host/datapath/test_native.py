@@ -55,7 +55,7 @@ def test_frames_are_those_of_the_reference_in_every_format(
     peer = wire.nics[0]._peers.get(addresses[1])
     assert peer is not None
     data = chance.randbytes(1 << 13)
-    for index in range(len(peer.evs)):
+    for index in range(len(peer.paths.evs)):
         for role in (DATA, RETRANSMISSION, CONTROL, NO_TRIM):
             template = datapath.template(peer.frames.prefix(index, role, headers.BTH_LENGTH)[0], headers.BTH_LENGTH)
             for size in SIZES:

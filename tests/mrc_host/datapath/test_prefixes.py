@@ -76,10 +76,10 @@ def frames_between(nics: Sequence[Nic]) -> list[tuple[int, bytes]]:
     peer = one._peers.get(other.config.address)
     assert peer is not None
     made = []
-    for index in range(len(peer.evs)):
+    for index in range(len(peer.paths.evs)):
         for role in ROLES:
             body = bytes(12 + 4 * (index % 7))
-            port = peer.plane_of[index]
+            port = peer.paths.plane_of[index]
             prefix = delivered(peer.frames.prefix(index, role, len(body))[0], other.config, port)
             prefix[15] = prefix[15] & 0xCF | (index % 4) << 4  # ECN of the outer header
             made.append((port, sealed(prefix + bytearray(body) + bytearray(4), len(prefix))))
@@ -143,10 +143,10 @@ def test_the_other_order_of_entropy_values_is_met(module: ModuleType) -> None:
     one, other = wire.nics
     peer = one._peers.get(other.config.address)
     assert peer is not None
-    ev = peer.evs[-1]
+    ev = peer.paths.evs[-1]
     assert ev & 0xFFFF != ev >> 16
-    port = peer.plane_of[-1]
-    prefix = delivered(peer.frames.prefix(len(peer.evs) - 1, DATA, 12)[0], other.config, port)
+    port = peer.paths.plane_of[-1]
+    prefix = delivered(peer.frames.prefix(len(peer.paths.evs) - 1, DATA, 12)[0], other.config, port)
     frame = sealed(prefix + bytearray(16), len(prefix))
     found = NativeDatapath(module, other.config).receive(port, frame)
     assert isinstance(found, Flow)
@@ -170,7 +170,7 @@ def test_templates_of_other_paths_are_those_of_the_reference(
     peer = wire.nics[0]._peers.get(addresses[1])
     assert peer is not None
     chance = random.Random(1)
-    order = [(index, role) for index in range(len(peer.evs)) for role in ROLES]
+    order = [(index, role) for index in range(len(peer.paths.evs)) for role in ROLES]
     chance.shuffle(order)
     for index, role in order:
         body = bytes(12 + 4 * chance.randrange(20))
@@ -193,8 +193,8 @@ def test_templates_of_more_values_of_a_path_are_those_of_the_reference(
         nic = Nic(replace(near, destinations=(replace(destination, template=template),)), seed=1)
     peer = nic._peers.get(destination.address)
     assert peer is not None
-    assert len(peer.values) == 16 * len(peer.evs)
-    order_of_use = [(index, role) for index in range(len(peer.values)) for role in ROLES]
+    assert len(peer.paths.values) == 16 * len(peer.paths.evs)
+    order_of_use = [(index, role) for index in range(len(peer.paths.values)) for role in ROLES]
     random.Random(2).shuffle(order_of_use)
     for index, role in order_of_use:
         body = bytes(12 + index % 80)

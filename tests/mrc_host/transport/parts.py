@@ -79,6 +79,10 @@ class Answers(AnswerPaths):
     def __init__(self) -> None:
         self.doubts: list[bool] = []
         self.sent: list[tuple[int, bytes]] = []
+        self.working: list[int] = []
+
+    def works(self, index: int, now: int) -> None:
+        self.working.append(index)
 
     def reverse_path(self, plane: int, now: int) -> int:
         return plane

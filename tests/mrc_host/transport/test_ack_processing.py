@@ -31,7 +31,7 @@ from mrc_host.wire import control, headers
 from mrc_host.wire.control import Nack, Sack
 from mrc_host.wire.encap import Drop
 from mrc_host.wire.psn import MASK
-from tests.mrc_host.transport.parts import connection
+from tests.mrc_host.transport.parts import Answers, connection
 
 FIRST = 1000
 MTU = 4096
@@ -45,7 +45,6 @@ class Owner(RequesterOwner, WindowUser, PathListener, PathMonitor):
 
     def __init__(self) -> None:
         self.error: tuple[CompletionStatus, str] | None = None
-        self.working: list[int] = []
         self.bad: list[tuple[int, PathReason]] = []
         self.due: list[int] = []
 
@@ -75,9 +74,6 @@ class Owner(RequesterOwner, WindowUser, PathListener, PathMonitor):
     ) -> None:
         if new == BAD:
             self.bad.append((index, reason))
-
-    def works(self, index: int, now: int) -> None:
-        self.working.append(index)
 
     def answered(self, index: int, port: int, rtt: int, weight: int, now: int) -> tuple[int, int]:
         return rtt, rtt
@@ -120,7 +116,8 @@ class Rig:
         values = EntropyValues(evs, {ev: ev for ev in evs}, UsidTemplate(0, (), None), 1)
         parts = RequesterParts(self.paths, self.sends, self.window, self.sent, self.loss, self.spurious, self.timer)
         self.probes = parts.probes
-        self.acks = AckProcessing(owner, given, owner, values, self.trips, parts)
+        self.answers = Answers()
+        self.acks = AckProcessing(owner, given, owner, self.answers, values, self.trips, parts)
 
     def write(self, packets: int = 1, *, path: int = 0) -> list[SentPacket]:
         """A message leaves, all of it on one path, a microsecond apart."""
@@ -270,7 +267,7 @@ def test_an_unmarked_sack_confirms_its_path_and_a_mark_skips_it() -> None:
     rig.sack(0, of=one, units=UNIT)
     rig.sack(1, of=two, mark=control.MARK_SKIP_ONCE, units=2 * UNIT)
     rig.sack(2, of=three, mark=control.MARK_ALWAYS_SKIP, units=3 * UNIT)
-    assert rig.owner.working == [1]
+    assert rig.answers.working == [1]
     assert rig.paths.state(2) is PathState.SKIP
     assert rig.owner.bad == [(3, PathReason.PEER_SKIP)]
     assert rig.stats.marks_reported == 2
@@ -339,7 +336,7 @@ def test_a_probe_response_shows_losses_before_it_on_its_plane() -> None:
     rig.sack(-1, 0, of=here, probe=1, number=number)
     assert (here.state, elsewhere.state) == (LOST, OUT)
     assert rig.probes.unanswered == 0
-    assert rig.owner.working == [1], "the path that the probe took"
+    assert rig.answers.working == [1], "the path that the probe took"
 
 
 def test_a_peer_reporting_less_than_before_fails_the_queue_pair() -> None:
@@ -360,8 +357,8 @@ def test_an_answer_to_a_late_probe_of_an_earlier_life_says_nothing_of_this_one()
     rig.sack(0, of=first, units=UNIT)
     rig.now += RTT
     number = rig.probes.sent(0, 1, rig.now)
-    working = list(rig.owner.working)
+    working = list(rig.answers.working)
     rig.sack(-1, 0, of=first, probe=1, number=number, units=2 * UNIT, stamp=headers.timestamp(rig.now - 30 * RTT))
     assert rig.owner.error is None
     assert rig.probes.unanswered == 1
-    assert rig.owner.working == working
+    assert rig.answers.working == working

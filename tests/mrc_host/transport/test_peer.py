@@ -238,7 +238,7 @@ def test_the_rtt_excludes_the_responders_processing_time(reported: int, rtt: int
     end = FarEnd()
     quiet(end)
     peer = end.peer
-    end.nic.control.probe(peer.address, peer.evs[0], end.now)
+    end.nic.control.probe(peer.address, peer.paths.evs[0], end.now)
     (probe,) = requests(end.wait(0), control.OP_EV_PROBE)
     end.now += 9 * MS
     end.send(

@@ -38,7 +38,7 @@ def test_what_a_peer_starts_with_does_not_depend_on_the_order_of_use():
     def numbers(order: tuple[int, ...]) -> dict[bytes, tuple[int, int]]:
         nic = new_nic()
         made: list[Peer | None] = [nic._peers.get(address(number)) for number in order]
-        return {peer.address: (peer._status._id, peer._probes._next_id) for peer in made if peer is not None}
+        return {peer.address: (peer._status._id, peer.probes._probes._next_id) for peer in made if peer is not None}
 
     assert numbers((1, 2, 3)) == numbers((3, 1, 2))
     assert len(set(numbers((1, 2, 3)).values())) == 3
@@ -49,7 +49,7 @@ def test_a_port_that_went_down_before_is_known_to_a_peer_made_later():
     nic.port_changed(1, False, 0)
     late = nic._peers.get(address(2))
     assert late is not None
-    assert late.usable == 1
+    assert late.planes.usable == 1
     assert nic._peers.get(address(9)) is None
 
 

@@ -357,7 +357,7 @@ def test_retransmitted_packets_make_acks_change_path() -> None:
 def test_a_probe_for_acknowledged_packets_makes_acks_change_path() -> None:
     """With a single plane nothing else shows that the one known reverse path is dead."""
     end = FarEnd(planes=1, uplinks=64)
-    end.peer.works(5, end.now)
+    end.peer.answers.works(5, end.now)
     end.segment(0, flags=A)
     assert {p.ev for p in end.drain()} == {5}
     end.segment(1, msn=1)
@@ -376,7 +376,7 @@ def test_recent_acks_do_not_make_their_reverse_path_suspected() -> None:
     end = FarEnd(planes=1, uplinks=64)
     end.segment(0, flags=A)
     end.drain()
-    end.peer.works(5, end.now)
+    end.peer.answers.works(5, end.now)
     end.pass_time(4 * MS)
     for n in range(8):
         end.probe(n)

@@ -16,7 +16,7 @@ BECN = 0x40
 def make_path(qpn: int = QPN, planes: int = 0b11) -> RcPath:
     given = connection()
     peer = Peer(given.nic, given.nic.config.destinations[0], FirstNumbers(0, 0))
-    peer.planes = planes
+    peer.paths.planes = planes
     return RcPath(given.nic, peer, qpn, REMOTE_QPN)
 
 
