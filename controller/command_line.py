@@ -1,6 +1,6 @@
 """The controller's command line, as ``python -m controller`` takes it and a fabric that comes up builds it.
 
-:func:`companion` is what ``topologies.emulation.build.emulated`` wants among its companions; it needs no gRPC.
+:func:`companion` is what ``topologies.emulation.bring_up.emulated`` wants among its companions; it needs no gRPC.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-/* Which of mypyc's functions are hardly ever called, for the compiler.
+/* Functions of mypyc that are hardly ever called, marked as cold for the compiler.
  *
  * mypyc follows each operation by what happens if it fails: a traceback, and references that are given back. That is two fifths of
  * the machine code, between instructions that each packet takes. A compiler that knows what is cold puts the paths that lead there

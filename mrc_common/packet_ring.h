@@ -1,4 +1,4 @@
-/* What a packet socket receives, in memory that the kernel and this process share (packet(7), PACKET_RX_RING).
+/* Receive rings of packet sockets, in memory that the kernel and this process share (packet(7), PACKET_RX_RING).
  *
  * The kernel copies each frame into a slot as it arrives, so that its own buffer is free again while it is in the sender's
  * cache, and no system call is needed to receive. Slots are as long as the longest frame (TPACKET_V2): each frame is there at

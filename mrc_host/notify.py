@@ -1,4 +1,4 @@
-"""Whether a completion queue has to notify its application, as with ``ibv_req_notify_cq``.
+"""Completion notification: whether a completion queue has to notify its application, as with ``ibv_req_notify_cq``.
 
 A queue is armed for the next entry, or for the next *solicited* one: a peer's WRITE_WITH_IMM with the solicited-event
 bit (SE, docs/protocol.md §1.5), or a failure. The first such entry after arming notifies and disarms it. Earlier

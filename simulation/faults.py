@@ -1,4 +1,4 @@
-"""Everything that can be broken in the world: now or at a time, until a time or until cleared.
+"""Faults in the simulated world: now or at a time, until a time or until cleared.
 
 `Faults.add` takes any of `topologies.faults`; each kind's name is a method that does the same. What a fault names and
 its parameters are checked at once, before anything happens. It then has an id, is listed while it is pending or active,

@@ -1,4 +1,4 @@
-"""Which uplink of its T0 a RoCE packet takes, as `p4src/ipv6_route.p4` computes it, and source ports for a given one.
+"""The uplink of its T0 that a RoCE packet takes, as `p4src/ipv6_route.p4` computes it, and source ports for an uplink.
 
 The switch's hash covers addresses, flow label (0 in RoCE's packets), next header and UDP ports; it is multiplied by the
 switch's seed, and a second CRC of the product chooses among the uplinks that lead to the destination's T0.

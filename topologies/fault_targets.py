@@ -1,4 +1,4 @@
-"""Where a fault is: from the names and patterns of :mod:`topologies.faults` to links and their ends.
+"""Places of faults: from the names and patterns of :mod:`topologies.faults` to links and their ends.
 
 What happens there is the fault's effect (:mod:`topologies.faults.effect`).
 """

@@ -1,4 +1,4 @@
-"""When to collect frames instead of waking for each.
+"""Coalescing: when a busy NIC collects frames instead of waking for each.
 
 Waking a sleeping process costs the sender of a frame several times what creating and sending the frame does, above all
 in a virtual machine. So, like NICs with adaptive interrupt coalescing, a driver sleeps for some time, whatever arrives:

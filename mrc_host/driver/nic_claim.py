@@ -1,4 +1,4 @@
-"""One process at a time runs the NIC at a set of interfaces.
+"""Exclusive claim of a NIC's interfaces: one process at a time runs the NIC at them.
 
 Raw sockets do not exclude one another: two NICs at one interface would both take every frame, and both answer. So a
 process first claims each interface's name in its network namespace, by an abstract UNIX socket, which the kernel

@@ -1,4 +1,4 @@
-/* What MRC has not: shared receive queues, datagrams, multicast, address handles, import of other processes' objects.
+/* Verbs that MRC lacks: shared receive queues, datagrams, multicast, address handles, import of other processes' objects.
  * Each is refused as a device without it does. Functions that this file does not have and the system's libibverbs has are
  * those for drivers of hardware, and ones newer than this library: the build adds them, refused likewise (build.py). */
 #include <errno.h>

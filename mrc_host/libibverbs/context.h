@@ -1,4 +1,4 @@
-/* What this library keeps of each object that an application has, and how to get from one to the other. */
+/* This library's record of each object that an application has, and how to get from one to the other. */
 #ifndef MRC_CONTEXT_H
 #define MRC_CONTEXT_H
 

@@ -1,5 +1,5 @@
-/* What libmrc.so (mrc_host/libmrc/) takes from this library besides verbs: a table, which it looks up by name, so that
- * it loads beside the system's library too. Both libraries are built together. Errors are errnos. */
+/* Functions for libmrc.so (mrc_host/libmrc/) besides verbs: a table, which it looks up by name, so that it loads beside
+ * the system's library too. Both libraries are built together. Errors are errnos. */
 #ifndef MRC_FOR_LIBMRC_H
 #define MRC_FOR_LIBMRC_H
 

@@ -1,4 +1,4 @@
-/* What is mapped where in this process. Nothing here allocates memory. */
+/* Memory mappings of this process. Nothing here allocates memory. */
 #ifndef MRC_MAPPINGS_H
 #define MRC_MAPPINGS_H
 

@@ -1,5 +1,5 @@
-/* What MRC has not is refused with EOPNOTSUPP, which programs report as a number or not at all. So the reason is printed
- * as well, once in a process for each thing: a program may post thousands. */
+/* Refusals of what MRC lacks. The error is EOPNOTSUPP, which programs report as a number or not at all, so the reason is
+ * printed as well, once in a process for each operation: a program may post thousands. */
 #include <stdio.h>
 
 #include "context.h"

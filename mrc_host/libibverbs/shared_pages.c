@@ -1,4 +1,4 @@
-/* One memfd holds all pages that this process shares with NICs: the page at address A of the process is the page at
+/* Pages that this process shares with NICs. One memfd holds all of them: the page at address A of the process is the page at
  * offset A of the memfd, which is as large as an address space and holds only what was written to it. So regions may
  * overlap in any way, and be registered twice, and memory that was unmapped and mapped again at the same address is moved
  * once more: which pages are on the memfd is asked from the kernel each time (mappings.c).

@@ -1,4 +1,4 @@
-/* What MRC adds to a queue pair: which step takes each attribute, what values it may have, and its name at the agent.
+/* Attributes that MRC adds to a queue pair: which step takes each, what values it may have, and its name at the agent.
  *
  * An attribute may be given before the step that takes it, and has no effect until then. Limits without "dest" are of
  * this end's requests, so they are what its peer accepts: the agent calls those "dest". */

@@ -1,4 +1,4 @@
-/* What a device can do, the versions of the API, and contexts, which all other objects belong to. */
+/* Capabilities of a device, the versions of the API, and contexts, which all other objects belong to. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What a controller may program, and the NIC's ports: those of its planes, while verbs has one port for all of them. */
+/* The control device: what a controller may program, and the NIC's ports: one for each plane, while verbs has one for all. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What this library keeps of each object. Objects belong to an mrc_context, which cannot be destroyed before them, and
+/* This library's record of each object. Objects belong to an mrc_context, which cannot be destroyed before them, and
  * to an object of verbs. The user context of a completion queue of verbs is the object here, so that its events lead
  * back; that of a queue pair is the application's, which may read events of verbs as well. */
 #ifndef MRC_OBJECTS_H

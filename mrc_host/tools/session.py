@@ -1,4 +1,4 @@
-"""What the two ends of a perftest-like tool share: the plan, the out-of-band channel, memory and connected queue pairs.
+"""Session of a perftest-like tool at its two ends: the plan, the out-of-band channel, memory and connected queue pairs.
 
 As with perftest the same program runs on both ends: without a peer's name it is the server and waits, with one it is
 the client. They connect over TCP, or, because the hosts of an emulated fabric share a file system, over a UNIX socket

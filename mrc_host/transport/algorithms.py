@@ -1,4 +1,4 @@
-"""Which congestion controls exist, and which one a queue pair gets (docs/congestion.md).
+"""The congestion controls there are, and the choice of one for a queue pair (docs/congestion.md).
 
 A queue pair's own choice (`cc_profile`) has priority, then its fixed window, then the NIC's setting. An
 :class:`Algorithm` creates controllers; whoever builds a ``Nic`` can add more, under new names.

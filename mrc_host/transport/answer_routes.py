@@ -1,4 +1,4 @@
-"""Where acknowledgements and other answers to one peer go.
+"""Routes of acknowledgements and other answers to one peer: the plane and path that each takes.
 
 They rotate over the planes suited for them, in a new order each time, so that a dead plane does not lose several in a
 row; each takes one of its plane's reverse paths (``reverse_paths``). If no plane is suited, they rotate over all planes

@@ -1,4 +1,4 @@
-"""How many consecutive losses show that a path is dead rather than lossy.
+"""The number of consecutive losses that show that a path is dead rather than lossy.
 
 Once a plane is down to its minimum of active paths, a path stays in use as long as anything gets through on it
 (docs/protocol.md §3). If its last few packets were all lost, is it dead, or was that chance? The probability that a

@@ -1,4 +1,4 @@
-"""What belongs to one life of a queue pair: one value, which a RESET replaces as a whole (docs/verbs.md).
+"""Incarnation: all state of one life of a queue pair in one value, which a RESET replaces as a whole (docs/verbs.md).
 
 Attributes that ``modify_qp`` gives, the first PSNs and the other end live here and nowhere else, so nothing of one life
 can reach the next one: there is no list of what a RESET has to clear. A step of the queue pair's state makes the next

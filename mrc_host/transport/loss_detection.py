@@ -1,4 +1,4 @@
-"""When a packet in flight is declared lost (docs/protocol.md §2), and what that says about its path.
+"""Loss detection: when a packet in flight is declared lost (docs/protocol.md §2), and what that says about its path.
 
 Packets keep their order only within one path and class: paths of a plane differ in queueing, planes differ in delay,
 and retransmissions overtake first transmissions in switches. So the oldest packet of a lane (one class on one plane) is

@@ -1,4 +1,4 @@
-"""What queue pairs and peers share of their NIC: configuration, memory, scheduler, random generators, events."""
+"""Services of a NIC that its queue pairs and peers share: configuration, memory, scheduler, random numbers, events."""
 
 from __future__ import annotations
 

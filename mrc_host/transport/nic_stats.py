@@ -1,4 +1,4 @@
-"""What a NIC has counted, read by the names of docs/counters.md: of itself, of its queue pairs together, of each port.
+"""Counters of a NIC by the names of docs/counters.md: its own, those of its queue pairs together, those of each port.
 
 The NIC counts frames and drops itself; frames that the simulation's core gave to the datapath in C are counted there,
 and added here.

@@ -1,4 +1,4 @@
-"""One path of a queue pair: its state, and what was sent, lost and measured there.
+"""A path of a queue pair: its state, and what was sent, lost and measured there.
 
 All of it lies together in memory: a data packet meets a path that was last used many packets ago. Compiled, a number
 takes no object of its own.

@@ -1,4 +1,4 @@
-"""What is found out about the paths to one peer: which bad ones work again, and what round trips take without queues.
+"""Probes of the paths to one peer: which bad paths work again, and what round trips take without queues.
 
 A path that any queue pair considers bad is probed once for all of them (``bad_paths``), and a path whose base round
 trip may have changed is measured (``base_round_trips``). A controller's endpoint probes are sent here, too

@@ -1,4 +1,4 @@
-"""How a NIC obeys priority flow control: which ports may not send what, and until when.
+"""Priority flow control at a NIC: which ports may not send which classes, and until when.
 
 A NIC has two transmit queues per port, control and data, each of which stands for some of the network's priorities
 (``PausePriorities``). A PAUSE for a priority of a queue stops that queue on the port where it arrived: for the given

@@ -1,4 +1,4 @@
-"""One destination NIC: the parts that all queue pairs to it share, and the endpoint operations between both NICs.
+"""A destination NIC: the parts that all queue pairs to it share, and the endpoint operations between both NICs.
 
 Its parts are its paths (``peer_paths``), the usable planes (``peer_planes``), probes (``path_probes``), and the routes
 of acknowledgements (``answer_routes``). The peer itself sends what belongs to no queue pair: answers to endpoint

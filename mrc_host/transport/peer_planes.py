@@ -1,4 +1,4 @@
-"""Which planes may be used to reach one peer. All sets of planes are bit masks.
+"""The planes that may be used to reach one peer. All sets of planes are bit masks.
 
 A plane is *usable* when our port and the peer's port in it have a link; peers notify each other by port status updates
 (``port_status``). When that leaves no plane at all, the peer's status is ignored, as it may be out of date. Answers

@@ -1,4 +1,4 @@
-"""Which range of PSNs (MPR) a queue pair needs so that its path, not the range, limits its rate.
+"""The range of PSNs (MPR) that a queue pair needs so that its path, not the range, limits its rate.
 
 A sender may be up to MPR packets ahead of the oldest one that has not arrived (docs/protocol.md R2.7). A queue pair
 that fills its path has the bandwidth-delay product (BDP) in flight, and goes on while a lost packet is recovered: the

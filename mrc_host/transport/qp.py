@@ -1,4 +1,4 @@
-"""What queue pairs of both transports have in common: identity, state, queues, counters and the step to ERROR."""
+"""Base of the queue pairs of both transports: identity, state, queues, counters and the step to ERROR."""
 
 from __future__ import annotations
 

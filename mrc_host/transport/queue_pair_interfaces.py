@@ -1,4 +1,4 @@
-"""What the parts of a queue pair, or of a peer, know about it: the connection, and the few things they may request.
+"""Interfaces through which parts of a queue pair or peer see the rest: the connection, and the few things to request.
 
 A requester and a responder can be created, tested and read without a queue pair: they get a ``Connection``, which is
 plain data, and an *owner*, which arms the timer, queues at ports and ends the connection. Owners are abstract classes

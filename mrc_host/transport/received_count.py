@@ -1,4 +1,4 @@
-"""What the peer's count of received bytes reveals: how many duplicates arrived there (docs/protocol.md §10.1).
+"""The peer's count of received bytes, and the number of duplicates that it reveals (docs/protocol.md §10.1).
 
 Each SACK carries rcvd_bytes, which counts every data packet that arrived, including duplicates. When a SACK covers
 everything in flight, the count exceeds what was acknowledged by exactly the duplicates, provided that the peer counts a

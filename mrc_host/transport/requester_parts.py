@@ -1,4 +1,4 @@
-"""What the acknowledgements and the timeouts of a requester both work on: its other parts."""
+"""Parts of a requester on which both its ACK processing and its timeouts work."""
 
 from __future__ import annotations
 

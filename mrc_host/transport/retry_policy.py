@@ -1,4 +1,4 @@
-"""When the retransmission timeout doubles, and how many retries there may be: for queue pairs of both transports.
+"""Retry policy of both transports: when the retransmission timeout doubles, and how many retries there may be.
 
 The ACK timeout of the queue pair (docs/protocol.md §2) is repeated ``linear_retries`` times, then doubled up to
 ``max_backoff`` times, until ``retry_count`` retries have made no progress. What counts as a retry differs between the

@@ -1,4 +1,4 @@
-"""Which queue pair sends next on a port, and which is woken when.
+"""Scheduler: the queue pair that sends next on a port, and the times at which queue pairs are woken.
 
 Each port has two queues of *sources*: those with control packets and those with data. A source is in a port's queue at
 most once (``control_mask`` and ``data_mask`` say where) and is taken from the front. A source that turns out to have

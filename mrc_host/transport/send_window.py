@@ -1,4 +1,4 @@
-"""What limits the data that one queue pair has in flight: congestion window, receiver's limit, and range of PSNs.
+"""Limits of the data that one queue pair has in flight: congestion window, receiver's limit, and range of PSNs.
 
 The congestion window may be shared with other queue pairs (``window``). Others may then fill it without requesting an
 acknowledgement of our packets, so each queue pair requests acknowledgements of its own share.

@@ -1,4 +1,4 @@
-"""Which ports are slower than the others, our own or a peer's. Planes carry equal loads, so all wait for the slowest.
+"""Ports that are slower than the others, our own or a peer's. Planes carry equal loads, so all wait for the slowest.
 
 Each cycle of a queue pair's plane balance (``plane_balance``), in which every plane sends a burst, speaks for up to
 half of the planes, or for none; of more it could not be said that they are slower than usual:

@@ -1,4 +1,4 @@
-"""What a queue pair counts while it works, and how that is read (names and meanings: ``mrc_host.counters``).
+"""Counters of a queue pair while it works, and how they are read (names and meanings: ``mrc_host.counters``).
 
 The hot path increments slots; everything that can be derived is derived on reading. Statistics of destroyed queue pairs
 are added to one object that the NIC keeps, so that its totals need only one pass over the existing queue pairs.

@@ -1,4 +1,4 @@
-"""What caused a timeout: the path of the packet, or the reverse path of its acknowledgement.
+"""Attribution of timeouts: to the path of the packet, or to the reverse path of its acknowledgement.
 
 A packet that timed out is retransmitted, and the path it took becomes suspected. Either of two things confirms it
 (docs/protocol.md §10.1):

@@ -1,4 +1,4 @@
-"""What a requester does while nothing is acknowledged: probes, retransmission timeouts, and in the end failure.
+"""Timeouts of a requester while nothing is acknowledged: probes, retransmission timeouts, and in the end failure.
 
 After a probe timeout without an acknowledgement, a reliability probe is sent on each plane with packets in flight, and
 after the next ones on all planes, since these may have failed; unless data is queued for a port: that brings an

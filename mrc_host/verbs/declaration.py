@@ -1,4 +1,4 @@
-"""How a verb of the NIC is declared: once, as the signature of a method whose body is its docstring.
+"""Declaration of a verb of the NIC: once, as the signature of a method whose body is its docstring.
 
 :func:`verb` makes such a method callable. A call is passed, with its arguments by name, to the object's ``call``, which
 carries it out on a NIC device in this process (:mod:`mrc_host.verbs.device`) or sends it to an agent

@@ -19,7 +19,7 @@ from controller.command_line import companion
 from controller.path_map.client import PathMapClient
 from mrc_common import children
 from topologies.emulation import link_counters, switch_kind, wire_kind
-from topologies.emulation.build import Emulation, emulated
+from topologies.emulation.bring_up import Emulation, emulated
 from topologies.emulation.process_watch import Crash
 from topologies.emulation.processes import Child
 from topologies.fabric import Fabric

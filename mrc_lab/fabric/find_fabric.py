@@ -1,4 +1,4 @@
-"""Which fabric a command means: the named one, or that of the host it runs in, or the only one that is up.
+"""The fabric that a command means: the named one, or that of the host it runs in, or the only one that is up.
 
 A process inside a host of a fabric knows its host: the namespace's cookie is in the records of the run directory. Users
 other than root see which fabrics are up (:meth:`RunDirectory.state`), but not what is in a run directory that is not

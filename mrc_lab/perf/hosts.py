@@ -1,4 +1,4 @@
-"""Which agents of a fabric a tool talks to."""
+"""The agents of a fabric that a performance tool talks to."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from mrc_common import children, strict_json
 from mrc_lab.errors import ExperimentError
 from topologies import addressing
-from topologies.emulation.build import Emulation
+from topologies.emulation.bring_up import Emulation
 from topologies.emulation.link_capture import CaptureEnd, Job
 from topologies.emulation.processes import pdeathsig
 from topologies.fabric import Link, LinkEnd

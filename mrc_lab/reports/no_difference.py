@@ -1,4 +1,4 @@
-"""Which cases of a file went the same, so that what they vary made no difference.
+"""Cases of a file that went the same, so that what they vary made no difference.
 
 A file that turns trimming off in one variant and on in another shows nothing if no queue ever fills: both runs are the
 same to the packet, and their equal metrics look like a result. In simulation, where the same case and seed give the

@@ -1,4 +1,4 @@
-"""One run of a sweep in simulation, for every worker, here or on a cluster.
+"""A run of a sweep in simulation, for every worker, here or on a cluster.
 
 A run either ends with a record (of its summary, or of the error that the same file and seed would always meet), or is
 lost to something outside of it, and can be had by doing it again.

@@ -1,4 +1,4 @@
-"""Which version of this project is installed: a digest of everything that decides what comes of a run.
+"""Version of this project that is installed: a digest of everything that decides what comes of a run.
 
 The package's version number does not change with every commit, and an installed copy has no commit.
 """

@@ -1,4 +1,4 @@
-/* How long frames were delayed by the machine, beyond the link rate and the frames queued ahead.
+/* Delays of frames that the machine caused, beyond the link rate and the frames queued ahead.
  *
  * A frame is in this switch from the time at which the kernel took it from the sender's interface (its receive timestamp)
  * until the return of the call that sent it. Three parts of that time belong to the model: waiting for frames ahead on a link

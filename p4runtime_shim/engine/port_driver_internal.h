@@ -1,4 +1,4 @@
-/* What the parts of the port driver share: port_driver.c (the loop), port_driver_socket.c (frames),
+/* Declarations for the parts of the port driver: port_driver.c (the loop), port_driver_socket.c (frames),
  * port_driver_shared.c (frames in memory shared with the kernel), port_driver_wire.c (frames past the kernel),
  * port_driver_link.c (carrier). */
 #ifndef PORT_DRIVER_INTERNAL_H

@@ -1,4 +1,4 @@
-/* What the two table structures share, and the exact one. */
+/* Operations that both table structures share, and the exact one. */
 #include "table.h"
 
 #include <stdlib.h>

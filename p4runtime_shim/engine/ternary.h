@@ -1,4 +1,4 @@
-/* What the two parts of the ternary tables share: ternary.c (adding and removing entries) and ternary_build.c (splitting). */
+/* Declarations for both parts of the ternary tables: ternary.c (adding and removing entries), ternary_build.c (splitting). */
 #ifndef SW_TERNARY_H
 #define SW_TERNARY_H
 

@@ -22,7 +22,7 @@ from mrc_lab.workloads.verified_write import Transfer
 from tests.integration.names import own
 from topologies.addressing import entropy_value
 from topologies.clos import multi_plane_clos
-from topologies.emulation.build import emulated
+from topologies.emulation.bring_up import emulated
 from topologies.faults.blackhole import Blackhole
 from topologies.faults.corruption import Corruption
 from topologies.faults.loss import Loss

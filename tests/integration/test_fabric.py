@@ -31,7 +31,7 @@ from tests.integration.traces import Traces
 from topologies import addressing, paths
 from topologies.clos import multi_plane_clos
 from topologies.emulation import cleanup, interfaces, namespaces
-from topologies.emulation.build import Emulation, emulated
+from topologies.emulation.bring_up import Emulation, emulated
 from topologies.emulation.errors import ProcessError
 from topologies.fabric import LinkEnd
 

@@ -22,8 +22,8 @@ from tests.integration.traces import Traces, wait_until_gone
 from tests.waiting import until
 from topologies import addressing
 from topologies.clos import multi_plane_clos
-from topologies.emulation import build, cleanup, interfaces, ownership, processes
-from topologies.emulation.build import emulated
+from topologies.emulation import bring_up, cleanup, interfaces, ownership, processes
+from topologies.emulation.bring_up import emulated
 from topologies.emulation.errors import EmulationError, InUseError, ProcessError
 from topologies.emulation.processes import READY_FD, Command
 from topologies.emulation.run_directory import RunDirectory
@@ -156,7 +156,7 @@ def test_the_directory_of_another_fabric_that_is_down_is_not_removed_unasked(tra
 def test_an_interrupted_bring_up_leaves_nothing(
     traces: Traces, monkeypatch: pytest.MonkeyPatch, phase: str, number: signal.Signals
 ) -> None:
-    real = build._Builder._phase  # private: the one place where each phase of a bring-up begins
+    real = bring_up._Builder._phase  # private: the one place where each phase of a bring-up begins
 
     def interrupted(self: Any, name: str) -> None:
         if name == phase:
@@ -164,7 +164,7 @@ def test_an_interrupted_bring_up_leaves_nothing(
             signal.raise_signal(number)
         real(self, name)
 
-    monkeypatch.setattr(build._Builder, "_phase", interrupted)
+    monkeypatch.setattr(bring_up._Builder, "_phase", interrupted)
     expected = KeyboardInterrupt if number == signal.SIGINT else SystemExit
     with pytest.raises(expected), emulated(small(), agents=False, companions=[companion]):
         pytest.fail("it came up all the same")
@@ -199,7 +199,7 @@ OWNER = """
     import sys, time
     from controller.command_line import companion
     from topologies.clos import multi_plane_clos
-    from topologies.emulation.build import emulated
+    from topologies.emulation.bring_up import emulated
     with emulated(multi_plane_clos(sys.argv[1], t1=2), agents=False, companions=[companion]) as emulation:
         emulation.host("h1").cmd("setsid sleep 1000 </dev/null >/dev/null 2>&1 &")
         print("up", flush=True)

@@ -34,7 +34,7 @@ from tests.waiting import TIMEOUT_S, until
 from topologies import addressing, paths
 from topologies.clos import multi_plane_clos
 from topologies.emulation import namespaces, requirements
-from topologies.emulation.build import Emulation, emulated
+from topologies.emulation.bring_up import Emulation, emulated
 from topologies.emulation.errors import RequirementError
 from topologies.fabric import Fabric, LinkEnd
 from topologies.faults.blackhole import Blackhole

@@ -16,7 +16,7 @@ from mrc_lab.cli.main import run
 from tests.integration.names import own
 from topologies.clos import multi_plane_clos
 from topologies.emulation import management, namespaces
-from topologies.emulation.build import emulated
+from topologies.emulation.bring_up import emulated
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
 

@@ -21,7 +21,7 @@ from tests.integration import other_user
 from tests.integration.names import own
 from tests.integration.terminal import CTRL_D, Terminal
 from tests.integration.traces import Traces, wait_until_gone
-from topologies.emulation import build, cleanup
+from topologies.emulation import bring_up, cleanup
 from topologies.emulation.run_directory import RunDirectory
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="bringing up a fabric needs root")]
@@ -302,7 +302,7 @@ def test_the_doctor_cleans_up_after_a_kill(fabric: Standing):
 def test_a_fabric_of_a_running_prompt_is_left_alone(capsys: pytest.CaptureFixture[str]):
     from topologies.clos import multi_plane_clos
 
-    with build.emulated(multi_plane_clos(own("prompt"), planes=1, t0=1, t1=0, hosts=2), agents=False):
+    with bring_up.emulated(multi_plane_clos(own("prompt"), planes=1, t0=1, t1=0, hosts=2), agents=False):
         assert run(["down", own("prompt")]) == 3
         printed = capsys.readouterr().err
         assert f"belongs to process {os.getpid()}" in printed

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from topologies import addressing, loader
 from topologies.emulation import host_environment, requirements, run_directory, switches
-from topologies.emulation.build import Emulation, kernel_ports, link_options
+from topologies.emulation.bring_up import Emulation, kernel_ports, link_options
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.process_watch import ProcessWatch
 from topologies.emulation.run_directory import FabricState, RunDirectory

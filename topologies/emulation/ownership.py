@@ -1,4 +1,4 @@
-"""Which fabric an interface belongs to, and whether its owner is alive, from kernel objects instead of files.
+"""Owners of interfaces: which fabric one belongs to, and whether that is alive, from kernel objects instead of files.
 
 Run directories are files, and another mount namespace has others, though it may share the network namespace and so see
 the interfaces of a fabric of whose directory it knows nothing. So every link of a fabric bears a *mark* in its alias

@@ -1,4 +1,4 @@
-"""Which software runs the switches of an emulated fabric, by the words that `--switch` takes.
+"""Kinds of software that run the switches of an emulated fabric, by the words that `--switch` takes.
 
 A kind is for all switches. Chosen ones can be the kernel's instead: ``t1-0@p0=kernel``, with a name or pattern before
 the sign. Several words are given as one text with commas between them, and a later one adds to those before it.

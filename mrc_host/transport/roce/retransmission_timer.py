@@ -1,4 +1,4 @@
-"""How long an RC requester waits: for an acknowledgement, and for a receiver that is not ready.
+"""Waiting times of an RC requester: for an acknowledgement, and for a receiver that is not ready.
 
 The ACK timeout runs from when the oldest unacknowledged packet was sent, or from the last progress. It is repeated and
 doubled by ``retry_policy``. After a timeout a single packet is sent to find out whether the peer responds; the rest

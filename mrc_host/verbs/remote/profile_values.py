@@ -1,4 +1,4 @@
-"""What a controller programs by the OCP's MRC API (``mrc_ctl.h``): profiles with numbers and states of their own.
+"""Values that a controller programs by the OCP's MRC API (``mrc_ctl.h``): profiles with their numbers and states.
 
 They cross the agent's socket as arguments and results of verbs (:mod:`mrc_host.verbs.remote.agent_verbs`), so all are
 frozen dataclasses; :mod:`mrc_host.agent.programmed_profiles` is how they change. In a change, None leaves a part as

@@ -5,7 +5,7 @@
 import { html, showTip, svg } from "./elements.js";
 import { HeatMap } from "./heat_map.js";
 import { describeLink, MEASURES } from "./measures.js";
-import { plural } from "./words.js";
+import { plural } from "./format.js";
 
 const MOST_LINKS = 400; // of a plane that is drawn link by link
 const NODE_HEIGHT = 22;

@@ -5,7 +5,7 @@
 
 import { html, showTip } from "./elements.js";
 import { describeLink } from "./measures.js";
-import { plural } from "./words.js";
+import { plural } from "./format.js";
 
 const TITLES = { "t1-t2": "T1 to T2", "t0-t1": "T0 to T1", "nic-t0": "hosts to T0" };
 const HEIGHT = 260; // px of a map, at most

@@ -1,10 +1,10 @@
-// What is selected (a link, switch, host or path), as it is now, and what can be done to it.
+// The selected link, switch, host or path as it is now, and what can be done to it.
 
 import { html } from "./elements.js";
 import { LINK, SIGNAL } from "./model.js";
 import { describePath } from "./paths_view.js";
 import { act } from "./requests.js";
-import { showCount, showEv, showRate, showSize } from "./words.js";
+import { showCount, showEv, showRate, showSize } from "./format.js";
 
 const LOSSES = ["1%", "5%", "20%"];
 const SLOWER = [["half", 2], ["a tenth", 10], ["a hundredth", 100]];

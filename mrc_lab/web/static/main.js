@@ -12,7 +12,7 @@ import { FAULTS, liveRecords, readRecording } from "./records.js";
 import { act, setUndo } from "./requests.js";
 import { Story } from "./story.js";
 import { Training } from "./training.js";
-import { plural, showRate } from "./words.js";
+import { plural, showRate } from "./format.js";
 
 const DRAW_MS = 100;
 const SIGNS = { "link down": "✕", "link up": "✓", paths: "✕", recovered: "✓", "fault active": "!", "fault cleared": "✓", crash: "✕", timeouts: "✕", failed: "✕", "switch lost": "✕", action: "$", transfer: "⇄" };

@@ -1,7 +1,7 @@
-// What links are coloured and drawn wide by: load, queue, marks, trims or drops, each as a level from 0 (nothing) to 6.
+// Measures by which links are coloured and drawn wide: load, queue, marks, trims or drops, each as a level from 0 (nothing) to 6.
 
 import { LINK, SIGNAL } from "./model.js";
-import { showCount, showRate, showSize } from "./words.js";
+import { showCount, showRate, showSize } from "./format.js";
 
 const level = (value, bounds) => bounds.reduce((found, bound) => (value >= bound ? found + 1 : found), 0);
 

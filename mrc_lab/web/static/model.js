@@ -1,10 +1,10 @@
-// What the page knows: the layout, and the state as records have changed it. Views read it, and learn by `changed` which
+// Model of the page: the layout, and the state as records have changed it. Views read it, and learn by `changed` which
 // names of which sections are different since they last looked. Times are those of the records, never the browser's, so
 // that a recording plays like a live fabric.
 
 const SECTIONS = ["links", "queues", "signals", "faults", "routes", "pairs", "switches", "hosts", "jobs", "training"];
 
-import { elapsedTimes, showClock } from "./words.js";
+import { elapsedTimes, showClock } from "./format.js";
 
 export const LINK = { up: 0, upward: 1, downward: 2 };
 export const SIGNAL = { marked: 0, trimmed: 1, dropped: 2, drops: 3 };

@@ -3,7 +3,7 @@
 // backup is or one in a plane that is avoided, is hollow.
 
 import { html, showTip } from "./elements.js";
-import { plural, showEv, showRate } from "./words.js";
+import { plural, showEv, showRate } from "./format.js";
 
 const WORDS = { g: "good", s: "skipped for a turn", b: "assumed bad", d: "denied" };
 const SIGNS = { g: "", s: "", b: "✕", d: "–" };

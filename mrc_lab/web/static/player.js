@@ -4,7 +4,7 @@
 
 import { byId, html } from "./elements.js";
 import { playRecords } from "./records.js";
-import { showClock, showDuration } from "./words.js";
+import { showClock, showDuration } from "./format.js";
 
 const EFFECT_MS = 300;
 const SPEEDS = [0.1, 0.25, 1, 4, 16]; // times as fast as it was

@@ -6,7 +6,7 @@
 import { byId, html } from "./elements.js";
 import { Player } from "./player.js";
 import { FAULTS } from "./records.js";
-import { elapsedTimes } from "./words.js";
+import { elapsedTimes } from "./format.js";
 
 const BEFORE = 1 / 8; // of the length, before the first fault
 const MOST_BEFORE_MS = 1000;

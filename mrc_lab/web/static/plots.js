@@ -3,7 +3,7 @@
 import uPlot from "./uplot/uPlot.esm.js";
 import { byId } from "./elements.js";
 import { seriesOf, TRANSPORTS } from "./story.js";
-import { showCount, showDuration, showRate } from "./words.js";
+import { showCount, showDuration, showRate } from "./format.js";
 
 const SPAN_S = 120;
 const SHORTEST_S = 30;

@@ -1,4 +1,4 @@
-// Where records come from. Both sources call `take` with one record after the other, in order of time, and `status` with
+// Sources of records. Both call `take` with one record after the other, in order of time, and `status` with
 // a word and a sentence about the source itself: a server that sends them as they happen, or a list that was recorded.
 
 // Kinds of events that are a fault, or what it does at once.

@@ -1,8 +1,8 @@
-// How training goes over each transport, in words: how far it is, how long a step takes, and what links that went down
+// Progress of training over each transport, in words: how far it is, how long a step takes, and what links that went down
 // did to it. Somebody who has never heard of either sees here what there is to see, and which curve is which.
 
 import { html } from "./elements.js";
-import { plural, showDuration } from "./words.js";
+import { plural, showDuration } from "./format.js";
 
 export const TRANSPORTS = { roce: "RoCE", mrc: "MRC" };
 const ABOUT = { roce: "one path for each connection", mrc: "every packet may take another path" };
