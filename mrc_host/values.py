@@ -81,7 +81,6 @@ class PathReason(enum.Enum):
     PROBE = "probe"  # enough background probes came back
     ARRIVED = "arrived"  # the packet whose loss had retired the path, or a later one, arrived after all
     ROTATION = "rotation"  # SKIP is over
-    PORT_DOWN = "port_down"
     PORT_UP = "port_up"
     CONTROLLER = "controller"
 

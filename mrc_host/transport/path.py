@@ -6,17 +6,33 @@ takes no object of its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from mypy_extensions import i64
 
 from mrc_host.transport.sent_packet import SentPacket
+from mrc_host.values import PathReason, PathState
 
 GOOD: Final = 0
 SKIP: Final = 1  # only of entropy values (``paths``)
 BAD: Final = 2
 DENIED: Final = 3
 OUTSIDE: Final = 4  # a path of the peer of which the queue pair may use no entropy value
+
+_RETIRED: Final = (PathReason.LOSS, PathReason.TIMEOUT, PathReason.PEER_SKIP)
+TRANSITIONS: Final[Mapping[tuple[PathState, PathState], tuple[PathReason, ...]]] = {
+    (PathState.GOOD, PathState.SKIP): (PathReason.ECN, PathReason.TRIMMED),
+    (PathState.SKIP, PathState.GOOD): (PathReason.ROTATION,),
+    (PathState.GOOD, PathState.ASSUMED_BAD): _RETIRED,
+    (PathState.SKIP, PathState.ASSUMED_BAD): _RETIRED,
+    (PathState.ASSUMED_BAD, PathState.GOOD): (PathReason.PROBE, PathReason.ARRIVED, PathReason.PORT_UP),
+    (PathState.GOOD, PathState.DENIED): (PathReason.CONTROLLER,),
+    (PathState.SKIP, PathState.DENIED): (PathReason.CONTROLLER,),
+    (PathState.ASSUMED_BAD, PathState.DENIED): (PathReason.CONTROLLER,),
+    (PathState.DENIED, PathState.GOOD): (PathReason.CONTROLLER,),
+}
+"""Every change of state that is reported, with its possible reasons (docs/protocol.md §3)."""
 
 
 class Path:

@@ -21,7 +21,6 @@ _REASONS = {
     PathReason.TIMEOUT: "after a timeout",
     PathReason.PROBE: "probes came back",
     PathReason.ARRIVED: "a packet declared lost was only late",
-    PathReason.PORT_DOWN: "the port went down",
     PathReason.PORT_UP: "the port came up",
     PathReason.CONTROLLER: "by the controller's denylist",
     PathReason.PEER_SKIP: "at the peer's request",

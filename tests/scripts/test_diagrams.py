@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from scripts.diagrams import DIAGRAMS, FOLDER, ROOT, address, rooms
+from scripts.diagrams.drawn import DIAGRAMS, FOLDER, ROOT, address, rooms
 
 
 @pytest.mark.parametrize("name", DIAGRAMS)

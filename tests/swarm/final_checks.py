@@ -13,6 +13,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Final
 
+from mrc_host.transport.path import TRANSITIONS
 from mrc_host.values import PathEvent, PathReason, PathState, QpState
 from simulation.world import SimulatedWorld, switch_drops
 from tests.swarm.applications import Applications
@@ -104,7 +105,10 @@ class Afterwards:
                 self._report(f"{other.nic} counts more data packets than {end.nic} sent: {theirs}, {counters}")
 
     def good_news(self, end: QueuePairEnd, other: QueuePairEnd, event: PathEvent) -> None:
-        """A path that lets no data through was declared good by probes."""
+        """A path that lets no data through was declared good by probes; or it changed as no path does."""
+        if event.reason not in TRANSITIONS.get((event.old, event.new), ()):
+            change = f"{event.old.value} to {event.new.value} for {event.reason.value}"
+            self._report(f"{end.nic} reports that path {event.ev:#x} went from {change}, which the table has not")
         if event.new is not PathState.GOOD or event.reason is not PathReason.PROBE:
             return
         fabric, fit = self._scenario.fabric, self._scenario.fit
