@@ -1,9 +1,10 @@
 """The part of the build that pyproject.toml cannot express: wheels with the transport compiled for their Python.
 
 MRC_COMPILE_TRANSPORT=1 asks for it; `make wheel` and cibuildwheel set it. The compiled modules go into
-mrc_host/prebuilt/, where `mrc_host.compiled` finds them, and the wheel is one for this Python and machine; otherwise it
-is pure Python and serves all. Compiling takes a C compiler and mypy, in the environment that builds (pip's
---no-build-isolation).
+mrc_host/prebuilt/, where `mrc_host.compiled` finds them, and those that are written in C into
+mrc_common/c_build/prebuilt/, where `mrc_common.c_build.extension` does. The wheel is one for this Python and machine.
+Otherwise it has no machine code and serves all: what is written in C is then compiled where it is first used. Compiling
+takes a C compiler and mypy, in the environment that builds (pip's --no-build-isolation).
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ class BuildWithTransport(build_py):
     """Copies the packages, then compiles."""
 
     def run(self) -> None:
-        """As any, and mrc_host/prebuilt/."""
+        """As any, and both folders of compiled modules."""
         super().run()
         if COMPILE and not self.editable_mode:
             sys.path.insert(0, str(ROOT))
+            from mrc_host import c_modules
             from scripts.compile_transport import build_into
 
-            build_into(Path(self.build_lib).resolve() / "mrc_host/prebuilt")
+            built = Path(self.build_lib).resolve()
+            build_into(built / "mrc_host/prebuilt")
+            c_modules.build_into(built / "mrc_common/c_build/prebuilt")
 
 
 class TransportDistribution(Distribution):

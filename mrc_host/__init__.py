@@ -3,3 +3,7 @@
 Read in this order: ``values`` and ``config`` (data passed between all layers), ``wire`` (bytes), ``transport``
 (requester, responder, paths), ``nic`` (the device made of these), then ``verbs`` above it and ``driver`` below it.
 """
+
+from mrc_host import c_modules
+
+c_modules.make_importable()

@@ -1,10 +1,10 @@
 """The transport compiled to machine code: the same sources, less than half the CPU time per packet.
 
 ``scripts/compile_transport.py`` (run by the installer) compiles ``nic.py``, ``transport/``, ``wire/``, ``driver/`` and
-what of the agent each message passes (``sources``) with mypyc into the virtual environment, and beside them what is
-written in C (``extensions``), under a hash of these sources. A process that wants the compiled modules calls ``use``
-before it imports any of them: the agent, ``mrc`` and the swarm do. All other processes, such as tests and debuggers,
-get the plain modules.
+what of the agent each message passes (``sources``) with mypyc into the virtual environment, under a hash of these
+sources. (Modules that are written in C are there with either version: ``mrc_host.c_modules``.) A process that
+wants the compiled modules calls ``use`` before it imports any of them: the agent, ``mrc`` and the swarm do. All other
+processes, such as tests and debuggers, get the plain modules.
 
 A wheel may bring compiled modules in ``prebuilt/``, for the Python and the sources that it has; they serve where
 nothing else was compiled.
@@ -26,10 +26,14 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+import mrc_common
+
 _PACKAGE = Path(__file__).parent
 _PREBUILT = _PACKAGE / "prebuilt"  # of a wheel
 _PLAIN = ("__init__.py", "packet.py")  # the latter passes addresses of its variables to the kernel
 _DONE = "complete"  # a file that is written last
+INCLUDED = Path(mrc_common.__file__).with_name("mypyc_cold_paths.h")
+"""What each file that mypyc writes includes."""
 
 
 def sources() -> list[Path]:
@@ -38,18 +42,6 @@ def sources() -> list[Path]:
     files = [file for folder in folders for file in folder.rglob("*.py") if file.name not in _PLAIN]
     single = ("nic.py", "agent/session.py", "agent/server.py", "verbs/remote/protocol.py")
     return sorted(file.relative_to(_PACKAGE.parent) for file in (*(_PACKAGE / name for name in single), *files))
-
-
-def extensions() -> list[Path]:
-    """Files of C that become modules of the same name, relative to the folder with the package in it."""
-    files = (_PACKAGE / "datapath" / "native.c", *sorted((_PACKAGE / "driver").glob("*.c")))
-    return [file.relative_to(_PACKAGE.parent) for file in files]
-
-
-def headers() -> list[Path]:
-    """What they include, relative to the same folder; each is included by its name alone."""
-    folders = [_PACKAGE / "datapath", _PACKAGE / "driver", _PACKAGE.parent / "mrc_common"]
-    return sorted(file.relative_to(_PACKAGE.parent) for folder in folders for file in folder.glob("*.h"))
 
 
 def folder(prefix: Path | None = None) -> Path:
@@ -62,8 +54,9 @@ def _digest(python: str) -> str:
     """Stands for all sources that decide what compiling them gives, and for a Python."""
     digest = hashlib.sha256(python.encode())
     types = [path.relative_to(_PACKAGE.parent) for path in sorted(_PACKAGE.glob("*.py"))]
-    for path in sorted({*sources(), *types, *extensions(), *headers()}):
+    for path in sorted({*sources(), *types}):
         digest.update(f"\0{path}\0".encode() + (_PACKAGE.parent / path).read_bytes())
+    digest.update(INCLUDED.read_bytes())
     return digest.hexdigest()[:24]
 
 
@@ -92,12 +85,6 @@ def _place() -> Path | None:
 def _abi() -> str:
     """Pythons with the same take the same machine code."""
     return str(sysconfig.get_config_var("SOABI"))
-
-
-def extension(name: str) -> Path | None:
-    """Where the extension of this name is, if these sources are compiled; in use or not."""
-    place = _place()
-    return None if place is None else place.joinpath(*name.split(".")).with_suffix(EXTENSION_SUFFIXES[0])
 
 
 def outdated() -> str | None:

@@ -2,7 +2,7 @@
 
 Each is far above what real programs and controllers use (the fabric's: 0.3 MB of JSON, some thousand entries). What
 exceeds one is rejected: a program with INVALID_ARGUMENT, a request or a client with RESOURCE_EXHAUSTED. docs/switch.md
-lists them. The compiler's limits are in c_compiler.py; the engine limits the work per packet.
+lists them. The compiler's limits are in mrc_common/c_build/compiler.py; the engine limits the work per packet.
 """
 
 from __future__ import annotations

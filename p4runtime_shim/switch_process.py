@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from mrc_common import named_files
+from mrc_common.c_build.compiler import stop_compilers
 from mrc_common.grpc_endpoint import EndpointError, GrpcEndpoint
 from mrc_common.open_files import raise_limit
 from mrc_common.privileges import Capability, PrivilegeError, drop
-from p4runtime_shim import c_compiler, shutdown
+from p4runtime_shim import shutdown
 from p4runtime_shim.config import ProcessSettings, SwitchSettings
 from p4runtime_shim.ctypes_bindings import load_engine
 from p4runtime_shim.errors import SwitchError
@@ -274,7 +275,7 @@ def fast_interfaces(settings: ProcessSettings) -> list[str]:
 def _end(stop: asyncio.Event) -> None:
     """Start the shutdown; waiting compilations fail at once."""
     stop.set()
-    c_compiler.stop_compilers()
+    stop_compilers()
 
 
 def _is_others(path: Path) -> bool:

@@ -1,5 +1,7 @@
 """Compile the transport with mypyc for the Python that runs this; does nothing when these sources are compiled.
 
+The package's modules in C (``mrc_host.c_modules``) are put beside it, so that all users of this Python have them.
+
 The installer runs it. Without a C compiler, or when something else is in the way, it says so in one line and returns 1:
 the NIC then runs as plain Python, at more than twice the CPU a packet.
 
@@ -25,11 +27,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mrc_common import children
-from mrc_host import compiled
+from mrc_common.c_build.errors import CBuildError
+from mrc_common.c_build.extension import installed_folder
+from mrc_host import c_modules, compiled
 from scripts.build_progress import BuildProgress
 
 # They replace Python's own. Debug information takes long; NDEBUG and wrapping are what Python's headers count on.
-CFLAGS = "-g0 -DNDEBUG -fwrapv -fno-semantic-interposition -include mrc_common/mypyc_cold_paths.h"
+CFLAGS = "-g0 -DNDEBUG -fwrapv -fno-semantic-interposition -include mrc_common/" + compiled.INCLUDED.name
 # Nearly all of the transport is one file of C: linking compiles its functions, on all cores.
 IN_PARTS = "-flto=auto"
 LOCK = "lock"
@@ -41,21 +45,17 @@ ROOT = Path(compiled.__file__).resolve().parents[1]
 BUILD = """
 import os, sys
 from mypyc.build import mypycify
-from setuptools import Extension, setup
+from setuptools import setup
 
 target, *flags = sys.argv[1:sys.argv.index("--")]
 files = sys.argv[sys.argv.index("--") + 1 :]
-python = [file for file in files if file.endswith(".py")]
-c = [file for file in files if file.endswith(".c")]
 # without the project's settings, which are found only if the environment is inside it
 checks = ["--config-file=", "--strict", "--disable-error-code=empty-body"]
-extensions = mypycify([*checks, *python], opt_level="2", debug_level="0")
+extensions = mypycify([*checks, *files], opt_level="2", debug_level="0")
 for extension in extensions:
     if extension.name.endswith("__mypyc"):  # with all functions; the others only export a module of it each
         extension.extra_compile_args += flags
         extension.extra_link_args += flags
-how = {"include_dirs": ["mrc_common"], "extra_compile_args": ["-O2"]}
-extensions += [Extension(file[:-2].replace("/", "."), [file], **how) for file in c]
 with open("objects", "w") as file:
     file.write(str(sum(len(extension.sources) for extension in extensions)))
 at_once = str(len(os.sched_getaffinity(0)))
@@ -95,7 +95,7 @@ def build_into(place: Path, check: Callable[[], None] = lambda: None) -> None:
         rooms = ("mrc_host", "mrc_common")  # all types that are used
         paths = [path for room in rooms for end in ("py", "pyi") for path in (ROOT / room).rglob(f"*.{end}")]
         python = [path.relative_to(ROOT) for path in paths]
-        for file in (*python, *compiled.extensions(), *compiled.headers()):
+        for file in (*python, compiled.INCLUDED.relative_to(ROOT)):
             copy = scratch / file  # mypyc writes beside the sources and where it is run
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / file, copy)
@@ -120,7 +120,7 @@ def _run_build(scratch: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     for name in ("made", "build", TEMPORARY):
         shutil.rmtree(scratch / name, ignore_errors=True)
     (scratch / TEMPORARY).mkdir()
-    files = map(str, (*compiled.sources(), *compiled.extensions()))
+    files = map(str, compiled.sources())
     command = children.python_code(BUILD, "made", *flags, "--", *files)
     environment = {**os.environ, "CFLAGS": CFLAGS, "TMPDIR": str(scratch / TEMPORARY)}
     progress = BuildProgress("Compiling the transport")
@@ -169,6 +169,11 @@ def alone(folder: Path) -> Iterator[None]:
 
 def main() -> int:
     """Compile what is not compiled yet, and remove what was compiled from earlier sources."""
+    try:
+        c_modules.build_into(installed_folder())
+    except (CBuildError, OSError) as error:
+        print(f"The NIC's modules in C were not compiled, and there is no NIC without them: {error}", file=sys.stderr)
+        return 1
     if compiled.available():
         return 0
     place = compiled.folder()
@@ -185,7 +190,7 @@ def main() -> int:
 
 def _remove_others(place: Path) -> None:
     for other in place.parent.iterdir():
-        if other.name == LOCK or other == place:
+        if other.name == LOCK or other in (place, installed_folder()):
             continue
         if other.is_dir():
             shutil.rmtree(other, ignore_errors=True)

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from mrc_common.c_build.errors import CBuildError
+from mrc_common.c_build.extension import CModule
 from mrc_host.nic import Nic
-from p4runtime_shim.build import ENGINE_SOURCES, SHARED_HEADERS, build_extension
-from p4runtime_shim.errors import SwitchError
+from p4runtime_shim.build import ENGINE_SOURCES
 from p4runtime_shim.switch import EmbeddedSwitch
 from simulation.channel import Channel
 from simulation.clock import Clock, Handler
@@ -34,7 +33,7 @@ from simulation.packet_engine import PacketEngine
 from topologies.fabric import Fabric
 
 VARIABLE = "MRC_SIMULATION_CORE"
-SOURCE = Path(__file__).parent / "core" / "native_core.c"
+MODULE = CModule("simulation.core.native_core", Path(__file__).parent / "core" / "native_core.c", (ENGINE_SOURCES,))
 
 _CHOICES = ("native", "reference")
 _MAX_NIC_PORTS = 62  # in a mask of the native core
@@ -142,15 +141,9 @@ def unavailable() -> str:
 def _load(_path: str) -> tuple[NativeCore | None, str]:
     """The core, or why there is none; asked again only where another PATH may have a compiler."""
     try:
-        path = build_extension("simcore", SOURCE, (ENGINE_SOURCES, SHARED_HEADERS))
-        spec = importlib.util.spec_from_loader("native_core", ExtensionFileLoader("native_core", str(path)))
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    except (SwitchError, ImportError) as error:
+        return NativeCore(MODULE.load()), ""
+    except (CBuildError, ImportError) as error:
         return None, str(error)
-    return NativeCore(module), ""
 
 
 def _channel_class(base: Any) -> Any:

@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mrc_common.c_build.errors import CBuildError
 from mrc_common.frame_rings import FrameRingError, RingEnd
 from mrc_common.open_files import raise_limit
 from mrc_common.privileges import PrivilegeError, drop
@@ -30,7 +31,7 @@ from mrc_host.agent.stop_signals import stopped_by_signals
 from mrc_host.config import SPRAYING, NicConfig
 from mrc_host.driver import DEFAULT_BURST_NS, DEFAULT_COALESCE_NS, Loop, NicDriver
 from mrc_host.driver.nic_claim import NicClaim
-from mrc_host.driver.packet import NicDriverError, PacketSockets
+from mrc_host.driver.packet import PacketSockets
 from mrc_host.errors import MrcError
 from mrc_host.nic import Nic
 from mrc_host.verbs.remote.connection import control_socket
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         run(options)
-    except (MrcError, SocketError, PrivilegeError, FrameRingError, OSError) as error:
+    except (MrcError, CBuildError, SocketError, PrivilegeError, FrameRingError, OSError) as error:
         logging.getLogger("mrc.agent").error("%s", error)
         print(f"mrc agent: {error}", file=sys.stderr)
         return 1
@@ -116,10 +117,8 @@ def _rings(given: Sequence[str]) -> dict[str, FrameRing]:
     """The rings of interfaces, from `INTERFACE=NUMBERS`."""
     if not given:
         return {}
-    try:
-        from mrc_host.driver.frame_ring import FrameRing
-    except ImportError:
-        raise NicDriverError("Rings need the compiled transport: run 'make install'.") from None
+    from mrc_host.driver.frame_ring import FrameRing
+
     rings = {}
     for text in given:
         interface, _, numbers = text.partition("=")

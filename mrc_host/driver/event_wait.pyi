@@ -1,4 +1,4 @@
-"""What event_wait.c offers; it is compiled with the transport (scripts/compile_transport.py)."""
+"""What event_wait.c offers."""
 
 def wait(epoll: int, wait_ns: int) -> list[tuple[int, int]]:
     """Wait until an event of the epoll instance is ready, for `wait_ns` at most (negative: without limit).

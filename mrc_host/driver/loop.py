@@ -5,8 +5,8 @@ function that does what is due (transmit frames, push completions) and returns w
 sleeps until the earliest of those times or until a descriptor is ready. Timers need no sorting and no allocation: a NIC
 knows its own earliest deadline, so the loop only takes a minimum.
 
-It waits to the nanosecond (``event_wait.c``), with a timer slack of one nanosecond. Where that is not compiled, or the
-kernel lacks it, epoll can only wait whole milliseconds: then the loop waits for the last one in select() on the epoll
+It waits to the nanosecond (``event_wait.c``), with a timer slack of one nanosecond. Where the
+kernel lacks that, epoll can only wait whole milliseconds: then the loop waits for the last one in select() on the epoll
 descriptor, whose timeout is in microseconds. In both cases it asks which descriptors are ready once more when it wakes:
 what has come meanwhile is handled in the same round.
 
@@ -255,14 +255,14 @@ class Loop:
 
 
 def _precise_wait(epoll: int) -> Callable[[int, int], list[tuple[int, int]]] | None:
-    """``event_wait.wait``; None where it is not compiled, or the kernel cannot do it."""
-    try:
-        from mrc_host.driver import event_wait
+    """``event_wait.wait``; None where the kernel cannot do it."""
+    from mrc_host.driver.event_wait import wait
 
-        event_wait.wait(epoll, 0)
-    except (ImportError, OSError):
+    try:
+        wait(epoll, 0)
+    except OSError:
         return None
-    return event_wait.wait
+    return wait
 
 
 def set_timer_slack(nanoseconds: int = 1) -> None:

@@ -11,7 +11,7 @@ Creating such a socket takes CAP_NET_RAW, and CAP_NET_ADMIN for a receive buffer
 A process that drops its capabilities therefore opens its ports through :class:`PacketSockets`, which keeps the socket
 of a port whose interface vanished until the interface returns.
 
-Where the transport is compiled, fast ports receive in memory shared with the kernel
+Fast ports receive in memory shared with the kernel
 (:mod:`mrc_host.driver.socket_ring`), and what the NIC's datapath carries never enters Python. It holds fewer frames
 than a socket, since each takes a place for the longest: on a slow port that many short ones could arrive while the
 process is kept from running for a moment, so the sockets of slow ports are read.
@@ -245,11 +245,11 @@ def _share_memory(sock: socket.socket, max_frame: int, rate_bps: int) -> SocketR
     """Memory for a socket to receive in, before it is bound; None where there is none, or it would be too small."""
     if 0 < rate_bps < _SHARED_FROM or max_frame > _SHARED_LONGEST:
         return None
-    try:
-        from mrc_host.driver.socket_ring import SocketRing
+    from mrc_host.driver.socket_ring import SocketRing
 
+    try:
         return SocketRing(sock.fileno(), _SHARED_FRAMES, max_frame)
-    except (ImportError, OSError):  # the transport is not compiled, or the kernel has no such memory
+    except OSError:  # the kernel has no such memory
         return None
 
 

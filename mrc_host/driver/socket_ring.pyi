@@ -1,4 +1,4 @@
-"""What socket_ring.c offers; it is compiled with the transport (scripts/compile_transport.py)."""
+"""What socket_ring.c offers."""
 
 from typing_extensions import Buffer  # a stub may, whatever the Python
 

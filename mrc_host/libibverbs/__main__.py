@@ -2,9 +2,10 @@
 
 import sys
 
-from mrc_host.libibverbs.build import VerbsBuildError, build
+from mrc_common.c_build.errors import CBuildError
+from mrc_host.libibverbs.build import build
 
 try:
     print(build())
-except VerbsBuildError as error:
+except CBuildError as error:
     sys.exit(f"Programs for RDMA, such as ib_write_bw, will find no NIC in hosts, as libibverbs was not built. {error}")

@@ -12,7 +12,6 @@ define is added as a function that refuses, which are those for drivers of hardw
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import subprocess
@@ -23,7 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mrc_common import children
-from mrc_host.errors import MrcError
+from mrc_common.c_build import compiler
+from mrc_common.c_build.compiler import Limits
+from mrc_common.c_build.errors import CBuildError
+from mrc_common.c_build.shared_object import LANGUAGE, digest
 
 SOURCES = Path(__file__).parent
 MRC_SOURCES = SOURCES.with_name("libmrc")
@@ -31,13 +33,8 @@ SONAME = "libibverbs.so.1"
 MRC_SONAME = "libmrc.so"
 MRC_ALIASES = ("lib_mrc.so", "libnv_mrc.so")  # as the OCP's examples and Microsoft's plugin for NCCL name it
 COMPILER = "cc"
-_LANGUAGE = ("-std=gnu11", "-fPIC", "-pthread", "-Wall", "-Wextra")
 _BUILT_FROM = "built-from"  # hash of the sources
 _HEADER = "infiniband/verbs.h"
-
-
-class VerbsBuildError(MrcError):
-    """The library was not built; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,50 +67,47 @@ def is_current() -> bool:
 
 
 def _digest() -> str:
-    digest = hashlib.sha256()
-    for file in sorted((*SOURCES.glob("*.[chp]*"), *MRC_SOURCES.glob("*.[ch]"))):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()
+    return digest(sorted((*SOURCES.glob("*.[chp]*"), *MRC_SOURCES.glob("*.[ch]"))))
 
 
 def missing() -> str | None:
     """What it takes to build the library and is not here; None if all is."""
     try:
         _system_library()
-    except VerbsBuildError as error:
+    except CBuildError as error:
         return str(error)
     return None
 
 
 def build() -> Path:
-    """The library, built unless these sources are; VerbsBuildError. Programs that run keep theirs."""
+    """The library, built unless these sources are; CBuildError. Programs that run keep theirs."""
     place = folder()
     if is_current():
         return place / SONAME
-    digest = _digest()
+    sources = _digest()
     try:
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place, prefix="making-") as name:
             compile_into(Path(name), ("-O2",))
-            (Path(name) / _BUILT_FROM).write_text(digest)
+            (Path(name) / _BUILT_FROM).write_text(sources)
             for product in (SONAME, MRC_SONAME, *MRC_ALIASES, _BUILT_FROM):
                 os.replace(Path(name) / product, place / product)
     except OSError as error:
-        raise VerbsBuildError(f"{place} cannot be written ({error.strerror}).") from None
+        raise CBuildError(f"{place} cannot be written ({error.strerror}).") from None
     return place / SONAME
 
 
 def compile_into(scratch: Path, flags: Sequence[str]) -> Path:
-    """Compile and link both libraries in the empty folder `scratch`; returns libibverbs there. VerbsBuildError."""
+    """Compile and link both libraries in the empty folder `scratch`; returns libibverbs there. CBuildError."""
     system = symbols(_system_library())
     files = sorted(str(file) for file in SOURCES.glob("*.c"))
-    _run([COMPILER, *_LANGUAGE, *flags, "-c", *files], scratch)
+    _compile("the sources of libibverbs", ["-c", *files], flags, scratch)
     objects = sorted(str(file) for file in scratch.glob("*.o"))
     ours = {symbol.name for symbol in symbols(*objects)}
     (scratch / "refused.c").write_text(refusals([one for one in system if one.name not in ours]))
     (scratch / "versions.map").write_text(version_map([*system, FOR_LIBMRC]))
     link = ["-shared", f"-Wl,-soname,{SONAME}", "-Wl,--version-script=versions.map", "-Wl,-Bsymbolic-functions"]
-    _run([COMPILER, *_LANGUAGE, *flags, *link, "-o", SONAME, "refused.c", *objects], scratch)
+    _compile(SONAME, [*link, "-o", SONAME, "refused.c", *objects], flags, scratch)
     _link_libmrc(scratch, flags)
     return scratch / SONAME
 
@@ -122,7 +116,7 @@ def _link_libmrc(scratch: Path, flags: Sequence[str]) -> None:
     """Only the functions that are declared for applications are visible; they need the libibverbs beside it."""
     files = [*sorted(str(file) for file in MRC_SOURCES.glob("*.c")), str(SOURCES / "json.c")]
     link = ["-shared", "-fvisibility=hidden", f"-Wl,-soname,{MRC_SONAME}", "-Wl,-rpath,$ORIGIN"]
-    _run([COMPILER, *_LANGUAGE, *flags, *link, "-o", MRC_SONAME, *files, SONAME], scratch)
+    _compile(MRC_SONAME, [*link, "-o", MRC_SONAME, *files, SONAME], flags, scratch)
     for alias in MRC_ALIASES:
         (scratch / alias).symlink_to(MRC_SONAME)
 
@@ -130,7 +124,7 @@ def _link_libmrc(scratch: Path, flags: Sequence[str]) -> None:
 def symbols(*files: str) -> list[Symbol]:
     """What objects define; of a shared library with the version that new programs get."""
     dynamic = ["-D", "--with-symbol-versions"] if len(files) == 1 and ".so" in files[0] else []
-    listing = _run(["nm", "--defined-only", *dynamic, *files], Path("/"))
+    listing = _run(["nm", "--defined-only", *dynamic, *files])
     found = re.findall(r"^[0-9a-f]+ ([TWiBDRV]) (\w+)(?:@@(\w[\w.]*))?$", listing, re.MULTILINE)
     return [Symbol(name, version, kind in "BDRV") for kind, name, version in found if version or not dynamic]
 
@@ -162,9 +156,9 @@ def version_map(system: Sequence[Symbol]) -> str:
 
 
 def _system_library() -> str:
-    """Path of the system's library, whose headers are there as well; VerbsBuildError."""
+    """Path of the system's library, whose headers are there as well; CBuildError."""
     try:
-        found = _run([COMPILER, "-print-file-name=libibverbs.so"], Path("/")).strip()
+        found = _run([COMPILER, "-print-file-name=libibverbs.so"]).strip()
         headers = children.run(
             [COMPILER, "-E", "-x", "c", "-"],
             input=f"#include <{_HEADER}>\n",
@@ -173,16 +167,20 @@ def _system_library() -> str:
             check=False,
         )
     except FileNotFoundError as error:
-        raise VerbsBuildError(f"There is no {error.filename} here: apt-get install gcc.") from None
+        raise CBuildError(f"There is no {error.filename} here: apt-get install gcc.") from None
     if "/" not in found or headers.returncode:
-        raise VerbsBuildError("The headers of libibverbs are not installed: apt-get install libibverbs-dev.")
+        raise CBuildError("The headers of libibverbs are not installed: apt-get install libibverbs-dev.")
     return found
 
 
-def _run(command: Sequence[str], where: Path) -> str:
-    done = children.run(list(command), cwd=where, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+def _compile(what: str, arguments: Sequence[str], flags: Sequence[str], scratch: Path) -> None:
+    compiler.run(COMPILER, [*LANGUAGE, *flags, *arguments], scratch, what, Limits())
+
+
+def _run(command: Sequence[str]) -> str:
+    done = children.run(list(command), cwd="/", capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
         lines = (done.stderr or done.stdout).splitlines()
         first = next((line for line in lines if "error" in line), lines[0] if lines else "it failed")
-        raise VerbsBuildError(f"{command[0]} could not build it: {first.strip()}")
+        raise CBuildError(f"{command[0]} could not build it: {first.strip()}")
     return str(done.stdout)

@@ -12,6 +12,7 @@ from importlib import import_module
 import click
 
 from controller.errors import ControllerError
+from mrc_common.c_build.errors import CBuildError
 from mrc_common.grpc_endpoint import EndpointError
 from mrc_common.suggestions import did_you_mean, nearest
 from mrc_host.errors import MrcError
@@ -147,6 +148,7 @@ def run(arguments: list[str]) -> int:
         EmulationError,
         FabricError,
         MrcError,
+        CBuildError,
         ControllerError,
         EndpointError,
         SimulationError,

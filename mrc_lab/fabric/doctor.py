@@ -20,9 +20,10 @@ from pathlib import Path
 from shutil import which
 
 from mrc_common import children, large_memory
-from mrc_host import compiled, datapath
+from mrc_common.c_build.errors import CBuildError
+from mrc_common.c_build.object_cache import default_cache, exposed
+from mrc_host import c_modules, compiled, datapath
 from mrc_host.libibverbs import build as verbs_library
-from p4runtime_shim.object_cache import default_cache, exposed
 from simulation import native_core
 from topologies.emulation import cleanup, halt_polling, limits, process_watch, requirements, run_directory
 from topologies.emulation.errors import EmulationError, RequirementError
@@ -73,9 +74,9 @@ def examine() -> Iterator[CheckResult]:
     yield from _needs()
     yield _compiler()
     yield _cache()
+    yield _c_modules()
     yield _transport()
     yield _simulation_core()
-    yield _rings()
     yield check_kernel_switches()
     yield _processors()
     yield check_idle_processors()
@@ -207,13 +208,22 @@ def _cache() -> CheckResult:
     return CheckResult("compiled switches", True, f"cached in {folder}", fatal=True)
 
 
+def _c_modules() -> CheckResult:
+    try:
+        for module in c_modules.ALL:
+            module.path()
+    except CBuildError as error:
+        return CheckResult("NIC in C", False, f"no NIC works without its modules in C: {error}", True, _installation())
+    if os.environ.get(datapath.VARIABLE) == "reference":
+        return CheckResult("NIC in C", True, f"compiled, but without the datapath: chosen by {datapath.VARIABLE}", True)
+    return CheckResult("NIC in C", True, "datapath, waiting and rings are compiled from the current sources", True)
+
+
 def _transport() -> CheckResult:
     if not compiled.available():
-        cost = "NICs run as plain Python, at three times the CPU: apt-get install gcc python3-dev, then make install"
+        cost = "NICs decide in plain Python, at three times the CPU: apt-get install gcc python3-dev, then make install"
         return CheckResult("transport", False, compiled.outdated() or cost, fix=_installation())
-    if os.environ.get(datapath.VARIABLE) == "reference":
-        return CheckResult("transport", True, f"compiled, without the datapath in C: chosen by {datapath.VARIABLE}")
-    return CheckResult("transport", True, "compiled, with the datapath in C")
+    return CheckResult("transport", True, "compiled from the current sources")
 
 
 def _simulation_core() -> CheckResult:
@@ -224,12 +234,6 @@ def _simulation_core() -> CheckResult:
         cost = f"simulation runs on the reference core, in Python, at less than half the speed: {problem}"
         return CheckResult("simulation core", False, cost, fix=_installation())
     return CheckResult("simulation core", True, "native, compiled from the current source")
-
-
-def _rings() -> CheckResult:
-    if not compiled.available():
-        return CheckResult("rings", False, "no --wire ring: they come with the compiled transport, make install")
-    return CheckResult("rings", True, "NICs and switches can exchange frames in shared memory (--wire ring)")
 
 
 def check_kernel_switches() -> CheckResult:

@@ -148,6 +148,7 @@ def _marked(node: pytest.Item) -> dict[str, Any]:
 @contextmanager
 def _user_errors() -> Iterator[None]:
     """Errors that the user can correct fail the test with their sentence, without a traceback."""
+    from mrc_common.c_build.errors import CBuildError
     from mrc_host.errors import MrcError
     from mrc_lab.errors import ExperimentError
     from p4runtime_shim.errors import SwitchError
@@ -157,6 +158,6 @@ def _user_errors() -> Iterator[None]:
 
     try:
         yield
-    except (ExperimentError, EmulationError, FabricError, MrcError, SimulationError, SwitchError) as error:
+    except (ExperimentError, CBuildError, EmulationError, FabricError, MrcError, SimulationError, SwitchError) as error:
         hint = getattr(error, "hint", "")
         pytest.fail(f"{error}\n{hint}" if hint else str(error), pytrace=False)

@@ -15,12 +15,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from p4runtime_shim.build import SHARED_HEADERS, BuildOptions, build_extension
+from mrc_common.c_build.extension import BuildOptions
+from mrc_host import c_modules
 from tests.fuzz.fuzz_engine import runtime
-from tests.mrc_host.datapath.module import SOURCE
 
 ROOT = Path(__file__).parents[2]
-RING_SOURCE = ROOT / "mrc_host" / "driver" / "frame_ring.c"
 FLAGS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
@@ -31,8 +30,8 @@ class Fuzzer:
         asan = runtime("libasan.so")
         if asan is None or runtime("libubsan.so") is None:
             raise RuntimeError("the compiler has no address or undefined behaviour sanitizer; try: apt install gcc")
-        for name, source in (("datapath", SOURCE), ("frame_ring", RING_SOURCE)):  # here, without the sanitizers' burden
-            build_extension(name, source, (SHARED_HEADERS,), options=BuildOptions(flags=FLAGS))
+        for module in (c_modules.DATAPATH, c_modules.FRAME_RING):  # here, without the sanitizers' burden
+            module.path(BuildOptions(flags=FLAGS))
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - until close()
         self._child = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.fuzz_datapath"],

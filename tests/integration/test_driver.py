@@ -92,14 +92,11 @@ def no_memory(fd: int, slots: int, longest: int) -> None:
     raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
 
-@pytest.fixture(params=["socket", "shared memory", "no memory to share"])
+@pytest.fixture(params=["shared memory", "no memory to share"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """How ports receive."""
-    module: Any = None
-    if request.param == "shared memory":
-        module = compiled_extension("socket_ring")
-    elif request.param == "no memory to share":
-        module = SimpleNamespace(SocketRing=no_memory)
+    shared = request.param == "shared memory"
+    module: Any = compiled_extension("socket_ring") if shared else SimpleNamespace(SocketRing=no_memory)
     monkeypatch.setitem(sys.modules, "mrc_host.driver.socket_ring", module)
 
 

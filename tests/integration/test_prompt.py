@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from scapy.utils import RawPcapNgReader
 
+from mrc_common.c_build import object_cache
 from mrc_lab.cli.main import run
 from mrc_lab.prompt.command_help import COMMANDS
-from p4runtime_shim import object_cache
 from tests.integration.names import own
 from tests.integration.terminal import CTRL_C, CTRL_D, TAB, Terminal
 from tests.integration.traces import Traces

@@ -20,6 +20,9 @@ ROOMS = ("controller", "mrc_common", "mrc_host", "mrc_lab", "p4runtime_shim", "p
 
 _OWN = {
     "mrc_common/named_files.py": "the rule itself",
+    "mrc_common/c_build/compiler.py": "a log of our own",
+    "mrc_common/c_build/object_cache.py": "of a folder that only we can write to",
+    "mrc_common/c_build/shared_object.py": "installed with the project",
     "mrc_common/large_memory.py": "of /sys",
     "controller/fleet.py": "the P4Info that is installed, or named by root beside the program",
     "mrc_common/privileges.py": "of /proc",
@@ -40,9 +43,6 @@ _OWN = {
     "mrc_lab/sweeps/version.py": "installed with the project",
     "mrc_lab/web/__main__.py": "/dev/null",
     "mrc_lab/web/server.py": "installed with the project",
-    "p4runtime_shim/build.py": "installed with the project",
-    "p4runtime_shim/c_compiler.py": "a log of our own",
-    "p4runtime_shim/object_cache.py": "of a folder that only we can write to",
     "p4runtime_shim/shutdown.py": "of /proc",
     "p4src/__init__.py": "installed with the project",
     "simulation/trace.py": "a temporary file of the swarm",

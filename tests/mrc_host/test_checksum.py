@@ -11,7 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from mrc_host import checksum, datapath
+from mrc_common.c_build.errors import CBuildError
+from mrc_host import checksum
 from tests.mrc_host.datapath.module import native
 
 
@@ -72,36 +73,34 @@ def again(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], ModuleType]]
     importlib.reload(checksum)
 
 
-def test_c_calculates_where_it_is_compiled_whatever_the_transport(
-    monkeypatch: pytest.MonkeyPatch, again: Callable[[], ModuleType]
-) -> None:
-    module = native()
-    monkeypatch.setattr(datapath, "available", lambda: module)
+def test_c_calculates_whatever_the_transport(again: Callable[[], ModuleType]) -> None:
+    from mrc_host.datapath import native
+
     chosen = again()
-    assert (chosen.crc32, chosen.copy_and_crc32) == (module.crc32, module.copy_and_crc32)
+    assert (chosen.crc32, chosen.copy_and_crc32) == (native.crc32, native.copy_and_crc32)
 
 
-@pytest.mark.parametrize("choice", ["reference", "nonsense", "", "truncated"])
-def test_without_it_a_library_does(
-    monkeypatch: pytest.MonkeyPatch, again: Callable[[], ModuleType], choice: str
+class Refusing:
+    """An importer of a module that cannot be compiled."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "mrc_host.datapath.native":
+            raise self._error
+
+
+@pytest.mark.parametrize("error", [CBuildError("no compiler"), ImportError("native.so: file too short")])
+def test_without_a_compiler_a_library_does(
+    monkeypatch: pytest.MonkeyPatch, again: Callable[[], ModuleType], error: Exception
 ) -> None:
-    if choice in ("", "truncated"):
-        monkeypatch.delenv(datapath.VARIABLE, raising=False)
-        monkeypatch.setattr(datapath, "_compiled", {"": lambda: None, "truncated": broken}[choice])
-    else:
-        monkeypatch.setenv(datapath.VARIABLE, choice)
+    monkeypatch.setattr(sys, "meta_path", [Refusing(error), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "mrc_host.datapath.native", raising=False)
     chosen, target = again(), bytearray(3)
     assert chosen.crc32.__module__ in ("zlib", "zlib_ng.zlib_ng")
     assert chosen.copy_and_crc32(target, b"abc") == zlib.crc32(b"abc")
     assert target == b"abc"
-
-
-def broken() -> ModuleType:
-    raise ImportError("native.so: file too short")
-
-
-def test_without_zlib_ng_zlib_is_used(monkeypatch: pytest.MonkeyPatch, again: Callable[[], ModuleType]) -> None:
-    monkeypatch.setenv(datapath.VARIABLE, "reference")
     monkeypatch.setitem(sys.modules, "zlib_ng", None)
     monkeypatch.setitem(sys.modules, "zlib_ng.zlib_ng", None)
     assert again().crc32 is zlib.crc32

@@ -7,14 +7,18 @@ import platform
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mrc_common.c_build.compiler import Limits
 from p4runtime_shim import build, ctypes_bindings
 from p4runtime_shim.codegen import generate
-from p4runtime_shim.errors import BuildError
+from p4runtime_shim.errors import BuildError, ResourceExhausted
+from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.program import load_program
+from p4runtime_shim.switch import EmbeddedSwitch
 from tests.p4runtime_shim import programs
 from tests.p4runtime_shim.builder import Builder, send_to
 from tests.p4runtime_shim.conftest import FAST
@@ -77,14 +81,6 @@ def test_an_unusable_cache_directory_is_reported(tmp_path: Path) -> None:
         build.build(program(1), cache=tmp_path / "file", options=FAST)
 
 
-def test_the_default_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert build.default_cache() == Path("/somewhere/mrc-testbed")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", "/home/somebody")
-    assert build.default_cache() == Path("/home/somebody/.cache/mrc-testbed")
-
-
 @pytest.mark.parametrize("name", [*programs.NAMES, "fabric"])
 def test_generated_code_compiles_without_warnings(name: str, tmp_path: Path) -> None:
     text = programs.FABRIC.read_text() if name == "fabric" else programs.text(name)
@@ -115,3 +111,32 @@ def test_functions_without_declared_types_cannot_be_called() -> None:
     engine = ctypes_bindings.load_engine()
     assert not hasattr(engine.library, "sw_set_timing")
     assert engine.hot.sw_set_timing.argtypes[0] is ctypes.c_void_p
+
+
+def test_the_real_compiler_fails_cleanly_with_too_little_memory(cache: Path) -> None:
+    options = replace(FAST, limits=Limits(memory=24 << 20))
+    with pytest.raises(ResourceExhausted):
+        build.build(program(1), cache=cache, options=options)
+    assert not list(cache.rglob("program-*.so"))
+    assert not list(cache.rglob("build-*"))
+
+
+def test_oversized_programs_are_not_compiled(cache: Path) -> None:
+    options = replace(FAST, limits=Limits(source=1000))
+    with pytest.raises(ResourceExhausted, match="MB of C"):
+        build.build(program(1), cache=cache, options=options)
+
+
+def test_an_unused_program_is_unloaded(cache: Path) -> None:
+    def loaded(path: Path) -> bool:
+        return path.name in Path("/proc/self/maps").read_text()
+
+    pipeline = Pipeline.load(program(1), cache=cache, options=FAST)
+    path = pipeline.path
+    with EmbeddedSwitch(pipeline, ports=range(4), seed=0) as switch:
+        del pipeline
+        assert loaded(path)
+        switch.receive(0, bytes(64), 1)
+        assert switch.transmit(1, 1) == bytes(64)
+        switch.set_pipeline(None)
+        assert not loaded(path)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mrc_common import children
+from mrc_common.c_build.object_cache import private_folder
 from p4runtime_shim import build
-from p4runtime_shim.object_cache import private_folder
 from tests.waiting import until
 
 LIMIT_S = 30.0  # less than anything here that would end by itself

@@ -54,7 +54,11 @@ def test_a_pure_wheel_serves_every_python_and_has_no_machine_code(tmp_path: Path
     assert wheel.name.endswith("-py3-none-any.whl")
     names = contents(wheel)
     assert "mrc_host/nic.py" in names
-    assert not [name for name in names if "prebuilt" in name or "left_over" in name or name.startswith("scripts")]
+    assert not [
+        name
+        for name in names
+        if "prebuilt" in name or name.endswith(".so") or "left_over" in name or name.startswith("scripts")
+    ]
 
 
 @pytest.mark.usefixtures("checkout")
@@ -67,9 +71,12 @@ def test_a_compiled_wheel_brings_sealed_modules_for_this_python(tmp_path: Path) 
     unpacked = tmp_path / "unpacked"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(unpacked)
-    code = "from mrc_host import compiled; print(compiled.available(), compiled.use())"
+    code = (
+        "from mrc_host import c_modules, compiled; print(compiled.available(), compiled.use(),"
+        " all('prebuilt' in module.path().parts for module in c_modules.ALL))"
+    )
     ask = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(unpacked)!r}); sys.prefix = '/nowhere'; {code}"]
-    assert subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, check=True).stdout == "True True\n"
+    assert subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, check=True).stdout == "True True True\n"
 
 
 def test_a_compiler_that_fails_leaves_no_wheel(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_host import compiled
+from mrc_host import c_modules, compiled
 from scripts import compile_transport
 from tests.waiting import until
 
@@ -54,7 +54,8 @@ class Place:
         return [int(line) for line in log.read_text().splitlines()] if log.exists() else []
 
     def entries(self) -> list[str]:
-        return sorted(path.name for path in self.compiled.iterdir() if path.name != compile_transport.LOCK)
+        own = (compile_transport.LOCK, "c")  # the latter has the modules in C
+        return sorted(path.name for path in self.compiled.iterdir() if path.name not in own)
 
 
 def finish(process: subprocess.Popen[str]) -> str:
@@ -85,6 +86,8 @@ def test_two_concurrent_builds_compile_once(place: Place) -> None:
     assert len(place.builds()) == 1
     assert place.entries() == [place.target.name]
     assert (place.target / "module.so").exists()
+    names = {path.name.rpartition("-")[0] for path in (place.compiled / "c").iterdir()}
+    assert names == {module.name for module in c_modules.ALL}
 
 
 def test_a_killed_build_leaves_the_old_modules_and_blocks_nobody(place: Place) -> None:
@@ -118,7 +121,6 @@ def test_an_environment_outside_the_project_is_compiled_for(tmp_path: Path, monk
     """Really, but only the module with least: no settings of the project are found above its folder."""
     pytest.importorskip("mypyc")
     monkeypatch.setattr(compiled, "sources", lambda: [Path("mrc_host/verbs/remote/protocol.py")])
-    monkeypatch.setattr(compiled, "extensions", list)
     compile_transport.build_into(tmp_path / "place")
     assert list((tmp_path / "place/mrc_host/verbs/remote").glob("protocol.*.so"))
 

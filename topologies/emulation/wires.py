@@ -17,7 +17,6 @@ from typing import Any
 
 from mrc_common.frame_rings import FrameRings, RingEnd
 from mrc_common.open_files import raise_limit
-from mrc_host import compiled
 from topologies import addressing
 from topologies.emulation.errors import EmulationError
 from topologies.emulation.switch_kind import SwitchKind
@@ -26,13 +25,11 @@ from topologies.fabric import Fabric, LinkEnd
 
 
 def check(switch: SwitchKind, wire: WireKind) -> None:
-    """Raise EmulationError if such switches, or this installation, have no such wires."""
+    """Raise EmulationError if such switches have no such wires."""
     if wire is WireKind.VETH:
         return
     if switch is SwitchKind.BMV2:
         raise EmulationError("BMv2 only has the kernel's links: leave out --wire ring, or use embedded switches.")
-    if not compiled.available():
-        raise EmulationError("Rings need the compiled transport: run 'make install', or leave out --wire ring.")
 
 
 class FabricWires:

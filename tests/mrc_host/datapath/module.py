@@ -1,4 +1,4 @@
-"""The datapath in C for tests: compiled from its present source, whatever the installer compiled last."""
+"""The datapath in C for tests: compiled with warnings as errors, and Python's own assertions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from types import ModuleType
 
 import pytest
 
-from mrc_host import datapath
-from p4runtime_shim.build import SHARED_HEADERS, BuildOptions, build_extension
-
-SOURCE = Path(datapath.__file__).parent / "native.c"
+from mrc_common.c_build.extension import BuildOptions
+from mrc_host import c_modules, datapath
 
 
 @functools.cache
@@ -23,7 +21,7 @@ def native(flags: tuple[str, ...] = ("-O1", "-Werror")) -> ModuleType:
     """The module; a test that needs it is skipped where no extension can be compiled."""
     if which("cc") is None or not Path(sysconfig.get_path("include"), "Python.h").is_file():
         pytest.skip("there is no C compiler, or python3-dev is missing")
-    return datapath.load_from(build_extension("datapath", SOURCE, (SHARED_HEADERS,), options=BuildOptions(flags=flags)))
+    return c_modules.DATAPATH.load(BuildOptions(flags=flags))
 
 
 @contextmanager

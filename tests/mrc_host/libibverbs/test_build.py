@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from mrc_common import children
+from mrc_common.c_build.errors import CBuildError
 from mrc_host.libibverbs import build
-from mrc_host.libibverbs.build import Symbol, VerbsBuildError
+from mrc_host.libibverbs.build import Symbol
 from mrc_host.values import MAX_INLINE, MAX_RECEIVES, MAX_SGE
 from mrc_host.verbs.remote import protocol
 from tests.mrc_host.libibverbs.build_program import build_libraries, needs_libraries
@@ -109,7 +110,7 @@ def test_each_missing_build_requirement_is_one_sentence(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
     assert build.library() is None
-    with pytest.raises(VerbsBuildError, match=why):
+    with pytest.raises(CBuildError, match=why):
         build.build()
 
 

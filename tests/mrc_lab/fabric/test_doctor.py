@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from mrc_common import large_memory
+from mrc_common.c_build.errors import CBuildError
+from mrc_common.c_build.extension import CModule
 from mrc_host import compiled
 from mrc_host.libibverbs import build as verbs_library
 from mrc_lab.fabric import doctor
@@ -265,20 +267,26 @@ def test_limits_that_cannot_be_raised_are_named_with_their_consequence(monkeypat
 
 
 @pytest.mark.parametrize(
-    ("available", "chosen", "ok", "said"),
-    [
-        (True, "", True, "compiled, with the datapath in C"),
-        (True, "reference", True, "compiled, without the datapath in C: chosen by MRC_DATAPATH"),
-        (False, "", False, "plain Python"),
-    ],
+    ("available", "ok", "said"), [(True, True, "compiled from the current sources"), (False, False, "plain Python")]
 )
-def test_the_fast_parts_of_the_nic_are_named(
-    monkeypatch: pytest.MonkeyPatch, available: bool, chosen: str, ok: bool, said: str
+def test_the_transport_is_compiled_or_plain(
+    monkeypatch: pytest.MonkeyPatch, available: bool, ok: bool, said: str
 ) -> None:
     monkeypatch.setattr(compiled, "available", lambda: available)
     monkeypatch.setattr(compiled, "outdated", lambda: None)
-    monkeypatch.setenv("MRC_DATAPATH", chosen)
     found = findings()["transport"]
     assert found.ok == ok
     assert said in found.detail
     assert not found.fatal
+
+
+def test_modules_in_c_that_cannot_be_compiled_are_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert findings()["NIC in C"].ok
+
+    def refuse(_: CModule) -> Path:
+        raise CBuildError("the headers of Python are missing; try: apt install python3-dev")
+
+    monkeypatch.setattr(CModule, "path", refuse)
+    found = findings()["NIC in C"]
+    assert (found.ok, found.fatal) == (False, True)
+    assert "python3-dev" in found.detail

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from mrc_common.c_build.object_cache import default_cache
 from mrc_lab.cli.main import run as run_mrc
-from p4runtime_shim.object_cache import default_cache
 from tests.docs.blocks import ROOT, blocks
 
 for module in (

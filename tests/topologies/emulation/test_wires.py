@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from mrc_common.frame_rings import RingEnd
-from mrc_host import compiled
 from p4runtime_shim.config import load_file
 from topologies import addressing
 from topologies.clos import multi_plane_clos
@@ -21,11 +20,6 @@ from topologies.emulation.wires import FabricWires
 from topologies.fabric import LinkKind
 
 FABRIC = multi_plane_clos("demo", planes=2, t0=2, t1=2, hosts=4)
-
-
-@pytest.fixture(autouse=True)
-def _compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "available", lambda: True)
 
 
 def nic_ends(wires: FabricWires) -> dict[str, RingEnd]:
@@ -75,9 +69,3 @@ def test_without_rings_nothing_is_inherited(tmp_path: Path) -> None:
 def test_bmv2_has_no_rings() -> None:
     with pytest.raises(EmulationError, match="leave out --wire ring, or use embedded switches"):
         FabricWires(FABRIC, SwitchKind.BMV2, WireKind.RING)
-
-
-def test_rings_need_the_compiled_transport(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "available", lambda: False)
-    with pytest.raises(EmulationError, match="run 'make install', or leave out --wire ring"):
-        FabricWires(FABRIC, SwitchKind.EMBEDDED, WireKind.RING)

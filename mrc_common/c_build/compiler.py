@@ -1,9 +1,9 @@
 """The C compiler as a child process with limited resources and a minimal environment.
 
-Clients that may push a program decide what is compiled, so each run is limited in processor time, elapsed time, memory
-and output size. It is killed with all its children when it exceeds a limit, or when the calling process ends, for
-whatever reason. It runs in its build folder with an environment of four variables, so that CPATH, TMPDIR or a language
-setting cannot influence it.
+Clients of a switch that may push a program decide what is compiled, so each run is limited in processor time, elapsed
+time, memory and output size. It is killed with all its children when it exceeds a limit, or when the calling process
+ends, for whatever reason. It runs in its build folder with an environment of four variables, so that CPATH, TMPDIR or a
+language setting cannot influence it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mrc_common import children
-from p4runtime_shim.errors import BuildError, ResourceExhausted
+from mrc_common.c_build.errors import CBuildError, CBuildLimitError
 
 # Standard input is a pipe whose other end we hold. When we end, even by SIGKILL, it closes and the group is killed.
 _BOUNDED = """
@@ -52,12 +52,15 @@ class _Running:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._groups: dict[int, int] = {}  # -> our end of the pipe that keeps its processes alive
-        self._stopped = False
+        self._stopped = threading.Event()
+
+    def refuse_if_stopped(self, wait_s: float = 0.0) -> None:
+        if self._stopped.wait(wait_s):
+            raise CBuildError("this process is shutting down and compiles nothing more")
 
     def start(self, command: list[str], folder: Path, messages: int) -> subprocess.Popen[bytes]:
         with self._lock:
-            if self._stopped:
-                raise BuildError("the switch is shutting down and compiles no more programs")
+            self.refuse_if_stopped()
             theirs, ours = os.pipe()
             try:
                 child = children.popen(
@@ -87,7 +90,7 @@ class _Running:
 
     def stop(self) -> None:
         with self._lock:
-            self._stopped = True
+            self._stopped.set()
             for group in self._groups:
                 with contextlib.suppress(ProcessLookupError):  # it has just exited
                     os.killpg(group, signal.SIGKILL)
@@ -101,6 +104,11 @@ def stop_compilers() -> None:
     _running.stop()
 
 
+def pause(seconds: float) -> None:
+    """Wait for another process that compiles; raises CBuildError as soon as this one is ending."""
+    _running.refuse_if_stopped(seconds)
+
+
 atexit.register(stop_compilers)
 
 
@@ -112,7 +120,7 @@ def _environment(folder: Path) -> dict[str, str]:
 def run(compiler: str, arguments: list[str], folder: Path, what: str, limits: Limits) -> None:
     """Run the compiler in a folder that it may write to; `what` names the output in messages.
 
-    Raises BuildError if compilation fails, ResourceExhausted if it exceeds the limits.
+    Raises CBuildError if compilation fails, CBuildLimitError if it exceeds the limits.
     """
     bounds = [str(limits.cpu_seconds), str(limits.memory >> 10), str(limits.output >> 9)]
     command = ["/bin/sh", "-c", _BOUNDED, "sh", *bounds, *shlex.split(compiler), *arguments]
@@ -122,7 +130,7 @@ def run(compiler: str, arguments: list[str], folder: Path, what: str, limits: Li
         try:
             status = child.wait(limits.seconds)
         except subprocess.TimeoutExpired:
-            raise ResourceExhausted(f"compiling {what} took longer than {limits.seconds:g} s and was stopped") from None
+            raise CBuildLimitError(f"compiling {what} took longer than {limits.seconds:g} s and was stopped") from None
         finally:
             _running.end(child)
     if not status:
@@ -130,17 +138,17 @@ def run(compiler: str, arguments: list[str], folder: Path, what: str, limits: Li
     with log.open("rb") as file:
         text = file.read(_MESSAGES).decode(errors="replace")
     if not 0 < status < 128 or _EXHAUSTED.search(text):
-        raise ResourceExhausted(
+        raise CBuildLimitError(
             f"compiling {what} exceeds the limits of a compilation ({limits.cpu_seconds} s of processor time,"
             f" {limits.memory >> 20} MB of memory, a file of {limits.output >> 20} MB) and was stopped"
         )
     first = next((line for line in text.splitlines() if "error" in line), text[:300])
-    raise BuildError(f"the C compiler refused {what}: {first.strip()}")
+    raise CBuildError(f"the C compiler refused {what}: {first.strip()}")
 
 
 @functools.cache
 def version(compiler: str) -> str:
-    """First line of `cc --version`; raises BuildError if there is no compiler."""
+    """First line of `cc --version`; raises CBuildError if there is no compiler."""
     try:
         done = children.run(
             [*shlex.split(compiler), "--version"],
@@ -152,7 +160,5 @@ def version(compiler: str) -> str:
             timeout=60,
         )
     except (OSError, subprocess.SubprocessError):
-        raise BuildError(
-            f"the embedded switch needs a C compiler and {compiler!r} does not run; try: apt install gcc"
-        ) from None
+        raise CBuildError(f"a C compiler is needed, and {compiler!r} does not run; try: apt install gcc") from None
     return str(done.stdout).partition("\n")[0]

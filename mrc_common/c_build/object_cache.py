@@ -1,6 +1,6 @@
 """The cache of compiled objects: only complete files are used, from a folder that no other user can write to.
 
-Cached objects are loaded into the switch's process, which often runs as root. So the folder and all its parents must
+Cached objects are loaded into processes that often run as root. So the folder and all its parents must
 belong to us or to root and must not be writable by others, and every object ends in a hash of its content: a truncated
 file (a full disk, a power failure between write and rename) is rebuilt instead of loaded. Files are written under a
 temporary name, flushed to disk and renamed. The least recently used ones are removed when there are too many.
@@ -14,12 +14,15 @@ import pwd
 import shutil
 import stat
 import time
+from collections import Counter
 from pathlib import Path
 
+from mrc_common.c_build.errors import CBuildError
 from mrc_common.file_owners import exposed_part, other_writer
-from p4runtime_shim.errors import BuildError
 
-KEPT = {"program-*.so": 256, "libengine-*.so": 8, "simcore-*.so": 8}  # files kept per kind
+KEPT = {"program": 256}  # objects kept of a kind, which is the beginning of their names
+KEPT_OTHERWISE = 32
+_FOLDER = "switch"  # the switch's objects were the first
 _MAGIC = b"mrc-object"
 _SEAL = len(_MAGIC) + hashlib.sha256().digest_size
 _ABANDONED = 24 * 3600  # seconds after which the folder of a killed build is removed
@@ -37,22 +40,22 @@ def default_cache() -> Path:
 
 
 def private_folder(cache: Path) -> Path:
-    """The objects' folder in a cache directory, created if necessary; raises BuildError if others can write to it."""
-    folder = cache / "switch"
+    """The objects' folder in a cache directory, created if necessary; raises CBuildError if others can write to it."""
+    folder = cache / _FOLDER
     try:
         for part in (*reversed(folder.parents), folder):
             part.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise BuildError(f"cannot make the cache directory {folder} ({error.strerror}): set XDG_CACHE_HOME") from None
+        raise CBuildError(f"cannot make the cache directory {folder} ({error.strerror}): set XDG_CACHE_HOME") from None
     problem = exposed(cache)
     if problem:
-        raise BuildError(problem)
+        raise CBuildError(problem)
     return folder
 
 
 def exposed(cache: Path) -> str | None:
     """Why a cache directory is unsafe: it, or a parent, is writable by others; None if it is safe."""
-    found = exposed_part(cache / "switch")
+    found = exposed_part(cache / _FOLDER)
     if found is None:
         return None
     part, who = found
@@ -93,19 +96,22 @@ def install(made: Path, target: Path) -> None:
         finally:
             os.close(folder)
     except OSError as error:
-        raise BuildError(f"cannot write {target} ({error.strerror})") from None
+        raise CBuildError(f"cannot write {target} ({error.strerror})") from None
     _prune(target.parent)
 
 
 def _prune(folder: Path) -> None:
     """Remove the least recently used objects; a process that needs one rebuilds it."""
-    for pattern, count in KEPT.items():
-        files = sorted(folder.glob(pattern), key=lambda path: _times(path)[0], reverse=True)
-        for path in files[count:]:
+    files = sorted(folder.glob("*-*.so"), key=lambda path: _times(path)[0], reverse=True)
+    seen: Counter[str] = Counter()
+    for path in files:
+        kind = path.name.rpartition("-")[0]
+        seen[kind] += 1
+        if seen[kind] > KEPT.get(kind, KEPT_OTHERWISE):
             path.unlink(missing_ok=True)
-    for path in folder.glob("build-*"):
+    for path in (*folder.glob("build-*"), *folder.glob("*.lock")):
         if _times(path)[1] < time.time() - _ABANDONED:
-            shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _times(path: Path) -> tuple[float, float]:
