@@ -121,7 +121,8 @@ class Unit:
     """A kind of number: how it is read and shown.
 
     `parse` raises ValueError with what is wrong. `pattern` is a regular expression for what may follow the number, and
-    `plain` says whether a number alone will do. `most` is the largest that makes sense anywhere.
+    `plain` says whether a number alone will do, `real` whether values are fractions. `most` is the largest that makes
+    sense anywhere.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Unit:
     example: str
     most: float
     plain: bool = True
+    real: bool = False
 
     def word(self, text: str, low: float = 1) -> Any:
         """The number, at least `low`, that a command-line word means; a ValueError's message has an example."""
@@ -148,5 +150,5 @@ _MOST = 1 << 62
 RATE = Unit("rate", parse_rate, show_rate, "[kKmMgGtT]?(bit/s|bitps|b/s|bps|bit)?", "100G", 10**15)
 SIZE = Unit("size", parse_size, show_size, "[kKmMgGtT]?([iI]?[bB])?", "64K", 1 << 40)
 TIME = Unit("time", parse_time, show_time, "(ns|us|µs|ms|s|min)", "10us", _MOST, plain=False)
-SHARE = Unit("share", parse_share, show_share, "%?", "20%", _MOST)
-NUMBER = Unit("number", parse_number, "{:g}".format, "", "0.8", _MOST)
+SHARE = Unit("share", parse_share, show_share, "%?", "20%", _MOST, real=True)
+NUMBER = Unit("number", parse_number, "{:g}".format, "", "0.8", _MOST, real=True)

@@ -30,8 +30,8 @@ def paper(
     within 10 %.
     """
     import mrc_lab.paper
+    from mrc_common.declared.field_types import suggest
     from mrc_lab.errors import ExperimentError
-    from mrc_lab.experiments.files.field_types import suggest
     from mrc_lab.paper.reproduction import reproduce
 
     known = {path.stem: path for path in sorted(Path(mrc_lab.paper.__path__[0]).glob("*.yaml"))}

@@ -8,8 +8,6 @@ Watts, and any currency. The assumed figures are round ones for a 51.2 Tb/s swit
 transceiver; they show which of two designs costs more, not what either costs.
 """
 
-# ruff: noqa: RUF009 - `key` makes dataclass fields, as dataclasses.field does
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mrc_common import units
+from mrc_common.declared.assignment import assign, parse_assignment
+from mrc_common.declared.document import Source, parse, read_text
+from mrc_common.declared.field_types import Quantity, Text
+from mrc_common.declared.sections import Section, key
 from mrc_lab.errors import FileError
-from mrc_lab.experiments.files.assignment import assign, parse_assignment
-from mrc_lab.experiments.files.document import Value, parse
-from mrc_lab.experiments.files.field_types import Quantity, Section, Text, key
-from mrc_lab.experiments.files.loader import read_text
 from mrc_lab.planning.clos import Design
 
 _WATTS = Quantity(units.NUMBER, example="15")
@@ -63,15 +61,12 @@ class Parts:
 
 def load_parts(file: Path | None, settings: Sequence[str]) -> Parts:
     """The values of a file, overridden by settings such as ``switch.cost=30000``. Raises FileError."""
-    document = parse("{}", "--set") if file is None else parse(read_text(file), str(file))
-    for text in settings:
-        setting = parse_assignment(text)
+    text, name = ("{}", "--set") if file is None else (read_text(file, FileError), str(file))
+    document = parse(text, Source(name, FileError))
+    for given in settings:
+        setting = parse_assignment(given, FileError)
         if len(setting.values) != 1:
-            raise FileError(f"--set {text}: give one value, as in switch.cost=30000")
+            raise FileError(f"--set {given}: give one value, as in switch.cost=30000")
         document = assign(document, setting.key, setting.values[0])
-    return _read(document)
-
-
-def _read(document: Value) -> Parts:
     parts: Parts = Section(Parts).read(document)
     return parts

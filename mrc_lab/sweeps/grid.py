@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
 import yaml
 
+from mrc_common.declared.assignment import Assignment, assign, holds, named_key, numbered_key, parse_assignment
+from mrc_common.declared.document import Value, read_text
+from mrc_common.declared.field_types import suggest
 from mrc_lab.errors import ExperimentError, FileError
 from mrc_lab.experiments.files import sizes
-from mrc_lab.experiments.files.assignment import Assignment, assign, holds, named_key, numbered_key, parse_assignment
-from mrc_lab.experiments.files.document import Value, parse
-from mrc_lab.experiments.files.field_types import suggest
-from mrc_lab.experiments.files.loader import EITHER, load_document, read_text
+from mrc_lab.experiments.files.document import parse
+from mrc_lab.experiments.files.loader import EITHER, load_document
 from mrc_lab.experiments.files.model import CasePart, case_prefix
+from mrc_lab.experiments.files.renamed_keys import current_key
 from mrc_lab.experiments.running.run_experiment import extents_of, warnings_of
 
 _SIZES = frozenset(f"workload.{key}" for key in sizes.KEYS.values())
@@ -80,9 +82,9 @@ def make_grid(
 
     Raises ExperimentError (FileError) when a file or any combination is not in order.
     """
-    assignments = [_sweepable(parse_assignment(text)) for text in settings]
+    notes: list[str] = []
+    assignments = [_sweepable(text, notes) for text in settings]
     keys = [assignment.key for assignment in assignments]
-    notes = [assignment.note for assignment in assignments]
     for number, name in enumerate(keys):
         if name in keys[:number]:
             raise FileError(f"--set {name} is given twice: give all its values in one --set")
@@ -94,7 +96,7 @@ def make_grid(
     warnings: list[str] = []
     extents: list[str] = []
     for file in files:
-        text = read_text(file)
+        text = read_text(file, FileError)
         document = parse(text, str(file))
         notes += document.notes
         combinations = _combinations(file, document, text, assignments, seeds[0] if with_extents else None)
@@ -109,11 +111,17 @@ def make_grid(
         ]
         warnings += itertools.chain.from_iterable(combination.warnings for combination in combinations)
         extents += itertools.chain.from_iterable(combination.extents for combination in combinations)
-    once = tuple(dict.fromkeys(filter(None, notes)))
+    once = tuple(dict.fromkeys(notes))
     return Grid(tuple(runs), tuple(digests.items()), tuple(keys), once, tuple(dict.fromkeys(warnings)), tuple(extents))
 
 
-def _sweepable(assignment: Assignment) -> Assignment:
+def _sweepable(text: str, notes: list[str]) -> Assignment:
+    """The assignment in `text`, under its key's name of today; adds a note where that is another."""
+    assignment = parse_assignment(text, FileError)
+    key, note = current_key(assignment.key)
+    if note:
+        notes.append(f"--set {text}: {note}")
+    assignment = replace(assignment, key=key)
     known = list(CasePart.__dataclass_fields__)
     section = assignment.key.partition(".")[0]
     if section not in known:

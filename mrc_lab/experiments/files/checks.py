@@ -8,15 +8,15 @@ from dataclasses import replace
 from itertools import permutations
 
 from mrc_common import units
+from mrc_common.declared.document import Value
+from mrc_common.declared.field_types import suggest
 from mrc_common.suggestions import did_you_mean
 from mrc_host import plugins
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport import algorithms
 from mrc_lab.errors import FileError
-from mrc_lab.experiments.files.document import Value
 from mrc_lab.experiments.files.fabric_part import build_fabric
 from mrc_lab.experiments.files.fault_checks import check_faults
-from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.model import (
     METRICS,
     Case,

@@ -5,8 +5,6 @@ file gives all of them; beside it there can be `delay`, for links that have none
 are added to the file's, and flow control and queues, which are laid over the file's.
 """
 
-# ruff: noqa: RUF009 - `key` makes dataclass fields, as dataclasses.field does
-
 from __future__ import annotations
 
 import dataclasses
@@ -16,22 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mrc_lab.experiments.files.document import Value
-from mrc_lab.experiments.files.field_types import (
-    Boolean,
-    FieldType,
-    Integer,
-    JsonSchema,
-    ListOf,
-    MappingOf,
-    OrWord,
-    Section,
-    SomeFields,
-    Text,
-    a_rate,
-    a_time,
-    key,
-)
+from mrc_common.declared.document import Value
+from mrc_common.declared.field_types import Boolean, FieldType, Integer, JsonSchema, Text, a_rate, a_time
+from mrc_common.declared.sections import ListOf, MappingOf, OrWord, Section, SomeFields, key, plain_fields
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import DEFAULT_MTU, Fabric, LinkKind, T2Wiring, Tier
@@ -60,7 +45,7 @@ class FabricFile(FieldType):
         """The fabric in it."""
         path = value.text().strip()
         try:
-            return FabricFromFile(path, load_file(Path(value.source).parent / path))
+            return FabricFromFile(path, load_file(Path(value.source.name).parent / path))
         except FabricError as error:
             raise value.error(str(error)) from None
 
@@ -78,7 +63,7 @@ class Racks(FieldType):
         elements = list(value.elements())
         if not elements:
             raise value.error("lists the hosts of each T0, as in [4, 2], or of each pod, as in [[4, 2], [1]]")
-        nested = [element for element in elements if element.what() == "a list"]
+        nested = [element for element in elements if element.is_list]
         if nested and len(nested) < len(elements):
             raise value.error("has numbers of hosts, or lists of them, not both")
         pods = [list(element.elements()) for element in nested] or [elements]
@@ -153,7 +138,7 @@ class FabricPart:
     mtu: int = key(Integer(1280, MAX_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
     pfc: bool = key(Boolean(), "priority flow control of data, see topologies.queues", default=False)
     queues: tuple[tuple[str, object], ...] = key(
-        SomeFields(QueueProfile), "queue signals, as topologies.queues.QueueProfile", default=()
+        SomeFields(plain_fields(QueueProfile)), "queue signals, as topologies.queues.QueueProfile", default=()
     )
 
 

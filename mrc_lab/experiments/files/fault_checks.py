@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mrc_common import units
-from mrc_lab.experiments.files.document import Value
+from mrc_common.declared.document import Value
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case
 from simulation.fault_limits import SIMULATION

@@ -9,18 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mrc_lab.experiments.files.document import Value
-from mrc_lab.experiments.files.field_types import (
-    Boolean,
-    FieldType,
-    Integer,
-    JsonSchema,
-    Quantity,
-    Text,
-    a_time,
-    check_keys,
-    suggest,
-)
+from mrc_common.declared.document import Value
+from mrc_common.declared.field_types import Boolean, FieldType, Integer, JsonSchema, Quantity, Text, a_time, suggest
+from mrc_common.declared.sections import check_keys
 from topologies.errors import FabricError
 from topologies.faults import KINDS, Fault, FaultKind, kind_named, renamed
 from topologies.faults.parameters import Parameter, What
@@ -70,7 +61,7 @@ class FaultKinds(FieldType):
         except FabricError as error:
             raise value.error(str(error)) from None
         old = renamed(name, kind)
-        note = f"{value.source}, line {value.line}: {old}" if old else ""
+        note = f"{value.source.name}, line {value.line}: {old}" if old else ""
         return PlannedFault(fault, **when, line=value.line, note=note)
 
     def schema(self) -> JsonSchema:

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import yaml
 
-from mrc_common import named_files
+from mrc_common.declared.document import Value, read_text
+from mrc_common.declared.overlay import overlay, without
+from mrc_common.declared.sections import ListOf, Section
 from mrc_lab.errors import FileError
 from mrc_lab.experiments.files import checks
-from mrc_lab.experiments.files.document import MAX_BYTES, Value, overlay, parse, without
-from mrc_lab.experiments.files.field_types import ListOf, Section
+from mrc_lab.experiments.files.document import parse
 from mrc_lab.experiments.files.model import ONLY, Case, CasePart, Experiment, FilePart, Tenant, TransportPart
 from mrc_lab.experiments.files.plugin_file import PluginFile
 from mrc_lab.experiments.files.published import resolve_published
@@ -36,17 +37,7 @@ CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 def load_file(path: Path | str) -> Experiment:
     """Read an experiment file; FileError for anything wrong with it."""
     path = Path(path)
-    return load_text(read_text(path), source=str(path), name=path.stem)
-
-
-def read_text(path: Path) -> str:
-    """The text of a file that people write; FileError when it cannot be read, is too long or is no text."""
-    try:
-        return named_files.read_bytes(path, MAX_BYTES).decode("utf-8")
-    except OSError as error:
-        raise FileError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise FileError(f"{path}: is not a text file in UTF-8") from None
+    return load_text(read_text(path, FileError), source=str(path), name=path.stem)
 
 
 def load_text(text: str, *, source: str = "experiment", name: str = "experiment") -> Experiment:
@@ -73,7 +64,7 @@ def load_document(document: Value, text: str, name: str) -> Experiment:
         checks.check_reported(metric, cases, place)
     published = resolve_published(file.published, cases, known.get("published", document))
     about = file.title or name, file.figure, file.about, file.scaled
-    return Experiment(name, *about, cases, expect, text, document.source, file.report, published, document.notes)
+    return Experiment(name, *about, cases, expect, text, document.source.name, file.report, published, document.notes)
 
 
 def _cases(file: FilePart, document: Value) -> list[Case]:

@@ -5,40 +5,41 @@ one, so that transports or sizes are compared within one experiment. Times are n
 rates bits per second, sizes bytes.
 """
 
-# ruff: noqa: RUF009 - `key` makes dataclass fields, as dataclasses.field does
-
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mrc_common import units
-from mrc_host.config import SPRAYING, TransportSettings
-from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
-from mrc_lab.experiments.files import renamed_keys, workloads
-from mrc_lab.experiments.files.document import Value
-from mrc_lab.experiments.files.fabric_part import FabricPart, FabricSection
-from mrc_lab.experiments.files.faults import FaultKinds, PlannedFault
-from mrc_lab.experiments.files.field_types import (
+from mrc_common.declared.document import Value
+from mrc_common.declared.field_types import (
     Boolean,
     FieldType,
-    Instance,
     Integer,
     JsonSchema,
-    ListOf,
-    PairOf,
     Quantity,
-    Section,
-    SomeFields,
-    TaggedUnion,
     Text,
     a_rate,
     a_share,
     a_size,
     a_time,
+)
+from mrc_common.declared.sections import (
+    Instance,
+    ListOf,
+    PairOf,
+    Section,
+    SomeFields,
+    TaggedUnion,
     key,
     override_schema,
+    plain_fields,
 )
+from mrc_host.config import SPRAYING, TransportSettings
+from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
+from mrc_lab.experiments.files import renamed_keys, workloads
+from mrc_lab.experiments.files.fabric_part import FabricPart, FabricSection
+from mrc_lab.experiments.files.faults import FaultKinds, PlannedFault
 from mrc_lab.experiments.files.plugin_file import PluginFile
 from mrc_lab.experiments.files.sizes import SizePoint
 from mrc_lab.experiments.files.tenants import TenantEntry, TenantPart
@@ -70,16 +71,17 @@ NSCC_TIMES = (
     "adjust_period_threshold", "base_rtt", "base_rtt_floor", "reference_rtt", "clear_delay", "qa_threshold",
     "target_delay",
 )  # fmt: skip
-_NSCC = Instance(SomeFields(NsccProfile, NSCC_TIMES))
+_NSCC = Instance(NsccProfile, plain_fields(NsccProfile, times=NSCC_TIMES))
 DCQCN_TIMES = ("increase_interval", "alpha_interval", "cnp_interval")
 DCQCN_RATES = ("min_rate", "additive_rate", "hyper_rate")
 _DCQCN = Instance(
-    SomeFields(
-        DcqcnProfile,
-        DCQCN_TIMES,
-        parts=(*((name, a_rate()) for name in DCQCN_RATES), ("increase_bytes", a_size())),
-    )
+    DcqcnProfile,
+    plain_fields(DcqcnProfile, times=DCQCN_TIMES, increase_bytes=a_size(), **{name: a_rate() for name in DCQCN_RATES}),
 )
+_ATTRIBUTES_ELSEWHERE = (
+    "active_paths", "congestion_window", "ev_profile", "cc_profile", "udp_sport", "remote_write",
+)  # fmt: skip
+_SETTINGS_ELSEWHERE = ("congestion", "rc_congestion", "spraying", "path_selection", "plugins")
 
 # Metrics by name, each with the unit of its values: rate, time, size (bytes), share or count (see `reports.metrics`).
 METRICS: Mapping[str, str] = {
@@ -140,20 +142,14 @@ class TransportPart:
     )
     window: int | None = key(a_size(), "fixed congestion window of a queue pair", default=None)
     attributes: tuple[tuple[str, object], ...] = key(
-        SomeFields(
-            QpAttributes,
-            without=("active_paths", "congestion_window", "ev_profile", "cc_profile", "udp_sport", "remote_write"),
-        ),
+        SomeFields(plain_fields(QpAttributes, without=_ATTRIBUTES_ELSEWHERE)),
         "further fields of mrc_host.values.QpAttributes",
         default=(),
     )
     settings: tuple[tuple[str, object], ...] = key(
         SomeFields(
-            TransportSettings,
-            TIMERS,
-            without=("congestion", "rc_congestion", "spraying", "path_selection", "plugins"),
-            parts=(("nscc", _NSCC), ("dcqcn", _DCQCN)),
-            old=renamed_keys.SETTINGS,
+            plain_fields(TransportSettings, times=TIMERS, without=_SETTINGS_ELSEWHERE, nscc=_NSCC, dcqcn=_DCQCN),
+            renamed_keys.SETTINGS,
         ),
         "further fields of mrc_host.config.TransportSettings",
         default=(),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from mrc_common.declared.document import Value
+from mrc_common.declared.field_types import FieldType, JsonSchema, Text
 from mrc_host import plugins
-from mrc_lab.experiments.files.document import Value
-from mrc_lab.experiments.files.field_types import FieldType, JsonSchema, Text
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class PluginFile(FieldType):
         name = value.text().strip()
         is_file = "/" in name or name.endswith(".py")
         try:
-            return plugins.load(Path(value.source).absolute().parent / name if is_file else name)
+            return plugins.load(Path(value.source.name).absolute().parent / name if is_file else name)
         except plugins.PluginError as error:
             raise value.error(str(error)) from None
 

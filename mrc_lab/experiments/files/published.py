@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from mrc_common.declared.document import Value
+from mrc_common.declared.field_types import suggest
 from mrc_common.units import parse_size, parse_time
 from mrc_lab import published as package_list
 from mrc_lab.experiments.files.checks import build_fabric, check_selection, parse_value, select_hosts
-from mrc_lab.experiments.files.document import Value
-from mrc_lab.experiments.files.field_types import suggest
 from mrc_lab.experiments.files.model import (
     CURVES,
     METRICS,

@@ -9,13 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from mrc_common import units
+from mrc_common.declared.document import Value
+from mrc_common.declared.field_types import FieldType, JsonSchema, Text
 from mrc_host import plugins
 from mrc_lab.errors import ExperimentError, FileError
-from mrc_lab.experiments.files.document import Value
-from mrc_lab.experiments.files.field_types import FieldType, JsonSchema, Text
 from mrc_lab.workloads.schedules.schedule import Schedule, check, from_operations
 
 
@@ -57,7 +55,7 @@ class ScheduleFile(FieldType):
     def read(self, value: Value) -> ScheduleFromFile:
         """The schedule in it, checked; FileError names the line of the file that it is about."""
         path = value.text().strip()
-        place = Path(value.source).parent / path
+        place = Path(value.source.name).parent / path
         try:
             files = self.files_of(place)
             found = tuple((state.st_mtime_ns, state.st_size) for state in (file.stat() for file in files))
@@ -80,7 +78,7 @@ class OwnSchedule(FieldType):
     def read(self, value: Value) -> ScheduleFromFile:
         """Call the plugin's function; FileError when it does not exist, raises, or returns no schedule."""
         arguments: dict[str, int | str] = {}
-        if isinstance(value.node, yaml.MappingNode):
+        if value.is_mapping:
             members = value.items()
             if "name" not in members:
                 raise value.error("name is missing: that of a plugin's workload")

@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mrc_lab.experiments.files.definitions import with_definitions
-from mrc_lab.experiments.files.field_types import Section
+from mrc_common.declared.schema_definitions import with_definitions
+from mrc_common.declared.sections import Section
 from mrc_lab.experiments.files.model import FilePart
 
 PATH = Path(__file__).with_name("schema.json")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import yaml
 
 from mrc_common import units
-from mrc_lab.experiments.files.assignment import assign
-from mrc_lab.experiments.files.document import Value
-from mrc_lab.experiments.files.field_types import FieldType, JsonSchema, a_size
+from mrc_common.declared.assignment import assign
+from mrc_common.declared.document import Value
+from mrc_common.declared.field_types import FieldType, JsonSchema, a_size
 from mrc_lab.experiments.files.workloads import MAX_MESSAGE, Collective, Incast, Permutation, Workload, WriteBw
 
 KEYS = {kind.name: "message" for kind in (WriteBw, Permutation, Incast)} | {Collective.name: "bytes"}

@@ -14,16 +14,10 @@ from typing import Any
 
 import yaml
 
-from mrc_lab.experiments.files.document import Value, overlay, without
-from mrc_lab.experiments.files.field_types import (
-    FieldType,
-    JsonSchema,
-    Section,
-    TaggedUnion,
-    Text,
-    check_keys,
-    override_schema,
-)
+from mrc_common.declared.document import Value
+from mrc_common.declared.field_types import FieldType, JsonSchema, Text
+from mrc_common.declared.overlay import overlay, without
+from mrc_common.declared.sections import Section, TaggedUnion, check_keys, override_schema
 
 OF_NICS = ("spraying", "path_selection", "settings")
 _NAME = re.compile(r"(?!\d+$)[A-Za-z0-9][A-Za-z0-9_+-]{0,31}")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
-from mrc_lab.experiments.files.document import Value
-from mrc_lab.experiments.files.field_types import FieldType, JsonSchema, Text, a_rate, a_time, check_keys
+from mrc_common.declared.document import Value
+from mrc_common.declared.field_types import FieldType, JsonSchema, Text, a_rate, a_time
+from mrc_common.declared.sections import check_keys
 from simulation.hardware_timing import PROFILES, HardwareTiming
 
 _PROFILE = "profile"
@@ -23,7 +24,7 @@ class TimingProfile(FieldType):
 
     def read(self, value: Value) -> HardwareTiming:
         """A timing."""
-        if value.what() not in ("a mapping", "a list"):
+        if not value.is_mapping and not value.is_list:
             return PROFILES[Text(tuple(PROFILES)).read(value)]
         members, types = value.items(), _types()
         check_keys(value, members, list(types))

@@ -6,8 +6,6 @@ A *flow* is what one host writes to another, on the queue pairs that `transport`
 Several workloads may run at once, each a *tenant* with a name (`model.Tenant`).
 """
 
-# ruff: noqa: RUF009 - `key` makes dataclass fields, as dataclasses.field does
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -15,19 +13,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mrc_common import units
-from mrc_lab.experiments.files.field_types import (
-    Boolean,
-    Integer,
-    ListOf,
-    Quantity,
-    Section,
-    Shorthand,
-    Text,
-    a_share,
-    a_size,
-    a_time,
-    key,
-)
+from mrc_common.declared.field_types import Boolean, Integer, Quantity, Text, a_share, a_size, a_time
+from mrc_common.declared.sections import ListOf, Section, Shorthand, key
 from mrc_lab.experiments.files.schedule_file import OwnSchedule, ScheduleFile, ScheduleFromFile
 from mrc_lab.workloads.schedules.chakra import rank_files, read_chakra
 from mrc_lab.workloads.schedules.goal import read_goal

@@ -8,9 +8,7 @@ import pytest
 
 from mrc_host.config import TransportSettings
 from mrc_lab.errors import FileError
-from mrc_lab.experiments.files.assignment import assign, parse_assignment
-from mrc_lab.experiments.files.document import parse
-from mrc_lab.experiments.files.loader import load_document, load_text
+from mrc_lab.experiments.files.loader import load_text
 from mrc_lab.experiments.files.renamed_keys import SETTINGS
 from mrc_lab.sweeps.grid import make_grid
 
@@ -63,15 +61,16 @@ def test_old_names_are_unknown_elsewhere() -> None:
         load_text(FILE.format(settings="").replace("t1: 2", "t1: 2, plane_burst: 3"))
 
 
-def test_a_command_line_setting_overrides_the_file_under_either_name() -> None:
+def test_a_command_line_setting_overrides_the_file_under_either_name(tmp_path) -> None:
     for written in ("plane_burst", "plane_skew_limit"):
         for given in ("plane_burst", "plane_skew_limit"):
             text = FILE.format(settings=f"{written}: 3")
-            found = parse_assignment(f"transport.settings.{given}=7")
-            document = assign(parse(text, "x.yaml"), found.key, found.values[0])
-            case = load_document(document, text, "x").cases[0]
+            file = tmp_path / "x.yaml"
+            file.write_text(text)
+            grid = make_grid([file], [f"transport.settings.{given}=7"], [1])
+            case = load_text(grid.runs[0].text).cases[0]
             assert dict(case.transport.settings) == {"plane_skew_limit": 7}
-            assert bool(found.note) == (given == "plane_burst")
+            assert any(note.startswith("--set") for note in grid.notes) == (given == "plane_burst")
 
 
 def test_a_sweep_notes_old_names_in_its_files_and_settings(tmp_path) -> None:

@@ -7,9 +7,9 @@ import re
 import pytest
 import yaml
 
+from mrc_common.declared.schema_definitions import with_definitions
+from mrc_common.declared.sections import Section
 from mrc_lab.experiments.files import FileError, load_text, schema
-from mrc_lab.experiments.files.definitions import with_definitions
-from mrc_lab.experiments.files.field_types import Section
 from mrc_lab.experiments.files.model import FilePart
 from mrc_lab.experiments.files.workloads import KINDS as WORKLOADS
 from tests.mrc_lab.experiments.files.test_loader import PAPER

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from mrc_common.declared.assignment import assign, parse_assignment
 from mrc_lab.errors import FileError
-from mrc_lab.experiments.files.assignment import assign, parse_assignment
 from mrc_lab.experiments.files.document import parse
 from mrc_lab.experiments.files.loader import load_document, load_text
 from simulation.hardware_timing import IDEAL, PUBLISHED_TESTBED, HardwareTiming
@@ -48,7 +48,7 @@ variants:
 
 def test_a_sweep_changes_single_values_and_profiles() -> None:
     def swept(text: str, case: int = 0) -> HardwareTiming:
-        chosen = parse_assignment(text)
+        chosen = parse_assignment(text, FileError)
         variants = "variants: [{name: one}, {name: two, timing: {step: 5us}}]\n"
         document = parse(FILE + "timing: published_testbed\n" + variants, "x.yaml")
         return load_document(assign(document, chosen.key, chosen.values[0]), "", "x").cases[case].timing

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mrc_lab.errors import FileError
-from mrc_lab.experiments.files.assignment import assign, holds, named_key, numbered_key, parse_assignment
-from mrc_lab.experiments.files.document import Value, parse
-from mrc_lab.experiments.files.loader import load_document
-from tests.mrc_lab.experiments.files.texts import SMALL
-
-
-def plain(place: Value) -> object:
-    kind = place.what()
-    if kind == "a mapping":
-        return {key: plain(value) for key, value in place.items().items()}
-    return [plain(element) for element in place.elements()] if kind == "a list" else place.scalar()
+from mrc_common.declared.assignment import assign, holds, named_key, numbered_key, parse_assignment
+from mrc_common.declared.field_types import a_size
+from tests.mrc_common.declared.parsed import DocumentError, parse, plain
 
 
 def laid(text: str, setting: str) -> object:
-    found = parse_assignment(setting)
+    found = parse_assignment(setting, DocumentError)
     return plain(assign(parse(text, "file"), found.key, found.values[0]))
 
 
@@ -34,13 +25,13 @@ def laid(text: str, setting: str) -> object:
     ],
 )
 def test_values_are_separated_by_commas_outside_brackets(setting: str, texts: tuple[str, ...]):
-    assert parse_assignment(setting).texts == texts
+    assert parse_assignment(setting, DocumentError).texts == texts
 
 
 @pytest.mark.parametrize("setting", ["", "a", "a=", "=1", "a..b=1", "a=[1", "a=1]", "a=1] ,[2", "a=1,1", "a={"])
 def test_malformed_assignments_are_refused(setting: str):
-    with pytest.raises(FileError, match="--set"):
-        parse_assignment(setting)
+    with pytest.raises(DocumentError, match="--set"):
+        parse_assignment(setting, DocumentError)
 
 
 def test_assigning_replaces_or_adds_a_value_in_a_copy():
@@ -50,7 +41,7 @@ def test_assigning_replaces_or_adds_a_value_in_a_copy():
     assert laid("a: [{b: 1}, {b: 2}]", "a.1.b=7") == {"a": [{"b": 1}, {"b": 7}]}
     named = {"a": [{"name": "x", "b": 1}, {"name": "y", "b": 7}]}
     assert laid("a: [{name: x, b: 1}, {name: y, b: 2}]", "a.y.b=7") == named
-    assign(document, "a.b", parse_assignment("a.b=7").values[0])
+    assign(document, "a.b", parse_assignment("a.b=7", DocumentError).values[0])
     assert plain(document) == {"a": {"b": 1, "c": 2}, "d": 3}
 
 
@@ -59,15 +50,15 @@ def test_assigning_replaces_or_adds_a_value_in_a_copy():
     [("a.b.c", "cannot|can be set"), ("l.2", "2 elements"), ("l.x", "place in"), ("n.z.a", "and called x, y")],
 )
 def test_an_unknown_key_is_refused(key: str, problem: str):
-    with pytest.raises(FileError, match=problem):
+    with pytest.raises(DocumentError, match=problem):
         laid("a: {b: 1}\nl: [1, 2]\nn: [{name: x}, {}, {name: y}]", f"{key}=1")
 
 
-def test_an_error_in_a_value_names_the_line_it_replaces():
-    found = parse_assignment("workload.message=big")
-    document = assign(parse(SMALL, "file"), found.key, found.values[0])
-    with pytest.raises(FileError, match=r"file, line 4: workload.message: must be a size"):
-        load_document(document, SMALL, "small")
+def test_an_error_in_a_value_names_the_line_it_replaces() -> None:
+    found = parse_assignment("b.message=big", DocumentError)
+    document = assign(parse("a: 1\nb:\n  message: 5\n"), found.key, found.values[0])
+    with pytest.raises(DocumentError, match=r"^file, line 3: b\.message: must be a size"):
+        a_size().read(document.items()["b"].items()["message"])
 
 
 @pytest.mark.parametrize(

@@ -8,52 +8,46 @@ the place of what it replaces in every error message, or that of the section it 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import yaml
 
-from mrc_lab.errors import FileError
-from mrc_lab.experiments.files.document import Value, name_of
-from mrc_lab.experiments.files.renamed_keys import current_key
+from mrc_common.declared.document import Value
+from mrc_common.declared.overlay import name_of
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A dotted key with one value or more. `texts` are the values as they were written.
-
-    `note` is a message for the author of the file, or empty.
-    """
+    """A dotted key with one value or more. `texts` are the values as they were written."""
 
     key: str
     values: tuple[yaml.Node, ...]
     texts: tuple[str, ...]
-    note: str = ""
 
 
-def parse_assignment(text: str) -> Assignment:
-    """The assignment in ``KEY=VALUE,VALUE``; FileError when it is none."""
+def parse_assignment(text: str, error: Callable[[str], Exception]) -> Assignment:
+    """The assignment in ``KEY=VALUE,VALUE``; raises `error` when it is none."""
     key, equals, values = text.partition("=")
     key = key.strip()
     if not equals or not all(key.split(".")) or not values.strip():
-        raise FileError(f"--set {text}: write a key and its values, as in fabric.planes=1,2,4")
+        raise error(f"--set {text}: write a key and its values, as in fabric.planes=1,2,4")
     flow = f"[{values}]"
     try:
         node = yaml.compose(flow, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError):
         node = None
     if not isinstance(node, yaml.SequenceNode) or node.end_mark.index != len(flow):
-        raise FileError(f"--set {text}: {values!r} are not values that YAML knows")
+        raise error(f"--set {text}: {values!r} are not values that YAML knows")
     texts = tuple(flow[value.start_mark.index : value.end_mark.index].strip() for value in node.value)
     for number, one in enumerate(texts):
         if one in texts[:number]:
-            raise FileError(f"--set {text}: {one} is given twice")
-    key, note = current_key(key)
-    return Assignment(key, tuple(node.value), texts, note and f"--set {text}: {note}")
+            raise error(f"--set {text}: {one} is given twice")
+    return Assignment(key, tuple(node.value), texts)
 
 
 def assign(document: Value, key: str, node: yaml.Node) -> Value:
-    """The document with `node` at `key`; FileError when the key leads through something that has no parts."""
+    """The document with `node` at `key`; an error when the key leads through something that has no parts."""
     return Value(_assigned(document, key.split("."), node), document.source, notes=document.notes)
 
 
@@ -109,7 +103,7 @@ def _assigned(place: Value, names: list[str], node: yaml.Node) -> yaml.Node:
     if isinstance(place.node, yaml.SequenceNode):
         return _in_list(place, below, rest, node, name)
     if not isinstance(place.node, yaml.MappingNode):
-        raise below.error(f"is not a key that can be set: above it stands {place.what()}")
+        raise below.error(f"is not a key that can be set: above it stands {place.in_words()}")
     pairs = list(place.node.value)
     number = next((n for n, (known, _) in enumerate(pairs) if known.value == name), None)
     if number is None:
