@@ -1,4 +1,4 @@
-"""A multi-plane Clos from a handful of numbers.
+"""A multi-plane Clos from a handful of numbers, which files, command lines and programs give under the same names.
 
 Hosts h1..hN fill the racks (the hosts below one T0) one after the other; T0s and T1s fill the pods. Every plane is
 wired the same (see ``wiring`` for the ports), except where a link rule says otherwise.
@@ -6,100 +6,154 @@ wired the same (see ``wiring`` for the ports), except where a link rule says oth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import ParamSpec
 
+from mrc_common.declared.field_types import Choice, Integer, Text, a_rate
+from mrc_common.declared.sections import Instance, ListOf, key, keys_of, plain_fields
 from mrc_host.config import ProtocolSettings
+from topologies.clos_keys import PROTOCOL, LinkRules, Ports, Prefix, Racks
 from topologies.errors import FabricError
 from topologies.fabric import DEFAULT_ADDRESS_PREFIX, DEFAULT_MTU, DEFAULT_USID_BLOCK, Fabric
-from topologies.fabric_checks import MAX_NICS, MAX_PER_KIND, MAX_PLANES, check_range, check_wiring
+from topologies.fabric_checks import MAX_MTU, MAX_NICS, MAX_PER_KIND, MAX_PLANES, MIN_MTU, check_range, check_wiring
 from topologies.ip_routes import ip_routes
-from topologies.link_rules import LinkRule, apply_rules
+from topologies.link_rules import LinkRule, apply_rules, ports_rules
 from topologies.parts import FabricNic, Link, LinkKind, Switch, T2Wiring, Tier
 from topologies.queues import QueueProfile
 from topologies.wiring import positions
 
-DEFAULT_RATE_BPS = 100_000_000
+P = ParamSpec("P")
 
 
-def multi_plane_clos(
-    name: str = "demo",
-    *,
-    planes: int = 2,
-    t0: int = 2,
-    t1: int = 4,
-    hosts: int = 4,
-    pods: int = 1,
-    t2: int = 0,
-    t2_wiring: T2Wiring = T2Wiring.GROUPS,
-    racks: Sequence[Sequence[int]] | None = None,
-    rate_bps: int = DEFAULT_RATE_BPS,
-    uplink_rate_bps: int | None = None,
-    links: Iterable[LinkRule] = (),
-    kernel_switches: Iterable[str] = (),
-    mtu: int = DEFAULT_MTU,
-    usid_block: int = DEFAULT_USID_BLOCK,
-    address_prefix: int = DEFAULT_ADDRESS_PREFIX,
-    settings: ProtocolSettings | None = None,
-    queues: QueueProfile | None = None,
-) -> Fabric:
-    """Build a fabric of `planes` planes with `t0` T0s and `t1` T1s each, and `hosts` NICs in all.
+@dataclass(frozen=True, slots=True)
+class Clos:
+    """A fabric of `planes` planes with `t0` T0s and `t1` T1s each, and `hosts` NICs in all.
 
-    With three tiers there are `t0` T0s and `t1` T1s in each of the `pods` pods, and `t2` T2s in each plane, which
-    join T1s as `t2_wiring` says. `racks` says how many hosts each T0 has, pod by pod; `pods`, `t0` and `hosts` then
-    follow from it. `rate_bps` is the rate of every link per direction, `uplink_rate_bps` that of links between switches
-    where it differs; `links` are rules for those that are different or missing. With one T0, `t1` may be 0: each plane
-    is then a single switch. `kernel_switches` are names and patterns of those that Linux itself is, instead of the P4
-    program. Raises :class:`FabricError`.
+    With three tiers there are `t0` T0s and `t1` T1s in each of the `pods` pods, and `t2` T2s in each plane. `pods`,
+    `t0` and `hosts` follow from `racks` where these are given. With one T0, `t1` may be 0: each plane is then a single
+    switch. Rates are in b/s.
     """
-    if racks is None:
-        _check_sizes(planes=planes, pods=pods, t0=t0, t1=t1, t2=t2, hosts=hosts)
-        if hosts % (pods * t0):
-            raise FabricError(
-                f"{hosts} hosts cannot be spread evenly over {pods * t0} T0 groups: give a multiple of {pods * t0}"
-            )
-        racks = [[hosts // (pods * t0)] * t0] * pods
-    else:
-        _check_racks(racks)
-        _check_sizes(planes=planes, pods=len(racks), t0=sum(map(len, racks)), t1=t1, t2=t2, hosts=sum(map(sum, racks)))
-    check_wiring(len(racks), t1, t2, t2_wiring)
-    nics = _nics([below for pod in racks for below in pod])
-    switches = _switches(planes, [len(pod) for pod in racks], t1, t2)
-    uplink_rate = rate_bps if uplink_rate_bps is None else uplink_rate_bps
-    complete = {
-        at.name: Link(
-            at.name, at.kind, at.plane, at.lower, at.upper, rate_bps if at.kind is LinkKind.NIC_T0 else uplink_rate
-        )
-        for at in positions(planes, switches, nics, t2_wiring).values()
-    }
-    present = apply_rules(complete, links)
-    fabric = Fabric(
-        name=name,
-        planes=planes,
-        switches=_with_ports(switches, present.values()),
-        nics=nics,
-        links=tuple(present.values()),
-        mtu=mtu,
-        usid_block=usid_block,
-        address_prefix=address_prefix,
-        settings=settings or ProtocolSettings(),
-        queues=queues or QueueProfile(),
-        wiring=t2_wiring if t2 else T2Wiring.GROUPS,
+
+    name: str = key(Text(), "names the run directory and, hashed, the interfaces", default="demo")
+    _: KW_ONLY
+    planes: int = key(Integer(1, MAX_PLANES), "planes; each host has a NIC port in every one", default=2)
+    t0: int = key(Integer(1, MAX_PER_KIND), "T0 switches per plane; with pods, per pod", default=2)
+    t1: int = key(Integer(0, MAX_PER_KIND), "T1 switches per plane; with pods, per pod", default=4)
+    hosts: int = key(Integer(1, MAX_NICS), "hosts in all, a multiple of the T0s", default=4)
+    pods: int = key(Integer(1, MAX_PER_KIND), "pods of a fabric of three tiers", default=1)
+    t2: int = key(Integer(0, MAX_PER_KIND), "T2 switches per plane, which join the pods", default=0)
+    t2_wiring: T2Wiring = key(Choice(T2Wiring), "a T2 joins the T1s of one number, or all", default=T2Wiring.GROUPS)
+    racks: Sequence[Sequence[int]] = key(
+        Racks(), "hosts of each T0, in a list for each pod, instead of pods, t0 and hosts", default=()
     )
-    if len(present) < len(complete):  # else a switch has one group
-        for switch in fabric.switches:
-            ip_routes(fabric, switch)
-    return fabric.with_kernel_switches(kernel_switches)
+    rate_bps: int = key(a_rate(), "rate of every link and direction", name="rate", default=100_000_000)
+    uplink_rate_bps: int | None = key(
+        a_rate(), "rate of links between switches, where it differs", name="uplink_rate", default=None
+    )
+    links: Iterable[LinkRule] = key(
+        LinkRules(),
+        "links that differ, by class (nic-t0, t0-t1, t1-t2), name or pattern: rate and delay, or missing",
+        default=(),
+    )
+    ports: Iterable[tuple[str, int]] = key(
+        Ports(), "hosts, by name or pattern, that have ports in so many planes only, the first", default=()
+    )
+    kernel_switches: Iterable[str] = key(
+        ListOf(Text()), "switches, by name or pattern, that Linux itself is, instead of the P4 program", default=()
+    )
+    mtu: int = key(Integer(MIN_MTU, MAX_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
+    usid_block: int = key(Prefix(32), "locator block of every uSID", default=DEFAULT_USID_BLOCK)
+    address_prefix: int = key(Prefix(48), "of the addresses of NICs", default=DEFAULT_ADDRESS_PREFIX)
+    settings: ProtocolSettings = key(
+        PROTOCOL, "choices of the protocol (docs/protocol.md)", name="protocol", default=ProtocolSettings()
+    )
+    queues: QueueProfile = key(
+        Instance(QueueProfile, plain_fields(QueueProfile)),
+        "queue signals, as topologies.queues.QueueProfile",
+        default=QueueProfile(),
+    )
+
+    def fabric(self) -> Fabric:
+        """The fabric. Raises :class:`FabricError` when the numbers make none."""
+        if self.racks:
+            _check_racks(self.racks)
+        racks = self.racks or self._even_racks()
+        hosts, t0s = sum(map(sum, racks)), sum(map(len, racks))
+        _check_sizes(planes=self.planes, pods=len(racks), t0=t0s, t1=self.t1, t2=self.t2, hosts=hosts)
+        check_wiring(len(racks), self.t1, self.t2, self.t2_wiring)
+        nics = _nics([below for pod in racks for below in pod])
+        switches = _switches(self.planes, [len(pod) for pod in racks], self.t1, self.t2)
+        rates = {LinkKind.NIC_T0: self.rate_bps}
+        uplink_rate = self.rate_bps if self.uplink_rate_bps is None else self.uplink_rate_bps
+        complete = {
+            at.name: Link(at.name, at.kind, at.plane, at.lower, at.upper, rates.get(at.kind, uplink_rate))
+            for at in positions(self.planes, switches, nics, self.t2_wiring).values()
+        }
+        fewer_ports = [rule for names, count in self.ports for rule in ports_rules(names, count, self.planes)]
+        present = apply_rules(complete, [*fewer_ports, *self.links])
+        fabric = Fabric(
+            name=self.name,
+            planes=self.planes,
+            switches=_with_ports(switches, present.values()),
+            nics=nics,
+            links=tuple(present.values()),
+            mtu=self.mtu,
+            usid_block=self.usid_block,
+            address_prefix=self.address_prefix,
+            settings=self.settings,
+            queues=self.queues,
+            wiring=self.t2_wiring if self.t2 else T2Wiring.GROUPS,
+        )
+        if len(present) < len(complete):  # else a switch has one group
+            for switch in fabric.switches:
+                ip_routes(fabric, switch)
+        return fabric.with_kernel_switches(self.kernel_switches)
+
+    def _even_racks(self) -> Sequence[Sequence[int]]:
+        """Racks of as many hosts each."""
+        _check_sizes(planes=self.planes, pods=self.pods, t0=self.t0, t1=self.t1, t2=self.t2, hosts=self.hosts)
+        groups = self.pods * self.t0
+        if self.hosts % groups:
+            raise FabricError(
+                f"{self.hosts} hosts cannot be spread evenly over {groups} T0 groups: give a multiple of {groups}"
+            )
+        return [[self.hosts // groups] * self.t0] * self.pods
+
+
+def _takes_fields_of(cls: Callable[P, Clos]) -> Callable[[Callable[[Clos], Fabric]], Callable[P, Fabric]]:
+    """Gives a function of a Clos the arguments that a Clos is made of."""
+
+    def decorate(function: Callable[[Clos], Fabric]) -> Callable[P, Fabric]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Fabric:
+            return function(cls(*args, **kwargs))
+
+        call.__signature__ = inspect.signature(cls)  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+@_takes_fields_of(Clos)
+def multi_plane_clos(clos: Clos) -> Fabric:
+    """Build a fabric; the arguments are the fields of :class:`Clos`. Raises :class:`FabricError`."""
+    return clos.fabric()
 
 
 def _check_sizes(**sizes: int) -> None:
-    limits = {"planes": (1, MAX_PLANES), "t1": (0, MAX_PER_KIND), "t2": (0, MAX_PER_KIND), "hosts": (1, MAX_NICS)}
-    for what, value in sizes.items():
-        check_range(what, value, *limits.get(what, (1, MAX_PER_KIND)))
+    known = keys_of(Clos)
+    try:
+        for name, value in sizes.items():
+            known[name].check(value)
+    except ValueError as error:
+        raise FabricError(str(error)) from None
 
 
 def _check_racks(racks: Sequence[Sequence[int]]) -> None:
-    if not racks or not all(racks):
+    if not all(racks):
         raise FabricError("racks must list the hosts of every T0, and every pod needs a T0")
     for below in (below for pod in racks for below in pod):
         check_range("number of hosts in a rack", below, 1, MAX_PER_KIND)

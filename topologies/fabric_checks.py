@@ -56,7 +56,8 @@ def check_range(what: str, value: int, low: int, high: int) -> None:
 def _check_scalars(fabric: Fabric) -> None:
     if not _NAME.fullmatch(fabric.name):
         raise FabricError(
-            f"fabric name {fabric.name!r} must be 1 to 32 lower-case letters, digits or hyphens and begin with a letter"
+            f"fabric name {fabric.name[:40]!r} must be 1 to 32 lower-case letters, digits or hyphens and begin with"
+            " a letter"
         )
     check_range("planes", fabric.planes, 1, MAX_PLANES)
     check_range("mtu", fabric.mtu, MIN_MTU, MAX_MTU)

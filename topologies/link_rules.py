@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from mrc_common.declared.field_types import a_rate, a_time
+from mrc_common.declared.sections import key
 from topologies.errors import FabricError
 from topologies.fabric import lower_end_first, matching
+from topologies.fabric_checks import MAX_DELAY_NS
 from topologies.parts import Link, LinkKind
 
 CLASSES = tuple(kind.value for kind in LinkKind)
@@ -20,9 +23,9 @@ CLASSES = tuple(kind.value for kind in LinkKind)
 class LinkRule:
     """What is different about some links: `rate_bps` and `delay_ns` where given; with `missing` they are not there."""
 
-    links: str
-    rate_bps: int | None = None
-    delay_ns: int | None = None
+    links: str = ""
+    rate_bps: int | None = key(a_rate(), "their rate", name="rate", default=None)
+    delay_ns: int | None = key(a_time(0, MAX_DELAY_NS), "their propagation delay", name="delay", default=None)
     missing: bool = False
 
 
@@ -61,5 +64,10 @@ def _no_match(links: Mapping[str, Link], pattern: str) -> str:
 
 
 def ports_rules(hosts: str, ports: int, planes: int) -> list[LinkRule]:
-    """Rules for hosts, by name or pattern, that have ports in the first `ports` of `planes` planes only."""
+    """Rules for hosts, by name or pattern, that have ports in the first `ports` of `planes` planes only.
+
+    FabricError when there are not so many.
+    """
+    if ports > planes:
+        raise FabricError(f"{hosts!r} cannot have ports in {ports} planes: there are {planes}")
     return [LinkRule(f"{hosts}@p{plane}", missing=True) for plane in range(ports, planes)]

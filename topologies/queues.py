@@ -53,21 +53,19 @@ class QueueProfile:
     def __post_init__(self) -> None:
         for share in _SHARES:
             if not 1 <= getattr(self, share) <= MAX_SHARE:
-                raise FabricError(f"queues: {share} is {getattr(self, share)}, but must be 1 to {MAX_SHARE} percent")
+                raise FabricError(f"{share} is {getattr(self, share)}, but must be 1 to {MAX_SHARE} percent")
         if not 0 <= self.base_rtt_ns <= _NANOSECONDS:
-            raise FabricError(f"queues: base_rtt_ns is {self.base_rtt_ns}, but must be 0 to {_NANOSECONDS}")
+            raise FabricError(f"base_rtt_ns is {self.base_rtt_ns}, but must be 0 to {_NANOSECONDS}")
         if not 1 <= self.least_frames <= 10_000:
-            raise FabricError(f"queues: least_frames is {self.least_frames}, but must be 1 to 10000")
+            raise FabricError(f"least_frames is {self.least_frames}, but must be 1 to 10000")
         if self.ecn_low >= self.ecn_high:
-            raise FabricError(f"queues: ecn_low ({self.ecn_low}) must be below ecn_high ({self.ecn_high})")
+            raise FabricError(f"ecn_low ({self.ecn_low}) must be below ecn_high ({self.ecn_high})")
         if max(self.trim, self.trim_lasthop) >= self.limit:
-            raise FabricError(f"queues: trimming must begin below the limit of {self.limit} percent")
+            raise FabricError(f"trimming must begin below the limit of {self.limit} percent")
         if self.pfc_xon > self.pfc_xoff:
-            raise FabricError(f"queues: pfc_xon ({self.pfc_xon}) must not be above pfc_xoff ({self.pfc_xoff})")
+            raise FabricError(f"pfc_xon ({self.pfc_xon}) must not be above pfc_xoff ({self.pfc_xoff})")
         if self.trim_keep not in (_MIN_TRIM_KEEP, _MAX_TRIM_KEEP):
-            raise FabricError(
-                f"queues: trim_keep is {self.trim_keep}, but must be {_MIN_TRIM_KEEP} or {_MAX_TRIM_KEEP}"
-            )
+            raise FabricError(f"trim_keep is {self.trim_keep}, but must be {_MIN_TRIM_KEEP} or {_MAX_TRIM_KEEP}")
 
     def product(self, rate_bps: int, mtu: int) -> int:
         """Bandwidth-delay product in bytes of a link of `rate_bps` b/s that carries IPv6 packets of `mtu` bytes."""

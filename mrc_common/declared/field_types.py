@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
 from mrc_common import units
@@ -141,6 +142,35 @@ class Text(Scalar):
         if self.choices:
             return {"type": "string", "enum": list(self.choices)}
         return {"title": "text", "type": ["string", "number", "boolean"]}
+
+
+@dataclass(frozen=True)
+class Choice(Scalar):
+    """A member of an enum whose values are words, written as its value."""
+
+    members: type[Enum]
+
+    def check(self, found: Any, written: str = "") -> Enum:
+        """The member."""
+        if not isinstance(found, self.members):
+            word = written.strip()[:_LONGEST] or shown(str, found)
+            raise ValueError(f"{word!r} is unknown; {suggest(word, self._words)}")
+        return found
+
+    def show(self, found: Any) -> str:
+        """Its value."""
+        return str(found.value)
+
+    def _parse(self, word: str) -> Any:
+        return next((member for member in self.members if member.value == word.strip()), word)
+
+    @property
+    def _words(self) -> list[str]:
+        return [str(member.value) for member in self.members]
+
+    def schema(self) -> JsonSchema:
+        """A string."""
+        return {"type": "string", "enum": self._words}
 
 
 @dataclass(frozen=True)

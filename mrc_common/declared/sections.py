@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from mrc_common import units
 from mrc_common.declared.document import Value
-from mrc_common.declared.field_types import Boolean, FieldType, Integer, JsonSchema, Quantity, Text, a_time, suggest
+from mrc_common.declared.field_types import (
+    Boolean,
+    FieldType,
+    Integer,
+    JsonSchema,
+    Quantity,
+    Scalar,
+    Text,
+    a_time,
+    suggest,
+)
 
 
 def key(field_type: FieldType, doc: str, *, name: str = "", **default: Any) -> Any:
@@ -23,6 +34,11 @@ def key(field_type: FieldType, doc: str, *, name: str = "", **default: Any) -> A
     `name` is the key in files, where that is not the field's name.
     """
     return dataclasses.field(metadata={"type": field_type, "doc": doc, "name": name}, **default)
+
+
+def like(cls: type[Any], field: str, **default: Any) -> Any:
+    """A field that is declared as that of another section is, but for its default."""
+    return dataclasses.field(metadata=cls.__dataclass_fields__[field].metadata, **default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +52,32 @@ class Key:
     required: bool
     default: Any
 
+    def check(self, found: Any) -> Any:
+        """`found` again; ValueError, which begins with the key, when it is no single value of its type."""
+        return self._named(self._scalar.check, found)
+
+    def parse(self, word: str) -> Any:
+        """What a word of a command line says; ValueError, which begins with the key."""
+        return self._named(self._scalar.parse, word)
+
+    def show(self, found: Any) -> str:
+        """A value in words."""
+        return self._scalar.show(found)
+
+    @property
+    def _scalar(self) -> Scalar:
+        assert isinstance(self.type, Scalar), f"{self.name} has parts"
+        return self.type
+
+    def _named(self, use: Callable[[Any], Any], given: Any) -> Any:
+        try:
+            return use(given)
+        except (ValueError, ArithmeticError) as error:
+            raise ValueError(f"{self.name} {error}") from None
+
 
 @functools.cache
-def keys_of(cls: type[Any]) -> Mapping[str, Key]:
+def keys_of(cls: Any) -> Mapping[str, Key]:
     """The keys that a dataclass declares, by name, in order."""
     keys = [_key(field) for field in dataclasses.fields(cls) if "type" in field.metadata]
     return {known.name: known for known in keys}
@@ -257,13 +296,17 @@ class Instance(FieldType):
 
 
 def plain_fields(
-    cls: type[Any], *, times: Collection[str] = (), without: Collection[str] = (), **parts: FieldType
+    cls: type[Any],
+    types: Mapping[str, FieldType] = MappingProxyType({}),
+    *,
+    times: Collection[str] = (),
+    without: Collection[str] = (),
 ) -> dict[str, FieldType]:
-    """Types of the fields of a plain dataclass (numbers, yes/no, texts), those in `times` with units.
+    """Types of the fields of a plain dataclass: those given, times for `times`, else what the annotation says.
 
-    `parts` are the types of fields that are no plain values, `without` fields that have a key of their own.
+    `without` are fields that have a key of their own.
     """
-    own = dict.fromkeys(times, a_time()) | parts
+    own = {**dict.fromkeys(times, a_time()), **types}
     return {
         field.name: own.get(field.name) or _PLAIN[str(field.type).partition(" ")[0]]
         for field in dataclasses.fields(cls)

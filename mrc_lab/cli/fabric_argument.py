@@ -185,10 +185,18 @@ def fabric_options(function: _F) -> _F:
             type=RATE,
             help="Rate of every link in b/s, as in 40M. [default: what this machine carries]",
         ),
-        click.option("--t1", default=4, show_default=True, help="T1 switches per plane."),
-        click.option("--t0", default=2, show_default=True, help="T0 switches per plane."),
-        click.option("--planes", default=2, show_default=True, help="Planes, 1 to 8."),
-        click.option("--hosts", default=4, show_default=True, help="Hosts, a multiple of the T0s."),
+        *(_size_option(name) for name in ("t1", "t0", "planes", "hosts")),
     ):
         function = option(function)
     return function
+
+
+def _size_option(name: str) -> Callable[[_F], _F]:
+    """An option for a number of a Clos, as that declares it."""
+    from mrc_common.declared.sections import keys_of
+    from topologies.clos import Clos
+
+    known = keys_of(Clos)[name]
+    return click.option(
+        f"--{name}", default=known.default, show_default=True, help=f"{known.doc[0].upper()}{known.doc[1:]}."
+    )

@@ -164,9 +164,9 @@ def describe(case: Case) -> str:
     switches = f"{part.t0} T0 and {part.t1} T1"
     if part.t2:
         switches = f"{part.pods} pods of {switches}, and {part.t2} T2"
-    shape = f"{planes} of {switches}, {part.hosts} hosts, {show_rate(part.rate)} a link"
-    if part.links:
-        shape += f" (others: {', '.join(links for links, _ in part.links)})"
+    shape = f"{planes} of {switches}, {part.hosts} hosts, {show_rate(part.rate_bps)} a link"
+    if others := [rule.links for rule in part.links]:
+        shape += f" (others: {', '.join(others)})"
     work = " ".join(describe_tenant(tenant) for tenant in case.tenants)
     return f"{shape}. {work} At most {show_time(case.duration)}."
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from mrc_common import children
-from mrc_lab.experiments.files.checks import build_fabric
+from mrc_common.declared.sections import keys_of
+from mrc_lab.experiments.files.fabric_part import FabricPart, build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, Selection, TransportPart
 from mrc_lab.experiments.files.sizes import size_of
 from mrc_lab.experiments.running.extent import extent_of
@@ -72,7 +73,8 @@ def _case(case: Case, recording: Recording, seed: int) -> dict[str, Any]:
     return {
         "transport": _transport(case.transport),
         "fabric": {
-            name: getattr(case.fabric, name) for name in ("hosts", "planes", "t0", "t1", "rate", "delay", "mtu")
+            name: getattr(case.fabric, keys_of(FabricPart)[name].field)
+            for name in ("hosts", "planes", "t0", "t1", "rate", "delay", "mtu")
         },
         "extent": extent_of(case, build_fabric(case.fabric), seed).numbers(),
         "nic_bps": recording.nic_bps,

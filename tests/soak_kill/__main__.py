@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from mrc_common import strict_json
+from mrc_common import strict_json, units
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import the_one
 from mrc_lab.fabric.switch_option import SwitchChoice
@@ -48,16 +48,16 @@ def main(seed: int | None, seconds: float, hosts: int, rate: str, switch: str, n
     from tests.soak_kill.kill_plan import kills, processes
     from tests.soak_kill.run import Soak
     from topologies.clos import multi_plane_clos
-    from topologies.loader import parse_rate
 
     try:
         name = the_one(names, str) or "soak"
-    except ExperimentError as error:
+        rate_bps = units.RATE.word(rate)
+    except (ExperimentError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
     click.echo(f"seed {seed}")
     try:
-        fabric = multi_plane_clos(name, planes=2, t0=2, t1=2, hosts=hosts, rate_bps=parse_rate("rate", rate))
+        fabric = multi_plane_clos(name, planes=2, t0=2, t1=2, hosts=hosts, rate_bps=rate_bps)
         with tempfile.TemporaryDirectory() as folder:
             soak = Soak(fabric, switch, seed, Path(folder), click.echo)
             began = time.monotonic()

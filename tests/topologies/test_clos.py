@@ -43,11 +43,11 @@ def test_rates_per_tier() -> None:
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ({"planes": 0}, "planes is 0, but must be between 1 and 8"),
-        ({"planes": 9}, "planes is 9, but must be between 1 and 8"),
-        ({"t0": 0}, "t0 is 0, but must be between 1 and 1024"),
-        ({"t1": 1025}, "t1 is 1025, but must be between 0 and 1024"),
-        ({"hosts": 0}, "hosts is 0, but must be between 1 and 65535"),
+        ({"planes": 0}, "planes is 0, but must be 1 to 8"),
+        ({"planes": 9}, "planes is 9, but must be 1 to 8"),
+        ({"t0": 0}, "t0 is 0, but must be 1 to 1024"),
+        ({"t1": 1025}, "t1 is 1025, but must be 0 to 1024"),
+        ({"hosts": 0}, "hosts is 0, but must be 1 to 65535"),
         ({"t1": 0}, "2 T0s per plane need at least one T1 to join them"),
         ({"hosts": 5}, "5 hosts cannot be spread evenly over 2 T0 groups: give a multiple of 2"),
         ({"t0": 1, "t1": 509, "hosts": 2}, "switch t0-0@p0 has 511 ports, but a P4 switch has 509 at most"),

@@ -129,9 +129,9 @@ def test_a_fabric_file_can_set_profiles() -> None:
     ("value", "message"),
     [
         ("{trimmin: no}", "did you mean trimming"),
-        ("{trimming: 1}", "trimming must be yes or no, not 1"),
-        ("{ecn_low: yes}", "ecn_low must be a whole number, not True"),
-        ("7", "queues must be a mapping"),
+        ("{trimming: 1}", "trimming: must be yes or no, not '1'"),
+        ("{ecn_low: yes}", "ecn_low: must be a whole number, not 'yes'"),
+        ("7", "queues: must be a mapping"),
     ],
 )
 def test_invalid_settings_in_a_file_are_reported(value: str, message: str) -> None:

@@ -44,6 +44,7 @@ from mrc_lab.workloads.schedules.messages import MAX_QUEUE_PAIRS, channel_sizes,
 from topologies.ecmp_choice import source_ports
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
+from topologies.loader import place_of
 from topologies.name_patterns import check_pattern, is_pattern, select
 
 _STATISTICAL = (
@@ -70,7 +71,7 @@ def check_case(case: Case, document: Value) -> None:
     try:
         fabric = build_fabric(case.fabric)
     except FabricError as error:
-        raise members["fabric"].error(str(error)) from None
+        raise place_of(str(error), members["fabric"]).error(str(error)) from None
     for tenant, place, keys in zip(case.tenants, *tenant_places(case, document), strict=True):
         mtu = dict(tenant.transport.attributes).get("path_mtu", 4096)
         if isinstance(mtu, int) and mtu + 146 > case.fabric.mtu + 14:
@@ -415,7 +416,7 @@ def check_selection(selection: Selection, metric: str, cases: tuple[Case, ...], 
         raise place.error(f"over_links belongs to {', '.join(OF_QUEUES)}")
     if metric in OF_QUEUES and not case.measure.queues:
         raise place.error(f"{metric} is not measured: write measure: {{queues: yes}}")
-    if metric in ("pause_time", "pauses") and not case.fabric.pfc:
+    if metric in ("pause_time", "pauses") and not case.fabric.queues.pfc:
         raise place.error(f"{metric} is of priority flow control, which is off: write fabric: {{pfc: yes}}")
     if selection.statistic is not None and metric not in _STATISTICAL:
         raise place.error(f"{metric} has no statistic: it is a single value ({METRICS[metric]})")

@@ -74,10 +74,8 @@ NSCC_TIMES = (
 _NSCC = Instance(NsccProfile, plain_fields(NsccProfile, times=NSCC_TIMES))
 DCQCN_TIMES = ("increase_interval", "alpha_interval", "cnp_interval")
 DCQCN_RATES = ("min_rate", "additive_rate", "hyper_rate")
-_DCQCN = Instance(
-    DcqcnProfile,
-    plain_fields(DcqcnProfile, times=DCQCN_TIMES, increase_bytes=a_size(), **{name: a_rate() for name in DCQCN_RATES}),
-)
+_DCQCN_TYPES = {"increase_bytes": a_size(), **dict.fromkeys(DCQCN_RATES, a_rate())}
+_DCQCN = Instance(DcqcnProfile, plain_fields(DcqcnProfile, _DCQCN_TYPES, times=DCQCN_TIMES))
 _ATTRIBUTES_ELSEWHERE = (
     "active_paths", "congestion_window", "ev_profile", "cc_profile", "udp_sport", "remote_write",
 )  # fmt: skip
@@ -148,7 +146,9 @@ class TransportPart:
     )
     settings: tuple[tuple[str, object], ...] = key(
         SomeFields(
-            plain_fields(TransportSettings, times=TIMERS, without=_SETTINGS_ELSEWHERE, nscc=_NSCC, dcqcn=_DCQCN),
+            plain_fields(
+                TransportSettings, {"nscc": _NSCC, "dcqcn": _DCQCN}, times=TIMERS, without=_SETTINGS_ELSEWHERE
+            ),
             renamed_keys.SETTINGS,
         ),
         "further fields of mrc_host.config.TransportSettings",
@@ -352,7 +352,7 @@ class AnyMapping(FieldType):
 class CasePart:
     """The part of a file that variants may change."""
 
-    fabric: FabricPart = key(FabricSection(FabricPart), "the fabric")
+    fabric: FabricPart = key(FabricSection(), "the fabric")
     workload: Workload | None = key(
         TaggedUnion(workloads.KINDS, several="workloads"), "what the hosts do", default=None
     )

@@ -225,10 +225,11 @@ def check(case: Case, scale: float, fabric: Fabric | None = None) -> None:
 
     `fabric` is the case's, scaled, where switches were chosen for it.
     """
-    for links, rule in case.fabric.links:
-        if rule is not None and rule.delay:
+    for rule in case.fabric.links:
+        if rule.delay_ns:
             raise ExperimentError(
-                f"{case_prefix(case.name)}emulated links have no propagation delay, but fabric.links gives {links} one",
+                f"{case_prefix(case.name)}emulated links have no propagation delay, but fabric.links gives one to"
+                f" {rule.links}",
                 "Use --backend sim, or the fault delay.",
             )
     file = case.fabric.file

@@ -153,7 +153,7 @@ def test_missing_and_invalid_files_are_reported(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("planes: many")
     for command in (making, using):
-        with pytest.raises(FabricError, match=r"wrong\.yaml:1: "):
+        with pytest.raises(FabricError, match=r"wrong\.yaml, line 1: "):
             printed(command, str(wrong))
 
 

@@ -42,7 +42,7 @@ def test_a_fabric_file_beside_the_experiment_defines_the_fabric(tmp_path: Path) 
     made = build_fabric(case.fabric, "lab")
     assert made == expected
     part = case.fabric
-    assert (part.hosts, part.planes, part.pods, part.t0, part.t1, part.t2, part.rate) == (4, 2, 2, 2, 2, 2, 10**11)
+    assert (part.hosts, part.planes, part.pods, part.t0, part.t1, part.t2, part.rate_bps) == (4, 2, 2, 2, 2, 2, 10**11)
     assert "2 planes of 2 pods of 2 T0 and 2 T1, and 2 T2, 4 hosts" in describe(case)
 
 
@@ -65,11 +65,11 @@ def test_racks_and_ports_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fabric", "problem"),
     [
-        ("{planes: 2}", "line 1: fabric: hosts is missing"),
+        ("{planes: 2}", "line 1: fabric: hosts (or racks) is missing"),
         ("{file: none.yaml}", "line 1: fabric.file: "),
         ("{file: lab.yaml, planes: 2}", "line 1: fabric.planes: follows from the file: leave it out"),
         ("{racks: [1, 1], hosts: 2}", "line 1: fabric.hosts: follows from racks: leave it out"),
-        ("{racks: []}", "fabric.racks: lists the hosts of each T0"),
+        ("{racks: []}", "fabric.racks: must list the hosts of each T0"),
         ("{racks: [[1], 2]}", "fabric.racks: has numbers of hosts, or lists of them, not both"),
         ("{racks: [0]}", "fabric.racks[0]: is 0, but must be 1 to 1024"),
         ("{hosts: 2, ports: {t0-0: 1}}", "fabric.ports.t0-0: is no host"),
@@ -84,7 +84,7 @@ def test_invalid_fabrics_are_refused_with_line_and_reason(tmp_path: Path, fabric
 def test_an_invalid_fabric_file_is_named_with_the_line(tmp_path: Path) -> None:
     loaded(tmp_path, "{file: lab.yaml}")
     (tmp_path / "lab.yaml").write_text("name: lab\nplanes: nine\n")
-    with pytest.raises(FileError, match=r"line 1: fabric\.file: .*lab\.yaml:1: t0 is missing"):
+    with pytest.raises(FileError, match=r"line 1: fabric\.file: .*lab\.yaml, line 1: t0 \(or racks\) is missing"):
         load_file(tmp_path / "experiment.yaml")
 
 

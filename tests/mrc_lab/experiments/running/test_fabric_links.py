@@ -9,11 +9,11 @@ import pytest
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import FileError
 from mrc_lab.experiments.files.checks import build_fabric
-from mrc_lab.experiments.files.fabric_part import LinkPart
 from mrc_lab.experiments.files.model import Selection
 from mrc_lab.experiments.running import emulated_backend, scaling
 from mrc_lab.reports.metrics import compute
 from tests.mrc_lab.experiments.running.cases import case_of, run
+from topologies.link_rules import LinkRule
 
 WRITE = "{kind: write_bw, pairs: h1>h3, message: 4K, outstanding: 1}"
 BULK = "{kind: write_bw, pairs: h1>h3, outstanding: 8}"
@@ -31,9 +31,9 @@ def fastest_write(**parts):
 def test_later_rules_override_earlier_ones():
     case = case_of(WRITE, **fabric('{t0-t1: {rate: 40G, delay: 5us}, "t0-0:t1-1@p0": missing, "h3@p*": {rate: 10G}}'))
     assert case.fabric.links == (
-        ("t0-t1", LinkPart(40 * 10**9, 5_000)),
-        ("t0-0:t1-1@p0", None),
-        ("h3@p*", LinkPart(10 * 10**9)),
+        LinkRule("t0-t1", 40 * 10**9, 5_000),
+        LinkRule("t0-0:t1-1@p0", missing=True),
+        LinkRule("h3@p*", 10 * 10**9),
     )
     made = build_fabric(case.fabric)
     assert {link.name for link in made.links if link.rate_bps == 10 * 10**9} == {"h3@p0", "h3@p1"}
@@ -69,7 +69,7 @@ def test_a_third_tier_can_have_long_links_between_pods():
     [
         ("{t0-t2: {rate: 1G}}", "no link matches 't0-t2': names are as in h1@p0, classes are nic-t0, t0-t1"),
         ("{t1-t2: {rate: 1G}}", "there are no t1-t2 links in this fabric"),
-        ("{t0-t1: gone}", "fabric.links.t0-t1: 'gone' is unknown; known are missing"),
+        ("{t0-t1: gone}", "fabric.links.t0-t1: must be missing, or a mapping, not 'gone'"),
         ("{t0-t1: {rat: 1G}}", "fabric.links.t0-t1.rat: unknown key; did you mean rate?"),
         ("{t0-t1: {delay: 5}}", "'5' has no unit"),
         ("{'h1@p*': missing}", "h1"),
