@@ -16,15 +16,12 @@ from typing import Any, TypeVar
 
 from controller.errors import ControllerError
 from controller.proto import controller_v1_pb2 as pb
+from mrc_common.declared.field_types import Boolean, FieldType, Integer, Quantity
 from topologies.errors import FabricError
 from topologies.faults import KINDS, BackendKind, Fault, kind_named
-from topologies.faults.parameters import What
 
 Message = TypeVar("Message")
 Value = TypeVar("Value")
-_SLOTS = {
-    What.WHOLE: "whole", What.TIME: "whole", What.RATE: "whole", What.SHARE: "real", What.FLAG: "flag",
-}  # fmt: skip
 
 
 def pack(value: Any, message_type: type[Message]) -> Message:
@@ -50,8 +47,15 @@ def pack_kind(fault: Fault) -> pb.FaultKind:
     for parameter in fault.kind.parameters:
         value = getattr(fault, parameter.name)
         if value is not None:
-            setattr(message.parameters[parameter.name], _SLOTS.get(parameter.what, "text"), value)
+            setattr(message.parameters[parameter.name], message_slot(parameter.type), value)
     return message
+
+
+def message_slot(parameter_type: FieldType) -> str:
+    """The field of a FaultParameter message that has values of a type."""
+    if isinstance(parameter_type, Quantity):
+        return "real" if parameter_type.unit.real else "whole"
+    return "whole" if isinstance(parameter_type, Integer) else "flag" if isinstance(parameter_type, Boolean) else "text"
 
 
 def unpack_kind(message: pb.FaultKind) -> Fault:

@@ -46,8 +46,8 @@ class Clos:
     pods: int = key(Integer(1, MAX_PER_KIND), "pods of a fabric of three tiers", default=1)
     t2: int = key(Integer(0, MAX_PER_KIND), "T2 switches per plane, which join the pods", default=0)
     t2_wiring: T2Wiring = key(Choice(T2Wiring), "a T2 joins the T1s of one number, or all", default=T2Wiring.GROUPS)
-    racks: Sequence[Sequence[int]] = key(
-        Racks(), "hosts of each T0, in a list for each pod, instead of pods, t0 and hosts", default=()
+    racks: Sequence[Sequence[int]] | None = key(
+        Racks(), "hosts of each T0, in a list for each pod, instead of pods, t0 and hosts", default=None
     )
     rate_bps: int = key(a_rate(), "rate of every link and direction", name="rate", default=100_000_000)
     uplink_rate_bps: int | None = key(
@@ -78,9 +78,7 @@ class Clos:
 
     def fabric(self) -> Fabric:
         """The fabric. Raises :class:`FabricError` when the numbers make none."""
-        if self.racks:
-            _check_racks(self.racks)
-        racks = self.racks or self._even_racks()
+        racks = self._even_racks() if self.racks is None else _checked_racks(self.racks)
         hosts, t0s = sum(map(sum, racks)), sum(map(len, racks))
         _check_sizes(planes=self.planes, pods=len(racks), t0=t0s, t1=self.t1, t2=self.t2, hosts=hosts)
         check_wiring(len(racks), self.t1, self.t2, self.t2_wiring)
@@ -152,11 +150,12 @@ def _check_sizes(**sizes: int) -> None:
         raise FabricError(str(error)) from None
 
 
-def _check_racks(racks: Sequence[Sequence[int]]) -> None:
-    if not all(racks):
+def _checked_racks(racks: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+    if not racks or not all(racks):
         raise FabricError("racks must list the hosts of every T0, and every pod needs a T0")
     for below in (below for pod in racks for below in pod):
         check_range("number of hosts in a rack", below, 1, MAX_PER_KIND)
+    return racks
 
 
 def _nics(racks: Sequence[int]) -> tuple[FabricNic, ...]:

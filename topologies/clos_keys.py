@@ -6,14 +6,16 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from ipaddress import IPv6Network
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mrc_common.declared.document import Value
 from mrc_common.declared.field_types import Choice, FieldType, Integer, JsonSchema, Scalar
 from mrc_common.declared.sections import Instance, MappingOf, OrWord, Section, check_keys, keys_of
 from mrc_host.config import Dscp, EvOrder, ProtocolSettings
 from topologies.fabric_checks import MAX_PER_KIND, MAX_PLANES
 from topologies.link_rules import LinkRule
+
+if TYPE_CHECKING:  # a command that reads no file does without YAML
+    from mrc_common.declared.document import Value
 
 FROM_RACKS = ("pods", "t0", "hosts")
 
@@ -51,7 +53,7 @@ class ClosSection(Section):
                 instead = " (or racks)" if name in FROM_RACKS else ""
                 raise value.error(f"{name}{instead} is missing: {known[name].doc}")
         found = super().read(value)
-        if not found.racks:
+        if found.racks is None:
             return found
         racks = found.racks
         return replace(found, hosts=sum(map(sum, racks)), t0=max(map(len, racks)), pods=len(racks))

@@ -6,12 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mrc_common import units
-from mrc_common.declared.document import Value
 from mrc_common.suggestions import did_you_mean
 from mrc_common.units import Unit
+
+if TYPE_CHECKING:  # a command that reads no file does without YAML
+    from mrc_common.declared.document import Value
 
 JsonSchema = dict[str, Any]
 _ANY_NUMBER = 1 << 62

@@ -7,14 +7,12 @@ documentation are one description.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mrc_common import units
-from mrc_common.declared.document import Value
 from mrc_common.declared.field_types import (
     Boolean,
     FieldType,
@@ -27,13 +25,17 @@ from mrc_common.declared.field_types import (
     suggest,
 )
 
+if TYPE_CHECKING:  # a command that reads no file does without YAML
+    from mrc_common.declared.document import Value
 
-def key(field_type: FieldType, doc: str, *, name: str = "", **default: Any) -> Any:
+
+def key(field_type: FieldType, doc: str, *, name: str = "", examples: tuple[str, ...] = (), **default: Any) -> Any:
     """A field of a section: its type, what it means, and `default` or `default_factory` where it may be left out.
 
-    `name` is the key in files, where that is not the field's name.
+    `name` is the key in files, where that is not the field's name; `examples` are values as people write them.
     """
-    return dataclasses.field(metadata={"type": field_type, "doc": doc, "name": name}, **default)
+    metadata = {"type": field_type, "doc": doc, "name": name, "examples": examples}
+    return dataclasses.field(metadata=metadata, **default)
 
 
 def like(cls: type[Any], field: str, **default: Any) -> Any:
@@ -51,10 +53,11 @@ class Key:
     doc: str
     required: bool
     default: Any
+    examples: tuple[str, ...]
 
     def check(self, found: Any) -> Any:
         """`found` again; ValueError, which begins with the key, when it is no single value of its type."""
-        return self._named(self._scalar.check, found)
+        return found if found is None and not self.required else self._named(self._scalar.check, found)
 
     def parse(self, word: str) -> Any:
         """What a word of a command line says; ValueError, which begins with the key."""
@@ -76,7 +79,6 @@ class Key:
             raise ValueError(f"{self.name} {error}") from None
 
 
-@functools.cache
 def keys_of(cls: Any) -> Mapping[str, Key]:
     """The keys that a dataclass declares, by name, in order."""
     keys = [_key(field) for field in dataclasses.fields(cls) if "type" in field.metadata]
@@ -87,7 +89,9 @@ def _key(field: dataclasses.Field[Any]) -> Key:
     required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     default = None if field.default is dataclasses.MISSING else field.default
     about = field.metadata
-    return Key(about["name"] or field.name, field.name, about["type"], about["doc"], required, default)
+    return Key(
+        about["name"] or field.name, field.name, about["type"], about["doc"], required, default, about["examples"]
+    )
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,8 @@ from mrc_lab.commands import fault_listing
 from mrc_lab.commands.fault_completion import OPTIONS, kind_of_word
 from mrc_lab.commands.listing import clock_text, wanted_as_json
 from mrc_lab.errors import ExperimentError
-from topologies.errors import FabricError
 from topologies.faults import KINDS, BackendKind, Fault, FaultKind, FaultState, renamed
-from topologies.faults.parameters import What
+from topologies.faults.parameters import Place, is_flag, place_of
 from topologies.faults.record import FaultRecord
 
 _EXAMPLES = (
@@ -189,12 +188,12 @@ def _fault(kind: FaultKind, place: Sequence[str], words: Sequence[str]) -> Fault
     left = list(kind.further)
     try:
         for word in words:
-            if flag := next((p for p in left if p.what is What.FLAG and p.name == word), None):
+            if flag := next((p for p in left if is_flag(p.type) and p.name == word), None):
                 if any(parameter.required for parameter in left[: left.index(flag)]):
                     break  # reported below as missing
                 given[flag.name] = True
                 del left[: left.index(flag) + 1]
-            elif not left or left[0].what is What.FLAG:
+            elif not left or is_flag(left[0].type):
                 raise ExperimentError(f"{word!r} is one word too many; use it like this: fault {kind.usage}")
             else:
                 parameter = left.pop(0)
@@ -202,7 +201,7 @@ def _fault(kind: FaultKind, place: Sequence[str], words: Sequence[str]) -> Fault
         if missing := next((parameter for parameter in left if parameter.required), None):
             raise ExperimentError(f"say {missing.name} ({missing.doc}), as in: fault {kind.example}")
         return kind.make(given)
-    except FabricError as error:
+    except ValueError as error:
         end = f": to end a fault use 'fault {place[0]} up' or 'fault clear'" if place and words[0] in _NOTHING else ""
         raise ExperimentError(f"{error}{end}") from None
 
@@ -254,7 +253,7 @@ def describe_event(event: Event, clock: MachineClock | None = None) -> str:
 def _what(record: FaultRecord) -> str:
     """The fault's keyword and values, and its place unless the list of links or switches already shows that."""
     fault, target = record.fault, record.fault.kind.target
-    named = target is not None and target.what is not What.LINK and bool(record.links)
+    named = target is not None and place_of(target.type) is not Place.LINK and bool(record.links)
     place = getattr(fault, target.name) if target is not None and named else ""
     return " ".join(filter(None, [fault.kind.word, place, fault.values_text()]))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from mrc_common.declared.sections import Key
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.faults import KINDS, BackendKind, FaultKind
-from topologies.faults.parameters import Parameter, What
+from topologies.faults.parameters import Place, is_flag, place_of
 from topologies.name_patterns import matches
 
 OPTIONS = {"at": ("+2s",), "for": ("500ms", "10s"), "owner": ()}
@@ -25,7 +26,7 @@ def next_words(fabric: Fabric, before: Sequence[str], ids: Sequence[str] = ()) -
     if words[:1] == ["add"]:
         words = words[1:]
     if not words:
-        places = [name for what in (What.LINK, What.SWITCH) for name in _names(fabric, what)]
+        places = [name for place in (Place.LINK, Place.SWITCH) for name in _names(fabric, place)]
         free = [kind.word for kind in _KINDS if kind.target is None]
         return [*places, *free, *(() if before else ("add", "kinds", "list", "clear"))]
     first, *more = words
@@ -48,7 +49,7 @@ def next_words(fabric: Fabric, before: Sequence[str], ids: Sequence[str] = ()) -
 
 def _to_clear(fabric: Fabric, more: Sequence[str], ids: Sequence[str]) -> list[str]:
     if more[:1] == ["link"]:
-        return _names(fabric, What.LINK) if len(more) == 1 else []
+        return _names(fabric, Place.LINK) if len(more) == 1 else []
     if more[:1] in (["all"], ["owner"]):
         return []
     return [*(name for name in ids if name not in more), *(() if more else ("all", "owner", "link"))]
@@ -56,9 +57,9 @@ def _to_clear(fabric: Fabric, more: Sequence[str], ids: Sequence[str]) -> list[s
 
 def _words_at(fabric: Fabric, place: str) -> list[str]:
     """Keywords of the kinds of fault that a place can have; of all kinds if there is no such place."""
-    fitting = [what for what in (What.LINK, What.SWITCH, What.NODE) if _matches(_names(fabric, what), place)]
-    kinds = [kind for kind in _KINDS if kind.target and (not fitting or kind.target.what in fitting)]
-    return [*(kind.word for kind in kinds), *(() if fitting and What.LINK not in fitting else ("up",))]
+    fitting = [kind for kind in (Place.LINK, Place.SWITCH, Place.NODE) if _matches(_names(fabric, kind), place)]
+    kinds = [kind for kind in _KINDS if kind.target and (not fitting or place_of(kind.target.type) in fitting)]
+    return [*(kind.word for kind in kinds), *(() if fitting and Place.LINK not in fitting else ("up",))]
 
 
 def _parameters(fabric: Fabric, kind: FaultKind, place: str, words: Sequence[str]) -> list[str]:
@@ -67,35 +68,36 @@ def _parameters(fabric: Fabric, kind: FaultKind, place: str, words: Sequence[str
     for word in words:
         if word in OPTIONS:
             left = []
-        flags = (at for at, parameter in enumerate(left) if parameter.what is What.FLAG and parameter.name == word)
+        flags = (at for at, parameter in enumerate(left) if is_flag(parameter.type) and parameter.name == word)
         del left[: next(flags, 0) + 1]
     found: dict[str, None] = {}
     for number, parameter in enumerate(left):
-        if number == 0 or parameter.what is What.FLAG:
+        if number == 0 or is_flag(parameter.type):
             found |= dict.fromkeys(_values(fabric, parameter, place))
         if parameter.required:
             return list(found)
     return [*found, *(option for option in OPTIONS if option not in words)]
 
 
-def _values(fabric: Fabric, parameter: Parameter, place: str) -> Iterable[str]:
+def _values(fabric: Fabric, parameter: Key, place: str) -> Iterable[str]:
     """Values for a parameter: names of the fabric, or examples."""
-    if parameter.what is What.FLAG:
+    if is_flag(parameter.type):
         return [parameter.name]
-    if parameter.what is What.TOWARDS:
+    named = place_of(parameter.type)
+    if named is Place.TOWARDS:
         links = [link for link in fabric.links if _matches([link.name], place)]
         return dict.fromkeys(end.node for link in links for end in (link.lower, link.upper))
-    return _names(fabric, parameter.what) or parameter.examples
+    return _names(fabric, named) if named else parameter.examples
 
 
-def _names(fabric: Fabric, what: What) -> list[str]:
+def _names(fabric: Fabric, place: Place) -> list[str]:
     switches = [switch.name for switch in fabric.switches]
     return {
-        What.LINK: [link.name for link in fabric.links],
-        What.SWITCH: switches,
-        What.HOST: list(fabric.nic_names),
-        What.NODE: [*switches, *fabric.nic_names],
-    }.get(what, [])
+        Place.LINK: [link.name for link in fabric.links],
+        Place.SWITCH: switches,
+        Place.HOST: list(fabric.nic_names),
+        Place.NODE: [*switches, *fabric.nic_names],
+    }.get(place, [])
 
 
 def _matches(names: Iterable[str], pattern: str) -> bool:

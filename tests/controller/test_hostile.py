@@ -23,6 +23,7 @@ from controller.client import ControllerClient
 from controller.events import MAX_SUBSCRIBERS
 from controller.fault_limits import EMULATION
 from controller.injector import FaultInjector
+from controller.messages import message_slot
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import path_map_v1_pb2 as map_pb
 from controller.proto.controller_v1_pb2_grpc import ControllerStub
@@ -37,7 +38,6 @@ from tests.waiting import until
 from topologies.clos import multi_plane_clos
 from topologies.faults import KINDS, FaultKind
 from topologies.faults.flap import Flap
-from topologies.faults.parameters import What
 
 FABRIC = multi_plane_clos("hostile", planes=2, t0=2, t1=2, hosts=4)
 MS = 1_000_000
@@ -162,15 +162,16 @@ VALUE = st.one_of(
     st.just(pb.FaultParameter()),
 )
 FITTING = {
-    What.SHARE: st.builds(pb.FaultParameter, real=REAL),
-    What.FLAG: st.builds(pb.FaultParameter, flag=st.booleans()),
+    "real": st.builds(pb.FaultParameter, real=REAL),
+    "flag": st.builds(pb.FaultParameter, flag=st.booleans()),
+    "whole": st.builds(pb.FaultParameter, whole=UINT64),
+    "text": st.builds(pb.FaultParameter, text=TEXT),
 }
-FITTING |= dict.fromkeys((What.WHOLE, What.TIME, What.RATE), st.builds(pb.FaultParameter, whole=UINT64))
 
 
 def of_kind(kind: FaultKind) -> st.SearchStrategy[Any]:
     """Mostly with parameters that it has, of the type that they have."""
-    names = {p.name: FITTING.get(p.what, st.builds(pb.FaultParameter, text=TEXT)) for p in kind.all_parameters}
+    names = {p.name: FITTING[message_slot(p.type)] for p in kind.all_parameters}
     given = st.fixed_dictionaries({}, optional=names)
     return st.builds(pb.FaultKind, kind=st.sampled_from(sorted(kind.names())), parameters=given)
 

@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 from controller.fault_limits import EMULATION
+from mrc_common.declared.field_types import Integer, Quantity
+from mrc_common.declared.sections import Key
 from simulation.errors import FaultError
 from simulation.trace import Trace
 from simulation.world import SimulatedWorld
@@ -36,24 +38,21 @@ from topologies.faults.engine import FaultEngine
 from topologies.faults.flap import Flap
 from topologies.faults.link_down import LinkDown
 from topologies.faults.loss import Loss
-from topologies.faults.parameters import Parameter, What
+from topologies.faults.parameters import Place, place_of
 from topologies.faults.path_loss import PathLoss
 from topologies.faults.port_down import PortDown
 from topologies.faults.power_off import PowerOff
 
 FABRIC = multi_plane_clos("agree", planes=2, t0=2, t1=3, hosts=4, rate_bps=1_000_000_000)
 STEP = 4_000_000_000  # ns from one frame to the next: longer than any of them takes, and a multiple of a flap's period
-_PLACES: dict[What, tuple[Any, ...]] = {
-    What.LINK: ("h1@p0", "t0-0:t1-2@p1", "h[3,4]@p*", "t0-*:t1-0@p0"),
-    What.SWITCH: ("t0-1@p0", "t1-2@p1", "t1-*@p0"),
-    What.NODE: ("h2", "t0-0@p1", "t1-0@p0"),
-    What.HOST: ("*", "h1", "h[2,3]"),
-    What.TOWARDS: (None, "h[1,3]", "t0-*", "t1-*"),
-    What.SHARE: (1.0,),
-    What.TIME: (400_000_000,),
-    What.RATE: (2_000_000,),
-    What.FLAG: (False,),
+_PLACES: dict[Place, tuple[Any, ...]] = {
+    Place.LINK: ("h1@p0", "t0-0:t1-2@p1", "h[3,4]@p*", "t0-*:t1-0@p0"),
+    Place.SWITCH: ("t0-1@p0", "t1-2@p1", "t1-*@p0"),
+    Place.NODE: ("h2", "t0-0@p1", "t1-0@p0"),
+    Place.HOST: ("*", "h1", "h[2,3]"),
+    Place.TOWARDS: (None, "h[1,3]", "t0-*", "t1-*"),
 }
+_QUANTITIES = {"share": 1.0, "time": 400_000_000, "rate": 2_000_000}
 
 
 @dataclass(frozen=True)
@@ -175,10 +174,14 @@ def differences(simulated: dict[str, str], emulated: dict[str, str]) -> list[str
 BOTH = [kind for kind in KINDS.values() if kind.backends == frozenset(BackendKind)]
 
 
-def _values(parameter: Parameter) -> tuple[Any, ...]:
-    if parameter.what is What.WHOLE:
-        return tuple({int(parameter.low), 1, int(parameter.examples[0], 0)})
-    return _PLACES[parameter.what]
+def _values(parameter: Key) -> tuple[Any, ...]:
+    declared = parameter.type
+    if isinstance(declared, Integer):
+        return tuple({declared.low, 1, int(parameter.examples[0], 0)})
+    if isinstance(declared, Quantity):
+        return (_QUANTITIES[declared.unit.name],)
+    place = place_of(declared)
+    return _PLACES[place] if place else (False,)
 
 
 def everywhere(kind: FaultKind) -> Iterator[Fault]:

@@ -12,6 +12,8 @@ import yaml
 from controller import messages
 from controller.fault_limits import EMULATION
 from controller.proto import controller_v1_pb2 as pb
+from mrc_common.declared.field_types import Integer
+from mrc_common.declared.sections import Key
 from mrc_lab.commands.fault_command import kinds, parse
 from mrc_lab.commands.fault_completion import next_words
 from mrc_lab.errors import ExperimentError, FileError
@@ -24,14 +26,14 @@ from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.faults import KINDS, BackendKind, Fault, FaultKind, kind_named
-from topologies.faults.parameters import Parameter, What
+from topologies.faults.parameters import is_flag
 from topologies.faults.path_loss import PathLoss
 
 FABRIC = multi_plane_clos("kinds", planes=2, t0=2, t1=4, hosts=4)
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
-def spellings(kind: FaultKind) -> Iterator[tuple[Parameter, ...]]:
+def spellings(kind: FaultKind) -> Iterator[tuple[Key, ...]]:
     """The parameters of either way to say what a kind needs, with one that it does not need, in turn."""
     ways = [kind.parameters]
     if kind.spelling is not None:
@@ -43,9 +45,9 @@ def spellings(kind: FaultKind) -> Iterator[tuple[Parameter, ...]]:
         yield from ((*needed, parameter) for parameter in way if not parameter.required)
 
 
-def document(kind: FaultKind, way: tuple[Parameter, ...]) -> dict[str, Any]:
-    figures = {p.name: True if p.what is What.FLAG else p.examples[0] for p in way}
-    whole = {p.name: int(p.examples[0], 0) for p in way if p.what is What.WHOLE}
+def document(kind: FaultKind, way: tuple[Key, ...]) -> dict[str, Any]:
+    figures = {p.name: True if is_flag(p.type) else p.examples[0] for p in way}
+    whole = {p.name: int(p.examples[0], 0) for p in way if isinstance(p.type, Integer)}
     return {"kind": kind.name, "at": "1us", "until": "2us", **figures, **whole}
 
 
@@ -63,7 +65,7 @@ def examples(kind: FaultKind) -> list[Fault]:
 def test_file_name_and_docstring_match_the_kind(kind: FaultKind) -> None:
     assert kind.fault.__module__ == f"topologies.faults.{kind.name}"
     assert kind.summary.endswith(".")
-    assert all(parameter.doc and (parameter.examples or parameter.what is What.FLAG) for parameter in kind.parameters)
+    assert all(parameter.doc and (parameter.examples or is_flag(parameter.type)) for parameter in kind.parameters)
 
 
 @EVERY
@@ -119,7 +121,7 @@ def test_messages_with_values_of_the_wrong_type_are_refused(kind: FaultKind) -> 
                 value = message.parameters[parameter.name]
                 value.text = parameter.examples[0] if parameter.examples else ""
                 if parameter is wrong:
-                    value.flag = parameter.what is not What.FLAG
+                    value.flag = not is_flag(parameter.type)
             with pytest.raises(FabricError, match=r"must be|missing"):
                 messages.unpack_kind(message)
 
@@ -186,8 +188,11 @@ def test_plane_and_uplink_give_the_entropy_value() -> None:
         ("{at: 1us}", "kind is missing"),
         ("{kind: loss, link: h1@p0, probability: 1%}", "at is missing: when it begins"),
         ("{kind: loss, at: 1us, link: h1@p0}", "probability is missing: probability for a frame"),
-        ("{kind: loss, at: 1us, link: h1@p0, probability: 0}", "above 0 % and at most 100 %, not 0 %"),
-        ("{kind: loss, at: 1us, link: h1@p0, probability: 5}", "is 5, but must be 0 % to 100 %"),
+        ("{kind: loss, at: 1us, link: h1@p0, probability: 0}", "is 0, but must be above 0 % and at most 100 %"),
+        (
+            "{kind: loss, at: 1us, link: h1@p0, probability: 5}",
+            "at most 100 %: write 5% for 5 in a hundred",
+        ),
         ("{kind: loss, at: 1us, link: h1@p0, probabilty: 5%}", "unknown key; did you mean probability"),
         ("{kind: path_loss, at: 1us, plane: 1}", "uplink is missing: T0 uplink"),
         ("{kind: path_loss, at: 1us}", "ev .or plane and uplink. is missing"),

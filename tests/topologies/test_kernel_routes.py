@@ -104,9 +104,9 @@ FILE = "name: lab\nplanes: 1\nt0: 1\nt1: 0\nhosts: 2\nkernel_switches: {}\n{}"
 @pytest.mark.parametrize(
     ("value", "more", "problem"),
     [
-        ("[t0-7@p0]", "", "fabric:6: fabric lab has no switch that matches 't0-7@p0'"),
-        ("t0-0@p0", "", "fabric:6: kernel_switches must list names or patterns of switches"),
-        ("[3]", "", "fabric:6: kernel_switches must list names or patterns of switches"),
+        ("[t0-7@p0]", "", "fabric, line 6: kernel_switches: fabric lab has no switch that matches 't0-7@p0'"),
+        ("t0-0@p0", "", "fabric, line 6: kernel_switches: must be a list, not 't0-0@p0'"),
+        ("[3]", "", "fabric, line 6: kernel_switches: fabric lab has no switch that matches '3'"),
         ("[t0-0@p0]", "queues: {pfc: yes}", "t0-0@p0 is the kernel's, which has no priority flow control"),
     ],
 )

@@ -13,12 +13,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
+from mrc_common import units
+from mrc_common.declared.field_types import Quantity
+from mrc_common.declared.sections import Key, keys_of
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.faults.effect import Effect
-from topologies.faults.parameters import Parameter, What, parameters_of
+from topologies.faults.parameters import Place, is_flag, place_of
 
-_PLACES = (What.LINK, What.SWITCH, What.NODE)
+_TARGETS = (Place.LINK, Place.SWITCH, Place.NODE)
 
 
 class BackendKind(enum.Enum):
@@ -44,8 +47,11 @@ class Fault:
 
     def check(self) -> None:
         """Raises FabricError if a value is out of range."""
-        for parameter in self.kind.parameters:
-            parameter.check(getattr(self, parameter.name))
+        try:
+            for parameter in self.kind.parameters:
+                parameter.check(getattr(self, parameter.name))
+        except ValueError as error:
+            raise FabricError(str(error)) from None
 
     def effect(self, fabric: Fabric) -> Effect:
         """What it does; FabricError if it names what is not there. Values are in range (:meth:`check`)."""
@@ -53,11 +59,11 @@ class Fault:
 
     def scaled(self, times: float, rates: float) -> Fault:
         """The same with its times and rates multiplied, but none below the least there is."""
-        factors = {What.TIME: times, What.RATE: rates}
+        factors = {units.TIME.name: times, units.RATE.name: rates}
         changes = {
-            parameter.name: max(int(parameter.low), round(getattr(self, parameter.name) * factors[parameter.what]))
+            parameter.name: max(int(of.low), round(getattr(self, parameter.name) * factors[of.unit.name]))
             for parameter in self.kind.parameters
-            if parameter.what in factors
+            if isinstance(of := parameter.type, Quantity) and of.unit.name in factors
         }
         return replace(self, **changes) if changes else self  # type: ignore[type-var]
 
@@ -75,8 +81,8 @@ class Fault:
             value = getattr(self, parameter.name)
             if parameter is self.kind.target or (not parameter.required and value == parameter.default):
                 continue
-            if parameter.what is not What.FLAG:
-                bare = parameter is only and parameter.unit is not None  # else a number says too little
+            if not is_flag(parameter.type):
+                bare = parameter is only and isinstance(parameter.type, Quantity)  # else a number says too little
                 words.append(parameter.show(value) if bare else f"{parameter.name} {parameter.show(value)}")
             elif value:
                 words.append(parameter.name)
@@ -98,9 +104,9 @@ class Spelling:
     make: Callable[[Any], Mapping[str, Any]]
 
     @property
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self) -> tuple[Key, ...]:
         """What may be given."""
-        return parameters_of(self.declared)
+        return tuple(keys_of(self.declared).values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +120,7 @@ class FaultKind:
     name: str
     fault: type[Fault]
     summary: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[Key, ...]
     word: str
     old: tuple[str, ...]
     backends: frozenset[BackendKind]
@@ -122,20 +128,20 @@ class FaultKind:
     order: tuple[str, ...] = ()
 
     @property
-    def target(self) -> Parameter | None:
+    def target(self) -> Key | None:
         """What says where it is, and stands before its word; None for kinds that begin with their word."""
         first = self.parameters[0] if self.parameters else None
-        return first if first is not None and first.what in _PLACES else None
+        return first if first is not None and place_of(first.type) in _TARGETS else None
 
     @property
-    def further(self) -> tuple[Parameter, ...]:
+    def further(self) -> tuple[Key, ...]:
         """The parameters that follow its word on the command line."""
         known = {parameter.name: parameter for parameter in self.all_parameters}
         names = self.order or [parameter.name for parameter in self.parameters if parameter is not self.target]
         return tuple(known[name] for name in names)
 
     @property
-    def all_parameters(self) -> tuple[Parameter, ...]:
+    def all_parameters(self) -> tuple[Key, ...]:
         """Those of both spellings."""
         return (*self.parameters, *(self.spelling.parameters if self.spelling else ()))
 
@@ -147,7 +153,7 @@ class FaultKind:
         for parameter in self.further:
             if parameter.required:
                 words.append(parameter.name.upper())
-            elif parameter.what is What.FLAG:  # may come behind any of those before it
+            elif is_flag(parameter.type):  # may come behind any of those before it
                 words.append("]" * closing + f"[{parameter.name}")
                 closing = 1
             else:
@@ -192,11 +198,13 @@ class FaultKind:
         if twice := [name for name in self.spelling.instead_of if name in fields]:
             raise FabricError(f"{twice[0]} says the same as {next(iter(other))}: give one of them")
         for name, parameter in known.items():
-            if name in other:
-                parameter.check(other[name])
-            elif parameter.required:
+            if name not in other and parameter.required:
                 raise FabricError(f"{name} is missing: {parameter.doc}")
-        return self.spelling.make(self.spelling.declared(**other))
+        try:
+            checked = {name: known[name].check(value) for name, value in other.items()}
+        except ValueError as error:
+            raise FabricError(str(error)) from None
+        return self.spelling.make(self.spelling.declared(**checked))
 
 
 DECLARED: dict[str, FaultKind] = {}
@@ -216,7 +224,7 @@ def kind(
     def declare(cls: FaultClass) -> FaultClass:
         name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         summary = (cls.__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")
-        parameters = parameters_of(cls)
+        parameters = tuple(keys_of(cls).values())
         found = FaultKind(name, cls, summary, parameters, word or name, old, frozenset(backends), spelling, order)
         DECLARED[name] = cls.kind = found
         return cls

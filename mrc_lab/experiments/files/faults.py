@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mrc_common.declared.document import Value
-from mrc_common.declared.field_types import Boolean, FieldType, Integer, JsonSchema, Quantity, Text, a_time, suggest
-from mrc_common.declared.sections import check_keys
+from mrc_common.declared.field_types import FieldType, JsonSchema, Text, a_time, suggest
+from mrc_common.declared.sections import Key, check_keys
 from topologies.errors import FabricError
 from topologies.faults import KINDS, Fault, FaultKind, kind_named, renamed
-from topologies.faults.parameters import Parameter, What
 
 _WHEN: dict[str, tuple[FieldType, str]] = {
     "at": (a_time(), "when it begins"),
@@ -52,7 +51,7 @@ class FaultKinds(FieldType):
             raise members["kind"].error(f"{name[:80]!r} is unknown; {suggest(name, KINDS)}") from None
         parameters = {parameter.name: parameter for parameter in kind.all_parameters}
         check_keys(value, members, ["kind", *_WHEN, *parameters])
-        given = {name: _kind(parameters[name]).read(members[name]) for name in members if name in parameters}
+        given = {name: parameters[name].type.read(members[name]) for name in members if name in parameters}
         when = {name: known.read(members[name]) for name, (known, _) in _WHEN.items() if name in members}
         if "at" not in when:
             raise value.error(f"at is missing: {_WHEN['at'][1]}")
@@ -69,14 +68,6 @@ class FaultKinds(FieldType):
         return {"oneOf": [part for kind in KINDS.values() for part in _schemas(kind)]}
 
 
-def _kind(parameter: Parameter) -> FieldType:
-    if parameter.unit is not None:
-        return Quantity(parameter.unit, parameter.low, parameter.high, parameter.examples[0])
-    if parameter.what is What.WHOLE:
-        return Integer(int(parameter.low), int(parameter.high))
-    return Boolean() if parameter.what is What.FLAG else Text()
-
-
 def _schemas(kind: FaultKind) -> Iterable[JsonSchema]:
     yield _schema(kind, kind.parameters)
     if kind.spelling is not None:
@@ -84,8 +75,8 @@ def _schemas(kind: FaultKind) -> Iterable[JsonSchema]:
         yield _schema(kind, [*kept, *kind.spelling.parameters])
 
 
-def _schema(kind: FaultKind, parameters: Iterable[Parameter]) -> JsonSchema:
-    known = {p.name: {"description": p.doc, **_kind(p).schema()} for p in parameters}
+def _schema(kind: FaultKind, parameters: Iterable[Key]) -> JsonSchema:
+    known = {p.name: {"description": p.doc, **p.type.schema()} for p in parameters}
     when = {name: {"description": doc, **known.schema()} for name, (known, doc) in _WHEN.items()}
     names: list[JsonSchema] = [{"const": kind.name}, *({"const": old, "deprecated": True} for old in kind.old)]
     named: JsonSchema = {"oneOf": names} if kind.old else {"const": kind.name}

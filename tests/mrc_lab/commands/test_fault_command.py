@@ -101,22 +101,22 @@ def test_words_are_parsed_as_faults(words: str, fault: Fault) -> None:
     [
         (LINK, "use it like this"),
         (f"{LINK} sideways", "'sideways' is no kind of fault"),
-        (f"{LINK} loss 5", "not 500 %: write 5% for 5 in a hundred"),
+        (f"{LINK} loss 5", "is 5, but must be above 0 % and at most 100 %: write 5% for 5 in a hundred"),
         (f"{LINK} loss", "say probability .probability for a frame., as in: fault h1@p0 loss 1%"),
         (f"{LINK} loss lots", "probability must be a share such as 20% or 0.2, not 'lots'"),
-        (f"{LINK} loss 101%", "at most 100 %, not 101 %"),
+        (f"{LINK} loss 101%", "is 101%, but must be above 0 % and at most 100 %"),
         (f"{LINK} loss nan", "must be a share"),
         (f"{LINK} down h1 now", "'now' is one word too many"),
         (f"{LINK} loss 0%", "above 0 %"),
         (f"{LINK} rate fast", "a rate such as"),
         (f"{LINK} delay 5", "has no unit"),
-        (f"{LINK} delay -5ms", "extra must be at least 1 ns, not -5 ms"),
-        (f"{LINK} delay 1e99s", "extra must be at most"),
+        (f"{LINK} delay -5ms", "extra is -5ms, but must be at least 1 ns"),
+        (f"{LINK} delay 1e99s", "extra is 1e99s, but must be at most"),
         (f"{LINK} flap", "say period .how often"),
         (f"{LINK} flap random 7", "say period .how often"),
         (f"{LINK} flap 2s 100%", "less than 100 %"),
         (f"{LINK} flap 2s random x", "seed must be a whole number such as 7"),
-        (f"{LINK} flap -2s", "period must be at least 2 ns"),
+        (f"{LINK} flap -2s", "period is -2s, but must be at least 2 ns"),
         (f"{LINK} down at 2s", "as in 'at"),
         (f"{LINK} down for", "say what comes after 'for'"),
         (f"{LINK} down for ever", "a time such as"),
@@ -128,7 +128,7 @@ def test_words_are_parsed_as_faults(words: str, fault: Fault) -> None:
         ("clear link h1@p0 h2@p0", "fault clear link h1@p0"),
         (f"{LINK} loss 1% h1 h2", "'h2' is one word too many"),
         ("path x", "ev must be a whole number such as 0x402"),
-        ("path -1", "ev must be at least 0x0"),
+        ("path -1", "ev is -1, but must be 0x0 to 0xffffffff"),
         ("clear all f2", "fault clear owner NAME"),
     ],
 )
@@ -235,5 +235,5 @@ def test_repairing_one_link_of_a_pattern_keeps_the_rest_of_the_fault() -> None:
 
 @pytest.mark.parametrize("words", ["h1@p0 loss 0", "h1@p0 loss 0.0%", "h1@p0 corrupt 0%"])
 def test_zero_loss_is_refused_with_a_hint_how_to_end_a_fault(words: str) -> None:
-    with pytest.raises(ExperimentError, match="not 0 %: to end a fault use 'fault h1@p0 up' or 'fault clear'"):
+    with pytest.raises(ExperimentError, match="at most 100 %: to end a fault use 'fault h1@p0 up' or 'fault clear'"):
         parse(words.split())

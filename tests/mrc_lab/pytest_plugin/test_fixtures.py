@@ -165,7 +165,7 @@ def properties(file: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("mark", "message"),
     [
-        ("hosts=3", "*@pytest.mark.mrc:*hosts*"),
+        ("hosts=3", "*@pytest.mark.mrc, line 1: hosts: 3 hosts*"),
         ("hots=4", "*hots*"),
         ('backend="simulation"', "the backend is sim or emulation, not 'simulation'"),
         ("seed=-1", "the seed is a whole number, 0 or more, not -1"),

@@ -91,6 +91,6 @@ def test_emulation_scales_rates_and_refuses_delays():
     emulated_backend.check(case, scale)
     slow = case_of(WRITE, **fabric("{t0-t1: {delay: 5us}}"))
     with pytest.raises(
-        ExperimentError, match=r"emulated links have no propagation delay, but fabric\.links gives t0-t1"
+        ExperimentError, match=r"emulated links have no propagation delay, but fabric\.links gives one to t0-t1"
     ):
         emulated_backend.check(slow, scale)
