@@ -42,7 +42,7 @@ class Clos:
     planes: int = key(Integer(1, MAX_PLANES), "planes; each host has a NIC port in every one", default=2)
     t0: int = key(Integer(1, MAX_PER_KIND), "T0 switches per plane; with pods, per pod", default=2)
     t1: int = key(Integer(0, MAX_PER_KIND), "T1 switches per plane; with pods, per pod", default=4)
-    hosts: int = key(Integer(1, MAX_NICS), "hosts in all, a multiple of the T0s", default=4)
+    hosts: int = key(Integer(1, MAX_NICS), "hosts in all, a multiple of the T0s; or give racks", default=4)
     pods: int = key(Integer(1, MAX_PER_KIND), "pods of a fabric of three tiers", default=1)
     t2: int = key(Integer(0, MAX_PER_KIND), "T2 switches per plane, which join the pods", default=0)
     t2_wiring: T2Wiring = key(Choice(T2Wiring), "a T2 joins the T1s of one number, or all", default=T2Wiring.GROUPS)

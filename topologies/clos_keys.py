@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import IPv6Network
 from typing import TYPE_CHECKING, Any
 
 from mrc_common.declared.field_types import Choice, FieldType, Integer, JsonSchema, Scalar
-from mrc_common.declared.sections import Instance, MappingOf, OrWord, Section, check_keys, keys_of
+from mrc_common.declared.sections import Instance, Key, MappingOf, OrWord, Section
 from mrc_host.config import Dscp, EvOrder, ProtocolSettings
 from topologies.fabric_checks import MAX_PER_KIND, MAX_PLANES
 from topologies.link_rules import LinkRule
@@ -33,9 +33,7 @@ _NOT_KEYS = {
 
 @dataclass(frozen=True)
 class ClosSection(Section):
-    """A Clos, of which a file must give the keys that are `needed`, or racks instead of hosts, t0 and pods."""
-
-    needed: tuple[str, ...] = ()
+    """A Clos in a file, with racks or with the numbers that follow from them."""
 
     def read(self, value: Value) -> Any:
         """A :class:`topologies.clos.Clos`, with the numbers that follow from racks; t0 is that of the largest pod."""
@@ -46,17 +44,15 @@ class ClosSection(Section):
         for name in FROM_RACKS if "racks" in members else ():
             if name in members:
                 raise members[name].error("follows from racks: leave it out")
-        known = keys_of(self.cls)
-        check_keys(value, members, list(known))
-        for name in self.needed:
-            if name not in members and not ("racks" in members and name in FROM_RACKS):
-                instead = " (or racks)" if name in FROM_RACKS else ""
-                raise value.error(f"{name}{instead} is missing: {known[name].doc}")
         found = super().read(value)
         if found.racks is None:
             return found
         racks = found.racks
         return replace(found, hosts=sum(map(sum, racks)), t0=max(map(len, racks)), pods=len(racks))
+
+    def needs(self, declared: Key, members: Collection[str]) -> bool:
+        """Not what follows from racks."""
+        return super().needs(declared, members) and not ("racks" in members and declared.name in FROM_RACKS)
 
 
 @dataclass(frozen=True)

@@ -139,29 +139,35 @@ class PairOf(FieldType):
 class Section(FieldType):
     """A mapping with the keys that a dataclass declares; `tag` is a key that somebody else reads.
 
-    A field `line` of the dataclass becomes the line where the section begins.
+    `needed` are keys that a file must give although programs need not. A field `line` of the dataclass becomes the
+    line where the section begins.
     """
 
     cls: type[Any]
     tag: str = ""
+    needed: tuple[str, ...] = ()
 
     def read(self, value: Value) -> Any:
         """An instance; the error names an unknown or a missing key, or what the dataclass itself refuses."""
         members, known = value.items(), keys_of(self.cls)
         check_keys(value, members, [*([self.tag] if self.tag else []), *known])
-        given = {known[name].field: known[name].type.read(member) for name, member in members.items() if name in known}
         for name, declared in known.items():
-            if declared.required and declared.field not in given:
+            if name not in members and self.needs(declared, members):
                 raise value.error(f"{name} is missing: {declared.doc}")
+        given = {known[name].field: known[name].type.read(member) for name, member in members.items() if name in known}
         if "line" in self.cls.__dataclass_fields__:
             given["line"] = value.line
         return _made(self.cls, given, value)
+
+    def needs(self, declared: Key, _: Collection[str]) -> bool:
+        """Whether a mapping with these keys must have that one too."""
+        return declared.required or declared.name in self.needed
 
     def schema(self) -> JsonSchema:
         """An object."""
         known = keys_of(self.cls)
         properties = {name: {"description": declared.doc, **declared.type.schema()} for name, declared in known.items()}
-        required = [name for name, declared in known.items() if declared.required]
+        required = [name for name, declared in known.items() if self.needs(declared, ())]
         if self.tag:
             properties = {self.tag: {}, **properties}
             required = [self.tag, *required]
@@ -187,6 +193,44 @@ class MappingOf(FieldType):
     def schema(self) -> JsonSchema:
         """An object."""
         return {"type": "object", "properties": {}, "additionalProperties": self.element.schema()}
+
+
+@dataclass(frozen=True)
+class TableOf(FieldType):
+    """A mapping from keys of one type to elements of another."""
+
+    keys: Scalar
+    element: FieldType
+
+    def read(self, value: Value) -> dict[Any, Any]:
+        """A dict."""
+        return {self._key(name, member): self.element.read(member) for name, member in value.items().items()}
+
+    def _key(self, name: str, member: Value) -> Any:
+        try:
+            return self.keys.parse(name)
+        except ValueError as error:
+            raise member.error(str(error)) from None
+
+    def schema(self) -> JsonSchema:
+        """An object."""
+        return MappingOf(self.element).schema()
+
+
+@dataclass(frozen=True)
+class SetOf(FieldType):
+    """A list of `element`s, at least `least`, whose order means nothing."""
+
+    element: FieldType
+    least: int = 0
+
+    def read(self, value: Value) -> frozenset[Any]:
+        """A frozenset."""
+        return frozenset(ListOf(self.element, self.least).read(value))
+
+    def schema(self) -> JsonSchema:
+        """An array."""
+        return ListOf(self.element, self.least).schema()
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def test_racks_and_ports_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fabric", "problem"),
     [
-        ("{planes: 2}", "line 1: fabric: hosts (or racks) is missing"),
+        ("{planes: 2}", "line 1: fabric: hosts is missing: hosts in all, a multiple of the T0s; or give racks"),
         ("{file: none.yaml}", "line 1: fabric.file: "),
         ("{file: lab.yaml, planes: 2}", "line 1: fabric.planes: follows from the file: leave it out"),
         ("{racks: [1, 1], hosts: 2}", "line 1: fabric.hosts: follows from racks: leave it out"),
@@ -84,7 +84,7 @@ def test_invalid_fabrics_are_refused_with_line_and_reason(tmp_path: Path, fabric
 def test_an_invalid_fabric_file_is_named_with_the_line(tmp_path: Path) -> None:
     loaded(tmp_path, "{file: lab.yaml}")
     (tmp_path / "lab.yaml").write_text("name: lab\nplanes: nine\n")
-    with pytest.raises(FileError, match=r"line 1: fabric\.file: .*lab\.yaml, line 1: t0 \(or racks\) is missing"):
+    with pytest.raises(FileError, match=r"line 1: fabric\.file: .*lab\.yaml, line 1: t0 is missing"):
         load_file(tmp_path / "experiment.yaml")
 
 
