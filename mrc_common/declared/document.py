@@ -8,6 +8,7 @@ with characters that cannot be shown.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,8 +21,10 @@ from mrc_common import named_files, yaml_limits
 
 MAX_BYTES = 1 << 20
 _MAX_DEPTH = 32
-_MAX_VALUES = 100_000
+_BYTES_OF_VALUE = 10  # at least, on average
 _LONGEST = 80  # characters of a value that an error repeats
+_TAGS = {str: "str", int: "int", float: "float", bool: "bool", type(None): "null"}
+_START = yaml.Mark("", 0, 0, 0, None, 0)
 _MERGE = "tag:yaml.org,2002:merge"
 _PATTERN = re.compile(r"[A-Za-z][\w@:*?>-]*(?:\[[0-9, -]*\][\w@:*?>-]*)+")  # as in h[1-4] or t0-0:t1-[0,2]@p0
 _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # but newlines and tabs
@@ -41,6 +44,7 @@ class Source:
     name: str
     error: Callable[[str], Exception]
     list_hint: Callable[[Value], str] = _no_hint
+    max_bytes: int = MAX_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +123,10 @@ class Value:
         return "a list" if self.is_list else repr(self.node.value[:_LONGEST])
 
 
-def read_text(path: Path, error: Callable[[str], Exception]) -> str:
+def read_text(path: Path, error: Callable[[str], Exception], max_bytes: int = MAX_BYTES) -> str:
     """The text of a file that people write; raises `error` when it cannot be read, is too long or is no text."""
     try:
-        return named_files.read_bytes(path, MAX_BYTES).decode("utf-8")
+        return named_files.read_bytes(path, max_bytes).decode("utf-8")
     except OSError as problem:
         raise error(f"{path}: cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError:
@@ -131,10 +135,10 @@ def read_text(path: Path, error: Callable[[str], Exception]) -> str:
 
 def parse(text: str, source: Source) -> Value:
     """The document in `text`; the source's error when it is not YAML, is empty, or is nested too deeply."""
-    if len(text) > MAX_BYTES:
-        raise source.error(f"{source.name}: may have at most {MAX_BYTES} characters")
+    if len(text) > source.max_bytes:
+        raise source.error(f"{source.name}: may have at most {source.max_bytes} characters")
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = _from_json(text) or yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "is not valid YAML"
         raise source.error(f"{source.name}{_where(error, text)}: {_unquoted(error, text) or problem}") from None
@@ -142,10 +146,36 @@ def parse(text: str, source: Source) -> Value:
         raise source.error(f"{source.name}: is nested too deeply") from None
     if node is None:
         raise source.error(f"{source.name}: is empty")
-    if yaml_limits.is_larger_than(node, _MAX_VALUES):
-        raise source.error(f"{source.name}: has more than {_MAX_VALUES} values, aliases written out")
+    most = source.max_bytes // _BYTES_OF_VALUE
+    if yaml_limits.is_larger_than(node, most):
+        raise source.error(f"{source.name}: has more than {most} values, aliases written out")
     _check_pieces(node, source, 0)
     return Value(node, source)
+
+
+def _from_json(text: str) -> yaml.Node | None:
+    """The nodes of JSON in a single line, as programs write it, in a twentieth of the time; None for anything else."""
+    if not text.startswith("{") or "\n" in text.rstrip():
+        return None
+    try:
+        return _node(json.loads(text, object_pairs_hook=_mapping_node))
+    except (ValueError, RecursionError):  # YAML says what is wrong
+        return None
+
+
+def _mapping_node(pairs: list[tuple[str, Any]]) -> yaml.Node:
+    return yaml.MappingNode(
+        "tag:yaml.org,2002:map", [(_node(key), _node(value)) for key, value in pairs], _START, _START
+    )
+
+
+def _node(value: Any) -> yaml.Node:
+    if isinstance(value, yaml.Node):
+        return value
+    if isinstance(value, list):
+        return yaml.SequenceNode("tag:yaml.org,2002:seq", [_node(element) for element in value], _START, _START)
+    word = value if isinstance(value, str) else json.dumps(value)
+    return yaml.ScalarNode(f"tag:yaml.org,2002:{_TAGS[type(value)]}", word, _START, _START)
 
 
 def _where(error: yaml.YAMLError, text: str) -> str:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mrc_common import units
@@ -90,7 +91,7 @@ class Integer(Scalar):
 
     def _parse(self, word: str) -> Any:
         try:
-            return int(word, 0)
+            return int(word, 0) if word.isascii() else word
         except ValueError:
             return word
 
@@ -144,6 +145,20 @@ class Text(Scalar):
         if self.choices:
             return {"type": "string", "enum": list(self.choices)}
         return {"title": "text", "type": ["string", "number", "boolean"]}
+
+
+@dataclass(frozen=True)
+class FileBeside(FieldType):
+    """The name of a file, from where the document is."""
+
+    def read(self, value: Value) -> Path:
+        """Its path."""
+        name: str = Text().read(value)
+        return Path(value.source.name).parent / name
+
+    def schema(self) -> JsonSchema:
+        """A string."""
+        return {"type": "string"}
 
 
 @dataclass(frozen=True)

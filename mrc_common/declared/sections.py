@@ -57,18 +57,19 @@ class Key:
 
     def check(self, found: Any) -> Any:
         """`found` again; ValueError, which begins with the key, when it is no single value of its type."""
-        return found if found is None and not self.required else self._named(self._scalar.check, found)
+        return found if found is None and not self.required else self._named(self.scalar.check, found)
 
     def parse(self, word: str) -> Any:
         """What a word of a command line says; ValueError, which begins with the key."""
-        return self._named(self._scalar.parse, word)
+        return self._named(self.scalar.parse, word)
 
     def show(self, found: Any) -> str:
         """A value in words."""
-        return self._scalar.show(found)
+        return self.scalar.show(found)
 
     @property
-    def _scalar(self) -> Scalar:
+    def scalar(self) -> Scalar:
+        """Its type, where values are single words."""
         assert isinstance(self.type, Scalar), f"{self.name} has parts"
         return self.type
 
@@ -86,11 +87,16 @@ def keys_of(cls: Any) -> Mapping[str, Key]:
 
 
 def _key(field: dataclasses.Field[Any]) -> Key:
-    required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     default = None if field.default is dataclasses.MISSING else field.default
     about = field.metadata
     return Key(
-        about["name"] or field.name, field.name, about["type"], about["doc"], required, default, about["examples"]
+        about["name"] or field.name,
+        field.name,
+        about["type"],
+        about["doc"],
+        _is_required(field),
+        default,
+        about["examples"],
     )
 
 
@@ -329,14 +335,18 @@ class SomeFields(FieldType):
 
 @dataclass(frozen=True)
 class Instance(FieldType):
-    """A plain dataclass made of the fields that are given; the rest has its defaults."""
+    """A plain dataclass made of the fields that are given; others have their defaults, where they have one."""
 
     cls: type[Any]
     types: Mapping[str, FieldType]
 
     def read(self, value: Value) -> Any:
-        """An instance."""
-        return _made(self.cls, dict(SomeFields(self.types).read(value)), value)
+        """An instance; the error names a missing field."""
+        given = dict(SomeFields(self.types).read(value))
+        for field in dataclasses.fields(self.cls):
+            if field.name in self.types and field.name not in given and _is_required(field):
+                raise value.error(f"{field.name} is missing")
+        return _made(self.cls, given, value)
 
     def schema(self) -> JsonSchema:
         """An object without required keys."""
@@ -368,6 +378,10 @@ _PLAIN: Mapping[str, FieldType] = {
     "str": Text(),
     "float": Quantity(units.NUMBER),
 }
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _made(cls: type[Any], given: Mapping[str, Any], value: Value) -> Any:

@@ -4,42 +4,18 @@ from typing import Any, ClassVar
 
 import pytest
 
+from mrc_common import strict_json
 from mrc_common.frame_rings import RingEnd
 from p4runtime_shim.config import (
     ConfigError,
-    check_address,
-    from_document,
+    ProcessSettings,
     load_file,
+    load_text,
     parse_interface,
-    parse_rate,
     settings_from_options,
 )
 from p4runtime_shim.port_driver import Wires
 from p4runtime_shim.traffic_manager import PauseConfig
-
-
-@pytest.mark.parametrize(
-    ("text", "rate"),
-    [
-        ("100M", 100_000_000),
-        ("2.5Gbit/s", 2_500_000_000),
-        ("9600bps", 9600),
-        ("10kbit", 10_000),
-        (" 1 g ", 10**9),
-        ("0", 0),
-        (123, 123),
-        (1e9, 10**9),
-        ("1.5t", 1_500_000_000_000),
-    ],
-)
-def test_rates_are_parsed(text: object, rate: int) -> None:
-    assert parse_rate(text) == rate
-
-
-@pytest.mark.parametrize("text", ["", "fast", "-1M", "1MB", "1e", None, True, [], "99999999999999T", float("nan")])
-def test_invalid_rates_are_refused(text: object) -> None:
-    with pytest.raises(ConfigError, match="rate"):
-        parse_rate(text)
 
 
 def test_interfaces_are_parsed() -> None:
@@ -57,13 +33,21 @@ def test_invalid_interfaces_are_refused(text: str) -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9559", "[::1]:0", "localhost:65535", "unix:/run/x", "unix-abstract:x"])
 def test_addresses_are_parsed(address: str) -> None:
-    check_address(address)
+    assert load({**_one(), "grpc": address}).grpc_address == address
 
 
-@pytest.mark.parametrize("address", ["", "9559", ":9559", "host:", "host:x", "host:65536", "unix:"])
+@pytest.mark.parametrize("address", ["9559", ":9559", "host:", "host:x", "host:65536", "unix:"])
 def test_invalid_addresses_are_refused(address: str) -> None:
-    with pytest.raises(ConfigError, match="address"):
-        check_address(address)
+    with pytest.raises(ConfigError, match=r"x\.yaml, line 1: grpc: address"):
+        load({**_one(), "grpc": address})
+
+
+@pytest.mark.parametrize(
+    ("rate", "expected"), [("2.5Gbit/s", 2_500_000_000), (" 1 g ", 10**9), (123, 123), ("0", None)]
+)
+def test_one_rate_is_that_of_all_ports(rate: object, expected: int | None) -> None:
+    (switch,) = load(_one(rate=rate)).switches
+    assert switch.rates.get(1) == expected
 
 
 def test_a_file_with_every_setting_is_read(tmp_path: Path) -> None:
@@ -109,6 +93,10 @@ def test_json_files_are_accepted(tmp_path: Path) -> None:
     assert load_file(file).switches[0].ports == {1: "a"}
 
 
+def load(document: object, name: str = "x.yaml") -> ProcessSettings:
+    return load_text(strict_json.dumps(document), name)
+
+
 def _one(**changes: Any) -> dict[str, Any]:
     return {"switches": [{"device_id": 1, "ports": {1: "a"}, **changes}]}
 
@@ -117,65 +105,62 @@ def _one(**changes: Any) -> dict[str, Any]:
     ("document", "words"),
     [
         (None, "mapping"),
-        ({}, "no switch"),
-        ({"switches": []}, "no switch"),
+        ({}, "switches is missing"),
+        ({"switches": []}, "switches: needs at least 1"),
         ({"switches": [5]}, "mapping"),
-        ({"switchs": []}, "unknown setting 'switchs'"),
+        ({"switchs": []}, "switchs: unknown key; did you mean switches"),
         ({"switches": [{"ports": {}}]}, "device_id is missing"),
         (_one(device_id="1"), "device_id"),
         (_one(device_id=-1), "device_id"),
         (_one(device_id=True), "device_id"),
         (_one(device_id=2**64), "device_id"),
-        (_one(port={}), "unknown setting 'port'"),
+        (_one(port={}), "port: unknown key; did you mean ports"),
         (_one(ports=["a"]), "ports"),
-        (_one(ports={1: "a", "1": "b"}), "port 1 is given twice"),
-        (_one(ports={1: 5}), "port 1"),
-        (_one(ports={511: "a"}), "511"),
+        (_one(ports={"1": 5}, device_id="x"), "device_id: must be a whole number"),
+        (_one(ports={511: "a"}), "switches.0..ports.511: is 511, but must be 0 to 510"),
         (_one(ports={1: "a", 2: "a"}), "interface a is given twice"),
         (_one(rate="1G", rates={1: "1G"}), "both rate and rates"),
         (_one(rates={2: "1G"}), "no port 2"),
         (_one(ports_down=[2]), "no port 2"),
         (_one(cpu_port=1), "CPU port"),
-        (_one(cpu_port=0), "cannot be 0"),
-        (_one(queues={"queue": 3}), "unknown setting 'queue'"),
-        (_one(queues={"queues": 9}), "1 to 8"),
+        (_one(cpu_port=0), "cpu_port: is 0, but must be 1 to 510"),
+        (_one(queues={"queue": 3}), "queues.queue: unknown key; did you mean queues"),
+        (_one(queues={"queues": 9}), "queues.queues: is 9, but must be 1 to 8"),
         (_one(queues={"max_bytes": -1}), "max_bytes"),
-        (_one(program=5), "program"),
-        (_one(name=5), "name"),
+        (_one(program=[]), "program: must be a single value"),
+        (_one(name=[]), "name: must be a single value"),
+        (_one(rate="fast"), "rate: must be a rate such as"),
+        (_one(rate=None), "rate: must be a rate such as"),
         ({**_one(), "grpc": 9559}, "grpc"),
         ({**_one(), "grpc": "9559"}, "address"),
-        ({**_one(), "qdisc": 1}, "true or false"),
-        ({**_one(), "capturing": "no"}, "capturing is 'no'; give true or false"),
-        ({**_one(), "pcap": 3}, "pcap is 3; give a path"),
-        ({**_one(), "trace": ""}, "trace is ''; give a path"),
+        ({**_one(), "qdisc": 1}, "qdisc: must be yes or no"),
+        ({**_one(), "capturing": "no"}, "capturing: must be yes or no, not 'no'"),
+        ({**_one(), "pcap": {}}, "pcap: must be a single value"),
+        ({**_one(), "trace": ""}, "trace: must not be empty"),
         ({"switches": [{"device_id": 1}, {"device_id": 1}]}, "device id 1 is used twice"),
         ({"switches": [{"device_id": 1, "ports": {1: "a"}}, {"device_id": 2, "ports": {1: "a"}}]}, "given twice"),
     ],
 )
 def test_invalid_files_are_reported(document: object, words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
-        from_document(document, where="x.yaml")
+        load(document)
     assert "\n" not in str(caught.value)
 
 
 def test_unreadable_files_are_reported(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="No such file"):
+    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read: No such file"):
         load_file(tmp_path / "none.yaml")
     bad = tmp_path / "bad.yaml"
-    bad.write_text("a: [1")
-    with pytest.raises(ConfigError, match="not valid YAML") as caught:
-        load_file(bad)
-    assert "\n" not in str(caught.value)
-    for text in ("switches: !!bool y", "switches: !!int ''", "switches: !!timestamp x", "switches: 2001-13-45"):
-        bad.write_text(text)
-        with pytest.raises(ConfigError, match="not valid YAML"):
+    for text in (b"a: [1", b"switches: !!bool y", b"switches: 2001-13-45", b"[" * 5000, b"\xff\xfe\x00", b'{"a": 1'):
+        bad.write_bytes(text)
+        with pytest.raises(ConfigError, match=r"bad\.yaml[:,] ") as caught:
             load_file(bad)
-    bad.write_text("[" * 5000)
-    with pytest.raises(ConfigError, match="nested too deeply"):
-        load_file(bad)
-    bad.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="not valid YAML"):
-        load_file(bad)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_key_that_is_there_twice_is_refused_in_json_too() -> None:
+    with pytest.raises(ConfigError, match=r"switches\[0\]\.ports\.1: is given twice"):
+        load_text('{"switches": [{"device_id": 1, "ports": {"1": "a", "1": "b"}}]}', "x.json")
 
 
 def test_command_line_options_describe_one_switch() -> None:
@@ -196,7 +181,7 @@ def test_command_line_options_describe_one_switch() -> None:
         ({"interfaces": ["1@a"], "rates": ["2=1M"]}, "no port 2"),
         ({"interfaces": ["1@a"], "cpu_port": 1}, "CPU port"),
         ({"interfaces": ["1@a"], "cpu_port": 600}, "600"),
-        ({"interfaces": ["1@a"], "device_id": -1}, "device id"),
+        ({"interfaces": ["1@a"], "device_id": -1}, "--device-id is -1"),
         ({"interfaces": ["1@a"], "grpc_address": "x"}, "address"),
     ],
 )
@@ -210,7 +195,7 @@ class TestPauses:
 
     def load(self, pauses: object) -> PauseConfig:
         document = {"switches": [{"device_id": 1, "ports": {1: "eth0"}, "pauses": pauses}]}
-        return from_document(document, where="here").switches[0].pauses[1]
+        return load(document).switches[0].pauses[1]
 
     def test_flow_control_of_a_port_is_read(self) -> None:
         assert self.load({1: self.GOOD}) == PauseConfig(100_000_000, 60000, 40000, 30000)
@@ -221,15 +206,15 @@ class TestPauses:
     @pytest.mark.parametrize(
         ("pauses", "words"),
         [
-            ([], "pauses is []"),
+            ([], "pauses: must be a mapping"),
             ({2: GOOD}, "has no port 2"),
             ({1: {**GOOD, "xon": 70000}}, "xon must not be above xoff"),
-            ({1: {**GOOD, "xof": 1}}, "unknown setting 'xof'"),
+            ({1: {**GOOD, "xof": 1}}, "xof: unknown key; did you mean xoff"),
             ({1: {"rate_bps": "1G", "xoff": 1}}, "xon is missing"),
-            ({1: {**GOOD, "rate_bps": None}}, "rate_bps is None"),
-            ({1: {**GOOD, "priorities": [8]}}, "from 0 to 7"),
-            ({1: {**GOOD, "priorities": 3}}, "give a list"),
-            ({1: {**GOOD, "quanta": 0}}, "from 1 to 65535"),
+            ({1: {**GOOD, "rate_bps": None}}, "rate_bps: must be a rate"),
+            ({1: {**GOOD, "priorities": [8]}}, "priorities[0]: is 8, but must be 0 to 7"),
+            ({1: {**GOOD, "priorities": 3}}, "priorities: must be a list"),
+            ({1: {**GOOD, "quanta": 0}}, "quanta: is 0, but must be 1 to 65535"),
         ],
     )
     def test_invalid_flow_control_is_reported(self, pauses: object, words: str) -> None:
@@ -242,7 +227,7 @@ MINIMAL = {"switches": [{"device_id": 1, "ports": {1: "a"}}]}
 
 def test_wires_are_read(tmp_path: Path) -> None:
     given = {"joined": [["a", "b"]], "rings": {"c": [5, 6, 7, 1]}, "counters": "wires"}
-    found = from_document({**MINIMAL, "wires": given}, where="file", directory=tmp_path).wires
+    found = load({**MINIMAL, "wires": given}, str(tmp_path / "x.yaml")).wires
     assert found == Wires((("a", "b"),), {"c": RingEnd(5, 6, 7, 1)}, tmp_path / "wires")
 
 
@@ -253,15 +238,14 @@ def test_wires_are_read(tmp_path: Path) -> None:
         {"other": 1},
         {"joined": "ab"},
         {"joined": [["a"]]},
-        {"joined": [["a", 5]]},
         {"rings": []},
         {"rings": {"c": [1, 2, 3]}},
         {"rings": {"c": [1, 2, 3, 2]}},
         {"rings": {"c": ["1", 2, 3, 0]}},
         {"rings": {"c": 5}},
-        {"counters": 5},
+        {"counters": []},
     ],
 )
 def test_invalid_wires_are_refused(given: Any) -> None:
     with pytest.raises(ConfigError, match="wires"):
-        from_document({**MINIMAL, "wires": given}, where="file")
+        load({**MINIMAL, "wires": given})
