@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import ParamSpec
 
 from mrc_common.declared.field_types import Choice, Integer, Text, a_rate
-from mrc_common.declared.sections import Instance, ListOf, key, keys_of, plain_fields
+from mrc_common.declared.sections import ListOf, Section, key, keys_of
 from mrc_host.config import ProtocolSettings
 from topologies.clos_keys import PROTOCOL, LinkRules, Ports, Prefix, Racks
 from topologies.errors import FabricError
@@ -71,8 +71,8 @@ class Clos:
         PROTOCOL, "choices of the protocol (docs/protocol.md)", name="protocol", default=ProtocolSettings()
     )
     queues: QueueProfile = key(
-        Instance(QueueProfile, plain_fields(QueueProfile)),
-        "queue signals, as topologies.queues.QueueProfile",
+        Section(QueueProfile),
+        "queue signals, see topologies.queues",
         default=QueueProfile(),
     )
 

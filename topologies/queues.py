@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mrc_common.declared.field_types import Boolean, Integer
+from mrc_common.declared.sections import key, keys_of
 from topologies.errors import FabricError
 
 ETHERNET_BYTES = 14
 _NANOSECONDS = 10**9
 MAX_SHARE = 10_000  # percent
-_SHARES = ("ecn_low", "ecn_high", "trim", "trim_lasthop", "limit", "pfc_xoff", "pfc_xon", "pfc_headroom")
-_MIN_TRIM_KEEP, _MAX_TRIM_KEEP = 108, 124  # up to TSETH, up to RETH, after Ethernet (docs/protocol.md §1.10)
+_SHARE = Integer(1, MAX_SHARE)
+_KEPT = Integer(108, 124)  # up to TSETH, or up to RETH, after Ethernet (docs/protocol.md §1.10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +36,38 @@ class QueueProfile:
     no sense.
     """
 
-    base_rtt_ns: int = 12_000  # ns; times the rate of a link it is the bandwidth-delay product ...
-    least_frames: int = 32  # ... which is never less than this many full frames
-    ecn: bool = True  # mark data
-    ecn_low: int = 20
-    ecn_high: int = 80
-    trimming: bool = True  # cut data
-    trim: int = 100
-    trim_lasthop: int = 150
-    limit: int = 500
-    ecn_lasthop: bool = False
-    pfc: bool = False
-    pfc_xoff: int = 100
-    pfc_xon: int = 80
-    pfc_headroom: int = 60
-    trim_keep: int = _MIN_TRIM_KEEP
+    base_rtt_ns: int = key(
+        Integer(0, _NANOSECONDS), "ns; times the rate of a link it is the bandwidth-delay product ...", default=12_000
+    )
+    least_frames: int = key(Integer(1, 10_000), "... which is never less than this many full frames", default=32)
+    ecn: bool = key(Boolean(), "mark data", default=True)
+    ecn_low: int = key(_SHARE, "share at which marking begins", default=20)
+    ecn_high: int = key(_SHARE, "share from which on all is marked", default=80)
+    trimming: bool = key(Boolean(), "cut data", default=True)
+    trim: int = key(_SHARE, "share from which on data is cut", default=100)
+    trim_lasthop: int = key(_SHARE, "the same towards a NIC", default=150)
+    limit: int = key(_SHARE, "share beyond which data is dropped", default=500)
+    ecn_lasthop: bool = key(Boolean(), "mark towards NICs too", default=False)
+    pfc: bool = key(Boolean(), "priority flow control", default=False)
+    pfc_xoff: int = key(_SHARE, "share at which a port pauses its neighbour", default=100)
+    pfc_xon: int = key(_SHARE, "share at which it resumes", default=80)
+    pfc_headroom: int = key(_SHARE, "share for what arrives meanwhile", default=60)
+    trim_keep: int = key(_KEPT, "bytes that are left of cut data", default=_KEPT.low)
 
     def __post_init__(self) -> None:
-        for share in _SHARES:
-            if not 1 <= getattr(self, share) <= MAX_SHARE:
-                raise FabricError(f"{share} is {getattr(self, share)}, but must be 1 to {MAX_SHARE} percent")
-        if not 0 <= self.base_rtt_ns <= _NANOSECONDS:
-            raise FabricError(f"base_rtt_ns is {self.base_rtt_ns}, but must be 0 to {_NANOSECONDS}")
-        if not 1 <= self.least_frames <= 10_000:
-            raise FabricError(f"least_frames is {self.least_frames}, but must be 1 to 10000")
+        try:
+            for name, declared in keys_of(QueueProfile).items():
+                declared.check(getattr(self, name))
+        except ValueError as error:
+            raise FabricError(str(error)) from None
         if self.ecn_low >= self.ecn_high:
             raise FabricError(f"ecn_low ({self.ecn_low}) must be below ecn_high ({self.ecn_high})")
         if max(self.trim, self.trim_lasthop) >= self.limit:
             raise FabricError(f"trimming must begin below the limit of {self.limit} percent")
         if self.pfc_xon > self.pfc_xoff:
             raise FabricError(f"pfc_xon ({self.pfc_xon}) must not be above pfc_xoff ({self.pfc_xoff})")
-        if self.trim_keep not in (_MIN_TRIM_KEEP, _MAX_TRIM_KEEP):
-            raise FabricError(f"trim_keep is {self.trim_keep}, but must be {_MIN_TRIM_KEEP} or {_MAX_TRIM_KEEP}")
+        if self.trim_keep not in (_KEPT.low, _KEPT.high):
+            raise FabricError(f"trim_keep is {self.trim_keep}, but must be {_KEPT.low} or {_KEPT.high}")
 
     def product(self, rate_bps: int, mtu: int) -> int:
         """Bandwidth-delay product in bytes of a link of `rate_bps` b/s that carries IPv6 packets of `mtu` bytes."""

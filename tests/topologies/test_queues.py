@@ -106,9 +106,10 @@ def test_each_switch_has_its_own_hash_seed() -> None:
     ("wrong", "message"),
     [
         ({"ecn_low": 80}, "ecn_low .80. must be below ecn_high .80."),
-        ({"ecn_low": 0}, "ecn_low is 0, but must be 1 to 10000 percent"),
+        ({"ecn_low": 0}, "ecn_low is 0, but must be 1 to 10000"),
         ({"trim_lasthop": 500}, "trimming must begin below the limit of 500 percent"),
-        ({"trim_keep": 64}, "trim_keep is 64, but must be 108 or 124"),
+        ({"trim_keep": 64}, "trim_keep is 64, but must be 108 to 124"),
+        ({"trim_keep": 110}, "trim_keep is 110, but must be 108 or 124"),
         ({"least_frames": 0}, "least_frames is 0"),
         ({"base_rtt_ns": -1}, "base_rtt_ns is -1"),
     ],

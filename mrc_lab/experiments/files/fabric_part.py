@@ -17,7 +17,7 @@ from typing import Any
 from mrc_common.declared.document import Value
 from mrc_common.declared.field_types import Boolean, FieldType, JsonSchema, a_time
 from mrc_common.declared.overlay import without
-from mrc_common.declared.sections import Section, SomeFields, key, like, plain_fields
+from mrc_common.declared.sections import Section, SomeFields, key, keys_of, like
 from topologies.clos import Clos
 from topologies.clos_keys import ClosSection
 from topologies.errors import FabricError
@@ -75,7 +75,7 @@ class FabricPart(Clos):
 
 _FROM_NUMBERS = ClosSection(FabricPart, needed=("hosts",))
 _FROM_FILE = Section(FabricPart)
-_QUEUES = SomeFields(plain_fields(QueueProfile))
+_QUEUES = SomeFields({name: declared.type for name, declared in keys_of(QueueProfile).items()})
 
 
 @dataclass(frozen=True)
