@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from mrc_common import strict_json
-from mrc_host.values import QpAttributes, QpType
-from mrc_lab.workloads.collectives.pacing import PacingSettings
+from mrc_host.verbs.remote.codec import from_json, to_json
 from mrc_lab.workloads.collectives.reduction import ReduceOp
 from mrc_lab.workloads.collectives.settings import StreamSettings
 
@@ -71,21 +68,9 @@ class PerfPlan:
 
     def to_json(self) -> str:
         """The plan as text."""
-        value = dataclasses.asdict(self)
-        value["reductions"] = [op.value for op in self.reductions]
-        value["streams"]["qp_type"] = self.streams.qp_type.value
-        return strict_json.dumps(value)
+        return strict_json.dumps(to_json(self))
 
     @classmethod
     def from_json(cls, text: str) -> PerfPlan:
         """What :meth:`to_json` gave."""
-        value: dict[str, Any] = strict_json.loads(text)
-        streams = value.pop("streams")
-        streams["qp_type"] = QpType(streams["qp_type"])
-        streams["attributes"] = QpAttributes(**streams["attributes"])
-        streams["pacing"] = PacingSettings(**streams["pacing"])
-        value["reductions"] = tuple(map(ReduceOp, value["reductions"]))
-        value["average"] = Average(value["average"])
-        for name in ("sizes", "datatypes"):
-            value[name] = tuple(value[name])
-        return cls(**value, streams=StreamSettings(**streams))
+        return from_json(cls, strict_json.loads(text))

@@ -25,11 +25,12 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from mrc_common import strict_json, wire_counters
 from mrc_host.captures.pcapng import PcapngWriter
+from mrc_host.verbs.remote.codec import from_json, to_json
 from topologies.emulation import namespaces
 
 _ETH_P_ALL = 3
@@ -68,21 +69,12 @@ class Job:
 
     def to_json(self) -> str:
         """As the command line takes it."""
-        return strict_json.dumps(asdict(self))
+        return strict_json.dumps(to_json(self))
 
     @classmethod
     def from_json(cls, text: str) -> Job:
         """The reverse of :meth:`to_json`."""
-        values = strict_json.loads(text)
-        owner = None if values["owner"] is None else (values["owner"][0], values["owner"][1])
-        return cls(
-            values["file"],
-            tuple(CaptureEnd(**end) for end in values["ends"]),
-            values["comment"],
-            owner,
-            tuple(values["trimmed"]),
-            tuple(values["counters"]),
-        )
+        return from_json(cls, strict_json.loads(text))
 
 
 class LinkCapture:

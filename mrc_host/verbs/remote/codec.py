@@ -16,6 +16,7 @@ import typing
 from collections.abc import Mapping
 from functools import cache
 from ipaddress import AddressValueError, IPv6Address
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from mrc_host.errors import MrcError
@@ -40,6 +41,8 @@ def to_json(value: Any) -> Any:
         return format_bytes(bytes(value))
     if isinstance(value, (tuple, list)):
         return [to_json(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, dict):
         return {key: to_json(item) for key, item in value.items()}
     return value
@@ -98,6 +101,8 @@ def _decode(kind: Any, data: Any, where: str) -> Any:
         return _decode_int(data, where)
     if kind is bool and not isinstance(data, bool):
         raise _wrong(where, "true or false", data)
+    if kind is Path and isinstance(data, str):
+        return Path(data)
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
     if kind is Any:

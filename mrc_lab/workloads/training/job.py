@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from mrc_common import named_files, strict_json
 from mrc_common.written_files import write_text
 from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs.remote.codec import from_json, to_json
 from mrc_lab.workloads.collectives.ring import RingSettings
 from mrc_lab.workloads.training.sgd import TrainingPlan
 
@@ -46,21 +45,9 @@ class WorkerJob:
 
     def save(self, path: Path) -> None:
         """Write the job to `path`."""
-        value = dataclasses.asdict(self)
-        value |= {"data": str(self.data), "output": str(self.output), "qp_type": self.qp_type.value}
-        write_text(path, strict_json.dumps(value, indent=2) + "\n")
+        write_text(path, strict_json.dumps(to_json(self), indent=2) + "\n")
 
     @staticmethod
     def load(path: Path) -> WorkerJob:
         """Read what :meth:`save` wrote."""
-        value: dict[str, Any] = strict_json.loads(named_files.read_text(path))
-        plan = value.pop("plan")
-        plan["hidden"] = tuple(plan["hidden"])
-        return WorkerJob(
-            plan=TrainingPlan(**plan),
-            data=Path(value.pop("data")),
-            output=Path(value.pop("output")),
-            qp_type=QpType(value.pop("qp_type")),
-            attributes=QpAttributes(**value.pop("attributes")),
-            **value,
-        )
+        return from_json(WorkerJob, strict_json.loads(named_files.read_text(path)))
