@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import ParamSpec
 
-from mrc_common.declared.field_types import Choice, Integer, Text, a_rate
+from mrc_common.declared.field_types import EnumMember, Integer, Text, a_rate
 from mrc_common.declared.sections import ListOf, Section, key, keys_of
 from mrc_host.config import ProtocolSettings
-from topologies.clos_keys import PROTOCOL, LinkRules, Ports, Prefix, Racks
+from topologies.clos_keys import PROTOCOL, AddressPrefix, LinkRules, Ports, Racks
 from topologies.errors import FabricError
 from topologies.fabric import DEFAULT_ADDRESS_PREFIX, DEFAULT_MTU, DEFAULT_USID_BLOCK, Fabric
 from topologies.fabric_checks import MAX_MTU, MAX_NICS, MAX_PER_KIND, MAX_PLANES, MIN_MTU, check_range, check_wiring
@@ -45,7 +45,7 @@ class Clos:
     hosts: int = key(Integer(1, MAX_NICS), "hosts in all, a multiple of the T0s; or give racks", default=4)
     pods: int = key(Integer(1, MAX_PER_KIND), "pods of a fabric of three tiers", default=1)
     t2: int = key(Integer(0, MAX_PER_KIND), "T2 switches per plane, which join the pods", default=0)
-    t2_wiring: T2Wiring = key(Choice(T2Wiring), "a T2 joins the T1s of one number, or all", default=T2Wiring.GROUPS)
+    t2_wiring: T2Wiring = key(EnumMember(T2Wiring), "a T2 joins the T1s of one number, or all", default=T2Wiring.GROUPS)
     racks: Sequence[Sequence[int]] | None = key(
         Racks(), "hosts of each T0, in a list for each pod, instead of pods, t0 and hosts", default=None
     )
@@ -65,8 +65,8 @@ class Clos:
         ListOf(Text()), "switches, by name or pattern, that Linux itself is, instead of the P4 program", default=()
     )
     mtu: int = key(Integer(MIN_MTU, MAX_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
-    usid_block: int = key(Prefix(32), "locator block of every uSID", default=DEFAULT_USID_BLOCK)
-    address_prefix: int = key(Prefix(48), "of the addresses of NICs", default=DEFAULT_ADDRESS_PREFIX)
+    usid_block: int = key(AddressPrefix(32), "locator block of every uSID", default=DEFAULT_USID_BLOCK)
+    address_prefix: int = key(AddressPrefix(48), "of the addresses of NICs", default=DEFAULT_ADDRESS_PREFIX)
     settings: ProtocolSettings = key(
         PROTOCOL, "choices of the protocol (docs/protocol.md)", name="protocol", default=ProtocolSettings()
     )

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv6Network
 from typing import TYPE_CHECKING, Any
 
-from mrc_common.declared.field_types import Choice, FieldType, Integer, JsonSchema, Scalar
-from mrc_common.declared.sections import Instance, Key, MappingOf, OrWord, Section
+from mrc_common.declared.field_types import EnumMember, FieldType, Integer, JsonSchema, Scalar
+from mrc_common.declared.sections import Instance, MappingOf, OrWord, Section, SectionKey
 from mrc_host.config import Dscp, EvOrder, ProtocolSettings
 from topologies.fabric_checks import MAX_PER_KIND, MAX_PLANES
 from topologies.link_rules import LinkRule
@@ -50,7 +50,7 @@ class ClosSection(Section):
         racks = found.racks
         return replace(found, hosts=sum(map(sum, racks)), t0=max(map(len, racks)), pods=len(racks))
 
-    def needs(self, declared: Key, members: Collection[str]) -> bool:
+    def needs(self, declared: SectionKey, members: Collection[str]) -> bool:
         """Not what follows from racks."""
         return super().needs(declared, members) and not ("racks" in members and declared.name in FROM_RACKS)
 
@@ -116,7 +116,7 @@ _LINK_RULES = MappingOf(OrWord("missing", Section(LinkRule)))
 
 
 @dataclass(frozen=True)
-class Prefix(Scalar):
+class AddressPrefix(Scalar):
     """An IPv6 prefix of a length, as a number of so many bits."""
 
     length: int
@@ -153,7 +153,7 @@ class DscpValues(Instance):
 
 _PROTOCOL: Mapping[str, FieldType] = {
     "udp_port": Integer(1, 65535),
-    "ev_order": Choice(EvOrder),
+    "ev_order": EnumMember(EvOrder),
     "hop_limit": Integer(1, 255),
     "dscp": DscpValues(Dscp, {role.name: Integer(0, 63) for role in dataclasses.fields(Dscp)}),
 }

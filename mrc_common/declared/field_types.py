@@ -162,7 +162,7 @@ class FileBeside(FieldType):
 
 
 @dataclass(frozen=True)
-class Choice(Scalar):
+class EnumMember(Scalar):
     """A member of an enum whose values are words, written as its value."""
 
     members: type[Enum]

@@ -44,7 +44,7 @@ def like(cls: type[Any], field: str, **default: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SectionKey:
     """A key of a section: its name in files, the field that it is read into, its type, and what it means."""
 
     name: str
@@ -80,16 +80,16 @@ class Key:
             raise ValueError(f"{self.name} {error}") from None
 
 
-def keys_of(cls: Any) -> Mapping[str, Key]:
+def keys_of(cls: Any) -> Mapping[str, SectionKey]:
     """The keys that a dataclass declares, by name, in order."""
     keys = [_key(field) for field in dataclasses.fields(cls) if "type" in field.metadata]
     return {known.name: known for known in keys}
 
 
-def _key(field: dataclasses.Field[Any]) -> Key:
+def _key(field: dataclasses.Field[Any]) -> SectionKey:
     default = None if field.default is dataclasses.MISSING else field.default
     about = field.metadata
-    return Key(
+    return SectionKey(
         about["name"] or field.name,
         field.name,
         about["type"],
@@ -165,7 +165,7 @@ class Section(FieldType):
             given["line"] = value.line
         return _made(self.cls, given, value)
 
-    def needs(self, declared: Key, _: Collection[str]) -> bool:
+    def needs(self, declared: SectionKey, _: Collection[str]) -> bool:
         """Whether a mapping with these keys must have that one too."""
         return declared.required or declared.name in self.needed
 

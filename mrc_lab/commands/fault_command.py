@@ -26,7 +26,7 @@ from mrc_lab.commands.fault_completion import OPTIONS, kind_of_word
 from mrc_lab.commands.listing import clock_text, wanted_as_json
 from mrc_lab.errors import ExperimentError
 from topologies.faults import KINDS, BackendKind, Fault, FaultKind, FaultState, renamed
-from topologies.faults.parameters import Place, is_flag, place_of
+from topologies.faults.parameters import FaultPlace, is_flag, place_of
 from topologies.faults.record import FaultRecord
 
 _EXAMPLES = (
@@ -253,7 +253,7 @@ def describe_event(event: Event, clock: MachineClock | None = None) -> str:
 def _what(record: FaultRecord) -> str:
     """The fault's keyword and values, and its place unless the list of links or switches already shows that."""
     fault, target = record.fault, record.fault.kind.target
-    named = target is not None and place_of(target.type) is not Place.LINK and bool(record.links)
+    named = target is not None and place_of(target.type) is not FaultPlace.LINK and bool(record.links)
     place = getattr(fault, target.name) if target is not None and named else ""
     return " ".join(filter(None, [fault.kind.word, place, fault.values_text()]))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mrc_common.declared.sections import Key
+from mrc_common.declared.sections import SectionKey
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.faults import KINDS, BackendKind, FaultKind
-from topologies.faults.parameters import Place, is_flag, place_of
+from topologies.faults.parameters import FaultPlace, is_flag, place_of
 from topologies.name_patterns import matches
 
 OPTIONS = {"at": ("+2s",), "for": ("500ms", "10s"), "owner": ()}
@@ -26,7 +26,7 @@ def next_words(fabric: Fabric, before: Sequence[str], ids: Sequence[str] = ()) -
     if words[:1] == ["add"]:
         words = words[1:]
     if not words:
-        places = [name for place in (Place.LINK, Place.SWITCH) for name in _names(fabric, place)]
+        places = [name for place in (FaultPlace.LINK, FaultPlace.SWITCH) for name in _names(fabric, place)]
         free = [kind.word for kind in _KINDS if kind.target is None]
         return [*places, *free, *(() if before else ("add", "kinds", "list", "clear"))]
     first, *more = words
@@ -49,7 +49,7 @@ def next_words(fabric: Fabric, before: Sequence[str], ids: Sequence[str] = ()) -
 
 def _to_clear(fabric: Fabric, more: Sequence[str], ids: Sequence[str]) -> list[str]:
     if more[:1] == ["link"]:
-        return _names(fabric, Place.LINK) if len(more) == 1 else []
+        return _names(fabric, FaultPlace.LINK) if len(more) == 1 else []
     if more[:1] in (["all"], ["owner"]):
         return []
     return [*(name for name in ids if name not in more), *(() if more else ("all", "owner", "link"))]
@@ -57,9 +57,11 @@ def _to_clear(fabric: Fabric, more: Sequence[str], ids: Sequence[str]) -> list[s
 
 def _words_at(fabric: Fabric, place: str) -> list[str]:
     """Keywords of the kinds of fault that a place can have; of all kinds if there is no such place."""
-    fitting = [kind for kind in (Place.LINK, Place.SWITCH, Place.NODE) if _matches(_names(fabric, kind), place)]
+    fitting = [
+        kind for kind in (FaultPlace.LINK, FaultPlace.SWITCH, FaultPlace.NODE) if _matches(_names(fabric, kind), place)
+    ]
     kinds = [kind for kind in _KINDS if kind.target and (not fitting or place_of(kind.target.type) in fitting)]
-    return [*(kind.word for kind in kinds), *(() if fitting and Place.LINK not in fitting else ("up",))]
+    return [*(kind.word for kind in kinds), *(() if fitting and FaultPlace.LINK not in fitting else ("up",))]
 
 
 def _parameters(fabric: Fabric, kind: FaultKind, place: str, words: Sequence[str]) -> list[str]:
@@ -79,24 +81,24 @@ def _parameters(fabric: Fabric, kind: FaultKind, place: str, words: Sequence[str
     return [*found, *(option for option in OPTIONS if option not in words)]
 
 
-def _values(fabric: Fabric, parameter: Key, place: str) -> Iterable[str]:
+def _values(fabric: Fabric, parameter: SectionKey, place: str) -> Iterable[str]:
     """Values for a parameter: names of the fabric, or examples."""
     if is_flag(parameter.type):
         return [parameter.name]
     named = place_of(parameter.type)
-    if named is Place.TOWARDS:
+    if named is FaultPlace.TOWARDS:
         links = [link for link in fabric.links if _matches([link.name], place)]
         return dict.fromkeys(end.node for link in links for end in (link.lower, link.upper))
     return _names(fabric, named) if named else parameter.examples
 
 
-def _names(fabric: Fabric, place: Place) -> list[str]:
+def _names(fabric: Fabric, place: FaultPlace) -> list[str]:
     switches = [switch.name for switch in fabric.switches]
     return {
-        Place.LINK: [link.name for link in fabric.links],
-        Place.SWITCH: switches,
-        Place.HOST: list(fabric.nic_names),
-        Place.NODE: [*switches, *fabric.nic_names],
+        FaultPlace.LINK: [link.name for link in fabric.links],
+        FaultPlace.SWITCH: switches,
+        FaultPlace.HOST: list(fabric.nic_names),
+        FaultPlace.NODE: [*switches, *fabric.nic_names],
     }.get(place, [])
 
 

@@ -20,7 +20,7 @@ import pytest
 
 from controller.fault_limits import EMULATION
 from mrc_common.declared.field_types import Integer, Quantity
-from mrc_common.declared.sections import Key
+from mrc_common.declared.sections import SectionKey
 from simulation.errors import FaultError
 from simulation.trace import Trace
 from simulation.world import SimulatedWorld
@@ -38,19 +38,19 @@ from topologies.faults.engine import FaultEngine
 from topologies.faults.flap import Flap
 from topologies.faults.link_down import LinkDown
 from topologies.faults.loss import Loss
-from topologies.faults.parameters import Place, place_of
+from topologies.faults.parameters import FaultPlace, place_of
 from topologies.faults.path_loss import PathLoss
 from topologies.faults.port_down import PortDown
 from topologies.faults.power_off import PowerOff
 
 FABRIC = multi_plane_clos("agree", planes=2, t0=2, t1=3, hosts=4, rate_bps=1_000_000_000)
 STEP = 4_000_000_000  # ns from one frame to the next: longer than any of them takes, and a multiple of a flap's period
-_PLACES: dict[Place, tuple[Any, ...]] = {
-    Place.LINK: ("h1@p0", "t0-0:t1-2@p1", "h[3,4]@p*", "t0-*:t1-0@p0"),
-    Place.SWITCH: ("t0-1@p0", "t1-2@p1", "t1-*@p0"),
-    Place.NODE: ("h2", "t0-0@p1", "t1-0@p0"),
-    Place.HOST: ("*", "h1", "h[2,3]"),
-    Place.TOWARDS: (None, "h[1,3]", "t0-*", "t1-*"),
+_PLACES: dict[FaultPlace, tuple[Any, ...]] = {
+    FaultPlace.LINK: ("h1@p0", "t0-0:t1-2@p1", "h[3,4]@p*", "t0-*:t1-0@p0"),
+    FaultPlace.SWITCH: ("t0-1@p0", "t1-2@p1", "t1-*@p0"),
+    FaultPlace.NODE: ("h2", "t0-0@p1", "t1-0@p0"),
+    FaultPlace.HOST: ("*", "h1", "h[2,3]"),
+    FaultPlace.TOWARDS: (None, "h[1,3]", "t0-*", "t1-*"),
 }
 _QUANTITIES = {"share": 1.0, "time": 400_000_000, "rate": 2_000_000}
 
@@ -174,7 +174,7 @@ def differences(simulated: dict[str, str], emulated: dict[str, str]) -> list[str
 BOTH = [kind for kind in KINDS.values() if kind.backends == frozenset(BackendKind)]
 
 
-def _values(parameter: Key) -> tuple[Any, ...]:
+def _values(parameter: SectionKey) -> tuple[Any, ...]:
     declared = parameter.type
     if isinstance(declared, Integer):
         return tuple({declared.low, 1, int(parameter.examples[0], 0)})

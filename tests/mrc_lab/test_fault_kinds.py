@@ -13,7 +13,7 @@ from controller import messages
 from controller.fault_limits import EMULATION
 from controller.proto import controller_v1_pb2 as pb
 from mrc_common.declared.field_types import Integer
-from mrc_common.declared.sections import Key
+from mrc_common.declared.sections import SectionKey
 from mrc_lab.commands.fault_command import kinds, parse
 from mrc_lab.commands.fault_completion import next_words
 from mrc_lab.errors import ExperimentError, FileError
@@ -33,7 +33,7 @@ FABRIC = multi_plane_clos("kinds", planes=2, t0=2, t1=4, hosts=4)
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
-def spellings(kind: FaultKind) -> Iterator[tuple[Key, ...]]:
+def spellings(kind: FaultKind) -> Iterator[tuple[SectionKey, ...]]:
     """The parameters of either way to say what a kind needs, with one that it does not need, in turn."""
     ways = [kind.parameters]
     if kind.spelling is not None:
@@ -45,7 +45,7 @@ def spellings(kind: FaultKind) -> Iterator[tuple[Key, ...]]:
         yield from ((*needed, parameter) for parameter in way if not parameter.required)
 
 
-def document(kind: FaultKind, way: tuple[Key, ...]) -> dict[str, Any]:
+def document(kind: FaultKind, way: tuple[SectionKey, ...]) -> dict[str, Any]:
     figures = {p.name: True if is_flag(p.type) else p.examples[0] for p in way}
     whole = {p.name: int(p.examples[0], 0) for p in way if isinstance(p.type, Integer)}
     return {"kind": kind.name, "at": "1us", "until": "2us", **figures, **whole}

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from mrc_common.suggestions import did_you_mean
 from topologies.errors import FabricError
 from topologies.faults.kind import DECLARED, BackendKind, Fault, FaultKind, FaultState
-from topologies.faults.parameters import Place, place_of
+from topologies.faults.parameters import FaultPlace, place_of
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -25,7 +25,7 @@ for _module in pkgutil.iter_modules(__path__):
 
 def _place(kind: FaultKind) -> tuple[int, str]:
     """Faults of links first, then those of switches and ports, then those that are nowhere."""
-    places = list(Place)
+    places = list(FaultPlace)
     at = place_of(kind.target.type) if kind.target else None
     return places.index(at) if at else len(places), kind.name
 

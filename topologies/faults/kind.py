@@ -15,13 +15,13 @@ from typing import Any, ClassVar, TypeVar
 
 from mrc_common import units
 from mrc_common.declared.field_types import Quantity
-from mrc_common.declared.sections import Key, keys_of
+from mrc_common.declared.sections import SectionKey, keys_of
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.faults.effect import Effect
-from topologies.faults.parameters import Place, is_flag, place_of
+from topologies.faults.parameters import FaultPlace, is_flag, place_of
 
-_TARGETS = (Place.LINK, Place.SWITCH, Place.NODE)
+_TARGETS = (FaultPlace.LINK, FaultPlace.SWITCH, FaultPlace.NODE)
 
 
 class BackendKind(enum.Enum):
@@ -104,7 +104,7 @@ class Spelling:
     make: Callable[[Any], Mapping[str, Any]]
 
     @property
-    def parameters(self) -> tuple[Key, ...]:
+    def parameters(self) -> tuple[SectionKey, ...]:
         """What may be given."""
         return tuple(keys_of(self.declared).values())
 
@@ -120,7 +120,7 @@ class FaultKind:
     name: str
     fault: type[Fault]
     summary: str
-    parameters: tuple[Key, ...]
+    parameters: tuple[SectionKey, ...]
     word: str
     old: tuple[str, ...]
     backends: frozenset[BackendKind]
@@ -128,20 +128,20 @@ class FaultKind:
     order: tuple[str, ...] = ()
 
     @property
-    def target(self) -> Key | None:
+    def target(self) -> SectionKey | None:
         """What says where it is, and stands before its word; None for kinds that begin with their word."""
         first = self.parameters[0] if self.parameters else None
         return first if first is not None and place_of(first.type) in _TARGETS else None
 
     @property
-    def further(self) -> tuple[Key, ...]:
+    def further(self) -> tuple[SectionKey, ...]:
         """The parameters that follow its word on the command line."""
         known = {parameter.name: parameter for parameter in self.all_parameters}
         names = self.order or [parameter.name for parameter in self.parameters if parameter is not self.target]
         return tuple(known[name] for name in names)
 
     @property
-    def all_parameters(self) -> tuple[Key, ...]:
+    def all_parameters(self) -> tuple[SectionKey, ...]:
         """Those of both spellings."""
         return (*self.parameters, *(self.spelling.parameters if self.spelling else ()))
 

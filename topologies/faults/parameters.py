@@ -19,7 +19,7 @@ from mrc_common.units import Unit
 _MAX_INTEGER = (1 << 64) - 1
 
 
-class Place(enum.Enum):
+class FaultPlace(enum.Enum):
     """What a parameter names."""
 
     LINK = "a link such as t0-0:t1-1@p0 or h1@p0, or a pattern"
@@ -33,7 +33,7 @@ class Place(enum.Enum):
 class PlaceName(Text):
     """A name or pattern of `place`."""
 
-    place: Place = Place.LINK
+    place: FaultPlace = FaultPlace.LINK
 
     def check(self, found: Any, written: str = "") -> str:
         """A str."""
@@ -42,7 +42,7 @@ class PlaceName(Text):
         return super().check(found, written)
 
 
-def place_of(parameter_type: FieldType) -> Place | None:
+def place_of(parameter_type: FieldType) -> FaultPlace | None:
     """What a parameter of this type names; None for any other."""
     return parameter_type.place if isinstance(parameter_type, PlaceName) else None
 
@@ -54,27 +54,27 @@ def is_flag(parameter_type: FieldType) -> bool:
 
 def link() -> Any:
     """Links, by name or pattern."""
-    return _named(Place.LINK, "h1@p0", "t0-0:t1-1@p0")
+    return _named(FaultPlace.LINK, "h1@p0", "t0-0:t1-1@p0")
 
 
 def switch() -> Any:
     """Switches, by name or pattern."""
-    return _named(Place.SWITCH, "t1-0@p1")
+    return _named(FaultPlace.SWITCH, "t1-0@p1")
 
 
 def node() -> Any:
     """A switch or host, by name."""
-    return _named(Place.NODE, "t1-0@p1")
+    return _named(FaultPlace.NODE, "t1-0@p1")
 
 
 def host(doc: str) -> Any:
     """Hosts, by name or pattern; all, unless given."""
-    return _named(Place.HOST, "h1", doc=doc, default="*")
+    return _named(FaultPlace.HOST, "h1", doc=doc, default="*")
 
 
 def towards() -> Any:
     """One direction of links, by name or pattern of the nodes at the receiving end; both, unless given."""
-    return _named(Place.TOWARDS, "h1", default=None)
+    return _named(FaultPlace.TOWARDS, "h1", default=None)
 
 
 def share(doc: str, *examples: str, **default: Any) -> Any:
@@ -103,7 +103,7 @@ def flag(doc: str) -> Any:
     return key(Boolean(), doc, default=False)
 
 
-def _named(place: Place, *examples: str, doc: str = "", **default: Any) -> Any:
+def _named(place: FaultPlace, *examples: str, doc: str = "", **default: Any) -> Any:
     return key(PlaceName(place=place), doc or place.value, examples=examples, **default)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mrc_common.declared.document import Value
 from mrc_common.declared.field_types import FieldType, JsonSchema, Text, a_time, suggest
-from mrc_common.declared.sections import Key, check_keys
+from mrc_common.declared.sections import SectionKey, check_keys
 from topologies.errors import FabricError
 from topologies.faults import KINDS, Fault, FaultKind, kind_named, renamed
 
@@ -75,7 +75,7 @@ def _schemas(kind: FaultKind) -> Iterable[JsonSchema]:
         yield _schema(kind, [*kept, *kind.spelling.parameters])
 
 
-def _schema(kind: FaultKind, parameters: Iterable[Key]) -> JsonSchema:
+def _schema(kind: FaultKind, parameters: Iterable[SectionKey]) -> JsonSchema:
     known = {p.name: {"description": p.doc, **p.type.schema()} for p in parameters}
     when = {name: {"description": doc, **known.schema()} for name, (known, doc) in _WHEN.items()}
     names: list[JsonSchema] = [{"const": kind.name}, *({"const": old, "deprecated": True} for old in kind.old)]
