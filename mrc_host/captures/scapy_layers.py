@@ -41,40 +41,22 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw, bind_layers, bind_top_down, split_layers
 
 from mrc_host.config import Dscp, EvOrder
+from mrc_host.wire import fields, opcodes
 
 UDP_PORT = 4791
 UDP_PORTS = (4791, 4971)
-ENDPOINT_QPN = 2
+ENDPOINT_QPN = opcodes.ENDPOINT_QPN
 
-WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM, WRITE_ONLY, WRITE_ONLY_IMM = range(0xC6, 0xCC)
-TRANSPORT_ACK, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, SACK, NACK, PROBE = 0xD1, 0xD8, 0xD9, 0xDC, 0xDD, 0xDE
+WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST = opcodes.WRITE_FIRST, opcodes.WRITE_MIDDLE, opcodes.WRITE_LAST
+WRITE_LAST_IMM, WRITE_ONLY, WRITE_ONLY_IMM = opcodes.WRITE_LAST_IMM, opcodes.WRITE_ONLY, opcodes.WRITE_ONLY_IMM
+TRANSPORT_ACK, SACK, NACK, PROBE = opcodes.TRANSPORT_ACK, opcodes.SACK, opcodes.NACK, opcodes.PROBE
+ENDPOINT_REQUEST, ENDPOINT_RESPONSE = opcodes.ENDPOINT_REQUEST, opcodes.ENDPOINT_RESPONSE
 
-OPCODES = {
-    WRITE_FIRST: "WRITE First",
-    WRITE_MIDDLE: "WRITE Middle",
-    WRITE_LAST: "WRITE Last",
-    WRITE_LAST_IMM: "WRITE Last with Immediate",
-    WRITE_ONLY: "WRITE Only",
-    WRITE_ONLY_IMM: "WRITE Only with Immediate",
-    TRANSPORT_ACK: "Transport ACK",
-    ENDPOINT_REQUEST: "Endpoint Request",
-    ENDPOINT_RESPONSE: "Endpoint Response",
-    SACK: "Reliability SACK",
-    NACK: "Reliability NACK",
-    PROBE: "Reliability Probe",
-}
-NACK_REASONS = {
-    0x01: "TRIMMED",
-    0x02: "TRIMMED_LASTHOP",
-    0x06: "NO_BITMAP",
-    0x07: "NO_PKT_BUFFER",
-    0x0A: "NO_RESOURCE",
-    0x0B: "PSN_OOR_WINDOW",
-    0x19: "UNEXP_EVENT",
-}
-PATH_MARKS = {0: "NONE", 1: "SKIP_ONCE", 2: "ALWAYS_SKIP"}
-ENDPOINT_OPERATIONS = {0: "PORT_STATUS_UPDATE", 1: "EV_PROBE", 2: "PATH_PROBE"}
-TIMESTAMP_UNITS = {0: "128 ns", 1: "implementation defined (ours: 1 us)"}
+OPCODES = fields.OPCODES
+NACK_REASONS = fields.REASONS
+PATH_MARKS = fields.MARKS
+ENDPOINT_OPERATIONS = fields.OPERATIONS
+TIMESTAMP_UNITS = fields.UNITS
 
 _DATA_OPCODES = frozenset(range(WRITE_FIRST, WRITE_ONLY_IMM + 1))
 _TRIMMED = (Dscp().trimmed, Dscp().trimmed_lasthop)
@@ -166,26 +148,39 @@ def icrc_is_right(packet: Packet) -> bool:
 
 # ---- headers -------------------------------------------------------------------------------------------------------
 
+_SIZED = {8: ByteField, 16: ShortField, 32: IntField}
+_SIZED_HEX = {8: XByteField, 16: XShortField, 32: XIntField, 64: XLongField}
+
+
+def _fields(header: fields.WireHeader) -> list[Any]:
+    """Scapy's fields of a header."""
+    return [made for field, _offset, _length, mask in header.placed() for made in _field(field, mask)]
+
+
+def _field(field: fields.WireField, mask: int) -> list[Any]:
+    """A field, of whole bytes if its `mask` is 0; two where its bits mean something else in an answer to a probe."""
+    name, default, bits = field.name, field.default, field.bits
+    if bits > 64:
+        return [StrFixedLenField(name, bytes(bits // 8), bits // 8)]
+    if field.values:
+        names = dict(fields.VALUES[field.values])
+        return [ByteEnumField(name, default, names) if bits == 8 else BitEnumField(name, default, bits, names)]
+    if field.signed:
+        made = SignedShortField(name, default)
+        if not field.also[0]:
+            return [made]
+        other = ShortField(field.also[0], 0)
+        return [ConditionalField(made, lambda packet: not packet.pr), ConditionalField(other, lambda packet: packet.pr)]
+    sized = (_SIZED_HEX if field.hex and not name.startswith("reserved") else _SIZED).get(bits)
+    return [BitField(name, default, bits) if sized is None or mask else sized(name, default)]
+
 
 class MrcBTH(Packet):
     """Base transport header, 12 bytes (docs/protocol.md §1.5), and the ICRC at the end of the packet."""
 
     name = "MRC BTH"
     fields_desc = [  # noqa: RUF012
-        ByteEnumField("opcode", WRITE_ONLY, OPCODES),
-        BitField("m", 0, 1),
-        BitField("se", 0, 1),
-        BitField("pad", 0, 2),
-        BitField("tver", 0, 4),
-        XShortField("pkey", 0xFFFF),
-        XByteField("reserved", 0),
-        BitField("dest_qp", 0, 24),
-        BitField("ack_req", 0, 1),
-        BitField("r", 0, 1),
-        BitField("rtx", 0, 1),
-        BitField("ts", 0, 1),
-        BitField("reserved2", 0, 4),
-        BitField("psn", 0, 24),
+        *_fields(fields.BTH),
         ConditionalField(FCSField("icrc", None, fmt="<I"), lambda packet: not is_trimmed(packet)),
     ]
 
@@ -217,7 +212,7 @@ class METH(Packet):
     """Message header, 4 bytes, in every data packet (docs/protocol.md §1.6)."""
 
     name = "MRC METH"
-    fields_desc = [ShortField("rqmsn", 0), ShortField("msn", 0)]  # noqa: RUF012
+    fields_desc = _fields(fields.METH)
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         """TSETH where the BTH announces it."""
@@ -229,12 +224,7 @@ class TSETH(Packet):
     """Transmit timestamp, 4 bytes, present when the BTH's TS bit is set (docs/protocol.md §1.6)."""
 
     name = "MRC TSETH"
-    fields_desc = [  # noqa: RUF012
-        ShortField("timestamp", 0),
-        BitEnumField("unit", 0, 1, TIMESTAMP_UNITS),
-        BitField("reserved", 0, 11),
-        BitField("type", 1, 4),
-    ]
+    fields_desc = _fields(fields.TSETH)
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         """RETH follows."""
@@ -245,11 +235,7 @@ class RETH(Packet):
     """RDMA header, 16 bytes: where the payload goes, and the length of the whole message (docs/protocol.md §1.6)."""
 
     name = "RETH"
-    fields_desc = [  # noqa: RUF012
-        XLongField("address", 0),
-        XIntField("rkey", 0),
-        IntField("length", 0),
-    ]
+    fields_desc = _fields(fields.RETH)
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         """Immediate data for the opcodes that carry it; RC shares the low five bits of the opcode with MRC."""
@@ -264,34 +250,14 @@ class ImmDt(Packet):
     """Immediate data, 4 bytes."""
 
     name = "ImmDt"
-    fields_desc = [XIntField("data", 0)]  # noqa: RUF012
+    fields_desc = _fields(fields.IMMDT)
 
 
 class SETH(Packet):
     """Selective acknowledgement without its congestion state: 28 bytes (docs/protocol.md §1.7)."""
 
     name = "MRC SETH"
-    fields_desc = [  # noqa: RUF012
-        BitField("type", 0, 4),
-        BitField("nh", 0, 5),
-        BitEnumField("m", 0, 2, PATH_MARKS),
-        BitField("reserved", 0, 3),
-        BitField("pr", 0, 1),
-        BitField("reserved2", 0, 1),
-        # a signed distance, or the id of the probe that is answered
-        ConditionalField(SignedShortField("ack_psn_offset", 0), lambda packet: not packet.pr),
-        ConditionalField(ShortField("probe_id", 0), lambda packet: packet.pr),
-        XIntField("ev", 0),
-        ShortField("spdcid", 0),
-        ShortField("dpdcid", 0),
-        ByteField("reserved3", 0),
-        BitField("cack_psn", 0, 24),
-        BitField("cc_type", 0, 4),
-        BitField("cc_flags", 0, 4),
-        ByteField("mpr", 0),
-        SignedShortField("sack_offset", 0),
-        XLongField("bitmap", 0),
-    ]
+    fields_desc = _fields(fields.SETH)
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         """CC_STATE follows."""
@@ -307,93 +273,35 @@ class CCState(Packet):
     """Congestion state of NSCC at the end of a SACK, 8 bytes (docs/protocol.md §1.7)."""
 
     name = "MRC CC_STATE"
-    fields_desc = [  # noqa: RUF012
-        ShortField("timestamp", 0),
-        BitField("reserved", 0, 1),
-        BitField("ooo_count", 0, 15),
-        BitField("restore_cwnd", 0, 1),
-        BitField("rcv_cwnd_pen", 0, 7),
-        BitField("rcvd_bytes", 0, 24),
-    ]
+    fields_desc = _fields(fields.CCSTATE)
 
 
 class NETH(Packet):
     """Negative acknowledgement, 20 bytes (docs/protocol.md §1.8)."""
 
     name = "MRC NETH"
-    fields_desc = [  # noqa: RUF012
-        BitField("type", 0, 4),
-        BitField("nh", 0, 5),
-        BitField("reserved", 0, 7),
-        ByteEnumField("reason", 0, NACK_REASONS),
-        ByteField("vendor", 0),
-        XIntField("ev", 0),
-        ShortField("spdcid", 0),
-        ShortField("dpdcid", 0),
-        ByteField("reserved2", 0),
-        BitField("nack_psn", 0, 24),
-        BitField("cc_type", 2, 4),
-        BitField("cc_flags", 0, 4),
-        ByteField("reserved3", 0),
-        ShortField("timestamp", 0),
-    ]
+    fields_desc = _fields(fields.NETH)
 
 
 class PETH(Packet):
     """Reliability probe, 16 bytes (docs/protocol.md §1.9)."""
 
     name = "MRC PETH"
-    fields_desc = [  # noqa: RUF012
-        BitField("type", 0, 4),
-        BitField("nh", 0, 5),
-        BitField("reserved", 0, 15),
-        ByteField("vendor", 0),
-        ShortField("probe_id", 0),
-        ShortField("reserved2", 0),
-        ShortField("spdcid", 0),
-        ShortField("dpdcid", 0),
-        ShortField("timestamp", 0),
-        BitEnumField("unit", 0, 1, TIMESTAMP_UNITS),
-        BitField("reserved3", 0, 11),
-        BitField("ftype", 1, 4),
-    ]
+    fields_desc = _fields(fields.PETH)
 
 
 class ERTH(Packet):
     """Endpoint request, 16 bytes (docs/protocol.md §1.9)."""
 
     name = "MRC ERTH"
-    fields_desc = [  # noqa: RUF012
-        BitField("type", 0, 4),
-        BitField("nh", 0, 5),
-        BitField("reserved", 0, 5),
-        BitEnumField("operation", 0, 2, ENDPOINT_OPERATIONS),
-        ByteField("reserved2", 0),
-        ByteField("vendor", 0),
-        XIntField("port_mask", 0),
-        XIntField("reserved3", 0),
-        ShortField("timestamp", 0),
-        BitEnumField("unit", 0, 1, TIMESTAMP_UNITS),
-        BitField("reserved4", 0, 11),
-        BitField("ftype", 1, 4),
-    ]
+    fields_desc = _fields(fields.ERTH)
 
 
 class EETH(Packet):
     """Endpoint response, 36 bytes; the operation in bits 3:2 of the first two bytes (docs/protocol.md §1.9, §10)."""
 
     name = "MRC EETH"
-    fields_desc = [  # noqa: RUF012
-        BitField("type", 0, 4),
-        BitField("nh", 0, 5),
-        BitField("reserved", 0, 3),
-        BitEnumField("operation", 0, 2, ENDPOINT_OPERATIONS),
-        BitField("reserved2", 0, 2),
-        StrFixedLenField("reserved3", b"\0" * 26, 26),
-        ShortField("timestamp", 0),
-        XShortField("reserved4", 0),
-        IntField("service_time", 0),
-    ]
+    fields_desc = _fields(fields.EETH)
 
 
 AETH = roce.AETH

@@ -11,6 +11,7 @@ import struct
 from typing import Final, NamedTuple
 
 from mrc_host.wire import opcodes
+from mrc_host.wire.fields import BTH, CCSTATE, EETH, ERTH, NETH, PETH, REASONS, SETH, layout
 from mrc_host.wire.headers import PKEY, TS_TICK_1US
 
 MARK_NONE: Final = 0
@@ -29,15 +30,7 @@ NACK_NO_RESOURCE: Final = 0x0A
 NACK_PSN_OOR_WINDOW: Final = 0x0B
 NACK_UNEXP_EVENT: Final = 0x19
 
-NACK_NAMES: Final = {
-    NACK_TRIMMED: "trimmed",
-    NACK_TRIMMED_LASTHOP: "trimmed_lasthop",
-    NACK_NO_BITMAP: "no_bitmap",
-    NACK_NO_PKT_BUFFER: "no_pkt_buffer",
-    NACK_NO_RESOURCE: "no_resource",
-    NACK_PSN_OOR_WINDOW: "psn_oor_window",
-    NACK_UNEXP_EVENT: "unexp_event",
-}
+NACK_NAMES: Final = {reason: name.lower() for reason, name in REASONS.items()}
 
 OP_PORT_STATUS_UPDATE: Final = 0
 OP_EV_PROBE: Final = 1
@@ -50,18 +43,18 @@ MAX_SERVICE_TIME: Final = 0xFFFFFFFF  # ns; longer times are not reported
 _CC_NSCC: Final = 0
 _CC_NACK: Final = 2
 
-_sack: Final = struct.Struct("!BBHIIHhIHHIBBhQHHI")
-_sack_body: Final = struct.Struct("!HhIHHIBBhQHHI")
+_sack_body: Final = struct.Struct(layout(SETH, CCSTATE))
+_sack: Final = struct.Struct(layout(BTH, SETH, CCSTATE))
 _pack_sack: Final = _sack.pack
 _unpack_sack: Final = _sack_body.unpack_from
-_nack: Final = struct.Struct("!BBHIIHBBIHHIBBH")
-_nack_body: Final = struct.Struct("!HBBIHHIBBH")
-_probe: Final = struct.Struct("!BBHIIHBBHHHHHH")
-_probe_body: Final = struct.Struct("!HBBHHHHHH")
-_request: Final = struct.Struct("!BBHIIHBBIIHH")
-_request_body: Final = struct.Struct("!HBBIIHH")
-_response: Final = struct.Struct("!BBHIIH26xH2xI")
-_response_body: Final = struct.Struct("!H26xH2xI")
+_nack: Final = struct.Struct(layout(BTH, NETH))
+_nack_body: Final = struct.Struct(layout(NETH))
+_probe: Final = struct.Struct(layout(BTH, PETH))
+_probe_body: Final = struct.Struct(layout(PETH))
+_request: Final = struct.Struct(layout(BTH, ERTH))
+_request_body: Final = struct.Struct(layout(ERTH))
+_response: Final = struct.Struct(layout(BTH, EETH))
+_response_body: Final = struct.Struct(layout(EETH))
 
 SACK_LENGTH: Final = _sack_body.size
 NACK_LENGTH: Final = _nack_body.size
@@ -277,8 +270,6 @@ def pack_probe(qpn: int, probe: Probe) -> bytes:
         qpn,
         0,
         0,
-        0,
-        0,
         probe.probe_id,
         0,
         probe.source_id,
@@ -290,7 +281,7 @@ def pack_probe(qpn: int, probe: Probe) -> bytes:
 
 def parse_probe(buffer: bytes | memoryview, offset: int) -> Probe:
     """PETH at `offset`; struct.error when too short."""
-    _t, _r, _v, probe_id, _res, source, destination, timestamp, _ts = _probe_body.unpack_from(buffer, offset)
+    _type, probe_id, _reserved, source, destination, timestamp, _unit = _probe_body.unpack_from(buffer, offset)
     return Probe(probe_id, source, destination, timestamp)
 
 
@@ -328,11 +319,12 @@ def pack_endpoint_response(request_id: int, response: EndpointResponse, op_shift
         request_id & 0xFFFF,
         (response.op & 3) << op_shift,
         response.timestamp,
+        0,
         response.service_time,
     )
 
 
 def parse_endpoint_response(buffer: bytes | memoryview, offset: int, op_shift: int = 2) -> EndpointResponse:
     """EETH at `offset`; struct.error when too short."""
-    first, timestamp, service_time = _response_body.unpack_from(buffer, offset)
+    first, timestamp, _reserved, service_time = _response_body.unpack_from(buffer, offset)
     return EndpointResponse(first >> op_shift & 3, timestamp, service_time)

@@ -1,15 +1,9 @@
 """Base transport header and what data packets and transport ACKs carry after it (docs/protocol.md §1.5, §1.6).
 
 A data packet is ``BTH 12 | METH 4 | [TSETH 4] | RETH 16 | [ImmDt 4] | payload | pad``; each combination is one
-``struct`` format, so packing or parsing all of it is a single call. Tuples come back in wire order. Field positions:
-
-* BTH: opcode, flags (SE, M, pad[5:4], version), P_Key, destination QP (24 bit), control word: A, R, RTX, TS in bits
-  31..28 and the PSN in bits 23..0.
-* METH: RQMSN (count of WRITE_WITH_IMM before this message), MSN. Both 16 bit.
-* TSETH: transmit timestamp (16 bit), then unit (bit 15: 0 = 128 ns, 1 = the implementation's choice, here 1 us) and
-  frame type 1.
-* RETH: virtual address of this packet's first byte, rkey, length of the whole message.
-* AETH: syndrome (8 bit), number of completed messages modulo 2**24.
+``struct`` format, so packing or parsing all of it is a single call. Tuples come back in wire order, with fields that
+share bytes in one number (``fields``): the flags of the BTH, and its control word, which has A, R, RTX and TS in bits
+31..28 and the PSN in bits 23..0; and the half of TSETH after the timestamp.
 """
 
 from __future__ import annotations
@@ -18,6 +12,7 @@ import struct
 from typing import Final
 
 from mrc_host.config import BthOrder, TimestampTick
+from mrc_host.wire.fields import AETH, BTH, IMMDT, METH, RETH, TSETH, layout
 
 BTH_LENGTH: Final = 12
 PKEY: Final = 0xFFFF
@@ -30,20 +25,20 @@ PAD_SHIFT: Final = 4
 TS_TICK_128NS: Final = 0x0001
 TS_TICK_1US: Final = 0x8001
 
-bth: Final = struct.Struct("!BBHII")
-data_ts: Final = struct.Struct("!BBHIIHHHHQII")
+bth: Final = struct.Struct(layout(BTH))
+data_ts: Final = struct.Struct(layout(BTH, METH, TSETH, RETH))
 data_ts_parts: Final = struct.Struct("!8sI4sIQ8s")  # the same with `data_start`, `data_numbers` and `data_range` packed
-data_start: Final = struct.Struct("!BBHI")  # opcode to destination QP
-data_numbers: Final = struct.Struct("!HH")  # METH
+data_start: Final = struct.Struct(layout(BTH)[:-1])  # opcode to destination QP
+data_numbers: Final = struct.Struct(layout(METH))
 data_range: Final = struct.Struct("!II")  # rkey, length of the message
-data_ts_imm: Final = struct.Struct("!BBHIIHHHHQIII")
-data_plain: Final = struct.Struct("!BBHIIHHQII")
-data_plain_imm: Final = struct.Struct("!BBHIIHHQIII")
-trimmed: Final = struct.Struct("!BBHIIHHHH")
-rc_first: Final = struct.Struct("!BBHIIQII")
-rc_only_imm: Final = struct.Struct("!BBHIIQIII")
-rc_last_imm: Final = struct.Struct("!BBHIII")
-aeth: Final = struct.Struct("!BBHIII")
+data_ts_imm: Final = struct.Struct(layout(BTH, METH, TSETH, RETH, IMMDT))
+data_plain: Final = struct.Struct(layout(BTH, METH, RETH))
+data_plain_imm: Final = struct.Struct(layout(BTH, METH, RETH, IMMDT))
+trimmed: Final = struct.Struct(layout(BTH, METH, TSETH))
+rc_first: Final = struct.Struct(layout(BTH, RETH))
+rc_only_imm: Final = struct.Struct(layout(BTH, RETH, IMMDT))
+rc_last_imm: Final = struct.Struct(layout(BTH, IMMDT))
+aeth: Final = struct.Struct(layout(BTH, AETH))
 
 SYNDROME_ACK: Final = 0x1F  # no credits in MRC: the field is fixed (docs/protocol.md §2)
 SYNDROME_RNR: Final = 0x20  # RC only: receiver not ready, with the code of a time to wait

@@ -135,7 +135,7 @@ MUTANTS = (
            "self._paths.retire(self._paths.path(value), PathReason.PEER_SKIP, None, now, True)",
            "self._paths.skip(value)"),
     Mutant("R3.11", f"{T}.bad_paths", "if watched.successes >= self._nic.transport.probe_successes:", "if False:"),
-    Mutant("R3.17", f"{T}.peer", "        if changed:\n            self._planes_changed(now)\n        elif",
+    Mutant("R3.17", f"{T}.peer", "        if changed > 0:\n            self._planes_changed(now)\n        elif",
            "        if"),
 )  # fmt: skip
 
