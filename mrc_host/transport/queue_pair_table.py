@@ -24,7 +24,7 @@ from mrc_host.errors import (
 from mrc_host.transport import algorithms, states
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.completion_queue_table import CompletionQueueTable
-from mrc_host.transport.mrc import MrcQueuePair
+from mrc_host.transport.mrc_queue_pair import MrcQueuePair
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.peer_table import PeerTable

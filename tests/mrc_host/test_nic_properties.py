@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mrc_host.config import TransportSettings
 from mrc_host.errors import ResourceExhaustedError
-from mrc_host.transport.mrc import MrcQueuePair
+from mrc_host.transport.mrc_queue_pair import MrcQueuePair
 from mrc_host.transport.peer_frames import CONTROL
 from mrc_host.values import CompletionStatus, PathState, QpAttributes, QpState, QpType
 from mrc_host.wire import opcodes

@@ -7,7 +7,7 @@ from mrc_host.config import TransportSettings
 from mrc_host.nic import Nic
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.congestion import CongestionControl
-from mrc_host.transport.mrc import MrcQueuePair
+from mrc_host.transport.mrc_queue_pair import MrcQueuePair
 from mrc_host.transport.sent_packet import OUT
 from mrc_host.transport.window import SharedWindow
 from mrc_host.values import CompletionStatus, QpAttributes, QpState
