@@ -1,6 +1,7 @@
 """Users of a fabric rather than parts of one: workloads, experiments and their reports, and the ``mrc`` command.
 
-``workloads`` runs on hosts over verbs alone, ``fabric`` brings emulated fabrics up and keeps them, ``experiments``
-reads and runs experiment files, ``reports`` shows the results, ``sweeps`` and ``paper`` run many. ``demo``, ``perf``,
-``planning``, ``prompt`` and ``cli`` are what people start. ``make lint`` checks the direction of imports.
+The core is ``workloads``, which run on hosts over verbs alone, ``fabric``, which brings emulated fabrics up and keeps
+them, ``experiments``, which reads and runs experiment files, ``reports``, which shows the results, and what people
+start: ``demo``, ``prompt`` and ``cli``. ``commands``, ``command_table``, ``terminal``, ``errors`` and ``published``
+serve these. All other folders are annexes, which the core does not import: docs/architecture.md lists them.
 """

@@ -43,6 +43,7 @@ SECOND: Final = (
     "integration/test_torch_elastic.py",
     "integration/test_torch_ring.py",
     "mrc_lab/torch",
+    "mrc_lab/torch_jobs/test_installation.py",
     # BMv2 and other implementations
     "integration/test_bmv2.py",
     "integration/test_nccl_plugin.py",

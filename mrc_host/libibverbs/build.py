@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,10 +25,10 @@ from mrc_common.c_build import compiler
 from mrc_common.c_build.compiler import Limits
 from mrc_common.c_build.errors import CBuildError
 from mrc_common.c_build.shared_object import LANGUAGE, digest
+from mrc_host.verbs.installed_libibverbs import SONAME, folder, library
 
 SOURCES = Path(__file__).parent
 MRC_SOURCES = SOURCES.with_name("libmrc")
-SONAME = "libibverbs.so.1"
 MRC_SONAME = "libmrc.so"
 MRC_ALIASES = ("lib_mrc.so", "libnv_mrc.so")  # as the OCP's examples and Microsoft's plugin for NCCL name it
 COMPILER = "cc"
@@ -49,17 +48,6 @@ class Symbol:
 FOR_LIBMRC = Symbol("mrc_verbs_for_libmrc", "MRC_PRIVATE", True)  # what libibverbs has for libmrc alone
 
 
-def folder() -> Path:
-    """Where this Python environment has the library; it never moves, as running hosts have it in their search path."""
-    return Path(sys.prefix) / "libibverbs"
-
-
-def library() -> Path | None:
-    """The library, if it has been built."""
-    path = folder() / SONAME
-    return path if path.exists() else None
-
-
 def is_current() -> bool:
     """Whether the library has been built, and from these sources."""
     built_from = folder() / _BUILT_FROM
@@ -77,6 +65,17 @@ def missing() -> str | None:
     except CBuildError as error:
         return str(error)
     return None
+
+
+def state() -> tuple[bool, str]:
+    """Whether programs for RDMA find the NICs of hosts; and the library's path, or what it takes to build it."""
+    path = library()
+    if path is not None and is_current():
+        return True, f"programs for RDMA, such as ib_write_bw, run in hosts: {path}"
+    cost = "programs for RDMA, such as ib_write_bw, find no NIC in hosts"
+    if path is not None:
+        cost = "its sources have changed since it was built"
+    return False, f"{cost}. {missing() or 'All it takes is here.'} Then: python -m mrc_host.libibverbs"
 
 
 def build() -> Path:

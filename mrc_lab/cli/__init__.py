@@ -1,4 +1,4 @@
-"""The ``mrc`` command: ``main`` runs it in this process, one file below is one subcommand."""
+"""The ``mrc`` command: ``main`` runs it in this process; each other file is a subcommand of the core."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from mrc_lab.cli.fabric_argument import SIZES, fabric_options, fabric_to_make, made, web_option
+from mrc_lab.command_table import TORCH_DEMO, load
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from mrc_lab.demo.record import RunRecord
     from mrc_lab.demo.settings import DemoSettings
     from mrc_lab.fabric.emulation import EmulatedWorld
-    from mrc_lab.web.beside import Beside
-    from mrc_lab.web.records import TrainingState
+    from mrc_lab.fabric.live_view import LiveViewProcess, TrainingState
     from topologies.fabric import Fabric
 
 TORCH_STEPS = 120
@@ -77,8 +77,7 @@ def demo(fabric: str | None, web: bool, job: str, install_torch: bool, **options
     )
     if job == "digits":
         return _train_digits(settings, wanted, web)
-    _prepare_torch(install_torch, settings.switch)
-    return _train_gpt(settings, wanted, web)
+    return _train_gpt(settings, wanted, web, install_torch)
 
 
 def _train_digits(settings: DemoSettings, fabric: Fabric, web: bool) -> int:
@@ -87,7 +86,7 @@ def _train_digits(settings: DemoSettings, fabric: Fabric, web: bool) -> int:
     from mrc_lab.demo.coordinator import Demo
 
     console = Console()
-    pages: list[Beside] = []
+    pages: list[LiveViewProcess] = []
 
     def onlooker(record: RunRecord) -> None:
         for page in pages:
@@ -98,7 +97,7 @@ def _train_digits(settings: DemoSettings, fabric: Fabric, web: bool) -> int:
 
 def _training_state(record: RunRecord) -> TrainingState:
     """The last step that all ranks of a run have completed, for the live view."""
-    from mrc_lab.web.records import TrainingState
+    from mrc_lab.fabric.live_view import TrainingState
 
     complete = [step for step, reports in record.steps.items() if len(reports) == len(record.hosts)]
     reports = record.steps[max(complete)].values()
@@ -109,11 +108,11 @@ def _training_state(record: RunRecord) -> TrainingState:
 
 @contextmanager
 def _world(
-    settings: DemoSettings, console: Console, web: bool, pages: list[Beside], fabric: Fabric, results: Path
+    settings: DemoSettings, console: Console, web: bool, pages: list[LiveViewProcess], fabric: Fabric, results: Path
 ) -> Iterator[EmulatedWorld]:
     """The fabric; with `web` also its page, added to `pages` and recorded, and a browser has had time to open it."""
     from mrc_lab.fabric.emulation import running
-    from mrc_lab.web.beside import web_beside
+    from mrc_lab.fabric.live_view import web_beside
 
     with running(fabric, switch=settings.switch, wire=settings.wire) as world, ExitStack() as undo:
         if web:
@@ -125,14 +124,12 @@ def _world(
         yield world
 
 
-def _train_gpt(settings: DemoSettings, fabric: Fabric, web: bool) -> int:
+def _train_gpt(settings: DemoSettings, fabric: Fabric, web: bool, install: bool) -> int:
     from rich.console import Console
 
-    from mrc_lab.demo.emulated_hosts import EmulatedHosts
-    from mrc_lab.demo.pytorch_demo import PytorchDemo
-
     console = Console()
-    return PytorchDemo(settings, console, partial(_world, settings, console, web, []), EmulatedHosts, fabric).run()
+    run_demo = load(TORCH_DEMO)
+    return int(run_demo(settings, fabric, console, partial(_world, settings, console, web, []), install=install))
 
 
 def _check_torch_options() -> None:
@@ -140,18 +137,6 @@ def _check_torch_options() -> None:
     for option in ("batch", "seed"):
         if _given(option):
             raise click.UsageError(f"--{option} does not apply to --job torch: examples/gpt.py has its own")
-
-
-def _prepare_torch(install: bool, switch: str) -> None:
-    """PyTorch is there afterwards, or an error says what it takes; it is not installed where no fabric can be."""
-    from mrc_lab.torch.installation import SIZE, install_torch, installed, require_torch
-    from topologies.emulation import requirements
-
-    requirements.check(switch=switch)
-    if install and not installed():
-        click.echo(f"PyTorch is missing: installing its CPU build ({SIZE}), which takes some minutes.")
-        install_torch()
-    require_torch(", or run the demo without --no-install-torch, which does that.")
 
 
 def _given(option: str) -> bool:

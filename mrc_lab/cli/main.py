@@ -7,7 +7,6 @@ import gRPC, YAML and most of the product, which takes as long as what many a co
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 
 import click
 
@@ -16,6 +15,7 @@ from mrc_common.c_build.errors import CBuildError
 from mrc_common.grpc_endpoint import EndpointError
 from mrc_common.suggestions import did_you_mean, nearest
 from mrc_host.errors import MrcError
+from mrc_lab.command_table import COMMANDS, load
 from mrc_lab.errors import ExperimentError
 from p4runtime_shim.errors import SwitchError
 from simulation.errors import SimulationError
@@ -36,34 +36,6 @@ Exit statuses:
 """
 
 
-# Names of the commands, each with its module below mrc_lab.cli and its name there.
-COMMANDS = {
-    "demo": ("demo", "demo"),
-    "up": ("up", "up"),
-    "down": ("up", "down"),
-    "restart": ("restart", "restart"),
-    "shell": ("shell", "shell"),
-    "exec": ("exec", "exec_"),
-    "train": ("train", "train"),
-    "fault": ("fault", "fault"),
-    "trace": ("trace", "trace"),
-    "top": ("top", "top"),
-    "map": ("map", "path_map"),
-    "metrics": ("metrics", "metrics"),
-    "web": ("web", "web"),
-    "run": ("run", "run"),
-    "report": ("report", "report"),
-    "sweep": ("sweep", "sweep"),
-    "compare": ("compare", "compare"),
-    "paper": ("paper", "paper"),
-    "plan": ("plan", "plan"),
-    "conform": ("conform", "conform"),
-    "clean": ("clean", "clean"),
-    "doctor": ("doctor", "doctor"),
-    "completion": ("completion", "completion"),
-}
-
-
 class _Group(click.Group):
     """Imports a command when it is asked for."""
 
@@ -75,8 +47,7 @@ class _Group(click.Group):
         """The command of a name; None if there is none."""
         if cmd_name not in COMMANDS:
             return None
-        module, name = COMMANDS[cmd_name]
-        command = getattr(import_module(f"mrc_lab.cli.{module}"), name)
+        command = load(COMMANDS[cmd_name])
         assert isinstance(command, click.Command)
         return command
 

@@ -14,6 +14,7 @@ import click
 
 from mrc_lab.cli.fabric_argument import name_to_make, wire_option
 from mrc_lab.cli.options import backend_option
+from mrc_lab.command_table import COMMANDS, load
 from mrc_lab.fabric.switch_option import switch_option
 
 
@@ -107,7 +108,7 @@ def _token_file(wanted: bool) -> Iterator[Path]:
     if not wanted:
         yield Path(os.devnull)
         return
-    from mrc_lab.web.access import new_token
+    from mrc_lab.fabric.live_view import new_token
 
     with tempfile.TemporaryDirectory(prefix="mrc-run-") as place:  # only its owner may enter it
         file = Path(place) / "token"
@@ -118,7 +119,7 @@ def _token_file(wanted: bool) -> Iterator[Path]:
 @contextlib.contextmanager
 def _live_view(notify: Callable[[str], None], token: Path, fabric: str) -> Iterator[None]:
     """The live view of a fabric that is up, at an address that `notify` prints."""
-    from mrc_lab.web.beside import web_beside
+    from mrc_lab.fabric.live_view import web_beside
 
     with web_beside(fabric, token) as page:
         notify(page.address)
@@ -126,18 +127,16 @@ def _live_view(notify: Callable[[str], None], token: Path, fabric: str) -> Itera
 
 
 def _write_page(folder: Path) -> None:
-    """Write the page that plays a result, and open it where somebody sits at the machine."""
-    from mrc_common.written_files import write_text
+    """Write the page that plays a result, as ``mrc report`` does, and open it where somebody sits at the machine."""
     from mrc_lab.errors import ExperimentError
-    from mrc_lab.web.result_page import PLAYBACK, result_page
+    from mrc_lab.reports.result_folder import PLAYBACK
 
     page = folder / PLAYBACK
     try:
-        write_text(page, result_page(folder))
+        click.get_current_context().invoke(load(COMMANDS["report"]), folder=folder, output=page)
     except ExperimentError as error:  # the run itself is done
         click.echo(f"no page: {error}. {error.hint}".rstrip(), err=True)
         return
-    click.echo(f"page: {page}")
     screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if screen and os.geteuid() and sys.stdout.isatty():  # browsers refuse to be root's
         click.launch(str(page))

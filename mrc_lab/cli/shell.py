@@ -90,7 +90,7 @@ def _converse(world: EmulatedWorld, console: Console, commands: Sequence[str], w
 
     with ExitStack() as undo:
         if web:
-            from mrc_lab.web.beside import web_beside
+            from mrc_lab.fabric.live_view import web_beside
 
             click.echo(undo.enter_context(web_beside(world.fabric.name)).address)
         return _prompt(world, console, commands)

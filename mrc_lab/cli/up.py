@@ -112,7 +112,7 @@ def up(
         )
     click.echo(came_up(wanted, took["total_s"]))
     if web:
-        from mrc_lab.web.beside import web_detached
+        from mrc_lab.fabric.live_view import web_detached
 
         click.echo(web_detached(wanted.name))
 

@@ -23,7 +23,7 @@ from mrc_common import children, large_memory
 from mrc_common.c_build.errors import CBuildError
 from mrc_common.c_build.object_cache import default_cache, exposed
 from mrc_host import c_modules, compiled, datapath
-from mrc_host.libibverbs import build as verbs_library
+from mrc_lab.command_table import LIBIBVERBS_STATE, load
 from simulation import native_core
 from topologies.emulation import cleanup, halt_polling, limits, process_watch, requirements, run_directory
 from topologies.emulation.errors import EmulationError, RequirementError
@@ -312,14 +312,8 @@ def _limits() -> CheckResult:
 
 def check_libibverbs() -> CheckResult:
     """Whether other people's programs for RDMA find the NICs of hosts."""
-    path = verbs_library.library()
-    if path is not None and verbs_library.is_current():
-        return CheckResult("libibverbs", True, f"programs for RDMA, such as ib_write_bw, run in hosts: {path}")
-    cost = "programs for RDMA, such as ib_write_bw, find no NIC in hosts"
-    if path is not None:
-        cost = "its sources have changed since it was built"
-    missing = verbs_library.missing() or "All it takes is here."
-    return CheckResult("libibverbs", False, f"{cost}. {missing} Then: python -m mrc_host.libibverbs")
+    ok, detail = load(LIBIBVERBS_STATE)()
+    return CheckResult("libibverbs", ok, detail)
 
 
 def _tools() -> Iterator[CheckResult]:

@@ -22,7 +22,18 @@ _FILE = "FILE"  # metavar of values that are files
 TOOLS = tuple(_PARSERS)
 
 
-def flags(tool: str) -> list[str]:
+def words(tool: str, before: str, hosts: Sequence[str], text: str) -> list[str] | None:
+    """What may stand after the word `before`: flags of a tool, or values of that flag. None: the name of a file.
+
+    `text` is what is there of the word.
+    """
+    if _takes_file(tool, before):
+        return None
+    values = _values(tool, before, hosts, text)
+    return _flags(tool) if values is None else values
+
+
+def _flags(tool: str) -> list[str]:
     """All flags of a tool but those that it refuses."""
     return [
         name
@@ -32,13 +43,13 @@ def flags(tool: str) -> list[str]:
     ]
 
 
-def takes_file(tool: str, word: str) -> bool:
+def _takes_file(tool: str, word: str) -> bool:
     """Whether `word` is a flag whose value is a file."""
     action = _flag(tool, word)
     return action is not None and action.metavar == _FILE
 
 
-def values(tool: str, word: str, hosts: Sequence[str], text: str) -> list[str] | None:
+def _values(tool: str, word: str, hosts: Sequence[str], text: str) -> list[str] | None:
     """Values of the flag `word`, as far as they are known; None if it is not a flag, or takes no value.
 
     `text` is what is there of the value: to a list of hosts another one is added.

@@ -20,8 +20,8 @@ from mrc_common import children
 from mrc_host.tools import write_bw as bandwidth
 from mrc_host.tools import write_lat as latency
 from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric import client_and_server
 from mrc_lab.fabric.find_fabric import find_fabric, the_one, this_host
-from mrc_lab.perf import client_and_server
 from mrc_lab.perf.hosts import host_named
 from topologies.emulation.run_directory import RunDirectory
 from topologies.errors import FabricError

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from mrc_lab.command_table import FLAG_COMPLETION, load
 from mrc_lab.commands.fault_completion import next_words
 from mrc_lab.prompt.command_help import COMMANDS, Word
 
@@ -96,12 +97,8 @@ def fault(fabric: Fabric, before: Sequence[str], text: str) -> list[str]:
 
 def flag(fabric: Fabric, tool: str, before: str, text: str) -> list[str]:
     """Flags of a performance tool, or values of the flag `before`."""
-    from mrc_lab.perf import flag_completion  # which loads the tools
-
-    if flag_completion.takes_file(tool, before):
-        return files(text)
-    found = flag_completion.values(tool, before, list(fabric.nic_names), text)
-    return _beginning(text, flag_completion.flags(tool) if found is None else found)
+    words = load(FLAG_COMPLETION)(tool, before, list(fabric.nic_names), text)
+    return files(text) if words is None else _beginning(text, words)
 
 
 def files(text: str) -> list[str]:

@@ -16,8 +16,8 @@ from typing import Any
 
 from mrc_common import children
 from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric.client_and_server import run_pair
 from mrc_lab.fabric.emulation import EmulatedWorld
-from mrc_lab.perf.client_and_server import run_pair
 
 
 class PerfCommands:

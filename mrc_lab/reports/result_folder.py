@@ -33,6 +33,7 @@ from mrc_lab.reports.tables import write_tables
 from topologies.loader import dump_text
 
 TRACE_FOLDER = "trace"
+PLAYBACK = "playback.html"  # the page that plays the result, where it was asked for
 UNFINISHED = ".unfinished"
 
 

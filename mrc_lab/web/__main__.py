@@ -1,8 +1,8 @@
 """``python -m mrc_lab.web FABRIC beside|detached [TOKEN_FILE [RECORDING]]``: the page's server as its own process.
 
-``mrc_lab.web.beside`` starts it. It prints the page's address, or why there is none, as one line, and another one when
-a browser has opened the page. It takes the usual port, or a free one if that is taken. Unless it is detached, it ends
-when its standard input does.
+``mrc_lab.fabric.live_view`` starts it. It prints the page's address, or why there is none, as one line, and another
+one when a browser has opened the page. It takes the usual port, or a free one if that is taken. Unless it is detached,
+it ends when its standard input does.
 """
 
 from __future__ import annotations

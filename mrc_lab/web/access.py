@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-import secrets
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
@@ -20,7 +19,6 @@ from aiohttp import web
 
 from mrc_common.grpc_endpoint import is_loopback
 
-TOKEN_BYTES = 24
 MAX_BODY = 8192  # bytes of a request
 _SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -36,11 +34,6 @@ HEADERS = {
 }
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _LOG = logging.getLogger(__name__)
-
-
-def new_token() -> str:
-    """A token that cannot be guessed."""
-    return secrets.token_urlsafe(TOKEN_BYTES)
 
 
 class PageAccess:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric.live_view import TrainingState
 from mrc_lab.web.history import MAX_STEPS, History, TrainingStep, steps_record
 from mrc_lab.web.records import (
     Changes,
@@ -21,7 +22,6 @@ from mrc_lab.web.records import (
     Happening,
     State,
     StateSection,
-    TrainingState,
     Value,
     difference,
     event_record,

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrc_common import strict_json
-from mrc_lab.web.records import LinkView, SignalState, StateSection, TrainingState, Value
+from mrc_lab.fabric.live_view import TrainingState
+from mrc_lab.web.records import LinkView, SignalState, StateSection, Value
 from topologies.fabric import Fabric, LinkKind
 
 MAX_STEPS = 4000

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrc_common import strict_json
+from mrc_lab.fabric.live_view import TrainingState
 from topologies.fabric import Fabric
 
 
@@ -123,19 +124,6 @@ class JobState:
     running: bool
     result: str = ""
     share: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingState:
-    """By transport or workload: steps that all ranks have done, steps planned, loss, and how long the last step took.
-
-    The steps of collectives have no loss.
-    """
-
-    step: int
-    planned: int
-    loss: float | None
-    step_ms: float
 
 
 Value = LinkView | QueueState | SignalState | FaultView | PairRoutes | PairState | Problem | JobState | TrainingState

@@ -11,7 +11,6 @@ from mrc_lab.reports.result_folder import read_summary
 from mrc_lab.web.player_page import player_page
 from mrc_lab.web.result_recording import result_recordings
 
-PLAYBACK = "playback.html"
 _MAX_REPORT = 64 << 20
 
 

@@ -18,6 +18,7 @@ from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.loader import load_file
 from mrc_lab.experiments.files.model import Case, case_label, joined
+from mrc_lab.fabric.live_view import TrainingState
 from mrc_lab.reports.perfetto.json_lines import naming_line
 from mrc_lab.reports.read_table import rows
 from mrc_lab.reports.result_folder import read_summary
@@ -35,7 +36,6 @@ from mrc_lab.web.records import (
     RunTime,
     SignalState,
     StateSection,
-    TrainingState,
     Value,
     event_record,
     layout_record,

@@ -27,7 +27,7 @@ from mrc_common.grpc_endpoint import (
     split_address,
 )
 from mrc_lab.errors import ExperimentError
-from mrc_lab.web.access import new_token
+from mrc_lab.fabric.live_view import new_token
 from mrc_lab.web.actions import Actions
 from mrc_lab.web.fabric_events import FabricEvents
 from mrc_lab.web.feed import Feed

@@ -11,8 +11,9 @@ import os
 from collections.abc import Callable
 
 from mrc_common import strict_json
+from mrc_lab.fabric.live_view import TrainingState
 from mrc_lab.web.feed import Feed
-from mrc_lab.web.records import StateSection, TrainingState
+from mrc_lab.web.records import StateSection
 
 _LONGEST_LINE = 4096
 

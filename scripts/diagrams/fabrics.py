@@ -24,12 +24,16 @@ def fabric(file: str | None = None) -> str:
 
 
 def rooms() -> str:
-    """Layers of top-level packages, higher ones above: who may import whom."""
+    """Annexes, and below them layers of top-level packages, higher ones above: who may import whom."""
     width, row, gap = 940, 54, 12
     layers = _layers()
-    height = len(layers) * (row + gap) + gap
+    height = (1 + len(layers)) * (row + gap) + gap
     parts = [panel(width, height)]
-    for number, names in enumerate(layers):
+    shape = f'x="{gap}" y="{gap}" width="{width - 2 * gap}" height="{row}" rx="4"'
+    parts.append(f'<rect {shape} fill="#fff" stroke="{EDGE}" stroke-dasharray="6 4"/>')
+    parts.append(text(width / 2, gap + 23, "annexes, which the core does not import", TEXT, 14))
+    parts.append(text(width / 2, gap + 42, ", ".join(_annexes()), QUIET, 12))
+    for number, names in enumerate(layers, 1):
         y = gap + number * (row + gap)
         each = (width - gap * (len(names) + 1)) / len(names)
         for place, name in enumerate(names):
@@ -73,6 +77,14 @@ def _layers() -> list[list[str]]:
     found = re.search(r'name = "Rooms import downwards"\ntype = "layers"\nlayers = \[(.*?)\]', settings, re.DOTALL)
     assert found is not None
     return [layer.split(" | ") for layer in re.findall(r'"([^"]+)"', found[1])]
+
+
+def _annexes() -> list[str]:
+    """Names of the packages that the core may not import, from the contract about them."""
+    settings = (ROOT / "pyproject.toml").read_text()
+    found = re.search(r'name = "The core imports no annex"\n.*?protected_modules = \[(.*?)\]', settings, re.DOTALL)
+    assert found is not None
+    return sorted(name.rpartition(".")[2] for name in re.findall(r'"([^"]+)"', found[1]))
 
 
 def _purpose(room: str, letters: int) -> str:

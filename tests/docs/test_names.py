@@ -65,6 +65,15 @@ def test_the_architecture_names_every_package_of_a_room(room: str) -> None:
     assert not [name for name in sorted(folders) if f"`{name}`" not in text and f"{room}/{name}/" not in text]
 
 
+def test_the_architecture_lists_the_annexes_that_the_core_may_not_import() -> None:
+    annexes = (DOCS / "architecture.md").read_text().partition("### Annexes")[2].partition("\n## ")[0]
+    contract = re.search(r"protected_modules = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), re.DOTALL)
+    assert contract is not None
+    forbidden = re.findall(r'"([\w.]+)"', contract[1])
+    listed = re.findall(r"`([\w/]+)/`", "".join(re.findall(r"^\| (`.*?) \|", annexes, re.MULTILINE)))
+    assert sorted(name.replace("/", ".") for name in listed) == sorted(forbidden)
+
+
 def test_a_class_name_stands_for_one_thing() -> None:
     """As CONTRIBUTING.md says."""
     files = [file for room in ROOMS for file in (ROOT / room).rglob("*.py") if "proto" not in file.parts]

@@ -31,7 +31,7 @@ _OWN = {
     "mrc_host/back_to_back.py": "a log of our own",
     "mrc_host/compiled.py": "installed with the project",
     "mrc_host/libibverbs/build.py": "installed with the project",
-    "mrc_lab/cli/metrics.py": "installed with the project",
+    "mrc_lab/telemetry/command.py": "installed with the project",
     "mrc_lab/demo/run.py": "a log of our own",
     "mrc_lab/fabric/cpu_idle.py": "of /proc",
     "mrc_lab/fabric/daemon.py": "of /proc",

@@ -28,7 +28,7 @@ _OTHERWISE = {
 _WRITTEN_OTHERWISE = {
     "mrc_common/strict_json.py": "the rule itself",
     "mrc_host/tools/mrc_ping.py": "people read it: with spaces",
-    "mrc_lab/cli/plan.py": "the same",
+    "mrc_lab/planning/command.py": "the same",
     "mrc_lab/commands/listing.py": "the same",
     "mrc_lab/sweeps/table.py": "the same, and without NaN",
     "mrc_lab/sweeps/sweep_folder.py": "texts and whole numbers",

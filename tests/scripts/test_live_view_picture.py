@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from mrc_lab.fabric.live_view import TrainingState
 from mrc_lab.web.feed import Feed
 from mrc_lab.web.recording import Recorder
-from mrc_lab.web.records import FabricLayout, StateSection, TrainingState
+from mrc_lab.web.records import FabricLayout, StateSection
 from scripts import live_view_picture
 from scripts.live_view_picture import LARGEST, PICTURE, small
 from tests.mrc_lab.web.fake_fabric import FakeFabric

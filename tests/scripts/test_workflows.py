@@ -72,7 +72,7 @@ def test_steps_call_targets_and_scripts_that_exist(file: Path) -> None:
         ("sudo make lint tests", "the Makefile has no tests"),
         ("python3 -m scripts.missing", "there is no module scripts.missing"),
         ("scripts/missing", "there is no script scripts/missing"),
-        ("sudo scripts/diagrams.py", "scripts/diagrams.py is not executable"),
+        ("sudo scripts/listings_page.py", "scripts/listings_page.py is not executable"),
         ("pip install pytest", "there is no script pip"),
     ],
 )

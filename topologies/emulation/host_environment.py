@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from mrc_host.libibverbs.build import library
+from mrc_host.verbs.installed_libibverbs import library
 from topologies.emulation.run_directory import RunDirectory
 
 FABRIC, HOST, AGENT = "MRC_FABRIC", "MRC_HOST", "MRC_AGENT"

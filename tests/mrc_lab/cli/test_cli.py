@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mrc_lab.cli.main import COMMANDS, group, run
+from mrc_lab.cli.main import group, run
+from mrc_lab.command_table import COMMANDS
 from mrc_lab.fabric import find_fabric
 from tests.mrc_lab.experiments.files.texts import SMALL
 

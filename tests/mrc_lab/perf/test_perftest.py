@@ -6,8 +6,9 @@ import pytest
 
 from mrc_host.tools.session import GONE
 from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric import client_and_server
 from mrc_lab.fabric.find_fabric import find_fabric
-from mrc_lab.perf import client_and_server, perftest
+from mrc_lab.perf import perftest
 from tests.mrc_lab.perf.test_hosts import up
 
 __all__ = ["up"]

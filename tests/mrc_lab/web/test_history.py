@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from mrc_lab.fabric.live_view import TrainingState
 from mrc_lab.web import feed as feed_module
 from mrc_lab.web import history as history_module
 from mrc_lab.web.feed import Feed, Outbox
-from mrc_lab.web.records import FabricLayout, LinkView, SignalState, State, StateSection, TrainingState
+from mrc_lab.web.records import FabricLayout, LinkView, SignalState, State, StateSection
 from tests.waiting import until_async
 from topologies.clos import multi_plane_clos
 

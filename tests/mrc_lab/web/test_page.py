@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mrc_lab.web.records import JobState, StateSection, TrainingState
+from mrc_lab.fabric.live_view import TrainingState
+from mrc_lab.web.records import JobState, StateSection
 from tests.mrc_lab.web.browser import Page, chromium
 from tests.mrc_lab.web.fake_fabric import TOKEN, Served, served
 from tests.waiting import until

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from mrc_common import strict_json
-from mrc_lab.cli.compare import compare
 from mrc_lab.errors import ExperimentError
+from mrc_lab.web.compare_command import compare
 from mrc_lab.web.player_page import player_page, side_by_side
 from mrc_lab.web.recording import NamedRecording, playable, read_recordings
 from tests.mrc_lab.web.browser import Page, chromium

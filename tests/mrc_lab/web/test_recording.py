@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric.live_view import TrainingState
 from mrc_lab.web.feed import Feed
 from mrc_lab.web.recording import Recorder, in_order, playable, read_recordings
-from mrc_lab.web.records import FabricLayout, StateSection, TrainingState
+from mrc_lab.web.records import FabricLayout, StateSection
 from tests.mrc_lab.web.browser import chromium
 from tests.mrc_lab.web.fake_fabric import FakeFabric
 from tests.waiting import until, until_async

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mrc_lab.cli.compare import compare
-from mrc_lab.cli.report import report
 from mrc_lab.cli.run import run
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.web import result_recording, result_series
+from mrc_lab.web.compare_command import compare
 from mrc_lab.web.recording import read_recordings
+from mrc_lab.web.report_command import report
 from mrc_lab.web.result_faults import carrier_changes, faults_of
 from mrc_lab.web.result_recording import result_recordings
 from tests.mrc_lab.web.browser import chromium

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from mrc_lab.web.beside import Beside
+from mrc_lab.fabric.live_view import LiveViewProcess, TrainingState
 from mrc_lab.web.feed import Feed
-from mrc_lab.web.records import FabricLayout, StateSection, TrainingState
+from mrc_lab.web.records import FabricLayout, StateSection
 from mrc_lab.web.training_reports import TrainingReports
 from tests.waiting import until_async
 from topologies.clos import multi_plane_clos
@@ -23,7 +23,7 @@ def test_reports_arrive_until_their_end() -> None:
         feed, ended = Feed(FabricLayout(FABRIC)), asyncio.Event()
         reading, writing = os.pipe()
         TrainingReports(feed, reading, ended.set).start()
-        Beside("", writing, -1).training("mrc", STATE)
+        LiveViewProcess("", writing, -1).training("mrc", STATE)
         await until_async(lambda: feed.section(StateSection.TRAINING) == {"mrc": STATE}, "the report")
         assert not ended.is_set()
         os.close(writing)
@@ -43,7 +43,7 @@ def test_line_that_is_no_report_is_left_out(line: bytes) -> None:
 def test_demo_does_not_wait_for_a_page_that_reads_nothing() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    beside = Beside("", writing, -1)
+    beside = LiveViewProcess("", writing, -1)
     for _ in range(5000):  # more than fits into a pipe
         beside.training("mrc", STATE)
     os.close(reading)
@@ -53,7 +53,7 @@ def test_demo_does_not_wait_for_a_page_that_reads_nothing() -> None:
 
 def test_demo_waits_until_the_page_is_open_and_no_longer_than_it_said() -> None:
     reading, writing = os.pipe()
-    beside = Beside("", -1, reading)
+    beside = LiveViewProcess("", -1, reading)
     assert not beside.wait_until_opened(0.001)
     os.write(writing, b"opened\n")
     assert beside.wait_until_opened(60)

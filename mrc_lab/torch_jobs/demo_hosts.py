@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mrc_host import verbs
 from mrc_lab.fabric.emulation import EmulatedWorld
-from mrc_lab.torch.launch import Rank, RankFailure, launch
+from mrc_lab.torch_jobs.launch import Rank, RankFailure, launch
 
 
 class EmulatedHosts:

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from mrc_lab.demo.pytorch_demo import PytorchDemo
 from mrc_lab.demo.settings import DemoSettings
 from mrc_lab.errors import ExperimentError
-from mrc_lab.torch.launch import RankFailure
+from mrc_lab.torch_jobs.demo import PytorchDemo
+from mrc_lab.torch_jobs.launch import RankFailure
 from tests.waiting import until
 from topologies.emulation.process_watch import Crash
 

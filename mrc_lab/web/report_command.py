@@ -18,7 +18,8 @@ def report(folder: Path, output: Path | None) -> None:
     disk, without a network.
     """
     from mrc_common.written_files import write_text
-    from mrc_lab.web.result_page import PLAYBACK, result_page
+    from mrc_lab.reports.result_folder import PLAYBACK
+    from mrc_lab.web.result_page import result_page
 
     target = output or folder / PLAYBACK
     write_text(target, result_page(folder))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mrc_lab.errors import ExperimentError
-from mrc_lab.perf import client_and_server
+from mrc_lab.fabric import client_and_server
 
 
 @pytest.mark.parametrize(("usual", "environment", "said"), [(0.2, "", "0.2 s"), (600.0, "1", "1 s")])

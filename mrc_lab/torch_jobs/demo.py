@@ -26,18 +26,44 @@ from mrc_lab.demo.fabric_interface import World
 from mrc_lab.demo.metrics import RunMetrics, run_metrics
 from mrc_lab.demo.plot import plot_step_times
 from mrc_lab.demo.progress import Progress
-from mrc_lab.demo.pytorch_run import GPT, Hosts, PytorchRun
 from mrc_lab.demo.record import RunRecord
 from mrc_lab.demo.result_folder import ResultFolder
 from mrc_lab.demo.settings import DemoSettings
 from mrc_lab.demo.summary import fault_sections, print_checks, print_table, show_seconds, step_rows
 from mrc_lab.errors import ExperimentError
+from mrc_lab.fabric.emulation import EmulatedWorld
+from mrc_lab.torch_jobs import installation
+from mrc_lab.torch_jobs.demo_hosts import EmulatedHosts
+from mrc_lab.torch_jobs.demo_run import GPT, Hosts, PytorchRun
+from topologies.emulation import requirements
 from topologies.fabric import Fabric
 
 TRANSPORTS = ("gloo", "roce", "mrc")
 WEIGHT_TOLERANCE = 1e-9  # of float64
 Up = TypeVar("Up", bound=World)
 PASSED, CHECK_FAILED, BROKEN = 0, 1, 3
+
+
+def run_demo(
+    settings: DemoSettings,
+    fabric: Fabric,
+    console: Console,
+    make_world: Callable[[Fabric, Path], AbstractContextManager[EmulatedWorld]],
+    *,
+    install: bool,
+) -> int:
+    """Run the demo in the hosts of an emulated fabric; its exit status, as :meth:`PytorchDemo.run` gives it.
+
+    Where PyTorch is missing it is installed first if `install`, or else ExperimentError says how to. Nothing is
+    installed where no fabric can be brought up.
+    """
+    requirements.check(switch=settings.switch)
+    if install and not installation.installed():
+        size = installation.SIZE
+        print(f"PyTorch is missing: installing its CPU build ({size}), which takes some minutes.", flush=True)
+        installation.install_torch()
+    installation.require_torch(", or run the demo without --no-install-torch, which does that.")
+    return PytorchDemo(settings, console, make_world, EmulatedHosts, fabric).run()
 
 
 @dataclass(slots=True)

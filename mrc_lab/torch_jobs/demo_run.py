@@ -20,7 +20,7 @@ from mrc_lab.demo.faults import FaultPlan, LinkCut, busiest_link
 from mrc_lab.demo.progress import Progress
 from mrc_lab.demo.record import RunRecord, StepReport
 from mrc_lab.demo.settings import PROBE_FROM, PROBE_STEPS
-from mrc_lab.torch.launch import RankFailure
+from mrc_lab.torch_jobs.launch import RankFailure
 
 GPT = Path(__file__).resolve().parents[2] / "examples" / "gpt.py"
 _STEP = re.compile(r"\[(?P<host>[^\]]+)\] step (?P<step>\d+) loss (?P<loss>\S+) in (?P<seconds>\S+) s\n")
@@ -30,7 +30,7 @@ class Hosts(Protocol):
     """The hosts of a fabric that is up, where programs run."""
 
     def train(self, command: Sequence[str], more: Mapping[str, str], write: TextWriter) -> RankFailure | None:
-        """Run `command` in every host (:func:`mrc_lab.torch.launch.launch`)."""
+        """Run `command` in every host (:func:`mrc_lab.torch_jobs.launch.launch`)."""
         ...
 
     def retransmitted(self) -> int:

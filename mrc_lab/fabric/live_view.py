@@ -1,4 +1,4 @@
-"""The live view beside a command that brings a fabric up: ``--web`` of ``mrc up``, ``mrc shell`` and ``mrc demo``.
+"""Live view beside a command that brings a fabric up: ``--web`` of ``mrc up``, ``shell``, ``demo`` and ``run``.
 
 The page is served by a process of its own (``python -m mrc_lab.web``), which ends with the fabric. Where it is to end
 with the command, it also ends when its standard input does, so that it does not outlive a command that was killed. On
@@ -9,21 +9,41 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import select
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
 from mrc_common import children, strict_json
 from mrc_lab.errors import ExperimentError
-from mrc_lab.web.records import TrainingState
 
 _START_S = 20.0  # for the server to print its address
 _END_S = 10.0
+_TOKEN_BYTES = 24
 
 
-class Beside:
+@dataclass(frozen=True, slots=True)
+class TrainingState:
+    """How far a training job is: steps that all ranks have done, steps planned, loss, and how long the last step took.
+
+    The steps of collectives have no loss.
+    """
+
+    step: int
+    planned: int
+    loss: float | None
+    step_ms: float
+
+
+def new_token() -> str:
+    """A token for the page that cannot be guessed."""
+    return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+class LiveViewProcess:
     """The process that serves the page of a fabric, at `address`."""
 
     def __init__(self, address: str, descriptor: int, output: int) -> None:
@@ -44,7 +64,7 @@ class Beside:
 
 
 @contextlib.contextmanager
-def web_beside(fabric: str, token_file: Path | None = None, recording: Path | None = None) -> Iterator[Beside]:
+def web_beside(fabric: str, token_file: Path | None = None, recording: Path | None = None) -> Iterator[LiveViewProcess]:
     """Serve the page of a fabric that is up for as long as the body runs. ExperimentError if that cannot be.
 
     The page's token is that in `token_file`, or a new one. All that it shows is recorded into the file `recording`.
@@ -55,7 +75,7 @@ def web_beside(fabric: str, token_file: Path | None = None, recording: Path | No
     assert process.stdout is not None
     try:
         os.set_blocking(process.stdin.fileno(), False)
-        yield Beside(_address(process), process.stdin.fileno(), process.stdout.fileno())
+        yield LiveViewProcess(_address(process), process.stdin.fileno(), process.stdout.fileno())
     finally:
         with contextlib.suppress(OSError):
             process.stdin.close()

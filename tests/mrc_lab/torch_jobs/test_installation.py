@@ -10,7 +10,7 @@ import pytest
 
 from mrc_lab.cli.main import run
 from mrc_lab.errors import ExperimentError
-from mrc_lab.torch import installation
+from mrc_lab.torch_jobs import installation
 from topologies.emulation import requirements
 from topologies.emulation.errors import RequirementError
 

@@ -34,8 +34,8 @@ def train(
     """
     from mrc_lab.errors import ExperimentError
     from mrc_lab.fabric.find_fabric import find_fabric
-    from mrc_lab.torch.installation import require_torch
-    from mrc_lab.torch.launch import Rank, launch
+    from mrc_lab.torch_jobs.installation import require_torch
+    from mrc_lab.torch_jobs.launch import Rank, launch
     from topologies.loader import load_file
 
     if os.geteuid() != 0:
