@@ -118,6 +118,18 @@ def compute(metric: str, case: Case, recording: Recording, selection: Selection)
     return None if value is None or not np.isfinite(value) else float(value)
 
 
+def over_time(metric: str, recording: Recording, selection: Selection) -> Values:
+    """A metric of CURVES in every time bin of the run, of the selected flows together."""
+    flows = View.flows_of(recording, selection)
+    if metric == "throughput":
+        return np.asarray(recording.rates()[:, flows].sum(axis=1))
+    steps = np.diff(recording.flow_samples[:, flows, :].sum(axis=1), axis=0).astype(float)
+    counters = {name: steps[:, number] for number, name in enumerate(FLOW_COUNTERS)}
+    if metric == "retransmit_share":
+        return np.asarray(counters["retransmitted"] / np.maximum(1, counters["sent"]))
+    return np.asarray(counters[metric])
+
+
 def statistic(name: str, values: Sequence[float] | Values) -> float | None:
     """mean, min, max, median or a percentile (p1, p99) of some values; None when there are none."""
     if len(values) == 0:

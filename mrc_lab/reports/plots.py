@@ -11,7 +11,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mrc_lab.experiments.files.model import Case, Expectation, case_label
+from mrc_lab.experiments.files.model import Case, Expectation, Selection, case_label
 from mrc_lab.experiments.running.channel_names import in_words
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports.axes import (
@@ -30,6 +30,7 @@ from mrc_lab.reports.axes import (
     svg,
     title,
 )
+from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.time_layout import LEGEND_LETTERS, colour_bar_axes, time_panels
 
 _BLUE, _RED, _GREY, _GREEN = "#1f5fa8", "#c62828", "#8a8f98", "#2e7d32"
@@ -76,12 +77,13 @@ def throughput(case: Case, recording: Recording, expectations: Iterable[Expectat
     return svg(figure)
 
 
-def compare_throughput(recordings: Mapping[str, Recording]) -> str:
+def compare_throughput(metrics: MetricTable) -> str:
     """Totals of several cases over time in one plot."""
+    recordings = metrics.recordings
     first = next(iter(recordings.values()))
     unit, name = (1e9, "Gb/s") if first.nic_bps >= 10**9 else (1e6, "Mb/s")
     figure, axes = time_axes(max(recordings.values(), key=lambda recording: recording.end), name)
-    series = [recording.rates().sum(axis=1) / unit for recording in recordings.values()]
+    series = [metrics.row("throughput", Selection(name)).series / unit for name in recordings]
     for (label, recording), values, style in zip(recordings.items(), series, dashes(series), strict=True):
         axes.stairs(values, recording.times / 1000, label=label, baseline=None, linestyle=style)
     axes.set_ylim(bottom=0)

@@ -8,7 +8,7 @@ is *untrusted*. Rates and times are scaled as the run was.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,13 +16,11 @@ import numpy as np
 
 from mrc_lab.experiments.files.model import Experiment, PublishedCurve, PublishedNumber, Selection
 from mrc_lab.experiments.files.published import cases_by_size
-from mrc_lab.experiments.running.recording import FLOW_COUNTERS, Recording
 from mrc_lab.published import Number
-from mrc_lab.reports.metrics import View, compute, rounded
+from mrc_lab.reports.metric_table import MetricTable, middles, scale
+from mrc_lab.reports.metrics import View, rounded
 
 NEAR = 0.10  # a value counts as the published one when it is no further away than this share of it
-
-Recordings = Mapping[str, Recording]
 
 
 class Standing(enum.Enum):
@@ -70,19 +68,19 @@ def stand(ours: float | None, published: float, bound: str) -> Standing:
     return Standing.WITHIN if abs(ours - published) <= NEAR * abs(published) else Standing.DIFFERS
 
 
-def summarize_published(experiment: Experiment, recordings: Recordings) -> dict[str, Any]:
+def summarize_published(experiment: Experiment, metrics: MetricTable) -> dict[str, Any]:
     """The block ``published`` of a summary: ``numbers`` and ``curves``, as JSON."""
-    numbers = [one for part in experiment.published.numbers for one in compare_numbers(experiment, part, recordings)]
+    numbers = [one for part in experiment.published.numbers for one in compare_numbers(experiment, part, metrics)]
     return {
         "numbers": [{**asdict(one), "standing": one.standing.value, "ours": rounded(one.ours)} for one in numbers],
-        "curves": [_curve(experiment, curve, recordings) for curve in experiment.published.curves],
+        "curves": [_curve(experiment, curve, metrics) for curve in experiment.published.curves],
     }
 
 
-def compare_numbers(experiment: Experiment, part: PublishedNumber, recordings: Recordings) -> Iterator[Compared]:
+def compare_numbers(experiment: Experiment, part: PublishedNumber, metrics: MetricTable) -> Iterator[Compared]:
     """Every number of an entry with ours."""
     by_size = _by_size(experiment, part) if part.numbers[0].size is not None else {}
-    flows = _each_flow(experiment, part, recordings) if part.numbers[0].place is not None else []
+    flows = _each_flow(part, metrics) if part.numbers[0].place is not None else []
     for number in part.numbers:
         if number.size is not None and number.size not in by_size and part.id:
             continue  # of the package's list, which several files may share
@@ -90,15 +88,14 @@ def compare_numbers(experiment: Experiment, part: PublishedNumber, recordings: R
             of, against = by_size.get(number.size, (None, None))
         else:
             of, against = part.of, part.against
-        names = [experiment.case(one.variant).name for one in (of, against) if one is not None]
+        compared = [metrics.row(part.metric, one).recording for one in (of, against) if one is not None]
         if number.place is not None:
             ours = flows[number.place - 1] if len(flows) == len(part.numbers) else None
         else:
-            ours = None if of is None else _value(experiment, part.metric, of, against, recordings)
+            ours = None if of is None else metrics.over(part.metric, of, against)
         ours = None if ours is None else ours * part.factor
-        scaled = [recordings[name] for name in names]
-        published = number.value * (_scale(scaled[0], number.unit) if scaled else 1.0)
-        trusted = all(recording.fidelity.trusted for recording in scaled)
+        published = number.value * (scale(compared[0], number.unit) if compared else 1.0)
+        trusted = all(recording.fidelity.trusted for recording in compared)
         yield _compared(number, part, ours, published, trusted=trusted)
 
 
@@ -137,47 +134,31 @@ def _by_size(experiment: Experiment, part: PublishedNumber) -> dict[int, tuple[S
     return found
 
 
-def _each_flow(experiment: Experiment, part: PublishedNumber, recordings: Recordings) -> list[float]:
+def _each_flow(part: PublishedNumber, metrics: MetricTable) -> list[float]:
     """Ours of every flow, the slowest first."""
-    case = experiment.case(part.of.variant)
-    recording = recordings[case.name]
-    names = [recording.flows[number].name for number in View(case, recording, part.of).flows]
-    found = [_value(experiment, part.metric, replace(part.of, flows=name), part.against, recordings) for name in names]
+    recording = metrics.row(part.metric, part.of).recording
+    names = [recording.flows[number].name for number in View.flows_of(recording, part.of)]
+    found = [metrics.over(part.metric, replace(part.of, flows=name), part.against) for name in names]
     return sorted(value for value in found if value is not None)
 
 
-def _value(
-    experiment: Experiment, metric: str, of: Selection, against: Selection | None, recordings: Recordings
-) -> float | None:
-    case = experiment.case(of.variant)
-    ours = compute(metric, case, recordings[case.name], of)
-    if against is None or ours is None:
-        return ours
-    other = experiment.case(against.variant)
-    below = compute(metric, other, recordings[other.name], against)
-    return ours / below if below else None
-
-
-def _scale(recording: Recording, unit: str) -> float:
-    return {"rate": recording.rate_scale, "time": recording.time_scale}.get(unit, 1.0)
-
-
-def _curve(experiment: Experiment, curve: PublishedCurve, recordings: Recordings) -> dict[str, Any]:
+def _curve(experiment: Experiment, curve: PublishedCurve, metrics: MetricTable) -> dict[str, Any]:
     """A published curve and ours, each a list of points; x in ns of the run, or in bytes."""
     assert curve.curve is not None
     theirs = list(curve.curve.points)
     if curve.curve.over == "size":
         sizes = cases_by_size(experiment.cases, curve.of, curve.ranks)
         values = [
-            (size, _value(experiment, curve.metric, replace(curve.of, variant=case.name), None, recordings))
+            (size, metrics.value(curve.metric, replace(curve.of, variant=case.name)))
             for size, case in sorted(sizes.items())
         ]
         ours = [(float(size), value) for size, value in values if value is not None]
     else:
-        recording = recordings[experiment.case(curve.of.variant).name]
+        row = metrics.row(curve.metric, curve.of)
+        recording = row.recording
         theirs = [(place(x, curve.moments) * recording.time_scale, y) for x, y in theirs]
-        theirs = [(x, y * _scale(recording, curve.curve.unit)) for x, y in theirs if 0 <= x <= recording.end]
-        ours = _series(curve, recording)
+        theirs = [(x, y * scale(recording, curve.curve.unit)) for x, y in theirs if 0 <= x <= recording.end]
+        ours = [(float(x), float(y)) for x, y in zip(middles(recording), row.series, strict=True)]
     if curve.relative:
         theirs, ours = _relative(theirs, curve.relative), _relative(ours, curve.relative)
     return {
@@ -201,20 +182,6 @@ def place(published: float, moments: Sequence[tuple[int, int]]) -> float:
     later = next((n for n, (theirs, _) in enumerate(moments) if n and theirs >= published), len(moments) - 1)
     (theirs_a, ours_a), (theirs_b, ours_b) = moments[later - 1], moments[later]
     return ours_a + (published - theirs_a) * (ours_b - ours_a) / (theirs_b - theirs_a)
-
-
-def _series(curve: PublishedCurve, recording: Recording) -> list[tuple[float, float]]:
-    """Ours over time, a point at the middle of every bin."""
-    flows = View.flows_of(recording, curve.of)
-    middles = (recording.times[:-1] + recording.times[1:]) / 2
-    if curve.metric == "throughput":
-        values = recording.rates()[:, flows].sum(axis=1)
-    else:
-        steps = np.diff(recording.flow_samples[:, flows, :].sum(axis=1), axis=0).astype(float)
-        counters = {name: steps[:, number] for number, name in enumerate(FLOW_COUNTERS)}
-        shares = counters["retransmitted"] / np.maximum(1, counters["sent"])
-        values = shares if curve.metric == "retransmit_share" else counters[curve.metric]
-    return [(float(x), float(y)) for x, y in zip(middles, values, strict=True)]
 
 
 def _relative(points: Sequence[tuple[float, float]], to: str) -> list[tuple[float, float]]:

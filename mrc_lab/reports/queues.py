@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mrc_lab.experiments.files.model import Case, Selection
+from mrc_lab.experiments.files.model import Selection
 from mrc_lab.experiments.running.recording import QUEUE_COUNTERS, Recording
-from mrc_lab.reports.metrics import compute, rounded
+from mrc_lab.reports.metric_table import MetricTable
+from mrc_lab.reports.metrics import rounded
 
 _TIME, _DEPTH, _PEAK, _BYTE_NS, _PAUSED_NS, _PAUSES = range(len(QUEUE_COUNTERS))
 HEAD = ("begin_ns", "end_ns", "link", "direction", "depth_bytes", "peak_bytes", "mean_bytes", "paused_ns", "pauses")
 
 
-def summary(case: Case, recording: Recording) -> dict[str, Any]:
-    """What the summary says of queues, where the file asks for it."""
+def summary(metrics: MetricTable, of: Selection) -> dict[str, Any]:
+    """What the summary says of a case's queues, where the file asks for it."""
+    recording = metrics.row("queue_depth", of).recording
     samples = recording.queue_samples
     if samples is None:
         return {}
     peaks = samples[1:, :, _PEAK].max(axis=0, initial=-1)
     deepest = int(np.argmax(peaks))
     depth = {
-        f"{name}_bytes": rounded(compute("queue_depth", case, recording, Selection(statistic=name)))
+        f"{name}_bytes": rounded(metrics.value("queue_depth", replace(of, statistic=name)))
         for name in ("max", "mean", "median", "p99")
     }
     pauses = {
-        name: rounded(compute(metric, case, recording, Selection()))
-        for name, metric in (("paused_ns", "pause_time"), ("pauses", "pauses"))
+        name: rounded(metrics.value(metric, of)) for name, metric in (("paused_ns", "pause_time"), ("pauses", "pauses"))
     }
     return {"queues": {"deepest": recording.channels[deepest] if peaks[deepest] > 0 else None, **depth, **pauses}}
 

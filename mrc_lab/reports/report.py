@@ -17,6 +17,7 @@ from mrc_lab.experiments.running.extent import extent_of
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.reports import plots, queue_plots, tenants, topology
 from mrc_lab.reports.fault_recovery import aftermaths, sentences
+from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.pages import BACKENDS, render
 from mrc_lab.reports.published_plots import drawings
 from mrc_lab.reports.reported_metrics import side_by_side
@@ -40,11 +41,12 @@ _FIDELITY = {  # metrics of a Fidelity in words, and what to multiply them by
 def write_report(
     folder: Path,
     experiment: Experiment,
-    recordings: Mapping[str, Recording],
+    metrics: MetricTable,
     summary: Mapping[str, Any],
     run: Mapping[str, Any],
 ) -> None:
     """Write ``report.html`` and the plots into `folder`. `summary` and `run` are those of the result folder."""
+    recordings = metrics.recordings
     alone = len(experiment.cases) == 1
     page = render(
         "report",
@@ -56,10 +58,10 @@ def write_report(
         timing=list(_timing(recordings)),
         alone=alone,
         beside=_beside(folder, summary),
-        together=None if alone else _together(folder, experiment, recordings, summary),
+        together=None if alone else _together(folder, experiment, metrics, summary),
         cases=[
             {
-                **_case(folder, experiment, case, recordings[case.name], alone=alone),
+                **_case(folder, experiment, case, metrics, alone=alone),
                 "extent": list(extent_of(case, build_fabric(case.fabric), summary["seed"]).lines()),
                 "tenants": tenants.table(summary["cases"][case.name]),
             }
@@ -105,15 +107,14 @@ def _beside(folder: Path, summary: Mapping[str, Any]) -> dict[str, Any]:
     return {"numbers": block["numbers"], "figures": figures, "published": bool(published)}
 
 
-def _together(
-    folder: Path, experiment: Experiment, recordings: Mapping[str, Recording], summary: Mapping[str, Any]
-) -> dict[str, Any]:
+def _together(folder: Path, experiment: Experiment, metrics: MetricTable, summary: Mapping[str, Any]) -> dict[str, Any]:
     """All cases in one: the metrics that the file asks for, and plots."""
+    recordings = metrics.recordings
     cases = {case.name: case for case in experiment.cases}
     figures = {}
     if not experiment.cases[0].point:  # what an axis has is drawn over it
         figures = {
-            "Throughput of all cases": plots.compare_throughput(recordings),
+            "Throughput of all cases": plots.compare_throughput(metrics),
             "Mean rate of each flow": plots.flow_bars(recordings, cases),
             "Completion times of all cases": plots.completions(recordings, cases),
         }
@@ -123,8 +124,9 @@ def _together(
     }
 
 
-def _case(folder: Path, experiment: Experiment, case: Case, recording: Recording, *, alone: bool) -> dict[str, Any]:
-    figures = {} if case.point else _figures(experiment, case, recording, alone=alone)  # points are drawn together
+def _case(folder: Path, experiment: Experiment, case: Case, metrics: MetricTable, *, alone: bool) -> dict[str, Any]:
+    recording = metrics.recordings[case.name]
+    figures = {} if case.point else _figures(experiment, case, metrics, alone=alone)  # points are drawn together
     return {
         "name": case.name,
         "description": describe(case),
@@ -140,12 +142,13 @@ def _case(folder: Path, experiment: Experiment, case: Case, recording: Recording
     }
 
 
-def _figures(experiment: Experiment, case: Case, recording: Recording, *, alone: bool) -> dict[str, str]:
+def _figures(experiment: Experiment, case: Case, metrics: MetricTable, *, alone: bool) -> dict[str, str]:
     """The plots of a case by their titles; empty ones are left out of the page."""
+    recording = metrics.recordings[case.name]
     expectations = [one for one in experiment.expect if one.of.variant in (None, case.name)]
     figures = {
         "Throughput over time": plots.throughput(case, recording, expectations),
-        "Throughput of each tenant": tenants.throughput(case, recording),
+        "Throughput of each tenant": tenants.throughput(case, metrics),
         "Links: traffic upwards over time": plots.activity(recording) if case.measure.links else "",
         "Paths out of use over time": plots.path_states(recording) if recording.paths else "",
         "Queue depth over time": queue_plots.depth_plot(recording),

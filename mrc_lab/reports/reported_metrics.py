@@ -1,4 +1,4 @@
-"""Metrics side by side for all variants of an experiment: a table and a plot, computed from the recordings.
+"""Metrics side by side for all variants of an experiment: a table and a plot.
 
 What an experiment file lists under `report` becomes a block of its summary; the report and the page of all experiments
 draw the same block.
@@ -7,35 +7,35 @@ draw the same block.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mrc_lab.experiments.files.model import METRICS, Experiment, case_label
 from mrc_lab.experiments.files.sizes import size_of
-from mrc_lab.experiments.running.recording import Recording
-from mrc_lab.reports.metrics import compute
+from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.verdicts import show
 
 
-def reported_metrics(experiment: Experiment, recordings: Mapping[str, Recording]) -> list[dict[str, Any]]:
+def reported_metrics(experiment: Experiment, metrics: MetricTable) -> list[dict[str, Any]]:
     """For each metric: its title, its unit, its value in every case (None: there is none), and points of an axis.
 
     `sizes` has the message size of every case at a point, in bytes, so that a metric is a function of the size.
     """
     return [
         {
-            "title": metric.title or metric.metric.replace("_", " "),
-            "unit": METRICS[metric.metric],
+            "title": asked.title or asked.metric.replace("_", " "),
+            "unit": METRICS[asked.metric],
             "values": {
-                case.name: compute(metric.metric, case, recordings[case.name], metric.of) for case in experiment.cases
+                name: metrics.value(asked.metric, replace(asked.of, variant=name)) for name in metrics.recordings
             },
             "sizes": {
                 case.name: size
                 for case in experiment.cases
-                if case.point and (tenant := case.tenant(metric.of.tenant)) and (size := size_of(tenant.workload))
+                if case.point and (tenant := case.tenant(asked.of.tenant)) and (size := size_of(tenant.workload))
             },
             "points": {case.name: case.point for case in experiment.cases if case.point},
         }
-        for metric in experiment.report
+        for asked in experiment.report
     ]
 
 

@@ -13,6 +13,7 @@ from mrc_lab.experiments.files.model import Experiment, case_prefix
 from mrc_lab.experiments.running.recording import Recording
 from mrc_lab.experiments.running.run_experiment import Beside, run_experiment
 from mrc_lab.reports import result_folder as folders
+from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.step_times import job_steps
 from mrc_lab.reports.summary import circumstances, summarize
 from mrc_lab.reports.verdicts import Judged, judge, show
@@ -140,8 +141,9 @@ def run_and_report(
         rows = sum((len(one.times) - 1) * len(one.flows) for one in recordings.values())
         if rows > _MANY_ROWS:
             notify(f"writing {rows} rows of flows.csv, and the report")
-        judged = judge(experiment, recordings, backend)
-        summary = summarize(experiment, recordings, judged, backend, seed)
+        metrics = MetricTable(experiment.cases, recordings)
+        judged = judge(experiment, metrics, backend)
+        summary = summarize(experiment, metrics, judged, backend, seed)
         packets = sum(int(recording.flow_samples[-1, :, 0].sum()) for recording in recordings.values())
         run = circumstances(wall, packets)
         folders.write_result(folder, experiment, recordings, summary, run)
@@ -149,5 +151,5 @@ def run_and_report(
             folders.keep_traces(traces, folder)
         from mrc_lab.reports.report import write_report  # not at the top: matplotlib takes a second to load
 
-        write_report(folder, experiment, recordings, summary, run)
+        write_report(folder, experiment, metrics, summary, run)
     return FinishedRun(experiment, recordings, judged, summary, folders.finish(folder), wall)

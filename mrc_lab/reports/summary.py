@@ -11,7 +11,7 @@ import functools
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -23,9 +23,10 @@ from mrc_lab.experiments.files.fabric_part import FabricPart, build_fabric
 from mrc_lab.experiments.files.model import Case, Experiment, Selection, TransportPart
 from mrc_lab.experiments.files.sizes import size_of
 from mrc_lab.experiments.running.extent import extent_of
-from mrc_lab.experiments.running.recording import FLOW_COUNTERS, Recording
+from mrc_lab.experiments.running.recording import FLOW_COUNTERS
 from mrc_lab.reports import queues
-from mrc_lab.reports.metrics import compute, rounded, statistic
+from mrc_lab.reports.metric_table import MetricTable
+from mrc_lab.reports.metrics import rounded, statistic
 from mrc_lab.reports.no_difference import without_difference
 from mrc_lab.reports.published import summarize_published
 from mrc_lab.reports.reported_metrics import reported_metrics
@@ -38,9 +39,10 @@ _SHARES = ("median", "p99", "max")
 
 
 def summarize(
-    experiment: Experiment, recordings: Mapping[str, Recording], judged: list[Judged], backend: str, seed: int
+    experiment: Experiment, metrics: MetricTable, judged: list[Judged], backend: str, seed: int
 ) -> dict[str, Any]:
     """Everything of `summary.json`."""
+    recordings = metrics.recordings
     trusted = all(recording.fidelity.trusted for recording in recordings.values())
     return {
         "format": FORMAT,
@@ -54,10 +56,10 @@ def summarize(
         "verdict": overall(judged, trusted).value,
         "trusted": trusted,
         "expectations": [_expectation(one) for one in judged],
-        "published": summarize_published(experiment, recordings),
-        "reported": _rounded_all(reported_metrics(experiment, recordings)),
+        "published": summarize_published(experiment, metrics),
+        "reported": _rounded_all(reported_metrics(experiment, metrics)),
         "no_difference": list(without_difference(experiment, recordings, backend)),
-        "cases": {case.name: _case(case, recordings[case.name], seed) for case in experiment.cases},
+        "cases": {case.name: _case(case, metrics, seed) for case in experiment.cases},
     }
 
 
@@ -67,7 +69,8 @@ def _expectation(one: Judged) -> dict[str, Any]:
     return {name: rounded(value) for name, value in found.items()}
 
 
-def _case(case: Case, recording: Recording, seed: int) -> dict[str, Any]:
+def _case(case: Case, metrics: MetricTable, seed: int) -> dict[str, Any]:
+    recording, whole = metrics.recordings[case.name], Selection(variant=case.name)
     rates = recording.rates()
     totals = recording.flow_samples[-1].sum(axis=0)
     return {
@@ -81,7 +84,7 @@ def _case(case: Case, recording: Recording, seed: int) -> dict[str, Any]:
         "rate_scale": recording.rate_scale,
         "time_scale": recording.time_scale,
         "end_ns": recording.end,
-        "throughput_bps": rounded(compute("throughput", case, recording, Selection())),
+        "throughput_bps": rounded(metrics.value("throughput", whole)),
         "flows": {
             flow.name: {
                 "median_bps": rounded(statistic("median", rates[:, column])),
@@ -92,12 +95,10 @@ def _case(case: Case, recording: Recording, seed: int) -> dict[str, Any]:
             for column, flow in enumerate(recording.flows)
         },
         "packets": {name: int(value) for name, value in zip(FLOW_COUNTERS, totals, strict=True)},
-        "completion_time_ns": {
-            name: rounded(compute("completion_time", case, recording, Selection(statistic=name))) for name in _SHARES
-        },
+        "completion_time_ns": _completion_times(metrics, whole),
         "size_bytes": None if case.tenant_names else size_of(case.workload),
-        **_tenants(case, recording),
-        **queues.summary(case, recording),
+        **_tenants(case, metrics),
+        **queues.summary(metrics, whole),
         "steps": {one.tenant: one.numbers() for one in job_steps(case, recording)},
         "messages": len(recording.messages),
         "operations": len(recording.operations),
@@ -119,16 +120,22 @@ def _case(case: Case, recording: Recording, seed: int) -> dict[str, Any]:
     }
 
 
-def _tenants(case: Case, recording: Recording) -> dict[str, Any]:
+def _completion_times(metrics: MetricTable, of: Selection) -> dict[str, float | None]:
+    return {name: rounded(metrics.value("completion_time", replace(of, statistic=name))) for name in _SHARES}
+
+
+def _tenants(case: Case, metrics: MetricTable) -> dict[str, Any]:
     """Each tenant's share of the figures above, where a file has tenants."""
     if not case.tenant_names:
         return {}
-    return {"tenants": {name: tenant_summary(case, recording, number) for number, name in enumerate(case.tenant_names)}}
+    return {"tenants": {name: tenant_summary(case, metrics, number) for number, name in enumerate(case.tenant_names)}}
 
 
-def tenant_summary(case: Case, recording: Recording, number: int) -> dict[str, Any]:
+def tenant_summary(case: Case, metrics: MetricTable, number: int) -> dict[str, Any]:
     """What one tenant did: `bytes` are those of its writes and operations that completed."""
+    recording = metrics.recordings[case.name]
     tenant, record = case.tenants[number], recording.tenants[number]
+    own = Selection(variant=case.name, tenant=tenant.name)
     flows = [column for column, flow in enumerate(recording.flows) if flow.tenant == number]
     packets = recording.flow_samples[-1, flows].sum(axis=0)
     messages = [one for one in recording.messages if recording.flows[one.flow].tenant == number]
@@ -139,11 +146,8 @@ def tenant_summary(case: Case, recording: Recording, number: int) -> dict[str, A
         "size_bytes": size_of(tenant.workload),
         "start_ns": record.start,
         "ended_ns": record.ended,
-        "throughput_bps": rounded(compute("throughput", case, recording, Selection(tenant=tenant.name))),
-        "completion_time_ns": {
-            name: rounded(compute("completion_time", case, recording, Selection(tenant=tenant.name, statistic=name)))
-            for name in _SHARES
-        },
+        "throughput_bps": rounded(metrics.value("throughput", own)),
+        "completion_time_ns": _completion_times(metrics, own),
         "packets": {name: int(value) for name, value in zip(FLOW_COUNTERS, packets, strict=True)},
         "bytes": sum(one.size for one in messages if one.ok) + sum(one.size for one in operations),
         "messages": len(messages),

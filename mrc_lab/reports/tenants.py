@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from mrc_common.units import show_size
-from mrc_lab.experiments.files.model import Case
-from mrc_lab.experiments.running.recording import Recording
+from mrc_lab.experiments.files.model import Case, Selection
 from mrc_lab.reports import plots
+from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.verdicts import show
 
 _HEAD = (
@@ -47,13 +47,10 @@ def _row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def throughput(case: Case, recording: Recording) -> str:
+def throughput(case: Case, metrics: MetricTable) -> str:
     """Payload delivered over time, by tenant; nothing where the file has one workload."""
     if not case.tenant_names:
         return ""
-    rates, edges = recording.rates(), (recording.times / 1000).tolist()
-    series = {}
-    for number, name in enumerate(case.tenant_names):
-        columns = [column for column, flow in enumerate(recording.flows) if flow.tenant == number]
-        series[name] = (edges, rates[:, columns].sum(axis=1).tolist())
-    return plots.totals(series)
+    edges = (metrics.recordings[case.name].times / 1000).tolist()
+    rows = {name: metrics.row("throughput", Selection(case.name, tenant=name)) for name in case.tenant_names}
+    return plots.totals({name: (edges, row.series.tolist()) for name, row in rows.items()})

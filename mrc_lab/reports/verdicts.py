@@ -1,4 +1,4 @@
-"""Verdicts on expectations, computed from the recordings and nothing else."""
+"""Verdicts on expectations, from the table of metrics and nothing else."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 from mrc_common.units import show_rate, show_size, show_time
 from mrc_lab.experiments.files.model import Expectation, Experiment, Selection
-from mrc_lab.experiments.running.recording import Recording
-from mrc_lab.reports.metrics import compute
+from mrc_lab.reports.metric_table import MetricTable, scale
 from mrc_lab.reports.published import NEAR
 
 ALWAYS = ("errors", "wrong_bytes")  # metrics that are judged of every run, and however its timing was
@@ -43,17 +42,17 @@ class Judged:
     note: str
 
 
-def judge(experiment: Experiment, recordings: Mapping[str, Recording], backend: str) -> list[Judged]:
+def judge(experiment: Experiment, metrics: MetricTable, backend: str) -> list[Judged]:
     """Every expectation that the file has of this backend, and always: no queue pair failed, no byte was wrong.
 
     Expected and published rates are scaled as the run was, and so are times.
     """
     expected = [expectation for expectation in experiment.expect if expectation.backend in ("", backend)]
-    judged = [_judge(experiment, expectation, recordings) for expectation in expected]
+    judged = [_judge(expectation, metrics) for expectation in expected]
     titles = "work requests or queue pairs that failed", "bytes that were wrong"
     for metric, title in zip(ALWAYS, titles, strict=True):
         if not any(expectation.metric == metric for expectation in experiment.expect):
-            judged.append(_always(experiment, metric, title, recordings))
+            judged.append(_always(metric, title, metrics))
     return judged
 
 
@@ -69,20 +68,15 @@ def overall(judged: list[Judged], trusted: bool) -> Verdict:
     return Verdict.PASS if trusted and passed(judged) else Verdict.UNTRUSTED
 
 
-def _judge(experiment: Experiment, expectation: Expectation, recordings: Mapping[str, Recording]) -> Judged:
-    case = experiment.case(expectation.of.variant)
-    recording = recordings[case.name]
-    ours = compute(expectation.metric, case, recording, expectation.of)
-    trusted = recording.fidelity.trusted or expectation.metric in ALWAYS
-    if expectation.against is not None:
-        other = experiment.case(expectation.against.variant)
-        below = compute(expectation.metric, other, recordings[other.name], expectation.against)
-        trusted = trusted and (recordings[other.name].fidelity.trusted or expectation.metric in ALWAYS)
-        ours = ours / below if ours is not None and below else None
-    scale = {"rate": recording.rate_scale, "time": recording.time_scale}.get(expectation.unit, 1.0)
-    expected = expectation.number * scale
+def _judge(expectation: Expectation, metrics: MetricTable) -> Judged:
+    ours = metrics.over(expectation.metric, expectation.of, expectation.against)
+    compared = [of for of in (expectation.of, expectation.against) if of is not None]
+    recordings = [metrics.row(expectation.metric, of).recording for of in compared]
+    trusted = expectation.metric in ALWAYS or all(recording.fidelity.trusted for recording in recordings)
+    by = scale(recordings[0], expectation.unit)
+    expected = expectation.number * by
     published = expectation.published
-    number = None if published is None or published.number is None else published.number * scale
+    number = None if published is None or published.number is None else published.number * by
     held = ours is not None and holds(ours, expectation.relation, expected, expectation.tolerance)
     return Judged(
         title=expectation.title or _title(expectation),
@@ -101,8 +95,8 @@ def _judge(experiment: Experiment, expectation: Expectation, recordings: Mapping
     )
 
 
-def _always(experiment: Experiment, metric: str, title: str, recordings: Mapping[str, Recording]) -> Judged:
-    found = [compute(metric, case, recordings[case.name], Selection()) for case in experiment.cases]
+def _always(metric: str, title: str, metrics: MetricTable) -> Judged:
+    found = [metrics.value(metric, Selection(variant=name)) for name in metrics.recordings]
     ours = sum(value for value in found if value is not None)
     verdict = Verdict.PASS if ours == 0 else Verdict.FAIL
     return Judged(title, metric, "count", "at_most", 0.0, 0.0, ours, None, "", "", None, verdict, "")

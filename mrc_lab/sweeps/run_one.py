@@ -16,6 +16,7 @@ from mrc_host.errors import MrcError
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.loader import load_text
 from mrc_lab.experiments.running.run_experiment import run_experiment
+from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.summary import commit, summarize
 from mrc_lab.reports.verdicts import judge
 from mrc_lab.sweeps.grid import SweepRun
@@ -57,5 +58,5 @@ def execute(run: SweepRun) -> SweepOutcome:
 
 def _summary(run: SweepRun) -> dict[str, Any]:
     experiment = load_text(run.text, source=run.source, name=run.experiment)
-    recordings = run_experiment(experiment, "sim", run.seed)
-    return summarize(experiment, recordings, judge(experiment, recordings, "sim"), "sim", run.seed)
+    metrics = MetricTable(experiment.cases, run_experiment(experiment, "sim", run.seed))
+    return summarize(experiment, metrics, judge(experiment, metrics, "sim"), "sim", run.seed)

@@ -29,6 +29,7 @@ from mrc_lab.experiments.running.recording import (
 )
 from mrc_lab.reports import result_folder
 from mrc_lab.reports.compare import compare
+from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.perfetto.convert import convert
 from mrc_lab.reports.report import write_report
 from mrc_lab.reports.summary import circumstances, summarize
@@ -61,11 +62,11 @@ class Fuzzer:
             warnings.simplefilter("error")
             folder = Path(place) / "result"
             folder.mkdir()
-            judged = judge(experiment, recordings, "sim")
-            summary = summarize(experiment, recordings, judged, "sim", 1)
+            metrics = MetricTable(experiment.cases, recordings)
+            summary = summarize(experiment, metrics, judge(experiment, metrics, "sim"), "sim", 1)
             run = circumstances(chance.choice([0.0, 1.5]), 0)
             result_folder.write_result(folder, experiment, recordings, summary, run)
-            write_report(folder, experiment, recordings, summary, run)
+            write_report(folder, experiment, metrics, summary, run)
             assert "</html>" in (folder / "report.html").read_text("utf-8")
             assert compare(folder, folder)
             if all(recording.end for recording in recordings.values()):

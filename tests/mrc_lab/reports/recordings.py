@@ -1,9 +1,12 @@
 """Recordings made by hand, whose figures are known."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.running.recording import FaultSpan, FlowInfo, MessageRecord, PathRecord, PortRecord, Recording
+from mrc_lab.reports.metric_table import MetricTable
 
 HEAD = """\
 title: made by hand
@@ -16,6 +19,12 @@ measure: {bin: 10us, warmup: 10us}
 
 def experiment(expect="[]", head=HEAD):
     return load_text(f"{head}expect: {expect}\n", name="hand")
+
+
+def metrics(recordings):
+    """Metrics of recordings by name, each of the same case."""
+    (case,) = experiment().cases
+    return MetricTable([replace(case, name=name) for name in recordings], recordings)
 
 
 def recording(rates=((10, 30),) * 10, **changes):

@@ -15,7 +15,7 @@ from matplotlib.text import Text
 
 from mrc_lab.experiments.running.recording import FlowInfo, MessageRecord, PathRecord
 from mrc_lab.reports import axes, plots
-from tests.mrc_lab.reports.recordings import experiment, recording
+from tests.mrc_lab.reports.recordings import experiment, metrics, recording
 
 CASE = experiment().cases[0]
 NAMES = ("mrc-with-the-long-name-of-a-variant-and-more", "mrc-2", "roce-baseline-with-go-back-n-and-dcqcn")
@@ -85,7 +85,7 @@ def activity(lines: int) -> str:
 
 PLOTS: dict[str, Callable[[], str]] = {
     "flows": many_flows,
-    "cases": lambda: plots.compare_throughput(dict.fromkeys(NAMES, recording())),
+    "cases": lambda: plots.compare_throughput(metrics(dict.fromkeys(NAMES, recording()))),
     "means": lambda: plots.flow_bars(dict.fromkeys(NAMES, recording()), CASES),
     "states": path_states,
     "losses": lambda: plots.losses(recording(drops={f"port down, t0-{n}:t1-{n}@p7 down": 2**n for n in range(30)})),

@@ -14,7 +14,7 @@ from mrc_lab.reports.report import write_report
 from mrc_lab.reports.summary import circumstances, summarize
 from mrc_lab.reports.verdicts import judge
 from tests.mrc_lab.experiments.files.texts import SMALL
-from tests.mrc_lab.reports.recordings import experiment, recording
+from tests.mrc_lab.reports.recordings import experiment, metrics, recording
 
 CASE = experiment().cases[0]
 FAULT = FaultSpan("link_down", "link down t0-0:t1-0@p0", 40_000, 60_000, ("t0-0:t1-0@p0",))
@@ -125,10 +125,9 @@ def test_without_a_baseline_throughput_is_not_discussed(change: str) -> None:
 
 
 def test_the_report_has_a_paragraph_per_fault_and_counts_omitted_ones(tmp_path: Path) -> None:
-    read, recordings = experiment(), {"only": recording(DIP, faults=(FAULT,) * 10)}
-    judged = judge(read, recordings, "sim")
-    summary = summarize(read, recordings, judged, "sim", 1)
-    write_report(tmp_path, read, recordings, summary, circumstances(1.0, 1))
+    read, made = experiment(), metrics({"only": recording(DIP, faults=(FAULT,) * 10)})
+    summary = summarize(read, made, judge(read, made, "sim"), "sim", 1)
+    write_report(tmp_path, read, made, summary, circumstances(1.0, 1))
     report = (tmp_path / "report.html").read_text()
     assert report.count("<b>After fault ") == 8
     assert "h1&gt;h3 EV 3 plane 0" in report

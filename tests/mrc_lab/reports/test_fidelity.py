@@ -10,7 +10,7 @@ from mrc_lab.reports.report import write_report
 from mrc_lab.reports.run_and_report import FinishedRun
 from mrc_lab.reports.summary import circumstances, summarize
 from mrc_lab.reports.verdicts import judge
-from tests.mrc_lab.reports.recordings import experiment, recording
+from tests.mrc_lab.reports.recordings import experiment, metrics, recording
 
 FIGURES = {
     "traffic_s": 0.5,
@@ -24,11 +24,11 @@ BUSY = Fidelity(False, ("the machine delayed frames at t0-0@p0 by <much>",), FIG
 
 
 def result(folder: Path, fidelity: Fidelity) -> FinishedRun:
-    read, recordings = experiment(), {"only": recording(fidelity=fidelity)}
-    judged = judge(read, recordings, "emulation")
-    summary = summarize(read, recordings, judged, "emulation", 1)
-    write_report(folder, read, recordings, summary, circumstances(1.0, 1))
-    return FinishedRun(read, recordings, judged, summary, folder, 1.0)
+    read, made = experiment(), metrics({"only": recording(fidelity=fidelity)})
+    judged = judge(read, made, "emulation")
+    summary = summarize(read, made, judged, "emulation", 1)
+    write_report(folder, read, made, summary, circumstances(1.0, 1))
+    return FinishedRun(read, made.recordings, judged, summary, folder, 1.0)
 
 
 def test_metrics_reasons_and_notes_are_shown(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mrc_lab.reports import plots
 from mrc_lab.reports.topology import render
-from tests.mrc_lab.reports.recordings import experiment, recording
+from tests.mrc_lab.reports.recordings import experiment, metrics, recording
 from topologies.clos import multi_plane_clos
 
 EXPECT = "[{metric: throughput, relation: about, value: 30G, published: {value: 30G, certainty: D}}]"
@@ -21,7 +21,7 @@ def drawings():
     yield plots.losses(made)
     yield plots.completions({"only": made}, {"only": case})
     yield plots.flow_bars({"only": made}, {"only": case})
-    yield plots.compare_throughput({"a": made, "b": made})
+    yield plots.compare_throughput(metrics({"a": made, "b": made}))
     yield plots.totals({"A": ([0.0, 1.0, 2.0], [1e9, 2e9]), "B": ([0.0, 1.0], [1e6])})
 
 

@@ -4,12 +4,14 @@ import pytest
 
 from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.running.recording import Fidelity
+from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.published import Standing, place, stand, summarize_published
 from tests.mrc_lab.reports.recordings import HEAD, recording
 
 
 def summarized(text, **changes):
-    return summarize_published(load_text(f"{HEAD}published:\n  {text}\n"), {"only": recording(**changes)})
+    read = load_text(f"{HEAD}published:\n  {text}\n")
+    return summarize_published(read, MetricTable(read.cases, {"only": recording(**changes)}))
 
 
 def number(text, **changes):

@@ -1,12 +1,18 @@
 import pytest
 
 from mrc_lab.experiments.running.recording import Fidelity
+from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.verdicts import Verdict, holds, judge, overall, passed, show
 from tests.mrc_lab.reports.recordings import experiment, recording
 
 
 def judged(expect, **changes):
-    return judge(experiment(f"[{expect}]"), {"only": recording(**changes)}, "sim")[0]
+    return judged_all(f"[{expect}]", **changes)[0]
+
+
+def judged_all(expect="[]", backend="sim", **changes):
+    read = experiment(expect)
+    return judge(read, MetricTable(read.cases, {"only": recording(**changes)}), backend)
 
 
 @pytest.mark.parametrize(
@@ -76,26 +82,23 @@ def test_an_untrusted_run_neither_passes_nor_fails():
 def test_wrong_bytes_fail_a_run_regardless_of_timing():
     busy = Fidelity(False, ("busy",))
     expect = "[{metric: wrong_bytes, relation: at_most, value: 0}]"
-    assert (
-        overall(judge(experiment(expect), {"only": recording(wrong_bytes=1, fidelity=busy)}, "sim"), False).value
-        == "fail"
-    )
-    assert overall(judge(experiment(), {"only": recording(wrong_bytes=1, fidelity=busy)}, "sim"), False).value == "fail"
+    assert overall(judged_all(expect, wrong_bytes=1, fidelity=busy), False).value == "fail"
+    assert overall(judged_all(wrong_bytes=1, fidelity=busy), False).value == "fail"
 
 
 def test_bad_timing_prevents_a_pass_without_timing_expectations():
-    found = judge(experiment(), {"only": recording(fidelity=Fidelity(False, ("busy",)))}, "sim")
+    found = judged_all(fidelity=Fidelity(False, ("busy",)))
     assert passed(found)
     assert overall(found, trusted=False) is Verdict.UNTRUSTED
     assert overall(found, trusted=True) is Verdict.PASS
 
 
 def test_errors_and_wrong_bytes_are_always_checked():
-    found = judge(experiment(), {"only": recording(wrong_bytes=1)}, "sim")
+    found = judged_all(wrong_bytes=1)
     assert [(one.metric, one.verdict) for one in found] == [("errors", Verdict.PASS), ("wrong_bytes", Verdict.FAIL)]
     assert not passed(found)
     expect = '[{metric: errors, relation: at_least, value: "1"}]'
-    found = judge(experiment(expect), {"only": recording(errors=("x",))}, "sim")
+    found = judged_all(expect, errors=("x",))
     assert [one.metric for one in found] == ["errors", "wrong_bytes"]
     assert passed(found)
 
@@ -109,7 +112,7 @@ def test_values_are_formatted_with_units():
 
 def test_expectations_for_one_backend_are_skipped_on_the_other():
     expect = "[{metric: throughput, relation: at_least, value: 1T, title: fast, backend: sim}]"
-    found = {world: judge(experiment(expect), {"only": recording()}, world) for world in ("sim", "emulation")}
+    found = {world: judged_all(expect, world) for world in ("sim", "emulation")}
     assert [one.verdict for one in found["sim"] if one.title == "fast"] == [Verdict.FAIL]
     assert [one.title for one in found["emulation"] if one.title == "fast"] == []
     assert passed(found["emulation"])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mrc_lab.experiments.files import load_text
 from mrc_lab.experiments.files.model import Selection
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS
+from mrc_lab.reports.metric_table import MetricTable
 from mrc_lab.reports.metrics import compute
 from mrc_lab.reports.summary import tenant_summary
 from tests.mrc_lab.experiments.running.cases import run
@@ -146,8 +147,9 @@ def test_a_hundred_tenants_run():
     recording = run(case)
     assert recording.errors == ()
     assert len(recording.tenants) == 100
+    metrics = MetricTable([case], {case.name: recording})
     for number, tenant in enumerate(recording.tenants):
-        found = tenant_summary(case, recording, number)
+        found = tenant_summary(case, metrics, number)
         assert (found["bytes"], found["wrong_bytes"]) == (16 << 10, 0)
         assert tenant.ended > number * 1000
 
@@ -213,7 +215,8 @@ def test_bytes_of_random_tenants_sum_to_the_total(chosen, seed, faults):
     recording = run(case, seed)
     assert recording.errors == ()
     assert recording.wrong_bytes == 0
-    found = [tenant_summary(case, recording, number) for number in range(len(chosen))]
+    metrics = MetricTable([case], {case.name: recording})
+    found = [tenant_summary(case, metrics, number) for number in range(len(chosen))]
     assert [one["bytes"] for one in found] == [moved for *_, moved in chosen]
     totals = recording.flow_samples[-1].sum(axis=0)
     for column, name in enumerate(FLOW_COUNTERS):
