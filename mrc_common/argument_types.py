@@ -1,12 +1,11 @@
-"""Types of the arguments of command lines that argparse reads: plain numbers within bounds, with short error messages.
-
-Numbers with units (``64K``, ``10us``) are in ``mrc_common.units``.
-"""
+"""Types of the arguments of command lines that argparse reads: numbers within bounds, with short error messages."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+
+from mrc_common import units
 
 _MAX_DIGITS = 18
 _MAX_SECONDS = 1e6
@@ -23,6 +22,14 @@ def whole_number(low: int = 0) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def size(text: str) -> int:
+    """Bytes of ``8``, ``64K``, ``1M`` or ``2G``: powers of 1024."""
+    try:
+        return int(units.SIZE.word(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def seconds(low: float = 0.0) -> Callable[[str], float]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mrc_common import units
+from mrc_common import argument_types
 from mrc_common.argument_types import seconds, whole_number
 from mrc_host.errors import MrcError
 from mrc_host.tools.session import DEFAULT_PORT, TransferPlan, check_amounts
@@ -70,7 +70,13 @@ def parser(prog: str, about: str, *, iterations: int, size: int, depth: int) -> 
     add("-d", "--ib-dev", metavar="DEVICE", help="socket of this host's NIC agent; inside a fabric's host not needed")
     add("-p", "--port", default=str(DEFAULT_PORT), help="TCP port of the server, or unix:PATH (default %(default)s)")
     add("--bind", default="localhost", metavar="ADDRESS", help="where the server listens (default %(default)s)")
-    add("-s", "--size", type=message_size, default=size, help="message size in bytes, or 64K, 8M (default %(default)s)")
+    add(
+        "-s",
+        "--size",
+        type=argument_types.size,
+        default=size,
+        help="message size in bytes, or 64K, 8M (default %(default)s)",
+    )
     add("-a", "--all", action="store_true", help="sizes from 2 to 2^23")
     add("-n", "--iters", type=whole_number(1), default=iterations, help="messages of each size (default %(default)s)")
     add("-D", "--duration", type=seconds(0.001), metavar="S", help="seconds per size, instead of a number of messages")
@@ -128,14 +134,6 @@ def parsed(arguments: argparse.ArgumentParser, words: Sequence[str] | None) -> a
     except MrcError as error:
         arguments.error(str(error))
     return options
-
-
-def message_size(text: str) -> int:
-    """Bytes of ``65536``, ``64K`` or ``8M``, as perftest takes them."""
-    try:
-        return int(units.SIZE.word(text))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 class _Refuse(argparse.Action):

@@ -27,8 +27,8 @@ from mrc_host.tools.session import (
     from_wire,
     header,
     run_tool,
-    to_wire,
 )
+from mrc_host.verbs.remote.codec import to_json
 
 MEBI = 1 << 20
 _SERVER = 125  # offset of the server's pattern seeds from the client's
@@ -137,7 +137,7 @@ def serve(device: str, channel: PeerConnection) -> None:
 
 def measure(device: str, channel: PeerConnection, work: TransferPlan, output: BandwidthOutput) -> list[BandwidthResult]:
     """Be the client: write, print and return the results, summed over both ends. ToolError when bytes differ."""
-    channel.send(to_wire(work))
+    channel.send(to_json(work))
     results = []
     with Side(device, channel, work) as side:
         side.exchange()

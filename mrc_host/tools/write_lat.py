@@ -25,9 +25,9 @@ from mrc_host.tools.session import (
     from_wire,
     header,
     run_tool,
-    to_wire,
 )
 from mrc_host.values import CompletionOpcode
+from mrc_host.verbs.remote.codec import to_json
 
 _LAST = 0xFFFFFFFF  # the immediate value that ends a size
 _COLUMNS = (
@@ -96,7 +96,7 @@ def serve(device: str, channel: PeerConnection) -> None:
 
 def measure(device: str, channel: PeerConnection, work: TransferPlan, output: LatencyOutput) -> list[LatencyResult]:
     """Be the client: send, wait, print, and return the results."""
-    channel.send(to_wire(work))
+    channel.send(to_json(work))
     results = []
     with Side(device, channel, work) as side:
         side.exchange()

@@ -13,11 +13,13 @@ import json
 import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from mrc_common import children, strict_json
 from mrc_common.written_files import write_text
+from mrc_host.verbs.remote.codec import from_json
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import find_fabric
 from mrc_lab.perf import table
@@ -93,7 +95,7 @@ class Launch:
                 for line in table.heading(self._plan, self._step, devices):
                     self._echo(line)
         elif report["kind"] == "row":
-            self._rows.append(ResultRow.from_json(report["row"]))
+            self._rows.append(from_json(ResultRow, report["row"]))
             self._echo(table.line(self._rows[-1]))
         elif report["kind"] == "progress":
             self._progress.report(report["share"])
@@ -158,7 +160,7 @@ def to_json(plan: PerfPlan, report: Report) -> dict[str, Any]:
     return {
         "test": f"{plan.case}_perf",
         "plan": json.loads(plan.to_json()),
-        "rows": [row.to_json() for row in report.rows],
+        "rows": [asdict(row) for row in report.rows],
         "wrong": report.wrong,
         "average_busbw": report.average_bus,
     }

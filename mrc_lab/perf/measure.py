@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,16 +50,6 @@ class ResultRow:
     root: int
     out_of_place: OperationTiming
     in_place: OperationTiming | None
-
-    def to_json(self) -> dict[str, Any]:
-        """As a JSON value."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> ResultRow:
-        """What :meth:`to_json` gave."""
-        timings = {name: value[name] and OperationTiming(**value[name]) for name in ("out_of_place", "in_place")}
-        return cls(**{**value, **timings})
 
     @property
     def timings(self) -> tuple[OperationTiming, ...]:

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mrc_common import units
-from mrc_common.argument_types import seconds, whole_number
+from mrc_common.argument_types import seconds, size, whole_number
 from mrc_host.values import QpAttributes, QpType
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import the_one
@@ -115,14 +114,6 @@ def check_sizes(plan: PerfPlan, world: int) -> None:
                 f"the largest size is {most} bytes, but the smallest {plan.case} of {name} among {world} ranks "
                 f"has {least}: use -b {least} or more"
             )
-
-
-def size(text: str) -> int:
-    """Bytes of ``8``, ``64K``, ``1M`` or ``2G``: powers of 1024, as in nccl-tests."""
-    try:
-        return int(units.SIZE.word(text))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def parser(case: str) -> argparse.ArgumentParser:

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from mrc_host import verbs
@@ -41,7 +42,7 @@ async def work(plan: PerfPlan, rank: int, world: int, agent: str, meeting: Path)
 async def _measure(plan: PerfPlan, rendezvous: Rendezvous, agent: str) -> None:
     def on_row(row: ResultRow) -> None:
         if rendezvous.rank == 0:
-            rendezvous.report({"kind": "row", "row": row.to_json()})
+            rendezvous.report({"kind": "row", "row": asdict(row)})
 
     reported = time.monotonic()
 

@@ -152,7 +152,7 @@ def test_a_fault_refused_by_a_switch_is_not_registered(client: ControllerClient,
 @pytest.mark.parametrize(
     ("inject", "message"),
     [
-        (lambda c: c.inject(Loss("h1@p0", 1.5)), "above 0 % and at most 100 %, not 150 %"),
+        (lambda c: c.inject(Loss("h1@p0", 1.5)), "is 150 %, but must be above 0 % and at most 100 %"),
         (
             lambda c: c.inject(Loss("h1@p0", 0.5, "h2")),
             "no link that matches 'h1@p0' leads to a node that matches 'h2'",

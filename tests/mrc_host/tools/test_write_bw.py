@@ -14,12 +14,14 @@ from types import ModuleType
 
 import pytest
 
+from mrc_common.argument_types import size as message_size
 from mrc_common.unix_sockets import listening
 from mrc_host.errors import InvalidArgumentError, MrcError
 from mrc_host.tools import session, write_bw, write_lat
-from mrc_host.tools.flags import message_size, plan
-from mrc_host.tools.session import PeerConnection, Side, ToolError, TransferPlan, accept, connect, from_wire, to_wire
+from mrc_host.tools.flags import plan
+from mrc_host.tools.session import PeerConnection, Side, ToolError, TransferPlan, accept, connect, from_wire
 from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs.remote.codec import to_json
 from tests.mrc_host.agent.conftest import Agents
 
 Main = Callable[[list[str]], int]
@@ -332,9 +334,9 @@ def test_a_server_refuses_malformed_plans(agents: Agents, sent: bytes) -> None:
 )
 def test_a_server_refuses_plans_that_are_too_large(change: dict[str, object]) -> None:
     plan = TransferPlan((64,), 1, None, 1, 1, False, QpType.MRC, QpAttributes())
-    assert from_wire(to_wire(plan)) == plan
+    assert from_wire(to_json(plan)) == plan
     with pytest.raises(ToolError):
-        from_wire({**to_wire(plan), **change})
+        from_wire({**to_json(plan), **change})
 
 
 @pytest.mark.parametrize("sent", [b"{}\n", b"[1]\n", b'{"memory": 1, "qps": []}\n', b'{"memory": "x", "qps": "x"}\n'])

@@ -3,6 +3,7 @@ import asyncio
 import numpy as np
 import pytest
 
+from mrc_host.verbs.remote.codec import from_json, to_json
 from mrc_lab.errors import ExperimentError
 from mrc_lab.perf.cases import CASES
 from mrc_lab.perf.measure import RankMeasurement, ResultRow, run_ranks
@@ -132,9 +133,9 @@ def test_rows_are_reported_as_measured_and_survive_json():
     rows_seen = []
     report = on_fakes(2, plan("alltoall"), on_row=rows_seen.append)
     assert tuple(rows_seen) == report.rows
-    assert [ResultRow.from_json(row.to_json()) for row in rows_seen] == rows_seen
+    assert [from_json(ResultRow, to_json(row)) for row in rows_seen] == rows_seen
     inplace = on_fakes(2, plan("all_reduce")).rows
-    assert tuple(ResultRow.from_json(row.to_json()) for row in inplace) == inplace
+    assert tuple(from_json(ResultRow, to_json(row)) for row in inplace) == inplace
 
 
 @pytest.mark.parametrize("case", CASES)
