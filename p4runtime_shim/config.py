@@ -136,7 +136,7 @@ _WIRES = Instance(
     Wires,
     {
         "joined": ListOf(PairOf(_INTERFACE)),
-        "rings": TableOf(_INTERFACE, RingNumbers()),
+        "rings": TableOf(RingNumbers(), _INTERFACE),
         "counters": FileBeside(),
     },
 )
@@ -148,9 +148,9 @@ class SwitchSettings:
 
     device_id: int = key(Integer(0, 2**64 - 1), "of P4Runtime (its specification, section 5)", default=0)
     name: str = key(Text(), "in messages; the device id if empty", default="")
-    ports: Mapping[int, str] = key(TableOf(_PORT, _INTERFACE), "interface by port number", default_factory=dict)
+    ports: Mapping[int, str] = key(TableOf(_INTERFACE, _PORT), "interface by port number", default_factory=dict)
     rates: Mapping[int, int] = key(
-        TableOf(_PORT, a_rate(0)), "b/s by port number; absent or 0: no limit", default_factory=dict
+        TableOf(a_rate(0), _PORT), "b/s by port number; absent or 0: no limit", default_factory=dict
     )
     ports_down: frozenset[int] = key(SetOf(_PORT), "held down at first", default=frozenset())
     cpu_port: int | None = key(Integer(1, 510), "for packet-in and packet-out; without it neither", default=None)
@@ -161,7 +161,7 @@ class SwitchSettings:
     seed: int = key(_SEED, "of the program's random numbers", default=0)
     queues: QueueConfig = key(_QUEUES, "limits of the queues", default=QueueConfig())
     pauses: Mapping[int, PauseConfig] = key(
-        TableOf(_PORT, _PAUSE), "priority flow control by port number", default_factory=dict
+        TableOf(_PAUSE, _PORT), "priority flow control by port number", default_factory=dict
     )
 
     @property

@@ -15,7 +15,7 @@ from typing import ParamSpec
 from mrc_common.declared.field_types import EnumMember, Integer, Text, a_rate
 from mrc_common.declared.sections import ListOf, Section, key, keys_of
 from mrc_host.config import ProtocolSettings
-from topologies.clos_keys import PROTOCOL, AddressPrefix, LinkRules, Ports, Racks
+from topologies.clos_keys import PORTS, PROTOCOL, AddressPrefix, LinkRules, Racks
 from topologies.errors import FabricError
 from topologies.fabric import DEFAULT_ADDRESS_PREFIX, DEFAULT_MTU, DEFAULT_USID_BLOCK, Fabric
 from topologies.fabric_checks import MAX_MTU, MAX_NICS, MAX_PER_KIND, MAX_PLANES, MIN_MTU, check_range, check_wiring
@@ -59,7 +59,7 @@ class Clos:
         default=(),
     )
     ports: Iterable[tuple[str, int]] = key(
-        Ports(), "hosts, by name or pattern, that have ports in so many planes only, the first", default=()
+        PORTS, "hosts, by name or pattern, that have ports in so many planes only, the first", default=()
     )
     kernel_switches: Iterable[str] = key(
         ListOf(Text()), "switches, by name or pattern, that Linux itself is, instead of the P4 program", default=()
@@ -137,7 +137,10 @@ def _takes_fields_of(cls: Callable[P, Clos]) -> Callable[[Callable[[Clos], Fabri
 
 @_takes_fields_of(Clos)
 def multi_plane_clos(clos: Clos) -> Fabric:
-    """Build a fabric; the arguments are the fields of :class:`Clos`. Raises :class:`FabricError`."""
+    """Build a fabric, as in ``multi_plane_clos("lab", planes=2, t0=2, t1=4, hosts=8)``.
+
+    The arguments are the fields of :class:`Clos`. Raises :class:`FabricError`.
+    """
     return clos.fabric()
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv6Network
 from typing import TYPE_CHECKING, Any
 
-from mrc_common.declared.field_types import EnumMember, FieldType, Integer, JsonSchema, Scalar
+from mrc_common.declared.field_types import EnumMember, FieldType, Integer, JsonSchema, Scalar, Text
 from mrc_common.declared.sections import Instance, MappingOf, OrWord, Section, SectionKey
 from mrc_host.config import Dscp, EvOrder, ProtocolSettings
 from topologies.fabric_checks import MAX_PER_KIND, MAX_PLANES
@@ -77,23 +77,17 @@ class Racks(FieldType):
 
 
 @dataclass(frozen=True)
-class Ports(FieldType):
-    """Numbers of ports by host or pattern."""
+class HostPattern(Text):
+    """A host, by name or pattern."""
 
-    def read(self, value: Value) -> tuple[tuple[str, int], ...]:
-        """Pairs of pattern and number."""
-        for hosts, member in value.items().items():
-            if not hosts.startswith("h"):
-                raise member.error("is no host: write a name or pattern such as h3 or h[5-8]")
-        pairs: tuple[tuple[str, int], ...] = _PORTS.read(value)
-        return pairs
-
-    def schema(self) -> JsonSchema:
-        """An object of numbers."""
-        return _PORTS.schema()
+    def check(self, found: Any, written: str = "") -> str:
+        """A str."""
+        if not isinstance(found, str) or not found.startswith("h"):
+            raise ValueError("is no host: write a name or pattern such as h3 or h[5-8]")
+        return found
 
 
-_PORTS = MappingOf(Integer(1, MAX_PLANES))
+PORTS = MappingOf(Integer(1, MAX_PLANES), HostPattern())
 
 
 @dataclass(frozen=True)

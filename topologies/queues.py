@@ -37,9 +37,11 @@ class QueueProfile:
     """
 
     base_rtt_ns: int = key(
-        Integer(0, _NANOSECONDS), "ns; times the rate of a link it is the bandwidth-delay product ...", default=12_000
+        Integer(0, _NANOSECONDS),
+        "round trip (ns); times a link's rate it is the bandwidth-delay product",
+        default=12_000,
     )
-    least_frames: int = key(Integer(1, 10_000), "... which is never less than this many full frames", default=32)
+    least_frames: int = key(Integer(1, 10_000), "full frames that the product is at least", default=32)
     ecn: bool = key(Boolean(), "mark data", default=True)
     ecn_low: int = key(_SHARE, "share at which marking begins", default=20)
     ecn_high: int = key(_SHARE, "share from which on all is marked", default=80)

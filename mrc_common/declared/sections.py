@@ -186,31 +186,19 @@ class Section(FieldType):
         }
 
 
+_TEXT = Text()
+
+
 @dataclass(frozen=True)
 class MappingOf(FieldType):
-    """A mapping with keys of the file's own choice, each an `element`."""
+    """A mapping with keys of the file's own choice, each of which names an `element`."""
 
     element: FieldType
+    keys: Scalar = _TEXT
 
-    def read(self, value: Value) -> tuple[tuple[str, Any], ...]:
-        """Pairs of key and element."""
-        return tuple((name, self.element.read(member)) for name, member in value.items().items())
-
-    def schema(self) -> JsonSchema:
-        """An object."""
-        return {"type": "object", "properties": {}, "additionalProperties": self.element.schema()}
-
-
-@dataclass(frozen=True)
-class TableOf(FieldType):
-    """A mapping from keys of one type to elements of another."""
-
-    keys: Scalar
-    element: FieldType
-
-    def read(self, value: Value) -> dict[Any, Any]:
-        """A dict."""
-        return {self._key(name, member): self.element.read(member) for name, member in value.items().items()}
+    def read(self, value: Value) -> Any:
+        """A tuple of pairs of key and element."""
+        return tuple((self._key(name, member), self.element.read(member)) for name, member in value.items().items())
 
     def _key(self, name: str, member: Value) -> Any:
         try:
@@ -220,7 +208,16 @@ class TableOf(FieldType):
 
     def schema(self) -> JsonSchema:
         """An object."""
-        return MappingOf(self.element).schema()
+        return {"type": "object", "properties": {}, "additionalProperties": self.element.schema()}
+
+
+@dataclass(frozen=True)
+class TableOf(MappingOf):
+    """A mapping as a table to look keys up in."""
+
+    def read(self, value: Value) -> dict[Any, Any]:
+        """A dict."""
+        return dict(super().read(value))
 
 
 @dataclass(frozen=True)

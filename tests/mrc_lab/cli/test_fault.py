@@ -78,7 +78,7 @@ def test_faults_are_added_listed_and_cleared(fault: Fault, one: Running) -> None
         (["add"], 2, "Missing argument"),
         (["add", "h1@p0"], 2, "use it like this"),
         (["add", "h1@p0", "sideways"], 2, "'sideways' is no kind of fault"),
-        (["add", "h1@p0", "loss", "200%"], 2, "above 0 % and at most 100 %, not 200 %"),
+        (["add", "h1@p0", "loss", "200%"], 2, "is 200%, but must be above 0 % and at most 100 %"),
         (["add", "h1@p0", "flap", "1ms"], 3, "10 ms or more"),
         (["add", "h9@p0", "down"], 3, "no link that matches 'h9@p0': did you mean"),
         (["clear"], 2, "Missing argument"),
