@@ -3,8 +3,8 @@
 Every packet carries 4096 bytes from h1's T0 over a T1 to another T0, the P4 program runs at each of the three hops, and
 it is acknowledged and its bytes are compared at the end. CPU time is what counts, so that a busy machine does not
 change the measurement: on a core of one's own it is wall time. The parts (NIC, switches) are measured in a run of their
-own with a stopwatch around every device call, whose own cost is taken off; what is left is the world's: events, lines,
-verbs, asyncio. In that run Python calls the switches, as in the reference core (simulation/native_core.py).
+own with a stopwatch around every device call, whose own cost is taken off; what is left is the world's: events,
+channels, verbs, asyncio. In that run all verbs are called in Python, as for observers (simulation/nodes.py).
 
 Measurements are those of the compiled transport (``mrc_host.compiled``), and ``sim_plain_*`` those of the same sources
 in plain Python; each comes from a process of its own. ``python -m benchmarks sim`` prints them.
@@ -107,13 +107,10 @@ def _parts(messages: int) -> tuple[float, float]:
 
     def watch(world: SimulatedWorld) -> None:
         for name in world.fabric.nic_names:
-            node: Any = world.node(name)
-            for verb in ("_receive", "_transmit", "_wakeup", "_tick"):
-                setattr(node, verb, nic.around(getattr(node, verb)))
+            world.nic_node(name).wrap(nic.around, nic.around, nic.around, nic.around)
         for description in world.fabric.switches:
-            node = world.node(description.name)
+            node: Any = world.node(description.name)
             node.wrap(switch.around, switch.around)
-            node._ready = switch.around(node._ready)
 
     own = _Stopwatch.cost()
     whole = 1e9 * _pair(messages, watch, time.perf_counter) - (nic.calls + switch.calls) * own[1]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulation.clock import END_OF_TIME
+from simulation import core
 from simulation.errors import FaultError, SimulationError
 from simulation.fault_counts import FaultCounts
 from simulation.fault_limits import SIMULATION
@@ -31,7 +31,6 @@ from topologies.faults.flap import Flap
 from topologies.faults.record import FaultRecord
 
 if TYPE_CHECKING:
-    from simulation.channel import Channel
     from simulation.world import SimulatedWorld
 
 _UNSHAPED = PortShaping()
@@ -111,7 +110,7 @@ class Faults:
         for when in (at, until):
             if not isinstance(when, int | None):
                 raise FaultError(f"A fault begins and ends at a whole number of ns, not {when!r}.")
-            if when is not None and when >= END_OF_TIME:
+            if when is not None and when >= core.END_OF_TIME:
                 raise FaultError("A fault begins and ends before 2**62 ns (146 years): leave out what never comes.")
         start = now if at is None else at
         if start < now:
@@ -148,7 +147,7 @@ class Faults:
             if record.id in self._engine.registry:  # else a listener has cleared it
                 self._end(record.id)
 
-    def close(self, channels: Iterable[Channel]) -> None:
+    def close(self, channels: Iterable[core.Channel]) -> None:
         """The world is about to free its switches: faults are listed and counted as they are now, and stay so."""
         self.counts.keep(channels)
         self._closed = True
@@ -161,7 +160,7 @@ class Faults:
 
     def _await_next(self) -> None:
         due = self._engine.wakeup()
-        if due is not None and due < END_OF_TIME and due not in self._awaited:
+        if due is not None and due < core.END_OF_TIME and due not in self._awaited:
             self._awaited.add(due)
             self._clock.at(due, self._act, due)
 
@@ -208,7 +207,7 @@ class Faults:
             for end in dict.fromkeys((*before.shapes, *wanted.shapes)):
                 shape = wanted.shapes.get(end, _UNSHAPED)
                 if shape != before.shapes.get(end, _UNSHAPED):
-                    self._world.channel(end).shape(shape)
+                    self._world.shape(end, shape)
         self._set_up(before.down - wanted.down, True)
         self._set_up(wanted.down - before.down, False)
 

@@ -1,9 +1,9 @@
 """Times that the hardware and the libraries around a NIC take: host, PCIe, NIC, switch, collective library.
 
 The NIC device itself takes no time; a world adds these around it. What is the same for every packet (a pipeline's
-latency) lengthens the channels that leave and enter the device; what a packet occupies (a rate) is in `packet_engine`;
-what lies between an application and its NIC is in `delayed_completions`; the collective library paces itself
-(`mrc_lab.workloads.collectives.pacing`). The shortest recovery times of a transport become its timers
+latency) lengthens the channels that leave and enter the device; what a packet occupies (a rate) is in
+`core/packet_engine.h`; what lies between an application and its NIC is in `delayed_completions`; the collective library
+paces itself (`mrc_lab.workloads.collectives.pacing`). The shortest recovery times of a transport become its timers
 (`transport_timers`).
 
 :data:`PROFILES` has them by name. `ideal`, the default, takes no time anywhere. docs/timing.md has the source and
@@ -18,12 +18,12 @@ from types import MappingProxyType
 
 from simulation.errors import SimulationError
 
-_BITS = 8_000_000_000  # bits a byte, times nanoseconds a second
+_MOST = 1 << 60  # so that sums of times stay below the end of time
 
 
 @dataclass(frozen=True, slots=True)
 class HardwareTiming:
-    """All times are ns, rates b/s; 0 means no time, or no limit. SimulationError for a negative one.
+    """All times are ns, rates b/s; 0 means no time, or no limit. SimulationError for one out of range.
 
     Host and PCIe
         * `doorbell`: from posting until the NIC knows of the work request.
@@ -67,10 +67,9 @@ class HardwareTiming:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if getattr(self, field.name) < 0:
-                raise SimulationError(
-                    f"{field.name} of a timing cannot be negative, as {getattr(self, field.name)} is."
-                )
+            value = getattr(self, field.name)
+            if not 0 <= value <= _MOST:
+                raise SimulationError(f"{field.name} of a timing is 0 to {_MOST} (2**60), not {value}.")
 
     @property
     def host(self) -> int:
@@ -81,11 +80,6 @@ class HardwareTiming:
     def ends(self) -> int:
         """What a packet takes through the NICs at both ends."""
         return self.transmit + self.receive
-
-    @property
-    def occupies(self) -> bool:
-        """Whether packets occupy the NIC at all."""
-        return bool(self.packet or self.pcie_rate)
 
     @property
     def delays_completions(self) -> bool:
@@ -100,10 +94,6 @@ class HardwareTiming:
     def longest_link(self) -> int:
         """The most that pipelines add to a link's delay, as the mean of both directions."""
         return max(self.switch, -(-(self.ends + self.switch) // 2))
-
-    def occupancy(self, size: int) -> int:
-        """How long a frame of `size` bytes occupies a direction of the NIC."""
-        return max(self.packet, -(-size * _BITS // self.pcie_rate) if self.pcie_rate else 0)
 
 
 IDEAL = HardwareTiming()

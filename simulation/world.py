@@ -30,14 +30,13 @@ from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 from p4src import PROGRAM, problem
-from simulation.channel import Channel, ChannelStats
-from simulation.clock import Clock
+from simulation import core
+from simulation.channel import ChannelShaper, ChannelStats
 from simulation.delayed_completions import DelayedCompletions
 from simulation.errors import SimulationError
 from simulation.faults import Faults
 from simulation.garbage import seldom_collected
 from simulation.hardware_timing import IDEAL, HardwareTiming
-from simulation.native_core import core_for
 from simulation.nodes import NicNode, Node, SwitchNode
 from simulation.seeds import derive
 from simulation.trace import Trace
@@ -46,6 +45,8 @@ from simulation.virtual_time_loop import VirtualTimeLoop
 from simulation.write_entries import write_entries
 from topologies.entries import switch_entries
 from topologies.fabric import Fabric, LinkEnd, Switch
+from topologies.fabric_checks import MAX_DELAY_NS
+from topologies.faults.effect import PortShaping
 from topologies.paths import nic_config
 from topologies.queues import ETHERNET_BYTES, MAX_SHARE
 from topologies.round_trip import PathRoundTrips, base_round_trip
@@ -82,8 +83,8 @@ class SimulatedWorld:
     ) -> None:
         if rate is not None:
             fabric = replace(fabric, links=tuple(replace(link, rate_bps=rate) for link in fabric.links))
-        if delay < 0:
-            raise SimulationError(f"A link's delay cannot be negative, as {delay} ns is.")
+        if not 0 <= delay <= MAX_DELAY_NS:
+            raise SimulationError(f"A link's delay is 0 to {MAX_DELAY_NS} ns, not {delay} ns.")
         if fabric.queues.pfc:
             fabric = with_headroom(fabric, delay, hardware.longest_link)
         self._queues = queues or default_queues(fabric)
@@ -100,22 +101,20 @@ class SimulatedWorld:
         self._round_trips = PathRoundTrips(fabric, delay, waiting) if same else None
         self._timers_of = self.timing.timers_of(fitted)
         self.seed = seed
-        self._core = core_for(fabric, delay)
-        self._channel_class = Channel if self._core is None else self._core.channel_class
-        self._nic_node_class = NicNode if self._core is None else self._core.nic_node_class
-        self.clock = Clock() if self._core is None else self._core.clock()
+        self.clock = core.Clock()
         self.trace = trace
         self._loop = VirtualTimeLoop(self.clock)
         self._closed = False
         self._providers: dict[str, LocalProvider] = {}
-        self._channels: dict[LinkEnd, Channel] = {}  # by the end they leave
+        self._channels: dict[LinkEnd, core.Channel] = {}  # by the end they leave
+        self._shaper = ChannelShaper(derive(seed, "line"))
         self._nics: dict[str, NicNode] = {}
         self._trace_sinks: Mapping[str, TraceSink] = {}
         self._restarts: Counter[str] = Counter()
         self._switches: dict[str, SwitchNode] = {}
         self._nic_names = frozenset(nic.name for nic in fabric.nics)
         with seldom_collected():
-            self._make_lines(delay)
+            self._make_channels(delay)
             self._make_nics()
             self._make_switches(pipeline)
             self._join()
@@ -123,15 +122,12 @@ class SimulatedWorld:
 
     # ---- building -----------------------------------------------------------------------------------------------
 
-    def _make_lines(self, delay: int) -> None:
+    def _make_channels(self, delay: int) -> None:
         for link in self.fabric.links:
             for source, target, mark in ((link.lower, link.upper, ">"), (link.upper, link.lower, "<")):
-                seed = derive(self.seed, "line")
                 own = delay if link.delay_ns is None else link.delay_ns
                 name, takes = f"{link.name}{mark}", own + self._pipelines(source, target)
-                self._channels[source] = self._channel_class(
-                    self.clock, name, source, target, link.rate_bps, takes, seed
-                )
+                self._channels[source] = core.Channel(self.clock, name, source, target, link.rate_bps, takes)
 
     def _pipelines(self, source: LinkEnd, target: LinkEnd) -> int:
         """What a packet takes through the sending NIC and the receiving device, in ns, besides the link."""
@@ -143,7 +139,7 @@ class SimulatedWorld:
         for nic in self.fabric.nics:
             device = self._make_nic(nic.name, derive(self.seed, "nic", nic.name))
             channels = [self._channels[link.lower] for link in self.fabric.links_of(nic.name)]
-            self._nics[nic.name] = self._nic_node_class(self.clock, nic.name, device, channels, self.hardware)
+            self._nics[nic.name] = NicNode(self.clock, nic.name, device, channels, self.hardware)
 
     def _make_nic(self, name: str, seed: int) -> Nic:
         """A NIC; ports that no link is plugged into have no carrier."""
@@ -178,13 +174,10 @@ class SimulatedWorld:
         number = {name: position for position, name in enumerate(nodes)}
         if self.trace is not None:
             self.trace.start(tuple(nodes))
+        traced = None if self.trace is None else self.trace.frame
         for channel in self._channels.values():
-            target = channel.target.node
-            engine = self._nics[target].engine if target in self._nics else None
-            takes = engine or nodes[target]
-            channel.join(nodes[channel.source.node], takes, number[target], self.trace)
-            if self._core is not None:
-                self._core.join(channel, nodes[channel.source.node], takes)
+            source, target = channel.source.node, channel.target.node
+            channel.join(nodes[source].ports, nodes[target].ports, number[target], traced)
 
     # ---- looking ------------------------------------------------------------------------------------------------
 
@@ -207,11 +200,15 @@ class SimulatedWorld:
         self.fabric.switch(name)
         return self._switches[name].switch
 
-    def channel(self, source: LinkEnd) -> Channel:
+    def channel(self, source: LinkEnd) -> core.Channel:
         """The direction of a link that leaves `source`."""
         if source not in self._channels:
             raise SimulationError(f"No link is plugged into port {source.port} of {source.node}.")
         return self._channels[source]
+
+    def shape(self, source: LinkEnd, shape: PortShaping) -> None:
+        """From now on what leaves `source` is shaped like this, until faults that shape it come or go."""
+        self._shaper.shape(self.channel(source), shape)
 
     def node(self, name: str) -> Node:
         """A device by name, as channels and faults see it."""
@@ -228,7 +225,8 @@ class SimulatedWorld:
 
     def _stats(self, source: LinkEnd) -> ChannelStats:
         channel, counts = self._channels[source], self.faults.counts
-        return channel.stats(counts.lost((channel,))[0] - channel.lost, counts.corrupted(channel))
+        (lost,), corrupted = counts.lost((channel,)), counts.corrupted(channel)
+        return ChannelStats(channel.frames, channel.bytes, lost, corrupted, channel.reordered)
 
     def attributes(self, base: QpAttributes | None = None, ends: tuple[str, str] | None = None) -> QpAttributes:
         """Queue pair attributes with timers that fit this world, or only the hosts `ends` that it connects."""
@@ -292,10 +290,7 @@ class SimulatedWorld:
 
     def poke(self, name: str) -> None:
         """Look at a NIC again after a command given to the device itself."""
-        node = self.nic_node(name)
-        node.poke()
-        if node.announce is not None:
-            node.announce()
+        self.nic_node(name).poke()
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a coroutine; it makes progress whenever the world runs. SimulationError when the world is closed."""
@@ -366,7 +361,6 @@ class SimulatedWorld:
             self._loop.close()
         self.faults.close(self._channels.values())
         for node in self._switches.values():
-            node.leave_native()
             node.switch.close()
         self._closed = True
 

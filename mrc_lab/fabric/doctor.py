@@ -24,7 +24,7 @@ from mrc_common.c_build.errors import CBuildError
 from mrc_common.c_build.object_cache import default_cache, exposed
 from mrc_host import c_modules, compiled, datapath
 from mrc_lab.command_table import LIBIBVERBS_STATE, load
-from simulation import native_core
+from simulation import core
 from topologies.emulation import cleanup, halt_polling, limits, process_watch, requirements, run_directory
 from topologies.emulation.errors import EmulationError, RequirementError
 from topologies.emulation.run_directory import FabricState
@@ -101,7 +101,6 @@ def apply(fix: Fix) -> str:
         return f"for {halt_polling.USUAL_NS // 1000} us, until this machine is restarted"
     if fix is Fix.PAGES:
         return _allow_larger_pages()
-    native_core.look_again()
     if _INSTALLER.is_file():
         return _run([str(_INSTALLER), "runtime"])
     _run(["apt-get", "update"])
@@ -227,13 +226,11 @@ def _transport() -> CheckResult:
 
 
 def _simulation_core() -> CheckResult:
-    if os.environ.get(native_core.VARIABLE) == "reference":
-        return CheckResult("simulation core", True, f"reference, in Python, chosen by {native_core.VARIABLE}")
-    problem = native_core.unavailable()
-    if problem:
-        cost = f"simulation runs on the reference core, in Python, at less than half the speed: {problem}"
-        return CheckResult("simulation core", False, cost, fix=_installation())
-    return CheckResult("simulation core", True, "native, compiled from the current source")
+    try:
+        core.MODULE.path()
+    except CBuildError as error:
+        return CheckResult("simulation core", False, f"there is no simulation: {error}", fix=_installation())
+    return CheckResult("simulation core", True, "compiled from the current sources")
 
 
 def check_kernel_switches() -> CheckResult:

@@ -1,4 +1,4 @@
-/* The state of clocks, channels and devices, and the event queue.
+/* The event queue of a clock.
  *
  * What happens within HORIZON is in a wheel with a slot for each nanosecond: a list of events, in the order in which they were
  * scheduled. In a large world there are thousands at a time, and entering or leaving a list takes the same time however many
@@ -7,33 +7,21 @@
 #ifndef EVENT_QUEUE_H
 #define EVENT_QUEUE_H
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <structmember.h>
-
-#include "carry_frame.h"
 #include "prefetch_lines.h"
-#include "switch.h"
+#include "python_calls.h"
 
-#define OVERHEAD 24 /* preamble, FCS and gap of a frame (topologies/round_trip.py) */
-#define BITS 8000000000LL /* bits a byte, times nanoseconds a second */
-#define MAX_TIME (1LL << 62)
-#define MAX_PORTS SW_MAX_PORTS
 #define CHILDREN 4
 #define HORIZON 4096 /* ns */
-#define AHEAD 7      /* events */
 
-enum kind { NOTHING, CALL, FREE, ARRIVE, WAKE, ASK, DELIVER };
+enum kind { NOTHING, CALL, FREE, ARRIVE, WAKE_SWITCH, WAKE_NIC, ASK, DELIVER };
 
 struct event {
     int64_t when;
     uint64_t serial;
     PyObject *handler; /* CALL only */
-    PyObject *a;       /* the channel of FREE and ARRIVE, the NicNode or SwitchHop of WAKE, the PacketEngine of ASK and DELIVER */
-    PyObject *b;       /* the frame of ARRIVE and DELIVER, bytes or a Frame; NULL for FREE, WAKE and ASK */
-    int64_t epoch;     /* of ARRIVE; the time that WAKE was asked for; the port of DELIVER */
+    PyObject *a;       /* the Channel of FREE and ARRIVE, the SwitchPorts or NicPorts of the others */
+    PyObject *b;       /* the frame of ARRIVE and DELIVER; NULL for the others but CALL */
+    int64_t epoch;     /* of ARRIVE; the time that was asked for of WAKE; the port of DELIVER */
     uint32_t next;     /* place of the next event of its slot, or the next free place; 0 for none */
     uint32_t kind;     /* enum kind */
 } __attribute__((aligned(CACHE_LINE)));
@@ -58,68 +46,11 @@ typedef struct {
     size_t count, far, room; /* events; those in the heap, and how many it has room for */
     uint32_t place_room, free_place;
     char running, stopped;
-    uint32_t ahead[AHEAD], ahead_count; /* places of events that come next, in their order (prefetch.h) */
-    size_t least_queued;                /* for prefetching */
-    uint64_t foreseen;                  /* events that were among `ahead` before */
     uint64_t some, used[HORIZON / 64]; /* which of the words below is not zero; which slots are not empty */
     struct slot slots[HORIZON];
 } Clock;
 
-typedef struct hop SwitchHop;
-
-typedef struct {
-    PyObject_HEAD
-    PyObject *clock, *pull, *receive, *trace, *watcher;
-    PyObject *sender, *receiver; /* the SwitchHop or NicNode at each end, or None */
-    long long rate, delay, remainder, free_at, epoch, frames, bytes, lost, reordered;
-    long long port, to_port, to_number;
-    long long last_arrival, not_before; /* while it is impaired */
-    char idle, impaired;
-} Channel;
-
-struct hop {
-    PyObject_HEAD
-    Clock *clock;
-    struct sw *handle; /* NULL: the switch is closed, or somebody observes its verbs */
-    size_t (*receive)(
-        struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now, uint16_t *ready, size_t cap);
-    size_t (*transmit)(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context);
-    size_t (*take_ready)(struct sw *sw, uint16_t *ports, size_t cap);
-    void (*prefetch)(const struct sw *sw, unsigned port, int arrives, enum sw_prefetch_step step);
-    int64_t (*next_wakeup)(struct sw *sw);
-    void (*tick)(struct sw *sw, int64_t now);
-    PyObject *channels[MAX_PORTS];
-    PyObject *wake;    /* the node's, which gets wake-ups once the hop is closed */
-    PyObject *go_on;   /* the node's, which gets the ports that are left when the hop is closed in the middle */
-    size_t size;       /* longest frame */
-    int copies;        /* sending from one port may make others ready */
-    int pauses;        /* it has priority flow control, so it says when it has something due */
-    long long wake_at; /* of the earliest wake-up in the event queue */
-};
-
-/* The hot part of NicNode in simulation/nodes.py: the device's verbs, and what it is asked with while nobody has replaced
- * `transmit` or `receive`. */
-typedef struct {
-    PyObject_HEAD
-    PyObject *clock, *channels;
-    PyObject *receive, *transmit, *wakeup, *tick, *announce;
-    PyObject *own_transmit, *transmit_first, *nic_transmit, *has_news, *engine;
-    PyObject *own_receive, *receiver, *answer_due; /* `receiver` is that of the NIC's datapath in C */
-    PyObject *outbox;                            /* likewise */
-    CarryFrame carry;                            /* NULL: there is none */
-    long long wake_at;
-} NicNode;
-
-static PyTypeObject ClockType, ChannelType, SwitchHopType, NicNodeType;
-static PyObject *name_send_impaired, *name_lose, *name_frame, *name_arrived, *text_link_down;
-
-/* As PyObject_TypeCheck, for types that add to what their bases have: those are found along tp_base, without a call. */
-static int is_a(PyObject *object, const PyTypeObject *type) {
-    const PyTypeObject *own = Py_TYPE(object);
-    while (own && own != type)
-        own = own->tp_base;
-    return own != NULL;
-}
+static PyTypeObject ClockType;
 
 static int before(const struct key *a, const struct key *b) {
     return a->when != b->when ? a->when < b->when : a->serial < b->serial;
@@ -195,7 +126,7 @@ static void enter_slot(Clock *clock, uint32_t place) {
     } else if (places[slot->last].serial < event->serial) {
         places[slot->last].next = place;
         slot->last = place;
-    } else { /* it was scheduled earlier, for another time (py_bring_forward) */
+    } else { /* it was scheduled earlier, for another time (bring_forward) */
         uint32_t *at = &slot->first;
         while (places[*at].serial < event->serial)
             at = &places[*at].next;
@@ -252,7 +183,7 @@ static int insert(Clock *clock, uint32_t place) {
 /* Takes a reference to each object. */
 static int push(Clock *clock, int64_t when, enum kind kind, PyObject *handler, PyObject *a, PyObject *b, int64_t epoch) {
     if (when < 0 || when >= MAX_TIME) {
-        PyErr_SetString(PyExc_OverflowError, "The simulation's times end at 2**62 ns, after 146 years.");
+        raise_simulation_error("The simulation's times end at 2**62 ns, after 146 years.");
         return -1;
     }
     if (!clock->free_place && grow_places(clock) < 0)
@@ -319,7 +250,6 @@ static void forget(struct event *event) {
 
 /* An event that is queued happens earlier. */
 static void bring_forward(Clock *clock, uint32_t place, int64_t when) {
-    clock->ahead_count = 0;
     struct event *event = &clock->places[place];
     for (size_t at = 0; at < clock->far; at++) {
         if (clock->heap[at].place != place)
@@ -336,11 +266,14 @@ static void bring_forward(Clock *clock, uint32_t place, int64_t when) {
     enter_slot(clock, place);
 }
 
-static Clock *clock_of(PyObject *clock) {
-    if (clock && is_a(clock, &ClockType))
-        return (Clock *)clock;
-    PyErr_SetString(PyExc_TypeError, "a part of the native core needs a native clock");
-    return NULL;
+/* Where an event with this object is: the first that is found, or the one with a serial; 0 if there is none. */
+static uint32_t place_of(const Clock *clock, enum kind kind, const void *object, const uint64_t *serial) {
+    for (uint32_t place = 1; place < clock->place_room; place++) {
+        const struct event *event = &clock->places[place];
+        if (event->kind == kind && (const void *)event->a == object && (!serial || event->serial == *serial))
+            return place;
+    }
+    return 0;
 }
 
 #endif

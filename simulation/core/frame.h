@@ -5,7 +5,9 @@
 #ifndef FRAME_H
 #define FRAME_H
 
-#include "event_queue.h"
+#include "carry_frame.h"
+#include "python_calls.h"
+#include "switch.h"
 
 typedef struct {
     PyObject_VAR_HEAD
@@ -19,11 +21,14 @@ static PyTypeObject FrameType;
 
 static int is_frame(PyObject *frame) { return Py_TYPE(frame) == &FrameType; }
 
-/* Whether a switch can take it without asking Python. */
-static int has_parts(PyObject *frame) { return is_frame(frame) || PyBytes_CheckExact(frame); }
-
+/* -1, with TypeError, if it is no frame. */
 static Py_ssize_t frame_size(PyObject *frame) {
-    return is_frame(frame) ? Py_SIZE(frame) + ((Frame *)frame)->rest_len : PyObject_Size(frame);
+    if (is_frame(frame))
+        return Py_SIZE(frame) + ((Frame *)frame)->rest_len;
+    if (PyBytes_CheckExact(frame))
+        return PyBytes_GET_SIZE(frame);
+    PyErr_Format(PyExc_TypeError, "a frame is bytes, not %s", Py_TYPE(frame)->tp_name);
+    return -1;
 }
 
 static const PacketInPlace *in_place(const PyObject *owner) {
@@ -38,46 +43,17 @@ static void copy_rest(PyObject *owner, const void *rest, void *to, size_t length
         memcpy(to, rest, length);
 }
 
-/* Bytes of the size of a Frame, or NULL; filled with it. */
-static PyObject *fill(PyObject *whole, const Frame *frame) {
-    if (!whole)
-        return NULL;
-    memcpy(PyBytes_AS_STRING(whole), frame->head, (size_t)Py_SIZE(frame));
-    copy_rest(frame->owner, frame->rest, PyBytes_AS_STRING(whole) + Py_SIZE(frame), (size_t)frame->rest_len);
-    return whole;
-}
-
 /* As bytes, a new reference. */
 static PyObject *whole_frame(PyObject *frame) {
     if (!is_frame(frame))
         return Py_NewRef(frame);
-    return fill(PyBytes_FromStringAndSize(NULL, frame_size(frame)), (Frame *)frame);
-}
-
-/* Bytes that were lent to a receiver who kept nothing of them. The next one gets the same: they are in the cache, others not. */
-static PyObject *spare;
-
-/* As bytes for one who rarely keeps them; a new reference, which return_frame takes back. */
-static PyObject *lend_frame(PyObject *frame) {
-    if (!is_frame(frame))
-        return Py_NewRef(frame);
-    PyObject *whole = spare;
-    spare = NULL;
-    if (whole && PyBytes_GET_SIZE(whole) != frame_size(frame))
-        Py_CLEAR(whole);
-    return fill(whole ? whole : PyBytes_FromStringAndSize(NULL, frame_size(frame)), (Frame *)frame);
-}
-
-static void return_frame(PyObject *whole, PyObject *frame) {
-    if (!is_frame(frame) || Py_REFCNT(whole) != 1 || spare) {
-        Py_DECREF(whole);
-        return;
+    const Frame *self = (Frame *)frame;
+    PyObject *whole = PyBytes_FromStringAndSize(NULL, frame_size(frame));
+    if (whole) {
+        memcpy(PyBytes_AS_STRING(whole), self->head, (size_t)Py_SIZE(frame));
+        copy_rest(self->owner, self->rest, PyBytes_AS_STRING(whole) + Py_SIZE(frame), (size_t)self->rest_len);
     }
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* since 3.11 */
-    ((PyBytesObject *)whole)->ob_shash = -1; /* of bytes that it will not have any more */
-#pragma GCC diagnostic pop
-    spare = whole;
+    return whole;
 }
 
 /* As a switch takes it; the reference to its owner is borrowed. */
@@ -156,16 +132,12 @@ static void frame_dealloc(Frame *frame) {
     PyObject_Free(frame);
 }
 
-static PyObject *frame_bytes(PyObject *frame, PyObject *Py_UNUSED(none)) { return whole_frame(frame); }
-
-static PyMethodDef frame_methods[] = {{"__bytes__", frame_bytes, METH_NOARGS, "All of it."}, {0}};
 static PyTypeObject FrameType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "native_core.Frame",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "simulation.core.native.Frame",
     .tp_basicsize = offsetof(Frame, head),
     .tp_itemsize = 1,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_dealloc = (destructor)frame_dealloc,
-    .tp_methods = frame_methods,
 };
 
 #endif

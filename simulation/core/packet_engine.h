@@ -1,101 +1,55 @@
-/* How long packets occupy a NIC: the hot part of PacketEngine in simulation/packet_engine.py, by the names that it has there.
+/* How long packets occupy a NIC: its packet rate and PCIe's bandwidth, in each direction.
  *
- * Frames for the NIC wait in the event queue without Python. Outwards nic_node.h asks the engine before it asks the NIC. */
+ * An engine takes one frame at a time. Outwards it makes the NIC answer "nothing" until it is free, and then has ports asked again,
+ * the one that has waited longest first, so that what leaves is still decided at the last moment. Inwards frames queue before the
+ * NIC sees them; PAUSE frames do not, since the MAC itself obeys them. */
 #ifndef PACKET_ENGINE_H
 #define PACKET_ENGINE_H
 
-#include "frame.h"
+#include "channel.h"
 
+#define MAX_NIC_PORTS 62 /* bits of a mask of ports */
 #define ETHERTYPE_AT 12
 #define PAUSE_ETHERTYPE 0x8808
 
 typedef struct {
-    PyObject_HEAD
-    PyObject *clock, *deliver, *ask, *refused; /* `refused` is a dict, for its order */
-    long long transmit_free, receive_free;     /* ns */
-    long long packet, rate;                    /* ns a packet; b/s of PCIe, 0 for no limit */
-    char asking;
+    int64_t packet, pcie_rate;           /* ns a packet; b/s, 0 for no limit */
+    int64_t transmit_free, receive_free; /* ns */
+    int count;                           /* ports that wait */
+    uint8_t waiting[MAX_NIC_PORTS];      /* in turn */
+    char asking;                         /* it is scheduled when they are asked */
 } PacketEngine;
 
-static PyTypeObject PacketEngineType;
+/* Whether packets occupy the NIC at all. */
+static int occupies(const PacketEngine *engine) { return engine->packet || engine->pcie_rate; }
 
-static PacketEngine *packet_engine(PyObject *object) {
-    return object && is_a(object, &PacketEngineType) ? (PacketEngine *)object : NULL;
-}
-
-/* As HardwareTiming.occupancy. */
+/* How long a frame of `size` bytes occupies a direction of the NIC. */
 static int64_t occupancy(const PacketEngine *engine, Py_ssize_t size) {
-    if (engine->rate <= 0)
+    if (!engine->pcie_rate)
         return engine->packet;
-    unsigned __int128 took = ((unsigned __int128)size * BITS + (unsigned __int128)engine->rate - 1) / engine->rate;
-    int64_t pcie = took < MAX_TIME ? (int64_t)took : MAX_TIME;
+    unsigned __int128 units = (unsigned __int128)size * BITS + (unsigned __int128)engine->pcie_rate - 1;
+    int64_t pcie = (int64_t)(units / (unsigned __int128)engine->pcie_rate);
     return pcie > engine->packet ? pcie : engine->packet;
 }
 
-/* ---- out ---- */
-
-static int engine_refuse(PacketEngine *engine, long long port) {
-    if (!engine->refused || !PyDict_Check(engine->refused)) {
-        PyErr_SetString(PyExc_AttributeError, "this engine has no ports yet");
-        return -1;
-    }
-    PyObject *key = PyLong_FromLongLong(port);
-    int done = key ? PyDict_SetItem(engine->refused, key, Py_None) : -1;
-    Py_XDECREF(key);
-    if (done < 0 || engine->asking)
-        return done;
-    Clock *clock = clock_of(engine->clock);
-    engine->asking = 1;
-    return clock ? push(clock, engine->transmit_free, ASK, NULL, (PyObject *)engine, NULL, 0) : -1;
+static int place_in_turn(const PacketEngine *engine, int64_t port) {
+    int at = 0;
+    while (at < engine->count && engine->waiting[at] != port)
+        at++;
+    return at;
 }
 
-static int engine_has_refused(const PacketEngine *engine) {
-    return engine->refused && PyDict_Check(engine->refused) && PyDict_GET_SIZE(engine->refused) > 0;
+/* The port waits until it is asked; who waits already keeps its place. */
+static void wait_for_turn(PacketEngine *engine, int64_t port) {
+    if (place_in_turn(engine, port) == engine->count)
+        engine->waiting[engine->count++] = (uint8_t)port;
 }
 
 /* The port is asked: it waits no more. */
-static int engine_forget(PacketEngine *engine, long long port) {
-    if (!engine_has_refused(engine))
-        return 0;
-    PyObject *key = PyLong_FromLongLong(port);
-    int known = key ? PyDict_Contains(engine->refused, key) : -1;
-    if (known > 0)
-        known = PyDict_DelItem(engine->refused, key);
-    Py_XDECREF(key);
-    return known < 0 ? -1 : 0;
-}
-
-/* 1: the engine is busy, and the port will be asked later; 0: it may be asked now; -1 after an error. */
-static int engine_busy(PacketEngine *engine, long long port, int64_t now) {
-    if (now < engine->transmit_free)
-        return engine_refuse(engine, port) < 0 ? -1 : 1;
-    return engine_forget(engine, port);
-}
-
-static void engine_occupy(PacketEngine *engine, Py_ssize_t size, int64_t now) {
-    engine->transmit_free = now + occupancy(engine, size);
-}
-
-/* The engine is free: who has waited longest is asked first. */
-static int engine_ask_again(PacketEngine *engine) {
-    PyObject *port, *none, *result;
-    Py_ssize_t at = 0;
-    engine->asking = 0;
-    if (!engine_has_refused(engine) || !engine->ask || !PyDict_Next(engine->refused, &at, &port, &none))
-        return 0;
-    Py_INCREF(port);
-    result = PyObject_CallOneArg(engine->ask, port);
-    Py_DECREF(port);
-    Py_XDECREF(result);
-    return result ? 0 : -1;
-}
-
-/* ---- in ---- */
-
-/* The node behind the engine, if that is native and takes frames itself. */
-static NicNode *node_behind(const PacketEngine *engine) {
-    PyObject *self = engine->deliver && PyCFunction_Check(engine->deliver) ? PyCFunction_GET_SELF(engine->deliver) : NULL;
-    return self && is_a(self, &NicNodeType) ? (NicNode *)self : NULL;
+static void end_waiting(PacketEngine *engine, int64_t port) {
+    int at = place_in_turn(engine, port);
+    if (at < engine->count)
+        memmove(engine->waiting + at, engine->waiting + at + 1, (size_t)(--engine->count - at));
 }
 
 static int is_pause(PyObject *frame) {
@@ -104,10 +58,4 @@ static int is_pause(PyObject *frame) {
            && (pieces.head[ETHERTYPE_AT] << 8 | pieces.head[ETHERTYPE_AT + 1]) == PAUSE_ETHERTYPE;
 }
 
-/* When the NIC gets a frame of a size that arrives now. */
-static int64_t engine_takes(PacketEngine *engine, Py_ssize_t size, int64_t now) {
-    int64_t begin = now > engine->receive_free ? now : engine->receive_free;
-    engine->receive_free = begin + occupancy(engine, size);
-    return engine->receive_free;
-}
 #endif

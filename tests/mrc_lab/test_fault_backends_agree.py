@@ -128,7 +128,7 @@ def _as_emulation_would(active: Iterable[Fault]) -> Callable[[SimulatedWorld], N
         for name, entries in wanted.entries.items():
             write_entries(world.switch(name), SwitchEntries(name, (), (), entries))
         for end, shape in wanted.shapes.items():
-            world.channel(end).shape(shape)
+            world.shape(end, shape)
         for link in (link for link in FABRIC.links if link.name in wanted.down):
             for end in (link.lower, link.upper):
                 world.channel(end).set_up(False)

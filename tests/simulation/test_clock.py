@@ -1,7 +1,12 @@
+import random
+import threading
+
 import pytest
 
-from simulation.clock import Clock
+from simulation.core import END_OF_TIME, Clock
 from simulation.errors import SimulationError
+from tests.models.clock import ModelClock
+from tests.seeds import SEED
 
 
 def test_events_run_in_order_of_time_then_of_scheduling():
@@ -41,12 +46,99 @@ def test_stops_after_the_event_that_requests_it():
     assert seen == [1, 2]
 
 
-def test_scheduling_in_the_past_and_nested_runs_are_refused():
+@pytest.mark.parametrize("when", [99, 0, -1, -(1 << 80)])
+def test_scheduling_in_the_past_is_refused(when):
     clock = Clock()
     clock.run(100)
-    with pytest.raises(SimulationError, match="100 ns already"):
-        clock.at(99, lambda *_: None)
+    with pytest.raises(SimulationError, match=f"100 ns already; nothing can be scheduled for {when} ns"):
+        clock.at(when, lambda *_: None)
+    assert clock.queued() == []
+
+
+@pytest.mark.parametrize("when", [END_OF_TIME, 1 << 80])
+def test_time_has_an_end(when):
+    clock = Clock()
+    clock.at(END_OF_TIME - 1, lambda *_: None)
+    with pytest.raises(SimulationError, match="146 years"):
+        clock.at(when, lambda *_: None)
+    clock.run()
+    assert clock.now == END_OF_TIME - 1
+
+
+def test_nested_runs_are_refused():
+    clock = Clock()
     clock.at(100, lambda *_: clock.run())
     with pytest.raises(SimulationError, match="running already"):
         clock.run()
     assert not clock.running
+    assert clock.now == 100
+
+
+def test_what_is_queued_is_listed_in_its_order():
+    clock, first, second = Clock(), lambda *_: None, lambda *_: None
+    clock.at(1 << 50, first)
+    clock.at(7, second)
+    clock.at(7, first)
+    assert clock.queued() == [(7, 1, second), (7, 2, first), (1 << 50, 0, first)]
+
+
+def test_an_exception_of_a_handler_ends_the_run_and_the_next_goes_on():
+    clock, seen = Clock(), []
+    clock.at(1, lambda *_: 1 // 0)
+    clock.at(2, lambda *_: seen.append(clock.now))
+    with pytest.raises(ZeroDivisionError):
+        clock.run()
+    assert not clock.running
+    clock.run()
+    assert seen == [2]
+
+
+def test_clocks_of_several_threads_do_not_meet():
+    results = {}
+
+    def use(name):
+        clock, chance, seen = Clock(), random.Random(7), []
+        for _ in range(2_000):
+            clock.at(chance.randrange(10_000), lambda *_: seen.append(clock.now))
+        clock.run()
+        results[name] = seen
+
+    threads = [threading.Thread(target=use, args=(name,)) for name in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results[0] == results[1] == sorted(results[0])
+
+
+def log(clock, seed):
+    """Handlers schedule more events, near and far, and the clock runs in steps, some of which reach none."""
+    chance, seen, left = random.Random(seed), [], [1_500]
+
+    def handle(number):
+        seen.append((clock.now, number))
+        for _ in range(chance.randrange(3)):
+            if left[0]:
+                left[0] -= 1
+                delay = chance.choice((0, 1, 63, 64, 4_095, 4_096, 4_097, chance.randrange(10_000), 1 << 40))
+                schedule(clock.now + delay, left[0])
+
+    def schedule(when, number):
+        if isinstance(clock, ModelClock):
+            clock.at(when, lambda: handle(number))
+        else:
+            clock.at(when, lambda number, _: handle(number), number)
+
+    while left[0]:
+        left[0] -= 1
+        schedule(clock.now + chance.randrange(5_000), left[0])
+        clock.run(clock.now + chance.choice((0, 1, 100, 5_000, 1 << 41)))
+    clock.run()
+    return seen, clock.now, clock.events
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_near_and_far_events_run_in_the_order_of_the_model(number):
+    found = log(Clock(), SEED + number)
+    assert found == log(ModelClock(), SEED + number), f"seed {SEED + number}"
+    assert len(found[0]) > 500

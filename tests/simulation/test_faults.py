@@ -155,7 +155,7 @@ def test_a_flap_follows_its_schedule(world):
         if up(world, "t0-0@p0", 3) != (seen[-1][1] if seen else True):
             seen.append((when, not seen[-1][1] if seen else False))
     assert seen == [(5, False), (15, True), (35, False), (45, True), (65, False), (70, True)]
-    assert not world.clock.heap
+    assert not world.clock.queued()
 
 
 def test_random_flaps_follow_the_seed():

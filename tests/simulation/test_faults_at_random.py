@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 
-from simulation.world import SimulatedWorld
+from simulation.world import DEFAULT_DELAY, SimulatedWorld
 from simulation.write_entries import write_entries
 from tests.seeds import SEED
 from tests.simulation.worlds import small_fabric
@@ -65,7 +65,11 @@ def compare(world: SimulatedWorld, reference: SimulatedWorld) -> None:
         assert world.faults.has_carrier(link.name) is (link.name not in down)
         for end in (link.lower, link.upper):
             channel = world.channel(end)
-            assert (channel._shape, channel._down) == (shapes.get(end, PortShaping()), link.name in down)
+            shape = shapes.get(end, PortShaping())
+            assert channel.down is (link.name in down)
+            assert channel.rate == min(shape.rate_bps or link.rate_bps, link.rate_bps)
+            assert channel.delay == DEFAULT_DELAY + shape.delay
+            assert (channel.hold_back is None) is (not shape.reorder)
     assert world.faults.controller_present is not any(effect.controller_down for effect in effects)
 
 

@@ -1,32 +1,16 @@
 """What a verb itself makes happen, by room in a full queue or by flushed receives, happens when it is called."""
 
 import asyncio
-import random
 
 import pytest
 
 from mrc_host.values import CompletionStatus, QpState, QpType
 from p4runtime_shim.errors import SwitchClosed
 from simulation.errors import SimulationError
-from simulation.trace import Trace
 from simulation.world import SimulatedWorld
-from tests.simulation.worlds import US, small_world
+from tests.simulation.worlds import US, connected, small_world
 
 KINDS = [QpType.MRC, QpType.RC]
-
-
-def connected(world, kind, capacity, source="h1", target="h3"):
-    """Queue pairs of two NICs, their completion queues, the far one with so many entries, and memory."""
-    near, far = world.open(source), world.open(target)
-    pd, pd_far = near.alloc_pd(), far.alloc_pd()
-    cq, cq_far = near.create_cq(), far.create_cq(capacity)
-    region, region_far = pd.alloc_mr(1 << 20), pd_far.alloc_mr(1 << 20)
-    qp, qp_far = (
-        owner.create_qp(queue, queue, kind, world.attributes()) for owner, queue in ((pd, cq), (pd_far, cq_far))
-    )
-    qp.connect(qp_far.address)
-    qp_far.connect(qp.address)
-    return qp, qp_far, cq, cq_far, region, region_far
 
 
 def test_a_message_that_waited_for_room_is_acknowledged_when_there_is():
@@ -65,31 +49,6 @@ def test_a_receive_posted_in_error_wakes_who_waits_for_it(kind):
 
         now, found = world.run(post())
         assert found == (now, 7, CompletionStatus.FLUSHED)
-
-
-def drained_slowly(core, monkeypatch, number):
-    """The trace of a world in which full queues are polled at random times while other data arrives."""
-    monkeypatch.setenv("MRC_SIMULATION_CORE", core)
-    chance = random.Random(number)
-    trace = Trace()
-    with small_world(number, rate=chance.choice((10**10, 10**11)), trace=trace) as world:
-        ends = [connected(world, chance.choice(KINDS), chance.choice((1, 2)), *chance.sample(["h1", "h3"], 2))]
-        ends += [connected(world, kind, 16, "h1", "h3") for kind in KINDS]
-        qp, _qp_far, _cq, cq_far, region, region_far = ends[0]
-        for imm in range(6):
-            qp.write(region, region_far.remote, length=chance.choice((0, 64, 5000)), imm=imm, signaled=False)
-        for qp, *_, region, region_far in ends[1:]:
-            qp.write(region, region_far.remote)
-        for _ in range(8):
-            world.clock.at(chance.randrange(40_000), lambda *_: cq_far.poll(1))
-        world.run(200_000)
-        counters = [end[1].hw_counters() for end in ends]
-    return trace.cut().hash, counters
-
-
-@pytest.mark.parametrize("number", range(25))
-def test_cores_agree_where_full_queues_are_polled(monkeypatch, number):
-    assert drained_slowly("native", monkeypatch, number) == drained_slowly("reference", monkeypatch, number)
 
 
 def test_a_world_is_not_closed_while_it_runs():

@@ -1,4 +1,4 @@
-"""Packets whose payload stays where it was written, through whole worlds: as in the reference, which copies each."""
+"""Packets whose payload stays where it was written, through whole worlds: as if each was copied, for observers."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ import pytest
 
 from mrc_host.errors import MrcError
 from mrc_host.values import CompletionStatus, QpState
-from simulation import native_core
-from simulation.native_core import VARIABLE
 from simulation.trace import Trace
 from simulation.world import SimulatedWorld
 from tests.mrc_host.datapath.in_place import under_way
 from tests.mrc_host.datapath.module import native as datapath_in_c
 from tests.mrc_host.datapath.module import used
 from tests.seeds import SEED
-from tests.simulation.worlds import GIGA, Pair, small_world
+from tests.simulation.worlds import GIGA, Pair, small_world, with_and_without_observers
 from topologies.clos import multi_plane_clos
 from topologies.faults.corruption import Corruption
 from topologies.faults.effect import PortShaping
 from topologies.faults.loss import Loss
-
-pytestmark = pytest.mark.skipif(bool(native_core.unavailable()), reason="no extension can be compiled here")
 
 SLOT = 1 << 14
 
@@ -50,12 +46,7 @@ def disturb(world: SimulatedWorld, pairs: list[Pair], chance: random.Random) -> 
         PortShaping(),
     )
     for _ in range(16):
-        world.clock.at(
-            chance.randrange(150_000),
-            lambda end, shape: world.channel(end).shape(shape),
-            chance.choice(ends),
-            chance.choice(wrong),
-        )
+        world.clock.at(chance.randrange(150_000), world.shape, chance.choice(ends), chance.choice(wrong))
         link, start = chance.choice(world.fabric.links).name, chance.randrange(150_000)
         fault = chance.choice((Loss(link, 0.1), Corruption(link, 0.2), Loss(link, 0.05)))
         world.faults.add(fault, at=start, until=start + chance.randrange(1, 60_000))
@@ -99,22 +90,17 @@ def run(seed: int, traced: bool) -> tuple[list[object], int]:
 
 @pytest.mark.parametrize("traced", [False, True], ids=("", "traced"))
 @pytest.mark.parametrize("number", range(3))
-def test_memory_that_is_used_again_runs_alike(monkeypatch: pytest.MonkeyPatch, number: int, traced: bool) -> None:
-    results = []
-    for core in ("native", "reference"):
-        monkeypatch.setenv(VARIABLE, core)
-        with used(datapath_in_c()):
-            results.append(run(SEED + number, traced))
-    (native, in_place), (reference, none) = results
-    assert native == reference, f"seed {SEED + number}"
+def test_memory_that_is_used_again_runs_alike(number: int, traced: bool) -> None:
+    with used(datapath_in_c()):
+        (alone, in_place), (observed, none) = with_and_without_observers(lambda: run(SEED + number, traced))
+    assert alone == observed, f"seed {SEED + number}"
     assert in_place > 10
     assert none == 0
-    assert native[3] > 1_000  # type: ignore[operator]
+    assert alone[3] > 1_000  # type: ignore[operator]
 
 
-def test_a_closed_context_ends_what_it_has_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_context_ends_what_it_has_under_way() -> None:
     """Its memory may be gone with it, and the world goes on."""
-    monkeypatch.setenv(VARIABLE, "native")
     with used(datapath_in_c()), small_world(seed=SEED) as world:
         pair = Pair(world, length=1 << 16)
         pair.region.buffer[:] = old = random.Random(SEED).randbytes(1 << 16)

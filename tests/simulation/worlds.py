@@ -1,16 +1,24 @@
-"""Small worlds, two NICs that are connected in one, and a transfer, for the tests of this room."""
+"""Small worlds, two NICs that are connected in one, a transfer, and observers, for the tests of this room."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any, TypeVar
 
+import pytest
+
+from mrc_host.nic import Nic
 from mrc_host.values import CompletionStatus, QpAttributes, QpCounters, QpType
+from mrc_host.verbs import CompletionQueue, MemoryRegion, QueuePair
+from simulation.nodes import NicNode, SwitchNode
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric
 
+T = TypeVar("T")
 GIGA = 1_000_000_000
 US = 1_000
 
@@ -97,3 +105,49 @@ async def transfer(
             assert completion.status is CompletionStatus.SUCCESS, completion
             assert completion.wr_id == number
         return Transfer(pair.region.buffer == pair.region_far.buffer, world.now - start, pair.qp.counters())
+
+
+def connected(
+    world: SimulatedWorld, kind: QpType, capacity: int, source: str = "h1", target: str = "h3"
+) -> tuple[QueuePair, QueuePair, CompletionQueue, CompletionQueue, MemoryRegion, MemoryRegion]:
+    """Queue pairs of two NICs, their completion queues, the far one with so many entries, and memory."""
+    near, far = world.open(source), world.open(target)
+    pd, pd_far = near.alloc_pd(), far.alloc_pd()
+    cq, cq_far = near.create_cq(), far.create_cq(capacity)
+    region, region_far = pd.alloc_mr(1 << 20), pd_far.alloc_mr(1 << 20)
+    qp, qp_far = (
+        owner.create_qp(queue, queue, kind, world.attributes()) for owner, queue in ((pd, cq), (pd_far, cq_far))
+    )
+    qp.connect(qp_far.address)
+    qp_far.connect(qp.address)
+    return qp, qp_far, cq, cq_far, region, region_far
+
+
+@contextlib.contextmanager
+def observed() -> Iterator[None]:
+    """In worlds that are made meanwhile all verbs of devices are called in Python, for every frame."""
+    make, drive = SwitchNode.__init__, NicNode._drive
+
+    def make_observed(node: SwitchNode, *arguments: Any) -> None:
+        make(node, *arguments)
+        node.wrap(_as_it_is, _as_it_is)
+
+    def drive_observed(node: NicNode, nic: Nic) -> None:
+        drive(node, nic)
+        node.wrap()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SwitchNode, "__init__", make_observed)
+        patch.setattr(NicNode, "_drive", drive_observed)
+        yield
+
+
+def _as_it_is(verb: Callable[..., Any]) -> Callable[..., Any]:
+    return verb
+
+
+def with_and_without_observers(what: Callable[[], T]) -> tuple[T, T]:
+    """What `what()` returns in worlds that are not observed, and in those that are."""
+    with observed():
+        seen = what()
+    return what(), seen

@@ -47,9 +47,8 @@ class Afterwards:
     def rest(self) -> None:
         """Nothing is left to happen."""
         world = self._world
-        if world.clock.heap:
-            left = sorted(world.clock.heap)[0]
-            self._report(f"the simulation is not idle: {len(world.clock.heap)} events are left, first {left[2]!r}")
+        if left := world.clock.queued():
+            self._report(f"the simulation is not idle: {len(left)} events are left, first {left[0][2]!r}")
         for switch in self._scenario.fabric.switches:
             queued = sum(port.queued_packets for port in world.switch(switch.name).stats().ports.values())
             if queued:

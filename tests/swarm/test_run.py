@@ -6,7 +6,7 @@ import pytest
 
 from mrc_host.values import CompletionOpcode, QpAttributes, QpType
 from mrc_host.verbs.local import LocalProvider
-from simulation.channel import Channel
+from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, small_fabric
 from tests.swarm import excused_failures
 from tests.swarm.denylists import Denied, addresses
@@ -62,15 +62,19 @@ def test_a_lost_completion_is_found(monkeypatch):
 
 def test_wrong_bytes_are_found(monkeypatch, buffers):
     """The damage is done in memory, behind the back of the ICRC."""
-    arrive = Channel.arrive
+    join = SimulatedWorld._join
 
-    def damage(self, frame, epoch):
-        arrive(self, frame, epoch)
+    def damage(*_):
         for buffer in buffers[1::4]:
             buffer[len(buffer) // 2] = (buffer[len(buffer) // 2] + 1) % 256  # an even number of times too
 
-    monkeypatch.setattr("simulation.channel.Channel.arrive", damage)
-    monkeypatch.setenv("MRC_SIMULATION_CORE", "reference")  # the native core does not call it
+    def join_and_damage(world):
+        """Each frame that leaves a NIC does damage."""
+        join(world)
+        for nic in world.fabric.nic_names:
+            world.nic_node(nic).watch(damage)
+
+    monkeypatch.setattr(SimulatedWorld, "_join", join_and_damage)
     assert run(busy_seed()).violations
 
 

@@ -30,7 +30,6 @@ from p4runtime_shim.proto import switch_v1_pb2 as pb
 from p4runtime_shim.traffic_manager import PortStats
 from p4src import DROP_REASONS, PORT_COUNTERS, port_drop
 from simulation.link_capture import SimulatedCapture
-from simulation.native_core import frame_memory_kept
 from simulation.program_counters import ProgramCounters
 from simulation.world import SimulatedWorld
 from topologies.fabric import Fabric
@@ -154,10 +153,7 @@ def simulated_backend(case: Case, seed: int) -> Iterator[SimulatedBackend]:
     fabric = fitted_fabric(case)
     settings, timing = fabric.settings.transport, case.timing
     delay = case.fabric.delay
-    with (
-        frame_memory_kept(),
-        SimulatedWorld(fabric, seed=seed, delay=delay, transport=settings, hardware=timing) as world,
-    ):
+    with SimulatedWorld(fabric, seed=seed, delay=delay, transport=settings, hardware=timing) as world:
         yield SimulatedBackend(world)
 
 
