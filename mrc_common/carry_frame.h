@@ -1,6 +1,6 @@
-/* How the simulation's native core gives a frame to a NIC's datapath without entering Python.
+/* How the simulation's core gives a frame to a NIC's datapath without entering Python.
  *
- * mrc_host/datapath/receive.h has the function, in a capsule of its module; simulation/core/nic_node.h calls it.
+ * mrc_host/datapath/receive.h has the function, in a capsule of its module; simulation/core/nic_ports.h calls it.
  */
 #ifndef MRC_CARRY_FRAME_H
 #define MRC_CARRY_FRAME_H

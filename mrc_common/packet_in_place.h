@@ -1,4 +1,4 @@
-/* Data packets whose payload is still where the application wrote it, on their way through the simulation's native core.
+/* Data packets whose payload is still where the application wrote it, on their way through the simulation's core.
  *
  * While the core asks a NIC for a frame, it *opens* the NIC's outbox. Then the NIC's datapath leaves a data packet there instead
  * of building a frame: its head, and a reference to the rest. What Python gets to see is bytes of the frame's length with nothing

@@ -150,8 +150,8 @@ from tests.fuzz.engine_child import OPTIONS
 make = core.build_extension
 build.BuildOptions = lambda: OPTIONS
 core.build_extension = lambda *arguments: make(*arguments, options=OPTIONS)
-from simulation.swarm.generate_scenario import generate
-from simulation.swarm.run import run
+from tests.swarm.generate_scenario import generate
+from tests.swarm.run import run
 from tests.simulation.random_worlds import HARDWARE, contended, crowded, paused
 from tests.simulation.worlds import observed
 seed = int(sys.argv[1])

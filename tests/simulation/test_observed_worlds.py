@@ -14,8 +14,6 @@ import pytest
 from mrc_host.values import QpType
 from p4runtime_shim.pipeline import Pipeline
 from simulation.hardware_timing import IDEAL, PUBLISHED_TESTBED
-from simulation.swarm.generate_scenario import generate
-from simulation.swarm.run import run
 from simulation.trace import Trace
 from tests.mrc_host.datapath.module import native as datapath_in_c
 from tests.mrc_host.datapath.module import used
@@ -23,6 +21,8 @@ from tests.p4runtime_shim import programs
 from tests.seeds import SEED
 from tests.simulation.random_worlds import HARDWARE, contended, crowded, paused
 from tests.simulation.worlds import connected, small_world, transfer, with_and_without_observers
+from tests.swarm.generate_scenario import generate
+from tests.swarm.run import run
 
 
 @pytest.mark.parametrize("number", range(2))

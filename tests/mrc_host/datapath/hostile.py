@@ -23,7 +23,7 @@ NUMBERS = (0, 1, -1, 15, 16, 63, 64, 4031, 4032, 4096, 1 << 24, (1 << 31) - 1, (
 
 
 def in_pieces(cuts: random.Random) -> Give:
-    """Has a NIC get its frames as in the simulation's native core."""
+    """Has a NIC get its frames as in the simulation's core."""
 
     def cut(nic: Nic, port: int, frame: bytes, now: int) -> None:
         at = cuts.choice([0, 192, len(frame), cuts.randint(0, len(frame)), cuts.randint(100, 145)])
