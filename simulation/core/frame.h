@@ -56,6 +56,16 @@ static PyObject *whole_frame(PyObject *frame) {
     return whole;
 }
 
+/* Call the verb `receive` of a device, which others may replace meanwhile, with the whole frame. */
+static int call_receive(PyObject *verb, int64_t port, PyObject *frame, int64_t now) {
+    PyObject *whole = whole_frame(frame);
+    Py_INCREF(verb);
+    int done = whole ? discard(PyObject_CallFunction(verb, "LOL", (long long)port, whole, (long long)now)) : -1;
+    Py_DECREF(verb);
+    Py_XDECREF(whole);
+    return done;
+}
+
 /* As a switch takes it; the reference to its owner is borrowed. */
 static struct sw_frame parts_of(PyObject *frame) {
     if (is_frame(frame)) {

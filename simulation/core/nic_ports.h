@@ -292,16 +292,13 @@ static int nic_carry(NicPorts *ports, int64_t port, PyObject *frame) {
 }
 
 /* The NIC gets a frame. */
-static int nic_take(NicPorts *ports, int64_t port_number, PyObject *frame) {
-    int carried = nic_carry(ports, port_number, frame);
+static int nic_take(NicPorts *ports, int64_t port, PyObject *frame) {
+    int carried = nic_carry(ports, port, frame);
     if (carried)
         return carried < 0 ? -1 : 0;
-    PyObject *whole = whole_frame(frame), *verb = Py_NewRef(ports->receive);
-    PyObject *arguments = whole ? Py_BuildValue("LNL", (long long)port_number, whole, (long long)ports->clock->now) : NULL;
-    int done = arguments ? discard(PyObject_CallObject(verb, arguments)) : -1;
-    Py_XDECREF(arguments);
-    Py_DECREF(verb);
-    return done < 0 || nic_poke(ports) < 0 ? -1 : nic_announce(ports);
+    if (call_receive(ports->receive, port, frame, ports->clock->now) < 0 || nic_poke(ports) < 0)
+        return -1;
+    return nic_announce(ports);
 }
 
 /* A frame arrived: the NIC gets it at once, or once those before it are dealt with, and it too. */

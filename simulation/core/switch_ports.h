@@ -96,13 +96,8 @@ static int switch_serve(SwitchPorts *ports) {
 static int switch_receive(SwitchPorts *ports, int64_t port, PyObject *frame) {
     if (!is_open(ports))
         return -1;
-    if (ports->observed_receive) {
-        PyObject *whole = whole_frame(frame);
-        PyObject *arguments = whole ? Py_BuildValue("LNL", (long long)port, whole, (long long)ports->clock->now) : NULL;
-        int done = arguments ? discard(PyObject_CallObject(ports->observed_receive, arguments)) : -1;
-        Py_XDECREF(arguments);
-        return done < 0 ? -1 : switch_serve(ports);
-    }
+    if (ports->observed_receive)
+        return call_receive(ports->observed_receive, port, frame, ports->clock->now) < 0 ? -1 : switch_serve(ports);
     struct sw_frame parts = parts_of(frame);
     uint16_t ready[MAX_PORTS];
     Py_XINCREF((PyObject *)parts.owner);
