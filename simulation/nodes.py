@@ -79,6 +79,7 @@ def _addresses(switch: EmbeddedSwitch) -> tuple[int, ...]:
         hot.sw_dev_transmit_frame,
         library.sw_dev_take_ready,
         hot.sw_dev_set_owners,
+        hot.sw_prefetch,
         hot.sw_dev_next_wakeup,
         hot.sw_dev_tick,
     )

@@ -27,6 +27,7 @@ typedef struct {
     char idle, down;
     PyObject *traced, *watcher, *hold_back; /* or NULL, or None */
     int64_t frames, bytes, lost, reordered; /* counters */
+    char cold[0];                           /* what is below is rarely needed (prefetch.h) */
     int64_t own_rate, own_delay;            /* without faults */
     int64_t to_number;                      /* of the receiver, in traces */
     PyObject *name, *source, *target;       /* a string and two LinkEnds */

@@ -12,6 +12,7 @@
 
 #define CHILDREN 4
 #define HORIZON 4096 /* ns */
+#define AHEAD 7      /* events (prefetch.h) */
 
 enum kind { NOTHING, CALL, FREE, ARRIVE, WAKE_SWITCH, WAKE_NIC, ASK, DELIVER };
 
@@ -46,6 +47,9 @@ typedef struct {
     size_t count, far, room; /* events; those in the heap, and how many it has room for */
     uint32_t place_room, free_place;
     char running, stopped;
+    uint32_t ahead[AHEAD], ahead_count; /* places of events that come next, in their order (prefetch.h) */
+    size_t least_queued;                /* for prefetching */
+    uint64_t foreseen;                  /* events that were among `ahead` before */
     uint64_t some, used[HORIZON / 64]; /* which of the words below is not zero; which slots are not empty */
     struct slot slots[HORIZON];
 } Clock;
@@ -250,6 +254,7 @@ static void forget(struct event *event) {
 
 /* An event that is queued happens earlier. */
 static void bring_forward(Clock *clock, uint32_t place, int64_t when) {
+    clock->ahead_count = 0;
     struct event *event = &clock->places[place];
     for (size_t at = 0; at < clock->far; at++) {
         if (clock->heap[at].place != place)

@@ -8,6 +8,14 @@
  * Here are the clock, as Python sees it, and the module; each header has a part and its type. native.pyi says what Python may call.
  * Objects are tracked by Python's garbage collector, since worlds are full of cycles. */
 #include "events.h"
+#include "prefetch.h"
+
+static PyObject *clock_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    Clock *clock = (Clock *)PyType_GenericNew(type, args, keywords);
+    if (clock)
+        clock->least_queued = LEAST_QUEUED;
+    return (PyObject *)clock;
+}
 
 static PyObject *clock_at(Clock *clock, PyObject *args, PyObject *keywords) {
     static char *names[] = {"when", "handler", "a", "b", NULL};
@@ -35,6 +43,7 @@ static int run_until(Clock *clock, int64_t limit) {
             return 0;
         struct event event = pop(clock, &first);
         clock->events++;
+        prefetch_for_next(clock, first.place, &event);
         int done = handle_event(&event);
         forget(&event);
         if (done < 0)
@@ -125,13 +134,15 @@ static PyMemberDef clock_members[] = {
     {"now", T_LONGLONG, offsetof(Clock, now), READONLY, NULL},
     {"events", T_LONGLONG, offsetof(Clock, events), READONLY, NULL},
     {"running", T_BOOL, offsetof(Clock, running), READONLY, NULL},
+    {"least_queued", T_PYSSIZET, offsetof(Clock, least_queued), 0, NULL},
+    {"foreseen", T_ULONGLONG, offsetof(Clock, foreseen), READONLY, NULL},
     {0},
 };
 static PyTypeObject ClockType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "simulation.core.native.Clock",
     .tp_basicsize = sizeof(Clock),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_new = PyType_GenericNew,
+    .tp_new = clock_new,
     .tp_dealloc = (destructor)clock_dealloc,
     .tp_traverse = (traverseproc)clock_traverse,
     .tp_clear = (inquiry)clock_clear,

@@ -23,6 +23,10 @@ class Clock:
     events: Final[int]
     """Handled so far."""
     running: Final[bool]
+    least_queued: int
+    """Where so many events are queued, memory that the next ones need is prefetched (prefetch.h)."""
+    foreseen: Final[int]
+    """Events that it was prefetched for."""
 
     def at(self, when: int, handler: Handler, a: object = None, b: object = None) -> None:
         """Call ``handler(a, b)`` when the clock shows `when`. SimulationError for a time before now, or too late."""

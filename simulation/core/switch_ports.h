@@ -16,6 +16,7 @@ typedef struct {
     size_t (*receive)(struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now, uint16_t *ready, size_t cap);
     size_t (*transmit)(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context);
     size_t (*take_ready)(struct sw *sw, uint16_t *ports, size_t cap);
+    void (*prefetch)(const struct sw *sw, unsigned port, int arrives, enum sw_prefetch_step step);
     int64_t (*next_wakeup)(struct sw *sw);
     void (*tick)(struct sw *sw, int64_t now);
     PyObject *observed_receive, *observed_transmit; /* called instead of the first two, or NULL */
@@ -141,13 +142,13 @@ static int set_channels(SwitchPorts *ports, PyObject *channels) {
 
 static PyObject *switch_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     static char *names[] = {"clock", "channels", "verbs", "longest_frame", "copies", "pauses", NULL};
-    unsigned long long handle, receive, transmit, take_ready, set_owners, next_wakeup, tick;
+    unsigned long long handle, receive, transmit, take_ready, set_owners, prefetch, next_wakeup, tick;
     Py_ssize_t size;
     PyObject *clock, *channels;
     int copies, pauses;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!O!(KKKKKKK)npp:SwitchPorts", names, &ClockType, &clock, &PyDict_Type,
-                                     &channels, &handle, &receive, &transmit, &take_ready, &set_owners, &next_wakeup, &tick,
-                                     &size, &copies, &pauses))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!O!(KKKKKKKK)npp:SwitchPorts", names, &ClockType, &clock, &PyDict_Type,
+                                     &channels, &handle, &receive, &transmit, &take_ready, &set_owners, &prefetch, &next_wakeup,
+                                     &tick, &size, &copies, &pauses))
         return NULL;
     SwitchPorts *ports = (SwitchPorts *)PyType_GenericNew(type, NULL, NULL);
     if (!ports)
@@ -160,6 +161,7 @@ static PyObject *switch_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     ports->receive = (__typeof__(ports->receive))(uintptr_t)receive;
     ports->transmit = (__typeof__(ports->transmit))(uintptr_t)transmit;
     ports->take_ready = (__typeof__(ports->take_ready))(uintptr_t)take_ready;
+    ports->prefetch = (__typeof__(ports->prefetch))(uintptr_t)prefetch;
     ports->next_wakeup = (__typeof__(ports->next_wakeup))(uintptr_t)next_wakeup;
     ports->tick = (__typeof__(ports->tick))(uintptr_t)tick;
     ports->handle = (struct sw *)(uintptr_t)handle;

@@ -111,6 +111,26 @@ def test_clocks_of_several_threads_do_not_meet():
     assert results[0] == results[1] == sorted(results[0])
 
 
+@pytest.mark.parametrize(("queued", "foreseen"), [(900, 0), (1100, 190)])
+@pytest.mark.parametrize("near", [1, 3, 20])
+def test_a_clock_prefetches_where_many_events_are_queued(queued, foreseen, near):
+    """A few events in the wheel, which schedule others, and many far away."""
+    clock, left = Clock(), [200]
+
+    def again(_a, _b):
+        if left[0]:
+            left[0] -= 1
+            clock.at(clock.now + near, again)
+
+    for number in range(queued):
+        clock.at(1_000_000 + number, lambda _a, _b: None)
+    for number in range(near):
+        clock.at(number, again)
+    clock.run(until=900_000)
+    assert clock.events == 200 + near
+    assert foreseen * (near > 1) <= clock.foreseen <= foreseen * 2
+
+
 def log(clock, seed):
     """Handlers schedule more events, near and far, and the clock runs in steps, some of which reach none."""
     chance, seen, left = random.Random(seed), [], [1_500]

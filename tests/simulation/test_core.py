@@ -153,7 +153,7 @@ core.build_extension = lambda *arguments: make(*arguments, options=OPTIONS)
 from tests.swarm.generate_scenario import generate
 from tests.swarm.run import run
 from tests.simulation.random_worlds import HARDWARE, contended, crowded, paused
-from tests.simulation.worlds import observed
+from tests.simulation.worlds import observed, prefetching
 seed = int(sys.argv[1])
 contended(seed)
 contended(seed, None, HARDWARE[3], True)
@@ -162,6 +162,10 @@ crowded(seed)
 with observed():
     contended(seed + 1)
     paused(seed + 1)
+with prefetching():
+    contended(seed)
+    crowded(seed)
+    paused(seed)
 for number in range(seed, seed + 3):
     run(generate(number))
 print("clean")

@@ -20,7 +20,7 @@ from tests.mrc_host.datapath.module import used
 from tests.p4runtime_shim import programs
 from tests.seeds import SEED
 from tests.simulation.random_worlds import HARDWARE, contended, crowded, paused
-from tests.simulation.worlds import connected, small_world, transfer, with_and_without_observers
+from tests.simulation.worlds import connected, prefetching, small_world, transfer, with_and_without_observers
 from tests.swarm.generate_scenario import generate
 from tests.swarm.run import run
 
@@ -43,7 +43,18 @@ def test_swarm_seeds_run_alike_with_the_datapath_in_c(number):
 def test_a_crowded_world_runs_alike():
     with used(datapath_in_c()):
         alone, observed = with_and_without_observers(lambda: crowded(SEED))
-    assert alone == observed, f"seed {SEED}"
+        with prefetching() as clocks:
+            fetched_ahead = crowded(SEED)
+    assert alone == observed == fetched_ahead, f"seed {SEED}"
+    assert clocks[0].foreseen > clocks[0].events / 2 > 1_000
+
+
+def test_links_that_change_their_rate_run_alike_when_the_core_prefetches():
+    """Events that are brought forward leave their place in the queue."""
+    with prefetching() as clocks:
+        fetched_ahead = contended(SEED)
+    assert fetched_ahead == contended(SEED)
+    assert clocks[0].foreseen > 0
 
 
 @pytest.mark.parametrize("number", range(4))

@@ -13,6 +13,8 @@ import pytest
 from mrc_host.nic import Nic
 from mrc_host.values import CompletionStatus, QpAttributes, QpCounters, QpType
 from mrc_host.verbs import CompletionQueue, MemoryRegion, QueuePair
+from simulation import core
+from simulation.core import Clock
 from simulation.nodes import NicNode, SwitchNode
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
@@ -140,6 +142,21 @@ def observed() -> Iterator[None]:
         patch.setattr(SwitchNode, "__init__", make_observed)
         patch.setattr(NicNode, "_drive", drive_observed)
         yield
+
+
+@contextlib.contextmanager
+def prefetching() -> Iterator[list[Clock]]:
+    """Clocks that are made meanwhile prefetch however few events are queued; they are in the list."""
+    made: list[Clock] = []
+
+    def clock() -> Clock:
+        made.append(core.load().Clock())
+        made[-1].least_queued = 0
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(core, "Clock", clock, raising=False)
+        yield made
 
 
 def _as_it_is(verb: Callable[..., Any]) -> Callable[..., Any]:
