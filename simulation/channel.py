@@ -1,8 +1,8 @@
 """Channels, the directions of links, as faults shape them and watchers see them.
 
-A channel itself is :class:`simulation.core.Channel`: rate, propagation delay, carrier and counters, in C. What goes
-wrong there is physical: a channel goes down, and is shaped (:class:`topologies.faults.effect.PortShaping`): slower,
-longer, or holding frames back. Random loss and corruption are up to the switches at its ends.
+A channel itself is :class:`simulation.core.native.Channel`: rate, propagation delay, carrier and counters, in C. What
+goes wrong there is physical: a channel goes down, and is shaped (:class:`topologies.faults.effect.PortShaping`):
+slower, longer, or holding frames back. Random loss and corruption are up to the switches at its ends.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from simulation.core.native import Channel
 from simulation.seeds import generator
 from topologies.faults.effect import PortShaping
-
-if TYPE_CHECKING:
-    from simulation.core import Channel
 
 
 class ChannelWatcher(Protocol):

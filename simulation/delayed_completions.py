@@ -17,7 +17,7 @@ from mrc_host.nic import Nic
 from mrc_host.notify import Notification
 from mrc_host.values import Completion
 from mrc_host.verbs.local import Advance, LocalProvider
-from simulation import core
+from simulation.core.native import Clock
 from simulation.hardware_timing import HardwareTiming
 
 
@@ -42,7 +42,7 @@ class DelayedCompletions(LocalProvider):
     def __init__(
         self,
         nic: Nic,
-        clock: core.Clock,
+        clock: Clock,
         timing: HardwareTiming,
         *,
         poke: Callable[[], None],

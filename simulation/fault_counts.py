@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from p4runtime_shim.switch import EmbeddedSwitch
-from simulation import core
+from simulation.core.native import Channel
 from simulation.program_counters import ProgramCounters
 from topologies.fabric import LinkEnd
 
@@ -26,7 +26,7 @@ class FaultCounts:
         if name not in self._counters:
             self._counters[name] = ProgramCounters(switch)
 
-    def lost(self, channels: Iterable[core.Channel]) -> list[int]:
+    def lost(self, channels: Iterable[Channel]) -> list[int]:
         """Frames of channels that did not arrive so far, or that the switch at an end lost for a fault."""
         if self._final is not None:
             return [channel.lost + self._final.get(channel.name, (0, 0))[0] for channel in channels]
@@ -39,7 +39,7 @@ class FaultCounts:
             for channel in channels
         ]
 
-    def corrupted(self, channel: core.Channel) -> int:
+    def corrupted(self, channel: Channel) -> int:
         """Frames of a channel that the switch at an end corrupted for a fault."""
         if self._final is not None:
             return self._final.get(channel.name, (0, 0))[1]
@@ -49,7 +49,7 @@ class FaultCounts:
             if end.node in self._counters
         )
 
-    def keep(self, channels: Iterable[core.Channel]) -> None:
+    def keep(self, channels: Iterable[Channel]) -> None:
         """The switches are about to be freed: go on with what they have counted until now."""
         counted = list(channels) if self._counters else []
         self._final = {
@@ -58,6 +58,6 @@ class FaultCounts:
         }
 
 
-def _ends(channel: core.Channel) -> tuple[tuple[LinkEnd, bool], ...]:
+def _ends(channel: Channel) -> tuple[tuple[LinkEnd, bool], ...]:
     """Both ends of a channel, and whether its frames arrive there."""
     return (channel.source, False), (channel.target, True)

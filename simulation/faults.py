@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulation import core
+from simulation.core.native import END_OF_TIME, Channel
 from simulation.errors import FaultError, SimulationError
 from simulation.fault_counts import FaultCounts
 from simulation.fault_limits import SIMULATION
@@ -110,7 +110,7 @@ class Faults:
         for when in (at, until):
             if not isinstance(when, int | None):
                 raise FaultError(f"A fault begins and ends at a whole number of ns, not {when!r}.")
-            if when is not None and when >= core.END_OF_TIME:
+            if when is not None and when >= END_OF_TIME:
                 raise FaultError("A fault begins and ends before 2**62 ns (146 years): leave out what never comes.")
         start = now if at is None else at
         if start < now:
@@ -147,7 +147,7 @@ class Faults:
             if record.id in self._engine.registry:  # else a listener has cleared it
                 self._end(record.id)
 
-    def close(self, channels: Iterable[core.Channel]) -> None:
+    def close(self, channels: Iterable[Channel]) -> None:
         """The world is about to free its switches: faults are listed and counted as they are now, and stay so."""
         self.counts.keep(channels)
         self._closed = True
@@ -160,7 +160,7 @@ class Faults:
 
     def _await_next(self) -> None:
         due = self._engine.wakeup()
-        if due is not None and due < core.END_OF_TIME and due not in self._awaited:
+        if due is not None and due < END_OF_TIME and due not in self._awaited:
             self._awaited.add(due)
             self._clock.at(due, self._act, due)
 

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 from mrc_host.captures.pcapng import PcapngWriter
 from p4runtime_shim.switch import EmbeddedSwitch
 from p4src import DROP_REASONS
-from simulation import core
+from simulation.core.native import Channel
 from simulation.nodes import Node, SwitchNode
 from simulation.program_counters import ProgramCounters
 from simulation.world import SimulatedWorld
@@ -55,7 +55,7 @@ class SimulatedCapture:
 class _Direction:
     """One direction of the link: what its channel reports, and the switches at its ends."""
 
-    def __init__(self, capture: SimulatedCapture, interface: int, channel: core.Channel, world: SimulatedWorld) -> None:
+    def __init__(self, capture: SimulatedCapture, interface: int, channel: Channel, world: SimulatedWorld) -> None:
         self._capture, self._interface, self._channel = capture, interface, channel
         self._departed: dict[int, list[str]] = {}  # by the identity of a frame on its way
         self._trimmed: Counter[bytes] = Counter()  # waiting to leave

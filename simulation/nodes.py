@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mrc_host.nic import Nic
 from p4runtime_shim.switch import EmbeddedSwitch
-from simulation import core
+from simulation.core.native import Channel, Clock, NicPorts, SwitchPorts
 from simulation.hardware_timing import IDEAL, HardwareTiming
 
 _COPYING = frozenset(("clone_egress_pkt_to_egress", "recirculate"))
@@ -30,7 +30,7 @@ class Node(Protocol):
         """The device's name."""
 
     @property
-    def ports(self) -> core.SwitchPorts | core.NicPorts:
+    def ports(self) -> SwitchPorts | NicPorts:
         """What channels are joined to."""
 
     def port_changed(self, port: int, up: bool) -> None:
@@ -44,10 +44,10 @@ class SwitchNode:
 
     def __init__(
         self,
-        clock: core.Clock,
+        clock: Clock,
         name: str,
         switch: EmbeddedSwitch,
-        channels: Mapping[int, core.Channel],
+        channels: Mapping[int, Channel],
         pauses: bool = False,
     ) -> None:
         self.name = name
@@ -57,7 +57,7 @@ class SwitchNode:
         self._transmit: Callable[[int, int], bytes | None] = switch.transmit
         copies = pauses or _copies_in_egress(switch)  # sending from one port may make others ready
         longest = switch.queues.max_frame
-        self.ports = core.SwitchPorts(clock, dict(channels), _addresses(switch), longest, copies, pauses)
+        self.ports = SwitchPorts(clock, dict(channels), _addresses(switch), longest, copies, pauses)
         switch.before_close(self.ports.close)
 
     def wrap(self, receive: Around, transmit: Around) -> None:
@@ -114,17 +114,17 @@ class NicNode:
 
     def __init__(
         self,
-        clock: core.Clock,
+        clock: Clock,
         name: str,
         nic: Nic,
-        channels: Sequence[core.Channel],
+        channels: Sequence[Channel],
         timing: HardwareTiming = IDEAL,
     ) -> None:
         self.name = name
         self._clock = clock
         self._watchers: list[Callable[[bytes], None]] = []
         in_order = sorted(channels, key=lambda channel: channel.port)
-        self.ports = core.NicPorts(clock, in_order, timing.packet, timing.pcie_rate)
+        self.ports = NicPorts(clock, in_order, timing.packet, timing.pcie_rate)
         self._drive(nic)
 
     @property

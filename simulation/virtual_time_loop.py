@@ -17,7 +17,7 @@ from contextvars import Context
 from math import ulp
 from typing import Any, TypeVar
 
-from simulation import core
+from simulation.core.native import END_OF_TIME, Clock
 from simulation.errors import SimulationError, StalledError
 
 _SECOND = 1_000_000_000
@@ -30,10 +30,10 @@ T = TypeVar("T")
 class _Waiting:
     """Stands where asyncio's loop has its selector."""
 
-    def __init__(self, clock: core.Clock) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.resting: Callable[[], None] | None = None
-        self.until = core.END_OF_TIME  # the world runs no further
+        self.until = END_OF_TIME  # the world runs no further
 
     def select(self, timeout: float | None) -> list[Any]:
         """Let the world run for `timeout` seconds, or until a callback is ready. There are never any descriptors."""
@@ -43,7 +43,7 @@ class _Waiting:
 
     def wait(self, until: int | None) -> None:
         """Let the world run until a callback is ready or the clock shows `until` (ns); None: to its rest."""
-        if until is not None or self.until < core.END_OF_TIME:
+        if until is not None or self.until < END_OF_TIME:
             self._clock.run(self.until if until is None else min(until, self.until))
         elif not self._clock.run() and self.resting is not None:
             self.resting()
@@ -62,7 +62,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     _stopping: bool
     _timer_cancelled_count: int
 
-    def __init__(self, clock: core.Clock) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
         self._clock = clock
         self._clock_resolution = _RESOLUTION
@@ -97,9 +97,9 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
             self._forget_cancelled()
         ready, scheduled, clock = self._ready, self._scheduled, self._clock
         if not ready and not self._stopping:
-            due = _due(scheduled[0]) if scheduled else core.END_OF_TIME
+            due = _due(scheduled[0]) if scheduled else END_OF_TIME
             if due > clock.now:
-                self._selector.wait(due if due < core.END_OF_TIME else None)
+                self._selector.wait(due if due < END_OF_TIME else None)
         while scheduled and _due(scheduled[0]) <= clock.now:
             ready.append(self._take_timer())
         for _ in range(len(ready)):
@@ -158,13 +158,13 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
 
     def run_to_time(self, when: int) -> None:
         """Run until the clock shows `when` (ns). SimulationError for a time that no clock shows."""
-        if when >= core.END_OF_TIME:
+        if when >= END_OF_TIME:
             raise SimulationError(f"A world ends after 146 years; it cannot run to {when} ns.")
         self._selector.until = when
         try:
             self.run_forever()
         finally:
-            self._selector.until = core.END_OF_TIME
+            self._selector.until = END_OF_TIME
 
     def _process_events(self, event_list: list[Any]) -> None:
         pass
@@ -176,4 +176,4 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
 def _due(timer: asyncio.TimerHandle) -> int:
     """When a timer is due, in whole ns: seconds have not one floating point number for each; END_OF_TIME for never."""
     when = timer.when() * _SECOND
-    return round(when) if when < core.END_OF_TIME else core.END_OF_TIME
+    return round(when) if when < END_OF_TIME else END_OF_TIME

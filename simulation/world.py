@@ -30,8 +30,8 @@ from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
 from p4src import PROGRAM, problem
-from simulation import core
 from simulation.channel import ChannelShaper, ChannelStats
+from simulation.core.native import Channel, Clock
 from simulation.delayed_completions import DelayedCompletions
 from simulation.errors import SimulationError
 from simulation.faults import Faults
@@ -101,12 +101,12 @@ class SimulatedWorld:
         self._round_trips = PathRoundTrips(fabric, delay, waiting) if same else None
         self._timers_of = self.timing.timers_of(fitted)
         self.seed = seed
-        self.clock = core.Clock()
+        self.clock = Clock()
         self.trace = trace
         self._loop = VirtualTimeLoop(self.clock)
         self._closed = False
         self._providers: dict[str, LocalProvider] = {}
-        self._channels: dict[LinkEnd, core.Channel] = {}  # by the end they leave
+        self._channels: dict[LinkEnd, Channel] = {}  # by the end they leave
         self._shaper = ChannelShaper(derive(seed, "line"))
         self._nics: dict[str, NicNode] = {}
         self._trace_sinks: Mapping[str, TraceSink] = {}
@@ -127,7 +127,7 @@ class SimulatedWorld:
             for source, target, mark in ((link.lower, link.upper, ">"), (link.upper, link.lower, "<")):
                 own = delay if link.delay_ns is None else link.delay_ns
                 name, takes = f"{link.name}{mark}", own + self._pipelines(source, target)
-                self._channels[source] = core.Channel(self.clock, name, source, target, link.rate_bps, takes)
+                self._channels[source] = Channel(self.clock, name, source, target, link.rate_bps, takes)
 
     def _pipelines(self, source: LinkEnd, target: LinkEnd) -> int:
         """What a packet takes through the sending NIC and the receiving device, in ns, besides the link."""
@@ -200,7 +200,7 @@ class SimulatedWorld:
         self.fabric.switch(name)
         return self._switches[name].switch
 
-    def channel(self, source: LinkEnd) -> core.Channel:
+    def channel(self, source: LinkEnd) -> Channel:
         """The direction of a link that leaves `source`."""
         if source not in self._channels:
             raise SimulationError(f"No link is plugged into port {source.port} of {source.node}.")

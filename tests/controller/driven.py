@@ -12,7 +12,7 @@ from controller.events import Events
 from controller.fault_limits import EMULATION
 from controller.injector import FaultInjector
 from controller.values import Event, FleetStatus, LinkEndInfo, LinkStatus
-from simulation.core import Clock
+from simulation.core.native import Clock
 from simulation.virtual_time_loop import VirtualTimeLoop
 from topologies.emulation.link_counters import Traffic
 from topologies.entries import TableEntry

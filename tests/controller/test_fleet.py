@@ -14,7 +14,7 @@ from controller.fleet import TIMEOUT_S, Fleet
 from controller.reconcile import count
 from controller.values import FleetStatus, SwitchState
 from p4src import P4INFO
-from simulation.core import Clock
+from simulation.core.native import Clock
 from simulation.virtual_time_loop import VirtualTimeLoop
 from tests.controller.p4runtime_stand_in import StandIn, serve
 from tests.controller.p4runtime_stand_in import key as entity_key

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from simulation.channel import ChannelShaper
-from simulation.core import Channel, Clock
+from simulation.core.native import Channel, Clock
 from simulation.errors import SimulationError
 from tests.models.channel import ModelChannel
 from tests.models.clock import ModelClock

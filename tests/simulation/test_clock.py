@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from simulation.core import END_OF_TIME, Clock
+from simulation.core.native import END_OF_TIME, Clock
 from simulation.errors import SimulationError
 from tests.models.clock import ModelClock
 from tests.seeds import SEED

@@ -1,4 +1,4 @@
-"""The extension in C: how it is loaded, and what it does when somebody misbehaves."""
+"""The core in C through whole worlds: what it refuses, and what it does when somebody misbehaves."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from p4runtime_shim.errors import BuildError
-from simulation import core
 from simulation.errors import SimulationError
 from simulation.trace import Trace
 from simulation.world import SimulatedWorld
@@ -22,35 +20,6 @@ from tests.seeds import SEED
 from tests.simulation.random_worlds import write_some
 from tests.simulation.worlds import GIGA, small_fabric, small_world, transfer
 from topologies.errors import FabricError
-
-
-@pytest.fixture
-def uncompiled(monkeypatch):
-    """Nothing of the core was used yet, and there is no compiler."""
-
-    def refuse(*_):
-        raise BuildError("there is no C compiler: cc was not found")
-
-    core.load.cache_clear()
-    for name in ("Clock", "Channel", "SwitchPorts", "NicPorts", "END_OF_TIME"):
-        monkeypatch.delitem(vars(core), name, raising=False)
-    monkeypatch.setattr(core, "build_extension", refuse)
-    yield
-    core.load.cache_clear()
-
-
-@pytest.mark.usefixtures("uncompiled")
-def test_without_a_compiler_one_sentence_says_so():
-    with pytest.raises(SimulationError, match=r"^There is no simulation without a C compiler .* cc was not found\.$"):
-        small_world()
-
-
-def test_only_what_the_core_has_is_found_there():
-    with pytest.raises(AttributeError, match="Clok"):
-        core.Clok  # noqa: B018 - a misspelt name
-    with pytest.raises(AttributeError):
-        core._anything  # noqa: B018
-    assert core.Clock is core.load().Clock
 
 
 @pytest.mark.parametrize("delay", [-1, 10**9 + 1, 1 << 80])
@@ -147,9 +116,8 @@ import sys
 from p4runtime_shim import build
 from simulation import core
 from tests.fuzz.engine_child import OPTIONS
-make = core.build_extension
 build.BuildOptions = lambda: OPTIONS
-core.build_extension = lambda *arguments: make(*arguments, options=OPTIONS)
+sys.modules[core.MODULE.name] = core.MODULE.load(OPTIONS)
 from tests.swarm.generate_scenario import generate
 from tests.swarm.run import run
 from tests.simulation.random_worlds import HARDWARE, contended, crowded, paused

@@ -9,7 +9,7 @@ import pytest
 from mrc_host.wire import pause
 from p4runtime_shim.entities import CloneSession, Replica
 from p4runtime_shim.switch import EmbeddedSwitch
-from simulation.core import Channel, Clock, NicPorts
+from simulation.core.native import Channel, Clock, NicPorts
 from simulation.hardware_timing import IDEAL, HardwareTiming
 from simulation.nodes import NicNode, SwitchNode
 from tests.models.channel import ModelChannel

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from simulation.core import Clock
+from simulation.core.native import Clock
 from simulation.errors import SimulationError, StalledError
 from simulation.virtual_time_loop import VirtualTimeLoop
 from tests.simulation.worlds import small_world

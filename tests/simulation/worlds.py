@@ -13,8 +13,8 @@ import pytest
 from mrc_host.nic import Nic
 from mrc_host.values import CompletionStatus, QpAttributes, QpCounters, QpType
 from mrc_host.verbs import CompletionQueue, MemoryRegion, QueuePair
-from simulation import core
-from simulation.core import Clock
+from simulation import world as world_module
+from simulation.core.native import Clock
 from simulation.nodes import NicNode, SwitchNode
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
@@ -150,12 +150,12 @@ def prefetching() -> Iterator[list[Clock]]:
     made: list[Clock] = []
 
     def clock() -> Clock:
-        made.append(core.load().Clock())
+        made.append(Clock())
         made[-1].least_queued = 0
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(core, "Clock", clock, raising=False)
+        patch.setattr(world_module, "Clock", clock)
         yield made
 
 

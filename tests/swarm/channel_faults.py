@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mrc_host.config import Dscp
-from simulation import core
+from simulation.core.native import Channel
 from simulation.seeds import generator
 from simulation.world import SimulatedWorld
 from tests.swarm.scenario import FOREVER, ScenarioFault
@@ -81,7 +81,7 @@ def _check_probability(probability: float) -> None:
 class HarmedChannel:
     """What arrives by one channel while there are faults on it. Losses of several faults are independent."""
 
-    def __init__(self, channel: core.Channel, dscp: Dscp, seed: int) -> None:
+    def __init__(self, channel: Channel, dscp: Dscp, seed: int) -> None:
         self.faults: list[ChannelFault] = []
         self.harmed = 0  # frames lost or changed
         self._channel = channel

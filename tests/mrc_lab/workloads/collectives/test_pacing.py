@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrc_lab.workloads.collectives.pacing import Pacing, PacingSettings
-from simulation.core import Clock
+from simulation.core.native import Clock
 from simulation.virtual_time_loop import VirtualTimeLoop
 from tests.mrc_lab.experiments.running.cases import case_of, run
 
