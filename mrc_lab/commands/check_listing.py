@@ -11,11 +11,11 @@ CHECKS = Listing(
     "mrc doctor",
     "checks of this machine, and fabrics that are up",
     (
-        Column("check", "what was looked at"),
-        Column("ok", "whether it is as it should be"),
+        Column("check", "name of the check"),
+        Column("ok", "whether it passed"),
         Column("required", "whether no fabric can be brought up without it"),
         Column("detail", "what was found, or what does not work without it"),
-        Column("fix", "what `--fix` would do; null if it is well or cannot be fixed"),
+        Column("fix", "what `--fix` would do; null if it passed or cannot be fixed"),
     ),
 )
 

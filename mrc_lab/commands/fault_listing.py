@@ -11,20 +11,20 @@ from topologies.faults.record import FaultRecord
 
 FAULTS = Listing(
     "fault list [all]",
-    "faults, pending and active ones, with `all` those cleared last too",
+    "pending and active faults; with `all` also recently cleared ones",
     (
         Column("fault", "its id"),
         Column("kind", "its [kind](faults.md), as in experiment files"),
         Column("state", "`pending`, `active` or `cleared`"),
         Column("links", "links that it is on"),
         Column("switches", "switches whose tables hold it"),
-        Column("parameters", "what was asked for, by name: times in ns, rates in bits per second, shares from 0 to 1"),
-        Column("owner", "who made it; null if nobody is named"),
+        Column("parameters", "requested values by name: times in ns, rates in bits per second, shares from 0 to 1"),
+        Column("owner", "who injected it; null if unnamed"),
         Column("start_time", "when it begins or began"),
-        Column("applied_time", "when it was in effect everywhere; null until then"),
+        Column("applied_time", "when it took effect everywhere; null until then"),
         Column("end_time", "when it ends; null if only clearing ends it"),
-        Column("cleared_time", "when it had been taken back, but for switches that were away; null until then"),
-        Column("problem", "what is wrong with it; null if nothing is"),
+        Column("cleared_time", "when it was cleared everywhere but on unreachable switches; null until then"),
+        Column("problem", "why it could not be injected or cleared; null if nothing is wrong"),
     ),
 )
 

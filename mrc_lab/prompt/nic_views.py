@@ -122,11 +122,11 @@ PATHS = Listing(
 )
 COUNTERS = Listing(
     "counters HOST [QP]",
-    "[counters](counters.md) of the NIC, its ports and queue pairs, those that are 0 too",
+    "[counters](counters.md) of the NIC, its ports and queue pairs, even if 0",
     (
         Column("host", "the host", "of", lambda row: _owner(row)),
-        Column("port", "number of the port; null for what is no port's"),
-        Column("qpn", "number of the queue pair; null for what is no queue pair's"),
+        Column("port", "number of the port; null for counters of no port"),
+        Column("qpn", "number of the queue pair; null for counters of no queue pair"),
         Column("counter", "its name", "counter"),
         Column("value", "its value", "value"),
         Column("unit", "unit of the value", "unit"),

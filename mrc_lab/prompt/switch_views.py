@@ -33,8 +33,8 @@ TABLES = Listing(
     (
         Column("switch", "the switch"),
         Column("table", "name of the table in the P4 program", "table"),
-        Column("entries", "how many entries it has, the default not counted", "entries"),
-        Column("room", "how many it can have", "room"),
+        Column("entries", "number of entries, without the default", "entries"),
+        Column("room", "largest number of entries", "room"),
         Column("matched_packets", "packets that matched; null if the table does not count", "packets"),
         Column("default", "action of the default entry; null if there is none", "default"),
     ),
@@ -46,15 +46,15 @@ ENTRIES = Listing(
         Column("switch", "the switch"),
         Column("table", "the table"),
         Column("priority", "the entry's priority; 0 if the table has none", "priority"),
-        Column("match", "what it matches, as text", "match"),
-        Column("action", "what it does, as text", "action"),
+        Column("match", "its match fields, as text", "match"),
+        Column("action", "its action, as text", "action"),
         Column("matched_packets", "packets that matched; null if the table does not count", "packets"),
         Column("matched_bytes", "their bytes", "bytes"),
     ),
 )
 QUEUES = Listing(
     "queues SWITCH [reset]",
-    "all queues of a switch; of BMv2, which reports none, its ports",
+    "all queues of a switch; for BMv2, which reports no queues, its ports",
     (
         Column("switch", "the switch"),
         Column("port", "number of the port", "port", _first("port")),
@@ -62,7 +62,7 @@ QUEUES = Listing(
         Column("priority", "number of the queue, the highest served first; null for BMv2", "queue"),
         Column("waiting_packets", "packets that wait now", "waiting"),
         Column("waiting_bytes", "their bytes", "bytes"),
-        Column("peak_packets", "the most that waited since the start or the last reset", "peak"),
+        Column("peak_packets", "most packets that waited since the start or the last reset", "peak"),
         Column("peak_bytes", "the same in bytes", "peak bytes"),
         Column("limit_packets", "limit; 0 for none", "limit"),
         Column("dropped_packets", "packets that found the queue at its limit", "dropped"),
