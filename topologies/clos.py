@@ -62,7 +62,7 @@ class Clos:
         PORTS, "hosts, by name or pattern, that have ports in so many planes only, the first", default=()
     )
     kernel_switches: Iterable[str] = key(
-        ListOf(Text()), "switches, by name or pattern, that Linux itself is, instead of the P4 program", default=()
+        ListOf(Text()), "switches, by name or pattern, that are Linux itself, instead of the P4 program", default=()
     )
     mtu: int = key(Integer(MIN_MTU, MAX_MTU), "IPv6 MTU of every link", default=DEFAULT_MTU)
     usid_block: int = key(AddressPrefix(32), "locator block of every uSID", default=DEFAULT_USID_BLOCK)
