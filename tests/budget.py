@@ -38,7 +38,9 @@ BUDGET_MIN = {
     "p4runtime_shim": 1.5,
     "p4src": 0.05,
     "scripts": 1.25,
-    "simulation": 1.4,
+    "simulation": 0.95,
+    "soak_kill": 0.05,
+    "swarm": 0.45,
     "topologies": 0.25,
     "vagrant": 0.05,
 }
