@@ -65,13 +65,30 @@ def test_the_architecture_names_every_package_of_a_room(room: str) -> None:
     assert not [name for name in sorted(folders) if f"`{name}`" not in text and f"{room}/{name}/" not in text]
 
 
-def test_the_architecture_lists_the_annexes_that_the_core_may_not_import() -> None:
-    annexes = (DOCS / "architecture.md").read_text().partition("### Annexes")[2].partition("\n## ")[0]
+def annexes() -> list[str]:
+    """Packages that the core may not import, by the contract about them."""
     contract = re.search(r"protected_modules = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), re.DOTALL)
     assert contract is not None
-    forbidden = re.findall(r'"([\w.]+)"', contract[1])
-    listed = re.findall(r"`([\w/]+)/`", "".join(re.findall(r"^\| (`.*?) \|", annexes, re.MULTILINE)))
-    assert sorted(name.replace("/", ".") for name in listed) == sorted(forbidden)
+    return re.findall(r'"([\w.]+)"', contract[1])
+
+
+def test_the_architecture_lists_the_annexes_that_the_core_may_not_import() -> None:
+    section = (DOCS / "architecture.md").read_text().partition("### Annexes")[2].partition("\n## ")[0]
+    listed = re.findall(r"`([\w/]+)/`", "".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)))
+    assert sorted(name.replace("/", ".") for name in listed) == sorted(annexes())
+
+
+def test_annexes_use_public_names_of_the_core() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}: {node.module}.{name.name}"
+        for annex in annexes()
+        for file in (ROOT / annex.replace(".", "/")).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_bytes()))
+        if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith(annex)
+        for name in node.names
+        if (node.module or "").partition(".")[0] in ROOMS and re.search(r"(^|\.)_[^_]", f"{node.module}.{name.name}")
+    ]
+    assert not found
 
 
 def test_a_class_name_stands_for_one_thing() -> None:
