@@ -62,6 +62,13 @@ def test_racks_and_ports_are_read(tmp_path: Path) -> None:
     assert (flat.pods, flat.t0_count, len(flat.nics)) == (1, 2, 4)
 
 
+def test_an_experiment_takes_all_keys_of_a_fabric_file(tmp_path: Path) -> None:
+    text = "{hosts: 2, mtu: 9000, usid_block: 'fc00:1::/32', protocol: {hop_limit: 9}, queues: {pfc: yes}}"
+    fabric = build_fabric(loaded(tmp_path, text, "{kind: write_bw, pairs: h1>h2}").cases[0].fabric)
+    assert (fabric.mtu, fabric.usid_block, fabric.settings.hop_limit) == (9000, 0xFC00_0001, 9)
+    assert fabric.queues.pfc
+
+
 @pytest.mark.parametrize(
     ("fabric", "problem"),
     [
