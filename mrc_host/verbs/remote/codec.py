@@ -19,6 +19,7 @@ from ipaddress import AddressValueError, IPv6Address
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from mrc_common.suggestions import did_you_mean
 from mrc_host.errors import MrcError
 
 T = TypeVar("T")
@@ -132,7 +133,8 @@ def _decode_dataclass(kind: Any, data: Any, where: str) -> Any:
     hints = _hints(kind)
     for key in data:
         if key not in hints:
-            raise CodecError(f"{_at(where)}: unknown key {shown(key)}; known are {', '.join(hints)}.")
+            hint = did_you_mean(key, hints, most=1, cutoff=0.6) or f"known are {', '.join(hints)}."
+            raise CodecError(f"{_at(where)}: unknown key {shown(key)}; {hint}")
     values = {}
     for field in dataclasses.fields(kind):
         if field.name in data:

@@ -62,7 +62,8 @@ def test_flags_are_encoded_as_numbers() -> None:
     [
         (QpAttributes, {"mpr": "eight"}, "At mpr: expected an integer, not 'eight'."),
         (QpAttributes, {"mpr": True}, "At mpr: expected an integer"),
-        (QpAttributes, {"mprs": 1}, "At the top: unknown key 'mprs'; known are"),
+        (QpAttributes, {"colour": 1}, "At the top: unknown key 'colour'; known are"),
+        (QpAttributes, {"path_mt": 1}, r"At the top: unknown key 'path_mt'; did you mean path_mtu\?"),
         (QpAttributes, [], r"At the top: expected an object, not \[\]."),
         (QpAddress, {"address": "fd00::1"}, "the key 'qpn' is missing"),
         (QpAddress, {"address": "fd00::zz", "qpn": 1}, "At address: expected a MAC address, an IPv6 address"),
