@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import re
@@ -50,12 +49,6 @@ def test_sizes_and_file_describe_the_same_fabric(tmp_path: Path) -> None:
     assert load_file(path) == multi_plane_clos("small", planes=2, t0=2, t1=2, hosts=4)
 
 
-# Ten lines that stand for 9 ** 9 words.
-BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in itertools.pairwise("abcdefghi")
-)
-
-
 @pytest.mark.parametrize(
     ("text", "expected_message"),
     [
@@ -84,16 +77,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         (SMALL + "protocol: {dscp: {control: 0}}", "dscp values must all differ"),
         ("name: [", "line 1: "),
         ("name: *x", "undefined alias"),
-        ("? [a]\n: b", "a key must be a word"),
-        ("[" * 3000, "nested too deeply"),
         (SMALL + "mtu: !!python/object:os.system x", "is not a value that YAML knows"),
-        ("\x00", "not allowed"),
-        (BOMB, "has more than 104857 values, aliases written out"),
-        ("&a [*a]", "has more than 104857 values, aliases written out"),
-        (SMALL + "mtu: !!bool y", "is not a value that YAML knows"),
-        (SMALL + "mtu: !!int ''", "is not a value that YAML knows"),
-        (SMALL + "mtu: !!timestamp x", "is not a value that YAML knows"),
-        (SMALL + "mtu: 2001-13-45", "is not a value that YAML knows"),
         (SMALL.replace("small", "0x" + "f" * 10_000), "fabric name '0xfff"),
         (SMALL + "rate: 0x" + "f" * 10_000, "rate: must be a rate such as"),
         (SMALL.replace("hosts: 4", "hosts: 0x" + "f" * 10_000), "hosts: is 0xffff"),

@@ -11,14 +11,9 @@ from dataclasses import dataclass
 
 from mrc_common.declared.document import Value
 from mrc_common.declared.field_types import FieldType, JsonSchema, Text, a_time, suggest
-from mrc_common.declared.sections import SectionKey, check_keys
+from mrc_common.declared.sections import SectionKey, check_keys, key, keys_of
 from topologies.errors import FabricError
 from topologies.faults import KINDS, Fault, FaultKind, kind_named, renamed
-
-_WHEN: dict[str, tuple[FieldType, str]] = {
-    "at": (a_time(), "when it begins"),
-    "until": (a_time(), "when it is over; without it, it lasts to the end of the run"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +24,13 @@ class PlannedFault:
     """
 
     fault: Fault
-    at: int
-    until: int | None = None
+    at: int = key(a_time(), "when it begins")
+    until: int | None = key(a_time(), "when it is over; without it, it lasts to the end of the run", default=None)
     line: int = 0
     note: str = ""
+
+
+_WHEN = keys_of(PlannedFault)
 
 
 @dataclass(frozen=True)
@@ -52,9 +50,9 @@ class FaultKinds(FieldType):
         parameters = {parameter.name: parameter for parameter in kind.all_parameters}
         check_keys(value, members, ["kind", *_WHEN, *parameters])
         given = {name: parameters[name].type.read(members[name]) for name in members if name in parameters}
-        when = {name: known.read(members[name]) for name, (known, _) in _WHEN.items() if name in members}
+        when = {name: known.type.read(members[name]) for name, known in _WHEN.items() if name in members}
         if "at" not in when:
-            raise value.error(f"at is missing: {_WHEN['at'][1]}")
+            raise value.error(f"at is missing: {_WHEN['at'].doc}")
         try:
             fault = kind.make(given)
         except FabricError as error:
@@ -76,14 +74,13 @@ def _schemas(kind: FaultKind) -> Iterable[JsonSchema]:
 
 
 def _schema(kind: FaultKind, parameters: Iterable[SectionKey]) -> JsonSchema:
-    known = {p.name: {"description": p.doc, **p.type.schema()} for p in parameters}
-    when = {name: {"description": doc, **known.schema()} for name, (known, doc) in _WHEN.items()}
+    known = {p.name: {"description": p.doc, **p.type.schema()} for p in (*_WHEN.values(), *parameters)}
     names: list[JsonSchema] = [{"const": kind.name}, *({"const": old, "deprecated": True} for old in kind.old)]
     named: JsonSchema = {"oneOf": names} if kind.old else {"const": kind.name}
     return {
         "type": "object",
         "description": kind.summary,
-        "properties": {"kind": named, **when, **known},
+        "properties": {"kind": named, **known},
         "required": ["kind", "at", *(p.name for p in parameters if p.required)],
         "additionalProperties": False,
     }

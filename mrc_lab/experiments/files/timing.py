@@ -10,12 +10,22 @@ from dataclasses import dataclass, fields, replace
 
 from mrc_common.declared.document import Value
 from mrc_common.declared.field_types import FieldType, JsonSchema, Text, a_rate, a_time
-from mrc_common.declared.sections import check_keys
+from mrc_common.declared.sections import SomeFields
 from simulation.hardware_timing import PROFILES, HardwareTiming
 
 _PROFILE = "profile"
 _DEFAULT = "ideal"
 _LONGEST = 1_000_000_000  # ns
+_NAME = Text(tuple(PROFILES))
+_FIELDS = SomeFields(
+    {
+        _PROFILE: _NAME,
+        **{
+            field.name: a_rate(0) if field.name.endswith("_rate") else a_time(0, _LONGEST)
+            for field in fields(HardwareTiming)
+        },
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -25,21 +35,10 @@ class TimingProfile(FieldType):
     def read(self, value: Value) -> HardwareTiming:
         """A timing."""
         if not value.is_mapping and not value.is_list:
-            return PROFILES[Text(tuple(PROFILES)).read(value)]
-        members, types = value.items(), _types()
-        check_keys(value, members, list(types))
-        given = {name: types[name].read(member) for name, member in members.items()}
+            return PROFILES[_NAME.read(value)]
+        given = dict(_FIELDS.read(value))
         return replace(PROFILES[given.pop(_PROFILE, _DEFAULT)], **given)
 
     def schema(self) -> JsonSchema:
         """A string, or an object without required keys."""
-        properties = {name: field_type.schema() for name, field_type in _types().items()}
-        mapping: JsonSchema = {"type": "object", "properties": properties, "additionalProperties": False}
-        return {"anyOf": [Text(tuple(PROFILES)).schema(), mapping]}
-
-
-def _types() -> dict[str, FieldType]:
-    types: dict[str, FieldType] = {_PROFILE: Text(tuple(PROFILES))}
-    for field in fields(HardwareTiming):
-        types[field.name] = a_rate(0) if field.name.endswith("_rate") else a_time(0, _LONGEST)
-    return types
+        return {"anyOf": [_NAME.schema(), _FIELDS.schema()]}
