@@ -92,7 +92,7 @@ def outdated() -> str | None:
     if available() or not any((Path(sys.prefix) / "compiled").glob(f"*/{_DONE}")):
         return None
     return (
-        "The transport has changed since it was compiled, so it runs as plain Python, which takes twice the CPU:"
+        "The transport has changed since it was compiled, so it runs as plain Python, at several times the CPU:"
         " 'make install' compiles it again."
     )
 

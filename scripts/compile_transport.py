@@ -3,7 +3,7 @@
 The package's modules in C (``mrc_host.c_modules``) are put beside it, so that all users of this Python have them.
 
 The installer runs it. Without a C compiler, or when something else is in the way, it says so in one line and returns 1:
-the NIC then runs as plain Python, at more than twice the CPU a packet.
+the NIC then runs as plain Python, at several times the CPU a packet.
 
 Any number may run at once, and be stopped at any time: one works, the others wait for it and then see what is left to
 do. What is compiled takes its place when it is complete, and only then do earlier ones go.
