@@ -24,8 +24,8 @@ hosts `/sys/class/infiniband` is absent and `rdma` shows nothing. Ways to read t
 | the controller's gRPC | `GetNicCounters` |
 | Prometheus | `mrc metrics` ([telemetry](telemetry.md)) |
 
-The NIC also has the sum of each counter over all queue pairs that ever existed. A reset, a failure or the end of a
-queue pair subtracts nothing, so the NIC's counters never decrease while its agent runs. A *gauge* is a current value.
+The NIC also has the sum of each counter over all queue pairs that ever existed. Resets, failures and ends of queue
+pairs subtract nothing, so the NIC's counters never decrease while its agent runs. A *gauge* is a current value.
 Durations are counters of nanoseconds, and include those that have not ended when they are read.
 """
 
@@ -52,21 +52,20 @@ Several ports may be slow, at the same rate or not, but at most half of those in
 usual and no port as slow. Of several slow ports of a peer, or planes on the way there, only those at the lowest rate
 are found as long as these are in use, since only their packets queue.
 
-A port becomes slow when 64 more cycles speak for it than against it, and stops being slow when 64 more speak against it
-than for it. Other traffic that takes a part of one plane, or links that are missing from it, have the same effect and
-raise the same event. RC is not judged; nor are a NIC's own ports if messages are so short that not every plane has its
-turn.
+A port becomes slow when 64 more cycles speak for it than against it, and stops being slow when 64 more speak against
+it. Other traffic that takes a part of one plane, or links that are missing from it, have the same effect and event. RC
+is not judged; nor are a NIC's own ports if messages are so short that not every plane has its turn.
 
 By default a slow port stays in use. With the transport setting `slow_port_retry` (a time; in experiment files below
 `transport: {settings: ...}`) it is *retired*: it carries no new data for that time, unless no other port is left, and
-is then tried. A trial ends when 32 more cycles speak for a slow port than against it, or the reverse. If the port is
-still slow it is retired again, for twice as long each time, up to 64 times that time; otherwise it is no longer slow.
+is then tried. A trial ends when 32 more cycles speak for a slow port than against it, or the reverse. A port that is
+still slow is retired again, for twice as long each time, up to 64 times that time; otherwise it is no longer slow.
 `retired` and `retired_peers` show this. Unlike a port without a link, it is not reported to peers: a port may be slow
 in one direction only, and each NIC judges what it sends. Acknowledgements, control packets and probes still use the
 port. The time should be many times that of a trial, in which a slow port sends 1 MB by default (`plane_skew_limit`), or
 trials cost more than retiring gains: 10 ms for 25 Gb/s, 10 s for 25 Mb/s. Several ports are retired together and tried
-one after the other. If a share of the ports is slow, retiring them gains nothing while they have more than the rest of
-their rate: half of the ports at half rate, say.
+one after the other. Retiring a share of the ports gains nothing if they keep more than the rest of their rate: half of
+them at half rate, say.
 """
 
 

@@ -47,9 +47,9 @@ mrc shell --fabric demo -c "links --json" | python3 -c 'import json, sys; print(
 mrc fault list --fabric demo --json
 ```
 
-Every object has every field of its table below; null stands for what is unknown or does not apply. The name of a field
+Every object has every field of its table below; null means unknown or not applicable. The name of a field
 ends in its unit. Times are ISO 8601 with the offset from UTC; those of faults are by the clock of the controller's
-machine. Fields may be added; those that are there keep their names and meanings.
+machine. Fields may be added; existing fields keep their names and meanings.
 """
 
 
