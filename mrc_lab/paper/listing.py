@@ -11,7 +11,7 @@ from typing import Any
 from mrc_lab.paper import score
 
 Row = Mapping[str, Any]
-_BESIDE = "Files have {values} more numbers, beside that list; {within} of them are within 10 %."
+_BESIDE = "Files have {values} more numbers outside that list; {within} of them are within 10 %."
 
 
 def listing(summary: Mapping[str, Any]) -> str:
@@ -21,7 +21,7 @@ def listing(summary: Mapping[str, Any]) -> str:
     lines = [
         f"With seed {seeds}, {whole['within']} of {whole['values']} published numbers are within 10 %, and"
         f" {whole['met']} of {whole['bounds']} bounds are met."
-        f" {whole['fitted_within']} of those within are of the {whole['fitted']} that ours was fitted to.",
+        f" {whole['fitted_within']} of those within are among the {whole['fitted']} to which ours was fitted.",
         *([_BESIDE.format(**beside)] if beside["values"] else []),
         "",
         "| figure | within 10 % | fitted to |",
