@@ -151,8 +151,8 @@ class Nic:
             self._stats.drops[Drop.INTERNAL_ERROR] += 1
 
     @property
-    def datapath(self) -> NativeDatapath | None:
-        """The datapath in C, where there is one."""
+    def datapath(self) -> NativeDatapath:
+        """The datapath in C."""
         return self._context.datapath
 
     def transmit(self, port: int, now: int) -> bytes | None:
@@ -236,8 +236,7 @@ class Nic:
     def deregister_memory(self, lkey: int) -> None:
         """Deregister a region at once: later packets with its rkey are refused. NotFoundError if unknown."""
         self._context.memory.deregister(lkey)
-        if self._context.datapath is not None:  # the application may use it again, though packets are under way
-            self._context.datapath.outbox.settle()
+        self._context.datapath.outbox.settle()  # the application may use it again, though packets are under way
 
     # ---- completion queues --------------------------------------------------------------------------------------
 
@@ -411,8 +410,7 @@ class Nic:
         if sink is not None:
             trace = Tracer(sink, self._config.settings, self._qps.connections)
         self._trace = self._context.trace = trace
-        if self._context.datapath is not None:
-            self._context.datapath.trace(trace is not None)
+        self._context.datapath.trace(trace is not None)
         self._cqs.trace(None if trace is None else self._trace_completion)
 
     def _trace_completion(self, entry: Completion) -> None:

@@ -138,8 +138,7 @@ class NicNode:
 
     def replace(self, nic: Nic) -> None:
         """Make this the device. Who watches frames of the old device watches those of the new one."""
-        if self.nic.datapath is not None:
-            self.nic.datapath.outbox.settle()  # its packets go on, but its memory is the application's again
+        self.nic.datapath.outbox.settle()  # its packets go on, but its memory is the application's again
         self._drive(nic)
 
     def _drive(self, nic: Nic) -> None:
@@ -150,8 +149,7 @@ class NicNode:
             return
         self.ports.shorten(nic.transmit_first, nic.has_news)
         datapath = nic.datapath
-        if datapath is not None:
-            self.ports.carry(datapath.receiver, datapath.carry_frame, nic.answer_due, datapath.outbox)
+        self.ports.carry(datapath.receiver, datapath.carry_frame, nic.answer_due, datapath.outbox)
 
     def wrap(
         self,

@@ -1,26 +1,29 @@
-/* Known prefixes of one port: what wire/encap.py made of the bytes before the BTH, found by these bytes.
+/* Known prefixes of one port: what prefixes.h made of the bytes before the BTH, found by these bytes.
  *
  * Only prefixes of frames whose ICRC was right are learned, and none of trimmed frames. The table is open addressing over
- * pointers; it doubles when half full, and forgets everything when it has MAX_FLOWS, as the reference does.
+ * pointers; it doubles when half full, and forgets everything when it has MAX_FLOWS.
  */
 #ifndef MRC_FLOWS_H
 #define MRC_FLOWS_H
 
-#include "python.h"
+#include "template.h"
 
 #define MAX_FLOWS 16384
-#define KIND_BYTE 20
-#define LONGEST 126
+#define KIND_BYTE 20 /* tells the encapsulations apart: IPv6's next header, or IPv4's flags */
 
 typedef struct {
     uint64_t hash;
     PyObject *flow; /* NULL: nobody has needed it yet (flow_object) */
     uint32_t seed, mask, units;
-    uint16_t start, end; /* where the BTH and the ICRC begin; the prefix is all before the BTH */
-    uint8_t carried;     /* its packets may be carried: they have the encapsulation that MRC has here */
+    uint32_t start, end; /* where the BTH and the ICRC begin; the prefix is all before the BTH */
+    uint32_t ev;
+    uint8_t dscp;        /* of the outermost header, as the next */
     uint8_t marked;      /* by ECN */
-    uint8_t source_length, source[16];
-    uint8_t prefix[LONGEST];
+    uint8_t trimmed;     /* by a switch: there is no ICRC, and `end` is that of the frame */
+    uint8_t routed;      /* by an outer header */
+    uint8_t carried;     /* its packets may be carried: they have the encapsulation that MRC has here */
+    uint8_t source[16];
+    uint8_t prefix[MAX_PREFIX];
 } Flow;
 
 typedef struct {
@@ -28,13 +31,13 @@ typedef struct {
     size_t mask, count; /* slots less one */
 } Flows;
 
-/* The length of a prefix, by the byte that tells encapsulations apart (PREFIX_LENGTHS of wire/encap.py). */
+/* The length of a frame's prefix; only right for what parse_prefix accepts. */
 static size_t prefix_length(const uint8_t *frame) {
     switch (frame[KIND_BYTE]) {
-    case 41: return 102;
-    case 43: return 126;
-    case 0x00: case 0x40: return 42;
-    default: return 62;
+    case NEXT_IPV6: return MAX_PREFIX - SRH;
+    case NEXT_ROUTING: return MAX_PREFIX;
+    case 0: case DONT_FRAGMENT >> 8: return ETHERNET + IPV4 + UDP;
+    default: return ETHERNET + IPV6 + UDP;
     }
 }
 
@@ -63,7 +66,7 @@ static Flow *find_flow(const Flows *flows, const uint8_t *frame, size_t length, 
 }
 
 static int is_from(const Flow *flow, const uint8_t *source, size_t length) {
-    return flow->source_length == length && !memcmp(flow->source, source, length);
+    return length == sizeof flow->source && !memcmp(flow->source, source, length);
 }
 
 static void forget_flows(Flows *flows) {

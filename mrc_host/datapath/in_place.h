@@ -6,7 +6,7 @@
 #define MRC_IN_PLACE_H
 
 #include "packet_in_place.h"
-#include "prefixes.h"
+#include "template.h"
 
 #define LEAST_IN_PLACE (2 * IN_PLACE_HEAD) /* bytes of a frame; shorter ones are copied */
 

@@ -84,6 +84,8 @@ static PyMethodDef native_methods[] = {
     {"data_frame", FAST(data_frame), "The frame of a segment of a message."},
     {"rc_data_frame", FAST(rc_data_frame), "The same of an RC queue pair."},
     {"frame", FAST(whole_frame), "The frame of a packet, by its bytes."},
+    {"read_prefix", read_prefix, METH_O, "What the headers in front of a BTH say."},
+    {"icrc", icrc_of_packet, METH_VARARGS, "The ICRC of a packet."},
     {NULL, NULL, 0, NULL},
 };
 

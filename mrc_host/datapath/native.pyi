@@ -1,19 +1,22 @@
 """The types of ``native`` (native.c), with what the C files say about them."""
 
+from typing import Literal
+
 from typing_extensions import Buffer
 
-from mrc_host.wire.encap import Flow
+from mrc_host.wire.encap import Drop, Flow
 
 class Template:
-    """The header template of an entropy value and class (template.h)."""
+    """What precedes the BTH of frames with one entropy value and class (template.h)."""
 
-    def __new__(cls, prefix: bytes, body: int, /) -> Template:
-        """`prefix` is that of a frame with `body` bytes after it. ValueError if it cannot be one."""
+    def __new__(
+        cls, ethernet: bytes, outer: bytes, segment: bytes, segments_left: int, source: bytes, destination: bytes,
+        label: int, source_port: int, udp_port: int, dscp: int, ecn: int, hop_limit: int, /,
+    ) -> Template:  # fmt: skip
+        """`ethernet` is destination and source MAC address; `outer` is the destination of the outer header, or empty.
 
-    def on_path(self, ethernet: bytes, outer: bytes, label: int, udp_port: int, /) -> Template:
-        """The template of the same class on another path: what differs, as `Encapsulation.varying` has it.
-
-        ValueError if no path of this template differs so; one with a Segment Routing Header has no other path.
+        `segment` is that of a Segment Routing Header, or empty. Addresses have 16 bytes; IPv4 packets, for addresses
+        ::ffff:a.b.c.d, have neither `outer` nor `label`. ValueError if a value does not fit its field.
         """
 
     def with_entropy(self, label: int, udp_port: int, /) -> Template:
@@ -36,10 +39,13 @@ class Message:
     """What the packets of a request have in common, and its bytes, which must stay where they are (transmit.h)."""
 
     def __new__(
-        cls, buffer: bytes | memoryview, qpn: int, tick: int, numbers: int, address: int, rkey: int, imm: int,
-        solicited: int, outbox: Outbox, /,
+        cls, buffer: bytes | memoryview, qpn: int, tick: int, numbers: int, address: int, rkey: int, length: int,
+        imm: int, solicited: int, outbox: Outbox, /,
     ) -> Message:  # fmt: skip
-        """`numbers` are RQMSN and MSN, `solicited` the bit of BTH byte 1 for packets with immediate data."""
+        """`numbers` are RQMSN and MSN, `solicited` the bit of BTH byte 1 for packets with immediate data.
+
+        `length` is that of `buffer`, unless the bytes of the packets are given with each.
+        """
 
 class Region:
     """A registered buffer, for placement (region.h)."""
@@ -54,27 +60,24 @@ class Receiver:
     def __new__(cls, ports: int, secret: int, /) -> Receiver:
         """`secret`, 64 bits, keeps peers from choosing prefixes with the same hash."""
 
-    def receive(self, port: int, frame: bytes | memoryview, /) -> Flow | tuple[int, int, int, Flow] | bool | None:
-        """True: the frame was carried; its flow: prefix and ICRC are right; None: Python must check it.
+    def expect(
+        self, make: type[Flow], drops: tuple[Drop, ...], address: bytes, udp_port: int, high_in_port: bool,
+        label_counts: bool, routed: bool, trimmed: int, heads: list[bytes], /,
+    ) -> None:  # fmt: skip
+        """What is in front of the BTH of frames for this NIC (prefixes.h), and how that is described.
+
+        `drops` are those of its ``enum drop``. `high_in_port`: the UDP source port is the high half of an entropy
+        value; `label_counts`: the flow label is the other half; `routed`: MRC packets have an outer header; `trimmed`
+        is a mask of DSCPs; `heads` are MAC and the first six bytes of the outer destination of each port.
+        """
+
+    def receive(
+        self, port: int, frame: bytes | memoryview, /
+    ) -> Flow | Drop | tuple[int, int, int, Flow] | Literal[True]:
+        """True: the frame was carried; its flow: prefix and ICRC are right, or it was trimmed; why it is dropped.
 
         QPN, PSN, timestamp and flow: it was carried, and makes an answer due.
         """
-
-    def expect(
-        self, make: type[Flow], address: bytes, udp_port: int, high_in_port: bool, trimmed: int, carried: bool,
-        heads: list[bytes], /,
-    ) -> None:  # fmt: skip
-        """Learn new prefixes of frames with an outer header that are like this, without Python (prefixes.h).
-
-        `trimmed` is a mask of DSCPs; `high_in_port`: the UDP source port is the high half of an entropy value; `heads`
-        are MAC and the first six bytes of the outer destination of each port.
-        """
-
-    def learn(
-        self, port: int, prefix: bytes, flow: Flow, end: int, seed: int, mask: int, units: int, carried: bool,
-        marked: bool, source: bytes, /,
-    ) -> None:  # fmt: skip
-        """Know a prefix from now on; the numbers are those of the flow."""
 
     def links(self, mask: int, /) -> None:
         """Ports that have a link; at first all have. For frames that come without Python (carry_frame.h)."""
@@ -151,18 +154,32 @@ class RcCarrier:
 carry_frame: object
 """A capsule with what the simulation's core calls (mrc_common/carry_frame.h)."""
 
-def data_frame(template: Template, message: Message, head: int, part: int, /) -> bytes:
+def data_frame(template: Template, message: Message, head: int, part: int, payload: Buffer = ..., /) -> bytes:
     """The frame of a part of a message, or bytes of its length if it was left in the outbox; ValueError beyond its end.
+
+    Its bytes are `payload` if that is given.
 
     `head` is the BTH's control word, its timestamp from bit 32 on, and the kind of segment from bit 48 on; `part` its
     size in bytes, and from bit 16 on its offset: two numbers to hand over are faster than five.
     """
 
-def rc_data_frame(template: Template, message: Message, head: int, part: int, /) -> bytes:
+def rc_data_frame(template: Template, message: Message, head: int, part: int, payload: Buffer = ..., /) -> bytes:
     """The same of an RC queue pair, which has no timestamps."""
 
 def frame(template: Template, body: bytes, /) -> bytes:
     """The frame of a packet with these bytes from the BTH on."""
+
+def read_prefix(frame: Buffer, /) -> tuple[int, int, int, int, bytes, bytes] | None:
+    """Of a frame for anybody: offsets of inner IP header and BTH, UDP source port, low 16 bits of the flow label.
+
+    Then source and destination of the inner packet. None if the frame has no such headers.
+    """
+
+def icrc(headers: bytes, body: bytes, /) -> int:
+    """The ICRC of a packet with these IP and UDP headers, and these bytes from the BTH on (icrc.h).
+
+    ValueError if they are not 28 or 48, and 12 or more.
+    """
 
 def crc32(data: Buffer, crc: int = 0, /) -> int:
     """As zlib's, for a `crc` of 32 bits."""

@@ -86,18 +86,4 @@ static void holder_dealloc(Holder *holder) {
     let_go(holder);
     Py_TYPE(holder)->tp_free((PyObject *)holder);
 }
-
-/* The ICRC of a packet, or of its beginning, with these bytes from the BTH on, which ones replace one of; `seed` is for what is before them. */
-static uint32_t packet_crc(uint32_t seed, uint8_t *bth, size_t size) {
-    uint8_t sent = bth[4];
-    bth[4] = 0xFF;
-    uint32_t crc = crc32_of(seed, bth, size);
-    bth[4] = sent;
-    return crc;
-}
-
-static void put_icrc(uint8_t *at, uint32_t crc) {
-    for (int i = 0; i < 4; i++)
-        at[i] = (uint8_t)(crc >> 8 * i);
-}
 #endif

@@ -24,22 +24,33 @@ typedef struct {
     } unseen[MAX_PLANES]; /* by port: what was carried without Python */
 } Receiver;
 
-/* The flow with the prefix of a frame, whose hash *hash becomes; NULL if it is not known, or the frame is too short. */
-static Flow *flow_of(const Receiver *receiver, int port, const uint8_t *frame, size_t length, uint64_t *hash) {
+/* The flow with the prefix of a frame; NULL if it is not known, or the frame is too short. */
+static Flow *flow_of(const Receiver *receiver, int port, const uint8_t *frame, size_t length) {
     size_t prefix = length > KIND_BYTE ? prefix_length(frame) : SIZE_MAX;
-    if (length < prefix)
-        return NULL;
-    *hash = prefix_hash(frame, prefix, receiver->secret);
-    return find_flow(&receiver->flows[port], frame, prefix, *hash);
+    return length < prefix
+               ? NULL
+               : find_flow(&receiver->flows[port], frame, prefix, prefix_hash(frame, prefix, receiver->secret));
 }
 
-/* The flow of a frame whose prefix is known, or learned now, and whose ICRC is right; NULL otherwise. */
-static Flow *check_frame(Receiver *receiver, int port, const FramePieces *frame) {
-    uint64_t hash = 0;
-    Flow *flow = flow_of(receiver, port, frame->head, frame->head_length, &hash);
-    if (flow)
-        return icrc_matches(flow, frame) ? flow : NULL;
-    return meet(&receiver->expected, &receiver->flows[port], port, frame, hash);
+/* Learns the flow of a frame whose ICRC is right; NULL without memory. */
+static Flow *learn(Receiver *receiver, int port, Flow *flow) {
+    flow->hash = prefix_hash(flow->prefix, flow->start, receiver->secret);
+    return learn_flow(&receiver->flows[port], flow);
+}
+
+/* The flow of a whole frame, known before or learned now, and its ICRC. *flow becomes `parsed` if the frame was trimmed, and NULL after
+ * an exception. */
+static enum drop check_frame(Receiver *receiver, int port, const FramePieces *frame, Flow *parsed, Flow **flow) {
+    *flow = flow_of(receiver, port, frame->head, frame->head_length);
+    if (*flow && is_whole(*flow, frame))
+        return icrc_matches(*flow, frame) ? ACCEPTED : DROP_ICRC;
+    enum drop drop = parse_prefix(parsed, &receiver->expected, port, frame->head, frame->head_length);
+    if (drop)
+        return drop;
+    if (!parsed->trimmed && !icrc_matches(parsed, frame))
+        return DROP_ICRC;
+    *flow = parsed->trimmed ? parsed : learn(receiver, port, parsed);
+    return ACCEPTED;
 }
 
 /* Who may carry a packet of this flow; NULL: Python must look at it. */
@@ -64,7 +75,7 @@ typedef struct {
 /* Whether a packet may be carried, as far as its headers say, which are in the frame's first piece. */
 static int find_candidate(Candidate *found, const Receiver *receiver, int port, const Flow *flow, const FramePieces *frame) {
     const uint8_t *bth = frame->head + flow->start;
-    if (receiver->traced || frame->head_length < (size_t)flow->start + BTH_LENGTH)
+    if (receiver->traced || flow->trimmed || frame->head_length < (size_t)flow->start + BTH_LENGTH)
         return 0;
     found->flow = flow;
     found->rc = rc_carrier_of(&receiver->table, flow, bth);
@@ -95,8 +106,8 @@ static int valid_port(const Receiver *receiver, long port) {
     return 0;
 }
 
-/* receive(port, frame): True if the frame was carried; what `answer_due` says if that makes an answer due; its Flow if its prefix and
- * its ICRC are right; None if Python is to find out. */
+/* receive(port, frame): True if the frame was carried; what `answer_due` says if that makes an answer due; its Flow if Python is to
+ * take it; why it is dropped if its prefix or its ICRC is wrong. */
 static PyObject *receiver_receive(Receiver *receiver, PyObject *const *args, Py_ssize_t count) {
     if (count != 2) {
         PyErr_SetString(PyExc_TypeError, "receive takes a port and a frame.");
@@ -105,38 +116,51 @@ static PyObject *receiver_receive(Receiver *receiver, PyObject *const *args, Py_
     long port = PyLong_AsLong(args[0]);
     if ((port == -1 && PyErr_Occurred()) || !valid_port(receiver, port))
         return NULL;
+    if (!receiver->expected.make)
+        return PyErr_Format(PyExc_ValueError, "This receiver expects nothing yet.");
     Py_buffer frame;
     if (PyObject_GetBuffer(args[1], &frame, PyBUF_SIMPLE) < 0)
         return NULL;
     FramePieces whole = {.head = frame.buf, .head_length = (size_t)frame.len};
-    Flow *flow = check_frame(receiver, (int)port, &whole);
+    Flow parsed, *flow;
+    enum drop drop = check_frame(receiver, (int)port, &whole, &parsed, &flow);
     enum outcome outcome = FOR_PYTHON;
     Candidate found;
-    if (flow && find_candidate(&found, receiver, (int)port, flow, &whole))
+    if (!drop && flow && find_candidate(&found, receiver, (int)port, flow, &whole))
         outcome = carry_candidate(&found, &whole);
     PyBuffer_Release(&frame);
-    if (!flow && PyErr_Occurred())
+    if (drop)
+        return Py_NewRef(PyTuple_GET_ITEM(receiver->expected.drops, drop - 1));
+    if (!flow)
         return NULL;
     if (outcome == ANSWER_DUE)
         return answer_due(receiver, (int)port, &found);
-    if (outcome == CARRIED || !flow)
-        return Py_NewRef(flow ? Py_True : Py_None);
-    return flow_object(&receiver->expected, &receiver->flows[port], flow);
+    return outcome == CARRIED ? Py_NewRef(Py_True) : flow_object(&receiver->expected, &receiver->flows[port], flow);
+}
+
+/* The flow of a frame in pieces whose prefix was not known and whose ICRC is right; NULL for all other frames, and after an exception. */
+static Flow *meet(Receiver *receiver, int port, const FramePieces *frame) {
+    Flow parsed;
+    if (!receiver->expected.make || (frame->rest_length && frame->head_length < MAX_PREFIX + BTH_LENGTH)
+        || parse_prefix(&parsed, &receiver->expected, port, frame->head, frame->head_length + frame->rest_length) || parsed.trimmed
+        || !icrc_matches(&parsed, frame))
+        return NULL;
+    return learn(receiver, port, &parsed);
 }
 
 /* As mrc_common/carry_frame.h says. Whether a packet may be carried is known before its ICRC is: most that may not are SACKs. */
 static int carry_pieces(PyObject *object, int port, const FramePieces *frame, PyObject **due) {
     Receiver *receiver = (Receiver *)object;
-    uint64_t hash = 0;
     *due = NULL;
     if (port < 0 || port >= receiver->ports || !(receiver->links >> port & 1))
         return 0;
-    Flow *flow = flow_of(receiver, port, frame->head, frame->head_length, &hash);
+    Flow *flow = flow_of(receiver, port, frame->head, frame->head_length);
     int met = !flow;
-    if (met && !(flow = meet(&receiver->expected, &receiver->flows[port], port, frame, hash)))
+    if (met && !(flow = meet(receiver, port, frame)))
         return PyErr_Occurred() ? -1 : 0;
     Candidate found;
-    if (!find_candidate(&found, receiver, port, flow, frame) || (!met && !icrc_matches(flow, frame)))
+    if (!find_candidate(&found, receiver, port, flow, frame)
+        || (!met && !(is_whole(flow, frame) && icrc_matches(flow, frame))))
         return 0;
     enum outcome outcome = carry_candidate(&found, frame);
     if (outcome == FOR_PYTHON)
@@ -164,38 +188,6 @@ static PyObject *receiver_links(Receiver *receiver, PyObject *mask) {
         return NULL;
     receiver->links = links;
     Py_RETURN_NONE;
-}
-
-/* learn(port, prefix, flow, end, seed, mask, units, carried, marked, source) */
-static PyObject *receiver_learn(Receiver *receiver, PyObject *args) {
-    int port, end, carried, marked;
-    unsigned seed, mask, units;
-    Py_buffer prefix, source;
-    PyObject *flow;
-    if (!PyArg_ParseTuple(args, "iy*OiIIIppy*", &port, &prefix, &flow, &end, &seed, &mask, &units, &carried, &marked, &source))
-        return NULL;
-    PyObject *result = NULL;
-    if (!valid_port(receiver, port))
-        goto done;
-    if (prefix.len > LONGEST || prefix.len <= KIND_BYTE || (size_t)prefix.len != prefix_length(prefix.buf) || source.len > 16
-        || end < prefix.len + 12 || end > 0xFFFF) {
-        PyErr_SetString(PyExc_ValueError, "This is no prefix of a frame.");
-        goto done;
-    }
-    Flow known = {
-        .hash = prefix_hash(prefix.buf, (size_t)prefix.len, receiver->secret), .flow = flow, .seed = seed, .mask = mask,
-        .units = units, .start = (uint16_t)prefix.len, .end = (uint16_t)end, .carried = (uint8_t)carried,
-        .marked = (uint8_t)marked, .source_length = (uint8_t)source.len,
-    };
-    memcpy(known.prefix, prefix.buf, (size_t)prefix.len);
-    memcpy(known.source, source.buf, (size_t)source.len);
-    Flows *flows = &receiver->flows[port];
-    if (find_flow(flows, known.prefix, known.start, known.hash) || learn_flow(flows, &known))
-        result = Py_NewRef(Py_None);
-done:
-    PyBuffer_Release(&prefix);
-    PyBuffer_Release(&source);
-    return result;
 }
 
 static PyObject *receiver_expect(Receiver *receiver, PyObject *args) {
@@ -229,13 +221,13 @@ static void receiver_dealloc(Receiver *receiver) {
     for (int port = 0; port < receiver->ports; port++)
         forget_flows(&receiver->flows[port]);
     Py_XDECREF(receiver->expected.make);
+    Py_XDECREF(receiver->expected.drops);
     Py_TYPE(receiver)->tp_free((PyObject *)receiver);
 }
 
 static PyMethodDef receiver_methods[] = {
     {"receive", FAST(receiver_receive), "What became of a frame."},
     {"expect", (PyCFunction)receiver_expect, METH_VARARGS, "Learn prefixes that are like this."},
-    {"learn", (PyCFunction)receiver_learn, METH_VARARGS, "Know a prefix from now on."},
     {"links", (PyCFunction)receiver_links, METH_O, "Which ports have a link."},
     {"unseen", (PyCFunction)receiver_unseen, METH_O, "What was carried without Python."},
     {"trace", (PyCFunction)receiver_trace, METH_O, "Whether to carry no packet, so that each can be traced."},

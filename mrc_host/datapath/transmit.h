@@ -1,6 +1,6 @@
 /* Data packets out: a path's header template, a message's part of the headers, payload, ICRC.
  *
- * A Message has the bytes of a request and what its packets carry alike.
+ * A Message has the bytes of a request and what its packets carry alike. The bytes of a gather list are given with each packet.
  */
 #ifndef MRC_TRANSMIT_H
 #define MRC_TRANSMIT_H
@@ -19,11 +19,11 @@ typedef struct {
 
 static PyObject *message_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     PyObject *buffer, *outbox;
-    unsigned int qpn, tick, numbers, rkey, imm, solicited;
+    unsigned int qpn, tick, numbers, rkey, length, imm, solicited;
     unsigned long long address;
     if (no_keywords(kwargs)
         || !PyArg_ParseTuple(
-            args, "OIIIKIIIO!", &buffer, &qpn, &tick, &numbers, &address, &rkey, &imm, &solicited, &OutboxType, &outbox
+            args, "OIIIKIIIIO!", &buffer, &qpn, &tick, &numbers, &address, &rkey, &length, &imm, &solicited, &OutboxType, &outbox
         ))
         return NULL;
     Message *message = hold(type, buffer, PyBUF_SIMPLE);
@@ -33,7 +33,7 @@ static PyObject *message_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     message->qpn = qpn;
     message->numbers = numbers;
     message->rkey = rkey;
-    message->length = (uint32_t)message->sent.held.bytes.len;
+    message->length = length;
     message->imm = imm;
     message->tick = (uint16_t)tick;
     message->solicited = (uint8_t)solicited;
@@ -101,28 +101,13 @@ static void put_rc_headers(uint8_t *head, const Message *message, const Segment 
         put32(head + at, message->imm);
 }
 
-/* The frame of a segment of a message, or what stands for it if the packet was left in the outbox. */
-static PyObject *segment_frame(PyObject *const *args, Py_ssize_t count, int rc) {
-    if (count != 4 || Py_TYPE(args[1]) != &MessageType) {
-        PyErr_SetString(PyExc_TypeError, "data_frame takes a template, a message and two numbers.");
-        return NULL;
-    }
-    uint64_t number[2];
-    if (!is_template(args[0]) || !unsigned_numbers(args + 2, 2, number))
-        return NULL;
-    Template *template = (Template *)args[0];
-    Message *message = (Message *)args[1];
-    uint64_t kind = number[0] >> 48, offset = number[1] >> 16, size = number[1] & 0xFFFF;
-    if (kind > ONLY_IMM || size > MAX_BODY - MAX_HEADERS || offset > message->length || size > message->length - offset) {
-        PyErr_SetString(PyExc_ValueError, "The segment is not part of its message.");
-        return NULL;
-    }
-    Segment segment = {
-        (unsigned)kind, number[0] >> 32 & 0xFFFF, -(unsigned)size & 3, (uint32_t)number[0], (uint32_t)offset,
-    };
-    unsigned pad = segment.pad;
-    size_t headers = rc ? rc_headers(segment.kind) : mrc_headers(segment.kind), body = headers + size + pad;
-    int in_place = stays_in_place(&message->sent, template->length + headers, size);
+/* The frame of a segment with this payload; if that `stays` where it is, perhaps only what stands for it, and the packet is left in the
+ * outbox. */
+static PyObject *build_segment(
+    Template *template, Message *message, const Segment *segment, const uint8_t *source, size_t size, int rc, int stays
+) {
+    size_t headers = rc ? rc_headers(segment->kind) : mrc_headers(segment->kind), body = headers + size + segment->pad;
+    int in_place = stays && stays_in_place(&message->sent, template->length + headers, size);
     uint8_t *at;
     PyObject *frame = NULL;
     if (in_place) {
@@ -132,22 +117,55 @@ static PyObject *segment_frame(PyObject *const *args, Py_ssize_t count, int rc) 
         return NULL;
     }
     if (rc)
-        put_rc_headers(at, message, &segment);
+        put_rc_headers(at, message, segment);
     else
-        put_mrc_headers(at, message, &segment);
-    const uint8_t *source = (const uint8_t *)message->sent.held.bytes.buf + offset;
+        put_mrc_headers(at, message, segment);
     if (in_place)
         return leave_in_place(&message->sent, template, headers, source, size);
     uint8_t *payload = at + headers;
-    uint32_t crc = packet_crc(template->seed, at, headers);
+    uint32_t crc = written_crc(template->seed, at, headers);
     if (size)
         crc = crc32_copied(crc, payload, source, size);
-    memset(payload + size, 0, pad);
-    put_icrc(at + body, crc32_of(crc, payload + size, pad));
+    memset(payload + size, 0, segment->pad);
+    put_icrc(at + body, crc32_of(crc, payload + size, segment->pad));
     return frame;
 }
 
-/* data_frame(template, message, kind << 48 | stamp << 32 | word, offset << 16 | size) */
+/* The frame of a segment of a message. */
+static PyObject *segment_frame(PyObject *const *args, Py_ssize_t count, int rc) {
+    if ((count != 4 && count != 5) || Py_TYPE(args[1]) != &MessageType) {
+        PyErr_SetString(PyExc_TypeError, "data_frame takes a template, a message, two numbers, and perhaps bytes.");
+        return NULL;
+    }
+    uint64_t number[2];
+    if (!is_template(args[0]) || !unsigned_numbers(args + 2, 2, number))
+        return NULL;
+    Template *template = (Template *)args[0];
+    Message *message = (Message *)args[1];
+    uint64_t kind = number[0] >> 48, offset = number[1] >> 16, size = number[1] & 0xFFFF;
+    uint64_t held = count == 5 ? message->length : (uint64_t)message->sent.held.bytes.len;
+    if (kind > ONLY_IMM || size > MAX_BODY - MAX_HEADERS || offset > held || size > held - offset) {
+        PyErr_SetString(PyExc_ValueError, "The segment is not part of its message.");
+        return NULL;
+    }
+    Segment segment = {
+        (unsigned)kind, number[0] >> 32 & 0xFFFF, -(unsigned)size & 3, (uint32_t)number[0], (uint32_t)offset,
+    };
+    if (count == 4)
+        return build_segment(template, message, &segment, (const uint8_t *)message->sent.held.bytes.buf + offset, size, rc, 1);
+    Py_buffer payload;
+    if (PyObject_GetBuffer(args[4], &payload, PyBUF_SIMPLE) < 0)
+        return NULL;
+    PyObject *frame = NULL;
+    if ((uint64_t)payload.len == size)
+        frame = build_segment(template, message, &segment, payload.buf, size, rc, 0);
+    else
+        PyErr_SetString(PyExc_ValueError, "The segment has another length than its bytes.");
+    PyBuffer_Release(&payload);
+    return frame;
+}
+
+/* data_frame(template, message, kind << 48 | stamp << 32 | word, offset << 16 | size, payload): without a payload it is the message's. */
 static PyObject *data_frame(PyObject *module, PyObject *const *args, Py_ssize_t count) {
     (void)module;
     return segment_frame(args, count, 0);

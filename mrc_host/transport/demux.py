@@ -1,38 +1,31 @@
 """The demultiplexer of a NIC: from a received frame to the queue pair or peer it is for.
 
-The headers in front of the BTH are the same in every frame of one flow, so they are parsed once and cached by their
-bytes; what remains for each frame is to check the ICRC, read the BTH, and find the queue pair by its QPN. Requests and
-responses of endpoint operations go to the peer they came from, path probes to the prober. Everything else is dropped,
-for the first of the reasons in `Drop` that applies. Flow control is checked only for frames of unknown flows, since a
-PAUSE frame is never cached.
-
-A datapath in C keeps the cache instead, and does all this for packets that a queue pair has granted it.
+The datapath in C checks everything before the BTH and the ICRC, and takes the packets that a queue pair has granted it.
+What remains for each frame is to read the BTH, and find the queue pair by its QPN. Requests and responses of endpoint
+operations go to the peer they came from, path probes to the prober. Everything else is dropped, for the first of the
+reasons in `Drop` that applies. Flow control is only looked for in frames that the datapath drops.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from mrc_host.checksum import crc32
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.path_prober import PathProber
 from mrc_host.transport.pause import Pauses
 from mrc_host.transport.peer_table import PeerTable
 from mrc_host.transport.qp import NicQueuePair
 from mrc_host.transport.refusals import identity
-from mrc_host.wire import control, headers, icrc, opcodes
+from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import EndpointRequest
-from mrc_host.wire.encap import KIND_BYTE, PREFIX_LENGTHS, Drop, Flow, FrameParser
+from mrc_host.wire.encap import Drop, Flow
 
-_MAX_FLOWS: Final = 16384
 _MRC_OPCODES: Final = frozenset(
     (*range(opcodes.WRITE_FIRST, opcodes.WRITE_ONLY_IMM + 1), opcodes.TRANSPORT_ACK, opcodes.SACK, opcodes.NACK,
      opcodes.PROBE)
 )  # fmt: skip
 _PARTITION: Final = headers.PKEY & 0x7FFF  # the other bit means full member, which we are: so both kinds may arrive
 _bth: Final = headers.bth.unpack_from
-_trailer: Final = icrc.unpack_trailer_from
-_crc32: Final = crc32
 _RC_OPCODES: Final = frozenset(
     (*range(opcodes.RC_WRITE_FIRST, opcodes.RC_WRITE_ONLY_IMM + 1), opcodes.RC_ACK, opcodes.RC_CNP)
 )
@@ -56,77 +49,29 @@ class Demultiplexer:
         self._prober = prober
         self._pauses = pauses
         self._address = nic.config.address
-        self._parser = FrameParser(nic.config)
-        self._flows: list[dict[bytes, Flow]] = [{} for _ in nic.config.ports]
 
     def receive(self, port: int, frame: bytes | memoryview, now: int) -> Drop | None:
         """Pass on one Ethernet frame, or return why it is dropped. struct.error and IndexError: it is too short."""
         nic = self._nic
         if not nic.local_up >> port & 1:
             return Drop.PORT_DOWN
-        datapath = nic.datapath
-        found: object = None
-        if datapath is not None:
-            found = datapath.receive(port, frame)
-            if found is True:
-                return None
-            if isinstance(found, tuple):
-                self.answer_due(found)
-                return None
-        if found is None:
-            found = self._check(port, frame, now)
-        if not isinstance(found, Flow):
-            return found if isinstance(found, Drop) else None
-        return self._dispatch(port, frame, found, now)
+        found: object = nic.datapath.receive(port, frame)
+        if found is True:
+            return None
+        if isinstance(found, Flow):
+            return self._dispatch(port, frame, found, now)
+        if isinstance(found, tuple):
+            self.answer_due(found)
+            return None
+        assert isinstance(found, Drop)
+        if self._pauses is not None and self._pauses.receive(port, frame, now):
+            return None
+        return found
 
     def answer_due(self, due: tuple[int, int, int, Flow]) -> None:
         """A packet was carried that makes an answer due."""
         qpn, psn, stamp, flow = due
         self._qps[qpn].answer_due(psn, flow, stamp)
-
-    def _check(self, port: int, frame: bytes | memoryview, now: int) -> Flow | Drop | None:
-        """Check prefix and ICRC: the prefix, why the frame is dropped, or None for a PAUSE frame."""
-        flows = self._flows[port]
-        length = PREFIX_LENGTHS[frame[KIND_BYTE]]
-        head = frame[:length]
-        key = head if isinstance(head, bytes) else bytes(head)
-        known = flows.get(key)
-        if known is None:
-            if self._pauses is not None and self._pauses.receive(port, frame, now):
-                return None
-            parsed = self._parser.parse(port, frame)
-            if isinstance(parsed, Drop):
-                return parsed
-            flow = parsed
-        else:
-            flow = known
-        if flow.trimmed:
-            return flow
-        start, end = flow.start, flow.end
-        view = memoryview(frame)
-        if len(view) < end + icrc.LENGTH:  # as the parser says, which sees such a frame where the datapath is in C
-            shortest = 0 if flow.srv6 else start + headers.BTH_LENGTH + icrc.LENGTH
-            return Drop.SHORT if len(view) < shortest else Drop.LENGTH
-        if frame[start + icrc.VARIANT]:
-            crc = icrc.compute(bytes(frame[flow.inner : start]), bytes(frame[start:end]))
-        else:
-            crc = _crc32(view[start:end], flow.seed) ^ flow.mask
-        sent: int = _trailer(view, end)[0]
-        if sent != crc:
-            return Drop.ICRC
-        if known is None:
-            self._learn(port, key, flow)
-        return flow
-
-    def _learn(self, port: int, key: bytes, flow: Flow) -> None:
-        nic = self._nic
-        if nic.datapath is not None:
-            nic.datapath.learn(port, key, flow, flow.srv6 == nic.srv6)
-            return
-        flows = self._flows[port]
-        if len(flows) >= _MAX_FLOWS:
-            flows.clear()
-        flows[key] = flow
 
     def _dispatch(self, port: int, frame: bytes | memoryview, flow: Flow, now: int) -> Drop | None:
         """Pass a frame on whose prefix and ICRC are right."""

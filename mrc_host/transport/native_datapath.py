@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mrc_host import datapath
 from mrc_host.config import EvFormat, EvOrder, NicConfig
-from mrc_host.wire.encap import Flow
+from mrc_host.wire.encap import PREFIX_DROPS, Flow
 
 if TYPE_CHECKING:
     from mrc_host.datapath import native
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 
 class NativeDatapath:
-    """The module ``native`` and this NIC's receiver."""
+    """The functions and classes of ``native``, and this NIC's receiver and outbox."""
 
     __slots__ = (
         "_carrier",
         "_rc_carrier",
+        "carries",
         "carry_frame",
         "data_frame",
         "frame",
@@ -29,10 +30,10 @@ class NativeDatapath:
         "receive",
         "receiver",
         "region",
-        "template",
     )
 
-    def __init__(self, module: Any, config: NicConfig) -> None:
+    def __init__(self, config: NicConfig) -> None:
+        module = datapath.load()
         self._carrier: Any = module.Carrier
         self._rc_carrier: Any = module.RcCarrier
         self.data_frame: Any = module.data_frame
@@ -41,39 +42,24 @@ class NativeDatapath:
         self.outbox: native.Outbox = module.Outbox()
         self.rc_data_frame: Any = module.rc_data_frame
         self.region: Any = module.Region
-        self.template: Any = module.Template
-        # the secret decides only where prefixes lie in a table, so nothing that is repeatable depends on it
+        self.carries = bool(datapath.carries)
         self.carry_frame: object = module.carry_frame
+        # the secret decides only where prefixes lie in a table, so nothing that is repeatable depends on it
         self.receiver: native.Receiver = module.Receiver(len(config.ports), int.from_bytes(os.urandom(8), "big"))
-        if config.settings.ev_format is not EvFormat.UDP:  # where the flow label is part of entropy values
-            self._expect(config)
-        self.receive: Any = self.receiver.receive
-
-    def _expect(self, config: NicConfig) -> None:
-        """Learn what ``FrameParser`` would accept with an outer header."""
         settings, block = config.settings, config.block.to_bytes(4, "big")
         dscp = settings.dscp
         self.receiver.expect(
-            Flow, config.address, settings.udp_port, settings.ev_order is not EvOrder.LOW_IN_SOURCE_PORT,
-            1 << dscp.trimmed | 1 << dscp.trimmed_lasthop, settings.ev_format.routed,
+            Flow, PREFIX_DROPS, config.address, settings.udp_port,
+            settings.ev_order is not EvOrder.LOW_IN_SOURCE_PORT, settings.ev_format is not EvFormat.UDP,
+            settings.ev_format.routed, 1 << dscp.trimmed | 1 << dscp.trimmed_lasthop,
             [port.mac + block + port.usid.to_bytes(2, "big") for port in config.ports],
         )  # fmt: skip
+        self.receive: Any = self.receiver.receive
 
     def trace(self, on: bool) -> None:
         """Whether Python has to see each frame as it is, on its way in or out."""
         self.receiver.trace(on)
         self.outbox.trace(on)
-
-    def learn(self, port: int, prefix: bytes, flow: Flow, carried: bool) -> None:
-        """Know a prefix, with which a frame came whose ICRC was right; `carried`: data with it may be carried.
-
-        Those of frames beyond 64 KiB stay unknown.
-        """
-        if flow.end > 0xFFFF:
-            return
-        self.receiver.learn(
-            port, prefix, flow, flow.end, flow.seed, flow.mask, flow.units, carried, flow.ce, flow.source
-        )
 
     def carrier(
         self, qpn: int, source: bytes, mtu: int, reach: int, threshold: int, low: list[int], high: list[int]
@@ -94,9 +80,3 @@ class NativeDatapath:
             region.placed = self.region(region.view)
         placed: native.Region = region.placed
         return placed
-
-
-def of_nic(config: NicConfig) -> NativeDatapath | None:
-    """The datapath of a NIC; None where Python does everything."""
-    module = datapath.load()
-    return None if module is None else NativeDatapath(module, config)

@@ -10,7 +10,7 @@ from typing import Final
 from mrc_host.config import NicConfig
 from mrc_host.transport.algorithms import ALGORITHMS, Algorithm
 from mrc_host.transport.memory import MemoryTable
-from mrc_host.transport.native_datapath import of_nic
+from mrc_host.transport.native_datapath import NativeDatapath
 from mrc_host.transport.path_selection import PathSelection
 from mrc_host.transport.scheduler import Scheduler
 from mrc_host.transport.slow_ports import SlowPorts
@@ -85,7 +85,7 @@ class NicContext:
         self._next_probe = 0
         self.now = 0  # time of the input being handled, or of the frame that leaves
         self.trace: Tracer | None = None
-        self.datapath = of_nic(config)
+        self.datapath = NativeDatapath(config)
 
     def new_path_selection(self) -> PathSelection | None:
         """For one queue pair, of the name in the settings; None where paths take turns."""
@@ -116,8 +116,7 @@ class NicContext:
     def change_link(self, port: int) -> None:
         """A port has lost its link, or got it back."""
         self.local_up ^= 1 << port
-        if self.datapath is not None:
-            self.datapath.receiver.links(self.local_up)
+        self.datapath.receiver.links(self.local_up)
 
     def probe_slot(self, now: int) -> int:
         """Reserve the next free time for a background probe; `now` or later."""

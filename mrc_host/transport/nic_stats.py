@@ -105,6 +105,6 @@ class NicStats:
 
     def _received(self, port: int) -> tuple[int, int]:
         """Frames and bytes."""
-        stats, datapath = self.ports[port], self._nic.datapath
-        frames, size = (0, 0) if datapath is None else datapath.receiver.unseen(port)
+        stats = self.ports[port]
+        frames, size = self._nic.datapath.receiver.unseen(port)
         return stats.rx_frames + frames, stats.rx_bytes + size

@@ -12,21 +12,21 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mrc_host.checksum import crc32
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.path_probes import MAX_PROBE_PATHS, ProbePlan, ProbeReport, ProbesArrived, ProbesSent
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.scheduler import PacketSource
-from mrc_host.wire import control, icrc
+from mrc_host.wire import control
 from mrc_host.wire.control import OP_PATH_PROBE, EndpointRequest
-from mrc_host.wire.headers import BTH_LENGTH, timestamp
+from mrc_host.wire.headers import timestamp
+
+if TYPE_CHECKING:
+    from mrc_host.datapath import native
 
 MAX_ROUNDS: Final = 4096  # kept of those sent, and of those received from all NICs together
 _MAX_WAITING: Final = 16  # probes queued at one port; beyond that, none are sent
-_BODY: Final = BTH_LENGTH + control.REQUEST_LENGTH
-_MASK: Final = icrc.mask_constant(_BODY)
 _ROUNDS: Final = 1 << 32
 
 
@@ -34,7 +34,7 @@ class PathProber(PacketSource):
     """Sends the probes of a plan, if there is one, and counts probes that arrive."""
 
     __slots__ = (
-        "_arrived", "_due", "_gap", "_nic", "_number", "_order", "_plan", "_position", "_prefixes", "_rng", "_sent",
+        "_arrived", "_due", "_gap", "_nic", "_number", "_order", "_plan", "_position", "_rng", "_sent", "_templates",
         "_waiting",
     )  # fmt: skip
 
@@ -42,7 +42,7 @@ class PathProber(PacketSource):
         super().__init__()
         self._nic = nic
         self._plan: ProbePlan | None = None
-        self._prefixes: list[tuple[bytes, int]] = []
+        self._templates: list[native.Template] = []  # by path
         self._waiting: list[deque[tuple[int, int]]] = [deque() for _ in nic.config.ports]
         self._sent: dict[int, int] = {}
         self._arrived: dict[tuple[bytes, int], int] = {}
@@ -59,7 +59,7 @@ class PathProber(PacketSource):
         self.stop()
         dscp = self._nic.settings.dscp.control
         srv6 = self._nic.encapsulation.srv6
-        self._prefixes = [srv6(p.port, p.outer, p.destination, p.ev, dscp, 0, _BODY) for p in plan.paths]
+        self._templates = [srv6(p.port, p.outer, p.destination, p.ev, dscp, 0) for p in plan.paths]
         self._plan = plan
         self._number = plan.first_round
         self._rng = random.Random(self._nic.rng.getrandbits(64))
@@ -132,9 +132,9 @@ class PathProber(PacketSource):
         if not queue:
             return None
         index, number = queue.popleft()
-        head, seed = self._prefixes[index]
         body = control.pack_endpoint_request(index, EndpointRequest(OP_PATH_PROBE, number, timestamp(now)))
-        return b"".join((head, body, icrc.pack_trailer(crc32(body, seed) ^ _MASK)))
+        frame: bytes = self._nic.datapath.frame(self._templates[index], body)
+        return frame
 
     def data_ports(self) -> int:
         """Probes are control packets."""

@@ -31,7 +31,6 @@ class ReceiveGrant(GrantedArrivals):
     ) -> None:
         """`source` is the peer's address, `reach` how many PSNs from the expected one on are accepted."""
         datapath = connection.nic.datapath
-        assert datapath is not None
         self._datapath = datapath
         self._mtu = connection.attributes.path_mtu
         self._stats = connection.stats

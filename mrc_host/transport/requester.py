@@ -266,8 +266,6 @@ class Requester(DataToSend):
         wqe.msn = self._msn
         self._msn += 1
         wqe.rqmsn = self._wimm_sent
-        wqe.numbers = headers.data_numbers.pack(wqe.rqmsn & 0xFFFF, wqe.msn & 0xFFFF)
-        wqe.range = headers.data_range.pack(wqe.rkey, wqe.length)
         wqe.first_psn = psn
         self._packets.begin(wqe)
         if wqe.with_imm:

@@ -14,7 +14,7 @@ queue pair goes to ERROR; later packets get the same NAK again.
 **Completion.** The cumulative PSN passes a message only when everything before it has arrived, so messages complete in
 order. A WRITE_WITH_IMM then adds an entry to the receive CQ; while that is full, completion and transport ACK wait.
 
-**Carried packets.** Where there is a datapath in C, packets that need none of this go there (``receive_grant``);
+**Carried packets.** Packets that need none of this go to the datapath in C (``receive_grant``);
 the queue pair settles before it calls anything here.
 
 **Parts.** ``received_packets`` holds the PSNs that arrived, ``incoming_messages`` the incomplete messages;
@@ -88,7 +88,7 @@ class Responder:
         self.acks = AckGenerator(owner, connection, paths, planes, self.received)
         self._wimm_done = 0
         self.grant: ReceiveGrant | None = None
-        if connection.nic.datapath is not None and not connection.nic.transport.always_skip_marks:
+        if connection.nic.datapath.carries and not connection.nic.transport.always_skip_marks:
             self.grant = self.acks.grant = ReceiveGrant(connection, source, self._reach, self.received, self.acks)
         self._refused = -1  # first message that must not be placed, -1 for none
         self._cq_full = False  # a completion waits for room in the receive CQ

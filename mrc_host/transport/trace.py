@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from mrc_host.config import EvFormat, ProtocolSettings
 from mrc_host.values import AsyncEvent, Completion, PathEvent, PathReason, PathState, PortEvent, QpEvent, SlowPortEvent
-from mrc_host.wire import control, headers, icrc, opcodes
-from mrc_host.wire.encap import Flow, read_prefix
+from mrc_host.wire import control, headers, opcodes
+from mrc_host.wire.encap import ICRC_LENGTH, Flow, read_prefix
 from mrc_host.wire.headers import BTH_LENGTH
 from mrc_host.wire.psn import MASK
 
@@ -58,7 +58,8 @@ class Tracer:
     def sent(self, port: int, frame: bytes, now: int) -> None:
         """A frame leaves."""
         prefix = read_prefix(frame, self._order)
-        event = self._packet("send", port, frame, prefix.start, len(frame) - icrc.LENGTH, now)
+        assert prefix is not None, "it is our own"
+        event = self._packet("send", port, frame, prefix.start, len(frame) - ICRC_LENGTH, now)
         remote = event.pop("dest")
         event["qpn"] = self._local_qpn(prefix.destination, remote)
         event["ev"] = prefix.ev

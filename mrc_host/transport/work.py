@@ -40,10 +40,8 @@ class Wqe:
         "length",
         "message",
         "msn",
-        "numbers",
         "offset",
         "pieces",
-        "range",
         "rkey",
         "rqmsn",
         "signaled",
@@ -67,18 +65,9 @@ class Wqe:
         self.offset = 0  # bytes segmented so far
         self.msn = 0
         self.rqmsn = 0
-        self.message: native.Message | None = None  # the same request, for the datapath in C
-        self.numbers = b""  # both as packed in MRC's packets
-        self.range = b""  # rkey and length, packed likewise
+        self.message: native.Message | None = None  # the same request, as the datapath knows it
         self.first_psn = 0
         self.last_psn = -1  # known once the last segment is sent
-
-    def payload(self, offset: int, size: int) -> memoryview:
-        """`size` bytes of the message from `offset` on; its local range is valid."""
-        if self.pieces is not None:
-            return self.pieces.cut(offset, size)
-        assert self.view is not None
-        return self.view[offset : offset + size]
 
 
 class SendQueue:

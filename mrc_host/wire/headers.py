@@ -27,10 +27,6 @@ TS_TICK_1US: Final = 0x8001
 
 bth: Final = struct.Struct(layout(BTH))
 data_ts: Final = struct.Struct(layout(BTH, METH, TSETH, RETH))
-data_ts_parts: Final = struct.Struct("!8sI4sIQ8s")  # the same with `data_start`, `data_numbers` and `data_range` packed
-data_start: Final = struct.Struct(layout(BTH)[:-1])  # opcode to destination QP
-data_numbers: Final = struct.Struct(layout(METH))
-data_range: Final = struct.Struct("!II")  # rkey, length of the message
 data_ts_imm: Final = struct.Struct(layout(BTH, METH, TSETH, RETH, IMMDT))
 data_plain: Final = struct.Struct(layout(BTH, METH, RETH))
 data_plain_imm: Final = struct.Struct(layout(BTH, METH, RETH, IMMDT))

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
-from zlib import crc32
 
+from mrc_host import datapath
 from mrc_host.config import NicConfig
-from mrc_host.wire import control, encap, headers, icrc, ip, opcodes
+from mrc_host.wire import control, encap, headers, opcodes
 from mrc_host.wire.psn import HALF, MASK
 from mrc_lab.conformance.nic_under_test import pattern
 
@@ -33,6 +33,7 @@ _bth = struct.Struct("!BBHII")
 _words = struct.Struct("!HH")
 _reth = struct.Struct("!QII")
 _u32 = struct.Struct("!I")
+_OUTER: Final = 14  # offset of the outermost IP header
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class PacketWriter:
         self.config = config
         (self._to,) = (one for one in config.destinations if one.address == destination)
         self._encapsulation = encap.Encapsulation(config)
+        self._frame = datapath.load().frame
         dscp = config.settings.dscp
         self.dscp = {"data": dscp.trimmable, "probe": dscp.no_trim, "request": dscp.no_trim}
         self.trimmed = {1: dscp.trimmed, 2: dscp.trimmed_lasthop}
@@ -104,14 +106,16 @@ class PacketWriter:
         ecn = given.get("ecn", 0 if control_class else encap.ECT0)
         ev = given.get("ev", self.evs(port)[0])
         to = self._to
-        prefix, seed = self._encapsulation.path(port, to.template, to.address, ev, dscp, ecn, len(body))
+        outer = to.template.address(ev)
+        template = self._encapsulation.path(port, to.template, outer, to.address, ev, dscp, ecn)
+        whole = bytearray(self._frame(template, body))
         if "outer_ecn" in given:
-            prefix = prefix[:15] + bytes([prefix[15] & 0xCF | given["outer_ecn"] << 4]) + prefix[16:]
-        crc = crc32(body, seed) ^ icrc.mask_constant(len(body))
+            whole[15] = whole[15] & 0xCF | given["outer_ecn"] << 4
         if not given.get("icrc", 1):
-            crc ^= 1
-        whole = prefix + body + icrc.pack_trailer(crc)
-        return whole[: len(prefix) + TRIMMED_BODY] if trimmed else whole
+            whole[-encap.ICRC_LENGTH] ^= 1
+        if trimmed:
+            del whole[len(whole) - encap.ICRC_LENGTH - len(body) + TRIMMED_BODY :]
+        return bytes(whole)
 
 
 class PacketReader:
@@ -126,20 +130,19 @@ class PacketReader:
 
     def read(self, time_ns: int, port: int, frame: bytes) -> Packet | None:
         """What the frame is; None if it is nothing of MRC's. A frame that ends too early is of kind ``malformed``."""
-        try:
-            prefix = encap.read_prefix(frame, self._settings.ev_order)
-            (udp_port,) = struct.unpack_from("!H", frame, prefix.start - 6)
-            opcode, flags, pkey, qpn, word = _bth.unpack_from(frame, prefix.start)
-        except (struct.error, IndexError, AssertionError):
+        prefix = encap.read_prefix(frame, self._settings.ev_order)
+        if prefix is None or len(frame) < prefix.start + headers.BTH_LENGTH:
             return None
+        (udp_port,) = struct.unpack_from("!H", frame, prefix.start - 6)
+        opcode, flags, pkey, qpn, word = _bth.unpack_from(frame, prefix.start)
         if udp_port != self._settings.udp_port or opcode not in KINDS:
             return None
         kind = KINDS[opcode]
         if qpn & MASK != (opcodes.ENDPOINT_QPN if kind in ("request", "response") else self._numbering.qpn):
             return None
-        body = frame[prefix.start + headers.BTH_LENGTH : -icrc.LENGTH]
-        common = {"opcode": opcode, "pkey": pkey, "plane": port, "ev": prefix.ev, **_classes(frame, prefix.start)}
-        common["icrc"] = int(_icrc_is_right(frame, prefix.start))
+        body = frame[prefix.start + headers.BTH_LENGTH : -encap.ICRC_LENGTH]
+        common = {"opcode": opcode, "pkey": pkey, "plane": port, "ev": prefix.ev, **_classes(frame, prefix.inner)}
+        common["icrc"] = int(_icrc_is_right(frame, prefix))
         common["source"] = int(prefix.source == self._source)
         common["outer_source"] = int(_may_send(_outer_source(frame)))
         common["mac"] = int(frame[6:12] == self._macs[port])
@@ -213,7 +216,7 @@ class PacketReader:
 
 def _outer_source(frame: bytes) -> IPv4Address | IPv6Address:
     """The source of the outermost IP header."""
-    if frame[12:14] == encap.ETHERTYPE_IPV4:
+    if frame[_OUTER] >> 4 == 4:
         return IPv4Address(frame[26:30])
     return IPv6Address(frame[22:38])
 
@@ -223,10 +226,9 @@ def _may_send(address: IPv4Address | IPv6Address) -> bool:
     return not (address.is_multicast or address.is_unspecified or address.is_loopback)
 
 
-def _classes(frame: bytes, start: int) -> dict[str, int]:
-    """DSCP and ECN of the outermost header, and of the one around UDP."""
-    outer = _traffic_class(frame, encap.ETHERNET_LENGTH)
-    inner = _traffic_class(frame, start - encap.UDP_LENGTH - _ip_length(frame))
+def _classes(frame: bytes, at: int) -> dict[str, int]:
+    """DSCP and ECN of the outermost header, and of the inner one at `at`."""
+    outer, inner = _traffic_class(frame, _OUTER), _traffic_class(frame, at)
     return {"dscp": outer >> 2, "ecn": outer & 3, "inner_dscp": inner >> 2, "inner_ecn": inner & 3}
 
 
@@ -236,11 +238,9 @@ def _traffic_class(frame: bytes, at: int) -> int:
     return (frame[at] << 8 | frame[at + 1]) >> 4 & 0xFF
 
 
-def _ip_length(frame: bytes) -> int:
-    return ip.IPV4_LENGTH if frame[12:14] == encap.ETHERTYPE_IPV4 else ip.IPV6_LENGTH
-
-
-def _icrc_is_right(frame: bytes, start: int) -> bool:
-    ip_udp = frame[start - encap.UDP_LENGTH - _ip_length(frame) : start]
-    (trailer,) = icrc.unpack_trailer_from(frame, len(frame) - icrc.LENGTH)
-    return bool(icrc.compute(ip_udp, frame[start : -icrc.LENGTH]) == trailer)
+def _icrc_is_right(frame: bytes, prefix: encap.Prefix) -> bool:
+    body = frame[prefix.start : -encap.ICRC_LENGTH]
+    if len(body) < headers.BTH_LENGTH:
+        return False
+    right: int = datapath.load().icrc(frame[prefix.inner : prefix.start], body)
+    return right == int.from_bytes(frame[-encap.ICRC_LENGTH :], "little")

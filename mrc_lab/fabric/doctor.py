@@ -22,7 +22,7 @@ from shutil import which
 from mrc_common import children, large_memory
 from mrc_common.c_build.errors import CBuildError
 from mrc_common.c_build.object_cache import default_cache, exposed
-from mrc_host import c_modules, compiled, datapath
+from mrc_host import c_modules, compiled
 from mrc_lab.command_table import LIBIBVERBS_STATE, load
 from simulation import core
 from topologies.emulation import cleanup, halt_polling, limits, process_watch, requirements, run_directory
@@ -213,8 +213,6 @@ def _c_modules() -> CheckResult:
             module.path()
     except CBuildError as error:
         return CheckResult("NIC in C", False, f"no NIC works without its modules in C: {error}", True, _installation())
-    if os.environ.get(datapath.VARIABLE) == "reference":
-        return CheckResult("NIC in C", True, f"compiled, but without the datapath: chosen by {datapath.VARIABLE}", True)
     return CheckResult("NIC in C", True, "datapath, waiting and rings are compiled from the current sources", True)
 
 

@@ -2,8 +2,9 @@
 
 Frames as in ``fuzz_nic`` go to NICs that have it, among them forged packets of messages that are under way, so that
 they reach the placement: whole, in pieces, in place, and through a shared-memory ring whose other end writes nonsense.
-And its functions get arguments that no caller of ours passes. A report of the sanitizers, any other end of that
-process, an escaped exception and a write beside a region are crashes.
+Frames of all formats, changed anywhere before their payload, are taken or dropped as by the model. And its functions
+get arguments that no caller of ours passes. A report of the sanitizers, any other end of that process, an escaped
+exception and a write beside a region are crashes.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ def _cases() -> None:
                     attack(chance, chance.choice([None, 0, 0xFFFFFF, 0xFFFFF8]), receive)
             ring.close()
             hostile.packets_in_place(chance)
+            hostile.prefixes_of_all_formats(chance)
         hostile.wrong_arguments(module, chance)
         print("done", flush=True)
 

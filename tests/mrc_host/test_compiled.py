@@ -93,7 +93,7 @@ def test_changed_sources_are_detected_as_not_compiled(tmp_path: Path, monkeypatc
 
 def test_all_modules_on_the_packet_path_are_compiled() -> None:
     names = {str(path) for path in compiled.sources()}
-    assert {"mrc_host/nic.py", "mrc_host/transport/requester.py", "mrc_host/wire/icrc.py"} <= names
+    assert {"mrc_host/nic.py", "mrc_host/transport/requester.py", "mrc_host/wire/control.py"} <= names
     assert not any(name.endswith("__init__.py") for name in names)
 
 

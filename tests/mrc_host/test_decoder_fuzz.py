@@ -22,7 +22,7 @@ from mrc_host.verbs import Endpoint, RemoteMemory
 from mrc_host.verbs.errors import ProtocolError
 from mrc_host.verbs.remote import protocol
 from mrc_host.verbs.remote.codec import CodecError, parse_bytes
-from mrc_host.wire import control, headers, ip, pause
+from mrc_host.wire import control, encap, headers, pause
 from tests.mrc_host.test_nic_fuzz import FRAMES
 
 Decode = Callable[[bytes], object]
@@ -33,8 +33,7 @@ BYTES: dict[str, tuple[Decode, type[Exception] | None]] = {
     "endpoint request": (lambda data: control.parse_endpoint_request(data, 0), struct.error),
     "endpoint response": (lambda data: control.parse_endpoint_response(data, 0), struct.error),
     "data": (lambda data: headers.data_ts_imm.unpack_from(data), struct.error),
-    "ipv4": (lambda data: ip.parse_ipv4(data, 0), struct.error),
-    "ipv6": (lambda data: ip.parse_ipv6(data, 0), struct.error),
+    "prefix": (lambda data: encap.read_prefix(data, None), None),
     "pause": (pause.parse, None),
     "agent: header": (protocol.unpack_header, ProtocolError),
     "agent: JSON": (protocol.unpack_json, ProtocolError),

@@ -44,7 +44,7 @@ from mrc_host.values import (
     WorkRequest,
     WrOpcode,
 )
-from mrc_host.wire.ip import MAPPED
+from tests.models.frames import MAPPED
 
 BLOCK = 0xFC000000
 V6 = tuple(bytes.fromhex("fd00006d7263") + bytes(9) + bytes([n]) for n in (1, 2))

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from mrc_host.config import EvFormat
 from mrc_host.values import Access, MemoryRegionInfo, QpType
-from mrc_host.wire import icrc, opcodes
-from mrc_host.wire.encap import KIND_BYTE, PREFIX_LENGTHS, SRV6_PREFIX
+from mrc_host.wire import opcodes
+from tests.models.frames import SRV6_PREFIX, bth_offset, sealed
 from tests.mrc_host.nic_world import ALL_RIGHTS, MS, World, connect
 from tests.mrc_host.test_formats import FORMATS, Wire
 
@@ -58,9 +58,9 @@ class Secrets:
 
 def seal(frame: bytearray) -> bytes:
     """The frame with the ICRC that belongs to its other bytes."""
-    start = PREFIX_LENGTHS[frame[KIND_BYTE]]
+    start = bth_offset(frame)
     inner = start - (28 if frame[12:14] == b"\x08\x00" else 48)
-    frame[-4:] = icrc.pack_trailer(icrc.compute(bytes(frame[inner:start]), bytes(frame[start:-4])))
+    frame[:] = sealed(frame, inner, start)
     return bytes(frame)
 
 
@@ -170,10 +170,10 @@ def test_mutated_frames_in_every_format_do_no_harm(
     wire.nics[1].register_memory(0, memoryview(guard), Access.LOCAL_WRITE)
     port, frame = data.draw(st.sampled_from(frames))
     changed = bytearray(frame)
-    start = PREFIX_LENGTHS[frame[KIND_BYTE]]
+    start = bth_offset(frame)
     for _ in range(data.draw(st.integers(1, 6))):
         changed[data.draw(st.integers(14, min(len(changed) - 5, start + 60)))] = data.draw(st.integers(0, 255))
-    if PREFIX_LENGTHS[changed[KIND_BYTE]] == start:
+    if bth_offset(changed) == start:
         seal(changed)
     wire.nics[1].receive(port, bytes(changed), wire.now)
     wire.run(5_000)

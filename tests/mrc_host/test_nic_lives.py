@@ -16,8 +16,8 @@ from mrc_host.errors import InvalidArgumentError, MrcError, StateError, UnknownD
 from mrc_host.nic import Nic
 from mrc_host.values import CompletionStatus, EvMode, EvProfile, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.wire import opcodes
-from mrc_host.wire.encap import SRV6_PREFIX
 from mrc_host.wire.psn import MASK
+from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, US, End, World, address, connect, make_config
 
 Frame = tuple[int, int, bytes]  # NIC that sent it, port, frame

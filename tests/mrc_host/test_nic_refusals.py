@@ -12,7 +12,7 @@ from mrc_host.values import (
     WorkRequest,
     WrOpcode,
 )
-from mrc_host.wire import icrc
+from tests.models.frames import sealed
 from tests.mrc_host.nic_world import ALL_RIGHTS, MS, End, World, connect
 
 KINDS = [QpType.MRC, QpType.RC]
@@ -214,7 +214,7 @@ def test_packets_of_another_partition_are_dropped_and_counted() -> None:
 
     def with_key(key: int) -> bytes:
         changed = frame[: start + 2] + key.to_bytes(2, "big") + frame[start + 4 :]
-        return changed[:-4] + icrc.pack_trailer(icrc.compute(changed[inner:start], changed[start:-4]))
+        return sealed(changed, inner, start)
 
     assert with_key(0xFFFF) == frame
     for number, key in enumerate((0x0000, 0x8000, 0x7FFE, 0xFFFE, 0x1234, 0x8001), 1):

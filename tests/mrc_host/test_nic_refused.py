@@ -7,7 +7,7 @@ import pytest
 from mrc_host.nic import Nic
 from mrc_host.values import CompletionStatus, QpAttributes, QpState, QpType
 from mrc_host.wire import control, opcodes
-from mrc_host.wire.encap import SRV6_PREFIX
+from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, End, World, connect, make_config
 from tests.mrc_host.test_nic_lives import SLOT, recorded, reset
 from tests.mrc_host.transport.far_end import FAR_QPN, FIRST_IN, FarEnd, Packet

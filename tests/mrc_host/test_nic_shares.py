@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from mrc_host.values import QpAttributes
-from mrc_host.wire.encap import SRV6_PREFIX
+from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, World, connect
 
 

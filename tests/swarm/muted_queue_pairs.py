@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from mrc_host.nic import Nic
-from mrc_host.wire.encap import KIND_BYTE, PREFIX_LENGTHS
 from simulation.world import SimulatedWorld
+from tests.models.frames import bth_offset
 
 
 class MutedQueuePairs:
@@ -33,5 +33,5 @@ class MutedQueuePairs:
 
 def _destination(frame: bytes) -> int:
     """The QPN that a frame is for; any number, if it was corrupted."""
-    start = PREFIX_LENGTHS[frame[KIND_BYTE]]
+    start = bth_offset(frame)
     return int.from_bytes(frame[start + 5 : start + 8], "big")

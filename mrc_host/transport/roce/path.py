@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Final
 from mrc_host.checksum import crc32
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import Peer
-from mrc_host.wire import headers, icrc, opcodes
-from mrc_host.wire.encap import ECT0
+from mrc_host.wire import headers, opcodes
+from mrc_host.wire.encap import ECT0, ICRC_LENGTH
 
 if TYPE_CHECKING:
     from mrc_host.datapath import native
 
-_crc32: Final = crc32
-_pack_trailer: Final = icrc.pack_trailer
-_MAX_PREFIXES: Final = 64
 _CNP_PADDING: Final = 16  # RoCEv2 annex (A17) of the IBTA specification
 _BECN_BYTE: Final = 4  # of the BTH
 _BECN: Final = 0x40
@@ -34,9 +31,9 @@ def path_hash(address_a: bytes, qpn_a: int, address_b: bytes, qpn_b: int) -> int
 
 
 class RcPath:
-    """Path and frame prefixes of one RC queue pair."""
+    """Path and frames of one RC queue pair."""
 
-    __slots__ = ("_data_dscp", "_nic", "_peer", "_prefixes", "_sport", "_templates", "port")
+    __slots__ = ("_data_dscp", "_nic", "_peer", "_sport", "_templates", "port")
 
     def __init__(self, nic: NicContext, peer: Peer, qpn: int, remote_qpn: int, sport: int = 0) -> None:
         """`sport`: the source port of what this end sends, 0 for that of the hash."""
@@ -47,7 +44,6 @@ class RcPath:
         self._nic = nic
         self._peer = peer
         self._data_dscp = nic.settings.dscp.no_trim
-        self._prefixes: dict[int, tuple[bytes, int]] = {}
         self._templates: dict[bool, native.Template] = {}  # by whether they are of the control class
 
     @property
@@ -64,41 +60,24 @@ class RcPath:
         """The UDP source port."""
         return self._sport
 
-    def prefix(self, body: int, control: bool) -> tuple[bytes, int]:
-        """Bytes before the BTH and ICRC seed of a frame with `body` bytes after them."""
-        key = body << 1 | control
-        known = self._prefixes.get(key)
-        if known is None:
-            if len(self._prefixes) >= _MAX_PREFIXES:
-                self._prefixes.clear()
-            dscp = self._nic.settings.dscp.control if control else self._data_dscp
-            known = self._prefixes[key] = self._nic.encapsulation.hashed(
-                self.port, self._peer.address, self._sport, dscp, 0 if control else ECT0, body
-            )
-        return known
-
     def template(self, control: bool) -> native.Template:
-        """The same for the datapath in C: one for all lengths."""
+        """What precedes the BTH of frames of the control class, or of data."""
         made = self._templates.get(control)
         if made is None:
-            datapath = self._nic.datapath
-            assert datapath is not None
-            made = self._templates[control] = datapath.template(self.prefix(0, control)[0], 0)
+            dscp = self._nic.settings.dscp.control if control else self._data_dscp
+            made = self._templates[control] = self._nic.encapsulation.hashed(
+                self.port, self._peer.address, self._sport, dscp, 0 if control else ECT0
+            )
         return made
 
     def control_frame(self, body: bytes) -> bytes:
         """A frame without payload in the control class."""
-        datapath = self._nic.datapath
-        if datapath is not None:
-            made: bytes = datapath.frame(self.template(True), body)
-            return made
-        prefix, seed = self.prefix(len(body), True)
-        crc = _crc32(body, seed) ^ icrc.mask_constant(len(body))
-        return b"".join((prefix, body, _pack_trailer(crc)))
+        made: bytes = self._nic.datapath.frame(self.template(True), body)
+        return made
 
     def notification(self, remote_qpn: int) -> bytes:
         """A congestion notification packet: BTH with BECN, which the ICRC does not cover, and 16 reserved bytes."""
         body = headers.bth.pack(opcodes.RC_CNP, 0, headers.PKEY, remote_qpn, 0)
         frame = bytearray(self.control_frame(body + bytes(_CNP_PADDING)))
-        frame[-icrc.LENGTH - _CNP_PADDING - headers.BTH_LENGTH + _BECN_BYTE] = _BECN
+        frame[-ICRC_LENGTH - _CNP_PADDING - headers.BTH_LENGTH + _BECN_BYTE] = _BECN
         return bytes(frame)

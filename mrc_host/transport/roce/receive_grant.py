@@ -30,11 +30,13 @@ class RcReceiveGrant:
 
     def give(self, psn: int, region: Region, at: int, remaining: int) -> None:
         """The next packet of the message is `psn`, at offset `at` of its region; so many bytes are missing."""
-        self._carrier.grant(psn, self._datapath.placed(region), at, remaining)
+        if self._datapath.carries:
+            self._carrier.grant(psn, self._datapath.placed(region), at, remaining)
 
     def drop_behind(self, psn: int) -> None:
         """Packet `psn` is missing, and the peer knows: packets behind it are dropped until it arrives."""
-        self._carrier.drop_behind(psn)
+        if self._datapath.carries:
+            self._carrier.drop_behind(psn)
 
     def carried(self) -> int:
         """Packets placed since the grant, which goes on; 0 without one."""

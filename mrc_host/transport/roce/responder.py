@@ -6,7 +6,7 @@ the expected one is dropped and answered with a sequence error NAK, one per gap;
 While the receive CQ is full, the last packet of a WRITE_WITH_IMM is dropped and answered with an RNR NAK, as RoCE NICs
 do when no receive is posted; the requester sends it again after the time that the NAK specifies.
 
-Where there is a datapath in C, packets in the middle of a message go there, and those behind a gap
+Packets in the middle of a message go to the datapath in C, and those behind a gap
 (``receive_grant``); whoever reads or changes what is here settles first.
 """
 
@@ -70,8 +70,7 @@ class RcResponder:
         self._msn = 0
         self._nak_sent = False
         self._syndrome = headers.SYNDROME_ACK
-        datapath = connection.nic.datapath
-        self._grant = None if datapath is None else RcReceiveGrant(connection, datapath, source)
+        self._grant = RcReceiveGrant(connection, connection.nic.datapath, source)
         self.due = False  # an acknowledgement is to be sent
         self.fatal = 0  # syndrome of the NAK that ended the queue pair
 
@@ -125,14 +124,12 @@ class RcResponder:
             self._complete(with_imm, imm)
         if word & headers.ACK_REQUEST:
             self.answer_due()
-        if self._grant is not None and self._remaining > self._mtu:
+        if self._remaining > self._mtu:
             self._grant.give(self._expected & MASK, region, self._at, self._remaining)
         return None
 
     def settle(self) -> None:
         """Take back what is granted to the datapath in C."""
-        if self._grant is None:
-            return
         carried = self._grant.take()
         if self._nak_sent:
             self._stats.out_of_order_received += self._grant.take_dropped()
@@ -146,8 +143,7 @@ class RcResponder:
     def close(self) -> None:
         """The queue pair leaves this connection."""
         self.settle()
-        if self._grant is not None:
-            self._grant.close()
+        self._grant.close()
 
     def answer_due(self) -> None:
         """A packet that requests an acknowledgement has arrived."""
@@ -166,8 +162,7 @@ class RcResponder:
         if not self._nak_sent:
             self._nak_sent = True
             self._answer(headers.NAK_SEQUENCE)
-        if self._grant is not None:
-            self._grant.drop_behind(self._expected & MASK)
+        self._grant.drop_behind(self._expected & MASK)
         return None
 
     def _complete(self, with_imm: bool, imm: int) -> None:
@@ -203,7 +198,7 @@ class RcResponder:
             return None
         self.due = False
         self._stats.acks_sent += 1
-        psn = self._expected if self._grant is None else self._expected + self._grant.carried()
+        psn = self._expected + self._grant.carried()
         if self._syndrome == headers.SYNDROME_ACK:
             psn -= 1
         body = headers.pack_aeth(opcodes.RC_ACK, self._remote_qpn, psn & MASK, self._syndrome, self._msn)

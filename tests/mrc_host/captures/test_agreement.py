@@ -12,11 +12,13 @@ from scapy.layers.l2 import Ether
 
 from mrc_host.captures import scapy_layers as mrc
 from mrc_host.config import NicConfig, PortConfig
-from mrc_host.wire import control, encap, headers, icrc
+from mrc_host.transport.native_datapath import NativeDatapath
+from mrc_host.wire import control, encap, headers
 from tests.mrc_host.captures import tshark
 from tests.mrc_host.captures.canonical import codec_fields, scapy_fields, transport_of
 from tests.mrc_host.captures.make_golden import BLOCK, GOLDEN, captures
 from tests.mrc_host.captures.tshark import needs_tshark
+from tests.mrc_host.datapath.module import native
 
 SOUND = sorted(set(captures()) - {"damaged", "roce_baseline"})
 
@@ -56,9 +58,7 @@ def test_codec_computes_the_same_icrc(name: str) -> None:
             continue
         body, start = transport_of(frame)
         inner = frame[start - (28 if isinstance(mrc.ip_layers(packet)[-1], IP) else 48) : start]
-        assert icrc.compute(inner, body[:-4]) == packet[mrc.MrcBTH].icrc
-        quick = icrc.crc32(body[:-4], icrc.header_seed(inner)) ^ icrc.mask_constant(len(body) - 4)
-        assert quick == packet[mrc.MrcBTH].icrc
+        assert native().icrc(inner, body[:-4]) == packet[mrc.MrcBTH].icrc
 
 
 @pytest.mark.parametrize("name", SOUND)
@@ -104,7 +104,7 @@ def test_codec_reads_the_encapsulation(name: str) -> None:
             continue
         usid = mrc.usid_list(ips[0].dst)[1][0] if len(ips) == 2 else 0
         config = nic_config(packet[Ether], ips[-1].dst, usid, plane=0, receiving=True)
-        flow = encap.FrameParser(config).parse(0, frame)
+        flow = NativeDatapath(config).receive(0, frame)
         assert isinstance(flow, encap.Flow), flow
         assert flow.ev == mrc.entropy_value(packet)
         assert (flow.dscp, flow.ce) == (mrc.dscp(ips[0]), ips[0].tc & 3 == 3)
@@ -119,19 +119,19 @@ def test_codec_writes_the_encapsulation_byte_for_byte(name: str) -> None:
     for frame in frames(name):
         packet = Ether(frame)
         ips = mrc.ip_layers(packet)
-        body, start = transport_of(frame)
+        body, _ = transport_of(frame)
         if trimmed(frame) or isinstance(ips[0], IP) or ips[0].hlim != 64 or ips[0].nh not in (17, 41):
             continue
         ev, dscp, ecn = mrc.entropy_value(packet), mrc.dscp(ips[0]), ips[0].tc & 3
         target = IPv6Address(ips[-1].dst).packed
-        made = encap.Encapsulation(nic_config(packet[Ether], ips[-1].src, 0, plane=0, receiving=False))
-        if len(ips) == 2:
-            outer = IPv6Address(ips[0].dst).packed
-            prefix, seed = made.srv6(0, outer, target, ev, dscp, ecn, len(body) - 4)
-        else:
-            prefix, seed = made.plain(0, target, ev, dscp, ecn, len(body) - 4)
-        assert prefix == frame[:start]
-        assert seed == icrc.header_seed(frame[start - 48 : start])
+        config = nic_config(packet[Ether], ips[-1].src, 0, plane=0, receiving=False)
+        label, sport = ev >> 16, ev & 0xFFFF
+        outer = IPv6Address(ips[0].dst).packed if len(ips) == 2 else b""
+        ethernet, settings = config.ports[0].gateway_mac + config.ports[0].mac, config.settings
+        template = native().Template(
+            ethernet, outer, b"", 0, config.address, target, label, sport, settings.udp_port, dscp, ecn, 64
+        )
+        assert native().frame(template, body[:-4]) == frame
 
 
 def test_codec_reads_the_roce_baseline() -> None:

@@ -7,14 +7,19 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from mrc_host.config import EvOrder, ProtocolSettings
 from mrc_host.nic import Nic
+from mrc_host.transport.native_datapath import NativeDatapath
 from mrc_host.values import QpAttributes, QpState, QpType
 from mrc_host.wire import opcodes
-from mrc_host.wire.encap import KIND_BYTE, SRV6_PREFIX
-from mrc_host.wire.ip import NEXT_IPV6
+from mrc_host.wire.encap import PREFIX_DROPS, Drop, Flow
+from tests.models import frames as model
+from tests.models.frames import IPV6, KIND_BYTE, MAPPED, SRV6_PREFIX
+from tests.mrc_host.datapath.arriving import arriving, changed
 from tests.mrc_host.datapath.in_place import HEAD, InPlaceWorld
 from tests.mrc_host.datapath.pieces import give
 from tests.mrc_host.nic_world import MS, US, Faults, World, connect
+from tests.mrc_host.test_formats import EVS, FORMATS, config
 from tests.mrc_host.test_nic_fuzz import Secrets, seal
 
 Give = Callable[[Nic, int, bytes, int], None]
@@ -67,7 +72,7 @@ def rc_packets_of_a_message_under_way(chance: random.Random, psn: int | None, re
     other = connect(world, size=1024)
     other[0].write(other[1], 100)
     world.run(until=other[0].idle)
-    routed = next(frame for _port, frame in frames if frame[KIND_BYTE] == NEXT_IPV6)
+    routed = next(frame for _port, frame in frames if frame[KIND_BYTE] == IPV6)
     frames.clear()
     a.write(b, 256 * chance.choice([12, 24, 64]))
     world.run(until=lambda: len(frames) > chance.randrange(2, 20))
@@ -81,7 +86,7 @@ def rc_packets_of_a_message_under_way(chance: random.Random, psn: int | None, re
         right = chance.random() < 0.7
         wrong = -1 if right else chance.choice([favourite, chance.randrange(9)])
         frame = _rc_middle(bytearray(middle[0]), expected + behind, wrong, routed, chance)
-        if behind and frame[KIND_BYTE] != NEXT_IPV6 and chance.random() < 0.7:
+        if behind and frame[KIND_BYTE] != IPV6 and chance.random() < 0.7:
             frame = _rc_of_any_kind(bytearray(frame), chance)
         receive(nic, port if chance.random() < 0.9 else 1 - port, frame, world.now)
         expected += right and not behind
@@ -116,7 +121,7 @@ def packets_in_place(chance: random.Random) -> None:
         world.run(chance.randrange(40) * US)
         for port, frame in chance.sample(arrived, min(len(arrived), 8)):
             if packets := [packet for rest, packet in world.packets.items() if len(rest) <= len(frame)]:
-                change = _forged if frame[KIND_BYTE] == NEXT_IPV6 else _rc_forged
+                change = _forged if frame[KIND_BYTE] == IPV6 else _rc_forged
                 head = change(bytearray(frame), secrets, chance)[:HEAD]
                 chance.choice(packets).carry(b.nic, port, head[: chance.choice([HEAD, HEAD, chance.randrange(HEAD)])])
         a.poll()
@@ -128,6 +133,23 @@ def packets_in_place(chance: random.Random) -> None:
     a.buffer[:] = chance.randbytes(1 << 14)
     world.run(MS)
     assert secrets.untouched()
+
+
+def prefixes_of_all_formats(chance: random.Random) -> None:
+    """Frames of each format, changed before or in the BTH: what becomes of them is what the model says."""
+    for ev_format, addresses in FORMATS:
+        settings = ProtocolSettings(ev_format=ev_format, ev_order=chance.choice(list(EvOrder)))
+        near, far = (config(number, addresses, settings, EVS) for number in (0, 1))
+        datapath = NativeDatapath(far)
+        for _ in range(10):
+            port, frame = arriving(near, far, chance)
+            given = changed(frame, far, chance)
+            found, expected = datapath.receive(port, given), model.receive(far, port, given)
+            if isinstance(expected, Drop):
+                assert found is expected, given.hex()
+            else:
+                names = Flow.__slots__
+                assert [getattr(found, name) for name in names] == [getattr(expected, name) for name in names]
 
 
 def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
@@ -142,24 +164,32 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
     def number() -> int:
         return chance.choice(NUMBERS) + chance.choice([0, 0, -1, 1])
 
+    def addresses() -> bytes:
+        return chance.choice([bytes(16), MAPPED + bytes(4), bytes(15)])
+
     carrier = rc_carrier = None
     for _ in range(40):
         what = chance.randrange(11)
         try:
             if what == 0:
-                made["template"] = module.Template(bytes(prefix), number())
+                made["template"] = module.Template(
+                    *(bytes(chance.choice([0, 12, 15, 16])) for _ in range(3)), number() % 4, addresses(), addresses(),
+                    *(number() % (1 << 32) >> chance.choice([0, 16, 31]) for _ in range(6)),
+                )  # fmt: skip
             elif what == 1:
                 made["message"] = module.Message(
-                    memoryview(buffer), *(number() % (1 << 32) for _ in range(7)), module.Outbox()
+                    memoryview(buffer), *(number() % (1 << 32) for _ in range(8)), module.Outbox()
                 )
             elif what == 2 and "template" in made and "message" in made:
                 build = chance.choice([module.data_frame, module.rc_data_frame])
-                build(made["template"], made["message"], number(), number())
+                build(made["template"], made["message"], number(), number(), *([bytes(prefix)] * chance.randrange(2)))
             elif what == 3:
-                made["receiver"].learn(
-                    number(), bytes(prefix), object(), number(), 0, 0, 1, True, False,
-                    bytes(chance.choice([4, 16, 17])),
+                made["receiver"].expect(
+                    Flow, PREFIX_DROPS, bytes(chance.choice([15, 16])), number() % (1 << 31), False, True, True,
+                    number() % (1 << 64), [bytes(12), bytes(prefix[:12]).ljust(12) if chance.random() < 0.9 else None],
                 )  # fmt: skip
+                module.read_prefix(bytes(prefix))
+                module.icrc(bytes(chance.choice([28, 48])), bytes(prefix[: chance.randrange(30)]))
             elif what == 4 and carrier is None:
                 carrier = module.Carrier(
                     made["receiver"], 5, bytes(4), chance.choice([0, 1, 256]), number(), 4096, low, high

@@ -26,7 +26,10 @@ def native(flags: tuple[str, ...] = ("-O1", "-Werror")) -> ModuleType:
 
 @contextmanager
 def used(module: ModuleType | None) -> Iterator[None]:
-    """NICs made meanwhile have this datapath; None: the reference."""
+    """NICs made meanwhile have this datapath; None: one that carries nothing, so that Python takes all packets."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datapath, "load", lambda: module)
+        if module is None:
+            patch.setattr(datapath, "carries", False)
+        else:
+            patch.setattr(datapath, "load", lambda: module)
         yield

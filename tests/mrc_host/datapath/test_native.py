@@ -1,6 +1,7 @@
 """The functions of the datapath in C against those of the transport in Python, and what they refuse."""
 
 import random
+import struct
 import zlib
 from types import ModuleType
 from typing import Any
@@ -9,15 +10,18 @@ import pytest
 
 from mrc_host.config import EvFormat
 from mrc_host.transport.ack_generator import AckGenerator, _flags, _sweep_trigger, _Trigger
-from mrc_host.transport.peer import Peer
-from mrc_host.transport.peer_frames import CONTROL, DATA, NO_TRIM, RETRANSMISSION
+from mrc_host.transport.gather_list import GatherList
+from mrc_host.transport.memory import NOTHING
+from mrc_host.transport.native_datapath import NativeDatapath
+from mrc_host.transport.peer_frames import DATA
 from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.transport.roce.data_packets import RcDataPackets
 from mrc_host.transport.work import Wqe
 from mrc_host.values import QpState, QpType, WorkRequest, WrOpcode
-from mrc_host.wire import control, headers, icrc, opcodes
-from mrc_host.wire.encap import KIND_BYTE, Flow
-from mrc_host.wire.ip import NEXT_IPV6
+from mrc_host.wire import control, headers, opcodes
+from mrc_host.wire.encap import Flow
+from tests.models import frames
+from tests.models.frames import IPV6, KIND_BYTE
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.nic_world import Faults, World, connect
 from tests.mrc_host.test_formats import FORMATS, IDS, Wire
@@ -42,37 +46,41 @@ def test_the_checksum_is_that_of_zlib(module: ModuleType, most: int) -> None:
         assert module.crc32_with(most, data, before) == (crc, crc, data), size
 
 
+@pytest.mark.parametrize("gathered", [False, True])
 @pytest.mark.parametrize(("ev_format", "addresses"), FORMATS, ids=IDS)
-def test_frames_are_those_of_the_reference_in_every_format(
-    module: ModuleType, ev_format: EvFormat, addresses: tuple[bytes, ...]
+def test_data_frames_are_those_of_the_model_in_every_format(
+    module: ModuleType, ev_format: EvFormat, addresses: tuple[bytes, ...], gathered: bool
 ) -> None:
     """Every path, class, kind of segment and some lengths, in any order from one template."""
-    wire = Wire(ev_format, addresses)
-    chance = random.Random(1)
     with used(module):
-        datapath = Wire(ev_format, addresses).nics[0]._context.datapath
-    assert datapath is not None
-    peer = wire.nics[0]._peers.get(addresses[1])
+        nic = Wire(ev_format, addresses).nics[0]
+    (to,) = nic.config.destinations
+    peer = nic._peers.get(to.address)
     assert peer is not None
+    chance = random.Random(1)
     data = chance.randbytes(1 << 13)
-    for index in range(len(peer.paths.evs)):
-        for role in (DATA, RETRANSMISSION, CONTROL, NO_TRIM):
-            template = datapath.template(peer.frames.prefix(index, role, headers.BTH_LENGTH)[0], headers.BTH_LENGTH)
-            for size in SIZES:
-                check_frame(datapath, peer, template, index, role, size, data, chance)
+    for index, ev in enumerate(to.evs):
+        for size in SIZES:
+            body, frame = data_frame(nic.datapath, peer.frames.template(index, DATA), data, size, chance, gathered)
+            port, dscp = to.template.plane(ev), nic.config.settings.dscp.trimmable
+            assert frame == frames.build(nic.config, port, to.template, to.address, ev, dscp, 2, body)
 
 
-def check_frame(
-    datapath: Any, peer: Peer, template: object, index: int, role: int, size: int, data: bytes, chance: random.Random
-) -> None:
+def data_frame(
+    datapath: NativeDatapath, template: object, data: bytes, size: int, chance: random.Random, gathered: bool
+) -> tuple[bytes, bytes]:
+    """What a data packet has from the BTH on, and its frame; if it is `gathered`, its bytes are not the message's."""
     kind, solicited, stamp = chance.randrange(6), chance.choice([0, 0x40, 0x80]), chance.getrandbits(16)
     word, offset = chance.getrandbits(32) & ~(0xF << 24), chance.randrange(0, len(data) - size) & ~3
     qpn, rqmsn, msn = chance.getrandbits(24), chance.getrandbits(16), chance.getrandbits(16)
     address, rkey, imm = chance.getrandbits(64), chance.getrandbits(32), chance.getrandbits(32)
     message = datapath.message(
-        memoryview(data), qpn, 0x8001, rqmsn << 16 | msn, address, rkey, imm, solicited, datapath.outbox
-    )
-    frame = datapath.data_frame(template, message, kind << 48 | stamp << 32 | word, offset << 16 | size)
+        memoryview(b"" if gathered else data), qpn, 0x8001, rqmsn << 16 | msn, address, rkey, len(data), imm, solicited,
+        datapath.outbox,
+    )  # fmt: skip
+    payload = data[offset : offset + size]
+    numbers = (kind << 48 | stamp << 32 | word, offset << 16 | size)
+    frame = datapath.data_frame(template, message, *numbers, *([memoryview(payload)] if gathered else []))
     with_imm = kind in (opcodes.LAST_IMM, opcodes.ONLY_IMM)
     pack = headers.data_ts_imm if with_imm else headers.data_ts
     pad = -size & 3
@@ -80,17 +88,15 @@ def check_frame(
         opcodes.WRITE_FIRST + kind, pad << 4 | (solicited if with_imm else 0), headers.PKEY, qpn, word, rqmsn, msn,
         stamp, 0x8001, (address + offset) % (1 << 64), rkey, len(data),
     ]  # fmt: skip
-    head = pack.pack(*fields, *([imm] if with_imm else []))
-    prefix, seed, _ = peer.frames.prefix(index, role, len(head) + size + pad)
-    assert frame == icrc.data_frame(prefix, seed, head, icrc.mask_constant(len(head)), memoryview(data)[offset:][:size])
+    return pack.pack(*fields, *([imm] if with_imm else [])) + payload + bytes(pad), frame
 
-    body = head + chance.randbytes(size + pad)
-    prefix, seed, mask = peer.frames.prefix(index, role, len(body))
-    assert datapath.frame(template, body) == prefix + body + icrc.pack_trailer(zlib.crc32(body, seed) ^ mask)
+
+def a_template(module: ModuleType) -> Any:
+    return module.Template(bytes(12), bytes(16), b"", 0, bytes(16), bytes(16), 0, 0, 4791, 0, 0, 64)
 
 
 def test_what_is_no_packet_makes_no_frame(module: ModuleType) -> None:
-    template = module.Template(bytes(12) + b"\x86\xdd" + bytes(88), 0)
+    template = a_template(module)
     for size in (0, 11, 65460):
         with pytest.raises(ValueError, match="12 to 65459 bytes"):
             module.frame(template, bytes(size))
@@ -194,8 +200,8 @@ def check_sack(built: Any, acks: AckGenerator, trigger: _Trigger, wide: bool, nu
 
 
 def test_a_segment_beyond_its_message_is_refused(module: ModuleType) -> None:
-    template = module.Template(bytes(12) + b"\x86\xdd" + bytes(88), 0)
-    message = module.Message(bytes(100), 1, 2, 3, 4, 5, 6, 7, module.Outbox())
+    template = a_template(module)
+    message = module.Message(bytes(100), 1, 2, 3, 4, 5, 100, 6, 7, module.Outbox())
     for kind, offset, size in ((0, 0, 101), (0, 100, 1), (0, 1 << 32, 1), (6, 0, 1), (0, 101, 0), (0, 0, 0xFFFF)):
         with pytest.raises(ValueError, match="not part of its message"):
             module.data_frame(template, message, kind << 48, offset << 16 | size)
@@ -207,16 +213,25 @@ def test_a_segment_beyond_its_message_is_refused(module: ModuleType) -> None:
             module.data_frame(*arguments)
 
 
-def test_what_is_no_prefix_is_refused(module: ModuleType) -> None:
-    for length, body in ((0, 0), (41, 0), (43, 0), (127, 0), (102, -1), (102, 1 << 16)):
-        with pytest.raises(ValueError, match="prefix"):
-            module.Template(bytes(length), body)
-    receiver = module.Receiver(2, 1)
-    for port, length, end in ((2, 62, 100), (-1, 62, 100), (0, 20, 100), (0, 200, 300), (0, 62, 62), (0, 62, 1 << 16)):
-        with pytest.raises(ValueError, match=r"port|prefix"):
-            receiver.learn(port, bytes([9]) * length, object(), end, 0, 0, 0, False, False, bytes(16))
-    with pytest.raises(ValueError, match="ports"):
-        module.Receiver(65, 1)
+def test_bytes_of_a_gather_list_are_as_many_as_the_segment_says(module: ModuleType) -> None:
+    template = a_template(module)
+    message = module.Message(b"", 1, 2, 3, 4, 5, 100, 6, 7, module.Outbox())
+    assert len(module.data_frame(template, message, 0, 90 << 16 | 10, bytes(10))) == 102 + 36 + 12 + 4
+    for payload in (bytes(9), bytes(11), b""):
+        with pytest.raises(ValueError, match="another length"):
+            module.data_frame(template, message, 0, 90 << 16 | 10, payload)
+    with pytest.raises(ValueError, match="not part of its message"):
+        module.data_frame(template, message, 0, 91 << 16 | 10, bytes(10))
+    with pytest.raises(ValueError, match="not part of its message"):
+        module.data_frame(template, message, 0, 10)
+    with pytest.raises((TypeError, BufferError)):
+        module.data_frame(template, message, 0, 10, "text")
+
+
+def test_a_receiver_has_1_to_64_ports(module: ModuleType) -> None:
+    for ports in (0, 65, -1):
+        with pytest.raises(ValueError, match="ports"):
+            module.Receiver(ports, 1)
 
 
 def test_a_region_given_up_is_not_written_and_may_be_closed(module: ModuleType) -> None:
@@ -298,7 +313,7 @@ def test_counters_of_rc_include_what_was_carried(module: ModuleType) -> None:
         data: list[bytes] = []
 
         def arrives(number: int, port: int, frame: bytes) -> None:
-            if number == b.number and frame[KIND_BYTE] != NEXT_IPV6:
+            if number == b.number and frame[KIND_BYTE] != IPV6:
                 data.append(frame)
 
         world.arrival = arrives
@@ -341,25 +356,34 @@ def test_packets_behind_a_gap_of_rc_are_dropped_without_python(module: ModuleTyp
     assert sum(carried) > 0.95 * len(carried)
 
 
+@pytest.mark.parametrize("gathered", [False, True])
 @pytest.mark.parametrize("size", [*SIZES, 65_400])
-def test_frames_of_rc_are_those_of_the_reference(module: ModuleType, size: int) -> None:
+def test_frames_of_rc_are_those_of_the_model(module: ModuleType, size: int, gathered: bool) -> None:
     """Every kind of segment, up to the largest path MTU, and acknowledgements."""
     chance = random.Random(size)
     data = chance.randbytes(1 << 17)
+    with used(module):
+        given = connection({"path_mtu": 4096})
+    path, config, dscp = path_of(given), given.nic.config, given.nic.settings.dscp
+    to = config.destinations[0].address
+
+    def framed(body: bytes, role: int, ecn: int) -> bytes:
+        return frames.assemble(config, path.port, b"", None, to, 0, path.entropy, role, ecn, body)
+
     for kind in range(6):
         first, last = kind in (0, opcodes.ONLY, opcodes.ONLY_IMM), kind >= opcodes.LAST
         imm = chance.getrandbits(32) if kind in (opcodes.LAST_IMM, opcodes.ONLY_IMM) else None
         opcode = WrOpcode.WRITE if imm is None else WrOpcode.WRITE_WITH_IMM
         request = WorkRequest(0, opcode, 0, 0, len(data), chance.getrandbits(64), chance.getrandbits(32), imm)
         psn, word, offset = 1000, chance.getrandbits(32) & ~(0xF << 24), chance.randrange(len(data) - size)
-        frames = []
-        for datapath in (module, None):
-            with used(datapath):
-                given = connection({"path_mtu": 4096})
-                path = path_of(given)
-            wqe = Wqe(request, memoryview(data))
-            wqe.first_psn, wqe.last_psn = psn - (not first), psn + (not last)
-            packets = RcDataPackets(path, REMOTE_QPN, given.nic.datapath)
-            body = data[:4] + bytes(1) + data[: 11 + (size & ~3)]  # no QPN has more than 24 bits
-            frames.append([packets.build(wqe, psn, offset, size, word), path.control_frame(body)])
-        assert frames[0] == frames[1], kind
+        wqe = Wqe(request, NOTHING if gathered else memoryview(data))
+        wqe.pieces = GatherList([memoryview(data)[:77], memoryview(data)[77:]]) if gathered else None
+        wqe.first_psn, wqe.last_psn = psn - (not first), psn + (not last)
+        bth = headers.bth.pack(opcodes.RC_WRITE_FIRST + kind, (-size & 3) << 4, headers.PKEY, REMOTE_QPN, word)
+        reth = struct.pack("!QII", request.remote_address, request.rkey, len(data)) if first else b""
+        imm_dt = b"" if imm is None else imm.to_bytes(4, "big")
+        body = bth + reth + imm_dt + data[offset : offset + size] + bytes(-size & 3)
+        frame = RcDataPackets(path, REMOTE_QPN, given.nic.datapath).build(wqe, psn, offset, size, word)
+        assert frame == framed(body, dscp.no_trim, 2), kind
+        answer = data[:4] + bytes(1) + data[: 11 + (size & ~3)]  # no QPN has more than 24 bits
+        assert path.control_frame(answer) == framed(answer, dscp.control, 0)

@@ -1,4 +1,4 @@
-"""A NIC with the datapath in C does what one without does: the same frames at the same times, memory, counters, events.
+"""A NIC whose datapath carries packets does what one does whose Python takes all: the same frames, memory, counters.
 
 Random worlds with faults, flapping ports, small limits and two kinds of queue pairs run once with each; then hostile
 frames go to both.
@@ -29,7 +29,7 @@ SIZE = 300_000
 
 
 def on_both(run: Callable[[], Any]) -> None:
-    """What `run` returns is the same with and without the datapath in C."""
+    """What `run` returns is the same whether or not the datapath in C carries packets."""
     module = native()
     with used(module):
         carried = run()

@@ -29,7 +29,7 @@ class FakePort:
         self.ring: FrameRing | None = None
         self.carry: Carry | None = None
         self.carrier: tuple[object, object, int] | None = None
-        self.flow = Flow(bytes(16), 0, 0, False, False, True, 54, 102, 200, 0)
+        self.flow = Flow(bytes(16), 0, 0, False, False, True, 102, 200)
         self._read, self._write = os.pipe()
         self.sent: list[bytes] = []
         self.arrived: deque[bytes] = deque()

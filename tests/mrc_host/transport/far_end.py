@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from zlib import crc32
 
 from mrc_host.config import ProtocolSettings, TransportSettings
 from mrc_host.nic import Nic
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.peer import Peer
 from mrc_host.values import Completion, QpAddress, QpAttributes, QpType, WorkRequest, WrOpcode
-from mrc_host.wire import control, headers, icrc, opcodes
-from mrc_host.wire.encap import SRV6_PREFIX, Encapsulation
+from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.psn import MASK
+from tests.models import frames
+from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import ALL_RIGHTS, BLOCK, MS, US, address, make_config, nic_usid, peers, queue_pair
 
 FAR_QPN = 0x4242
@@ -114,7 +114,7 @@ class FarEnd:
         self._probe_stamps: dict[int, int] = {}  # by number
         self.planes = planes
         self.nic = Nic(make_config(0, 2, planes, uplinks, transport, settings), seed=3, congestion=congestion)
-        self.encapsulation = Encapsulation(make_config(1, 2, planes, uplinks))
+        self.config = make_config(1, 2, planes, uplinks)
         self.buffer = bytearray(size)
         self.region = self.nic.register_memory(0, memoryview(self.buffer), ALL_RIGHTS)
         self.cq = self.nic.create_cq(capacity)
@@ -211,9 +211,9 @@ class FarEnd:
         """One packet, given from the BTH to the payload; `cut` trims the frame to that many bytes."""
         outer = BLOCK.to_bytes(4, "big") + nic_usid(plane, 0).to_bytes(2, "big") + bytes(10)
         path = plane << 10 if ev is None else ev
-        prefix, seed = self.encapsulation.srv6(plane, outer, address(0), path, dscp, ecn, len(body))
-        trailer = icrc.pack_trailer(crc32(body, seed) ^ icrc.mask_constant(len(body)))
-        frame = bytes((2, 0, 0, 0, 0, plane)) + prefix[6:] + body + trailer
+        label, sport = path >> 16, path & 0xFFFF
+        sent = frames.assemble(self.config, plane, outer, None, address(0), label, sport, dscp, ecn, body)
+        frame = bytes((2, 0, 0, 0, 0, plane)) + sent[6:]
         self.nic.receive(plane, frame if cut is None else frame[: SRV6_PREFIX + cut], self.now)
 
     def segment(

@@ -39,7 +39,7 @@ def connection(attributes: Mapping[str, Any] | None = None, **settings: Any) -> 
 
 def flow(ev: int = 0, *, ce: bool = False, units: int = 17) -> Flow:
     """How a packet came."""
-    made = Flow(address(1), ev, 0, ce, False, True, 0, 0, 100, 0)
+    made = Flow(address(1), ev, 0, ce, False, True, 0, 100)
     made.units = units
     return made
 

@@ -31,8 +31,6 @@ def message(length: int, *, imm: int | None = None, address: int = ADDRESS) -> t
     data = random.Random(length).randbytes(length)
     opcode = WrOpcode.WRITE if imm is None else WrOpcode.WRITE_WITH_IMM
     wqe = Wqe(WorkRequest(0, opcode, 0, 0, length, address, RKEY, imm), memoryview(data))
-    wqe.numbers = headers.data_numbers.pack(wqe.rqmsn, wqe.msn)
-    wqe.range = headers.data_range.pack(RKEY, length)
     return wqe, data
 
 
@@ -50,6 +48,8 @@ def cut(packets: DataPackets, wqe: Wqe) -> list[SentPacket]:
 
 def body(packets: DataPackets, record: SentPacket, wqe: Wqe, role: int = DATA) -> bytes:
     """A frame from the BTH to before the ICRC."""
+    if wqe.message is None:
+        packets.begin(wqe)
     frame = packets.build(record, wqe, record.psn | headers.TS_PRESENT, role)
     size = headers.data_ts.size + 4 * (record.kind in (opcodes.LAST_IMM, opcodes.ONLY_IMM))
     return frame[-(size + (record.size + 3 & ~3) + ICRC) : -ICRC]
@@ -137,6 +137,7 @@ def test_the_traffic_class_depends_on_retransmission_and_trim_support() -> None:
         packets = make(trim_nack_dest=trimmable)
         wqe, _ = message(10)
         (record,) = cut(packets, wqe)
+        packets.begin(wqe)
         frames = [packets.build(record, wqe, record.psn, role) for role in (DATA, RETRANSMISSION)]
         return [(frame[14] << 8 | frame[15]) >> 6 & 0x3F for frame in frames]
 

@@ -74,6 +74,7 @@ def test_probes_are_control_packets_without_a_response() -> None:
     frame = nic.transmit(0, ROUND)
     assert frame is not None
     prefix = read_prefix(frame, nic.config.settings.ev_order)
+    assert prefix is not None
     assert frame[prefix.start] == opcodes.ENDPOINT_REQUEST
     assert (frame[15] >> 4 | (frame[14] & 15) << 4) >> 2 == nic.config.settings.dscp.control
     request = control.parse_endpoint_request(frame, prefix.start + 12)

@@ -8,7 +8,7 @@ from mrc_host.config import PausePriorities, TransportSettings
 from mrc_host.nic import Nic
 from mrc_host.values import PathState, QpType
 from mrc_host.wire import opcodes, pause
-from mrc_host.wire.encap import SRV6_PREFIX
+from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, End, World, address, connect, make_config
 
 QUANTUM = 512  # ns at the assumed rate of 1 Gb/s

@@ -4,7 +4,7 @@ import pytest
 
 from mrc_host.values import PathState, QpAttributes
 from mrc_host.wire import control, opcodes
-from mrc_host.wire.encap import SRV6_PREFIX
+from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, Faults, World, connect, path_events
 from tests.mrc_host.transport.far_end import FarEnd
 

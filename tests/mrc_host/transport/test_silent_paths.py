@@ -5,7 +5,7 @@ import pytest
 from mrc_host.config import TransportSettings
 from mrc_host.values import CompletionStatus, PathReason, PathState, QpAttributes
 from mrc_host.wire import control, opcodes
-from mrc_host.wire.encap import SRV6_PREFIX
+from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, US, World, address, connect, path_events
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet, data, flight, warm
 from tests.mrc_host.transport.test_spurious_retransmissions import UNITS, spurious

@@ -9,7 +9,7 @@ import pytest
 from mrc_host.config import TransportSettings
 from mrc_host.values import CompletionStatus, QpAttributes, QpState, QpType
 from mrc_host.wire import headers, opcodes
-from mrc_host.wire.encap import SRV6_PREFIX
+from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, US, End, World, connect
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, warm
 

@@ -37,6 +37,14 @@ class Mutant:
 
 
 T = "mrc_host.transport"
+_RECEIVES = "        found: object = nic.datapath.receive(port, frame)\n"
+_MENDS_ICRC = (
+    "        from mrc_host import datapath\n        from mrc_host.wire.encap import read_prefix\n"
+    "        frame = bytes(frame)\n        prefix = read_prefix(frame, None)\n"
+    "        if prefix is not None and len(frame) >= prefix.start + 16:\n"
+    "            right = datapath.load().icrc(frame[prefix.inner : prefix.start], frame[prefix.start : -4])\n"
+    "            frame = frame[:-4] + right.to_bytes(4, 'little')\n"
+)
 _OWN = "self.encapsulation = Encapsulation(config)"
 _MACS = "ports=tuple(dataclasses.replace(port, mac={}) for port in config.ports)"
 
@@ -47,16 +55,16 @@ def _from_another(change: str) -> str:
 
 
 MUTANTS = (
-    Mutant("R1.2", f"{T}.demux", "if sent != crc:", "if False:"),
+    Mutant("R1.2", f"{T}.demux", _RECEIVES, _MENDS_ICRC + _RECEIVES),
     Mutant("R1.4", f"{T}.ack_generator", "_Trigger(psn, flow.ev, stamp, self._mark_of(flow), -1, again)",
            "_Trigger(psn, 0, stamp, self._mark_of(flow), -1, again)"),
-    Mutant("R1.6", f"{T}.data_packets", "opcodes.WRITE_FIRST + record.kind, pad << 4, headers.PKEY",
-           "opcodes.WRITE_FIRST + record.kind % 4, pad << 4, headers.PKEY"),
+    Mutant("R1.6", f"{T}.data_packets", "segment: int = record.kind", "segment: int = record.kind % 4"),
     Mutant("R1.7", f"{T}.demux", "if pkey & _PARTITION != _PARTITION:", "if False:"),
     Mutant("R1.8", f"{T}.requester", "if wqe.with_imm:\n            self._wimm_sent += 1", "self._wimm_sent += 1"),
     Mutant("R1.9", f"{T}.ack_generator", "timestamp=trigger.stamp", "timestamp=trigger.stamp + 1 & 0xFFFF"),
-    Mutant("R1.10", f"{T}.data_packets", "stamp << 16 | self._tick_flags, address, wqe.range",
-           "stamp << 16 | self._tick_flags, wqe.address, wqe.range"),
+    Mutant("R1.10", f"{T}.data_packets", "        template = self._frames",
+           "        wqe.address -= offset\n        self.begin(wqe)\n        wqe.address += offset\n"
+           "        template = self._frames"),
     Mutant("R1.10", f"{T}.memory", "region = self._by_rkey.get(rkey)\n        if region is None",
            "region = next((one for one in self._by_rkey.values() if one.remote_write), None)\n"
            "        if region is None"),
@@ -71,16 +79,17 @@ MUTANTS = (
     Mutant("R1.19", f"{T}.peer_frames", "ecn = 0 if kind == CONTROL else ECT0", "ecn = ECT0"),
     Mutant("R1.20", f"{T}.peer_frames", "(dscp.trimmable, dscp.retransmit, dscp.control, dscp.no_trim)[kind]",
            "(dscp.trimmable, dscp.trimmable, dscp.control, dscp.no_trim)[kind]"),
-    Mutant("R1.21", f"{T}.demux", "        if flow.trimmed:\n            return flow\n        start",
-           "        if len(frame) < 0:\n            return flow\n        start"),
+    Mutant("R1.21", f"{T}.demux", "        if isinstance(found, Flow):",
+           "        if isinstance(found, Flow) and found.trimmed:\n            return Drop.ICRC\n"
+           "        if isinstance(found, Flow):"),
     Mutant("R1.24", f"{T}.nic_context", _OWN, _from_another("address=config.address[:-1] + bytes((0xEE,))")),
     Mutant("R1.24", f"{T}.nic_context", _OWN, _from_another(_MACS.format("bytes((2, 9, 9, 9, 9, 9))"))),
     Mutant("R1.24", f"{T}.nic_context", _OWN, _from_another(_MACS.format("bytes((port.mac[0] | 1,)) + port.mac[1:]"))),
-    Mutant("R1.24", f"{T}.nic_context", _OWN,
-           "made = self.encapsulation = Encapsulation(config)\n        whole = made.srv6\n"
-           "        def from_a_group(*given):\n            prefix, seed = whole(*given)\n"
-           "            return prefix[:22] + bytes((0xFF, 2)) + prefix[24:], seed\n"
-           "        made.srv6 = from_a_group"),
+    Mutant("R1.24", f"{T}.nic_context", "self.datapath = NativeDatapath(config)",
+           "made = self.datapath = NativeDatapath(config)\n"
+           "        def from_a_group(whole):\n"
+           "            return lambda *given: (frame := whole(*given))[:22] + bytes((0xFF, 2)) + frame[24:]\n"
+           "        made.frame, made.data_frame = from_a_group(made.frame), from_a_group(made.data_frame)"),
     Mutant("R2.1", f"{T}.demux", "        if not mrc and opcode not in _RC_OPCODES:",
            "        if opcode == 0xC0:\n            mrc, opcode = True, 0xCA\n"
            "        if not mrc and opcode not in _RC_OPCODES:"),
@@ -171,12 +180,13 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def broken_by(mutant: Mutant) -> dict[str, str]:
-    """The rules that the kit finds broken, each with a reason."""
+    """The rules that the kit finds broken, each with a reason. The datapath in C takes no packets from Python."""
     sys.meta_path.insert(0, _Finder(mutant))
     from mrc_lab.conformance.collection import load_scripts
     from mrc_lab.conformance.examine import examine, in_memory
+    from tests.mrc_host.datapath.module import used
 
-    with in_memory() as setting:
+    with used(None), in_memory() as setting:
         verdicts = list(examine(setting, load_scripts(), SEEDS))
     return {verdict.rule: verdict.reason for verdict in verdicts if not verdict.kept}
 

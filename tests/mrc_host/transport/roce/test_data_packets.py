@@ -7,7 +7,8 @@ import pytest
 from mrc_host.transport.roce.data_packets import RcDataPackets
 from mrc_host.transport.work import Wqe
 from mrc_host.values import WorkRequest, WrOpcode
-from mrc_host.wire import headers, icrc, opcodes
+from mrc_host.wire import headers, opcodes
+from tests.models.frames import icrc, trailer
 from tests.mrc_host.transport.parts import REMOTE_QPN, connection
 from tests.mrc_host.transport.roce.parts import BTH, FAR_ADDRESS, FAR_RKEY, FIRST, ICRC, MTU, path_of
 
@@ -44,7 +45,7 @@ def test_each_segment_has_the_headers_of_its_position(
     wqe, data = message((packets - 1) * MTU + last, imm)
     given = connection({"path_mtu": MTU})
     size = last if at == packets - 1 else MTU
-    frame = RcDataPackets(path_of(given), REMOTE_QPN, None).build(wqe, FIRST + at, at * MTU, size, WORD)
+    frame = RcDataPackets(path_of(given), REMOTE_QPN, given.nic.datapath).build(wqe, FIRST + at, at * MTU, size, WORD)
     layouts = {
         0x06: headers.rc_first, 0x07: headers.bth, 0x08: headers.bth, 0x09: headers.rc_last_imm,
         0x0A: headers.rc_first, 0x0B: headers.rc_only_imm,
@@ -56,5 +57,5 @@ def test_each_segment_has_the_headers_of_its_position(
     assert fields == [len(data) if field is ... else field for field in extra]
     start = BTH + layouts[opcode].size
     assert frame[start : len(frame) - ICRC] == data[at * MTU :][:size] + bytes(pad)
-    assert frame[-ICRC:] == icrc.pack_trailer(icrc.compute(frame[14:BTH], frame[BTH:-ICRC]))
+    assert frame[-ICRC:] == trailer(icrc(frame[14:BTH], frame[BTH:-ICRC]))
     assert opcodes.RC_WRITE_FIRST == 0x06

@@ -8,6 +8,7 @@ from scapy.layers.l2 import Ether
 from mrc_host.transport.roce.path import path_hash
 from mrc_host.values import CompletionStatus, QpAttributes, QpType
 from mrc_host.wire import headers
+from tests.models.frames import sealed
 from tests.mrc_host.nic_world import MS, US, End, World, address, connect
 
 START = 62
@@ -132,14 +133,8 @@ def test_a_broken_sequence_of_opcodes_is_an_invalid_request() -> None:
     world, a, b = pair(send_psn=0, receive_psn=0)
 
     def corrupt(nic: int, port: int, to: int, frame: bytes, now: int) -> bytes | None:
-        from zlib import crc32
-
-        from mrc_host.wire import icrc
-
         if nic == 0 and frame[START] == 0x07:
-            body = b"\x08" + frame[START + 1 : -4]
-            seed = icrc.header_seed(frame[14:START])
-            return frame[:START] + body + icrc.pack_trailer(crc32(body, seed) ^ icrc.mask_constant(len(body)))
+            return sealed(frame[:START] + b"\x08" + frame[START + 1 :], 14, START)
         return frame
 
     world.tap = corrupt
