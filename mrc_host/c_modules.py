@@ -6,7 +6,6 @@ have their types in files of the same name that end in ``.pyi``.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from mrc_common.c_build.extension import CModule, CModuleFinder
@@ -18,11 +17,7 @@ EVENT_WAIT = CModule("mrc_host.driver.event_wait", _PACKAGE / "driver" / "event_
 FRAME_RING = CModule("mrc_host.driver.frame_ring", _PACKAGE / "driver" / "frame_ring.c")
 SOCKET_RING = CModule("mrc_host.driver.socket_ring", _PACKAGE / "driver" / "socket_ring.c")
 ALL = (DATAPATH, EVENT_WAIT, FRAME_RING, SOCKET_RING)
-
-
-def make_importable() -> None:
-    """Have ``import`` find them; ``mrc_host`` does this."""
-    sys.meta_path.append(CModuleFinder(ALL))
+FINDER = CModuleFinder(ALL)  # ``mrc_host`` asks it
 
 
 def build_into(folder: Path) -> None:
