@@ -17,8 +17,7 @@ A file lists the switches of a process (YAML, or JSON, which is YAML too):
       - name: t0-0@p0
         device_id: 1
         ports: {1: t0-0p0-eth1, 2: t0-0p0-eth2}
-        rates: {1: 100M, 2: 100M}              # in b/s; 0 = no limit
-        rate: 100M                             # or: of all ports
+        rates: {1: 100M, 2: 100M}              # in b/s; a single value is for all ports; 0 = no limit
         cpu_port: 510                          # optional: enables packet-in and packet-out
         program: p4src/build/fabric.json       # optional: BMv2 JSON to start with; P4Runtime may replace it
         queues: {queues: 8, max_packets: 256}  # optional: fields of traffic_manager.QueueConfig
@@ -185,12 +184,15 @@ class SwitchSection(Section):
     def read(self, value: Value) -> SwitchSettings:
         """The settings."""
         members = value.items()
-        rate = members.get("rate")
-        if rate is not None and "rates" in members:
-            raise rate.error("both rate and rates are given; keep one")
-        found: SwitchSettings = super().read(replace(value, node=without(value.node, "rate")))
-        number = 0 if rate is None else a_rate(0).read(rate)
-        return replace(found, rates=dict.fromkeys(found.ports, number)) if number else found
+        if "rate" in members and "rates" in members:
+            raise members["rate"].error("both rate and rates are given; keep one")
+        single = members.get("rate", members.get("rates"))
+        if single is None or single.is_mapping:
+            found: SwitchSettings = super().read(value)
+            return found
+        rate = a_rate(0).read(single)
+        found = super().read(replace(value, node=without(value.node, "rate", "rates")))
+        return replace(found, rates=dict.fromkeys(found.ports, rate) if rate else {})
 
 
 @dataclass(frozen=True, slots=True)

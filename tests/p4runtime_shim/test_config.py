@@ -46,8 +46,9 @@ def test_invalid_addresses_are_refused(address: str) -> None:
     ("rate", "expected"), [("2.5Gbit/s", 2_500_000_000), (" 1 g ", 10**9), (123, 123), ("0", None)]
 )
 def test_one_rate_is_that_of_all_ports(rate: object, expected: int | None) -> None:
-    (switch,) = load(_one(rate=rate)).switches
-    assert switch.rates.get(1) == expected
+    for name in ("rate", "rates"):
+        (switch,) = load(_one(**{name: rate})).switches
+        assert switch.rates.get(1) == expected
 
 
 def test_a_file_with_every_setting_is_read(tmp_path: Path) -> None:
