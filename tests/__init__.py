@@ -13,6 +13,9 @@ NICs joined in memory, under a clock that moves from event to event:
     ``mrc_host.nics_in_memory``        such NICs in real time behind agents' sockets, for programs of several processes
     ``simulation.worlds``              the product's simulated world: switches that run the P4 program, faults by name
 
+What the product has in C alone:
+    ``models``                         the same, naive and readable, to compare with on random input
+
 What stands on NICs, without packets:
     ``mrc_host.fake_nic``              a NIC's commands; a test decides when posts complete, and sees what was asked
     ``mrc_host.agent.conftest``        two agents on such NICs, over their sockets; clients are in ``agent.clients``

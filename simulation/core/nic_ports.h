@@ -143,7 +143,7 @@ static Py_ssize_t ask_together(NicPorts *ports, Py_ssize_t from, PyObject *now, 
     return next;
 }
 
-/* Ask the idle ports from channel `from` on, as ask_together; while the engine is busy all are refused. */
+/* Ask the idle ports from channel `from` on, as ask_together, where packets occupy the NIC; while that is busy all are refused. */
 static Py_ssize_t ask_engine(NicPorts *ports, Py_ssize_t from, PyObject *now, int64_t time) {
     Py_ssize_t count = channel_count(ports);
     int busy = time < ports->engine.transmit_free;
@@ -163,7 +163,7 @@ static Py_ssize_t ask_engine(NicPorts *ports, Py_ssize_t from, PyObject *now, in
 static int ask_idle(NicPorts *ports, PyObject *now, int64_t time) {
     Py_ssize_t count = channel_count(ports), at = 0;
     while (ports->transmit_first && at >= 0 && at < count)
-        at = ask_engine(ports, at, now, time);
+        at = occupies(&ports->engine) ? ask_engine(ports, at, now, time) : ask_together(ports, at, now, time);
     for (; at >= 0 && at < count; at++)
         if (channel_at(ports, at)->idle && ask_port(ports, channel_at(ports, at), now, time) < 0)
             return -1;

@@ -64,7 +64,7 @@ static void prefetch_for(const struct event *event, uint32_t events) {
     else
         end = arrives ? channel->receiver : channel->sender;
     if (events == TO_ITS_END && end)
-        prefetch_lines(end, 2 * CACHE_LINE);
+        prefetch_lines(end, 4 * CACHE_LINE); /* verbs, and channels of the first ports of a switch */
     int of_switch = events <= TO_DEVICE && end && Py_TYPE(end) == &SwitchPortsType;
     if (arrives)
         prefetch_frame(event->b, events, events <= TO_DEVICE && end && Py_TYPE(end) == &NicPortsType);
