@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
@@ -105,9 +106,8 @@ def test_two_observers_of_a_switch_both_see_its_frames(switch):
 class FakeNic:
     """Sends one frame on port 1; that makes one ready on port 0, which had reported nothing before."""
 
-    datapath = None
-
     def __init__(self):
+        self.datapath = SimpleNamespace(outbox=SimpleNamespace(settle=lambda: None))
         self.left = {1: 1, 0: 0}
         self.kick = False
         self.alarm = None
@@ -237,8 +237,6 @@ def test_ports_of_a_nic_are_in_order_and_not_too_many():
 
 class RandomNic:
     """Answers frames at random, at once or some time later."""
-
-    datapath = None
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
