@@ -147,9 +147,8 @@ class NicNode:
         self.ports.drive(*self._verbs)
         if type(nic) is not Nic:  # a derived class may send and announce in other ways
             return
-        self.ports.shorten(nic.transmit_first, nic.has_news)
-        datapath = nic.datapath
-        self.ports.carry(datapath.receiver, datapath.carry_frame, nic.answer_due, datapath.outbox)
+        own = nic.datapath
+        self.ports.shorten(nic.transmit_first, nic.has_news, own.receiver, own.carry_frame, nic.answer_due, own.outbox)
 
     def wrap(
         self,

@@ -135,11 +135,14 @@ class NicPorts:
     def observe(self, receive: Any, transmit: Any, wakeup: Any, tick: Any, /) -> None:
         """From now on call these instead of the NIC's own verbs, for each frame and without any short cut."""
 
-    def shorten(self, transmit_first: Any, has_news: Any, /) -> None:
-        """The NIC's verbs are those of Nic: ask it by these too."""
+    def shorten(
+        self, transmit_first: Any, has_news: Any, receiver: Any, carry_frame: Any, answer_due: Any, outbox: Any, /
+    ) -> None:  # fmt: skip
+        """The NIC's verbs are those of Nic: ask it by the first two, too.
 
-    def carry(self, receiver: Any, capsule: Any, answer_due: Any, outbox: Any, /) -> None:
-        """The NIC has a datapath in C: frames for the NIC go there first, and its data packets may stay in place."""
+        Frames for the NIC go to its datapath first (`receiver`, `carry_frame`, `answer_due`), and its data packets may
+        stay in place (`outbox`).
+        """
 
     def receive(self, port: int, frame: Frame, /) -> None:
         """A frame arrived."""

@@ -20,9 +20,9 @@ typedef struct {
     Clock *clock;
     PyObject *channels;                           /* a tuple, in the order of ports */
     PyObject *receive, *transmit, *wakeup, *tick; /* the NIC's verbs */
-    PyObject *transmit_first, *has_news;          /* or NULL */
-    PyObject *receiver, *answer_due, *outbox;     /* the first and last of the NIC's datapath, or NULL */
-    CarryFrame carry;                             /* likewise */
+    PyObject *transmit_first, *has_news;          /* NULL while somebody observes the verbs, like the next four */
+    PyObject *receiver, *answer_due, *outbox;     /* the first and last of the NIC's datapath */
+    CarryFrame carry;
     PyObject *announce;                           /* called when the NIC may have completions or events; or NULL, or None */
     PyObject *left;                               /* called with each frame that leaves; likewise */
     int64_t wake_at;                              /* of the earliest wake-up in the event queue */
@@ -384,22 +384,15 @@ static PyObject *py_nic_observe(NicPorts *ports, PyObject *args) {
 }
 
 static PyObject *py_nic_shorten(NicPorts *ports, PyObject *args) {
-    PyObject *transmit_first, *has_news;
-    if (!PyArg_ParseTuple(args, "OO:shorten", &transmit_first, &has_news))
-        return NULL;
-    Py_XSETREF(ports->transmit_first, Py_NewRef(transmit_first));
-    Py_XSETREF(ports->has_news, Py_NewRef(has_news));
-    Py_RETURN_NONE;
-}
-
-static PyObject *py_nic_carry(NicPorts *ports, PyObject *args) {
-    PyObject *receiver, *capsule, *answer_due, *outbox;
-    if (!PyArg_ParseTuple(args, "OOOO:carry", &receiver, &capsule, &answer_due, &outbox))
+    PyObject *transmit_first, *has_news, *receiver, *capsule, *answer_due, *outbox;
+    if (!PyArg_ParseTuple(args, "OOOOOO:shorten", &transmit_first, &has_news, &receiver, &capsule, &answer_due, &outbox))
         return NULL;
     CarryFrame *carry = PyCapsule_GetPointer(capsule, CARRY_FRAME_CAPSULE);
     if (!carry)
         return NULL;
     ports->carry = *carry;
+    Py_XSETREF(ports->transmit_first, Py_NewRef(transmit_first));
+    Py_XSETREF(ports->has_news, Py_NewRef(has_news));
     Py_XSETREF(ports->receiver, Py_NewRef(receiver));
     Py_XSETREF(ports->answer_due, Py_NewRef(answer_due));
     Py_XSETREF(ports->outbox, Py_NewRef(outbox));
@@ -442,7 +435,6 @@ static PyMethodDef nic_methods[] = {
     {"drive", (PyCFunction)py_nic_drive, METH_VARARGS, NULL},
     {"observe", (PyCFunction)py_nic_observe, METH_VARARGS, NULL},
     {"shorten", (PyCFunction)py_nic_shorten, METH_VARARGS, NULL},
-    {"carry", (PyCFunction)py_nic_carry, METH_VARARGS, NULL},
     {"receive", (PyCFunction)py_nic_receive, METH_VARARGS, NULL},
     {"poke", (PyCFunction)py_nic_poke, METH_NOARGS, NULL},
     {0},
