@@ -7,7 +7,7 @@ from mrc_host.transport.answer_port import AnswerPort
 
 
 def peer(answerable: int, own: int) -> Any:
-    return SimpleNamespace(answerable=answerable, own_planes=lambda: own)
+    return SimpleNamespace(planes=SimpleNamespace(answerable=answerable, own=lambda: own))
 
 
 def acks(pending: bool) -> Any:
