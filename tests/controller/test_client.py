@@ -18,7 +18,7 @@ from controller.errors import ControllerError
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import controller_v1_pb2_grpc as pb_grpc
 
-LATER = 5  # checks, after which a change is done
+LATER = 3  # checks, after which a change is done
 
 
 class SlowController(pb_grpc.ControllerServicer, health_pb2_grpc.HealthServicer):  # type: ignore[misc]
@@ -45,20 +45,22 @@ def slow() -> SlowController:
 
 
 @pytest.fixture
-def client(slow: SlowController, tmp_path: Path) -> Iterator[ControllerClient]:
+def client(slow: SlowController, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ControllerClient]:
+    """A client that waits this long for a controller that answers nothing: its parameter, in seconds."""
     server = grpc.server(ThreadPoolExecutor(4))
     pb_grpc.add_ControllerServicer_to_server(slow, server)  # type: ignore[no-untyped-call]
     health_pb2_grpc.add_HealthServicer_to_server(slow, server)
     server.add_insecure_port(f"unix:{tmp_path}/c.sock")
     server.start()
     try:
-        with ControllerClient(tmp_path / "c.sock", timeout_s=0.2) as one:
-            yield one
+        with ControllerClient(tmp_path / "c.sock", timeout_s=getattr(request, "param", 0.2)) as connected:
+            yield connected
     finally:
         slow.released.set()
         server.stop(0).wait()
 
 
+@pytest.mark.parametrize("client", [1.0], indirect=True)  # what a busy machine may need for a check
 def test_the_client_waits_for_a_change_while_the_controller_answers_health_checks(
     client: ControllerClient, slow: SlowController
 ) -> None:

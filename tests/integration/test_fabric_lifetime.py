@@ -276,10 +276,11 @@ def alien() -> Iterator[list[str]]:
     """Interfaces of somebody else in the fabric's group: a veth, a TAP device, another by a name of the fabric's."""
     group = addressing.interface_group(NAME)
     named = addressing.interface_name(small(), LinkEnd("t1-7@p0", 1))
-    names = ["it-alien0", "it-alien2", named]
+    ours, peer, tap = (f"alien{os.getpid():x}{letter}" for letter in "opt")  # of this process: tests may run twice
+    names = [ours, tap, named]
     with IPRoute() as netlink:
         try:
-            netlink.link("add", kind="veth", ifname="it-alien0", peer={"ifname": "it-alien1"}, group=group)
+            netlink.link("add", kind="veth", ifname=ours, peer={"ifname": peer}, group=group)
             for name in names[1:]:
                 netlink.link("add", kind="tuntap", mode="tap", ifname=name)
                 netlink.link("set", index=netlink.link_lookup(ifname=name)[0], group=group)

@@ -200,6 +200,6 @@ _SHOWS = {
     endpoint: "endpoint requests and responses: PORT_STATUS_UPDATE and EV_PROBE",
     modes: "the uSID list at each hop, an SRH, plain IPv6 and IPv4, port 4971, a write without TSETH",
     roce_baseline: "the RoCEv2 RC baseline: writes with and without immediate, ACK and NAK",
-    damaged: "what a receiver must drop: wrong ICRC, wrong lengths, unknown opcode",
+    damaged: "packets that a receiver must drop: wrong ICRC, wrong lengths, unknown opcode",
 }
 CAPTURES = {scene.__name__: Capture(shows, scene) for scene, shows in _SHOWS.items()}
