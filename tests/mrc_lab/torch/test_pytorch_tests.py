@@ -43,4 +43,4 @@ def test_the_page_gives_the_tables_totals() -> None:
     cuda = sum(outcome == Outcome(outcome.test, "skipped", "it needs CUDA") for outcome in table)
     assert f"Of the {len(table)} tests of process groups in PyTorch 2.13's wheel" in page
     assert f"{totals['passed']} pass, {totals['failed']} fail and {totals['skipped']} are skipped" in page
-    assert f"{cuda} of them for want of CUDA" in page
+    assert f"{cuda} of them for lack of CUDA" in page
