@@ -374,6 +374,9 @@ class Requester(DataToSend):
                 timer.last_answer = now
             timer.last_progress = now
             self._owner.arm(timer.recheck_at(now + timer.pto(), now))
+        elif timer.deferred:
+            timer.deferred = False
+            self._owner.arm(timer.recheck_at(now + timer.pto(), now))
         return frame
 
     def _measures(self, trip: RoundTrip, now: int) -> bool:

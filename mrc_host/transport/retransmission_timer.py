@@ -47,6 +47,7 @@ class RetransmissionTimer:
         "_silence_ended",
         "ack_timeout",
         "blocked_until",
+        "deferred",
         "last_answer",
         "last_probe",
         "last_progress",
@@ -79,6 +80,7 @@ class RetransmissionTimer:
         self.last_answer = 0
         self._silence_ended = 0  # when the peer last ended a silence of more than an ACK timeout
         self.last_sent = 0  # when data was last sent
+        self.deferred = False  # the next look waits for a turn to send: what leaves then needs one a PTO later
         self.last_timeout = 0
         self.last_progress = 0  # when anything was last acknowledged, or sent after a pause
         self.last_probe = 0  # when probes were last requested

@@ -139,6 +139,7 @@ class Timeouts:
         quiet = last + timer.pto()
         if now >= quiet:
             if self._queued():
+                timer.deferred = True
                 quiet = now + max(timer.pto(), now - last)  # again after as long as the turn has taken so far
                 return timer.recheck_at(min(due or quiet, quiet), now)
             if not sent.lost() or self._window.waiting():

@@ -284,3 +284,20 @@ def test_a_queue_pair_that_waits_for_its_turn_is_woken_ever_less_often_and_sends
     assert all(later >= 2 * earlier for earlier, later in pairwise(woken[1:])), woken
     probes = [p for p in end.drain() if p.opcode == opcodes.PROBE]
     assert not probes
+
+
+def test_what_leaves_after_a_long_wait_is_probed_for_as_soon_as_ever() -> None:
+    """The wait for a turn spaces out looks at the timer, not the probe for what is lost afterwards."""
+    end = FarEnd(attributes=QpAttributes(timeout=14))
+    warm(end)
+    end.write(4 * 4096)
+    assert len(end.data(1)) == 1
+    first = end.now
+    while (due := end.nic.wakeup()) is not None and due < first + 4 * MS:
+        end.now = due
+        end.nic.tick(due)
+    left = end.now
+    assert len(end.data()) == 3
+    probes = [p for p in end.wait(MS) if p.opcode == opcodes.PROBE]
+    assert probes
+    assert probes[0].time <= left + 200 * US
