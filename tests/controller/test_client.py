@@ -18,7 +18,7 @@ from controller.errors import ControllerError
 from controller.proto import controller_v1_pb2 as pb
 from controller.proto import controller_v1_pb2_grpc as pb_grpc
 
-LATER = 3  # checks, after which a change is done
+LATER = 5  # checks, after which a change is done
 
 
 class SlowController(pb_grpc.ControllerServicer, health_pb2_grpc.HealthServicer):  # type: ignore[misc]
