@@ -31,7 +31,7 @@ from mrc_host.back_to_back import nic_config
 from mrc_host.checksum import crc32
 from mrc_host.config import ProtocolSettings, TransportSettings
 from mrc_host.nic import Nic
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     Access,
     CompletionStatus,
     NsccProfile,

@@ -27,7 +27,7 @@ from mrc_common import children
 from mrc_common.same_bytes import same_bytes
 from mrc_host import verbs
 from mrc_host.back_to_back import Agent, BackToBack
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 
 ROUNDS = 5
 SECONDS = 1.0  # of writes, and of the bare loop, in each round

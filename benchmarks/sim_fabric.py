@@ -26,7 +26,7 @@ if __name__ == "__main__" and sys.argv[1] == COMPILED:
 
 from benchmarks.report import Measurement, report
 from mrc_common.same_bytes import same_bytes
-from mrc_host.values import CompletionStatus, QpType
+from mrc_host.verbs_types import CompletionStatus, QpType
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
 

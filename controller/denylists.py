@@ -15,7 +15,7 @@ from controller.errors import ControllerError, NoAgentsError
 from controller.values import AGENT_TIMEOUT_S, HostDeniedPath
 from mrc_host import verbs
 from mrc_host.errors import MrcError
-from mrc_host.values import DestinationInfo
+from mrc_host.verbs_types import DestinationInfo
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.name_patterns import matches

@@ -13,7 +13,7 @@ from typing import Any
 
 from mrc_host import verbs
 from mrc_host.errors import MrcError
-from mrc_host.values import CompletionOpcode, QpAddress, QpAttributes
+from mrc_host.verbs_types import CompletionOpcode, QpAddress, QpAttributes
 
 SIZE = 1 << 20
 

@@ -11,7 +11,7 @@ import asyncio
 
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.congestion import CongestionControl
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
 

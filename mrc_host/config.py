@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.values import DcqcnProfile, NsccProfile
+from mrc_host.verbs_types import DcqcnProfile, NsccProfile
 
 
 class EvOrder(enum.Enum):

@@ -34,7 +34,7 @@ from mrc_host.transport.qp import MAX_MPR, MAX_WIMM, largest_path_mtu
 from mrc_host.transport.queue_pair_table import QueuePairTable
 from mrc_host.transport.trace import Tracer, TraceSink
 from mrc_host.transport.work import MAX_LENGTH
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     MAX_INLINE,
     MAX_RECEIVES,
     MAX_SGE,

@@ -8,7 +8,7 @@ earlier arming for every entry.
 
 from __future__ import annotations
 
-from mrc_host.values import Completion, CompletionStatus
+from mrc_host.verbs_types import Completion, CompletionStatus
 
 
 class Notification:

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from mrc_host.nic import Nic
 from mrc_host.notify import Notification
-from mrc_host.values import Completion
 from mrc_host.verbs.local import Advance, LocalProvider
+from mrc_host.verbs_types import Completion
 from simulation.core.native import Clock
 from simulation.hardware_timing import HardwareTiming
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mrc_host.config import PathTimers, TransportSettings
 from mrc_host.transport.psn_range import mpr_for
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from simulation.hardware_timing import IDEAL, HardwareTiming
 from topologies.fabric import Fabric
 from topologies.paths import TimersOf

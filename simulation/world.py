@@ -23,9 +23,9 @@ from mrc_host.config import TransportSettings
 from mrc_host.nic import Nic
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.trace import TraceSink
-from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.local import LocalProvider
+from mrc_host.verbs_types import QpAttributes
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig

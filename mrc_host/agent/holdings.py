@@ -6,7 +6,7 @@ import contextlib
 import mmap
 from dataclasses import dataclass, field
 
-from mrc_host.values import QpType
+from mrc_host.verbs_types import QpType
 
 
 @dataclass(slots=True)

@@ -24,7 +24,6 @@ from mrc_host.agent.session import ClientSession
 from mrc_host.driver.nic_port import PortStatus
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.path_probes import ProbePlan
-from mrc_host.values import Access, MemoryRegionInfo, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.verbs import memfds
 from mrc_host.verbs.declaration import Caller, Handle, ObjectKind
 from mrc_host.verbs.device import DeviceVerbs
@@ -32,6 +31,7 @@ from mrc_host.verbs.errors import RejectedError
 from mrc_host.verbs.remote import descriptors, verb_arguments
 from mrc_host.verbs.remote.agent_verbs import VERBS, AgentInfo, AgentVerbs, EventScope, NamedNic, QueuePairInfo
 from mrc_host.verbs.remote.codec import shown
+from mrc_host.verbs_types import Access, MemoryRegionInfo, QpAddress, QpAttributes, QpState, QpType
 
 if TYPE_CHECKING:
     pass  # not at the top, so that the caller chooses the compiled or the plain one

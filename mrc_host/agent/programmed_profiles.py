@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from mrc_host.config import EvFormat
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.transport.profiles import MAX_PATHS, generates
-from mrc_host.values import CcProfile, EvField, EvMode, EvProfile, PathState
 from mrc_host.verbs.remote.profile_values import (
     CcProfileChange,
     ControlLimits,
@@ -31,6 +30,7 @@ from mrc_host.verbs.remote.profile_values import (
     ProgrammedEvProfile,
     ProgrammedField,
 )
+from mrc_host.verbs_types import CcProfile, EvField, EvMode, EvProfile, PathState
 
 if TYPE_CHECKING:
     from mrc_host.nic import Nic

@@ -36,9 +36,9 @@ from mrc_host.agent.trace_file import TraceFile
 from mrc_host.driver.loop import READABLE, Loop
 from mrc_host.driver.nic_port import PortStatus
 from mrc_host.errors import MrcError
-from mrc_host.values import PathEvent, PortEvent, ProbeEvent, QpEvent, SlowPortEvent
 from mrc_host.verbs.remote import descriptors, protocol
 from mrc_host.verbs.remote.codec import format_bytes, to_json
+from mrc_host.verbs_types import PathEvent, PortEvent, ProbeEvent, QpEvent, SlowPortEvent
 
 if TYPE_CHECKING:
     from mrc_host.nic import Nic

@@ -27,12 +27,12 @@ from mrc_host.agent.holdings import Holdings
 from mrc_host.agent.long_answers import LongAnswer
 from mrc_host.driver.loop import HUNG_UP, READABLE, WRITABLE, Loop
 from mrc_host.errors import MrcError, ResourceExhaustedError
-from mrc_host.values import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, WorkRequest
 from mrc_host.verbs.errors import ProtocolError, RejectedError
 from mrc_host.verbs.remote import descriptors, protocol
 from mrc_host.verbs.remote.agent_verbs import EventScope
 from mrc_host.verbs.remote.codec import to_json
 from mrc_host.verbs.remote.protocol import MessageKind
+from mrc_host.verbs_types import AsyncEvent, Completion, CompletionOpcode, CompletionStatus, WorkRequest
 
 if TYPE_CHECKING:
     from mrc_host.nic import Nic

@@ -16,7 +16,7 @@ from mrc_common.argument_types import seconds, whole_number
 from mrc_host.errors import MrcError
 from mrc_host.tools.session import DEFAULT_PORT, TransferPlan, check_amounts
 from mrc_host.transport.qp import check_attributes
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs_types import QpAttributes, QpType
 
 _ANY_MTU = (1 << 16) - 1
 ALL_SIZES = tuple(1 << i for i in range(1, 24))

@@ -24,7 +24,7 @@ from mrc_host import verbs
 from mrc_host.errors import MrcError
 from mrc_host.tools.pinger import PathTally, Pinger, PingPlan, round_trips
 from mrc_host.tools.session import ToolError
-from mrc_host.values import DestinationInfo, ProbeEvent
+from mrc_host.verbs_types import DestinationInfo, ProbeEvent
 
 EVERY_PATH, A_PATH_IS_DEAD, CANNOT = 0, 1, 2
 PathSwitches = Mapping[int, Sequence[str]]  # by entropy value: the switches of the path, in order

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mrc_host.tools.session import ToolError
-from mrc_host.values import DestinationInfo, ProbeEvent
 from mrc_host.verbs.controller import Controller
+from mrc_host.verbs_types import DestinationInfo, ProbeEvent
 
 MAX_WAITING = 1024  # probes in flight to one NIC
 _GAP_S = 0.01  # at most, between two probes of a round

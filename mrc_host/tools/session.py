@@ -24,8 +24,8 @@ from mrc_common.unix_sockets import SocketError, claim
 from mrc_common.written_files import write_text
 from mrc_host import verbs
 from mrc_host.errors import InvalidArgumentError, MrcError
-from mrc_host.values import QpAttributes, QpType
 from mrc_host.verbs.remote.codec import CodecError, from_json
+from mrc_host.verbs_types import QpAttributes, QpType
 
 DEFAULT_PORT = 18515
 MAX_QPS = 1024

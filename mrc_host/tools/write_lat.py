@@ -26,8 +26,8 @@ from mrc_host.tools.session import (
     header,
     run_tool,
 )
-from mrc_host.values import CompletionOpcode
 from mrc_host.verbs.remote.codec import to_json
+from mrc_host.verbs_types import CompletionOpcode
 
 _LAST = 0xFFFFFFFF  # the immediate value that ends a size
 _COLUMNS = (

@@ -27,7 +27,7 @@ from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.sent_packet import FREE, LOST, OUT, SentPacket
 from mrc_host.transport.sent_packets import NEVER
 from mrc_host.transport.timeout_attribution import SuspectedPath
-from mrc_host.values import CompletionStatus, PathReason
+from mrc_host.verbs_types import CompletionStatus, PathReason
 from mrc_host.wire import control
 from mrc_host.wire.control import Nack, Sack
 from mrc_host.wire.encap import Drop

@@ -16,7 +16,7 @@ from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.congestion import CongestionControl, LinkParameters
 from mrc_host.transport.dcqcn import Dcqcn, DcqcnParameters
 from mrc_host.transport.nscc import Nscc, NsccParameters
-from mrc_host.values import CcProfile, QpAttributes
+from mrc_host.verbs_types import CcProfile, QpAttributes
 
 _UNLIMITED: Final = 1 << 60
 

@@ -25,7 +25,7 @@ from mypy_extensions import trait
 from mrc_host.config import PathTimers
 from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.nic_context import NicContext
-from mrc_host.values import PathReason
+from mrc_host.verbs_types import PathReason
 
 _MAX_DAMPING: Final = 6  # doublings of the interval
 _MAX_TIMEOUT_FACTOR: Final = 4  # a lost probe is waited for at most this many times probe_timeout

@@ -28,7 +28,7 @@ from typing import Final
 from mypy_extensions import trait
 
 from mrc_host.notify import Notification
-from mrc_host.values import Completion
+from mrc_host.verbs_types import Completion
 
 
 @trait

@@ -7,7 +7,7 @@ from typing import Final
 
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.transport.completion import NicCompletionQueue
-from mrc_host.values import Completion
+from mrc_host.verbs_types import Completion
 
 MAX_CAPACITY: Final = 65536  # entries
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from mrc_host.values import DcqcnProfile, NsccProfile
+    from mrc_host.verbs_types import DcqcnProfile, NsccProfile
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from mrc_host.transport.path_prober import PathProber
 from mrc_host.transport.peer import Peer
 from mrc_host.transport.peer_table import PeerTable
 from mrc_host.transport.profiles import check_profile
-from mrc_host.values import CcProfile, DeniedPath, DestinationInfo, EvProfile, PortState
+from mrc_host.verbs_types import CcProfile, DeniedPath, DestinationInfo, EvProfile, PortState
 
 PROBE_TIMEOUT: Final = 1_000_000_000
 _MAX_PROFILES: Final = 4096

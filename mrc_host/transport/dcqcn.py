@@ -19,7 +19,7 @@ from typing import Final
 
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.congestion import CongestionControl
-from mrc_host.values import DcqcnProfile
+from mrc_host.verbs_types import DcqcnProfile
 
 REFERENCE_RATE: Final = 40_000_000_000  # b/s: the network to which the published constants belong
 _BYTE_NS: Final = 8_000_000_000  # bits in a byte times nanoseconds in a second

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from mrc_host.transport.nic_context import NicContext
-from mrc_host.values import ProbeEvent
+from mrc_host.verbs_types import ProbeEvent
 
 MAX_ENDPOINT_PROBES: Final = 1024  # in flight to one peer
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.peer import Peer
-from mrc_host.values import QpAddress, QpAttributes
+from mrc_host.verbs_types import QpAddress, QpAttributes
 from mrc_host.wire.psn import MASK
 
 

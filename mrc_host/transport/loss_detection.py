@@ -40,7 +40,7 @@ from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.sent_packet import OUT, SentPacket
 from mrc_host.transport.sent_packets import NEVER, SentPackets
 from mrc_host.transport.stats import QpStats
-from mrc_host.values import PathReason
+from mrc_host.verbs_types import PathReason
 from mrc_host.wire.control import SACK_BITS
 
 _INFERRED: Final = "sack"  # why a packet is lost: what arrived later shows it

@@ -12,7 +12,7 @@ import random
 from typing import TYPE_CHECKING, Final
 
 from mrc_host.errors import InvalidArgumentError, NotFoundError
-from mrc_host.values import Access, MemoryRegionInfo
+from mrc_host.verbs_types import Access, MemoryRegionInfo
 
 if TYPE_CHECKING:
     from mrc_host.datapath import native

@@ -22,7 +22,7 @@ from mrc_host.transport.receiver_limit import UNLIMITED
 from mrc_host.transport.refusals import identity
 from mrc_host.transport.requester import Requester
 from mrc_host.transport.responder import Responder
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     CompletionStatus,
     PathEvent,
     PathInfo,

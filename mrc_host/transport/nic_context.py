@@ -16,7 +16,7 @@ from mrc_host.transport.scheduler import Scheduler
 from mrc_host.transport.slow_ports import SlowPorts
 from mrc_host.transport.stats import NicPortStats
 from mrc_host.transport.trace import Tracer
-from mrc_host.values import AsyncEvent, CcProfile, EvProfile
+from mrc_host.verbs_types import AsyncEvent, CcProfile, EvProfile
 from mrc_host.wire.encap import Encapsulation
 
 _MAX_EVENTS: Final = 4096

@@ -27,7 +27,7 @@ from typing import Final, TypeVar
 
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.congestion import CongestionControl
-from mrc_host.values import NsccProfile
+from mrc_host.verbs_types import NsccProfile
 
 REFERENCE_BDP: Final = 150_000  # bytes: the network the published constants are tuned for, 100 Gb/s ...
 REFERENCE_RTT: Final = 12_000  # ... times 12 us

@@ -12,7 +12,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from mrc_host.transport.sent_packet import SentPacket
-from mrc_host.values import PathReason, PathState
+from mrc_host.verbs_types import PathReason, PathState
 
 GOOD: Final = 0
 SKIP: Final = 1  # only of entropy values (``paths``)

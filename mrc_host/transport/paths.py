@@ -42,7 +42,7 @@ from mrc_host.transport.path import DENIED, GOOD, OUTSIDE, SKIP, Path
 from mrc_host.transport.path_rings import PathRings
 from mrc_host.transport.path_selection import PathSelection
 from mrc_host.transport.path_weights import PathWeights
-from mrc_host.values import PathReason, PathState
+from mrc_host.verbs_types import PathReason, PathState
 
 STATES: Final = (PathState.GOOD, PathState.SKIP, PathState.ASSUMED_BAD, PathState.DENIED)
 _RESHUFFLED: Final = 2  # exchanges per rotation

@@ -28,7 +28,7 @@ from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.scheduler import PacketSource
 from mrc_host.transport.window import SharedWindows
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from mrc_host.wire.control import OP_PORT_STATUS_UPDATE, EndpointRequest, EndpointResponse
 
 

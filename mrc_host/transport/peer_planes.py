@@ -17,7 +17,7 @@ from mrc_host.transport.plane_balance import NOBODY, UNKNOWN
 from mrc_host.transport.port_status import PeerPorts
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.slow_ports import SlowPorts, slowest
-from mrc_host.values import PortEvent
+from mrc_host.verbs_types import PortEvent
 
 
 class PeerPlanes:

@@ -15,7 +15,7 @@ from mrc_host.config import Destination
 from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer import FirstNumbers, Peer
-from mrc_host.values import DestinationInfo
+from mrc_host.verbs_types import DestinationInfo
 
 
 class PeerTable:

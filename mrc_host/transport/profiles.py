@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.entropy_values import EntropyValues
-from mrc_host.values import EvMode, EvProfile
+from mrc_host.verbs_types import EvMode, EvProfile
 
 MAX_PATHS: Final = 4096  # in one universe
 _DEFAULT_SIZE: Final = 256

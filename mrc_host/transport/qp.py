@@ -18,7 +18,7 @@ from mrc_host.transport.queue_pair_interfaces import Connection, RequesterOwner,
 from mrc_host.transport.scheduler import PacketSource
 from mrc_host.transport.stats import QpStats
 from mrc_host.transport.work import SendQueue
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     MAX_RECEIVES,
     Completion,
     CompletionOpcode,

@@ -15,7 +15,7 @@ from mypy_extensions import trait
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.stats import QpStats
 from mrc_host.transport.window import WindowUser
-from mrc_host.values import CompletionStatus, QpAttributes
+from mrc_host.verbs_types import CompletionStatus, QpAttributes
 
 WideSack: TypeAlias = tuple[bytes, int, int, int, int, bool, int]
 """A SACK whose bitmap does not reach the newest PSN, and what the acknowledgement generator has to know of it.

@@ -30,7 +30,7 @@ from mrc_host.transport.peer import Peer
 from mrc_host.transport.peer_table import PeerTable
 from mrc_host.transport.qp import NicQueuePair, check_attributes
 from mrc_host.transport.roce.qp import RcQueuePair
-from mrc_host.values import CompletionStatus, QpAddress, QpAttributes, QpState, QpType
+from mrc_host.verbs_types import CompletionStatus, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.wire.encap import SRH_LENGTH
 
 _FIRST_QPN: Final = 16  # lower numbers are reserved

@@ -27,7 +27,7 @@ from typing import Final
 
 from mrc_host.transport.plane_balance import NOBODY
 from mrc_host.transport.round_trip import RoundTrip
-from mrc_host.values import AsyncEvent, SlowPortEvent
+from mrc_host.verbs_types import AsyncEvent, SlowPortEvent
 
 # A fit. A cycle sends at least two packets of 4096 bytes per plane, eight by default: with these, 2 MB per plane. A
 # transient, of paths that are given up or of a window that adapts, takes some ten cycles in simulation.

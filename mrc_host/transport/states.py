@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mrc_host.errors import InvalidArgumentError, StateError
-from mrc_host.values import QpAttributes, QpState
+from mrc_host.verbs_types import QpAttributes, QpState
 
 NEXT: Final = {QpState.RESET: QpState.INIT, QpState.INIT: QpState.RTR, QpState.RTR: QpState.RTS}
 TAKES: Final[Mapping[QpState, tuple[str, ...]]] = {

@@ -25,7 +25,7 @@ from mrc_host.transport.peer_frames import NO_TRIM
 from mrc_host.transport.queue_pair_interfaces import Connection, DataToSend, MrcRequesterOwner
 from mrc_host.transport.requester_parts import RequesterParts
 from mrc_host.transport.sent_packet import LOST
-from mrc_host.values import CompletionStatus
+from mrc_host.verbs_types import CompletionStatus
 from mrc_host.wire import control, headers
 from mrc_host.wire.control import Probe
 

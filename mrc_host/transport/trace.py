@@ -15,7 +15,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from mrc_host.config import EvFormat, ProtocolSettings
-from mrc_host.values import AsyncEvent, Completion, PathEvent, PathReason, PathState, PortEvent, QpEvent, SlowPortEvent
+from mrc_host.verbs_types import (
+    AsyncEvent,
+    Completion,
+    PathEvent,
+    PathReason,
+    PathState,
+    PortEvent,
+    QpEvent,
+    SlowPortEvent,
+)
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.encap import ICRC_LENGTH, Flow, read_prefix
 from mrc_host.wire.headers import BTH_LENGTH

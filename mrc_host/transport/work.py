@@ -13,7 +13,7 @@ from mrc_host.errors import InvalidArgumentError, ResourceExhaustedError
 from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.gather_list import GatherList
 from mrc_host.transport.memory import NOTHING, MemoryTable
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     MAX_INLINE,
     MAX_SGE,
     Completion,

@@ -18,7 +18,22 @@ from __future__ import annotations
 from os import PathLike
 
 from mrc_host.errors import MrcError
-from mrc_host.values import (
+from mrc_host.verbs.completion_queue import CompletionQueue, check
+from mrc_host.verbs.context import Context, ProtectionDomain
+from mrc_host.verbs.controller import Controller
+from mrc_host.verbs.errors import (
+    AgentLostError,
+    ClosedError,
+    CompletionError,
+    ProtocolError,
+    RejectedError,
+    WaitTimeoutError,
+)
+from mrc_host.verbs.local import LocalProvider
+from mrc_host.verbs.memory import MemoryRegion, RemoteMemory
+from mrc_host.verbs.provider import Provider
+from mrc_host.verbs.queue_pair import Endpoint, QueuePair
+from mrc_host.verbs_types import (
     Access,
     CcProfile,
     Completion,
@@ -44,21 +59,6 @@ from mrc_host.values import (
     WorkRequest,
     WrOpcode,
 )
-from mrc_host.verbs.completion_queue import CompletionQueue, check
-from mrc_host.verbs.context import Context, ProtectionDomain
-from mrc_host.verbs.controller import Controller
-from mrc_host.verbs.errors import (
-    AgentLostError,
-    ClosedError,
-    CompletionError,
-    ProtocolError,
-    RejectedError,
-    WaitTimeoutError,
-)
-from mrc_host.verbs.local import LocalProvider
-from mrc_host.verbs.memory import MemoryRegion, RemoteMemory
-from mrc_host.verbs.provider import Provider
-from mrc_host.verbs.queue_pair import Endpoint, QueuePair
 
 
 def open(path: str | PathLike[str]) -> Context:  # noqa: A001 - the verb's own name

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from mrc_host.values import Completion, CompletionStatus
 from mrc_host.verbs.errors import ClosedError, CompletionError
 from mrc_host.verbs.provider import Provider
 from mrc_host.verbs.waiting import Waiters, deadline_after, wait_until
+from mrc_host.verbs_types import Completion, CompletionStatus
 
 if TYPE_CHECKING:
     import asyncio

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.values import Access, AsyncEvent, DeviceLimits, MemoryRegionInfo, PortState, QpAttributes, QpType
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.controller import Controller
 from mrc_host.verbs.errors import ClosedError
@@ -15,6 +14,7 @@ from mrc_host.verbs.memory import MemoryRegion
 from mrc_host.verbs.provider import Provider
 from mrc_host.verbs.queue_pair import QueuePair
 from mrc_host.verbs.waiting import Waiters, deadline_after, wait_until
+from mrc_host.verbs_types import Access, AsyncEvent, DeviceLimits, MemoryRegionInfo, PortState, QpAttributes, QpType
 
 EVENT_LIMIT = 4096  # events kept for an application that does not read them
 

@@ -18,7 +18,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mrc_host.errors import NotFoundError
-from mrc_host.values import (
+from mrc_host.verbs.errors import ClosedError
+from mrc_host.verbs.provider import Provider
+from mrc_host.verbs.waiting import Waiters, wait_until
+from mrc_host.verbs_types import (
     AsyncEvent,
     CcProfile,
     DeniedPath,
@@ -28,9 +31,6 @@ from mrc_host.values import (
     PortState,
     ProbeEvent,
 )
-from mrc_host.verbs.errors import ClosedError
-from mrc_host.verbs.provider import Provider
-from mrc_host.verbs.waiting import Waiters, wait_until
 
 EVENT_LIMIT = 4096  # EV events kept for a controller that does not read them
 PROBE_TIMEOUT_NS = 1_000_000_000

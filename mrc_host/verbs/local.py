@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from mrc_common import large_memory
 from mrc_host.errors import MrcError
-from mrc_host.values import Access, Completion, MemoryRegionInfo, QpCounters, WorkRequest
 from mrc_host.verbs import memfds
 from mrc_host.verbs.device import DeviceVerbs
 from mrc_host.verbs.errors import RejectedError
 from mrc_host.verbs.provider import EventSink, Provider
+from mrc_host.verbs_types import Access, Completion, MemoryRegionInfo, QpCounters, WorkRequest
 
 if TYPE_CHECKING:
     import asyncio

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mrc_host.errors import MrcError
-from mrc_host.values import MemoryRegionInfo
 from mrc_host.verbs.errors import ClosedError
 from mrc_host.verbs.provider import Provider
+from mrc_host.verbs_types import MemoryRegionInfo
 
 _REMOTE = re.compile(r"(?P<address>[0-9a-f]{1,16})\+(?P<length>[0-9a-f]{1,16}):(?P<rkey>[0-9a-f]{1,8})")
 

@@ -12,22 +12,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from mrc_host.path_probes import ProbePlan, ProbeReport
-from mrc_host.values import (
-    MAX_RECEIVES,
-    CcProfile,
-    DeniedPath,
-    DestinationInfo,
-    DeviceLimits,
-    EvProfile,
-    PathInfo,
-    PortState,
-    QpAddress,
-    QpAttributes,
-    QpCounters,
-    QpInfo,
-    QpState,
-    QpType,
-)
 from mrc_host.verbs.declaration import (
     U32,
     U62,
@@ -43,6 +27,22 @@ from mrc_host.verbs.declaration import (
     OwnRegion,
     Verbs,
     verb,
+)
+from mrc_host.verbs_types import (
+    MAX_RECEIVES,
+    CcProfile,
+    DeniedPath,
+    DestinationInfo,
+    DeviceLimits,
+    EvProfile,
+    PathInfo,
+    PortState,
+    QpAddress,
+    QpAttributes,
+    QpCounters,
+    QpInfo,
+    QpState,
+    QpType,
 )
 
 Name = Annotated[str, Length(1, 64, "characters")]

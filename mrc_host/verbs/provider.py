@@ -14,8 +14,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mrc_host.values import Access, AsyncEvent, Completion, MemoryRegionInfo, WorkRequest
 from mrc_host.verbs.nic_verbs import NicVerbs
+from mrc_host.verbs_types import Access, AsyncEvent, Completion, MemoryRegionInfo, WorkRequest
 
 if TYPE_CHECKING:
     import asyncio

@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 
 from mrc_host.errors import InvalidArgumentError, MrcError
-from mrc_host.values import (
+from mrc_host.verbs.completion_queue import CompletionQueue
+from mrc_host.verbs.errors import ClosedError
+from mrc_host.verbs.memory import MemoryRegion, RemoteMemory
+from mrc_host.verbs.provider import Provider
+from mrc_host.verbs_types import (
     MAX_INLINE,
     MAX_SGE,
     PathInfo,
@@ -25,10 +29,6 @@ from mrc_host.values import (
     WorkRequest,
     WrOpcode,
 )
-from mrc_host.verbs.completion_queue import CompletionQueue
-from mrc_host.verbs.errors import ClosedError
-from mrc_host.verbs.memory import MemoryRegion, RemoteMemory
-from mrc_host.verbs.provider import Provider
 
 _ENDPOINT = re.compile(r"\[(?P<address>[0-9a-f:.]+)\]:(?P<qpn>[0-9]+)(?:@(?P<psn>[0-9]+))?(?:/(?P<memory>\S+))?")
 

@@ -28,7 +28,7 @@ from typing import Any
 
 from mrc_common import children, strict_json
 from mrc_host.errors import MrcError
-from mrc_host.values import QpAddress
+from mrc_host.verbs_types import QpAddress
 from mrc_lab.conformance.nic_under_test import Connected, Finished
 from mrc_lab.errors import ExperimentError
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.values import CompletionOpcode, QpAddress, QpAttributes
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context, ProtectionDomain
 from mrc_host.verbs.memory import MemoryRegion
 from mrc_host.verbs.queue_pair import QueuePair
+from mrc_host.verbs_types import CompletionOpcode, QpAddress, QpAttributes
 
 REGION = 1 << 20  # bytes of memory that the peer may write to, and as many that the NIC sends from
 PERIOD = 251  # of the bytes that the NIC sends: a prime, so that a packet in another's place is seen
@@ -49,7 +49,7 @@ class NicUnderTest(Protocol):
     """
 
     def connect(self, peer: QpAddress, attributes: Mapping[str, int]) -> Connected:
-        """Make a queue pair of MRC towards `peer`, with `attributes` of `mrc_host.values.QpAttributes` by name.
+        """Make a queue pair of MRC towards `peer`, with `attributes` of `mrc_host.verbs_types.QpAttributes` by name.
 
         It has a region of `REGION` zero bytes that the peer may write to, and another to send from, in which byte i is
         i modulo `PERIOD`.

@@ -15,8 +15,8 @@ from random import Random
 from mrc_common.units import show_time
 from mrc_host.config import NicConfig
 from mrc_host.errors import MrcError
-from mrc_host.values import QpAddress
 from mrc_host.verbs.errors import AgentLostError
+from mrc_host.verbs_types import QpAddress
 from mrc_host.wire import control
 from mrc_lab.conformance.bodies import REMOTE, RKEY, body_of
 from mrc_lab.conformance.nic_under_test import Finished, NicUnderTest

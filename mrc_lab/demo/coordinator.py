@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from mrc_common import strict_json
 from mrc_common.units import show_rate
 from mrc_common.written_files import write_text
-from mrc_host.values import QpType
+from mrc_host.verbs_types import QpType
 from mrc_lab.demo.fabric_interface import World
 from mrc_lab.demo.metrics import run_metrics
 from mrc_lab.demo.plot import plot_step_times

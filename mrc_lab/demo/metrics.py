@@ -16,7 +16,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mrc_host.values import PathState
+from mrc_host.verbs_types import PathState
 from mrc_lab.demo.faults import LinkCut, crosses
 from mrc_lab.demo.record import RankPathEvent, RunRecord
 from mrc_lab.reports.step_times import Step, steps_around

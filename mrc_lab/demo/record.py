@@ -11,7 +11,7 @@ from typing import Any
 
 from mrc_common import strict_json
 from mrc_common.written_files import writing
-from mrc_host.values import PathEvent, PathReason, PathState
+from mrc_host.verbs_types import PathEvent, PathReason, PathState
 from mrc_lab.demo.faults import LinkCut
 
 

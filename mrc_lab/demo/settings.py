@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from mrc_lab.demo.faults import FaultPlan
 from mrc_lab.errors import ExperimentError
 from mrc_lab.workloads.training.sgd import TrainingPlan

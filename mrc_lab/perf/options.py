@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mrc_common.argument_types import seconds, size, whole_number
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs_types import QpAttributes, QpType
 from mrc_lab.errors import ExperimentError
 from mrc_lab.fabric.find_fabric import the_one
 from mrc_lab.perf.cases import CASES

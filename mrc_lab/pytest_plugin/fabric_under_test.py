@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from mrc_common.units import parse_size, parse_time
 from mrc_host.errors import MrcError
-from mrc_host.values import PathInfo, QpAttributes, QpType
 from mrc_host.verbs.context import Context
+from mrc_host.verbs_types import PathInfo, QpAttributes, QpType
 from mrc_lab.commands import fault_command
 from mrc_lab.errors import ExperimentError
 from mrc_lab.pytest_plugin.running_fabric import RunningFabric

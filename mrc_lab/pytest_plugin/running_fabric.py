@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mrc_host import verbs
-from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
+from mrc_host.verbs_types import QpAttributes
 from mrc_lab.errors import ExperimentError
 from topologies import addressing
 from topologies.fabric import Fabric

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrc_common.units import show_rate, show_time
-from mrc_host.values import PathReason, PathState
+from mrc_host.verbs_types import PathReason, PathState
 from mrc_lab.experiments.files.model import Case
 from mrc_lab.experiments.files.workloads import Ranks
 from mrc_lab.experiments.running.recording import FLOW_COUNTERS, FaultSpan, PathRecord, PortRecord, Recording

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mrc_host.values import PathState
+from mrc_host.verbs_types import PathState
 from mrc_lab.experiments.files.model import Case, Selection
 from mrc_lab.experiments.files.workloads import Collective
 from mrc_lab.experiments.running.collective_load import BUS_FACTOR

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from mrc_host.counters import RTT_BUCKETS, CounterInfo, Level, at_level, rtt_name
 from mrc_host.driver.nic_port import PortStatus
-from mrc_host.values import PathState, QpType
+from mrc_host.verbs_types import PathState, QpType
 from mrc_lab.telemetry.family_set import Family, FamilySet
 from mrc_lab.telemetry.readings import NicReading, QueuePairReading
 from topologies.fabric import Fabric

@@ -24,8 +24,8 @@ from controller.errors import ControllerError
 from controller.values import LinkStatus, SwitchCounters
 from mrc_host.driver.nic_port import PortStatus
 from mrc_host.errors import MrcError, NotFoundError
-from mrc_host.values import QpType
 from mrc_host.verbs.remote.connection import AgentConnection
+from mrc_host.verbs_types import QpType
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.running.switch_management import ask_process, targets
 from mrc_lab.fabric.find_fabric import find_controller

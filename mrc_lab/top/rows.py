@@ -15,7 +15,7 @@ from rich.text import Text
 
 from controller.values import LinkStatus
 from mrc_common.units import show_rate
-from mrc_host.values import PathState
+from mrc_host.verbs_types import PathState
 from mrc_lab.terminal.state_colour import AMBER, RED, coloured
 from mrc_lab.top.sampling import HostSample, QueuePairSample, Sample
 from topologies.emulation.link_counters import Traffic

@@ -17,9 +17,9 @@ from controller.client import ControllerClient
 from controller.errors import ControllerError
 from controller.values import LinkStatus
 from mrc_host.errors import MrcError, NotFoundError
-from mrc_host.values import PathInfo, QpType
 from mrc_host.verbs.remote.agent_verbs import QueuePairInfo
 from mrc_host.verbs.remote.connection import AgentConnection
+from mrc_host.verbs_types import PathInfo, QpType
 
 TIMEOUT_S: Final = 2.0  # for an agent's answer
 RETRY_S: Final = 5.0  # after it did not come

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch.distributed as dist
 
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs_types import QpAttributes, QpType
 from mrc_lab.workloads.collectives import StreamSettings
 
 QP_TYPE = "MRC_QP_TYPE"  # environment: mrc or rc, as for programs that use libibverbs

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mrc_common.units import show_time
-from mrc_host.values import AsyncEvent, PathEvent, PathReason, PathState, PortEvent, QpEvent, SlowPortEvent
+from mrc_host.verbs_types import AsyncEvent, PathEvent, PathReason, PathState, PortEvent, QpEvent, SlowPortEvent
 
 OUT = (PathState.ASSUMED_BAD, PathState.DENIED)  # of use
 STATE_LETTERS = {PathState.GOOD: "g", PathState.SKIP: "s", PathState.ASSUMED_BAD: "b", PathState.DENIED: "d"}

@@ -15,9 +15,9 @@ from typing import Any
 
 from controller.values import MachineClock
 from mrc_host.errors import MrcError, NotFoundError
-from mrc_host.values import AsyncEvent, PathInfo, PathState, QpType
 from mrc_host.verbs.remote.agent_verbs import QueuePairInfo
 from mrc_host.verbs.remote.connection import AgentConnection, event_from_json
+from mrc_host.verbs_types import AsyncEvent, PathInfo, PathState, QpType
 from mrc_lab.web.feed import Feed
 from mrc_lab.web.path_events import STATE_LETTERS, summarize
 from mrc_lab.web.records import PairRoutes, PairState, Problem, Route, StateSection, Value

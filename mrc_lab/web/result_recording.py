@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mrc_host.values import PathEvent, PathReason, PathState, QpType
+from mrc_host.verbs_types import PathEvent, PathReason, PathState, QpType
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.loader import load_file

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mrc_host.values import Completion, CompletionOpcode, PathInfo, PathState, QpAttributes, QpCounters, QpType
 from mrc_host.verbs import CompletionQueue, Context, MemoryRegion, QueuePair, check
+from mrc_host.verbs_types import Completion, CompletionOpcode, PathInfo, PathState, QpAttributes, QpCounters, QpType
 from mrc_lab.errors import TransferError
 
 PIECE = 1 << 20  # bytes of one write

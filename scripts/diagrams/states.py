@@ -6,7 +6,7 @@ import textwrap
 
 from mrc_host.transport.path import TRANSITIONS
 from mrc_host.transport.states import NEXT, TAKES
-from mrc_host.values import PathState, QpState
+from mrc_host.verbs_types import PathState, QpState
 from scripts.diagrams.svg import QUIET, TEXT, arrow, box, panel, svg, text
 
 _WIDTH, _ROW = 940, 15

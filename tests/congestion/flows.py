@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc_host.values import CompletionStatus, QpAttributes, QpType
+from mrc_host.verbs_types import CompletionStatus, QpAttributes, QpType
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from mrc_host.values import QpType
+from mrc_host.verbs_types import QpType
 from simulation.world import SimulatedWorld
 from tests.congestion.flows import US, Flow, fabric_of, line_rate
 

@@ -12,7 +12,7 @@ from controller import denylists
 from controller.denylists import Denylists
 from controller.errors import ControllerError
 from controller.values import HostDeniedPath
-from mrc_host import values
+from mrc_host import verbs_types
 from mrc_host.verbs.errors import AgentLostError
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
@@ -30,24 +30,24 @@ class Nic:
     """The controller's side of a NIC."""
 
     def __init__(self, name: str) -> None:
-        self.forbidden: list[values.DeniedPath] = []
+        self.forbidden: list[verbs_types.DeniedPath] = []
         self._peers = [
-            values.DestinationInfo(name=peer, address=address(peer), evs=EVS, planes=(0, 0))
+            verbs_types.DestinationInfo(name=peer, address=address(peer), evs=EVS, planes=(0, 0))
             for peer in HOSTS
             if peer != name
         ]
 
-    def destinations(self) -> list[values.DestinationInfo]:
+    def destinations(self) -> list[verbs_types.DestinationInfo]:
         return self._peers
 
-    def denied(self) -> list[values.DeniedPath]:
+    def denied(self) -> list[verbs_types.DeniedPath]:
         return list(self.forbidden)
 
     def deny(self, peer: bytes, ev: int) -> None:
-        self.forbidden.append(values.DeniedPath(peer, ev))
+        self.forbidden.append(verbs_types.DeniedPath(peer, ev))
 
     def allow(self, peer: bytes, ev: int) -> None:
-        self.forbidden.remove(values.DeniedPath(peer, ev))
+        self.forbidden.remove(verbs_types.DeniedPath(peer, ev))
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_patterns_choose_hosts_and_peers(lists: Denylists, nics: dict[str, Nic])
 
 
 def test_a_denied_path_to_an_unknown_peer_is_listed(lists: Denylists, nics: dict[str, Nic]) -> None:
-    nics["h1"].forbidden.append(values.DeniedPath(bytes(16), 5))
+    nics["h1"].forbidden.append(verbs_types.DeniedPath(bytes(16), 5))
     assert asyncio.run(lists.read("h1")) == [HostDeniedPath("h1", "00" * 16, 5)]
     asyncio.run(lists.set("", "", [], denied=False))
     assert nics["h1"].forbidden == []
@@ -115,9 +115,9 @@ def test_allowing_an_unknown_peer_is_refused_but_not_one_without_a_name(
     asyncio.run(lists.set("h1", "h2", [1], denied=True))
     with pytest.raises(FabricError, match="no NIC that matches 'h22'"):
         asyncio.run(lists.set("h1", "h22", evs, denied=False))
-    nics["h1"].forbidden.append(values.DeniedPath(bytes(16), 5))
+    nics["h1"].forbidden.append(verbs_types.DeniedPath(bytes(16), 5))
     asyncio.run(lists.set("h1", "00" * 16, [], denied=False))
-    assert nics["h1"].forbidden == [values.DeniedPath(address("h2"), 1)]
+    assert nics["h1"].forbidden == [verbs_types.DeniedPath(address("h2"), 1)]
 
 
 def test_an_agent_that_has_exited_is_named(lists: Denylists, nics: dict[str, Nic]) -> None:

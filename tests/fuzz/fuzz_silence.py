@@ -12,7 +12,7 @@ import contextlib
 import random
 from dataclasses import dataclass, replace
 
-from mrc_host.values import CompletionStatus, QpType
+from mrc_host.verbs_types import CompletionStatus, QpType
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric

@@ -14,9 +14,9 @@ import random
 from dataclasses import dataclass, replace
 
 from mrc_host.transport.slow_ports import CYCLES
-from mrc_host.values import CompletionStatus
 from mrc_host.verbs.memory import MemoryRegion
 from mrc_host.verbs.queue_pair import QueuePair
+from mrc_host.verbs_types import CompletionStatus
 from simulation.world import SimulatedWorld
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from mrc_host.back_to_back import Agent, nic_config, run
-from mrc_host.values import QpAddress
+from mrc_host.verbs_types import QpAddress
 from tests.integration.names import own
 from tests.waiting import until
 

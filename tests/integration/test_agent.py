@@ -21,7 +21,9 @@ import pytest
 
 from mrc_host import verbs
 from mrc_host.back_to_back import BackToBack, run
-from mrc_host.values import (
+from mrc_host.verbs import AgentLostError, WaitTimeoutError
+from mrc_host.verbs.remote.connection import AgentConnection
+from mrc_host.verbs_types import (
     CompletionStatus,
     PortEvent,
     QpAttributes,
@@ -29,8 +31,6 @@ from mrc_host.values import (
     QpState,
     QpType,
 )
-from mrc_host.verbs import AgentLostError, WaitTimeoutError
-from mrc_host.verbs.remote.connection import AgentConnection
 from tests.seeds import SEED
 from tests.waiting import TIMEOUT_S, until
 

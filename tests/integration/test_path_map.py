@@ -11,8 +11,8 @@ import pytest
 from controller.path_map.client import PathMapClient
 from controller.path_map.values import ElementKind, MapState
 from mrc_host import verbs
-from mrc_host.values import PathState
 from mrc_host.verbs.remote.connection import AgentConnection, for_controller
+from mrc_host.verbs_types import PathState
 from mrc_lab.fabric.emulation import EmulatedWorld, running
 from mrc_lab.workloads.verified_write import Transfer
 from tests.integration.map_waiting import wait

@@ -14,8 +14,8 @@ import pytest
 from mrc_common.privileges import current
 from mrc_host import verbs
 from mrc_host.back_to_back import BackToBack
-from mrc_host.values import CompletionStatus, PathState
 from mrc_host.verbs.remote.connection import AgentConnection, control_socket
+from mrc_host.verbs_types import CompletionStatus, PathState
 from tests.integration.test_agent import End, connected
 from tests.waiting import until
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from mrc_host import verbs
-from mrc_host.values import CompletionStatus, QpAddress, QpAttributes, QpType
+from mrc_host.verbs_types import CompletionStatus, QpAddress, QpAttributes, QpType
 from tests.integration import soft_roce
 from tests.integration.soft_roce import MTU, SIZE, KernelPeer, Pair
 from tests.seeds import SEED

@@ -10,7 +10,7 @@ import random
 from dataclasses import replace
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import CompletionStatus
+from mrc_host.verbs_types import CompletionStatus
 from tests.mrc_host.nic_world import End, Faults, World
 
 RATE = 10_000_000_000  # of every port

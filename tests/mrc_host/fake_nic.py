@@ -18,7 +18,7 @@ from mrc_host.path_probes import ProbePlan, ProbeReport
 from mrc_host.transport.algorithms import ALGORITHMS, derived
 from mrc_host.transport.profiles import check_profile
 from mrc_host.transport.trace import TraceSink
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     Access,
     AsyncEvent,
     CcProfile,

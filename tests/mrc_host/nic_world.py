@@ -17,7 +17,7 @@ from typing import Any
 from mrc_host.config import Destination, NicConfig, PortConfig, ProtocolSettings, TransportSettings, UsidTemplate
 from mrc_host.nic import Nic
 from mrc_host.transport.peer import Peer
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     Access,
     Completion,
     MemoryRegionInfo,

@@ -20,7 +20,7 @@ from mrc_host.agent.server import AgentServer
 from mrc_host.back_to_back import nic_config
 from mrc_host.driver.loop import Loop
 from mrc_host.nic import Nic
-from mrc_host.values import QpInfo
+from mrc_host.verbs_types import QpInfo
 
 PLANES = 2
 _MAC, _OUTER_USID = 6, 14 + 24 + 4  # of a frame: its receiver's address ends; the uSID behind the block begins

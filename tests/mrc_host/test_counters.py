@@ -11,7 +11,7 @@ import pytest
 from mrc_host.config import TransportSettings
 from mrc_host.counters import COUNTERS, RTT_BUCKETS, Level, at_level, rtt_name
 from mrc_host.nic import Nic
-from mrc_host.values import Access, QpAttributes, QpState, QpType
+from mrc_host.verbs_types import Access, QpAttributes, QpState, QpType
 from mrc_host.wire import control
 from mrc_host.wire.headers import NAK_REMOTE_ACCESS
 from scripts.counters_page import PAGE, page

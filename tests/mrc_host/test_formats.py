@@ -31,7 +31,7 @@ from mrc_host.config import (
 )
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.nic import Nic
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     Access,
     CompletionStatus,
     EvField,

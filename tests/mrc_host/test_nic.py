@@ -15,7 +15,7 @@ from mrc_host.errors import (
     UnknownDestinationError,
 )
 from mrc_host.nic import Nic
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     Access,
     CompletionOpcode,
     CompletionStatus,

@@ -10,7 +10,7 @@ import random
 import pytest
 
 from mrc_host.errors import InvalidArgumentError, StateError
-from mrc_host.values import CompletionStatus, QpAttributes, QpState, QpType
+from mrc_host.verbs_types import CompletionStatus, QpAttributes, QpState, QpType
 from tests.mrc_host.nic_world import MS, End, World, connect
 from tests.seeds import SEED
 

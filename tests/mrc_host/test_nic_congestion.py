@@ -7,7 +7,7 @@ from scapy.contrib.roce import BTH, cnp
 from scapy.layers.l2 import Ether
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import CompletionStatus, QpAttributes, QpType
+from mrc_host.verbs_types import CompletionStatus, QpAttributes, QpType
 from tests.mrc_host.congested_world import BASE_RTT, PLANE_BDP, RATE, CongestedWorld, keep_busy
 from tests.mrc_host.nic_world import MS, US, End, World, connect, path_events
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.values import CompletionOpcode, CompletionStatus, QpState, QpType
+from mrc_host.verbs_types import CompletionOpcode, CompletionStatus, QpState, QpType
 from mrc_host.wire import opcodes
 from tests.mrc_host.nic_world import MS, Faults, World, connect
 from tests.mrc_host.transport.far_end import FarEnd

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     CompletionOpcode,
     CompletionStatus,
     PathReason,

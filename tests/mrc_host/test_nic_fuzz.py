@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_host.config import EvFormat
-from mrc_host.values import Access, MemoryRegionInfo, QpType
+from mrc_host.verbs_types import Access, MemoryRegionInfo, QpType
 from mrc_host.wire import opcodes
 from tests.models.frames import SRV6_PREFIX, bth_offset, sealed
 from tests.mrc_host.nic_world import ALL_RIGHTS, MS, World, connect

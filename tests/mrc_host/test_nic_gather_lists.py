@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.values import Completion, CompletionStatus, QpType, Sge, WorkRequest, WrOpcode
+from mrc_host.verbs_types import Completion, CompletionStatus, QpType, Sge, WorkRequest, WrOpcode
 from tests.mrc_host.nic_world import ALL_RIGHTS, MS, End, Faults, World, connect
 from tests.seeds import SEED
 

@@ -14,7 +14,7 @@ import pytest
 from mrc_host.config import TransportSettings
 from mrc_host.errors import InvalidArgumentError, MrcError, StateError, UnknownDestinationError
 from mrc_host.nic import Nic
-from mrc_host.values import CompletionStatus, EvMode, EvProfile, QpAddress, QpAttributes, QpState, QpType
+from mrc_host.verbs_types import CompletionStatus, EvMode, EvProfile, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.wire import opcodes
 from mrc_host.wire.psn import MASK
 from tests.models.frames import SRV6_PREFIX

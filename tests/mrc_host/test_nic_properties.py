@@ -17,7 +17,7 @@ from mrc_host.config import TransportSettings
 from mrc_host.errors import ResourceExhaustedError
 from mrc_host.transport.mrc_queue_pair import MrcQueuePair
 from mrc_host.transport.peer_frames import CONTROL
-from mrc_host.values import CompletionStatus, PathState, QpAttributes, QpState, QpType
+from mrc_host.verbs_types import CompletionStatus, PathState, QpAttributes, QpState, QpType
 from mrc_host.wire import opcodes
 from mrc_host.wire.control import parse_sack
 from mrc_host.wire.headers import BTH_LENGTH

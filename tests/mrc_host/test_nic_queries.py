@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
-from mrc_host.values import QpAddress, QpAttributes, QpState, QpType, Sge, WorkRequest, WrOpcode
+from mrc_host.verbs_types import QpAddress, QpAttributes, QpState, QpType, Sge, WorkRequest, WrOpcode
 from tests.mrc_host.nic_world import World, connect
 
 KINDS = [QpType.MRC, QpType.RC]

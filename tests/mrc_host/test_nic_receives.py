@@ -3,7 +3,7 @@
 import pytest
 
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
-from mrc_host.values import MAX_RECEIVES, CompletionStatus, QpAttributes, QpState, QpType
+from mrc_host.verbs_types import MAX_RECEIVES, CompletionStatus, QpAttributes, QpState, QpType
 from tests.mrc_host.nic_world import MS, End, World, connect
 
 KINDS = [QpType.MRC, QpType.RC]

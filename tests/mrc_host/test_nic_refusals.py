@@ -2,7 +2,7 @@
 
 import pytest
 
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     Access,
     CompletionStatus,
     QpAttributes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrc_host.nic import Nic
-from mrc_host.values import CompletionStatus, QpAttributes, QpState, QpType
+from mrc_host.verbs_types import CompletionStatus, QpAttributes, QpState, QpType
 from mrc_host.wire import control, opcodes
 from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, End, World, connect, make_config

@@ -7,7 +7,15 @@ import random
 import pytest
 
 from mrc_host.errors import ResourceExhaustedError
-from mrc_host.values import Completion, CompletionOpcode, CompletionStatus, QpAddress, QpAttributes, QpState, QpType
+from mrc_host.verbs_types import (
+    Completion,
+    CompletionOpcode,
+    CompletionStatus,
+    QpAddress,
+    QpAttributes,
+    QpState,
+    QpType,
+)
 from tests.mrc_host.nic_world import MS, End, World, connect
 
 

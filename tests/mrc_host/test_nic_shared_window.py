@@ -10,7 +10,7 @@ from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.mrc_queue_pair import MrcQueuePair
 from mrc_host.transport.sent_packet import OUT
 from mrc_host.transport.window import SharedWindow
-from mrc_host.values import CompletionStatus, QpAttributes, QpState
+from mrc_host.verbs_types import CompletionStatus, QpAttributes, QpState
 from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect, make_config, peers
 
 NSCC = TransportSettings(base_rtt=30 * US, assumed_rate=4_000_000_000)

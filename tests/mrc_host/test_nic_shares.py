@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, World, connect
 

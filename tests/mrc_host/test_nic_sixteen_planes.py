@@ -9,7 +9,7 @@ from mrc_host.back_to_back import BLOCK, nic_config
 from mrc_host.config import NicConfig
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.nic import Nic
-from mrc_host.values import Access, QpAttributes, QpType, WorkRequest, WrOpcode
+from mrc_host.verbs_types import Access, QpAttributes, QpType, WorkRequest, WrOpcode
 from mrc_host.wire.usid import UsidTemplate
 
 pytestmark = pytest.mark.either_transport

@@ -3,7 +3,7 @@
 import pytest
 
 from mrc_host.notify import Notification
-from mrc_host.values import Completion, CompletionOpcode, CompletionStatus
+from mrc_host.verbs_types import Completion, CompletionOpcode, CompletionStatus
 
 PLAIN = Completion(1, 2, CompletionOpcode.RECV_WRITE_WITH_IMM, CompletionStatus.SUCCESS, 3, 4)
 SOLICITED = Completion(1, 2, CompletionOpcode.RECV_WRITE_WITH_IMM, CompletionStatus.SUCCESS, 3, 4, solicited=True)

@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 
 import pytest
 
-from mrc_host.values import QpCounters, QpType
+from mrc_host.verbs_types import QpCounters, QpType
 from tests.mrc_host.nic_world import MS, World, connect
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from mrc_host.values import PathEvent, PathState
+from mrc_host.verbs_types import PathEvent, PathState
 from simulation.hardware_timing import PUBLISHED_TESTBED
 from simulation.world import SimulatedWorld, switch_drops
 from tests.simulation.worlds import GIGA, US, Pair

@@ -6,7 +6,7 @@ import asyncio
 import random
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import QpType
+from mrc_host.verbs_types import QpType
 from p4runtime_shim.pipeline import Pipeline
 from simulation.hardware_timing import IDEAL, PUBLISHED_TESTBED, HardwareTiming
 from simulation.trace import Trace

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from mrc_host.values import QpCounters
+from mrc_host.verbs_types import QpCounters
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, Pair
 from topologies.clos import multi_plane_clos

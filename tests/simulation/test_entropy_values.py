@@ -8,8 +8,8 @@ import pytest
 
 from mrc_host.config import EvFormat, ProtocolSettings
 from mrc_host.errors import NotFoundError
-from mrc_host.values import EvMode, EvProfile, PathState
 from mrc_host.verbs.controller import Controller
+from mrc_host.verbs_types import EvMode, EvProfile, PathState
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, US, Pair
 from topologies.clos import multi_plane_clos

@@ -4,7 +4,7 @@ from unittest import mock
 
 import pytest
 
-from mrc_host.values import CompletionStatus, PortEvent
+from mrc_host.verbs_types import CompletionStatus, PortEvent
 from simulation import write_entries
 from simulation.errors import FaultError
 from simulation.trace import Trace

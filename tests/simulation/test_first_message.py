@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from mrc_host.values import CompletionStatus
+from mrc_host.verbs_types import CompletionStatus
 from simulation.hardware_timing import PROFILES
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, US, Pair

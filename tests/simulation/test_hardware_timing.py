@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from mrc_host.values import QpType
+from mrc_host.verbs_types import QpType
 from simulation.errors import SimulationError
 from simulation.hardware_timing import IDEAL, PROFILES, PUBLISHED_TESTBED, HardwareTiming
 from simulation.trace import Trace

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mrc_host.values import CompletionStatus, QpState, QpType
+from mrc_host.verbs_types import CompletionStatus, QpState, QpType
 from p4runtime_shim.errors import SwitchClosed
 from simulation.errors import SimulationError
 from simulation.world import SimulatedWorld

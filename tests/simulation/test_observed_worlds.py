@@ -11,7 +11,7 @@ import random
 
 import pytest
 
-from mrc_host.values import QpType
+from mrc_host.verbs_types import QpType
 from p4runtime_shim.pipeline import Pipeline
 from simulation.hardware_timing import IDEAL, PUBLISHED_TESTBED
 from simulation.trace import Trace

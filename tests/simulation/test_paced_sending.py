@@ -11,7 +11,7 @@ import pytest
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.congestion import CongestionControl, LinkParameters, paces
 from mrc_host.transport.nscc import Nscc, NsccParameters
-from mrc_host.values import CompletionStatus, QpAttributes, QpType
+from mrc_host.verbs_types import CompletionStatus, QpAttributes, QpType
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, Pair, small_fabric
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mrc_host.errors import MrcError
-from mrc_host.values import CompletionStatus, QpState
+from mrc_host.verbs_types import CompletionStatus, QpState
 from simulation.trace import Trace
 from simulation.world import SimulatedWorld
 from tests.mrc_host.datapath.in_place import under_way

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import QpType
+from mrc_host.verbs_types import QpType
 from simulation.errors import SimulationError
 from simulation.world import SimulatedWorld, switch_drops
 from tests.simulation.worlds import GIGA, Transfer, transfer

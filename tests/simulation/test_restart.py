@@ -2,7 +2,7 @@
 
 import pytest
 
-from mrc_host.values import CompletionStatus
+from mrc_host.verbs_types import CompletionStatus
 from simulation.errors import SimulationError
 from tests.simulation.worlds import GIGA, Pair, small_world, transfer
 from topologies.errors import FabricError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mrc_host.values import PathState
+from mrc_host.verbs_types import PathState
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, Pair
 from topologies.clos import multi_plane_clos

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from mrc_host.values import QpType
+from mrc_host.verbs_types import QpType
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, Pair
 from topologies.clos import multi_plane_clos

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from mrc_host.values import CompletionStatus
+from mrc_host.verbs_types import CompletionStatus
 from simulation.world import SimulatedWorld
 from tests.fuzz.fuzz_silence import MAX_ROUND_TRIPS, Silence, longest_gap
 from tests.seeds import SEED

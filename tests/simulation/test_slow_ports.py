@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from mrc_host.values import SlowPortEvent
 from mrc_host.verbs.context import Context
+from mrc_host.verbs_types import SlowPortEvent
 from simulation.world import SimulatedWorld
 from tests.fuzz.fuzz_slow_ports import Slowness, check
 from tests.seeds import SEED

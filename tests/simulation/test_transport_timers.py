@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from p4runtime_shim.traffic_manager import QueueConfig
 from simulation.transport_timers import retry_budget, timing
 from simulation.world import SimulatedWorld

@@ -10,8 +10,8 @@ from mrc_host.config import TransportSettings
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.congestion import CongestionControl
-from mrc_host.values import CompletionStatus, QpType
 from mrc_host.verbs.errors import RejectedError, WaitTimeoutError
+from mrc_host.verbs_types import CompletionStatus, QpType
 from mrc_lab.workloads.collectives.out_of_band import LocalMeeting
 from p4runtime_shim.traffic_manager import QueueConfig
 from simulation.errors import SimulationError, StalledError

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import pytest
 
 from mrc_host.nic import Nic
-from mrc_host.values import CompletionStatus, QpAttributes, QpCounters, QpType
 from mrc_host.verbs import CompletionQueue, MemoryRegion, QueuePair
+from mrc_host.verbs_types import CompletionStatus, QpAttributes, QpCounters, QpType
 from simulation import world as world_module
 from simulation.core.native import Clock
 from simulation.nodes import NicNode, SwitchNode

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from mrc_host import verbs
 from mrc_host.errors import MrcError
-from mrc_host.values import QpAttributes
 from mrc_host.verbs import AgentLostError, CompletionQueue, MemoryRegion, QueuePair, check
+from mrc_host.verbs_types import QpAttributes
 
 SLOTS = 4
 SLOT = 1 << 14  # bytes

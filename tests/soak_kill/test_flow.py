@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mrc_host.values import Access
+from mrc_host.verbs_types import Access
 from tests.mrc_host.fake_nic import FakeNic
 from tests.soak_kill.flow import SLOT, SLOTS, SoakFlow
 from tests.waiting import until_async

@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 
 from mrc_host.errors import ResourceExhaustedError
-from mrc_host.values import AsyncEvent, Completion, EvProfile
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context
+from mrc_host.verbs_types import AsyncEvent, Completion, EvProfile
 from simulation.world import SimulatedWorld
 from tests.swarm.application_faults import SharedQueue, SlowPoller
 from tests.swarm.life_attributes import EV_PROFILE

@@ -20,7 +20,7 @@ from dataclasses import fields
 
 import click
 
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from tests.swarm.denylists import Denied
 from tests.swarm.generate_scenario import generate
 from tests.swarm.run import SwarmOutcome, run

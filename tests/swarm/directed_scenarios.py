@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs_types import QpAttributes, QpType
 from simulation.transport_timers import timing
 from simulation.world import default_queues
 from tests.swarm.application_faults import Mute

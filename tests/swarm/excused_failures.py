@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs_types import QpAttributes, QpType
 from simulation.transport_timers import retry_budget
 from tests.swarm.application_faults import Mute, SharedQueue
 from tests.swarm.applications import Applications

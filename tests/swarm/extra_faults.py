@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from mrc_host.values import QpType
+from mrc_host.verbs_types import QpType
 from simulation.seeds import generator
 from simulation.transport_timers import retry_budget
 from tests.swarm.application_faults import Manner, Mute, Reconnect, Restart, Revoke, SharedQueue, SlowPoller

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Final
 
 from mrc_host.transport.path import TRANSITIONS
-from mrc_host.values import PathEvent, PathReason, PathState, QpState
+from mrc_host.verbs_types import PathEvent, PathReason, PathState, QpState
 from simulation.world import SimulatedWorld, switch_drops
 from tests.swarm.applications import Applications
 from tests.swarm.channel_faults import TrafficClass

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs_types import QpAttributes, QpType
 from simulation.seeds import generator
 from simulation.transport_timers import FabricTiming, retry_budget, timing
 from simulation.world import default_queues, with_headroom

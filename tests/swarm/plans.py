@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs_types import QpAttributes, QpType
 from simulation.transport_timers import timing
 from simulation.world import default_queues
 from tests.simulation.worlds import GIGA, small_fabric

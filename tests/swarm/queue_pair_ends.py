@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from mrc_host.errors import MrcError
 from mrc_host.transport.states import TAKES
-from mrc_host.values import Completion, CompletionStatus, QpAttributes, QpState, QpType
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context, ProtectionDomain
 from mrc_host.verbs.memory import MemoryRegion
 from mrc_host.verbs.queue_pair import Endpoint, QueuePair
+from mrc_host.verbs_types import Completion, CompletionStatus, QpAttributes, QpState, QpType
 from simulation.seeds import generator
 from tests.swarm.life_attributes import draw, first_psn
 from tests.swarm.scenario import PlannedPair, PlannedWrite, Scenario

@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import AsyncEvent, Completion, PathEvent, PathState, PortEvent
+from mrc_host.verbs_types import AsyncEvent, Completion, PathEvent, PathState, PortEvent
 from simulation.errors import StalledError
 from simulation.transport_timers import retry_budget
 from simulation.world import SimulatedWorld

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs_types import QpAttributes, QpType
 from p4runtime_shim.traffic_manager import QueueConfig
 from simulation.transport_timers import FabricTiming
 from topologies.fabric import Fabric

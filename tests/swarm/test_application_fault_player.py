@@ -2,7 +2,7 @@
 
 import pytest
 
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from tests.swarm.application_faults import Manner, Mute, Reconnect, Restart, Revoke, SharedQueue, SlowPoller
 from tests.swarm.plans import plan, write
 from tests.swarm.run import SwarmRun

@@ -1,7 +1,7 @@
 import pytest
 
 from mrc_host.config import Dscp
-from mrc_host.values import CompletionStatus, QpState
+from mrc_host.verbs_types import CompletionStatus, QpState
 from simulation.errors import FaultError
 from tests.simulation.worlds import GIGA, Pair, small_world, transfer
 from tests.swarm.channel_faults import BitFlips, ChannelFaults, ClassLoss, HarmedChannel, TrafficClass

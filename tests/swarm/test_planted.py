@@ -10,7 +10,8 @@ import pytest
 from mrc_host.nic import Nic
 from mrc_host.transport.control_plane import NicControlPlane
 from mrc_host.transport.qp import NicQueuePair
-from mrc_host.values import (
+from mrc_host.verbs.local import LocalProvider
+from mrc_host.verbs_types import (
     CompletionOpcode,
     PathEvent,
     PathReason,
@@ -18,7 +19,6 @@ from mrc_host.values import (
     QpAttributes,
     QpState,
 )
-from mrc_host.verbs.local import LocalProvider
 from mrc_host.wire import opcodes
 from simulation import world
 from tests.simulation.worlds import GIGA

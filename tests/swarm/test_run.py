@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from mrc_host.values import CompletionOpcode, QpAttributes, QpType
 from mrc_host.verbs.local import LocalProvider
+from mrc_host.verbs_types import CompletionOpcode, QpAttributes, QpType
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, small_fabric
 from tests.swarm import excused_failures

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mrc_host.values import Completion, CompletionOpcode, CompletionStatus
+from mrc_host.verbs_types import Completion, CompletionOpcode, CompletionStatus
 from tests.swarm.applications import Applications
 from tests.swarm.queue_pair_ends import Posted, QueuePairEnd
 

@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from mrc_host.values import QpType
+from mrc_host.verbs_types import QpType
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import Pair
 from topologies.clos import multi_plane_clos

@@ -14,7 +14,7 @@ from mrc_host.transport.queue_pair_interfaces import RequesterOwner
 from mrc_host.transport.roce.go_back_n import GoBackN
 from mrc_host.transport.roce.retransmission_timer import RcRetransmissionTimer
 from mrc_host.transport.stats import QpStats
-from mrc_host.values import CompletionStatus
+from mrc_host.verbs_types import CompletionStatus
 from mrc_host.wire import headers
 from mrc_host.wire.psn import expand
 

@@ -13,7 +13,7 @@ from mrc_host.transport.qp import NicQueuePair
 from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.roce.requester import RcRequester
 from mrc_host.transport.roce.responder import RcResponder
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     CompletionStatus,
     PathInfo,
     PathReason,

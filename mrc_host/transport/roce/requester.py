@@ -22,7 +22,7 @@ from mrc_host.transport.roce.go_back_n import GoBackN
 from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.roce.retransmission_timer import RcRetransmissionTimer
 from mrc_host.transport.work import SendQueue, Wqe
-from mrc_host.values import CompletionStatus
+from mrc_host.verbs_types import CompletionStatus
 from mrc_host.wire import headers
 from mrc_host.wire.psn import MASK
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 from mrc_common.delays import PortDelays
 from mrc_host.driver.nic_port import PortStatus
-from mrc_host.values import Access, MemoryRegionInfo, QpCounters, QpState, QpType
 from mrc_host.verbs.declaration import (
     U62,
     U64,
@@ -28,6 +27,7 @@ from mrc_host.verbs.declaration import (
 )
 from mrc_host.verbs.nic_verbs import NicVerbs
 from mrc_host.verbs.remote.control_api_verbs import ControlApiVerbs
+from mrc_host.verbs_types import Access, MemoryRegionInfo, QpCounters, QpState, QpType
 
 MAX_REGION = 1 << 40
 

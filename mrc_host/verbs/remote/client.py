@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from mrc_host.errors import MrcError, NotFoundError, ResourceExhaustedError, StateError
 from mrc_host.notify import Notification
-from mrc_host.values import (
+from mrc_host.verbs import memfds
+from mrc_host.verbs.declaration import Verb
+from mrc_host.verbs.provider import EventSink, Provider
+from mrc_host.verbs.remote import protocol
+from mrc_host.verbs.remote.agent_verbs import EventScope
+from mrc_host.verbs.remote.codec import parse_bytes
+from mrc_host.verbs.remote.connection import ANSWER_TIMEOUT_S, AgentConnection, for_controller
+from mrc_host.verbs_types import (
     Access,
     AsyncEvent,
     Completion,
@@ -27,13 +34,6 @@ from mrc_host.values import (
     QpType,
     WorkRequest,
 )
-from mrc_host.verbs import memfds
-from mrc_host.verbs.declaration import Verb
-from mrc_host.verbs.provider import EventSink, Provider
-from mrc_host.verbs.remote import protocol
-from mrc_host.verbs.remote.agent_verbs import EventScope
-from mrc_host.verbs.remote.codec import parse_bytes
-from mrc_host.verbs.remote.connection import ANSWER_TIMEOUT_S, AgentConnection, for_controller
 
 if TYPE_CHECKING:
     import asyncio

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from mrc_host import errors
 from mrc_host.errors import InvalidArgumentError, MrcError, ResourceExhaustedError
-from mrc_host.values import AsyncEvent, Completion, PathEvent, PortEvent, ProbeEvent, QpEvent, SlowPortEvent
 from mrc_host.verbs.declaration import Verb
 from mrc_host.verbs.errors import AgentLostError, ClosedError, ProtocolError, RejectedError
 from mrc_host.verbs.provider import EventSink
@@ -32,6 +31,7 @@ from mrc_host.verbs.remote.agent_verbs import AgentVerbs
 from mrc_host.verbs.remote.codec import from_json
 from mrc_host.verbs.remote.protocol import MessageKind
 from mrc_host.verbs.remote.verb_arguments import decode_result, encode
+from mrc_host.verbs_types import AsyncEvent, Completion, PathEvent, PortEvent, ProbeEvent, QpEvent, SlowPortEvent
 
 if TYPE_CHECKING:
     import asyncio

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from mrc_host.values import EvMode, NsccProfile, PathState
+from mrc_host.verbs_types import EvMode, NsccProfile, PathState
 
 
 class ProfileState(enum.Enum):

@@ -43,7 +43,8 @@ from typing import Any
 
 from mrc_common import strict_json
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.values import (
+from mrc_host.verbs.errors import ProtocolError
+from mrc_host.verbs_types import (
     MAX_INLINE,
     MAX_SGE,
     Completion,
@@ -53,7 +54,6 @@ from mrc_host.values import (
     WorkRequest,
     WrOpcode,
 )
-from mrc_host.verbs.errors import ProtocolError
 
 VERSION = 6
 MAX_MESSAGE = 1 << 16

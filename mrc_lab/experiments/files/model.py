@@ -36,7 +36,7 @@ from mrc_common.declared.sections import (
     plain_fields,
 )
 from mrc_host.config import SPRAYING, TransportSettings
-from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
+from mrc_host.verbs_types import DcqcnProfile, NsccProfile, QpAttributes
 from mrc_lab.experiments.files import renamed_keys, workloads
 from mrc_lab.experiments.files.fabric_part import FabricPart, FabricSection
 from mrc_lab.experiments.files.faults import FaultKinds, PlannedFault
@@ -141,7 +141,7 @@ class TransportPart:
     window: int | None = key(a_size(), "fixed congestion window of a queue pair", default=None)
     attributes: tuple[tuple[str, object], ...] = key(
         SomeFields(plain_fields(QpAttributes, without=_ATTRIBUTES_ELSEWHERE)),
-        "further fields of mrc_host.values.QpAttributes",
+        "further fields of mrc_host.verbs_types.QpAttributes",
         default=(),
     )
     settings: tuple[tuple[str, object], ...] = key(

@@ -9,7 +9,7 @@ from mrc_host import plugins
 from mrc_host.config import TransportSettings
 from mrc_host.transport import algorithms
 from mrc_host.transport.qp import check_attributes
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from mrc_lab.experiments.files.fabric_part import FabricPart
 from mrc_lab.experiments.files.model import Tenant, TransportPart
 from simulation.hardware_timing import IDEAL, HardwareTiming
@@ -31,7 +31,7 @@ def settings_given(part: TransportPart) -> dict[str, Any]:
 
 
 def attributes_given(tenant: Tenant) -> dict[str, Any]:
-    """Fields of `mrc_host.values.QpAttributes` that the file sets for the queue pairs of a tenant.
+    """Fields of `mrc_host.verbs_types.QpAttributes` that the file sets for the queue pairs of a tenant.
 
     A tenant with a name may have another congestion control than the NICs that it shares.
     """

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
+from mrc_host.verbs_types import QpAttributes
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.running.recording import Fidelity, Samples
 from mrc_lab.workloads.collectives import PacingSettings

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mrc_host.errors import MrcError
-from mrc_host.values import QpType
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.queue_pair import QueuePair
+from mrc_host.verbs_types import QpType
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import select_hosts
 from mrc_lab.experiments.files.model import Tenant

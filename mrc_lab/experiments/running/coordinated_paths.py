@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mrc_host.values import EvMode, EvProfile
 from mrc_host.verbs.context import Context
+from mrc_host.verbs_types import EvMode, EvProfile
 from topologies.addressing import path_ev
 from topologies.fabric import Fabric
 

@@ -20,8 +20,8 @@ from controller.client import ControllerClient
 from controller.errors import ControllerError
 from controller.fault_limits import EMULATION
 from mrc_host import verbs
-from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
+from mrc_host.verbs_types import QpAttributes
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case, case_prefix

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 
 from mrc_common.random_bytes import fill
 from mrc_common.same_bytes import same_bytes
-from mrc_host.values import CompletionOpcode, CompletionStatus, EvMode, EvProfile, QpAttributes, QpType
 from mrc_host.verbs.completion_queue import CompletionQueue
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.memory import MemoryRegion
 from mrc_host.verbs.queue_pair import QueuePair
+from mrc_host.verbs_types import CompletionOpcode, CompletionStatus, EvMode, EvProfile, QpAttributes, QpType
 from mrc_lab.experiments.files.checks import flow_name, listed_flows, select_hosts, split_pair
 from mrc_lab.experiments.files.model import Tenant
 from mrc_lab.experiments.files.transport import attributes_given

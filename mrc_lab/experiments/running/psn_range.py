@@ -12,7 +12,7 @@ from typing import Any
 
 from mrc_common import units
 from mrc_host.transport.psn_range import MAX_MPR, UNIT, mpr_for, range_bytes
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from mrc_lab.experiments.files.model import Case, Tenant
 from mrc_lab.experiments.files.transport import attributes_given
 from mrc_lab.experiments.files.workloads import Ranks, Replayed

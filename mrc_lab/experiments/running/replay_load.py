@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 
 from mrc_host.errors import MrcError
-from mrc_host.values import QpType
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.queue_pair import QueuePair
+from mrc_host.verbs_types import QpType
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.checks import message_slots, select_hosts
 from mrc_lab.experiments.files.model import Tenant

@@ -19,9 +19,9 @@ import numpy as np
 
 from mrc_host import plugins
 from mrc_host.errors import MrcError
-from mrc_host.values import PathEvent, PathState, PortEvent, QpEvent, SlowPortEvent
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.queue_pair import QueuePair
+from mrc_host.verbs_types import PathEvent, PathState, PortEvent, QpEvent, SlowPortEvent
 from mrc_lab.errors import ExperimentError
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case, Tenant

@@ -19,7 +19,7 @@ from math import ceil, log2
 from typing import Any, TypeVar
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import DcqcnProfile, NsccProfile, QpAttributes
+from mrc_host.verbs_types import DcqcnProfile, NsccProfile, QpAttributes
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.model import DCQCN_RATES, DCQCN_TIMES, NSCC_TIMES, TIMERS, Case
 from mrc_lab.experiments.files.transport import settings_given

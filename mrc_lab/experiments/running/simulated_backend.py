@@ -13,8 +13,8 @@ import numpy as np
 from controller.values import Count, PortCounters, SwitchCounters
 from mrc_common import written_files
 from mrc_host.agent.trace_file import TraceFile
-from mrc_host.values import QpAttributes
 from mrc_host.verbs.context import Context
+from mrc_host.verbs_types import QpAttributes
 from mrc_lab.experiments.files.checks import build_fabric
 from mrc_lab.experiments.files.faults import PlannedFault
 from mrc_lab.experiments.files.model import Case

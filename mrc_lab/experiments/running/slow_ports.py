@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mrc_common.units import show_time
-from mrc_host.values import SlowPortEvent
+from mrc_host.verbs_types import SlowPortEvent
 from topologies import addressing
 from topologies.fabric import Fabric
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrc_host.errors import MrcError
-from mrc_host.values import Access, QpAddress
 from mrc_host.verbs import CompletionQueue, Context, Endpoint, MemoryRegion, ProtectionDomain, QueuePair, RemoteMemory
+from mrc_host.verbs_types import Access, QpAddress
 from mrc_lab.workloads.collectives.settings import Peers, StreamSettings
 from mrc_lab.workloads.collectives.stream import CREDIT_AREA, Place, Receiver, Sender
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mrc_host.values import QpAttributes, QpType
 from mrc_host.verbs import Context, QueuePair
+from mrc_host.verbs_types import QpAttributes, QpType
 from mrc_lab.workloads.collectives.communicator import Communicator, TransferCounters
 from mrc_lab.workloads.collectives.out_of_band import Exchange
 from mrc_lab.workloads.collectives.reduction import ring_reduce

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs_types import QpAttributes, QpType
 from mrc_lab.workloads.collectives.pacing import PacingSettings
 
 CHUNK_BYTES = 1 << 17  # a host's CPU time is by the chunk rather than by the byte

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mrc_host.values import Completion, CompletionOpcode, CompletionStatus, WorkRequest, WrOpcode
 from mrc_host.verbs import MemoryRegion, QueuePair, RemoteMemory
+from mrc_host.verbs_types import Completion, CompletionOpcode, CompletionStatus, WorkRequest, WrOpcode
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads.collectives.layout import Span, check, copy_and_check, parts
 from mrc_lab.workloads.collectives.settings import StreamSettings

@@ -22,8 +22,8 @@ import numpy as np
 
 from mrc_common.random_bytes import fill
 from mrc_host.errors import MrcError
-from mrc_host.values import Access, Completion, CompletionOpcode, CompletionStatus, QpAttributes, QpType
 from mrc_host.verbs import CompletionQueue, Context, MemoryRegion, QueuePair
+from mrc_host.verbs_types import Access, Completion, CompletionOpcode, CompletionStatus, QpAttributes, QpType
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads.schedules.schedule import Operation, OperationKind, Schedule
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from mrc_common import named_files, strict_json
 from mrc_common.written_files import write_text
-from mrc_host.values import QpAttributes, QpType
 from mrc_host.verbs.remote.codec import from_json, to_json
+from mrc_host.verbs_types import QpAttributes, QpType
 from mrc_lab.workloads.collectives.ring import RingSettings
 from mrc_lab.workloads.training.sgd import TrainingPlan
 

@@ -29,8 +29,8 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from mrc_host import verbs
 from mrc_host.errors import MrcError
-from mrc_host.values import AsyncEvent, PathEvent, PathState, PortEvent, SlowPortEvent
 from mrc_host.verbs import Context
+from mrc_host.verbs_types import AsyncEvent, PathEvent, PathState, PortEvent, SlowPortEvent
 from mrc_lab.errors import ExperimentError
 from mrc_lab.workloads.collectives.rendezvous import Rendezvous
 from mrc_lab.workloads.collectives.ring import Ring

@@ -13,7 +13,9 @@ from mrc_host.agent.server import AgentServer
 from mrc_host.back_to_back import nic_config
 from mrc_host.driver.loop import Loop
 from mrc_host.errors import MrcError, StateError, UnknownDestinationError
-from mrc_host.values import (
+from mrc_host.verbs import RejectedError, WaitTimeoutError
+from mrc_host.verbs.remote.connection import AgentConnection, event_from_json
+from mrc_host.verbs_types import (
     CompletionOpcode,
     CompletionStatus,
     PathState,
@@ -23,8 +25,6 @@ from mrc_host.values import (
     QpEvent,
     QpState,
 )
-from mrc_host.verbs import RejectedError, WaitTimeoutError
-from mrc_host.verbs.remote.connection import AgentConnection, event_from_json
 from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
 from tests.mrc_host.fake_nic import FakeNic, Wire

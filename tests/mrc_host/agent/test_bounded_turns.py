@@ -23,10 +23,10 @@ from mrc_host.agent.server import AgentServer
 from mrc_host.back_to_back import nic_config
 from mrc_host.driver.loop import Loop
 from mrc_host.nic import Nic
-from mrc_host.values import CcProfile, QpAddress, QpAttributes, QpType
 from mrc_host.verbs.remote import protocol
 from mrc_host.verbs.remote.codec import to_json
 from mrc_host.verbs.remote.protocol import MessageKind
+from mrc_host.verbs_types import CcProfile, QpAddress, QpAttributes, QpType
 from tests.seeds import SEED
 
 FEW, MANY = 50, 500

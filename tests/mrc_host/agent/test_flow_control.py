@@ -10,8 +10,8 @@ import pytest
 from mrc_host import verbs
 from mrc_host.agent.session import RETRIES_PER_TURN
 from mrc_host.errors import InvalidArgumentError, MrcError, ResourceExhaustedError
-from mrc_host.values import CompletionStatus, QpState, WorkRequest, WrOpcode
 from mrc_host.verbs.remote import protocol
+from mrc_host.verbs_types import CompletionStatus, QpState, WorkRequest, WrOpcode
 from tests.mrc_host.agent.clients import End, connected
 from tests.mrc_host.agent.conftest import Agents
 from tests.waiting import until

@@ -15,12 +15,12 @@ import pytest
 
 from mrc_host import verbs
 from mrc_host.errors import InvalidArgumentError, NotFoundError
-from mrc_host.values import Access, CompletionStatus, QpState, WorkRequest, WrOpcode
 from mrc_host.verbs import Context, ProtocolError
 from mrc_host.verbs.remote import protocol
 from mrc_host.verbs.remote.client import AgentProvider
 from mrc_host.verbs.remote.connection import AgentConnection
 from mrc_host.verbs.remote.protocol import MessageKind
+from mrc_host.verbs_types import Access, CompletionStatus, QpState, WorkRequest, WrOpcode
 from tests.mrc_host.agent.clients import End, connected, ended, raw
 from tests.mrc_host.agent.conftest import Agents
 from tests.seeds import SEED

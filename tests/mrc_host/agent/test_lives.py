@@ -15,8 +15,8 @@ import pytest
 
 from mrc_host import verbs
 from mrc_host.transport.states import TAKES
-from mrc_host.values import CompletionStatus, QpAddress, QpAttributes, QpInfo, QpState, QpType
 from mrc_host.verbs.remote.connection import AgentConnection
+from mrc_host.verbs_types import CompletionStatus, QpAddress, QpAttributes, QpInfo, QpState, QpType
 from mrc_host.wire.psn import MASK
 from tests.mrc_host.nics_in_memory import nics_in_thread
 from tests.seeds import SEED

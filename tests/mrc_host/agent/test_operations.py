@@ -16,7 +16,6 @@ import pytest
 from mrc_host import verbs
 from mrc_host.errors import InvalidArgumentError, MrcError, NotFoundError
 from mrc_host.path_probes import ProbePath, ProbePlan
-from mrc_host.values import Access, CcProfile, EvProfile, QpAddress, QpAttributes, QpState, QpType
 from mrc_host.verbs import AgentLostError, RejectedError
 from mrc_host.verbs.declaration import Descriptor
 from mrc_host.verbs.remote import protocol
@@ -24,6 +23,7 @@ from mrc_host.verbs.remote.agent_verbs import VERBS, AgentVerbs, EventScope
 from mrc_host.verbs.remote.codec import CodecError, to_json
 from mrc_host.verbs.remote.connection import AgentConnection
 from mrc_host.verbs.remote.protocol import MessageKind
+from mrc_host.verbs_types import Access, CcProfile, EvProfile, QpAddress, QpAttributes, QpState, QpType
 from tests.mrc_host.agent.clients import End, connected, ended, raw
 from tests.mrc_host.agent.conftest import Agents
 from tests.mrc_host.agent.test_hostile import memfd

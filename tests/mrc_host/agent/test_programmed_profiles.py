@@ -13,16 +13,6 @@ from mrc_host.config import EvFormat
 from mrc_host.errors import InvalidArgumentError, MrcError, NotFoundError, StateError
 from mrc_host.nic import Nic
 from mrc_host.transport.profiles import fill, generates
-from mrc_host.values import (
-    EvMode,
-    EvProfile,
-    NsccProfile,
-    PathState,
-    QpAddress,
-    QpAttributes,
-    QpState,
-    QpType,
-)
 from mrc_host.verbs.remote.profile_values import (
     CcProfileChange,
     EvFormatChange,
@@ -32,6 +22,16 @@ from mrc_host.verbs.remote.profile_values import (
     PortedEv,
     ProfileState,
     ProgrammedField,
+)
+from mrc_host.verbs_types import (
+    EvMode,
+    EvProfile,
+    NsccProfile,
+    PathState,
+    QpAddress,
+    QpAttributes,
+    QpState,
+    QpType,
 )
 
 INIT, OFFLINE, ONLINE = ProfileState

@@ -12,7 +12,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 
 from mrc_host.captures import scapy_layers as mrc
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs_types import QpAttributes, QpType
 from tests.mrc_host.captures import make_golden as golden
 from tests.mrc_host.captures import tshark
 from tests.mrc_host.captures.canonical import codec_fields, scapy_fields, transport_of

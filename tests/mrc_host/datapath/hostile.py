@@ -10,7 +10,7 @@ from typing import Any
 from mrc_host.config import EvOrder, ProtocolSettings
 from mrc_host.nic import Nic
 from mrc_host.transport.native_datapath import NativeDatapath
-from mrc_host.values import QpAttributes, QpState, QpType
+from mrc_host.verbs_types import QpAttributes, QpState, QpType
 from mrc_host.wire import opcodes
 from mrc_host.wire.encap import PREFIX_DROPS, Drop, Flow
 from tests.models import frames as model

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mrc_host.values import QpAttributes, QpState, QpType
+from mrc_host.verbs_types import QpAttributes, QpState, QpType
 from tests.mrc_host.datapath.in_place import HEAD, InPlaceWorld, Packet, transmit, under_way
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.datapath.test_pieces import accepted

@@ -17,7 +17,7 @@ from mrc_host.transport.peer_frames import DATA
 from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.transport.roce.data_packets import RcDataPackets
 from mrc_host.transport.work import Wqe
-from mrc_host.values import QpState, QpType, WorkRequest, WrOpcode
+from mrc_host.verbs_types import QpState, QpType, WorkRequest, WrOpcode
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.encap import Flow
 from tests.models import frames

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mrc_host.config import NicConfig
-from mrc_host.values import QpAttributes, QpState, QpType
+from mrc_host.verbs_types import QpAttributes, QpState, QpType
 from mrc_host.wire import opcodes
 from mrc_host.wire.encap import Flow
 from tests.models import frames

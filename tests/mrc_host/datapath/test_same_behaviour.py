@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mrc_host.config import TransportSettings
 from mrc_host.errors import MrcError
-from mrc_host.values import QpAttributes, QpState, QpType
+from mrc_host.verbs_types import QpAttributes, QpState, QpType
 from mrc_host.wire import opcodes
 from mrc_host.wire.psn import HALF, MASK
 from tests.fuzz.fuzz_nic import Fuzzer

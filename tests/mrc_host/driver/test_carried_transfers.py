@@ -9,7 +9,7 @@ import pytest
 
 from mrc_common.frame_rings import FrameRings
 from mrc_host.nic import Nic
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from tests.mrc_host.datapath.module import native, used
 from tests.mrc_host.driver.rings import compiled_ring
 from tests.mrc_host.nic_world import MS, End, Faults, World, connect

@@ -17,8 +17,8 @@ from mrc_common import children
 from mrc_common.c_build.errors import CBuildError
 from mrc_host.libibverbs import build
 from mrc_host.libibverbs.build import Symbol
-from mrc_host.values import MAX_INLINE, MAX_RECEIVES, MAX_SGE
 from mrc_host.verbs.remote import protocol
+from mrc_host.verbs_types import MAX_INLINE, MAX_RECEIVES, MAX_SGE
 from tests.mrc_host.libibverbs.build_program import build_libraries, needs_libraries
 
 

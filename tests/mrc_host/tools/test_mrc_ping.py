@@ -13,7 +13,7 @@ import pytest
 from mrc_host.tools import mrc_ping
 from mrc_host.tools.pinger import Pinger, PingPlan, RoundTrips, round_trips
 from mrc_host.tools.session import ToolError
-from mrc_host.values import DestinationInfo, ProbeEvent
+from mrc_host.verbs_types import DestinationInfo, ProbeEvent
 from tests.mrc_host.agent.conftest import Agents
 
 EVS = [plane << 10 | uplink for plane in range(2) for uplink in range(4)]

@@ -20,8 +20,8 @@ from mrc_host.errors import InvalidArgumentError, MrcError
 from mrc_host.tools import session, write_bw, write_lat
 from mrc_host.tools.flags import plan
 from mrc_host.tools.session import PeerConnection, Side, ToolError, TransferPlan, accept, connect, from_wire
-from mrc_host.values import QpAttributes, QpType
 from mrc_host.verbs.remote.codec import to_json
+from mrc_host.verbs_types import QpAttributes, QpType
 from tests.mrc_host.agent.conftest import Agents
 
 Main = Callable[[list[str]], int]

@@ -14,7 +14,7 @@ from mrc_host.config import ProtocolSettings, TransportSettings
 from mrc_host.nic import Nic
 from mrc_host.transport.algorithms import Algorithm
 from mrc_host.transport.peer import Peer
-from mrc_host.values import Completion, QpAddress, QpAttributes, QpType, WorkRequest, WrOpcode
+from mrc_host.verbs_types import Completion, QpAddress, QpAttributes, QpType, WorkRequest, WrOpcode
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.psn import MASK
 from tests.models import frames

@@ -11,7 +11,7 @@ from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, MrcResponderOwner
 from mrc_host.transport.stats import QpStats
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from mrc_host.wire.encap import Flow
 from tests.mrc_host.nic_world import address, make_config
 

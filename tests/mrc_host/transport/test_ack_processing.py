@@ -26,7 +26,7 @@ from mrc_host.transport.sent_packets import SentPackets
 from mrc_host.transport.spurious_retransmissions import SpuriousRetransmissions
 from mrc_host.transport.window import SharedWindows, WindowUser
 from mrc_host.transport.work import SendQueue
-from mrc_host.values import Access, CompletionStatus, PathReason, PathState, WorkRequest, WrOpcode
+from mrc_host.verbs_types import Access, CompletionStatus, PathReason, PathState, WorkRequest, WrOpcode
 from mrc_host.wire import control, headers
 from mrc_host.wire.control import Nack, Sack
 from mrc_host.wire.encap import Drop

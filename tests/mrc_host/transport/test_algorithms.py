@@ -8,7 +8,7 @@ from mrc_host.transport.algorithms import ALGORITHMS, Algorithm, check, choose, 
 from mrc_host.transport.congestion import CongestionControl, LinkParameters
 from mrc_host.transport.dcqcn import Dcqcn
 from mrc_host.transport.nscc import Nscc, NsccProfile
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 
 KNOWN = TransportSettings(base_rtt=12_000)
 

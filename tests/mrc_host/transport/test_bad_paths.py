@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import PathReason
+from mrc_host.verbs_types import PathReason
 from mrc_host.wire import control
 from tests.mrc_host.nic_world import MS, path_events
 from tests.mrc_host.transport.far_end import FarEnd, Packet

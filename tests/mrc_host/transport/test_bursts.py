@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from mrc_host.transport.algorithms import Algorithm
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from mrc_host.wire import control, headers, opcodes
 from tests.mrc_host.nic_world import MS, US
 from tests.mrc_host.transport.far_end import FIRST_IN, FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, warm

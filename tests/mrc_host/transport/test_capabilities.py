@@ -3,7 +3,7 @@
 import pytest
 
 from mrc_host.config import ProtocolSettings, TimestampTick, TransportSettings
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from mrc_host.wire import control, headers
 from tests.mrc_host.congested_world import BASE_RTT, CongestedWorld
 from tests.mrc_host.nic_world import MS, US, connect

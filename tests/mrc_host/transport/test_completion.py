@@ -3,7 +3,7 @@
 from typing import Any
 
 from mrc_host.transport.completion import NicCompletionQueue, WaitingReceiver
-from mrc_host.values import Completion, CompletionOpcode, CompletionStatus
+from mrc_host.verbs_types import Completion, CompletionOpcode, CompletionStatus
 
 
 def entry(number: int) -> Completion:

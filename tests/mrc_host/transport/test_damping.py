@@ -11,7 +11,7 @@ from mrc_host.transport.bad_paths import BadPaths, PathUser
 from mrc_host.transport.ev_probes import EvProbes
 from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.peer_frames import NO_TRIM
-from mrc_host.values import PathReason, PathState
+from mrc_host.verbs_types import PathReason, PathState
 from mrc_host.wire import control
 from tests.mrc_host.nic_world import MS, World, connect, make_config, path_events
 from tests.mrc_host.transport.far_end import FarEnd

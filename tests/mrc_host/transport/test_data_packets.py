@@ -11,7 +11,7 @@ from mrc_host.transport.peer import FirstNumbers, Peer
 from mrc_host.transport.peer_frames import DATA, RETRANSMISSION
 from mrc_host.transport.sent_packet import SentPacket
 from mrc_host.transport.work import Wqe
-from mrc_host.values import WorkRequest, WrOpcode
+from mrc_host.verbs_types import WorkRequest, WrOpcode
 from mrc_host.wire import headers, opcodes
 from tests.mrc_host.transport.parts import REMOTE_QPN, connection
 

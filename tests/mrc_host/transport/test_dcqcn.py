@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.dcqcn import CnpGenerator, Dcqcn, DcqcnParameters
-from mrc_host.values import DcqcnProfile
+from mrc_host.verbs_types import DcqcnProfile
 from tests.mrc_host.transport.bottleneck import Bottleneck, Sender
 
 LINE = 40_000_000_000

@@ -3,7 +3,7 @@
 import pytest
 
 from mrc_host.transport.denylist import Denylist
-from mrc_host.values import CompletionStatus, PathReason, QpAttributes, QpEvent, QpState
+from mrc_host.verbs_types import CompletionStatus, PathReason, QpAttributes, QpEvent, QpState
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import EndpointRequest
 from tests.mrc_host.nic_world import MS, World, address, connect

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_host.errors import InvalidArgumentError
-from mrc_host.values import QpAttributes, QpState
+from mrc_host.verbs_types import QpAttributes, QpState
 from mrc_host.wire import control, opcodes
 from tests.mrc_host.nic_world import MS, World, connect
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, Packet

@@ -13,7 +13,7 @@ from mrc_host.config import UsidTemplate
 from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.paths import PathListener, PathSet
 from mrc_host.transport.profiles import resolve
-from mrc_host.values import EvMode, EvProfile, PathReason, PathState
+from mrc_host.verbs_types import EvMode, EvProfile, PathReason, PathState
 from tests.mrc_host.transport.test_profiles import FakePaths
 
 PLANES = 2

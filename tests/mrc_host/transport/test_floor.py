@@ -6,7 +6,7 @@ import pytest
 
 from mrc_host.config import TransportSettings
 from mrc_host.transport.paths import PathSet
-from mrc_host.values import PathReason, PathState, QpAttributes
+from mrc_host.verbs_types import PathReason, PathState, QpAttributes
 from tests.mrc_host.nic_world import MS, US, End, World, connect
 from tests.mrc_host.transport.test_paths import make
 

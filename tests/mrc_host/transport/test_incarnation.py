@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from mrc_host.config import TransportSettings
 from mrc_host.counters import Level, at_level
 from mrc_host.transport.states import TAKES
-from mrc_host.values import EvMode, EvProfile, QpAttributes, QpState, QpType
+from mrc_host.verbs_types import EvMode, EvProfile, QpAttributes, QpState, QpType
 from mrc_host.wire.psn import HALF, MASK
 from tests.mrc_host.nic_world import ALL_RIGHTS, MS, US, End, World
 

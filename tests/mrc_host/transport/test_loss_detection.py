@@ -6,7 +6,7 @@ from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.sent_packet import SentPacket
 from mrc_host.transport.sent_packets import Lane
-from mrc_host.values import PathReason, PathState, QpAttributes
+from mrc_host.verbs_types import PathReason, PathState, QpAttributes
 from mrc_host.wire import control
 from tests.mrc_host.nic_world import US, path_events
 from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, Packet, bits, counters, flight, warm

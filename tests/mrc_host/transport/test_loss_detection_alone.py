@@ -9,7 +9,7 @@ from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.sent_packet import FREE, LOST, OUT, SentPacket
 from mrc_host.transport.sent_packets import SentPackets
 from mrc_host.transport.stats import QpStats
-from mrc_host.values import PathReason
+from mrc_host.verbs_types import PathReason
 from mrc_host.wire.control import SACK_BITS
 from tests.mrc_host.transport.parts import Counting
 

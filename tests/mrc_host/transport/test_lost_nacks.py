@@ -7,7 +7,7 @@ import pytest
 from mrc_host.transport.lost_nacks import LostNacks
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.sent_packet import LOST
-from mrc_host.values import PathState
+from mrc_host.verbs_types import PathState
 from mrc_host.wire import control
 from mrc_host.wire.control import Nack
 from mrc_host.wire.psn import MASK

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mrc_host.errors import InvalidArgumentError, NotFoundError
 from mrc_host.transport.memory import MemoryTable
-from mrc_host.values import Access
+from mrc_host.verbs_types import Access
 
 BOTH = Access.LOCAL_WRITE | Access.REMOTE_WRITE
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.transport.nscc import Nscc, NsccParameters
-from mrc_host.values import NsccProfile
+from mrc_host.verbs_types import NsccProfile
 
 RATE = 100_000_000_000
 RTT = 12_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrc_host.transport.nscc import Nscc, NsccParameters
-from mrc_host.values import NsccProfile
+from mrc_host.verbs_types import NsccProfile
 from tests.mrc_host.transport.bottleneck import Bottleneck, Sender, bottleneck
 
 RATE = 100_000_000_000

@@ -9,7 +9,7 @@ import pytest
 
 from mrc_host.transport.path import Path
 from mrc_host.transport.path_weights import PathWeights
-from mrc_host.values import PathReason
+from mrc_host.verbs_types import PathReason
 from mrc_host.wire import control
 from tests.mrc_host.nic_world import US
 from tests.mrc_host.transport.far_end import WIDE, FarEnd, Packet

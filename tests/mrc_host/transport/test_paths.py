@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_host.transport.paths import PathListener, PathSet
-from mrc_host.values import PathReason, PathState
+from mrc_host.verbs_types import PathReason, PathState
 
 
 class Listener(PathListener):

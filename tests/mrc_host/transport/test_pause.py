@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mrc_host.config import PausePriorities, TransportSettings
 from mrc_host.nic import Nic
-from mrc_host.values import PathState, QpType
+from mrc_host.verbs_types import PathState, QpType
 from mrc_host.wire import opcodes, pause
 from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, End, World, address, connect, make_config

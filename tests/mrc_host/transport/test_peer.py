@@ -7,7 +7,7 @@ import pytest
 
 from mrc_host.config import TransportSettings
 from mrc_host.nic import Nic
-from mrc_host.values import PathReason, PathState, PortEvent, ProbeEvent, QpAddress, QpAttributes, QpType
+from mrc_host.verbs_types import PathReason, PathState, PortEvent, ProbeEvent, QpAddress, QpAttributes, QpType
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import EndpointRequest, EndpointResponse
 from tests.mrc_host.nic_world import MS, address, path_events, queue_pair

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mrc_host.nic import Nic
 from mrc_host.transport.port_status import PeerPorts
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs_types import QpAttributes, QpType
 from tests.mrc_host.nic_world import MS, World, address, connect, make_config
 
 LIFETIME = 1000 * MS

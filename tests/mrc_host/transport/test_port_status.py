@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import CompletionStatus, PortEvent
+from mrc_host.verbs_types import CompletionStatus, PortEvent
 from mrc_host.wire import control, opcodes
 from mrc_host.wire.control import EndpointRequest, EndpointResponse
 from tests.mrc_host.nic_world import MS, World, address, connect

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mrc_host.values import PathState, QpAttributes
+from mrc_host.verbs_types import PathState, QpAttributes
 from mrc_host.wire import control, opcodes
 from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, Faults, World, connect, path_events

@@ -13,7 +13,7 @@ from mrc_host.config import UsidTemplate
 from mrc_host.errors import InvalidArgumentError, NotFoundError, StateError
 from mrc_host.transport.entropy_values import EntropyValues
 from mrc_host.transport.profiles import check_profile, fill, generates, resolve
-from mrc_host.values import EvField, EvMode, EvProfile, PathState, QpAddress, QpAttributes, QpState, QpType
+from mrc_host.verbs_types import EvField, EvMode, EvProfile, PathState, QpAddress, QpAttributes, QpState, QpType
 from tests.mrc_host.nic_world import World, address, connect
 
 

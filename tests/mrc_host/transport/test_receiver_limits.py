@@ -3,7 +3,7 @@
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import QpAttributes, QpState
+from mrc_host.verbs_types import QpAttributes, QpState
 from mrc_host.wire import control, opcodes
 from tests.mrc_host.nic_world import World, connect
 from tests.mrc_host.transport.far_end import FIRST_IN, FarEnd

@@ -11,7 +11,7 @@ from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.reordering import ReorderWindow
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.sent_packet import FREE, LOST, OUT, SentPacket
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     CompletionStatus,
     PathReason,
     PathState,

@@ -6,7 +6,7 @@ Windows, loss, timeouts and spurious retransmissions have files of their own.
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import CompletionStatus, PathReason, PathState, QpAttributes, QpState
+from mrc_host.verbs_types import CompletionStatus, PathReason, PathState, QpAttributes, QpState
 from mrc_host.wire import control, headers
 from tests.mrc_host.nic_world import MS, path_events
 from tests.mrc_host.transport.far_end import FIRST_OUT, WIDE, FarEnd, flight, warm

@@ -3,7 +3,7 @@
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import CompletionOpcode, QpAttributes, QpState
+from mrc_host.verbs_types import CompletionOpcode, QpAttributes, QpState
 from mrc_host.wire import control, headers, opcodes
 from tests.mrc_host.nic_world import MS
 from tests.mrc_host.transport.far_end import FIRST_IN, FarEnd, Packet

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc_host.transport.rotation import next_plane
-from mrc_host.values import CompletionStatus, QpAttributes, QpState
+from mrc_host.verbs_types import CompletionStatus, QpAttributes, QpState
 from mrc_host.wire import opcodes
 from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, US, World, connect

@@ -3,7 +3,7 @@
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import CompletionStatus, PathReason, PathState, QpAttributes
+from mrc_host.verbs_types import CompletionStatus, PathReason, PathState, QpAttributes
 from mrc_host.wire import control, opcodes
 from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, US, World, address, connect, path_events

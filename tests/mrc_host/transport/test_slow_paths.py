@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mrc_host.values import PathState
+from mrc_host.verbs_types import PathState
 from tests.mrc_host.nic_world import US, path_events
 from tests.mrc_host.transport.far_end import FIRST_OUT, UNITS, WIDE, FarEnd, Packet, bits, counters
 

@@ -8,7 +8,7 @@ from mrc_host.transport.plane_balance import NOBODY, UNKNOWN, PlaneBalance
 from mrc_host.transport.round_trip import RoundTrip
 from mrc_host.transport.slow_ports import CYCLES, SlowPorts, slowest
 from mrc_host.transport.stats import NicPortStats
-from mrc_host.values import AsyncEvent, SlowPortEvent
+from mrc_host.verbs_types import AsyncEvent, SlowPortEvent
 
 
 class _Planes(PlaneBalance):

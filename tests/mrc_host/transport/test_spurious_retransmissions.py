@@ -1,6 +1,6 @@
 """Retransmissions that were not needed: how the sender finds out, counts them, and learns."""
 
-from mrc_host.values import PathState, QpAttributes
+from mrc_host.verbs_types import PathState, QpAttributes
 from tests.mrc_host.nic_world import MS, US, path_events
 from tests.mrc_host.transport.far_end import FIRST_OUT, UNITS, WIDE, FarEnd, Packet, bits, counters, flight, warm
 

@@ -9,7 +9,7 @@ import pytest
 
 from mrc_host.errors import InvalidArgumentError, MrcError, StateError, UnknownDestinationError
 from mrc_host.transport.states import TAKES
-from mrc_host.values import CompletionStatus, QpAddress, QpAttributes, QpEvent, QpState, QpType
+from mrc_host.verbs_types import CompletionStatus, QpAddress, QpAttributes, QpEvent, QpState, QpType
 from tests.mrc_host.nic_world import MS, End, World, address, connect
 
 STEPS: tuple[tuple[QpState, dict[str, Any]], ...] = (

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from mrc_host.values import CompletionStatus, QpAttributes
+from mrc_host.verbs_types import CompletionStatus, QpAttributes
 from tests.mrc_host.nic_world import MS, US, World, connect
 
 CALM = 2 * MS  # the shortest time between two changes: many of the longest ACK timeout below

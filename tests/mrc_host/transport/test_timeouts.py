@@ -8,7 +8,7 @@ from mrc_host.config import TransportSettings
 from mrc_host.transport.retransmission_timer import RetransmissionTimer
 from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.round_trip import RoundTrip
-from mrc_host.values import CompletionStatus, QpAttributes, QpState
+from mrc_host.verbs_types import CompletionStatus, QpAttributes, QpState
 from mrc_host.wire import control, opcodes
 from tests.mrc_host.nic_world import MS, US
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd, data, flight, warm

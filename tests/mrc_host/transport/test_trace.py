@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mrc_host.values import QpType
+from mrc_host.verbs_types import QpType
 from tests.mrc_host.nic_world import MS, Faults, World, connect
 from tests.mrc_host.transport.far_end import FarEnd
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import CompletionStatus, QpAttributes, QpState, QpType
+from mrc_host.verbs_types import CompletionStatus, QpAttributes, QpState, QpType
 from mrc_host.wire import headers, opcodes
 from tests.models.frames import SRV6_PREFIX
 from tests.mrc_host.nic_world import MS, US, End, World, connect

@@ -3,7 +3,7 @@
 from mrc_host.config import TransportSettings
 from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.window import SharedWindow, WindowUser
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from mrc_host.wire import control
 from tests.mrc_host.nic_world import US
 from tests.mrc_host.transport.far_end import FIRST_OUT, FarEnd

@@ -5,7 +5,7 @@ import random
 from mrc_host.transport.completion import NicCompletionQueue
 from mrc_host.transport.memory import MemoryTable
 from mrc_host.transport.work import SendQueue
-from mrc_host.values import Access, CompletionStatus, WorkRequest, WrOpcode
+from mrc_host.verbs_types import Access, CompletionStatus, WorkRequest, WrOpcode
 
 
 def make() -> tuple[SendQueue, NicCompletionQueue, WorkRequest]:

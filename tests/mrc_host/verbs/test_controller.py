@@ -10,7 +10,8 @@ import pytest
 from mrc_host import verbs
 from mrc_host.config import TransportSettings
 from mrc_host.errors import InvalidArgumentError, NotFoundError
-from mrc_host.values import (
+from mrc_host.verbs import ClosedError, Context, Controller, LocalProvider, RejectedError
+from mrc_host.verbs_types import (
     EvField,
     EvMode,
     EvProfile,
@@ -22,7 +23,6 @@ from mrc_host.values import (
     QpState,
     QpType,
 )
-from mrc_host.verbs import ClosedError, Context, Controller, LocalProvider, RejectedError
 from tests.mrc_host.agent.conftest import Agents, agents
 from tests.mrc_host.nic_world import MS, World, address, connect, peers
 

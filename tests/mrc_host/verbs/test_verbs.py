@@ -13,15 +13,6 @@ import pytest
 from mrc_host import verbs
 from mrc_host.back_to_back import nic_config
 from mrc_host.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, StateError
-from mrc_host.values import (
-    Access,
-    CompletionOpcode,
-    CompletionStatus,
-    PortEvent,
-    QpState,
-    WorkRequest,
-    WrOpcode,
-)
 from mrc_host.verbs import (
     ClosedError,
     CompletionError,
@@ -33,6 +24,15 @@ from mrc_host.verbs import (
     RemoteMemory,
     WaitTimeoutError,
     memfds,
+)
+from mrc_host.verbs_types import (
+    Access,
+    CompletionOpcode,
+    CompletionStatus,
+    PortEvent,
+    QpState,
+    WorkRequest,
+    WrOpcode,
 )
 from tests.mrc_host.fake_nic import FakeNic, Wire
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mrc_host.errors import MrcError
-from mrc_host.values import QpAddress
+from mrc_host.verbs_types import QpAddress
 from mrc_lab.conformance.external import ExternalNic
 from mrc_lab.conformance.nic_under_test import Connected, Finished
 from mrc_lab.errors import ExperimentError

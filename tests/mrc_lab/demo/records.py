@@ -1,6 +1,6 @@
 """Records of runs that never happened, for tests of what is computed from them."""
 
-from mrc_host.values import PathEvent, PathReason, PathState
+from mrc_host.verbs_types import PathEvent, PathReason, PathState
 from mrc_lab.demo.faults import LinkCut
 from mrc_lab.demo.record import RankPathEvent, RunRecord
 from topologies.addressing import entropy_value

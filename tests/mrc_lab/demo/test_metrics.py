@@ -1,6 +1,6 @@
 import pytest
 
-from mrc_host.values import PathState
+from mrc_host.verbs_types import PathState
 from mrc_lab.demo.metrics import run_metrics, spread, steps_of
 from tests.mrc_lab.demo.records import FABRIC, fault, path_event, record, step_report
 from topologies import addressing

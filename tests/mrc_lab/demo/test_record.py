@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from mrc_host.values import PathState, PortEvent
+from mrc_host.verbs_types import PathState, PortEvent
 from mrc_lab.workloads.training.worker import to_json
 from tests.mrc_lab.demo.records import FABRIC, MS, fault, path_event, record
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs_types import QpAttributes, QpType
 from mrc_lab.demo.faults import FaultPlan
 from mrc_lab.demo.run import DemoRun
 from mrc_lab.workloads.training.data import digits

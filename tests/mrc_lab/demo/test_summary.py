@@ -4,7 +4,7 @@ import json
 import pytest
 from rich.console import Console
 
-from mrc_host.values import PathState
+from mrc_host.verbs_types import PathState
 from mrc_lab.demo.metrics import run_metrics
 from mrc_lab.demo.settings import DemoSettings
 from mrc_lab.demo.summary import DemoOutcome, print_summary, summarise

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 
-from mrc_host.values import PathEvent, PathReason, PathState, QpType
+from mrc_host.verbs_types import PathEvent, PathReason, PathState, QpType
 from mrc_lab.workloads.collectives.rendezvous import Rendezvous
 from mrc_lab.workloads.training.job import WorkerJob
 from mrc_lab.workloads.training.worker import Worker

@@ -1,6 +1,6 @@
 import pytest
 
-from mrc_host.values import QpType
+from mrc_host.verbs_types import QpType
 from mrc_lab.perf.options import parse, size
 from mrc_lab.perf.plan import DATATYPES, Average, PerfPlan
 from mrc_lab.workloads.collectives import ReduceOp

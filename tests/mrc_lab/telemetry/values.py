@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from controller.values import Count, LinkEndInfo, LinkStatus, PortCounters, SwitchCounters
 from mrc_host.counters import Level, at_level
 from mrc_host.driver.nic_port import PortStatus
-from mrc_host.values import QpType
+from mrc_host.verbs_types import QpType
 from mrc_lab.telemetry.exporter import text
 from mrc_lab.telemetry.readings import FabricReading, NicReading, QueuePairReading
 from p4runtime_shim.proto import switch_v1_pb2 as pb

@@ -1,8 +1,8 @@
 """Samples of a small fabric, for tests of `mrc top`."""
 
 from controller.values import LinkEndInfo, LinkStatus
-from mrc_host.values import PathInfo, PathState, QpCounters, QpState, QpType
 from mrc_host.verbs.remote.agent_verbs import QueuePairInfo
+from mrc_host.verbs_types import PathInfo, PathState, QpCounters, QpState, QpType
 from mrc_lab.top.sampling import HostSample, QueuePairSample, Sample
 from topologies.emulation.link_counters import Traffic
 from topologies.fabric import LinkKind

@@ -10,7 +10,7 @@ import threading
 import pytest
 from textual.widgets import DataTable, Static, TabbedContent
 
-from mrc_host.values import PathState
+from mrc_host.verbs_types import PathState
 from mrc_lab.cli.main import run
 from mrc_lab.top import app as application
 from mrc_lab.top.app import Top

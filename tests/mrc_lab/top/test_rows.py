@@ -2,7 +2,7 @@
 
 import pytest
 
-from mrc_host.values import PathState, QpType
+from mrc_host.verbs_types import PathState, QpType
 from mrc_lab.top.rows import VIEWS, in_order
 from tests.mrc_lab.top.samples import SECOND, host, link, pair, path, sample
 

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from mrc_common import children
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from mrc_lab.torch import nic
 from mrc_lab.torch.options import GroupOptions
 from mrc_lab.torch.store_exchange import StoreExchange

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc_host.values import PathEvent, PathReason, PathState, PortEvent, QpEvent, SlowPortEvent
+from mrc_host.verbs_types import PathEvent, PathReason, PathState, PortEvent, QpEvent, SlowPortEvent
 from mrc_lab.web.path_events import summarize
 
 REMOTES = {17: "h3"}

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from controller.values import MachineClock
-from mrc_host.values import PathEvent, PathInfo, PathReason, PathState, QpCounters, QpState, QpType
 from mrc_host.verbs.remote.agent_verbs import QueuePairInfo
+from mrc_host.verbs_types import PathEvent, PathInfo, PathReason, PathState, QpCounters, QpState, QpType
 from mrc_lab.web.feed import Feed
 from mrc_lab.web.path_sampler import PathSampler, QueuePairPaths, read_host
 from mrc_lab.web.records import FabricLayout, PairRoutes, PairState, Problem, StateSection

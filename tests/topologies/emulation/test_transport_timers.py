@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from mrc_host.config import ProtocolSettings, TransportSettings
 from mrc_host.transport.algorithms import choose
-from mrc_host.values import NsccProfile, QpAttributes
+from mrc_host.verbs_types import NsccProfile, QpAttributes
 from topologies.clos import multi_plane_clos
 from topologies.emulation.transport_timers import PROCESSES_NS, fitted
 from topologies.queues import QueueProfile

@@ -12,7 +12,7 @@ from mrc_host.transport.roce.path import RcPath
 from mrc_host.transport.roce.requester import RcRequester
 from mrc_host.transport.roce.responder import RcResponder
 from mrc_host.transport.work import SendQueue
-from mrc_host.values import Access, Completion, CompletionStatus, WorkRequest, WrOpcode
+from mrc_host.verbs_types import Access, Completion, CompletionStatus, WorkRequest, WrOpcode
 from mrc_host.wire import headers
 from mrc_host.wire.psn import MASK
 from tests.mrc_host.nic_world import MS, address

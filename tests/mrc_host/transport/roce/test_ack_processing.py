@@ -7,7 +7,7 @@ from mrc_host.transport.retry_policy import RetryPolicy
 from mrc_host.transport.roce.ack_processing import RcAckProcessing
 from mrc_host.transport.roce.retransmission_timer import RcRetransmissionTimer
 from mrc_host.transport.stats import QpStats
-from mrc_host.values import CompletionStatus
+from mrc_host.verbs_types import CompletionStatus
 from mrc_host.wire import headers
 from tests.mrc_host.transport.roce.parts import RequesterQp
 from tests.mrc_host.transport.roce.test_go_back_n import FIRST, MTU, Rig

@@ -6,7 +6,7 @@ import pytest
 
 from mrc_host.transport.roce.data_packets import RcDataPackets
 from mrc_host.transport.work import Wqe
-from mrc_host.values import WorkRequest, WrOpcode
+from mrc_host.verbs_types import WorkRequest, WrOpcode
 from mrc_host.wire import headers, opcodes
 from tests.models.frames import icrc, trailer
 from tests.mrc_host.transport.parts import REMOTE_QPN, connection

@@ -7,7 +7,7 @@ from mrc_host.transport.congestion import CongestionControl
 from mrc_host.transport.memory import MemoryTable
 from mrc_host.transport.roce.go_back_n import GoBackN
 from mrc_host.transport.work import SendQueue
-from mrc_host.values import Access, WorkRequest, WrOpcode
+from mrc_host.verbs_types import Access, WorkRequest, WrOpcode
 
 MTU = 1024
 FIRST = 100

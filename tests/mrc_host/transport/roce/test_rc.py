@@ -6,7 +6,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 
 from mrc_host.transport.roce.path import path_hash
-from mrc_host.values import CompletionStatus, QpAttributes, QpType
+from mrc_host.verbs_types import CompletionStatus, QpAttributes, QpType
 from mrc_host.wire import headers
 from tests.models.frames import sealed
 from tests.mrc_host.nic_world import MS, US, End, World, address, connect

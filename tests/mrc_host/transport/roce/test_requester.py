@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mrc_host.transport.dcqcn import Dcqcn
-from mrc_host.values import CompletionStatus
+from mrc_host.verbs_types import CompletionStatus
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.psn import MASK
 from tests.mrc_host.nic_world import MS, US

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mrc_host.transport.roce.responder import RNR_TIMER
-from mrc_host.values import Access
+from mrc_host.verbs_types import Access
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import Drop
 from mrc_host.wire.psn import MASK

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_host.values import (
+from mrc_host.verbs.remote.codec import CodecError, format_bytes, from_json, parse_bytes, to_json
+from mrc_host.verbs_types import (
     Access,
     Completion,
     CompletionOpcode,
@@ -24,7 +25,6 @@ from mrc_host.values import (
     QpEvent,
     SlowPortEvent,
 )
-from mrc_host.verbs.remote.codec import CodecError, format_bytes, from_json, parse_bytes, to_json
 
 VALUES: list[Any] = [
     QpAttributes(mpr=3, congestion_window=9000),

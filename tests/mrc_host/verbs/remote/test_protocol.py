@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc_host.values import (
+from mrc_host.verbs.errors import ProtocolError
+from mrc_host.verbs.remote import protocol
+from mrc_host.verbs.remote.protocol import HEADER, MAX_MESSAGE, MessageKind
+from mrc_host.verbs_types import (
     MAX_INLINE,
     MAX_SGE,
     Completion,
@@ -20,9 +23,6 @@ from mrc_host.values import (
     WorkRequest,
     WrOpcode,
 )
-from mrc_host.verbs.errors import ProtocolError
-from mrc_host.verbs.remote import protocol
-from mrc_host.verbs.remote.protocol import HEADER, MAX_MESSAGE, MessageKind
 from tests.seeds import SEED
 
 u32 = st.integers(0, (1 << 32) - 1)

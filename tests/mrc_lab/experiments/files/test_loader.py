@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 import mrc_lab.paper
-from mrc_host.values import NsccProfile
+from mrc_host.verbs_types import NsccProfile
 from mrc_lab.experiments.files import FileError, load_file, load_text
 from mrc_lab.experiments.files.loader import read_text
 from mrc_lab.experiments.files.workloads import FlowPart, Incast, Permutation

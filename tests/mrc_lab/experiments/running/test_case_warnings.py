@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mrc_host.values import PathReason, PathState
+from mrc_host.verbs_types import PathReason, PathState
 from mrc_lab.cli.main import run as mrc
 from mrc_lab.experiments.running.case_warnings import case_warnings
 from mrc_lab.experiments.running.simulated_backend import simulated_backend

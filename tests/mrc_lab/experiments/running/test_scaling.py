@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mrc_host.config import TransportSettings
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from mrc_lab.experiments.running import scaling
 from mrc_lab.experiments.running.scaling import scaled_attributes, scaled_fabric, scaled_fault
 from tests.mrc_lab.experiments.running.cases import case_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mrc_host.values import SlowPortEvent
+from mrc_host.verbs_types import SlowPortEvent
 from mrc_lab.experiments.running.slow_ports import SlowPortWarnings
 from tests.mrc_lab.experiments.running.cases import case_of, run
 from topologies.addressing import nic_address

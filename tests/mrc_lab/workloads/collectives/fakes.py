@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mrc_host.values import (
+from mrc_host.verbs_types import (
     Access,
     AsyncEvent,
     Completion,

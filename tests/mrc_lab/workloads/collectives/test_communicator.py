@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrc_host.errors import ResourceExhaustedError
-from mrc_host.values import QpAttributes, QpType
 from mrc_host.verbs import ProtectionDomain
+from mrc_host.verbs_types import QpAttributes, QpType
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads.collectives import (
     Bfloat16,

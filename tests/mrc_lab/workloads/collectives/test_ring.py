@@ -4,7 +4,7 @@ import random
 import numpy as np
 import pytest
 
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads.collectives.ring import Ring, RingSettings, ring_sum
 from tests.mrc_lab.workloads.collectives.fakes import FakeExchange, FakeNetwork

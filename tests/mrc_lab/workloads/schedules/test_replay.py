@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 
 import pytest
 
-from mrc_host.values import QpAttributes
+from mrc_host.verbs_types import QpAttributes
 from mrc_lab.errors import TransferError
 from mrc_lab.workloads.schedules.goal import parse_goal
 from mrc_lab.workloads.schedules.messages import MessageSettings, ScheduleMessages

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from mrc_host.values import QpAttributes, QpType
+from mrc_host.verbs_types import QpAttributes, QpType
 from mrc_lab.workloads.training.job import WorkerJob
 from mrc_lab.workloads.training.sgd import TrainingPlan
 

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from mrc_host.values import PathEvent, PathReason, PathState, PortEvent
+from mrc_host.verbs_types import PathEvent, PathReason, PathState, PortEvent
 from mrc_lab.workloads.training.job import WorkerJob
 from mrc_lab.workloads.training.sgd import TrainingPlan
 from mrc_lab.workloads.training.worker import to_json

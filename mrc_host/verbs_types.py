@@ -1,4 +1,4 @@
-"""The values that cross the NIC's upper edge: what applications request, and what they get back.
+"""Types of the NIC's verbs: what applications request, and what they get back.
 
 Everything here is a frozen dataclass or an enum, so that nothing changes it on its way between the NIC device, the host
 agent and the application's process. Names follow the verbs API that RDMA programmers know; where MRC differs (no
