@@ -27,13 +27,15 @@ SECOND: Final = (
     "docs/test_on_fabric.py",
     "examples",
     "scripts",
-    # what is installed: wheels, the virtual machine
+    # what is installed: wheels, the virtual machine, the plugin for tests of others
+    "mrc_lab/pytest_plugin/test_fixtures.py",
     "mrc_lab/test_wheel.py",
     "vagrant",
-    # browsers, Prometheus
+    # browsers, terminals, Prometheus
     "integration/test_demo_web.py",
     "integration/test_telemetry.py",
     "integration/test_web.py",
+    "mrc_lab/top/test_app.py",
     "mrc_lab/web/test_page.py",
     "mrc_lab/web/test_player_page.py",
     "mrc_lab/web/test_result_recording.py",
@@ -44,11 +46,17 @@ SECOND: Final = (
     "integration/test_torch_ring.py",
     "mrc_lab/torch",
     "mrc_lab/torch_jobs/test_installation.py",
+    # Wireshark
+    "integration/test_captures.py",
+    "mrc_host/captures/test_agreement.py",
+    "mrc_host/captures/test_dissector.py",
+    "mrc_host/captures/test_nic_traffic.py",
     # BMv2 and other implementations
     "integration/test_bmv2.py",
     "integration/test_nccl_plugin.py",
     "integration/test_ptf.py",
     "integration/test_soft_roce.py",
+    "mrc_host/libibverbs/test_rdma_core_tests.py",
     "p4runtime_shim/differential/test_bmv2.py",
     # long runs
     "fuzz",
@@ -57,6 +65,8 @@ SECOND: Final = (
     "mrc_lab/paper/test_published.py",
     "mrc_lab/paper/test_reproduction.py",
     "mrc_lab/path_map/test_calibration.py",
+    "mrc_lab/sweeps/test_process_pool.py",
+    "p4runtime_shim/server/test_read_limits.py",
 )
 _MARK: Final = "second_ring"
 

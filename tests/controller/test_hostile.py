@@ -207,6 +207,7 @@ async def ask(method: Any, request: Any) -> Context:
     return context
 
 
+@pytest.mark.second_ring
 @given(st.lists(st.one_of(INJECT, CLEAR), max_size=6))
 @example([pb.InjectFaultRequest(fault=messages.pack_kind(Flap("*", 10 * MS, 10**9, random=True)))] * 6)
 def test_random_requests_succeed_or_are_refused_with_a_message(requests: list[Any]) -> None:
@@ -294,6 +295,7 @@ def test_link_changes_per_second_are_bounded() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.second_ring
 def test_thousands_of_random_flaps_are_bounded() -> None:
     async def scenario() -> int:
         service, injector, _ = make_service()
@@ -307,6 +309,7 @@ def test_thousands_of_random_flaps_are_bounded() -> None:
     assert asyncio.run(scenario()) < 2500
 
 
+@pytest.mark.second_ring
 def test_thousands_of_subscribers_and_leases_are_bounded(
     client: ControllerClient, channel: grpc.Channel, one: Running
 ) -> None:
@@ -362,6 +365,7 @@ def test_thousands_of_streams_of_other_services_are_bounded(client: ControllerCl
     until(answers)
 
 
+@pytest.mark.second_ring
 def test_a_subscriber_that_never_reads_takes_bounded_memory(channel: grpc.Channel, one: Running) -> None:
     stream = ControllerStub(channel).WatchEvents(pb.WatchEventsRequest())
     next(stream)

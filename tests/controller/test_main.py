@@ -165,6 +165,7 @@ def faults_of_switch(stand_in: StandIn) -> int:
     return sum(len(device.entities) for device in stand_in.devices.values()) - static
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_the_next_controller_resumes_kept_faults(
     stand_in: StandIn, address: str, serving: Callable[[], None], tmp_path: Path, end: signal.Signals
@@ -203,6 +204,7 @@ def test_the_next_controller_resumes_kept_faults(
     assert process.communicate() == (None, "")
 
 
+@pytest.mark.second_ring
 def test_without_keep_faults_the_next_controller_undoes_the_faults_of_a_killed_one(
     stand_in: StandIn, address: str, serving: Callable[[], None], tmp_path: Path
 ) -> None:

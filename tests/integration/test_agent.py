@@ -315,6 +315,7 @@ def test_a_stopped_agent_delays_writes_and_loses_nothing(ends: tuple[End, End], 
     assert b.mr.buffer[: len(data)] == data
 
 
+@pytest.mark.second_ring
 def test_random_kills_never_leave_wrong_data(hosts: BackToBack) -> None:
     seed = SEED
     print("seed", seed)

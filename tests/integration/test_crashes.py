@@ -38,7 +38,9 @@ def pids(directory: RunDirectory) -> dict[str, int]:
     return {record.name: record.pid for record in directory.records() if record.alive()}
 
 
-@pytest.mark.parametrize("victim", ["h2", "switches", "controller"])
+@pytest.mark.parametrize(
+    "victim", ["h2", *(pytest.param(name, marks=pytest.mark.second_ring) for name in ("switches", "controller"))]
+)
 def test_a_crash_ends_a_run_at_once_and_is_named(tmp_path: Path, victim: str) -> None:
     directory = RunDirectory(own("dying"))
     file = tmp_path / "long.yaml"

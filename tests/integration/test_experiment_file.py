@@ -75,6 +75,7 @@ def test_a_simulation_file_runs_in_emulation(tmp_path, capsys):
     assert "the machine delayed a packet and its answer by" in report
 
 
+@pytest.mark.second_ring
 def test_a_collective_runs_in_emulation(tmp_path):
     file = tmp_path / "ring.yaml"
     file.write_text(RING)
@@ -114,6 +115,7 @@ report:
 """
 
 
+@pytest.mark.second_ring
 def test_tenants_and_queues_work_in_emulation(tmp_path):
     file = tmp_path / "tenants.yaml"
     file.write_text(TENANTS)
@@ -157,6 +159,7 @@ measure: {bin: 10ms, warmup: 20ms}
 """
 
 
+@pytest.mark.second_ring
 def test_a_slow_port_is_named_in_the_report(tmp_path):
     file = tmp_path / "slow.yaml"
     file.write_text(SLOW_PORT)

@@ -122,6 +122,7 @@ def test_two_fabrics_run_at_once(traces: Traces) -> None:
 TWIN = next(name for name in (f"twin-{n}" for n in range(100_000)) if addressing.tag(name) == addressing.tag(NAME))
 
 
+@pytest.mark.second_ring
 def test_fabrics_with_the_same_interface_tag_cannot_run_together(traces: Traces) -> None:
     with emulated(small(), agents=False, companions=[companion]):
         with pytest.raises(InUseError, match=f"interface names of fabric {NAME}: choose"), emulated(small(TWIN)):
@@ -129,6 +130,7 @@ def test_fabrics_with_the_same_interface_tag_cannot_run_together(traces: Traces)
         assert not RunDirectory(TWIN).path.exists()
 
 
+@pytest.mark.second_ring
 def test_interfaces_of_another_fabric_that_is_down_are_out_of_the_way(traces: Traces) -> None:
     """Its run directory may be another container's, or was lost; `mrc clean` would remove them as well."""
     with ownership.claimed(TWIN) as mark, IPRoute() as netlink:
@@ -151,6 +153,7 @@ def test_the_directory_of_another_fabric_that_is_down_is_not_removed_unasked(tra
         assert cleanup.clean(TWIN).directory
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("phase", ["companions", "hosts", "links", "switch_ports", "start_switches", "ready"])
 def test_an_interrupted_bring_up_leaves_nothing(
@@ -186,6 +189,7 @@ def test_a_failing_process_is_reported_and_leaves_nothing(traces: Traces) -> Non
         emulated(small(), agents=False, companions=[broken]).__enter__()
 
 
+@pytest.mark.second_ring
 def test_user_processes_on_hosts_are_stopped(traces: Traces) -> None:
     with emulated(small(), agents=False, companions=[companion]) as emulation:
         traces.note()
@@ -239,12 +243,14 @@ def test_after_kill_9_the_name_can_be_used_at_once(traces: Traces, owner: subpro
         assert emulation.net.pingPair() == 0
 
 
+@pytest.mark.second_ring
 def test_a_terminated_owner_takes_its_fabric_down(traces: Traces, owner: subprocess.Popen[str]) -> None:
     owner.send_signal(signal.SIGTERM)
     assert owner.wait(20) == 128 + signal.SIGTERM
     assert traces.left() == []
 
 
+@pytest.mark.second_ring
 def test_forced_cleaning_stops_the_owner_first(traces: Traces, owner: subprocess.Popen[str]) -> None:
     cleanup.clean(NAME, force=True)
     assert owner.wait(20) == 128 + signal.SIGTERM
@@ -297,6 +303,7 @@ def test_other_interfaces_are_not_touched(traces: Traces, alien: list[str]) -> N
     cleanup.clean_all()
 
 
+@pytest.mark.second_ring
 def test_other_interfaces_survive_a_fabric_running_crashing_and_ending(
     traces: Traces, alien: list[str], owner: subprocess.Popen[str]
 ) -> None:
@@ -315,6 +322,7 @@ def elsewhere(*words: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.second_ring
 def test_a_fabric_of_another_container_is_left_alone(traces: Traces, owner: subprocess.Popen[str]) -> None:
     """As of a container that shares the network namespace: its files are others, its interfaces the same."""
     before = interfaces_of(NAME)
@@ -332,6 +340,7 @@ def test_a_fabric_of_another_container_is_left_alone(traces: Traces, owner: subp
     assert owner.wait(20) == 128 + signal.SIGTERM, "it was up all the time"
 
 
+@pytest.mark.second_ring
 def test_a_fabric_of_another_container_is_ended_by_force(traces: Traces, owner: subprocess.Popen[str]) -> None:
     done = elsewhere("clean", "--name", NAME, "--force")
     assert done.returncode == 0, done.stderr
@@ -339,6 +348,7 @@ def test_a_fabric_of_another_container_is_ended_by_force(traces: Traces, owner: 
     assert traces.left() == []
 
 
+@pytest.mark.second_ring
 def test_leftovers_of_another_container_are_cleaned_up(traces: Traces, owner: subprocess.Popen[str]) -> None:
     owner.kill()
     owner.wait()

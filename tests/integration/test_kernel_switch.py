@@ -174,7 +174,13 @@ def journey() -> dict[str, list[bytes]]:
     return found
 
 
-@pytest.mark.parametrize("switch", ["kernel", "t1-0@p0=kernel", "t0-0@p0=kernel", "t0-*@p0=kernel"])
+@pytest.mark.parametrize(
+    "switch",
+    [
+        "kernel",
+        *(pytest.param(f"{name}@p0=kernel", marks=pytest.mark.second_ring) for name in ("t1-0", "t0-0", "t0-*")),
+    ],
+)
 def test_frames_are_those_of_the_embedded_switch_at_every_hop(journey: dict[str, list[bytes]], switch: str) -> None:
     found = _journey(own("askernel"), switch)
     assert found.keys() >= {"h3", "back at h1"}
@@ -450,6 +456,7 @@ def _mrc(*words: str, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.second_ring
 def test_a_prompt_on_kernel_switches_alone_writes_and_shows_routes() -> None:
     name = own("kernelshell")
     commands = ("write h1 h3 1M", "t1-0@p0 ip -6 route", "links h1@p0")

@@ -155,6 +155,7 @@ def test_bandwidth_is_measured_with_perftests_flags(world: EmulatedWorld, flags:
             assert average < 1.05 * limit
 
 
+@pytest.mark.second_ring
 @needs_perftest
 @pytest.mark.parametrize(("flags", "size"), [("-s 8 -n 50", 8), ("-s 65536 -n 10 -x 1", 65536), ("-D 1 -s 2", 2)])
 def test_latency_is_measured_with_perftests_flags(world: EmulatedWorld, flags: str, size: int) -> None:
@@ -270,6 +271,7 @@ def test_with_tcp_blocked_and_a_link_cut_all_bytes_go_over_the_planes(world: Emu
         assert all(share > 0.2 * messages * size for share in other.by_plane("rx_bytes")), "both planes carried it"
 
 
+@pytest.mark.second_ring
 @needs_perftest
 def test_a_plane_whose_link_is_cut_counts_nothing_while_the_other_takes_the_rest(world: EmulatedWorld) -> None:
     messages, size = 800, 65536
@@ -325,6 +327,7 @@ def test_a_killed_program_leaves_nothing_in_its_agent(world: EmulatedWorld, end:
     until(lambda: held("h1") == held("h3") == 0, "both agents to release everything")
 
 
+@pytest.mark.second_ring
 @needs_perftest
 def test_two_programs_run_at_once_on_a_host(world: EmulatedWorld) -> None:
     with (

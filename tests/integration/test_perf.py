@@ -67,7 +67,10 @@ def tools(world):
     return Tools(world)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    ["all_reduce", *(pytest.param(case, marks=pytest.mark.second_ring) for case in CASES if case != "all_reduce")],
+)
 def test_every_collective_runs_at_the_prompt(tools, case):
     hosts = "h1,h2,h3,h4" if case == "all_reduce" else "h1,h3"  # each is a process to start
     printed, failed = tools.ask(f"{case}_perf -b 1K -e 64K -f 64 -n 3 -w 1 --hosts {hosts}")

@@ -86,6 +86,7 @@ def test_asynchronous_children_load_nothing_from_a_hostile_folder(trap: Path):
     assert not trap.exists(), trap.read_text()
 
 
+@pytest.mark.second_ring
 def test_sweep_and_paper_workers_load_nothing_from_a_hostile_folder(trap: Path, tmp_path: Path):
     """A worker looks a function up where its parent does, which is not in the current folder."""
     assert [outcome.lost for outcome in over_processes(runs(1, 2), 2, record)] == ["", ""]

@@ -43,6 +43,7 @@ def built() -> None:
     pytest.skip("changed since it was compiled: run `.venv/bin/python -m scripts.compile_transport`")
 
 
+@pytest.mark.second_ring
 @pytest.mark.usefixtures("built")
 def test_the_compiled_transport_passes_the_same_tests() -> None:
     tests = [f"tests/mrc_host/{name}" for name in TESTS]

@@ -353,6 +353,7 @@ def test_a_silent_peer_ends_in_retry_exceeded(kind: QpType) -> None:
     assert world.frames - frames < 200, "a failed queue pair is quiet (its port status goes on once a second)"
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("kind", KINDS)
 def test_retry_count_255_retries_forever(kind: QpType) -> None:
     world = World(faults=Faults(loss=1.0))

@@ -30,6 +30,7 @@ def program(port: int) -> str:
     return builder.text()
 
 
+@pytest.mark.second_ring
 def test_equal_programs_share_an_object(cache: Path) -> None:
     first = build.build(program(1), cache=cache, options=FAST)
     stamp = first.stat().st_mtime_ns
@@ -47,6 +48,7 @@ def test_machines_of_another_type_use_separate_objects(tmp_path: Path, monkeypat
     assert build.build_engine(cache=tmp_path, options=FAST) != first
 
 
+@pytest.mark.second_ring
 def test_processes_can_build_concurrently(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from p4runtime_shim import build;"

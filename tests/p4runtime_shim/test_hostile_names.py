@@ -115,6 +115,7 @@ def watched(folder: Path) -> BuildOptions:
     return BuildOptions(compiler=str(script), flags=("-O0", "-Werror"))
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("text", ["**//" + PIECES[0], '"\n#include "/etc/shadow"\n', "\\\n??/\0"])
 def test_hostile_names_compile_like_harmless_ones(text: str, tmp_path: Path) -> None:
     options = watched(tmp_path / "compiler")

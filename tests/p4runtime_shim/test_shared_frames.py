@@ -30,6 +30,7 @@ def random_frame(chance: random.Random) -> bytes:
     return (chance.choice((start, ethernet)) + chance.randbytes(length))[:length]
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("longest", [2000, 100], ids=("", "short frames alone"))
 def test_by_reference_as_by_value(longest):
     sent = {name: compare(name, longest) for name in (*programs.NAMES, "fabric")}

@@ -311,6 +311,7 @@ def _runtime(name: str) -> str | None:
     return path if os.path.isabs(path) and os.path.exists(path) else None
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("name", [*programs.NAMES, "fabric"])
 def test_random_frames_are_clean_under_the_sanitizers(name: str, tmp_path: Path) -> None:
     asan = _runtime("libasan.so")

@@ -139,6 +139,7 @@ def test_nothing_is_measured_unless_requested(switch: EmbeddedSwitch) -> None:
     assert late(switch, 101_000) == 0  # the ideal line begins as the line is then, which is busy with the first
 
 
+@pytest.mark.second_ring
 def test_a_punctual_transmitter_reports_no_delay(switch: EmbeddedSwitch) -> None:
     """Any arrivals of any priorities, each frame taken at the very moment the line is free."""
     seed = SEED

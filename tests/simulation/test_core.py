@@ -140,6 +140,7 @@ print("clean")
 """
 
 
+@pytest.mark.second_ring
 def test_the_core_is_clean_under_the_sanitizers():
     asan = fuzz_engine.runtime("libasan.so")
     if asan is None or fuzz_engine.runtime("libubsan.so") is None:

@@ -113,6 +113,7 @@ def counter(world, switch, name, port):
     return device.control_plane.externs.counter_read(full, port).packets
 
 
+@pytest.mark.second_ring
 @needs_tshark
 def test_trimmed_frames_say_which_switch_trimmed_them_on_both_sides_of_it(tmp_path):
     with congested(6) as world:

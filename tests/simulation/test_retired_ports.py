@@ -86,6 +86,7 @@ def test_two_slow_ports_of_unlike_rates_are_retired_one_after_the_other() -> Non
         assert (flow.retired(), flow.run(MS // 2)) == ([2, 3], pytest.approx(PLANES - 2, rel=0.03))
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize(("end", "counter"), [("h1", "retired"), ("h2", "retired_peers")])
 def test_two_ports_that_are_equally_slow_are_retired_and_the_others_stay_balanced(end: str, counter: str) -> None:
     with running(20 * RETRY) as flow:

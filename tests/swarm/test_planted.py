@@ -145,6 +145,7 @@ class Chatty(Nic):
         return self.next if due is None else min(due, self.next)
 
 
+@pytest.mark.second_ring
 def test_finds_a_packet_storm(monkeypatch):
     """A NIC goes on and on while all wait for an application that sleeps."""
     monkeypatch.setattr(world, "Nic", Chatty)

@@ -122,6 +122,7 @@ FOUR_FAULTS: list[dict[str, float]] = [
 ]
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("faults", FOUR_FAULTS, ids=lambda faults: " ".join(faults))
 def test_with_four_faults_no_healthy_element_is_named_with_confidence(faults: dict[str, float]) -> None:
     field, rng = Field(multi_plane_clos()), random.Random(11)

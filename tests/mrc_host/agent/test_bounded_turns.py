@@ -291,6 +291,7 @@ def test_a_turn_costs_the_same_however_much_a_client_has(name: str, make_agent: 
     assert many.cost.total <= 1.5 * MANY / FEW * few.cost.total
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("seed", [SEED, SEED + 1])
 def test_a_random_mixture_of_clients_never_makes_a_turn_dear(seed: int, make_agent: Callable[[int], OneAgent]) -> None:
     from tests.fuzz.fuzz_agent_turns import attack  # it uses this module

@@ -33,6 +33,7 @@ def system_library() -> str:
     ).stdout.strip()
 
 
+@pytest.mark.second_ring
 @needs_libraries
 def test_every_symbol_of_the_systems_library_exists_in_its_version(built: Path) -> None:
     ours, system = set(build.symbols(str(built))), set(build.symbols(system_library()))

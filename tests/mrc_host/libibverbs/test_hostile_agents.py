@@ -34,6 +34,7 @@ def failure(**fields: object) -> bytes:
     return message(MessageKind.COMPLETION, json.dumps(fields, separators=(",", ":")).encode())
 
 
+@pytest.mark.second_ring
 def test_every_call_fails_once_the_agent_is_gone(program: Path, tmp_path: Path) -> None:
     with agent(tmp_path, lambda sock: False) as fake:
         output = run(program, "lost", fake)

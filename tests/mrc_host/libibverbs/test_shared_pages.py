@@ -67,11 +67,13 @@ def test_the_child_of_a_fork_has_copies(plain: Path, case: str, environment: dic
     run(plain, case, **environment)
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("case", ["stack", "thread", "signal_stack", "coroutine", "reuse"])
 def test_the_child_of_a_fork_has_copies_under_sanitizers(sanitized: Path, case: str) -> None:
     run(sanitized, case)
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("environment", [{}, OLD_KERNEL], ids=["query", "read"])
 def test_a_region_too_many_is_refused_and_the_others_stay(plain: Path, environment: dict[str, str]) -> None:
     run(plain, "too_many", **environment)

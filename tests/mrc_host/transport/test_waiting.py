@@ -148,6 +148,7 @@ def test_all_who_share_the_window_to_a_silent_peer_use_up_their_retries_at_the_s
     assert world.now - last < 2 * budget, "not one after another"
 
 
+@pytest.mark.second_ring
 @pytest.mark.either_transport
 def test_a_thousand_without_answers_fail_as_soon_as_one() -> None:
     """Each is let into the window now and then, and queued at its ports, when its retry is due."""

@@ -98,6 +98,7 @@ def test_event_that_is_known_late_is_played_at_its_time() -> None:
     assert in_order([layout, whole, earlier, state, event]) == [layout, whole, earlier, event, state]
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("lost", [0, 7, 300])
 def test_recording_that_was_killed_half_way_plays_as_far_as_it_goes(tmp_path: Path, lost: int) -> None:
     file = tmp_path / "lab.html"

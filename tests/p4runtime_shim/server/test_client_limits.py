@@ -113,6 +113,7 @@ def test_queued_pipeline_configs_are_bounded() -> None:
     with_client(work)
 
 
+@pytest.mark.second_ring
 def test_unacknowledged_digests_are_bounded_in_number_and_time() -> None:
     schema = p4info.build(sample.p4info())
     digests = Digests(schema)

@@ -204,6 +204,7 @@ def test_without_event_traces_the_tables_show_how_paths_changed(result, tmp_path
     assert changes
 
 
+@pytest.mark.second_ring
 def test_a_large_trace_is_converted_in_little_memory(tmp_path):
     count = 60_000
     with (tmp_path / "h1.jsonl").open("w") as file:

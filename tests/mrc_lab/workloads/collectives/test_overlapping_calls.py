@@ -76,6 +76,7 @@ async def play(kind, seed):
     return finished
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("kind", ["flat", "hierarchical"])
 def test_whoever_gets_a_result_has_the_right_one(kind):
     first = SEED

@@ -200,6 +200,7 @@ def test_a_file_of_another_rank_is_refused(tmp_path: Path) -> None:
         read_chakra(tmp_path / "trace.1.et")
 
 
+@pytest.mark.second_ring
 def test_no_trace_becomes_more_operations_than_a_schedule_may_have(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="more than 500000 operations with those of its collectives"):
         read_chakra(write(tmp_path, *collective(600, ALL_REDUCE, 1)))
