@@ -1,8 +1,8 @@
 """The two rings of tests: `make test` runs the first, `make test-all` the second.
 
 The first is what a newcomer and every change needs: units, devices, one fabric of each shape, programs of others. The
-second has what takes long and seldom breaks: commands on pages, wheels, browsers, PyTorch, BMv2, scripts of the virtual
-machine, long random runs. A test is of the second ring if its file is below :data:`SECOND` or it is marked
+second has what takes long and seldom breaks: the demo, commands on pages, wheels, browsers, PyTorch, BMv2, scripts of
+the virtual machine, long random runs. A test is of the second ring if its file is below :data:`SECOND` or it is marked
 ``second_ring``. With ``--ring`` pytest takes the tests of one ring, without it all.
 
 `python -m tests.rings 1 FILE...` prints those of the files that have tests of that ring, for `scripts/test`: pytest
@@ -22,10 +22,11 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parents[1]
 FIRST, SECOND_RING = 1, 2
 SECOND: Final = (
-    # commands on pages and in examples, chores
+    # commands on pages and in examples, the demo, chores
     "benchmarks",
     "docs/test_on_fabric.py",
     "examples",
+    "integration/test_demo.py",
     "scripts",
     # what is installed: wheels, the virtual machine, the plugin for tests of others
     "mrc_lab/pytest_plugin/test_fixtures.py",
@@ -56,17 +57,21 @@ SECOND: Final = (
     "integration/test_nccl_plugin.py",
     "integration/test_ptf.py",
     "integration/test_soft_roce.py",
+    "mrc_host/libibverbs/test_hostile_agents.py",
     "mrc_host/libibverbs/test_rdma_core_tests.py",
     "p4runtime_shim/differential/test_bmv2.py",
     # long runs
     "fuzz",
     "integration/test_soak.py",
+    "mrc_host/transport/test_floor.py",
     "mrc_lab/conformance/test_examination.py",
     "mrc_lab/paper/test_published.py",
     "mrc_lab/paper/test_reproduction.py",
     "mrc_lab/path_map/test_calibration.py",
     "mrc_lab/sweeps/test_process_pool.py",
     "p4runtime_shim/server/test_read_limits.py",
+    "simulation/test_burst_loss.py",
+    "simulation/test_limping_link.py",
 )
 _MARK: Final = "second_ring"
 

@@ -284,6 +284,7 @@ def test_flapping_links_recover_and_subscribers_are_notified(
             assert all(one.up for one in client.links())
 
 
+@pytest.mark.second_ring
 def test_a_switch_restart_during_traffic_is_survived() -> None:
     switch = "t1-0@p0"
     with fabric("onesw", "embedded-per-process") as world, transfer(world) as pair, Traffic(pair) as traffic:

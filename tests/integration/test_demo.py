@@ -94,7 +94,6 @@ def test_the_demo_survives_its_faults(tmp_path):
         assert (latest / name).stat().st_size > 0
 
 
-@pytest.mark.second_ring
 @pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_demo_leaves_only_its_results(tmp_path, number, expected):
     process = mrc("demo", *SMALL, "--results", str(tmp_path))
@@ -112,7 +111,6 @@ def test_an_interrupted_demo_leaves_only_its_results(tmp_path, number, expected)
     assert "Traceback" not in rest
 
 
-@pytest.mark.second_ring
 def test_an_interrupted_bring_up_leaves_nothing(tmp_path):
     process = mrc("demo", *SMALL, "--results", str(tmp_path))
     until((DEFAULT_ROOT / NAME / "fabric.yaml").exists, "the bring-up to begin")

@@ -76,6 +76,7 @@ def test_taking_a_fabric_down_leaves_nothing_and_frees_its_name(traces: Traces) 
         assert traces.left() == []
 
 
+@pytest.mark.second_ring
 def test_agents_listen_on_their_sockets(traces: Traces) -> None:
     with emulated(small(), companions=[companion]) as emulation:
         traces.note()
@@ -84,6 +85,7 @@ def test_agents_listen_on_their_sockets(traces: Traces) -> None:
                 probe.connect(emulation.socket(nic.name))
 
 
+@pytest.mark.second_ring
 def test_embedded_per_process_runs_one_process_per_switch(traces: Traces) -> None:
     with emulated(small(t1=1), agents=False, switch="embedded-per-process", companions=[companion]) as emulation:
         traces.note()
@@ -96,6 +98,7 @@ def test_a_fabric_with_one_switch_per_plane_works(traces: Traces) -> None:
         assert emulation.net.pingAll(timeout="2") == 0
 
 
+@pytest.mark.second_ring
 def test_a_fabric_cannot_be_brought_up_twice(traces: Traces) -> None:
     with emulated(small(), agents=False, companions=[companion]) as emulation:
         with pytest.raises(InUseError, match=f"Fabric {NAME} is up already"), emulated(small(), agents=False):
@@ -105,6 +108,7 @@ def test_a_fabric_cannot_be_brought_up_twice(traces: Traces) -> None:
         assert emulation.net.pingPair() == 0
 
 
+@pytest.mark.second_ring
 def test_two_fabrics_run_at_once(traces: Traces) -> None:
     with (
         emulated(small(), agents=False, companions=[companion]) as one,
@@ -174,6 +178,7 @@ def test_an_interrupted_bring_up_leaves_nothing(
     wait_until_gone(traces.pids)
 
 
+@pytest.mark.second_ring
 def test_an_error_in_the_body_leaves_nothing(traces: Traces) -> None:
     with pytest.raises(ZeroDivisionError), emulated(small(), agents=False, companions=[companion]):  # noqa: PT012
         traces.note()

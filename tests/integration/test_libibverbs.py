@@ -137,11 +137,11 @@ def test_tools_of_ibverbs_find_the_nic_inside_hosts(world: EmulatedWorld) -> Non
     ("flags", "sizes"),
     [
         ("-s 65536 -n 100", [65536]),
-        ("-q 4 -b -n 20 -m 1024 -x 3 -c RC", [65536]),
-        ("-D 1 -s 4096 -q 2", [4096]),
-        ("-a -n 5", [2**i for i in range(1, 24)]),
-        ("-s 64 -I 64 -n 200 -Q 10 -t 64", [64]),
-        ("-s 4097 -n 50 -b -l 5", [4097]),
+        pytest.param("-q 4 -b -n 20 -m 1024 -x 3 -c RC", [65536], marks=pytest.mark.second_ring),
+        pytest.param("-D 1 -s 4096 -q 2", [4096], marks=pytest.mark.second_ring),
+        pytest.param("-a -n 5", [2**i for i in range(1, 24)], marks=pytest.mark.second_ring),
+        pytest.param("-s 64 -I 64 -n 200 -Q 10 -t 64", [64], marks=pytest.mark.second_ring),
+        pytest.param("-s 4097 -n 50 -b -l 5", [4097], marks=pytest.mark.second_ring),
     ],
 )
 def test_bandwidth_is_measured_with_perftests_flags(world: EmulatedWorld, flags: str, sizes: list[int]) -> None:

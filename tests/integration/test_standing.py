@@ -108,6 +108,7 @@ def test_the_event_traces_of_all_hosts_are_recorded_until_interrupted(fabric: St
     fabric.down()
 
 
+@pytest.mark.second_ring
 def test_top_reads_a_fabric_that_is_up(fabric: Standing):
     fabric.up()
     run_directory = RunDirectory(fabric.name)
@@ -133,6 +134,7 @@ def test_top_reads_a_fabric_that_is_up(fabric: Standing):
     fabric.down()
 
 
+@pytest.mark.second_ring
 def test_another_user_is_told_who_owns_the_fabric(fabric: Standing):
     fabric.up()
     examined = other_user.mrc("doctor").stdout
@@ -147,6 +149,7 @@ def test_another_user_is_told_who_owns_the_fabric(fabric: Standing):
     fabric.down()
 
 
+@pytest.mark.second_ring
 def test_a_prompt_ends_when_its_fabric_is_taken_down(fabric: Standing):
     fabric.up()
     with Terminal("shell", fabric.name) as waiting, Terminal("shell", fabric.name) as busy:
@@ -162,6 +165,7 @@ def test_a_prompt_ends_when_its_fabric_is_taken_down(fabric: Standing):
             assert terminal.ended() == 3
 
 
+@pytest.mark.second_ring
 def test_commands_that_fail_since_the_fabric_goes_down_end_with_status_3(fabric: Standing):
     fabric.up()
     RunDirectory(fabric.name).closing_file.touch()  # the owner does this first
@@ -178,6 +182,7 @@ def test_commands_that_fail_since_the_fabric_goes_down_end_with_status_3(fabric:
     assert "later" not in printed, "no command follows the one that failed"
 
 
+@pytest.mark.second_ring
 def test_an_old_prompt_does_not_serve_a_new_fabric_of_the_same_name(fabric: Standing):
     fabric.up()
     with Terminal("shell", fabric.name) as terminal:
@@ -244,6 +249,7 @@ def test_the_controller_accepts_network_clients_with_the_token(
     assert run(["down", fabric.name]) == 0
 
 
+@pytest.mark.second_ring
 def test_two_fabrics_are_selected_by_name(fabric: Standing):
     other = Standing("second")
     try:
@@ -315,6 +321,7 @@ def test_a_failed_bring_up_is_reported_and_leaves_nothing(fabric: Standing, capf
     assert fabric.traces.left() == []
 
 
+@pytest.mark.second_ring
 def test_an_interrupt_during_bring_up_takes_the_fabric_down(fabric: Standing):
     """On a busy machine the fabric may be up before we are running again to interrupt it; then we try again."""
     statuses = [0]
@@ -330,6 +337,7 @@ def test_an_interrupt_during_bring_up_takes_the_fabric_down(fabric: Standing):
     assert fabric.traces.left() == []
 
 
+@pytest.mark.second_ring
 def test_a_fabric_loads_nothing_from_the_current_folder(fabric: Standing, tmp_path: Path):
     """Whatever modules and commands it holds, none is run by any process of the fabric, nor by the prompt's tools."""
     witness = tmp_path / "executed"

@@ -171,6 +171,7 @@ def _spoil(rng: random.Random, data: Any) -> None:
         return
 
 
+@pytest.mark.second_ring
 @pytest.mark.parametrize("name", programs.NAMES)
 def test_mutated_programs_load_or_give_a_clear_error(name: str) -> None:
     """No exception but ours comes out of the loader and the generator, whatever the JSON."""

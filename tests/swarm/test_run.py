@@ -133,6 +133,7 @@ def test_a_one_packet_window_sends_one_packet_per_round_trip():
     assert outcome.end > 500 * made.fit.round_trip
 
 
+@pytest.mark.second_ring
 def test_a_failure_without_a_reason_is_found(monkeypatch):
     """Every link is down, but the oracle believes that none is."""
     monkeypatch.setattr(excused_failures, "longest_separation", lambda *_: 0)

@@ -40,6 +40,7 @@ def faulty(fault, duration="2ms", **parts):
 CUT = "{kind: link_down, at: 200us, until: 400us, link: 't0-0:t1-0@p0'}"
 
 
+@pytest.mark.second_ring
 def test_a_fault_too_short_for_probes_causes_a_warning_confirmed_by_the_run():
     case = faulty(CUT)
     line = case.faults[0].line
@@ -56,6 +57,7 @@ def test_a_fault_too_short_for_probes_causes_a_warning_confirmed_by_the_run():
     assert min(found) >= 300_000
 
 
+@pytest.mark.second_ring
 def test_a_run_too_short_for_path_recovery_causes_a_warning_confirmed_by_the_run():
     cut = CUT.replace("until: 400us", "until: 900us")
     (warning,) = warnings_of(faulty(cut, "1100us"))
