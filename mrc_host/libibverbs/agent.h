@@ -10,66 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent_records.h" /* agent_records.py writes it */
 #include "json.h"
-
-enum {
-    AGENT_VERSION = 6,
-    AGENT_MAX_MESSAGE = 1 << 16,
-    AGENT_HEADER = 8,
-    AGENT_PENDING_LIMIT = 4096,         /* posts of one queue pair that are not completed ... */
-    AGENT_CLIENT_PENDING_LIMIT = 65536, /* ... and of a connection */
-};
-
-enum agent_kind {
-    AGENT_HELLO = 1,
-    AGENT_REQUEST,
-    AGENT_REPLY,
-    AGENT_ERROR,
-    AGENT_POST,
-    AGENT_COMPLETIONS,
-    AGENT_COMPLETION,
-    AGENT_CREDIT,
-    AGENT_EVENT,
-    AGENT_POST_INLINE,
-};
-
-enum { POST_SIGNALED = 1, POST_HAS_IMM = 2, POST_SOLICITED = 4, POST_PIECE = 8 };
-
-struct agent_header {
-    uint8_t kind;
-    uint8_t flags;
-    uint16_t zero;
-    uint32_t request;
-} __attribute__((packed));
-
-struct agent_post {
-    uint64_t wr_id;
-    uint32_t qpn;
-    uint8_t opcode; /* 0 WRITE, 1 WRITE_WITH_IMM */
-    uint8_t flags;
-    uint16_t zero;
-    uint32_t imm;
-    uint64_t local_address;
-    uint32_t lkey;
-    uint32_t length;
-    uint64_t remote_address;
-    uint32_t rkey;
-} __attribute__((packed));
-
-struct agent_completion {
-    uint32_t cq;
-    uint64_t wr_id;
-    uint32_t qpn;
-    uint8_t opcode; /* 0 WRITE, 1 RECV_WRITE_WITH_IMM */
-    uint8_t flags;
-    uint16_t zero;
-    uint32_t imm;
-    uint32_t length;
-} __attribute__((packed));
-
-_Static_assert(sizeof(struct agent_header) == AGENT_HEADER, "header");
-_Static_assert(sizeof(struct agent_post) == 48, "post record");
-_Static_assert(sizeof(struct agent_completion) == 28, "completion record");
 
 struct agent {
     int fd;

@@ -25,6 +25,7 @@ from mrc_common.c_build import compiler
 from mrc_common.c_build.compiler import Limits
 from mrc_common.c_build.errors import CBuildError
 from mrc_common.c_build.shared_object import LANGUAGE, digest
+from mrc_host.libibverbs import agent_records
 from mrc_host.verbs.installed_libibverbs import SONAME, folder, library
 
 SOURCES = Path(__file__).parent
@@ -55,7 +56,7 @@ def is_current() -> bool:
 
 
 def _digest() -> str:
-    return digest(sorted((*SOURCES.glob("*.[chp]*"), *MRC_SOURCES.glob("*.[ch]"))))
+    return digest(sorted((*SOURCES.glob("*.[chp]*"), *MRC_SOURCES.glob("*.[ch]"))), agent_records.header())
 
 
 def missing() -> str | None:
@@ -100,7 +101,8 @@ def compile_into(scratch: Path, flags: Sequence[str]) -> Path:
     """Compile and link both libraries in the empty folder `scratch`; returns libibverbs there. CBuildError."""
     system = symbols(_system_library())
     files = sorted(str(file) for file in SOURCES.glob("*.c"))
-    _compile("the sources of libibverbs", ["-c", *files], flags, scratch)
+    (scratch / agent_records.NAME).write_text(agent_records.header())
+    _compile("the sources of libibverbs", ["-I.", "-c", *files], flags, scratch)
     objects = sorted(str(file) for file in scratch.glob("*.o"))
     ours = {symbol.name for symbol in symbols(*objects)}
     (scratch / "refused.c").write_text(refusals([one for one in system if one.name not in ours]))

@@ -172,8 +172,8 @@ void mrc_on_failure(void *owner, const char *json) {
 static void return_credit(struct mrc_context *context, struct mrc_cq *queue) {
     struct {
         struct agent_header header;
-        uint32_t cq, taken;
-    } message = {{.kind = AGENT_CREDIT}, queue->number, queue->taken};
+        struct agent_credit credit;
+    } message = {{.kind = AGENT_CREDIT}, {queue->number, queue->taken}};
     if (!agent_send(&context->agent, &message, sizeof message, -1))
         queue->taken = 0;
 }

@@ -9,7 +9,7 @@
 
 #include "agent.h"
 
-enum { MAX_SGE = 16, MAX_INLINE = 512, MAX_RECEIVES = 4096, MAX_CQE = 65536, SEND_DEPTH = AGENT_PENDING_LIMIT };
+enum { MAX_CQE = 65536, SEND_DEPTH = AGENT_PENDING_LIMIT };
 enum { POSTS_PER_MESSAGE = 512 };
 
 struct mrc_channel {

@@ -44,6 +44,7 @@ from typing import Any
 from mrc_common import strict_json
 from mrc_host.errors import InvalidArgumentError
 from mrc_host.verbs.errors import ProtocolError
+from mrc_host.verbs.remote import binary_records
 from mrc_host.verbs_types import (
     MAX_INLINE,
     MAX_SGE,
@@ -59,26 +60,26 @@ VERSION = 6
 MAX_MESSAGE = 1 << 16
 SOCKET_BUFFER = 1 << 20
 
-HEADER = struct.Struct("=BBHI")
+HEADER = binary_records.HEADER.struct()
 MORE = 1
 
-_POST = struct.Struct("=QIBBxxIQIIQI")
+_POST = binary_records.POST.struct()
 POST_SIZE = _POST.size
 MAX_POSTS = (MAX_MESSAGE - HEADER.size) // POST_SIZE
 PENDING_LIMIT = 4096  # posts that may wait in the agent for one queue pair ...
 CLIENT_PENDING_LIMIT = 65536  # ... and for all of a client
-_COMPLETION = struct.Struct("=IQIBBxxII")
+_COMPLETION = binary_records.COMPLETION.struct()
 MAX_COMPLETIONS = (MAX_MESSAGE - HEADER.size) // _COMPLETION.size
-_CREDIT = struct.Struct("=II")
+_CREDIT = binary_records.CREDIT.struct()
 
 _WR_OPCODES = tuple(WrOpcode)
 _WR_NUMBERS = {opcode: i for i, opcode in enumerate(_WR_OPCODES)}
 _CQE_OPCODES = tuple(CompletionOpcode)
 _CQE_NUMBERS = {opcode: i for i, opcode in enumerate(_CQE_OPCODES)}
-_SIGNALED = 1
-_HAS_IMM = 2
-_SOLICITED = 4
-_PIECE = 8  # one of several pieces of local memory, of which the next record has the next
+SIGNALED = 1
+HAS_IMM = 2
+SOLICITED = 4
+PIECE = 8  # one of several pieces of local memory, of which the next record has the next
 _SUCCESS = CompletionStatus.SUCCESS
 
 
@@ -146,14 +147,14 @@ def pack_posts(qpn: int, requests: Sequence[WorkRequest]) -> bytes:
         address, lkey, length = wr.local_address, wr.lkey, wr.length
         if wr.sges:
             *others, last = wr.sges
-            parts += [_POST.pack(0, qpn, 0, _PIECE, 0, one.address, one.lkey, one.length, 0, 0) for one in others]
+            parts += [_POST.pack(0, qpn, 0, PIECE, 0, 0, one.address, one.lkey, one.length, 0, 0) for one in others]
             address, lkey, length = last.address, last.lkey, last.length
         imm = wr.imm
-        flags = (_SIGNALED if wr.signaled else 0) | (_HAS_IMM if imm is not None else 0)
+        flags = (SIGNALED if wr.signaled else 0) | (HAS_IMM if imm is not None else 0)
         if wr.solicited:
-            flags |= _SOLICITED
+            flags |= SOLICITED
         local, remote = (address, lkey, length), (wr.remote_address, wr.rkey)
-        parts.append(_POST.pack(wr.wr_id, qpn, _WR_NUMBERS[wr.opcode], flags, imm or 0, *local, *remote))
+        parts.append(_POST.pack(wr.wr_id, qpn, _WR_NUMBERS[wr.opcode], flags, 0, imm or 0, *local, *remote))
     if inline is not None:
         parts.append(inline)
     return b"".join(parts)
@@ -164,14 +165,14 @@ def unpack_posts(body: memoryview) -> list[tuple[int, WorkRequest]]:
     posts = []
     pieces: list[Sge] = []
     try:
-        for wr_id, qpn, opcode, flags, imm, local, lkey, length, remote, rkey in _POST.iter_unpack(body):
-            if flags & _PIECE:
+        for wr_id, qpn, opcode, flags, _, imm, local, lkey, length, remote, rkey in _POST.iter_unpack(body):
+            if flags & PIECE:
                 if len(pieces) >= MAX_SGE:
                     raise ProtocolError(f"A work request has at most {MAX_SGE} pieces.")
                 pieces.append(Sge(local, lkey, length))
                 continue
-            given = imm if flags & _HAS_IMM else None
-            signaled, solicited = flags & _SIGNALED != 0, flags & _SOLICITED != 0
+            given = imm if flags & HAS_IMM else None
+            signaled, solicited = flags & SIGNALED != 0, flags & SOLICITED != 0
             kind = _WR_OPCODES[opcode]
             request = WorkRequest(wr_id, kind, local, lkey, length, remote, rkey, given, signaled, solicited)
             if pieces:
@@ -208,7 +209,8 @@ def pack_completions(cq: int, completions: Sequence[Completion]) -> bytes:
                 entry.wr_id,
                 entry.qpn,
                 _CQE_NUMBERS[entry.opcode],
-                (_HAS_IMM if imm is not None else 0) | (_SOLICITED if entry.solicited else 0),
+                (HAS_IMM if imm is not None else 0) | (SOLICITED if entry.solicited else 0),
+                0,
                 imm or 0,
                 entry.byte_len,
             )
@@ -220,9 +222,9 @@ def unpack_completions(body: memoryview) -> Iterable[tuple[int, Completion]]:
     """(queue, completion) of each record; raises ProtocolError."""
     entries = []
     try:
-        for cq, wr_id, qpn, opcode, flags, imm, length in _COMPLETION.iter_unpack(body):
-            given = imm if flags & _HAS_IMM else None
-            solicited = flags & _SOLICITED != 0
+        for cq, wr_id, qpn, opcode, flags, _, imm, length in _COMPLETION.iter_unpack(body):
+            given = imm if flags & HAS_IMM else None
+            solicited = flags & SOLICITED != 0
             entry = Completion(wr_id, qpn, _CQE_OPCODES[opcode], _SUCCESS, length, given, solicited=solicited)
             entries.append((cq, entry))
     except (struct.error, IndexError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import re
 import shutil
 import subprocess
 import sys
@@ -17,8 +16,6 @@ from mrc_common import children
 from mrc_common.c_build.errors import CBuildError
 from mrc_host.libibverbs import build
 from mrc_host.libibverbs.build import Symbol
-from mrc_host.verbs.remote import protocol
-from mrc_host.verbs_types import MAX_INLINE, MAX_RECEIVES, MAX_SGE
 from tests.mrc_host.libibverbs.build_program import build_libraries, needs_libraries
 
 
@@ -62,25 +59,6 @@ def test_programs_load_our_libibverbs(built: Path) -> None:
     )
     assert "mrc0" in listed.stdout
     assert "mrc0" not in subprocess.run([devices], env=environment, capture_output=True, text=True).stdout
-
-
-def test_protocol_constants_match_the_agents() -> None:
-    source = "".join(file.read_text() for file in build.SOURCES.glob("*.h"))
-    numbers = dict(re.findall(r"\b([A-Z_]+) = (1 << \d+|\d+)", source))
-    known = {
-        "AGENT_VERSION": protocol.VERSION,
-        "AGENT_MAX_MESSAGE": protocol.MAX_MESSAGE,
-        "AGENT_HEADER": protocol.HEADER.size,
-        "AGENT_PENDING_LIMIT": protocol.PENDING_LIMIT,
-        "AGENT_CLIENT_PENDING_LIMIT": protocol.CLIENT_PENDING_LIMIT,
-        "AGENT_HELLO": protocol.MessageKind.HELLO,
-        "MAX_SGE": MAX_SGE,
-        "MAX_INLINE": MAX_INLINE,
-        "MAX_RECEIVES": MAX_RECEIVES,
-    }
-    for name, number in known.items():
-        base, _, shift = numbers[name].partition(" << ")
-        assert int(base) << int(shift or 0) == number, name
 
 
 def test_missing_functions_return_an_error_of_their_type() -> None:
