@@ -28,12 +28,11 @@ class BuildWithTransport(build_py):
         super().run()
         if COMPILE and not self.editable_mode:
             sys.path.insert(0, str(ROOT))
-            from mrc_host import c_modules
-            from scripts.compile_transport import build_into
+            from scripts.compile_transport import bring_c_modules, build_into
 
             built = Path(self.build_lib).resolve()
             build_into(built / "mrc_host/prebuilt")
-            c_modules.build_into(built / "mrc_common/c_build/prebuilt")
+            bring_c_modules(built / "mrc_common/c_build/prebuilt")
 
 
 class TransportDistribution(Distribution):

@@ -18,9 +18,3 @@ FRAME_RING = CModule("mrc_host.driver.frame_ring", _PACKAGE / "driver" / "frame_
 SOCKET_RING = CModule("mrc_host.driver.socket_ring", _PACKAGE / "driver" / "socket_ring.c")
 ALL = (DATAPATH, EVENT_WAIT, FRAME_RING, SOCKET_RING)
 FINDER = CModuleFinder(ALL)  # ``mrc_host`` asks it
-
-
-def build_into(folder: Path) -> None:
-    """Have a wheel or an installation bring all of them in `folder`. Raises CBuildError, OSError."""
-    for module in ALL:
-        module.build_into(folder)

@@ -1,6 +1,7 @@
 """Compile the transport with mypyc for the Python that runs this; does nothing when these sources are compiled.
 
-The package's modules in C (``mrc_host.c_modules``) are put beside it, so that all users of this Python have them.
+Modules that are written in C, the NIC's (``mrc_host.c_modules``) and the simulation's core, are put beside it, so that
+all users of this Python have them.
 
 The installer runs it. Without a C compiler, or when something else is in the way, it says so in one line and returns 1:
 the NIC then runs as plain Python, at several times the CPU a packet.
@@ -31,6 +32,7 @@ from mrc_common.c_build.errors import CBuildError
 from mrc_common.c_build.extension import installed_folder
 from mrc_host import c_modules, compiled
 from scripts.build_progress import BuildProgress
+from simulation import core
 
 # They replace Python's own. Debug information takes long; NDEBUG and wrapping are what Python's headers count on.
 CFLAGS = "-g0 -DNDEBUG -fwrapv -fno-semantic-interposition -include mrc_common/" + compiled.INCLUDED.name
@@ -40,6 +42,7 @@ LOCK = "lock"
 TEMPORARY = "parts"  # where the linker cuts it up
 _PART = re.compile(r"\.ltrans\d+\.o$")
 _PART_DONE = re.compile(r"\.ltrans\d+\.ltrans\.o$")
+C_MODULES = (*c_modules.ALL, core.MODULE)
 _LOOK_S = 0.5  # between two looks at how far it is
 ROOT = Path(compiled.__file__).resolve().parents[1]
 BUILD = """
@@ -69,6 +72,12 @@ setup(
 
 class CompileError(Exception):
     """The transport was not compiled; the message says why."""
+
+
+def bring_c_modules(folder: Path) -> None:
+    """Have a wheel or an installation bring all modules in C in `folder`. Raises CBuildError, OSError."""
+    for module in C_MODULES:
+        module.build_into(folder)
 
 
 def compile_transport(place: Path) -> None:
@@ -170,9 +179,12 @@ def alone(folder: Path) -> Iterator[None]:
 def main() -> int:
     """Compile what is not compiled yet, and remove what was compiled from earlier sources."""
     try:
-        c_modules.build_into(installed_folder())
+        bring_c_modules(installed_folder())
     except (CBuildError, OSError) as error:
-        print(f"The NIC's modules in C were not compiled, and there is no NIC without them: {error}", file=sys.stderr)
+        print(
+            f"Modules in C were not compiled, and without them there is neither NIC nor simulation: {error}",
+            file=sys.stderr,
+        )
         return 1
     if compiled.available():
         return 0
