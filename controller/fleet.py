@@ -10,7 +10,7 @@ the switch's state.
 A switch is only dialled once something accepts connections there: gRPC waits a second and more before it tries an
 address again that nobody listened on.
 
-Switches that Linux itself is (``kernel_switch``) are in the fleet too. They have no entries and make no faults.
+Kernel switches (``kernel_switch``) are in the fleet too. They have no entries and make no faults.
 
 Requests of a session are cancelled when the session ends: gRPC raises CancelledError, as if the caller had been
 cancelled. It was the session if its client is not the present one any more.
@@ -307,7 +307,7 @@ class FleetSwitch:
 
 
 class Fleet:
-    """Every switch of a fabric: `switches` are those that run the P4 program, `kernel` those that Linux itself is.
+    """Every switch of a fabric: `switches` are those that run the P4 program, `kernel` the kernel switches.
 
     `address` is the switches' gRPC address; ``{name}`` in it stands for the name of a switch that has an address of its
     own. `p4info` and `p4blob` are the P4 program, which is installed on switches that run another or none. A switch

@@ -92,7 +92,7 @@ def _where(entry: reconcile.Neutral) -> str:
 
 
 def no_tables(switch: str) -> str:
-    """What to say of a switch that Linux itself is."""
+    """The message for a kernel switch."""
     return f"Switch {switch} is the kernel's: it has no tables, and counts by link alone."
 
 

@@ -1,4 +1,4 @@
-"""Ports of switches that Linux itself is: interfaces in a namespace of their own, which is entered for each request.
+"""Ports of kernel switches: interfaces in a namespace of their own, which is entered for each request.
 
 The namespace is found by the shell of the switch, whose process id is in the run directory.
 """

@@ -1,4 +1,4 @@
-"""A switch that Linux itself is, in the fleet: its routes are read, compared, repaired and read again.
+"""A kernel switch in the fleet: its routes are read, compared, repaired and read again.
 
 There is no P4Runtime. The switch is a network namespace, found by its shell in the run directory. Sockets made inside
 list its routes, and report every change of its interfaces (``mrc_common.link_monitor``) and every change of routes and

@@ -1,10 +1,9 @@
 """Delay of a switch's links, made by the embedded switch itself (p4runtime_shim/engine/long_wire.c).
 
-What leaves a switch is delayed behind its port, and what leaves a NIC, or a switch that Linux itself is, before the
-port of the embedded switch that it arrives at: so a link's delay needs nothing of the kernel, and nothing of the NIC.
-A link has the delay that the fabric gives it, and
-that of faults on top. Both are set through SwitchManagement on the switch's own address, and set again whenever it is
-connected to, as it may have been restarted. BMv2 has no such service.
+Frames that leave a switch are delayed behind its port; frames that leave a NIC or a kernel switch, before the port of
+the embedded switch where they arrive. So a link's delay needs nothing of the kernel or the NIC. A link has the delay
+that the fabric gives it, and that of faults on top. Both are set through SwitchManagement on the switch's own address,
+and set again whenever a connection is made, since the switch may have been restarted. BMv2 has no such service.
 """
 
 from __future__ import annotations

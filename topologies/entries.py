@@ -12,8 +12,8 @@ are given in the order of the table's key. Per switch:
 - ``traffic_class``: DSCP roles that overtake data.
 - ``queue_profile``, ``trimmable``, ``ecn_profile``: queue signals of each port (``topologies.queues``).
 
-A switch that Linux itself is (``topologies.kernel_routes``) has no P4 tables in emulation. In simulation it is stood
-for by one without what Linux does not do there: priorities, trimming and marks.
+A kernel switch (``topologies.kernel_routes``) has no P4 tables in emulation. In simulation a P4 switch stands for it,
+without priorities, trimming and marks, which Linux does not do there.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Fabric:
 
     @property
     def kernel_switches(self) -> tuple[Switch, ...]:
-        """Switches that Linux itself is, instead of the P4 program."""
+        """The kernel switches."""
         return tuple(switch for switch in self.switches if switch.kernel)
 
     @property
@@ -153,7 +153,7 @@ class Fabric:
         return replace(self, switches=tuple(switches))
 
     def is_kernel(self, node: str) -> bool:
-        """Whether a node is a switch that Linux itself is."""
+        """Whether a node is a kernel switch."""
         switch = self._switches.get(node)
         return switch is not None and switch.kernel
 

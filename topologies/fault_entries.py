@@ -1,7 +1,7 @@
 """Faults that the P4 program makes (p4src/arrival_faults.p4, departure_faults.p4), as table entries.
 
-A frame that a link loses or corrupts was sent: so the receiving switch does it, on arrival, and only towards a NIC, or
-a switch that Linux itself is, the sending one, on departure. What a kernel switch would have to do is refused. Several
+A frame that a link loses or corrupts was sent: so the receiving switch does it, on arrival. Only towards a NIC or a
+kernel switch the sending one does, on departure. A fault that a kernel switch would have to make is refused. Several
 faults on one port or path make one entry with the joint probability. Probabilities are parts per billion.
 """
 

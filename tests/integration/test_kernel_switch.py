@@ -1,4 +1,4 @@
-"""Switches that Linux itself is: they forward as the embedded switch does, byte for byte, and belong to the fabric."""
+"""Kernel switches: they forward as the embedded switch does, byte for byte, and belong to the fabric."""
 
 from __future__ import annotations
 

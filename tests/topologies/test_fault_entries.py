@@ -191,7 +191,7 @@ def test_more_lossy_paths_than_a_t0_holds_are_refused() -> None:
     assert len(tables.entries(below)["t0-0@p0"]) == 1024, "what was refused is forgotten"
 
 
-# Switches that Linux itself is
+# Kernel switches
 
 MIXED = multi_plane_clos(planes=1, t0=2, t1=2, hosts=4, kernel_switches=["t1-0@p0", "t0-1@p0"])
 

@@ -1,4 +1,4 @@
-"""What a switch that Linux itself is knows: walked like the P4 program's tables, it leads to the same ports."""
+"""Routes and neighbours of a kernel switch: walked like the P4 program's tables, it leads to the same ports."""
 
 from __future__ import annotations
 

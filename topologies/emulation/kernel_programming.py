@@ -1,4 +1,4 @@
-"""The routes and neighbours of a switch that Linux itself is: what it should hold against what it holds.
+"""Routes and neighbours of a kernel switch: what it should hold against what it holds.
 
 Written by the controller, over a socket in the switch's namespace. The kernel drops the routes and neighbours of an
 interface that is taken down, so a port that is down has none, and gets them back when it is up.

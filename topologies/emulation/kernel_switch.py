@@ -1,4 +1,4 @@
-"""A switch that Linux itself is: a network namespace whose interfaces are the ports, with SRv6 and forwarding on.
+"""A kernel switch: a network namespace whose interfaces are the ports, with SRv6 and forwarding on.
 
 The fabric's packets pass it as they pass the embedded switch: the uSID list is shifted, the hop limit is one less, and
 the MAC addresses are those of the next link. Nothing else is done to them. The kernel has no address there, so it sends

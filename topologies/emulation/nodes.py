@@ -111,7 +111,7 @@ class FabricSwitch(ShellNode, Switch):  # type: ignore[misc]
 
 
 class KernelSwitch(ShellNode, Switch):  # type: ignore[misc]
-    """A switch that Linux itself is: a shell in the namespace that forwards, whose interfaces are its ports.
+    """A kernel switch: a shell in the namespace that forwards, whose interfaces are its ports.
 
     The namespace is a new one, or that of the process `inside`. Its routes are the controller's work.
     """

@@ -3,7 +3,7 @@
 Both get their interfaces and a UNIX socket for P4Runtime and start without a program: the controller installs
 it. The embedded switch paces its ports itself, and sends through the queueing discipline of its interfaces: there is
 none but while a fault makes a link slower. BMv2 does not pace in bits per second, so its interfaces get a token
-bucket. Switches that Linux itself is (``kernel_switch``) have no process.
+bucket. Kernel switches (``kernel_switch``) have no process.
 """
 
 from __future__ import annotations

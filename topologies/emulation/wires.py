@@ -1,10 +1,10 @@
 """Links whose frames pass the kernel by (`--wire ring`): who is joined to whom, and who inherits which rings.
 
 Two embedded switches of one process hand frames to each other. Any other link has shared-memory rings, made here, so
-that they outlive the processes at their ends: a process that is restarted finds them as they were. Links of switches
-that Linux itself is (``kernel_switch``) are interfaces only. The interfaces of a
-link stay, for carrier, for the kernels of hosts, and for frames while somebody captures there or shapes it
-(p4runtime_shim/engine/port_driver_wire.c, mrc_host/driver/nic_driver.py).
+that they outlive the processes at their ends: a process that is restarted finds them as they were. Links of kernel
+switches (``kernel_switch``) are interfaces only. The interfaces of a link stay, for carrier, for the kernels of hosts,
+and for frames while somebody captures there or shapes it (p4runtime_shim/engine/port_driver_wire.c,
+mrc_host/driver/nic_driver.py).
 """
 
 from __future__ import annotations

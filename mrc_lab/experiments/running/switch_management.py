@@ -1,8 +1,8 @@
-"""Asking every embedded switch of an emulated fabric for what P4Runtime has no words for.
+"""Requests to every embedded switch of an emulated fabric for which P4Runtime has no messages.
 
 SwitchManagement (p4runtime_shim/proto/switch_v1.proto) is served on the switches' own addresses, by one process for all
-or one for each. BMv2 has no such service, nor have switches that Linux itself is, and a switch that a fault killed does
-not answer: they are left out.
+or one for each. BMv2 and kernel switches have no such service, and a switch that a fault killed does not
+answer: they are left out.
 """
 
 from __future__ import annotations
