@@ -56,6 +56,9 @@ class Links(Protocol):
     async def set_up(self, links: Iterable[Link], *, up: bool, absent_ok: bool = False) -> None:
         """Take links down or up; ControllerError if one is not there any more, unless that is all the same."""
 
+    def prepare_shaping(self) -> None:
+        """Have a first change of a port's shape, later, made in time."""
+
     async def shape(self, shapes: Mapping[LinkEnd, PortShaping | None]) -> None:
         """Shape what leaves ports; None: as it was made."""
 
@@ -107,6 +110,8 @@ class FaultInjector:
             raise BusyError(str(error)) from None
         self._changed()
         self._publish(EventKind.FAULT_ADDED, record)
+        if self.registry.effect(record.id).shapes:
+            self._links.prepare_shaping()
         if record.starts_at_ns <= now:
             async with self._lock:
                 self.get(record.id)  # unless it was cleared meanwhile

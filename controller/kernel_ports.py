@@ -5,6 +5,7 @@ The namespace is found by the shell of the switch, whose process id is in the ru
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -25,17 +26,33 @@ def inside(fabric: Fabric, switch: str, function: Callable[[], T]) -> T:
     return namespaces.run_inside(shell.pid, function)
 
 
+def set_interfaces(kernel: RouteSocket, names: Sequence[str], up: bool, absent_ok: bool, where: str) -> None:
+    """Take interfaces of this thread's namespace down or up; ControllerError, before any changes, names one not there.
+
+    With `absent_ok` such are passed over.
+    """
+    indexes = {name: _index(name) for name in names}
+    for name, index in indexes.items():
+        if index is None and not absent_ok:
+            raise ControllerError(f"Interface {name} does not exist {where}: is the fabric still up?")
+    for index in indexes.values():
+        if index is not None:
+            kernel.set_link(index, **{"on" if up else "off": IFF_UP})
+
+
+def _index(name: str) -> int | None:
+    try:
+        return socket.if_nametoindex(name)
+    except OSError:
+        return None
+
+
 def set_up(fabric: Fabric, switch: str, interfaces: Sequence[str], up: bool, absent_ok: bool = False) -> None:
     """Take ports of a switch down or up. ControllerError if one is not there, unless that is all the same."""
 
     def work() -> None:
         with RouteSocket() as kernel:
-            indexes = {link.name: link.index for link in kernel.links()}
-            for name in interfaces:
-                if name in indexes:
-                    kernel.set_link(indexes[name], **{"on" if up else "off": IFF_UP})
-                elif not absent_ok:
-                    raise ControllerError(f"Interface {name} does not exist in {switch}: is the fabric still up?")
+            set_interfaces(kernel, interfaces, up, absent_ok, f"in {switch}")
 
     if absent_ok and RunDirectory(fabric.name).shell(switch) is None:
         return

@@ -6,7 +6,8 @@ every end at a switch, in case somebody else took the other end down. Where all 
 end is an interface in the namespace of one of them, which is entered for a moment.
 
 Netlink calls take a fraction of a millisecond, but block; they run in one thread of their own, which owns the
-socket. pyroute2 is imported there with the first call: it would be a third of what starting a controller costs.
+socket. Shaping takes pyroute2, which is imported there when it is first needed: it would be a third of what starting a
+controller costs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from types import ModuleType
+from typing import TypeVar
 
 from controller import kernel_ports
 from controller.errors import ControllerError
@@ -23,11 +25,9 @@ from controller.values import LinkEndInfo, LinkStatus
 from topologies import addressing
 from topologies.emulation import link_counters
 from topologies.emulation.link_counters import LinkTraffic
+from topologies.emulation.route_netlink import RouteSocket
 from topologies.fabric import Fabric, Link, LinkEnd
 from topologies.faults.effect import PortShaping
-
-if TYPE_CHECKING:
-    from pyroute2 import IPRoute
 
 T = TypeVar("T")
 _IFF_UP_AND_CARRIER = 0x1 | 0x10000  # IFF_UP and IFF_LOWER_UP, netdevice(7)
@@ -41,7 +41,7 @@ class FabricLinks:
         self._fabric = fabric
         self._set_delays = set_delays
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="netlink")
-        self._netlink: IPRoute | None = None
+        self._netlink: RouteSocket | None = None
 
     async def read(self, links: Iterable[Link]) -> list[LinkStatus]:
         """State and traffic of links; one that does not exist on this machine is down and has carried nothing."""
@@ -59,26 +59,25 @@ class FabricLinks:
             name = addressing.interface_name(self._fabric, end)
             names.setdefault(end.node if self._fabric.is_kernel(end.node) else "", []).append(name)
 
-        def work(netlink: IPRoute) -> None:
+        def work(netlink: RouteSocket) -> None:
             for switch, interfaces in names.items():
                 if switch:
                     kernel_ports.set_up(self._fabric, switch, interfaces, up, absent_ok)
                 else:
-                    _set_up(netlink, interfaces, up, absent_ok)
+                    kernel_ports.set_interfaces(netlink, interfaces, up, absent_ok, "on this machine")
 
         await self._call(work)
+
+    def prepare_shaping(self) -> None:
+        """Import what shaping takes, so that a first change which comes later is made in time."""
+        self._thread.submit(_shaping)
 
     async def shape(self, shapes: Mapping[LinkEnd, PortShaping | None]) -> None:
         """Shape what leaves ports, None: as it was made; ControllerError where machine, kernel or switch cannot."""
         wanted = dict(shapes)
         await self._set_delays({end: 0 if shape is None else shape.delay for end, shape in wanted.items()})
 
-        def work(netlink: IPRoute) -> None:
-            from controller import shaping
-
-            shaping.shape(netlink, self._fabric, wanted)
-
-        await self._call(work)
+        await self._call(lambda _: _shaping().shape(self._fabric, wanted))
 
     async def close(self) -> None:
         """End the thread and its socket."""
@@ -87,22 +86,19 @@ class FabricLinks:
             self._netlink = None
         self._thread.shutdown()
 
-    async def _call(self, function: Callable[[IPRoute], T]) -> T:
+    async def _call(self, function: Callable[[RouteSocket], T]) -> T:
         def work() -> T:
-            from pyroute2 import IPRoute
-            from pyroute2.netlink.exceptions import NetlinkError
-
-            if self._netlink is None:
-                self._netlink = IPRoute()
             try:
+                if self._netlink is None:
+                    self._netlink = RouteSocket()
                 return function(self._netlink)
-            except (NetlinkError, OSError) as error:  # what is looked at may go away at any time
+            except OSError as error:  # what is looked at may go away at any time
                 raise ControllerError(f"Links cannot be read or changed on this machine: {error.args[-1]}.") from None
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def _read(self, netlink: IPRoute, links: list[Link]) -> list[LinkStatus]:
-        flags = {message.get("ifname"): message["flags"] for message in netlink.get_links()}
+    def _read(self, netlink: RouteSocket, links: list[Link]) -> list[LinkStatus]:
+        flags = {link.name or "": link.link_flags for link in netlink.links()}
         ends = {link.name: self._fabric.watched_end(link) for link in links}
         for switch in {end.node for end in ends.values() if self._fabric.is_kernel(end.node)}:
             flags |= kernel_ports.flags(self._fabric, switch)
@@ -134,22 +130,7 @@ class FabricLinks:
         return LinkEndInfo(end.node, end.port, addressing.interface_name(self._fabric, end))
 
 
-def _set_up(netlink: IPRoute, names: list[str], up: bool, absent_ok: bool) -> None:
-    indexes = {}
-    for name in names:
-        found = netlink.link_lookup(ifname=name)
-        if found:
-            indexes[name] = found[0]
-        elif not absent_ok:
-            raise ControllerError(f"Interface {name} does not exist on this machine: is the fabric still up?")
-    for name, index in indexes.items():
-        _set_one(netlink, name, index, up)
+def _shaping() -> ModuleType:
+    from controller import shaping
 
-
-def _set_one(netlink: IPRoute, name: str, index: int, up: bool) -> None:
-    from pyroute2.netlink.exceptions import NetlinkError
-
-    try:
-        netlink.link("set", index=index, state="up" if up else "down")
-    except NetlinkError as error:
-        raise ControllerError(f"Interface {name} cannot be changed: {error.args[-1]}.") from None
+    return shaping

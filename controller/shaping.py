@@ -32,17 +32,17 @@ _ROOT = 0xFFFFFFFF
 _FRAMES, _QUEUE_S = 16, 0.02  # room of a slow line's queue: so many frames, or what it sends in this time
 
 
-def shape(netlink: IPRoute, fabric: Fabric, shapes: Mapping[LinkEnd, PortShaping | None]) -> None:
+def shape(fabric: Fabric, shapes: Mapping[LinkEnd, PortShaping | None]) -> None:
     """Shape what leaves ports, None: as it was made; ControllerError names what is not possible."""
     for end, wanted in shapes.items():
         name = addressing.interface_name(fabric, end)
         if end.node in fabric.nic_names or fabric.is_kernel(end.node):
-            _inside(fabric, end, name, wanted)
+            _shape_inside(fabric, end, name, wanted)
         else:
-            _shape_one(netlink, fabric, end, name, wanted)
+            _shape_here(fabric, end, name, wanted)
 
 
-def _inside(fabric: Fabric, end: LinkEnd, name: str, wanted: PortShaping | None) -> None:
+def _shape_inside(fabric: Fabric, end: LinkEnd, name: str, wanted: PortShaping | None) -> None:
     """Shape a port of a host or kernel switch, in its namespace; of one that is gone there is nothing to be undone."""
     record = RunDirectory(fabric.name).shell(end.node)
     if record is None:
@@ -50,11 +50,16 @@ def _inside(fabric: Fabric, end: LinkEnd, name: str, wanted: PortShaping | None)
             return
         raise ControllerError(f"{end.node} is not on this machine: is the fabric still up?")
 
-    def work() -> None:
+    namespaces.run_inside(record.pid, lambda: _shape_here(fabric, end, name, wanted))
+
+
+def _shape_here(fabric: Fabric, end: LinkEnd, name: str, wanted: PortShaping | None) -> None:
+    """Shape a port in this thread's namespace."""
+    try:
         with IPRoute() as netlink:
             _shape_one(netlink, fabric, end, name, wanted)
-
-    namespaces.run_inside(record.pid, work)
+    except NetlinkError as error:  # a port may go away at any time
+        raise ControllerError(f"Interface {name} cannot be shaped: {error.args[-1]}.") from None
 
 
 def _shape_one(netlink: IPRoute, fabric: Fabric, end: LinkEnd, name: str, wanted: PortShaping | None) -> None:
@@ -69,22 +74,19 @@ def _shape_one(netlink: IPRoute, fabric: Fabric, end: LinkEnd, name: str, wanted
     present: Any = next((q for q in netlink.get_qdiscs(index) if q["parent"] == _ROOT), None)
     ours = present is not None and present["handle"] == _HANDLE
     paced = present is not None and not ours and present.get("kind") == "tbf"  # BMv2's, or left as we made it
-    try:
-        if wanted is None or wanted.rate_bps is None:
-            if ours:
-                netlink.tc("del", index=index, handle=_HANDLE, parent=_ROOT)
-            elif paced:
-                _change(netlink, index, "tbf", present["handle"], _bucket(fabric, end, link.rate_bps))
+    if wanted is None or wanted.rate_bps is None:
+        if ours:
+            netlink.tc("del", index=index, handle=_HANDLE, parent=_ROOT)
+        elif paced:
+            _change(netlink, index, "tbf", present["handle"], _bucket(fabric, end, link.rate_bps))
+    else:
+        options = _bucket(fabric, end, min(wanted.rate_bps, link.rate_bps))
+        if paced:
+            _change(netlink, index, "tbf", present["handle"], options)
         else:
-            options = _bucket(fabric, end, min(wanted.rate_bps, link.rate_bps))
-            if paced:
-                _change(netlink, index, "tbf", present["handle"], options)
-            else:
-                command = "change" if ours else "add"
-                options = {**options, "limit": _room(options, fabric.mtu)}
-                netlink.tc(command, "tbf", index=index, handle=_HANDLE, parent=_ROOT, **options)
-    except NetlinkError as error:
-        raise ControllerError(f"Interface {name} cannot be shaped: {error.args[-1]}.") from None
+            command = "change" if ours else "add"
+            options = {**options, "limit": _room(options, fabric.mtu)}
+            netlink.tc(command, "tbf", index=index, handle=_HANDLE, parent=_ROOT, **options)
 
 
 def _bucket(fabric: Fabric, end: LinkEnd, rate_bps: int) -> dict[str, int]:

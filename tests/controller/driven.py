@@ -42,6 +42,9 @@ class Links:
         self.absent = ""
         self.slow_s = 0.0
 
+    def prepare_shaping(self) -> None:
+        pass
+
     async def read(self, links: Iterable[Link]) -> list[LinkStatus]:
         def end(place: LinkEnd) -> LinkEndInfo:
             return LinkEndInfo(place.node, place.port, f"{place.node}-{place.port}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pyroute2.netlink.exceptions import NetlinkError
 
 from controller.errors import ControllerError
 from controller.links import FabricLinks
@@ -33,16 +35,30 @@ def test_changing_a_missing_link_is_an_error_unless_absent_ok() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("error", [NetlinkError(19, "No such device"), OSError(3, "No such process")])
-def test_an_interface_removed_meanwhile_is_reported(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_ends_meanwhile_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def shape(*_: Any) -> None:
-        raise error
+        raise OSError(3, "No such process")
 
     async def scenario() -> None:
         links = FabricLinks(FABRIC, no_delays)
-        with pytest.raises(ControllerError, match="on this machine: No such"):
+        with pytest.raises(ControllerError, match="on this machine: No such process"):
             await links.shape({})
         await links.close()
 
     monkeypatch.setattr("controller.shaping.shape", shape)
     asyncio.run(scenario())
+
+
+def test_the_first_link_change_needs_nothing_that_takes_long_to_import() -> None:
+    """It is a fault's, whose time has come."""
+    program = (
+        "import asyncio, sys\n"
+        "from tests.controller.test_links import FABRIC, FabricLinks, no_delays\n"
+        "links = FabricLinks(FABRIC, no_delays)\n"
+        "asyncio.run(links.set_up(FABRIC.links, up=False, absent_ok=True))\n"
+        "assert 'pyroute2' not in sys.modules\n"
+        "links.prepare_shaping()\n"
+        "asyncio.run(links.close())\n"
+        "assert 'pyroute2' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=True)

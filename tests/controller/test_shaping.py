@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 
 from controller.errors import ControllerError
 from controller.shaping import shape
@@ -46,44 +47,54 @@ def discipline() -> dict[str, Any]:
     return {key: found[key] for key in ("kind", "handle")} | found.get("options", {})
 
 
-def test_a_rate_adds_a_token_bucket_that_is_removed_without_trace(netlink: IPRoute) -> None:
+@pytest.mark.usefixtures("netlink")
+def test_a_rate_adds_a_token_bucket_that_is_removed_without_trace() -> None:
     before = discipline()
-    shape(netlink, FABRIC, {END: PortShaping(2_000_000)})
+    shape(FABRIC, {END: PortShaping(2_000_000)})
     assert (discipline()["kind"], discipline()["handle"], discipline()["rate"]) == ("tbf", "fa:", 250_000)
-    shape(netlink, FABRIC, {END: PortShaping(1_000_000)})
+    shape(FABRIC, {END: PortShaping(1_000_000)})
     assert discipline()["rate"] == 125_000
-    shape(netlink, FABRIC, {END: PortShaping(10 * RATE)})
+    shape(FABRIC, {END: PortShaping(10 * RATE)})
     assert discipline()["rate"] == RATE // 8, "a line is never faster than it was made"
-    shape(netlink, FABRIC, {END: None})
+    shape(FABRIC, {END: None})
     assert discipline() == before
-    shape(netlink, FABRIC, {END: None})
+    shape(FABRIC, {END: None})
     assert discipline() == before
 
 
 def test_a_bmv2_port_gets_another_rate_and_then_its_own_again(netlink: IPRoute) -> None:
     interfaces.shape(netlink, NAME, RATE, FABRIC.mtu)
     before = discipline()
-    shape(netlink, FABRIC, {END: PortShaping(2_000_000)})
+    shape(FABRIC, {END: PortShaping(2_000_000)})
     assert discipline() != before
     assert (discipline()["rate"], discipline()["handle"]) == (250_000, before["handle"])
-    shape(netlink, FABRIC, {END: None})
+    shape(FABRIC, {END: None})
     assert discipline() == before
 
 
-def test_a_delay_is_none_of_the_kernels(netlink: IPRoute) -> None:
+@pytest.mark.usefixtures("netlink")
+def test_a_delay_is_none_of_the_kernels() -> None:
     before = discipline()
-    shape(netlink, FABRIC, {END: PortShaping(delay=5_000_000)})
+    shape(FABRIC, {END: PortShaping(delay=5_000_000)})
     assert discipline() == before
-    shape(netlink, FABRIC, {END: PortShaping(2_000_000, delay=5_000_000)})
+    shape(FABRIC, {END: PortShaping(2_000_000, delay=5_000_000)})
     assert discipline()["rate"] == 250_000
-    shape(netlink, FABRIC, {END: PortShaping(delay=5_000_000)})
+    shape(FABRIC, {END: PortShaping(delay=5_000_000)})
     assert discipline() == before
 
 
 def test_a_missing_interface_or_host_is_named() -> None:
-    with IPRoute() as netlink:
-        shape(netlink, FABRIC, {END: None, LinkEnd("h1", 0): None})
-        with pytest.raises(ControllerError, match=f"Interface {NAME} does not exist on this machine"):
-            shape(netlink, FABRIC, {END: PortShaping(1_000_000)})
-        with pytest.raises(ControllerError, match="h1 is not on this machine: is the fabric still up"):
-            shape(netlink, FABRIC, {LinkEnd("h1", 0): PortShaping(1_000_000)})
+    shape(FABRIC, {END: None, LinkEnd("h1", 0): None})
+    with pytest.raises(ControllerError, match=f"Interface {NAME} does not exist on this machine"):
+        shape(FABRIC, {END: PortShaping(1_000_000)})
+    with pytest.raises(ControllerError, match="h1 is not on this machine: is the fabric still up"):
+        shape(FABRIC, {LinkEnd("h1", 0): PortShaping(1_000_000)})
+
+
+def test_an_interface_removed_meanwhile_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: Any) -> None:
+        raise NetlinkError(19, "No such device")
+
+    monkeypatch.setattr("controller.shaping._shape_one", gone)
+    with pytest.raises(ControllerError, match=f"Interface {NAME} cannot be shaped: No such device"):
+        shape(FABRIC, {END: PortShaping(1_000_000)})

@@ -83,6 +83,7 @@ class Child:
         """Why the child is not ready, from its exit status and the end of its log."""
         status = self.process.poll()
         state = "is not ready" if status is None else f"ended with status {status}"
+        advice = f". If this machine is slow or busy, set {READY_VARIABLE}=600 (seconds)" if status is None else ""
         try:
             with open(self.log, encoding="utf-8", errors="replace") as stream:
                 lines = [line.strip() for line in stream if line.strip()]
@@ -90,7 +91,7 @@ class Child:
             lines = []
         few = limits.out_of_descriptors("\n".join(lines))
         lines = [few] if few else lines[-_LOG_LINES:]
-        return ProcessError(f"Process {self.name} {state}: {' | '.join(lines) or 'it printed nothing'}")
+        return ProcessError(f"Process {self.name} {state}: {' | '.join(lines) or 'it printed nothing'}{advice}")
 
 
 def pdeathsig(argv: Iterable[str], number: str = "KILL") -> list[str]:

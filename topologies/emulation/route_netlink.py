@@ -40,7 +40,7 @@ _FLV_OPERATION, _FLV_BLOCK_BITS, _FLV_NODE_BITS = 1, 2, 3  # SEG6_LOCAL_FLV_*
 _NEXT_CSID = 1 << 4  # SEG6_LOCAL_FLV_OP_NEXT_CSID, as a mask
 _TYPE_BITS = 0x3FFF
 _RECEIVE_SIZE = 1 << 17
-_TIMEOUT_S = 5.0
+_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
