@@ -1,4 +1,4 @@
-"""Delay of a switch's links, made by the embedded switch itself (p4runtime_shim/engine/long_wire.c).
+"""Delay of a switch's links, made by the embedded switch itself (p4runtime_shim/engine/wire/long_wire.c).
 
 Frames that leave a switch are delayed behind its port; frames that leave a NIC or a kernel switch, before the port of
 the embedded switch where they arrive. So a link's delay needs nothing of the kernel or the NIC. A link has the delay

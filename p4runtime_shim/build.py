@@ -1,8 +1,8 @@
 """The embedded switch's engine and its programs as shared objects.
 
-The engine (engine/*.c) becomes one library, and each program a small object that links to it. Both are in the user's
-cache (``mrc_common.c_build.shared_object``) under a hash of everything that they depend on. The compiler's resources
-are limited (``mrc_common.c_build.compiler``), since a client may push the program.
+The engine (all C in engine/) becomes one library, and each program a small object that links to it. Both are in the
+user's cache (``mrc_common.c_build.shared_object``) under a hash of everything that they depend on. The compiler's
+resources are limited (``mrc_common.c_build.compiler``), since a client may push the program.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ def compile_program(code: str, *, cache: Path | None = None, options: BuildOptio
 def build_engine(*, cache: Path | None = None, options: BuildOptions | None = None) -> Path:
     """The engine's shared library, compiled unless it is cached; raises BuildError, ResourceExhausted."""
     options = options or BuildOptions()
-    files = sorted([*ENGINE_SOURCES.glob("*.c"), *ENGINE_SOURCES.glob("*.h"), *SHARED_HEADERS.glob("*.h")])
+    files = sorted([*ENGINE_SOURCES.rglob("*.[ch]"), *SHARED_HEADERS.glob("*.h")])
     with _switch_errors():
         target = cached(f"libengine-{options.digest(files)}", cache)
         sources = [str(file) for file in files if file.suffix == ".c"]
-        return compile_shared(target, [*sources, "-I", str(SHARED_HEADERS), f"-Wl,-soname,{target.name}"], options)
+        folders = ["-I", str(ENGINE_SOURCES), "-I", str(SHARED_HEADERS)]
+        return compile_shared(target, [*sources, *folders, f"-Wl,-soname,{target.name}"], options)
 
 
 @contextmanager

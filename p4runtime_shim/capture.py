@@ -5,8 +5,8 @@
     capture.close()             # eth0_in.pcap, eth0_out.pcap, eth1_in.pcap, eth1_out.pcap are complete
 
 `in` has the frames received, `out` the frames sent. The switch copies frames into a buffer of fixed size, and one
-thread writes it to the files (engine/capture.c), so packets never wait for the disk. A file that cannot be written is
-reported once and retried with the next frames; lost frames are counted.
+thread writes it to the files (engine/device/capture.c), so packets never wait for the disk. A file that cannot be
+written is reported once and retried with the next frames; lost frames are counted.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Driven(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DriverPortStats:
-    """Counters of one port since the driver was created (explained in engine/port_driver.h)."""
+    """Counters of one port since the driver was created (explained in engine/driver/port_driver.h)."""
 
     rx_packets: int
     rx_bytes: int
@@ -110,7 +110,7 @@ class _COptions(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Wires:
-    """Links whose frames pass the kernel by (engine/port_driver_wire.c); their ends are named by their interfaces.
+    """Links whose frames pass the kernel by (engine/driver/port_driver_wire.c); ends are named by their interfaces.
 
     Those of `joined` have both ends at this driver; those of `rings` lead to other processes. `counters` is the file in
     which their frames are counted, since the kernel does not (None: nobody does).

@@ -1,7 +1,7 @@
 """Shutdown of a switch process: within two seconds of SIGTERM or SIGINT, whatever its threads are doing.
 
-The event loop shuts down in order. A timer in C (engine/shutdown_timer.c) enforces the deadline without needing the
-interpreter or any thread. While the engine is still being compiled there is neither loop nor timer; then there is
+The event loop shuts down in order. A timer in C (engine/device/shutdown_timer.c) enforces the deadline without needing
+the interpreter or any thread. While the engine is still being compiled there is neither loop nor timer; then there is
 nothing to clean up and the process exits immediately. Its children are killed in each case.
 """
 

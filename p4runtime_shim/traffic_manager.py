@@ -1,6 +1,6 @@
 """The traffic manager as Python sees it: settings of queues and flow control, counters of queues, ports and switch.
 
-The traffic manager itself is in C (engine/traffic_manager.c, engine/priority_flow_control.c).
+The traffic manager itself is in C (engine/queues/traffic_manager.c, engine/wire/priority_flow_control.c).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PortDelay:
 
 @dataclass(frozen=True, slots=True)
 class PauseConfig:
-    """Priority flow control of a port (IEEE 802.1Qbb; engine/priority_flow_control.c).
+    """Priority flow control of a port (IEEE 802.1Qbb; engine/wire/priority_flow_control.c).
 
     For each of `priorities` (queue numbers), the switch counts the bytes that arrived on the port and are still queued.
     Above `xoff` it sends PAUSE to the neighbour, at or below `xon` it cancels it; `headroom` more bytes are accepted

@@ -1,4 +1,4 @@
-"""Generates C from a Program: one translation unit that exports `sw_program` (engine/core.h)."""
+"""Generates C from a Program: one translation unit that exports `sw_program` (engine/pipeline/pipeline.h)."""
 
 from p4runtime_shim.codegen.translation_unit import generate
 

@@ -1,7 +1,7 @@
 """Generates the C of ingress and egress: a label per node; tables build a key, look it up, count and run the action.
 
-`TableShape` is the only place that knows the layout of key words (engine/table.h), for this generator and for the
-control plane, which encodes entries the same way.
+`TableShape` is the only place that knows the layout of key words (engine/pipeline/table.h), for this generator and for
+the control plane, which encodes entries the same way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TableShape:
 
     @staticmethod
     def of(table: Table) -> TableShape:
-        """The shape that engine/table.h expects."""
+        """The shape that engine/pipeline/table.h expects."""
         kinds = [key.kind for key in table.keys]
         prioritized = table.kind in ("ternary", "range") or bool({"ternary", "range", "optional"} & set(kinds))
         kind = TERNARY if prioritized or "lpm" in kinds else EXACT

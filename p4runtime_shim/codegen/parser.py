@@ -116,7 +116,8 @@ class StateWriter:
 
     def need(self, size: str) -> None:
         """Bytes of the packet, which is long enough, have to be in its buffer."""
-        self.w(f"if (__builtin_expect(p->present - at < {size}, 0)) {{\n    sw_fill(s, p);\n    d = p->data;\n}}")
+        with self.w.block(f"if (__builtin_expect(p->present - at < {size}, 0))"):
+            self.w("sw_fill(&s->pool, p);\nd = p->data;")
 
     def extract(self, place: str, kind: int) -> None:
         """Extract one header at the current position."""

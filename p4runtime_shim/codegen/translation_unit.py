@@ -48,7 +48,7 @@ def generate(program: Program) -> Generated:
     _deparser(layout, body)
     _descriptions(layout, body)
     top = Writer()
-    top('#include "core.h"')
+    top('#include "pipeline/pipeline.h"')
     top('#pragma GCC diagnostic ignored "-Wunused-function"')
     for count in sorted(layout.wide):
         top(f"SW_WIDE({count})")

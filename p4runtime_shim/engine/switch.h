@@ -1,4 +1,4 @@
-/* The switch as a C object: the device verbs, for a driver (port_driver.c, ctypes).
+/* The switch as a C object: the device verbs, for a driver (driver/, ctypes).
  *
  * A `struct sw` is one switch: ports, queues, a packet pool, and the tables and state of the P4 program loaded into it.
  * It reads no clock and opens no socket: every verb takes `now` (nanoseconds, monotonic, of the caller's choosing), and
@@ -57,7 +57,7 @@ size_t sw_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, size_t 
 /* The same for a caller who keeps payloads and knows owners of them: a frame whose bytes after the first `head_len` stay where they
  * are. Whoever has the frame has one reference to its `owner`, NULL if all bytes are in `head`: sw_receive_frame takes it over,
  * and `take` gets it, with a `head` that is gone when it returns. The engine gives up references, and copies the payload only if the
- * program reads it, or a packet is copied or passes again: both with the functions set by sw_set_owners. */
+ * program reads it, or a packet is copied or passes again: both with the functions set by sw_dev_set_owners. */
 struct sw_frame {
     const void *head, *rest;
     size_t head_len, rest_len;
@@ -69,7 +69,6 @@ void sw_receive_frame(struct sw *sw, unsigned port, const struct sw_frame *frame
 size_t sw_transmit_frame(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context);
 typedef void (*sw_release_owner)(void *owner);
 typedef void (*sw_copy_rest)(void *owner, const void *rest, void *to, size_t len); /* the first `len` bytes of it */
-void sw_set_owners(struct sw *sw, sw_release_owner release, sw_copy_rest copy);
 
 /* Prefetches what sw_receive_frame (`arrives`) or sw_transmit_frame will need for a port, a step for each call; the caller lets some
  * time pass between steps (prefetch.c). It takes no lock: what another thread changes meanwhile makes it useless, not wrong. */
@@ -96,16 +95,6 @@ size_t sw_take_ready(struct sw *sw, uint16_t *ports, size_t cap);
 /* True when the port has a frame to send (sw_transmit may still return 0: link busy, priority paused, dropped in egress). */
 int sw_has_backlog(const struct sw *sw, unsigned port);
 
-/* Rate of a port's link: 0 = no limit. With a rate, frame n+1 starts when frame n has left, bit-exact without drift. `slack` ns lets
- * a late caller make up for link time that was lost while a frame was queued, at most so much at a time (0 = never, for virtual
- * time; some ms for a real-time driver, whose thread is not always scheduled in time). */
-int sw_set_port_rate(struct sw *sw, unsigned port, uint64_t bits_per_second, int64_t slack);
-/* Makes the wires of a port longer: what arrives at it, and what it sends, takes so many ns more (0: the start). Frames on a wire
- * that becomes shorter take what is left of the new time at most. How it is done: long_wire.c. Fails (-1) when there is no such port. */
-int sw_set_port_delay(struct sw *sw, unsigned port, int64_t arriving, int64_t leaving, int64_t now);
-/* Time from which the link of the port is free (a value not after now means it is free already). */
-int64_t sw_port_free_at(const struct sw *sw, unsigned port);
-
 /* Measures how late the caller is: with timing on, each link has an ideal one, which starts each frame as soon as the frame is
  * queued and the link is free, and pauses only for flow control. [locked] */
 void sw_set_timing(struct sw *sw, int on);
@@ -116,29 +105,9 @@ int64_t sw_transmit_due(const struct sw *sw, unsigned port);
 /* How long (ns) the link of the port was idle although a frame was queued, beyond what slack made up for. [locked] */
 uint64_t sw_port_idle_ns(const struct sw *sw, unsigned port);
 
-/* Priority flow control of a port (priority_flow_control.c). Bytes are counted as frames without FCS. */
-struct sw_pause_config {
-    uint32_t priorities;           /* bit q: queue q of every port; 0 = off */
-    uint32_t xoff, xon, headroom;  /* bytes that arrived on this port, per priority; 0 < xon <= xoff */
-    uint32_t quanta;               /* time in the PAUSE frames sent, 1..65535 units of 512 bits */
-    uint64_t rate;                 /* of the port, bit/s: the length of such a unit */
-};
-/* NULL turns it off. Fails (-1) when there is no such port, or no rate. */
-int sw_set_pause(struct sw *sw, unsigned port, const struct sw_pause_config *config);
-
-/* The zero of the P4 timestamps (microseconds since then). Default 0. */
-void sw_set_epoch(struct sw *sw, int64_t epoch);
-
-/* --- events: eventfd descriptors that the engine writes an 8-byte 1 to; -1 = none --- */
-
-/* Written by the sw_dev_* wrappers (control plane packet-out, port_changed ...) when they left a port ready: for a driver
- * asleep in epoll. The driver's own sw_* calls never write it. [locked] */
+/* An eventfd (-1 = none) that the sw_dev_* wrappers (control plane packet-out, port_changed ...) write an 8-byte 1 to when they
+ * left a port ready: for a driver asleep in epoll. The driver's own sw_* calls never write it. [locked] */
 void sw_set_event(struct sw *sw, int fd);
-/* Written whenever `port` becomes ready, for any reason: for a packet-in reader of the CPU port. [locked] */
-void sw_set_port_event(struct sw *sw, unsigned port, int fd);
-/* Written whenever a digest is queued. [locked] */
-void sw_set_digest_event(struct sw *sw, int fd);
-
 /* --- the same verbs, taking the lock themselves --- */
 void sw_dev_receive(struct sw *sw, unsigned port, const void *data, size_t len, int64_t now);
 size_t sw_dev_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, size_t cap);
@@ -150,29 +119,12 @@ void sw_dev_set_owners(struct sw *sw, sw_release_owner release, sw_copy_rest cop
 int64_t sw_dev_next_wakeup(struct sw *sw);
 void sw_dev_tick(struct sw *sw, int64_t now);
 void sw_dev_port_changed(struct sw *sw, unsigned port, int up, int64_t now);
+/* Makes the wires of a port longer: what arrives at it, and what it sends, takes so many ns more (0: the start). Frames on a wire
+ * that becomes shorter take what is left of the new time at most. How it is done: long_wire.c. Fails (-1) when there is no such port. */
 int sw_dev_set_port_delay(struct sw *sw, unsigned port, int64_t arriving, int64_t leaving, int64_t now);
 size_t sw_dev_take_ready(struct sw *sw, uint16_t *ports, size_t cap);
 
-/* --- figures [locked] --- */
-struct sw_port_stats {
-    uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
-    uint64_t queue_drops, down_drops;
-    uint64_t headroom_drops, pauses_sent, pauses_received; /* priority flow control */
-    uint32_t queued_packets, queued_bytes;
-    int32_t up;
-};
-int sw_port_stats(const struct sw *sw, unsigned port, struct sw_port_stats *out);
-
-/* What waits in all queues of a port together, without the frame that is being sent, and how long it has kept its neighbour
- * silent by priority flow control: from the PAUSE to the frame that ends it, each priority by itself. */
-struct sw_port_sample {
-    uint64_t bytes, peak_bytes; /* the peak since the last sample */
-    uint64_t byte_ns;           /* bytes summed up over time: the difference of two samples over their time is the mean */
-    uint64_t silenced_ns, silenced_times;
-};
-/* A sample of every port at `now`, in the order in which they were given. */
-void sw_sample_ports(struct sw *sw, int64_t now, int keep_peaks, struct sw_port_sample *out);
-
+/* Why packets are dropped. */
 #define SW_DROP_REASONS(X)                                                                                              \
     X(ingress, "the program dropped it in ingress")                                                                     \
     X(egress, "the program dropped it in egress")                                                                       \
@@ -194,7 +146,6 @@ enum sw_drop {
 #undef SW_DROP_ENUM
     SW_DROP_COUNT
 };
-uint64_t sw_drops(const struct sw *sw, enum sw_drop reason);
 
 #ifdef __cplusplus
 }

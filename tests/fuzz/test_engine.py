@@ -69,8 +69,8 @@ def test_the_sanitizer_reports_a_copy_beyond_its_buffer(tmp_path: Path) -> None:
     sources = tmp_path / "engine"
     shutil.copytree(ENGINE_SOURCES, sources)
     for file, check in (
-        ("packet_path.c", "p->len > sw->max_frame"),
-        ("packet_pool.c", "p->len + back > sw->room - sw->headroom"),
+        ("pipeline/packet_path.c", "p->len > sw->pool.max_frame"),
+        ("pipeline/packet_path.c", "bytes > sw->pool.room - sw->pool.headroom"),
     ):
         text = (sources / file).read_text()
         assert text.count(check) == 1

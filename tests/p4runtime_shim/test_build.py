@@ -97,8 +97,8 @@ def test_generated_code_compiles_without_warnings(name: str, tmp_path: Path) -> 
 
 def test_the_engine_compiles_without_warnings() -> None:
     command = ["cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-    sources = sorted(str(path) for path in build.ENGINE_SOURCES.glob("*.c"))
-    headers = ["-I", str(build.ENGINE_SOURCES.parents[1] / "mrc_common")]
+    sources = sorted(str(path) for path in build.ENGINE_SOURCES.rglob("*.c"))
+    headers = ["-I", str(build.ENGINE_SOURCES), "-I", str(build.ENGINE_SOURCES.parents[1] / "mrc_common")]
     done = subprocess.run([*command, *headers, *sources], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -1,4 +1,4 @@
-"""Priority flow control (engine/priority_flow_control.c): pausing the neighbour, and being paused."""
+"""Priority flow control (engine/wire/priority_flow_control.c): pausing the neighbour, and being paused."""
 
 from __future__ import annotations
 
