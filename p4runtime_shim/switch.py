@@ -1,9 +1,9 @@
 """The embedded switch as a device: its verbs and its settings.
 
 The verbs (receive, transmit, wakeup, tick, port_changed) go straight to the C engine, which protects packets, queues
-and tables by one mutex per switch. They may be called from any thread while a driver in C (engine/port_driver.h) moves
-packets through `handle`. What P4Runtime reads and writes is in `control_plane` (state/control_plane.py); port settings,
-log and counters are here. Time is an argument in nanoseconds; the program's timestamps are microseconds since
+and tables by one mutex per switch. They may be called from any thread while a driver in C (engine/driver/port_driver.h)
+moves packets through `handle`. What P4Runtime reads and writes is in `control_plane` (state/control_plane.py); port
+settings, log and counters are here. Time is an argument in nanoseconds; the program's timestamps are microseconds since
 `set_epoch` (default 0).
 """
 
@@ -246,7 +246,7 @@ class EmbeddedSwitch:
         return self._rates.get(port, 0)
 
     def set_port_delay(self, port: int, delay: PortDelay, now: int) -> None:
-        """Set how long the wires of a port are (engine/long_wire.c); what is on them is there within the new times."""
+        """Set how long a port's wires are (engine/wire/long_wire.c); what is on them is there within the new times."""
         self._check_port(port)
         if not all(0 <= time <= LONGEST_DELAY_NS for time in (delay.arriving, delay.leaving)):
             raise InvalidArgument(f"a delay is 0 to {LONGEST_DELAY_NS // 10**9} s")
@@ -303,7 +303,7 @@ class EmbeddedSwitch:
 
     def set_event(self, fd: int) -> None:
         """Set the eventfd to write when a verb called here makes a port ready (for a driver in C); -1 = none."""
-        self._native.library.sw_ctl_event(self.handle, fd)
+        self._native.library.sw_dev_set_event(self.handle, fd)
 
     def set_port_event(self, port: int, fd: int) -> None:
         """Set the eventfd to write when a port becomes ready for any reason; -1 = none."""
@@ -325,7 +325,7 @@ class EmbeddedSwitch:
 
     def digests_lost(self) -> int:
         """Digests lost because 4096 were queued."""
-        return int(self._native.library.sw_ctl_digests_lost(self.handle))
+        return int(self._native.library.sw_ctl_records_lost(self.handle, 0))
 
     def take_log(self, limit: int | None = None) -> list[LogRecord]:
         """At most `limit` records since the last call, oldest first; the switch keeps 16384 and counts those lost."""
@@ -339,7 +339,7 @@ class EmbeddedSwitch:
 
     def log_lost(self) -> int:
         """Records lost because 16384 were queued."""
-        return int(self._native.library.sw_ctl_log_records_lost(self.handle))
+        return int(self._native.library.sw_ctl_records_lost(self.handle, 1))
 
     def sample_ports(self, now: int, *, keep_peaks: bool = False) -> dict[int, PortSample]:
         """A sample of every port at `now`, from which the next one's peaks count, unless it is to `keep_peaks`."""

@@ -6,7 +6,10 @@
  * sw_transmit(), as in BMv2.
  *
  * Locking: one mutex a switch. Functions marked [locked] expect the caller to hold it, so that a driver can take it once a
- * batch; the sw_dev_* wrappers take it themselves. No function blocks on anything else. */
+ * batch; the sw_dev_* functions take it themselves. No function blocks on anything else.
+ *
+ * The functions are in device/, above the layers pipeline/, queues/ and wire/, each of which knows only those below it. What all
+ * layers share is here too: constants, the form of a frame, and reasons to drop one. */
 #ifndef SWITCH_H
 #define SWITCH_H
 
@@ -105,9 +108,6 @@ int64_t sw_transmit_due(const struct sw *sw, unsigned port);
 /* How long (ns) the link of the port was idle although a frame was queued, beyond what slack made up for. [locked] */
 uint64_t sw_port_idle_ns(const struct sw *sw, unsigned port);
 
-/* An eventfd (-1 = none) that the sw_dev_* wrappers (control plane packet-out, port_changed ...) write an 8-byte 1 to when they
- * left a port ready: for a driver asleep in epoll. The driver's own sw_* calls never write it. [locked] */
-void sw_set_event(struct sw *sw, int fd);
 /* --- the same verbs, taking the lock themselves --- */
 void sw_dev_receive(struct sw *sw, unsigned port, const void *data, size_t len, int64_t now);
 size_t sw_dev_transmit(struct sw *sw, unsigned port, int64_t now, void *buf, size_t cap);
@@ -116,6 +116,9 @@ size_t sw_dev_receive_frame(
     struct sw *sw, unsigned port, const struct sw_frame *frame, int64_t now, uint16_t *ready, size_t cap);
 size_t sw_dev_transmit_frame(struct sw *sw, unsigned port, int64_t now, size_t cap, sw_take take, void *context);
 void sw_dev_set_owners(struct sw *sw, sw_release_owner release, sw_copy_rest copy);
+/* An eventfd (-1 = none) that the sw_dev_* functions (control plane packet-out, port_changed ...) write an 8-byte 1 to when they
+ * left a port ready: for a driver asleep in epoll. The driver's own sw_* calls never write it. */
+void sw_dev_set_event(struct sw *sw, int fd);
 int64_t sw_dev_next_wakeup(struct sw *sw);
 void sw_dev_tick(struct sw *sw, int64_t now);
 void sw_dev_port_changed(struct sw *sw, unsigned port, int up, int64_t now);

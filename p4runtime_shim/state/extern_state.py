@@ -99,7 +99,7 @@ class ExternState:
         """One cell."""
         counter = self._counter(name, index)
         values = (c.c_uint64 * 2)()
-        self.switch.library.sw_ctl_counter(self.switch.handle, counter, index, 0, values)
+        self.switch.library.sw_ctl_counters(self.switch.handle, counter, index, 1, 0, values)
         return CounterValue(values[0], values[1])
 
     @locked
@@ -126,7 +126,7 @@ class ExternState:
     def counter_write(self, name: str, index: int, value: CounterValue) -> None:
         """Set one cell."""
         values = (c.c_uint64 * 2)(value.packets, value.bytes)
-        self.switch.library.sw_ctl_counter(self.switch.handle, self._counter(name, index), index, 1, values)
+        self.switch.library.sw_ctl_counters(self.switch.handle, self._counter(name, index), index, 1, 1, values)
 
     def _counter(self, name: str, index: int | None) -> int:
         position = self.pipeline.find("counter", self.pipeline.counters, name)
@@ -142,7 +142,7 @@ class ExternState:
         """One cell."""
         position = self._register(name, index)
         cell = c.create_string_buffer(storage_bytes(self.program.registers[position].width))
-        self.switch.library.sw_ctl_register(self.switch.handle, position, index, 0, cell)
+        self.switch.library.sw_ctl_registers(self.switch.handle, position, index, 1, 0, cell)
         return int.from_bytes(cell.raw, "little")
 
     @locked
@@ -150,7 +150,7 @@ class ExternState:
         """Set one cell."""
         position = self._register(name, index)
         cell = self._cell(name, position, value)
-        self.switch.library.sw_ctl_register(self.switch.handle, position, index, 1, cell)
+        self.switch.library.sw_ctl_registers(self.switch.handle, position, index, 1, 1, cell)
 
     @locked
     def register_read_all(self, name: str) -> Snapshot[int]:
@@ -207,7 +207,7 @@ class ExternState:
     def meter_write(self, name: str, index: int, config: MeterConfig | None) -> None:
         """Configure one cell; with None, every packet is green."""
         position = self._meter(name, index)
-        self.switch.library.sw_ctl_meter(self.switch.handle, position, index, meter_doubles(config))
+        self.switch.library.sw_ctl_meters(self.switch.handle, position, index, 1, meter_doubles(config))
         self._meters.setdefault(position, {})[index] = config
 
     @locked
@@ -225,9 +225,7 @@ class ExternState:
     @locked
     def colors_read(self, name: str, index: int) -> MeterColors:
         """Packets and bytes that one cell has colored."""
-        return colors_read(
-            partial(self.switch.library.sw_ctl_meter_colors, self.switch.handle, self._meter(name, index), index)
-        )
+        return colors_read(self._cell_colors(name, index))
 
     @locked
     def colors_read_all(self, name: str) -> Snapshot[MeterColors]:
@@ -252,8 +250,10 @@ class ExternState:
     @locked
     def colors_write(self, name: str, index: int, value: MeterColors) -> None:
         """Set the color counters of one cell."""
-        access = partial(self.switch.library.sw_ctl_meter_colors, self.switch.handle, self._meter(name, index), index)
-        colors_write(access, value)
+        colors_write(self._cell_colors(name, index), value)
+
+    def _cell_colors(self, name: str, index: int) -> Callable[[int, Any], None]:
+        return partial(self.switch.library.sw_ctl_colors, self.switch.handle, self._meter(name, index), index, 1)
 
     def _meter(self, name: str, index: int | None) -> int:
         position = self.pipeline.find("meter", self.pipeline.meters, name)

@@ -115,12 +115,6 @@ void sw_ctl_entry_colors(struct sw *sw, struct sw_entry *entry, int write, uint6
     sw_unlock(sw);
 }
 
-void sw_ctl_meter_colors(struct sw *sw, uint32_t meter, uint32_t index, int write, uint64_t *values) {
-    sw_lock(sw);
-    colors(&sw->meters[meter][index], write, values);
-    sw_unlock(sw);
-}
-
 void sw_ctl_entry_meter(struct sw *sw, struct sw_entry *entry, const double *config) {
     sw_lock(sw);
     configure(entry->meter, config);
@@ -128,16 +122,6 @@ void sw_ctl_entry_meter(struct sw *sw, struct sw_entry *entry, const double *con
 }
 
 /* --- cells --- */
-
-void sw_ctl_counter(struct sw *sw, uint32_t counter, uint32_t index, int write, uint64_t *values) {
-    sw_lock(sw);
-    struct sw_counter *c = &sw->counters[counter][index];
-    if (write)
-        *c = (struct sw_counter){values[0], values[1]};
-    values[0] = c->packets;
-    values[1] = c->bytes;
-    sw_unlock(sw);
-}
 
 static void move(void *cells, void *values, size_t bytes, int write) {
     memcpy(write ? cells : values, write ? values : cells, bytes);
@@ -167,20 +151,6 @@ void sw_ctl_meters(struct sw *sw, uint32_t meter, uint32_t first, uint32_t count
     sw_lock(sw);
     for (uint32_t i = 0; i < count; i++)
         configure(&sw->meters[meter][first + i], config);
-    sw_unlock(sw);
-}
-
-void sw_ctl_register(struct sw *sw, uint32_t reg, uint32_t index, int write, void *cell) {
-    sw_lock(sw);
-    size_t size = sw->program->reg[reg].cell_bytes;
-    uint8_t *at = sw->registers[reg].cells + index * size;
-    memcpy(write ? (void *)at : cell, write ? cell : (void *)at, size);
-    sw_unlock(sw);
-}
-
-void sw_ctl_meter(struct sw *sw, uint32_t meter, uint32_t index, const double *config) {
-    sw_lock(sw);
-    configure(&sw->meters[meter][index], config);
     sw_unlock(sw);
 }
 
@@ -222,64 +192,45 @@ void sw_ctl_queue_limits(struct sw *sw, unsigned port, unsigned queue, uint32_t 
 int sw_ctl_digest(struct sw *sw, uint32_t *list, int64_t *time, uint64_t *values, uint32_t cap) {
     sw_lock(sw);
     int words = -1;
-    for (struct sw_digest *m; words < 0 && (m = sw->digests);) {
-        sw->digests = m->next;
-        if (!sw->digests)
-            sw->digests_end = &sw->digests;
-        sw->digest_count--;
-        *list = m->list;
-        *time = m->time;
-        if (m->words <= cap) {
-            memcpy(values, m->values, m->words * sizeof(uint64_t));
-            words = (int)m->words;
+    for (struct sw_record *digest; words < 0 && (digest = sw_record_take(&sw->digests)); free(digest)) {
+        *list = digest->list;
+        *time = digest->time;
+        if (digest->bytes <= cap * sizeof(uint64_t)) {
+            memcpy(values, digest->data, digest->bytes);
+            words = (int)(digest->bytes / sizeof(uint64_t));
         } else {
-            sw->digests_lost++;
+            sw->digests.lost++;
         }
-        free(m);
     }
     sw_unlock(sw);
     return words;
-}
-
-uint64_t sw_ctl_digests_lost(struct sw *sw) {
-    sw_lock(sw);
-    uint64_t lost = sw->digests_lost;
-    sw_unlock(sw);
-    return lost;
 }
 
 void sw_ctl_logging(struct sw *sw, int messages, int trace, int event) {
     sw_lock(sw);
     sw->logging = messages != 0;
     sw->tracing = trace != 0;
-    sw->log_event = event;
+    sw->log.event = event;
     sw_unlock(sw);
 }
 
 int sw_ctl_log_record(struct sw *sw, int64_t *time, char *text, uint32_t cap) {
     sw_lock(sw);
-    struct sw_log_record *record = sw->log_records;
-    int length = -1;
-    if (record && cap) {
-        sw->log_records = record->next;
-        if (!sw->log_records)
-            sw->log_records_end = &sw->log_records;
-        sw->log_record_count--;
-        size_t n = strlen(record->text);
-        n = n < cap ? n : cap - 1;
-        memcpy(text, record->text, n);
-        text[n] = 0;
-        *time = record->time;
-        length = (int)n;
-        free(record);
-    }
+    struct sw_record *record = cap ? sw_record_take(&sw->log) : NULL;
     sw_unlock(sw);
-    return length;
+    if (!record)
+        return -1;
+    uint32_t length = record->bytes < cap ? record->bytes : cap - 1;
+    memcpy(text, record->data, length);
+    text[length] = 0;
+    *time = record->time;
+    free(record);
+    return (int)length;
 }
 
-uint64_t sw_ctl_log_records_lost(struct sw *sw) {
+uint64_t sw_ctl_records_lost(struct sw *sw, int log) {
     sw_lock(sw);
-    uint64_t lost = sw->log_records_lost;
+    uint64_t lost = log ? sw->log.lost : sw->digests.lost;
     sw_unlock(sw);
     return lost;
 }
@@ -326,12 +277,6 @@ int sw_ctl_pause(struct sw *sw, unsigned number, const struct sw_pause_config *c
     return 0;
 }
 
-void sw_ctl_event(struct sw *sw, int fd) {
-    sw_lock(sw);
-    sw_set_event(sw, fd);
-    sw_unlock(sw);
-}
-
 void sw_ctl_port_event(struct sw *sw, unsigned number, int fd) {
     struct sw_port *port = sw_port_at(&sw->ports, number);
     sw_lock(sw);
@@ -342,7 +287,7 @@ void sw_ctl_port_event(struct sw *sw, unsigned number, int fd) {
 
 void sw_ctl_digest_event(struct sw *sw, int fd) {
     sw_lock(sw);
-    sw->digest_event = fd;
+    sw->digests.event = fd;
     sw_unlock(sw);
 }
 

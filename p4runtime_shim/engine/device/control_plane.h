@@ -37,7 +37,6 @@ void sw_ctl_entry_counter(struct sw *sw, struct sw_entry *entry, int write, uint
 void sw_ctl_entry_meter(struct sw *sw, struct sw_entry *entry, const double *config);
 /* What a meter has colored: packets and bytes of green, of yellow, of red. */
 void sw_ctl_entry_colors(struct sw *sw, struct sw_entry *entry, int write, uint64_t *values);
-void sw_ctl_meter_colors(struct sw *sw, uint32_t meter, uint32_t index, int write, uint64_t *values);
 
 struct sw_member *sw_ctl_member_add(struct sw *sw, uint32_t id, uint32_t action, uint32_t arg_words, const uint64_t *args);
 int sw_ctl_member_modify(struct sw *sw, struct sw_member *m, uint32_t action, uint32_t arg_words, const uint64_t *args);
@@ -49,16 +48,12 @@ int sw_ctl_group_modify(struct sw *sw, struct sw_group *g, uint32_t count, struc
                         const uint16_t *watch);
 void sw_ctl_group_delete(struct sw *sw, struct sw_group *g);
 
-/* Cells; the caller checked the index. */
-void sw_ctl_counter(struct sw *sw, uint32_t counter, uint32_t index, int write, uint64_t *values);
-/* `count` cells from `first` on, read or written. Many at a time, but not too many: packets wait. */
+/* `count` cells from `first` on, read or written; the caller checked the indices. Many at a time, but not too many: packets wait. */
 void sw_ctl_counters(struct sw *sw, uint32_t counter, uint32_t first, uint32_t count, int write, uint64_t *values);
 void sw_ctl_registers(struct sw *sw, uint32_t reg, uint32_t first, uint32_t count, int write, void *cells);
 void sw_ctl_colors(struct sw *sw, uint32_t meter, uint32_t first, uint32_t count, int write, uint64_t *values);
-void sw_ctl_meters(struct sw *sw, uint32_t meter, uint32_t first, uint32_t count, const double *config); /* all alike */
-void sw_ctl_register(struct sw *sw, uint32_t reg, uint32_t index, int write, void *cell);
-/* config: committed per microsecond, committed burst, peak, peak burst; NULL = unconfigured. */
-void sw_ctl_meter(struct sw *sw, uint32_t meter, uint32_t index, const double *config);
+/* config, for all alike: committed per microsecond, committed burst, peak, peak burst; NULL = unconfigured. */
+void sw_ctl_meters(struct sw *sw, uint32_t meter, uint32_t first, uint32_t count, const double *config);
 
 int sw_ctl_replicas(struct sw *sw, int sessions, uint32_t id, uint32_t count, const struct sw_replica *at, uint32_t truncate_to);
 int sw_ctl_replicas_delete(struct sw *sw, int sessions, uint32_t id);
@@ -72,12 +67,11 @@ void sw_ctl_queue_stats(struct sw *sw, unsigned port, unsigned queue, int reset,
 void sw_ctl_queue_limits(struct sw *sw, unsigned port, unsigned queue, uint32_t packets, uint32_t bytes);
 /* The oldest digest: words written to `values`, or -1 when there is none. One that is longer than `cap` is lost, and counted. */
 int sw_ctl_digest(struct sw *sw, uint32_t *list, int64_t *time, uint64_t *values, uint32_t cap);
-uint64_t sw_ctl_digests_lost(struct sw *sw);
 /* Which records to add, and the eventfd written when one is added (-1 = none). */
 void sw_ctl_logging(struct sw *sw, int messages, int trace, int event);
 /* The oldest record, truncated to `cap` bytes with its NUL; its length, or -1 when there is none. */
 int sw_ctl_log_record(struct sw *sw, int64_t *time, char *text, uint32_t cap);
-uint64_t sw_ctl_log_records_lost(struct sw *sw);
+uint64_t sw_ctl_records_lost(struct sw *sw, int log); /* of the log, or digests */
 void sw_ctl_stats(struct sw *sw, uint64_t *drops);
 int sw_ctl_port_stats(struct sw *sw, unsigned port, struct sw_port_stats *out);
 /* A sample of every port at `now`, in the order in which they were given. */
@@ -89,9 +83,8 @@ int sw_ctl_port_rate(struct sw *sw, unsigned port, uint64_t rate, int64_t slack)
 /* NULL turns it off. Fails (-1) when there is no such port, or no rate. */
 int sw_ctl_pause(struct sw *sw, unsigned port, const struct sw_pause_config *config);
 
-/* Eventfd descriptors that the engine writes an 8-byte 1 to (-1 = none): as sw_set_event(); whenever `port` becomes ready, for any
- * reason, for a packet-in reader of the CPU port; whenever a digest is queued. */
-void sw_ctl_event(struct sw *sw, int fd);
+/* Eventfd descriptors that the engine writes an 8-byte 1 to (-1 = none): whenever `port` becomes ready, for any reason, for a
+ * packet-in reader of the CPU port; whenever a digest is queued. */
 void sw_ctl_port_event(struct sw *sw, unsigned port, int fd);
 void sw_ctl_digest_event(struct sw *sw, int fd);
 /* The zero of the P4 timestamps (microseconds since then). Default 0. */

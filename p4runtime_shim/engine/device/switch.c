@@ -14,9 +14,7 @@ struct sw *sw_create(const struct sw_config *config) {
     sw->pool.max_frame = config->max_frame;
     sw->seed = sw->random = config->seed;
     sw->device_id = config->device_id;
-    sw->event = sw->digest_event = sw->log_event = -1;
-    sw->digests_end = &sw->digests;
-    sw->log_records_end = &sw->log_records;
+    sw->event = sw->digests.event = sw->log.event = -1;
     if (sw_ports_make(&sw->ports, config)) {
         sw_destroy(sw);
         return NULL;
@@ -32,7 +30,7 @@ static void unload(struct sw *sw) {
     const struct sw_program *program = sw->program;
     forget_packets(sw);
     sw_pool_free(&sw->pool);
-    sw_clear_digests(sw);
+    sw_records_clear(&sw->digests);
     sw_map_clear(&sw->groups);
     sw_map_clear(&sw->sessions);
     for (uint32_t i = 0; program && sw->tables && i < program->tables; i++)
@@ -140,7 +138,7 @@ static void swap_programs(struct sw *sw, struct sw *staged) {
 void sw_adopt(struct sw *sw, struct sw *staged) {
     sw_lock(sw); /* no other thread knows `staged` */
     forget_packets(sw);
-    sw_clear_digests(sw);
+    sw_records_clear(&sw->digests);
     swap_programs(sw, staged);
     sw_unlock(sw);
 }
@@ -150,12 +148,10 @@ void sw_destroy(struct sw *sw) {
         return;
     unload(sw);
     sw_ports_free(&sw->ports);
-    sw_clear_log(sw);
+    sw_records_clear(&sw->log);
     pthread_mutex_destroy(&sw->lock);
     free(sw);
 }
 
 void sw_lock(struct sw *sw) { pthread_mutex_lock(&sw->lock); }
 void sw_unlock(struct sw *sw) { pthread_mutex_unlock(&sw->lock); }
-
-void sw_set_event(struct sw *sw, int fd) { sw->event = fd; }

@@ -178,8 +178,8 @@ static size_t transmit_bytes_now(struct sw *sw, struct sw_port *port, int64_t no
     return transmit_now(sw, port, now, cap, take_copy, &copy);
 }
 
-/* The same over a wire that takes time. What finds no room on it waits in the queues. */
-static size_t transmit_over_wire(struct sw *sw, struct sw_port *port, int64_t now, void *buf, size_t cap) {
+/* The same over a wire that takes time. What finds no room on it waits in the queues. Not inlined: it is rare. */
+static __attribute__((noinline)) size_t transmit_over_wire(struct sw *sw, struct sw_port *port, int64_t now, void *buf, size_t cap) {
     while (sw_wires_have_room(&sw->ports, sw->pool.max_frame)) {
         size_t len = transmit_bytes_now(sw, port, now, buf, cap);
         if (!len)
@@ -319,6 +319,12 @@ void sw_dev_set_owners(struct sw *sw, sw_release_owner release, sw_copy_rest cop
     sw_lock(sw);
     sw->pool.release = release;
     sw->pool.copy_rest = copy;
+    sw_unlock(sw);
+}
+
+void sw_dev_set_event(struct sw *sw, int fd) {
+    sw_lock(sw);
+    sw->event = fd;
     sw_unlock(sw);
 }
 

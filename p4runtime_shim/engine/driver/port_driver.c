@@ -387,9 +387,7 @@ void drv_destroy(struct drv *drv)
         free(drv->ports[i]);
     }
     for (unsigned i = 0; i < drv->switch_count; i++) {
-        sw_lock(drv->switches[i]->sw);
-        sw_set_event(drv->switches[i]->sw, -1);
-        sw_unlock(drv->switches[i]->sw);
+        sw_dev_set_event(drv->switches[i]->sw, -1);
         free(drv->switches[i]);
     }
     close_if_open(drv->epoll_fd);
@@ -421,9 +419,7 @@ static struct drv_switch *find_switch(struct drv *drv, struct sw *sw)
     owner->sw = sw;
     owner->wake = owner->deadline = SW_NEVER;
     drv->switches[drv->switch_count++] = owner;
-    sw_lock(sw);
-    sw_set_event(sw, drv->wake_fd);
-    sw_unlock(sw);
+    sw_dev_set_event(sw, drv->wake_fd);
     return owner;
 }
 

@@ -1,8 +1,6 @@
-/* The log for users: log_msg() of the program, failed assertions, and the trace of packets. Records are queued in a bounded
- * list, so that the data plane never calls into their readers. */
+/* The log for users: log_msg() of the program, failed assertions, and the trace of packets. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "pipeline/pipeline.h"
@@ -10,29 +8,9 @@
 #define MAX_LOG_RECORDS 16384
 
 static void add_log_record(struct sw *sw, const char *text, size_t length) {
-    struct sw_log_record *record = sw->log_record_count < MAX_LOG_RECORDS ? malloc(sizeof *record + length + 1) : NULL;
-    if (!record) {
-        sw->log_records_lost++;
-        return;
-    }
-    record->time = sw->now;
-    record->next = NULL;
-    memcpy(record->text, text, length);
-    record->text[length] = 0;
-    *sw->log_records_end = record;
-    sw->log_records_end = &record->next;
-    sw->log_record_count++;
-    sw_signal(sw->log_event);
-}
-
-void sw_clear_log(struct sw *sw) {
-    for (struct sw_log_record *record = sw->log_records, *next; record; record = next) {
-        next = record->next;
-        free(record);
-    }
-    sw->log_records = NULL;
-    sw->log_records_end = &sw->log_records;
-    sw->log_record_count = 0;
+    struct sw_record *record = sw_record_add(&sw->log, MAX_LOG_RECORDS, sw->now, (uint32_t)length);
+    if (record)
+        memcpy(record->data, text, length);
 }
 
 void sw_trace(struct sw *sw, const struct sw_packet *p, const char *format, ...) {

@@ -40,17 +40,18 @@ struct sw_replicas { /* a multicast group or clone session */
     struct sw_replica at[];
 };
 
-struct sw_digest {
+struct sw_record { /* for the control plane (records.c) */
+    struct sw_record *next;
     int64_t time;
-    uint32_t list, words;
-    struct sw_digest *next;
-    uint64_t values[];
+    uint32_t list, bytes; /* list: of a digest, its position in the program */
+    uint64_t data[];
 };
 
-struct sw_log_record {
-    int64_t time;
-    struct sw_log_record *next;
-    char text[];
+struct sw_records {
+    struct sw_record *first, *last; /* last: of no meaning without a first */
+    uint32_t count;
+    int event; /* signalled when one is added; -1: none */
+    uint64_t lost;
 };
 
 struct sw_map { /* id -> replicas, open addressing by the table code's hash */
@@ -80,20 +81,13 @@ struct sw {
     struct sw_pool pool;
     struct sw_ports ports;
 
-    int event, digest_event;
+    int event;
     char **texts; /* the program's strings, for the log and the trace; the generated C has none of them */
     uint8_t *scratch; /* for long inputs of hashes: any packet's bytes, and program->scratch before them */
 
     struct sw_map groups, sessions;
     struct sw_group *watching; /* groups of selectors with members that need ports */
-    struct sw_digest *digests, **digests_end;
-    uint32_t digest_count;
-    uint64_t digests_lost;
-
-    struct sw_log_record *log_records, **log_records_end; /* log_msg(), failed assertions, and the trace */
-    uint32_t log_record_count;
-    int log_event;
-    uint64_t log_records_lost;
+    struct sw_records digests, log; /* log: of log_msg(), failed assertions, and the trace */
     uint64_t drops[SW_DROP_COUNT];
     uint64_t seed;
     uint32_t device_id;
@@ -158,7 +152,7 @@ void sw_run_ingress(struct sw *sw, struct sw_packet *p);
 struct sw_packet *sw_run_egress(struct sw *sw, struct sw_packet *p, uint32_t depth);
 void sw_drain_down_port(struct sw *sw, struct sw_port *port);
 
-/* meter.c, replication.c, digest.c */
+/* meter.c, replication.c, records.c */
 /* Color of a packet of so many bytes, of which the meter takes `amount` (1 where it counts packets). */
 uint32_t sw_meter_run(struct sw_meter *m, uint64_t now_us, uint64_t amount, uint32_t bytes);
 const struct sw_replicas *sw_map_find(const struct sw_map *map, uint32_t id);
@@ -166,7 +160,10 @@ int sw_map_set(struct sw_map *map, uint32_t id, const struct sw_replica *at, uin
 int sw_map_delete(struct sw_map *map, uint32_t id);
 void sw_map_clear(struct sw_map *map);
 void sw_send_digest(struct sw *sw, struct sw_packet *p);
-void sw_clear_digests(struct sw *sw);
+/* With room for so many bytes; NULL, and counted as lost, when there are `most` or no memory. */
+struct sw_record *sw_record_add(struct sw_records *records, uint32_t most, int64_t time, uint32_t bytes);
+struct sw_record *sw_record_take(struct sw_records *records); /* the oldest, which the caller frees; NULL: none */
+void sw_records_clear(struct sw_records *records);
 
 /* log.c, trace.c; called by generated code too */
 void sw_log_msg(struct sw *sw, const char *format, unsigned count, const i128 *values);
@@ -177,7 +174,6 @@ void sw_trace_table(struct sw *sw, const struct sw_packet *p, const char *name, 
                     const uint64_t *key, const struct sw_entry *e);
 void sw_trace_action(struct sw *sw, const struct sw_packet *p, const char *name, const struct sw_param *params,
                      unsigned count, const uint64_t *args);
-void sw_clear_log(struct sw *sw);
 
 /* One trace line about a packet; costs a test when tracing is off. */
 #define SW_TRACE(sw, p, ...)                                                                                            \
