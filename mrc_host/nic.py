@@ -236,7 +236,7 @@ class Nic:
     def deregister_memory(self, lkey: int) -> None:
         """Deregister a region at once: later packets with its rkey are refused. NotFoundError if unknown."""
         self._context.memory.deregister(lkey)
-        self._context.datapath.outbox.settle()  # the application may use it again, though packets are under way
+        self._context.datapath.outbox.keep_payloads()  # the application may use it again, though packets are under way
 
     # ---- completion queues --------------------------------------------------------------------------------------
 

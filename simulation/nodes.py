@@ -138,7 +138,7 @@ class NicNode:
 
     def replace(self, nic: Nic) -> None:
         """Make this the device. Who watches frames of the old device watches those of the new one."""
-        self.nic.datapath.outbox.settle()  # its packets go on, but its memory is the application's again
+        self.nic.datapath.outbox.keep_payloads()  # its packets go on, but its memory is the application's again
         self._drive(nic)
 
     def _drive(self, nic: Nic) -> None:

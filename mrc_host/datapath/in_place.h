@@ -63,7 +63,7 @@ static void in_place_copy(const PacketInPlace *packet, uint8_t *to, size_t lengt
 
 /* ---- outboxes ---- */
 
-static void settle(Outbox *outbox, const void *message) {
+static void keep_payloads(Outbox *outbox, const void *message) {
     for (PacketInPlace *packet = outbox->under_way, *next; packet; packet = next) {
         next = packet->next;
         if (!message || packet->message == message)
@@ -75,8 +75,8 @@ static PyObject *outbox_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return no_keywords(kwargs) || !PyArg_ParseTuple(args, "") ? NULL : type->tp_alloc(type, 0);
 }
 
-static PyObject *outbox_settle(Outbox *outbox, PyObject *Py_UNUSED(none)) {
-    settle(outbox, NULL);
+static PyObject *outbox_keep_payloads(Outbox *outbox, PyObject *Py_UNUSED(none)) {
+    keep_payloads(outbox, NULL);
     Py_RETURN_NONE;
 }
 
@@ -91,7 +91,7 @@ static void outbox_dealloc(Outbox *outbox) {
 }
 
 static PyMethodDef outbox_methods[] = {
-    {"settle", (PyCFunction)outbox_settle, METH_NOARGS, "Whatever is under way gets a copy of its payload."},
+    {"keep_payloads", (PyCFunction)outbox_keep_payloads, METH_NOARGS, "Whatever is under way gets a copy of its payload."},
     {"trace", (PyCFunction)outbox_trace, METH_O, "Whether to leave nothing there, so that each frame can be traced."},
     {NULL, NULL, 0, NULL},
 };
@@ -101,7 +101,7 @@ TYPE(Outbox, .tp_new = outbox_new, .tp_dealloc = (destructor)outbox_dealloc, .tp
 /* The message has ended. */
 static void end_sent(Sent *sent) {
     if (sent->under_way)
-        settle(sent->outbox, sent);
+        keep_payloads(sent->outbox, sent);
     Py_CLEAR(sent->outbox);
 }
 

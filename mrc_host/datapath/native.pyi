@@ -29,8 +29,8 @@ class Outbox:
     """Where one NIC leaves data packets that are not copied, for the simulation's core (in_place.h)."""
 
     def __new__(cls) -> Outbox: ...
-    def settle(self) -> None:
-        """Whatever is under way gets a copy of its payload, since the memory may change from now on."""
+    def keep_payloads(self) -> None:
+        """Give what is under way a copy of its payload, since the memory may change from now on."""
 
     def trace(self, on: bool, /) -> None:
         """Whether to leave nothing there, so that each frame can be traced."""

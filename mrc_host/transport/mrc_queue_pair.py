@@ -147,7 +147,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         if requester is None:
             return
         requester.sent.release()
-        requester.settle()
+        requester.release_window()
         if self.peer is not None and requester.window.shared is not None:
             self.peer.windows.leave(self, requester.window.shared)
 
@@ -254,7 +254,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
     def _release_window(self) -> None:
         """Let other queue pairs use the part of the shared window that this one does not need."""
         if self.requester is not None:
-            self.requester.settle()
+            self.requester.release_window()
 
     def answer_due(self, psn: int, flow: Flow, stamp: int) -> None:
         """The datapath in C has placed packet `psn`, and that makes a SACK due."""

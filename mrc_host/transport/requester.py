@@ -429,11 +429,11 @@ class Requester(DataToSend):
             else:
                 self._balance.idle(now)
 
-    def settle(self) -> None:
+    def release_window(self) -> None:
         """Bytes were acknowledged or the window moved: let other queue pairs use the room."""
         if self.stalls.waiting() and not self.pending():
             self.stalls.end(self._nic.now)
-        self.window.settle(self.sent.in_flight)
+        self.window.release(self.sent.in_flight)
 
     # ---- planes and paths ---------------------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ class SendWindow:
             and self.cc.cwnd - self.cc.inflight <= shared.reserve(self._mtu)
         )
 
-    def settle(self, in_flight: int) -> None:
+    def release(self, in_flight: int) -> None:
         """Bytes were acknowledged or the window moved: let other queue pairs use the room."""
         shared = self.shared
         if shared is None:

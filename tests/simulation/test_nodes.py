@@ -109,7 +109,7 @@ class FakeNic:
     """Sends one frame on port 1; that makes one ready on port 0, which had reported nothing before."""
 
     def __init__(self):
-        self.datapath = SimpleNamespace(outbox=SimpleNamespace(settle=lambda: None))
+        self.datapath = SimpleNamespace(outbox=SimpleNamespace(keep_payloads=lambda: None))
         self.left = {1: 1, 0: 0}
         self.kick = False
         self.alarm = None

@@ -138,9 +138,9 @@ def test_returned_bytes_admit_waiting_queue_pairs() -> None:
     shared.cc.inflight = shared.cc.cwnd
     shared.wait(waiting)
     assert second.waiting()
-    first.settle(MTU)
+    first.release(MTU)
     assert (waiting.opened, shared.active) == (0, 1), "there is no room yet"
     shared.cc.inflight = 0
-    first.settle(0)
+    first.release(0)
     assert (waiting.opened, shared.active) == (1, 0)
     assert not second.waiting()
