@@ -1,7 +1,7 @@
 """Other forms of the table of header fields (``mrc_host.wire.fields``): ``python -m scripts.wire_forms`` writes them.
 
-Wireshark's dissector has the rows of its headers, and docs/protocol.md a table of all fields, each between two lines
-that mark them as generated. A test sees that they are current.
+Wireshark's dissector has the rows of its headers, docs/protocol.md a table of all fields, and the datapath in C the
+places of a SACK's fields, each between two lines that mark them as generated. A test sees that they are current.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from mrc_host.wire.fields import HEADERS, VALUES, WireField
+from mrc_host.wire.fields import BTH, CCSTATE, HEADERS, SETH, VALUES, WireField
 
 ROOT = Path(__file__).resolve().parents[1]
 DISSECTOR = ROOT / "mrc_host" / "captures" / "mrc.lua"
 PAGE = ROOT / "docs" / "protocol.md"
+SACK = ROOT / "mrc_host" / "datapath" / "sack.h"
 _BYTES = 64  # bits; a longer field is bytes
 _WIDTH = 118
 _OMITTED = ("EETH.reserved", "EETH.reserved2")  # around the operation of an endpoint response, whose place is a setting
@@ -85,10 +86,23 @@ def page() -> Iterator[str]:
             yield f"| {title} | {where} | {bits} | {name} | {label} |"
 
 
+def places() -> Iterator[str]:
+    """Places of the fields of a SACK, in C: offset and length of the bytes with the field, its lowest bit, its bits."""
+    start = 0
+    for header in (BTH, SETH, CCSTATE):
+        for field, offset, length, mask in header.placed():
+            lowest = (mask & -mask).bit_length() - 1 if mask else 0
+            if not field.name.startswith("reserved"):
+                yield f"#define {header.name}_{field.name.upper()} {start + offset}, {length}, {lowest}, {field.bits}"
+        start += header.length
+    yield f"#define {header.name}_END {start}"
+
+
 FORMS: Mapping[tuple[Path, str], Callable[[], Iterator[str]]] = {
     (DISSECTOR, "names of values"): names,
     (DISSECTOR, "headers"): rows,
     (PAGE, "fields"): page,
+    (SACK, "fields of a SACK"): places,
 }
 
 

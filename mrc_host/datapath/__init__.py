@@ -5,21 +5,17 @@ what is the same for every packet:
 
 * **Out**: a packet's frame from the header template of its path and class (template.h), and for data its message
   (transmit.h), and its ICRC (icrc.h). In simulation the payload stays where it is (in_place.h).
-* **In**: prefix (prefixes.h, flows.h), ICRC and queue pair of every frame (receive.h). While a queue pair's responder
-  grants it (carrier.h), window, bitmap and placement of its unremarkable packets (placement.h), and SACKs for them
-  (sack.h). When a SACK is due, and when it leaves, Python decides; it gets one record a run
-  (``transport.receive_grant``). Of RC, the packets in the middle of a message that come in order (rc_carrier.h,
-  ``transport.roce.receive_grant``).
+* **In**: prefix (prefixes.h, flows.h), ICRC and queue pair of every frame (receive.h). The receive state of a queue
+  pair is here alone (receive_state.h): what has arrived, and which of that the next SACK shows (sack.h). Packets that
+  need no decision are placed here (placement.h), of RC those in the middle of a message that come in order
+  (rc_receive_state.h). Python places all others, and adds them. What a SACK offers, and when it leaves, Python decides.
 
-Small models of the frames, in Python, are the oracles of its tests (``tests/models/``).
+Small models of frames and receive state, in Python, are the oracles of its tests (``tests/models/``).
 """
 
 from __future__ import annotations
 
 from typing import Any
-
-carries = True
-"""Whether new NICs have it carry packets; tests compare them with NICs whose Python takes each one."""
 
 
 def load() -> Any:

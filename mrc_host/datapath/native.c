@@ -99,9 +99,12 @@ static struct PyModuleDef native_module = {
 
 PyMODINIT_FUNC PyInit_native(void) {
     PyTypeObject *types[] = {
-        &TemplateType, &OutboxType, &PacketInPlaceType, &MessageType, &RegionType, &ReceiverType, &CarrierType, &RcCarrierType,
+        &TemplateType, &OutboxType, &PacketInPlaceType, &MessageType, &RegionType, &ReceiverType, &ReceiveStateType,
+        &RcReceiveStateType,
     };
-    const char *names[] = {"Template", "Outbox", "PacketInPlace", "Message", "Region", "Receiver", "Carrier", "RcCarrier"};
+    const char *names[] = {
+        "Template", "Outbox", "PacketInPlace", "Message", "Region", "Receiver", "ReceiveState", "RcReceiveState",
+    };
     crc_setup();
     PyObject *module = PyModule_Create(&native_module);
     for (int i = 0; module && i < (int)(sizeof names / sizeof *names); i++)

@@ -88,65 +88,131 @@ class Receiver:
     def trace(self, on: bool, /) -> None:
         """Whether to carry no packet, so that each can be traced."""
 
-class Carrier:
-    """Carries packets for one queue pair (carrier.h), known to its receiver until ``close``."""
+class ReceiveState:
+    """The receive state of an MRC queue pair (receive_state.h), known to its receiver until ``close``."""
+
+    carries: bool
+    """Whether the receiver places packets that need no decision; at first it does."""
+    units: int
+    """Received bytes in units of 256, duplicates included; Python adds those."""
+    pending_bytes: int
+    """Bytes that arrived since a SACK was due; Python sets it to 0 when another reason makes it queue one."""
 
     def __new__(
-        cls, receiver: Receiver, qpn: int, source: bytes, mtu: int, reach: int, threshold: int, low: list[int],
-        high: list[int], /,
-    ) -> Carrier:  # fmt: skip
-        """`low` and `high` are the acknowledgement generator's own: ``grant`` reads, ``take`` writes them."""
+        cls, receiver: Receiver, qpn: int, source: bytes, first_psn: int, mtu: int, reach: int, threshold: int,
+        planes: int, /,
+    ) -> ReceiveState:  # fmt: skip
+        """`source` is the peer's address, `reach` how many PSNs from the expected one on are accepted (1..32640)."""
 
-    def message(
-        self, msn: int, first: int, last: int, region: Region, at: int, address: int, rkey: int, length: int, /
-    ) -> None:
-        """Packets `first` to `last` belong to a message whose first byte goes to offset `at` of its region."""
+    @property
+    def first_psn(self) -> int:
+        """First PSN of this life. PSNs are unbounded integers here (see ``wire.psn``)."""
 
-    def grant(
-        self, next_msn: int, next_psn: int, bitmap: int, max_psn: int, ack_requested: int, pending: int, held_up: int, /
-    ) -> None:
-        """Carry packets from this state on; messages before `next_msn` are complete."""
+    @property
+    def next_psn(self) -> int:
+        """The expected PSN: cumulative PSN + 1."""
 
-    def take(self) -> tuple[int, int, int, int, int, int, int, int, int] | None:
-        """End the grant. What was carried: packets, those out of order, units; then the state as it is now."""
+    @property
+    def max_psn(self) -> int:
+        """The newest PSN that arrived; at first the one before `first_psn`."""
 
-    def sack(
-        self, remote_qpn: int, flags: int, psn: int, probe_id: int, entropy: int, stamp: int, mpr: int,
-        out_of_order: int, units: int, again: int, /,
-    ) -> bytes | tuple[bytes, int, int, int, int, bool, int] | None:  # fmt: skip
-        """A SACK from the BTH on, for what is granted and was carried (sack.h); the grant goes on.
+    @property
+    def held_up(self) -> int:
+        """Packets ahead of the expected one that came after the last one that was expected, retransmissions apart."""
 
-        With it, if one bitmap does not reach the newest PSN: first PSN of the bitmap, expected and newest PSN, packets
-        ahead of the expected one, whether arrivals are left to be shown, and packets carried.
+    @property
+    def arrived(self) -> int:
+        """Packets that arrived for the first time."""
+
+    @property
+    def out_of_order(self) -> int:
+        """Those of them that arrived ahead of others."""
+
+    @property
+    def unshown(self) -> bool:
+        """Whether there are arrivals that no bitmap has shown."""
+
+    def has(self, psn: int, /) -> bool:
+        """Whether packet `psn`, ahead of the expected one, has arrived."""
+
+    def add(self, psn: int, plane: int, size: int, units: int, word: int, marked: bool, /) -> bool:
+        """A packet with `size` bytes of payload and this BTH control word has arrived; whether a SACK is due.
+
+        `plane` is -1 if a SACK of its own will show it. ValueError if `psn` is out of reach or has arrived before.
         """
 
-    def next_base(self, psn: int, everything: bool, /) -> int | None:
-        """Where the next bitmap of a sweep begins, `psn` or later; -1 at its end, None if nothing is granted."""
+    def include(
+        self, msn: int, first: int, last: int, region: Region, at: int, address: int, rkey: int, length: int, /
+    ) -> None:
+        """Packets `first` to `last` belong to a message whose first byte goes to offset `at` of its region.
 
-    def sweep_sack(self, base: int, remote_qpn: int, entropy: int, mpr: int, out_of_order: int, units: int, /) -> bytes:
-        """A SACK that answers no packet, with a bitmap from `base` on; the grant goes on."""
+        They may be placed from now on. The latest 16 messages are remembered.
+        """
+
+    def forget(self, msn: int, /) -> None:
+        """Message `msn` is complete."""
+
+    def show(self, again: int, oldest: bool, /) -> int:
+        """First PSN of the bitmap of the SACK that leaves next; what it shows has then been shown.
+
+        `again` is the PSN of the retransmission that the SACK answers, or -1; `oldest`: it begins at the expected PSN.
+        """
+
+    def sack(
+        self, base: int, remote_qpn: int, psn: int, probe_id: int, mark: int, entropy: int, stamp: int, mpr: int,
+        restore: bool, penalty: int, /,
+    ) -> bytes:  # fmt: skip
+        """A SACK from the BTH on, with a bitmap that begins at `base`; ValueError if that is before the expected PSN.
+
+        It answers packet `psn`, or with a `probe_id` other than -1 a probe. What else is given are values of its fields
+        (``wire.fields``).
+        """
+
+    def next_base(self, psn: int, everything: bool, /) -> int:
+        """Where the next bitmap of a sweep begins: `psn` or later, and unless `everything` is to be shown, at a hole.
+
+        -1 when there is none before the newest PSN.
+        """
 
     def close(self) -> None:
         """The queue pair receives no more."""
 
-class RcCarrier:
-    """Carries packets for one RC queue pair (rc_carrier.h), known to its receiver until ``close``."""
+class RcReceiveState:
+    """The receive state of an RC queue pair (rc_receive_state.h), known to its receiver until ``close``."""
 
-    def __new__(cls, receiver: Receiver, qpn: int, source: bytes, mtu: int, /) -> RcCarrier: ...
-    def grant(self, psn: int, region: Region, at: int, remaining: int, /) -> None:
-        """Place packets of a message from `psn` on: the next byte belongs to offset `at` of its region."""
+    carries: bool
+    """Whether the receiver places packets in the middle of a message, and drops those behind gaps; at first it does."""
+    gap: bool
+    """Whether the peer was told that the expected packet is missing."""
 
-    def drop_behind(self, psn: int, /) -> None:
-        """Packet `psn` is missing, which was reported: drop packets behind it until it arrives."""
+    def __new__(cls, receiver: Receiver, qpn: int, source: bytes, first_psn: int, mtu: int, /) -> RcReceiveState:
+        """`source` is the peer's address."""
 
-    def carried(self) -> int:
-        """Packets placed since the grant."""
+    @property
+    def next_psn(self) -> int:
+        """The expected PSN, an unbounded integer (see ``wire.psn``)."""
 
-    def take(self) -> int:
-        """The same, and end the grant, whichever it was."""
+    @property
+    def at(self) -> int:
+        """Where in its region the next byte of the message under way belongs."""
 
-    def take_dropped(self) -> int:
-        """Packets dropped behind gaps since the last call."""
+    @property
+    def remaining(self) -> int:
+        """How many bytes of that message are missing; 0: none is under way."""
+
+    @property
+    def arrived(self) -> int:
+        """Packets that arrived and were placed."""
+
+    @property
+    def out_of_order(self) -> int:
+        """Packets that were dropped for being ahead of the expected one."""
+
+    def add(self, region: Region | None, at: int, remaining: int, /) -> None:
+        """The expected packet has arrived. The next byte of its message goes to `at` of `region`, None at its end."""
+
+    def drop_ahead(self) -> bool:
+        """A packet ahead of the expected one was dropped; whether that is a gap of which the peer knows nothing."""
 
     def close(self) -> None:
         """The queue pair receives no more."""

@@ -1,21 +1,17 @@
-/* One data packet whose ICRC is right: checked against what is granted, and placed.
+/* One data packet whose ICRC is right: checked against the receive state of its queue pair, and placed.
  *
  * All that a packet claims is checked here; the region's bounds are checked once more before the copy. Whatever calls for a
  * decision is left to Python: a packet that completes a message, is repeated, retransmitted, carries immediate data, or does not
- * fit. A marked one makes a SACK due.
+ * fit.
  */
 #ifndef MRC_PLACEMENT_H
 #define MRC_PLACEMENT_H
 
-#include "carrier.h"
 #include "carry_frame.h"
 #include "flows.h"
+#include "receive_state.h"
 
-#define PSN_MASK 0xFFFFFF
-#define FLAG_ACK_REQUEST 0x80 /* in the first byte of the BTH's control word */
-#define FLAG_RTX 0x20
-#define FLAG_TIMESTAMP 0x10
-#define LEAST_COUNTED 1024
+#define FLAG_TIMESTAMP 0x10 /* in the first byte of the BTH's control word */
 
 enum outcome { FOR_PYTHON, CARRIED, ANSWER_DUE };
 
@@ -28,8 +24,9 @@ typedef struct {
     const Flow *flow;
     const uint8_t *bth, *reth;
     Payload payload;
+    uint32_t word; /* the BTH's control word */
     unsigned kind, stamp;
-    int ack_request, plane;
+    int plane;
 } Packet;
 
 /* Finds the payload, `size` bytes from `at` on, which is in the frame's first piece; 0 if it is not all there. */
@@ -52,26 +49,12 @@ static int read_packet(Packet *packet, const Flow *flow, const FramePieces *fram
     *packet = (Packet){
         .flow = flow, .bth = bth, .reth = bth + (stamped ? 20 : 16),
         .kind = bth[0] - (unsigned)WRITE_FIRST, .stamp = stamped ? get16(bth + 16) : 0,
-        .ack_request = bth[8] & FLAG_ACK_REQUEST, .plane = plane,
+        .word = get32(bth + 8), .plane = plane,
     };
     size_t at = (size_t)(packet->reth + 16 - frame->head), pad = bth[1] >> 4 & 3;
-    if (packet->kind > ONLY || packet->kind == LAST_IMM || bth[8] & FLAG_RTX || !flow->carried || at + pad >= flow->end)
+    if (packet->kind > ONLY || packet->kind == LAST_IMM || packet->word & RTX || !flow->carried || at + pad >= flow->end)
         return 0;
     return find_payload(&packet->payload, frame, at, flow->end - at - pad);
-}
-
-/* Where the cumulative PSN will be when `psn`, the expected one, has arrived. */
-static int64_t next_hole(const Carrier *carrier, int64_t psn) {
-    do
-        psn++;
-    while (psn <= carrier->max_psn && carrier_has(carrier, psn));
-    return psn;
-}
-
-static void advance(Carrier *carrier, int64_t to) {
-    for (int64_t psn = carrier->next_psn; psn < to; psn++)
-        carrier->bitmap[psn / 64 % WORDS] &= ~(1ull << psn % 64);
-    carrier->next_psn = to;
 }
 
 /* Where the payload belongs; NULL if it is not exactly what the message has there. */
@@ -91,61 +74,22 @@ static uint8_t *place_of(const Incoming *message, uint32_t mtu, int64_t psn, con
     return at < message->at ? NULL : region_place(message->region, at, packet->payload.size);
 }
 
-/* Whether a SACK is due, as AckGenerator.arrived says; the packet has arrived. */
-static int count_arrival(Carrier *carrier, int64_t psn, const Packet *packet) {
-    int due = packet->ack_request != 0;
-    if (psn >= carrier->next_psn) {
-        if (due && psn > carrier->ack_requested)
-            carrier->ack_requested = psn;
-    } else if (carrier->ack_requested >= 0 && carrier->ack_requested < carrier->next_psn) {
-        carrier->ack_requested = -1;
-        due = 1;
-    }
-    carrier->bytes += (int64_t)(packet->payload.size > LEAST_COUNTED ? packet->payload.size : LEAST_COUNTED);
-    if (carrier->bytes >= carrier->threshold || packet->flow->marked)
-        due = 1;
-    if (due)
-        carrier->bytes = 0;
-    return due;
-}
-
 /* Places a packet; if it is for Python, nothing has changed. *psn is its own. */
-static enum outcome carry(Carrier *carrier, const Packet *packet, int64_t *psn) {
-    int64_t offset = ((int64_t)(get32(packet->bth + 8) & PSN_MASK) - carrier->next_psn) & PSN_MASK;
-    *psn = carrier->next_psn + offset;
-    if (offset >= carrier->reach || carrier_has(carrier, *psn))
+static enum outcome carry(ReceiveState *state, const Packet *packet, int64_t *psn) {
+    int64_t offset = ((int64_t)packet->word - state->next_psn) & PSN_MASK;
+    *psn = state->next_psn + offset;
+    if (offset >= state->reach || has_arrived(state, *psn))
         return FOR_PYTHON;
     unsigned msn = get16(packet->bth + 14);
-    const Incoming *message = &carrier->messages[msn % MAX_MESSAGES];
+    const Incoming *message = &state->messages[msn % MAX_MESSAGES];
     if (!message->region || (message->msn & 0xFFFF) != msn)
         return FOR_PYTHON;
-    uint8_t *place = place_of(message, carrier->mtu, *psn, packet);
-    if (!place)
+    uint8_t *place = place_of(message, state->mtu, *psn, packet);
+    if (!place || (!offset && hole_from(state, *psn + 1) > message->last)) /* the message is complete */
         return FOR_PYTHON;
-    int64_t expected = offset ? carrier->next_psn : next_hole(carrier, *psn);
-    if (expected > message->last)
-        return FOR_PYTHON; /* the message is complete */
 
     place_payload(place, &packet->payload);
-    if (*psn > carrier->max_psn)
-        carrier->max_psn = *psn;
-    if (offset) {
-        carrier_put(carrier, *psn);
-        carrier->out_of_order++;
-        if (carrier->held_up < LAST_PSN)
-            carrier->held_up++;
-    } else {
-        advance(carrier, expected);
-        carrier->held_up = 0;
-    }
-    Unshown *unshown = &carrier->unshown[packet->plane];
-    if (unshown->lowest < 0 || *psn < unshown->lowest)
-        unshown->lowest = *psn;
-    if (*psn > unshown->highest)
-        unshown->highest = *psn;
-    carrier->changed |= 1ull << packet->plane;
-    carrier->units += packet->flow->units;
-    carrier->arrived++;
-    return count_arrival(carrier, *psn, packet) ? ANSWER_DUE : CARRIED;
+    Arrival arrival = {*psn, packet->payload.size, packet->flow->units, packet->word, packet->plane, packet->flow->marked};
+    return add_arrival(state, &arrival) ? ANSWER_DUE : CARRIED;
 }
 #endif

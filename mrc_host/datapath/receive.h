@@ -1,18 +1,18 @@
 /* Frames in: prefix, ICRC and queue pair of every one, and placement in the common case.
  *
- * A Receiver belongs to one NIC and has a Carrier for each MRC queue pair that may receive (carrier.h), and an RcCarrier for each
- * one of RC (rc_carrier.h).
+ * A Receiver belongs to one NIC and knows the receive state of each queue pair that may receive (receive_state.h), those of RC
+ * too (rc_receive_state.h).
  */
 #ifndef MRC_RECEIVE_H
 #define MRC_RECEIVE_H
 
 #include "placement.h"
 #include "prefixes.h"
-#include "rc_carrier.h"
+#include "rc_receive_state.h"
 #include "sack.h"
 
 typedef struct {
-    CarrierTable table;
+    ReceiveTable table;
     Flows flows[MAX_PLANES];
     Expected expected;
     int ports;
@@ -53,12 +53,12 @@ static enum drop check_frame(Receiver *receiver, int port, const FramePieces *fr
     return ACCEPTED;
 }
 
-/* Who may carry a packet of this flow; NULL: Python must look at it. */
-static Carrier *carrier_of(const Receiver *receiver, int port, const Flow *flow, const uint8_t *bth) {
+/* The state of the queue pair that a packet of this flow is for; NULL: Python must look at it. */
+static ReceiveState *state_of(const Receiver *receiver, int port, const Flow *flow, const uint8_t *bth) {
     if (flow->end - flow->start < 36 || bth[1] & 0x0F || (get16(bth + 2) & 0x7FFF) != 0x7FFF)
         return NULL;
-    Carrier *found = find_carrier(&receiver->table, get32(bth + 4));
-    if (!found || !found->granted || port >= found->planes)
+    ReceiveState *found = find_state(&receiver->table, get32(bth + 4));
+    if (!found || !found->carries || port >= found->planes)
         return NULL;
     return is_from(flow, found->source, found->source_length) ? found : NULL;
 }
@@ -66,8 +66,8 @@ static Carrier *carrier_of(const Receiver *receiver, int port, const Flow *flow,
 /* A packet that may be carried. */
 typedef struct {
     const Flow *flow;
-    RcCarrier *rc; /* by this one, or if it is NULL, by `mrc`, which the rest is for */
-    Carrier *mrc;
+    RcReceiveState *rc; /* of its queue pair, or if it is NULL, `mrc`, which the rest is for */
+    ReceiveState *mrc;
     Packet packet;
     int64_t psn; /* once it was carried; of RC, whether it requests an acknowledgement */
 } Candidate;
@@ -78,10 +78,10 @@ static int find_candidate(Candidate *found, const Receiver *receiver, int port, 
     if (receiver->traced || flow->trimmed || frame->head_length < (size_t)flow->start + BTH_LENGTH)
         return 0;
     found->flow = flow;
-    found->rc = rc_carrier_of(&receiver->table, flow, bth);
+    found->rc = rc_state_of(&receiver->table, flow, bth);
     if (found->rc)
         return 1;
-    found->mrc = carrier_of(receiver, port, flow, bth);
+    found->mrc = state_of(receiver, port, flow, bth);
     return found->mrc && frame->head_length >= (size_t)flow->start + 36 && read_packet(&found->packet, flow, frame, port);
 }
 
@@ -93,7 +93,7 @@ static enum outcome carry_candidate(Candidate *found, const FramePieces *frame) 
 /* A packet was carried that makes an answer due: its QPN, PSN, timestamp and flow. Of RC, which has no use for the middle two, they are
  * whether it requests an acknowledgement, and 0. */
 static PyObject *answer_due(Receiver *receiver, int port, const Candidate *carried) {
-    int rc = carried->rc != NULL; /* Python may close the carrier meanwhile */
+    int rc = carried->rc != NULL; /* Python may close the queue pair meanwhile */
     unsigned qpn = rc ? carried->rc->qpn : carried->mrc->qpn, stamp = rc ? 0 : carried->packet.stamp;
     PyObject *flow = flow_object(&receiver->expected, &receiver->flows[port], carried->flow);
     return flow ? Py_BuildValue("ILIN", qpn, (long long)carried->psn, stamp, flow) : NULL;

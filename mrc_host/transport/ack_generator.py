@@ -10,31 +10,34 @@ The bitmap of a SACK covers 64 PSNs. Since planes progress at different rates, a
 remembered by plane, and when one bitmap cannot cover them all, another SACK follows. The count of received bytes
 includes duplicates. While the receive CQ is full, SACKs ask the sender to reduce its window, and to restore it
 afterwards.
+
+What has arrived, what no bitmap has shown, and whether an arrival makes a SACK due is in the receive state
+(``datapath/receive_state.h``), since most packets are placed without Python.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mrc_host.config import OutOfWindow
 from mrc_host.transport.peer_frames import CONTROL
-from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, GrantedArrivals, ResponderOwner, WideSack
-from mrc_host.transport.received_packets import ReceivedPackets
+from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, ResponderOwner
 from mrc_host.transport.sack_sweep import Sweep
 from mrc_host.wire import control, headers, opcodes
-from mrc_host.wire.control import Nack, Sack
+from mrc_host.wire.control import Nack
 from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.psn import HALF, MASK
+
+if TYPE_CHECKING:
+    from mrc_host.datapath import native
 
 _MAX_SACKS: Final = 64  # queued
 _RESTORES: Final = 4  # SACKs that ask to restore the window; several, as some may be lost
 _MAX_NACKS: Final = 256
 _MAX_MARKED: Final = 4096  # paths whose marks are counted
 _MIN_RANGE: Final = 8  # units of 128 PSNs; the minimum a responder may offer
-_ALL: Final = (1 << control.SACK_BITS) - 1
 _PENALTY: Final = 64  # out of 127: halves the sender's window in a round trip
-_SACK_NOW: Final = headers.ACK_REQUEST | headers.RTX
 
 
 class _Trigger:
@@ -73,26 +76,15 @@ class AckGenerator:
         "_slow",
         "_stats",
         "_sweep",
-        "_threshold",
         "_trim_nack",
         "_window",
         "ack_due",
-        "ack_requested",
         "completed_msn",
-        "grant",
-        "high",
-        "low",
         "nak",
-        "pending_bytes",
     )
 
     def __init__(
-        self,
-        owner: ResponderOwner,
-        connection: Connection,
-        paths: AnswerPaths,
-        planes: int,
-        received: ReceivedPackets,
+        self, owner: ResponderOwner, connection: Connection, paths: AnswerPaths, received: native.ReceiveState
     ) -> None:
         attributes, nic = connection.attributes, connection.nic
         self._owner = owner
@@ -106,52 +98,32 @@ class AckGenerator:
         self._window = max(attributes.mpr, self._cap) * 128 - 1
         self._trim_nack = attributes.trim_nack
         self._silent = nic.settings.out_of_window is OutOfWindow.DROP
-        self._threshold = nic.transport.sack_threshold
         self._skip_after = nic.transport.always_skip_marks
         self._marked: dict[int, int] = {}  # consecutive marks by entropy value; empty unless they are counted
-        self.low = [-1] * planes  # by plane: oldest PSN that arrived and was in no bitmap yet; -1 for none
-        self.high = [-1] * planes
         self.completed_msn = 0  # number of completed messages
         self._slow = False  # the receive CQ is full
         self._restores = 0
         # due
-        self.pending_bytes = 0  # since the last SACK
-        self.ack_requested = -1  # PSN of the newest packet with the A bit that arrived ahead of others; -1 for none
         self._sacks: deque[_Trigger] = deque()
-        earlier = self._stats.data_received + self._stats.duplicates_received
-        self._sweep = Sweep(received.next_psn, earlier)
+        self._sweep = Sweep(received.next_psn, self._stats.duplicates_received)
         self._nacks: deque[Nack] = deque()
         self._probed: _Trigger | None = None  # the latest probe, until it has been answered again
         self.ack_due = False
         self.nak = 0  # syndrome of the NAK that ended this queue pair
-        self.grant: GrantedArrivals | None = None  # what the datapath in C has; the responder sets it
 
     # ---- packets that arrived -----------------------------------------------------------------------------------
 
-    def arrived(self, psn: int, word: int, size: int, plane: int, stamp: int, flow: Flow) -> None:
-        """A data packet of `size` bytes was placed, and its message completed if possible."""
-        received, due = self._received, word & _SACK_NOW
-        if not word & headers.RTX or len(self._sacks) >= _MAX_SACKS:  # a retransmission's own SACK covers it
-            low = self.low[plane]
-            if low < 0 or psn < low:
-                self.low[plane] = psn
-            if psn > self.high[plane]:
-                self.high[plane] = psn
-        if psn >= received.next_psn:
-            if due & headers.ACK_REQUEST and psn > self.ack_requested:
-                self.ack_requested = psn
-        elif 0 <= self.ack_requested < received.next_psn:
-            self.ack_requested = -1
-            due = 1
-        self.pending_bytes += size if size > 1024 else 1024
+    def arrived(self, psn: int, word: int, size: int, plane: int, flow: Flow) -> bool:
+        """A data packet of `size` bytes was placed here: add it to what has arrived; whether a SACK is due."""
+        if word & headers.RTX and len(self._sacks) < _MAX_SACKS:
+            plane = -1  # its own SACK shows it
         if self._marked and not flow.ce:
             self._marked.pop(flow.ev, None)
-        if self.pending_bytes >= self._threshold or flow.ce or due:
-            self._sack(psn, flow, stamp, bool(word & headers.RTX))
+        return self._received.add(psn, plane, size, flow.units, word, flow.ce)
 
-    def due(self, psn: int, flow: Flow, stamp: int) -> None:
-        """The datapath in C has placed packet `psn`, and that makes a SACK due."""
-        self._queue_sack(_Trigger(psn, flow.ev, stamp, self._mark_of(flow), -1))
+    def due(self, psn: int, flow: Flow, stamp: int, again: bool = False) -> None:
+        """Packet `psn`, which may have been sent `again`, makes a SACK due."""
+        self._queue_sack(_Trigger(psn, flow.ev, stamp, self._mark_of(flow), -1, again))
 
     def trimmed(self, word: int, stamp: int, flow: Flow, lasthop: bool) -> Drop | None:
         """A packet arrived without its payload: send a NACK if it is missing and the peer understands such NACKs.
@@ -167,7 +139,7 @@ class AckGenerator:
         psn = received.next_psn + offset
         if offset >= HALF:
             return self.behind(psn - MASK - 1, stamp, flow)
-        if received.bitmap >> offset & 1:
+        if received.has(psn):
             self.duplicate(psn, word, stamp, flow)
         elif self._trim_nack and offset < self._window:
             reason = control.NACK_TRIMMED_LASTHOP if lasthop else control.NACK_TRIMMED
@@ -179,7 +151,7 @@ class AckGenerator:
         self._stats.duplicates_received += 1
         if word & headers.RTX:
             self._paths.doubt_reverse_paths()
-        self._sack(psn, flow, stamp, True)
+        self._sack_again(psn, flow, stamp)
 
     def behind(self, psn: int, stamp: int, flow: Flow) -> Drop | None:
         """A packet before the expected PSN arrived: acknowledged already, or not of this life."""
@@ -189,7 +161,7 @@ class AckGenerator:
         if not self._silent:
             self.ack_due = True
             self._paths.doubt_reverse_paths()
-            self._sack(psn, flow, stamp, True)
+            self._sack_again(psn, flow, stamp)
         return None
 
     def out_of_window(self, offset: int, stamp: int, flow: Flow) -> Drop | None:
@@ -217,10 +189,10 @@ class AckGenerator:
         path.
         """
         self._stats.probes_received += 1
-        if not self.pending_bytes:
+        if not self._received.pending_bytes:
             self._paths.doubt_reverse_paths(probed=True)
         self.repeat_ack()
-        self.pending_bytes = 0
+        self._received.pending_bytes = 0
         mark = control.MARK_SKIP_ONCE if flow.ce else control.MARK_NONE
         self._sweep.credit += 1
         self._probed = _Trigger(self._received.max_psn, flow.ev, stamp, mark, probe_id)
@@ -262,9 +234,10 @@ class AckGenerator:
             self._nacks.append(Nack(reason, flow.ev, source, destination, psn & MASK, stamp))
             self._owner.offer_control()
 
-    def _sack(self, psn: int, flow: Flow, stamp: int, again: bool = False) -> None:
-        self.pending_bytes = 0
-        self._queue_sack(_Trigger(psn, flow.ev, stamp, self._mark_of(flow), -1, again))
+    def _sack_again(self, psn: int, flow: Flow, stamp: int) -> None:
+        """Packet `psn` had arrived before."""
+        self._received.pending_bytes = 0
+        self.due(psn, flow, stamp, True)
 
     def _mark_of(self, flow: Flow) -> int:
         """The mark to report for the path of a packet, which may have arrived with an ECN mark."""
@@ -319,7 +292,6 @@ class AckGenerator:
             paths.acknowledging(now)
         else:
             self.ack_due = False
-            self._settle()
             psn = (self._received.next_psn - 1) & MASK
             body = self._pack_ack(psn, headers.SYNDROME_ACK)
         self._stats.acks_sent += 1
@@ -331,72 +303,42 @@ class AckGenerator:
         if index < 0:
             return None
         self._stats.acks_sent += 1
-        self._settle()
         return self._paths.frame(index, CONTROL, self._pack_ack(self._received.next_psn & MASK, self.nak))
 
     def _pack_ack(self, psn: int, syndrome: int) -> bytes:
         return headers.pack_aeth(opcodes.TRANSPORT_ACK, self._remote_qpn, psn, syndrome, self.completed_msn)
 
-    def _settle(self) -> None:
-        """What has arrived is about to be read."""
-        if self.grant is not None:
-            self.grant.settle()
-
     def _build_sack(self, trigger: _Trigger) -> bytes:
-        grant = self.grant
-        if grant is not None:
-            if not self._offer_changes():
-                built = grant.sack(
-                    self._remote_qpn, _flags(trigger), trigger.psn, trigger.probe_id, trigger.entropy, trigger.stamp,
-                    self._offer, trigger.psn if trigger.again else -1,
-                )  # fmt: skip
-                if built is not None:
-                    return built if isinstance(built, bytes) else self._built(built)
-            grant.settle()
         received, probed = self._received, trigger.probe_id >= 0
-        base = self._choose_base(probed, trigger.psn if trigger.again else -1)
+        base = received.show(trigger.psn if trigger.again else -1, probed)
         if received.max_psn - received.next_psn >= control.SACK_BITS:
-            arrived, held_up = self._stats.data_received, received.held_up
-            self._begin_sweep(received.next_psn, received.max_psn, base, probed, held_up, arrived)
+            if received.unshown and not self._sacks:
+                self._sacks.append(_sweep_trigger(received.next_psn))
+            self._begin_sweep(base, probed)
         return self._pack(trigger, base)
-
-    def _built(self, built: WideSack) -> bytes:
-        """The datapath in C has built a SACK whose bitmap does not show everything."""
-        body, base, expected, newest, held_up, more, arrived = built
-        if more and not self._sacks:
-            self._sacks.append(_sweep_trigger(expected))
-        self._begin_sweep(expected, newest, base, False, held_up, self._stats.data_received + arrived)
-        return body
 
     # ---- the sweep ----------------------------------------------------------------------------------------------
 
-    def _begin_sweep(self, expected: int, newest: int, base: int, probed: bool, held_up: int, arrived: int) -> None:
+    def _begin_sweep(self, base: int, probed: bool) -> None:
         """One bitmap, from `base` on, does not reach the newest PSN: cover the rest in a sweep, if needed.
 
-        It is needed after a probe, and when a hole has `held_up` as many packets as one bitmap covers. Where planes or
+        It is needed after a probe, and when a hole holds up as many packets as one bitmap covers. Where planes or
         paths differ by as much there always is a hole, but what comes next on the slower one fills it. Each packet that
-        `arrived` gives credit for one SACK, so that a peer cannot trigger many with few packets.
+        arrived gives credit for one SACK, so that a peer cannot trigger many with few packets.
         """
-        sweep = self._sweep
-        sweep.pay(arrived + self._stats.duplicates_received)
-        if sweep.credit and (probed or held_up >= control.SACK_BITS):
+        sweep, received = self._sweep, self._received
+        sweep.pay(received.arrived + self._stats.duplicates_received)
+        if sweep.credit and (probed or received.held_up >= control.SACK_BITS):
+            expected = received.next_psn
             if not probed and sweep.doubted != expected:
                 sweep.doubted = expected
                 self._paths.doubt_reverse_paths()
-            sweep.begin(expected, newest, base, probed)
+            sweep.begin(expected, received.max_psn, base, probed)
 
     def _transmit_sweep(self, plane: int) -> bytes | None:
         """The next SACK of the sweep, on any path: the failure that lost the peer's packets may affect ours too."""
         sweep, received = self._sweep, self._received
-        grant = None if self._offer_changes() else self.grant
-        base = -1
-        if sweep.active and sweep.credit:
-            granted = None if grant is None else grant.next_base(sweep.next_psn, sweep.everything)
-            if granted is None:
-                grant = None
-                self._settle()
-                granted = received.next_base(sweep.next_psn, sweep.everything)
-            base = granted
+        base = received.next_base(sweep.next_psn, sweep.everything) if sweep.active and sweep.credit else -1
         if base < 0:
             sweep.end()
             return None
@@ -406,46 +348,17 @@ class AckGenerator:
         sweep.shown(base)
         self._stats.acks_sent += 1
         self._stats.sacks_sent += 1
-        if grant is not None:
-            body = grant.sweep_sack(base, self._remote_qpn, self._offer)
-        else:
-            body = self._pack(_sweep_trigger(received.next_psn), base)
-        return self._paths.frame(index, CONTROL, body)
-
-    def _offer_changes(self) -> bool:
-        """Whether a SACK asks for another window, or the next one may, so that it is built here."""
-        return self._cap > 0 or self._slow or self._restores > 0
+        return self._paths.frame(index, CONTROL, self._pack(_sweep_trigger(received.next_psn), base))
 
     def _pack(self, trigger: _Trigger, base: int) -> bytes:
-        received = self._received
-        cack = received.next_psn - 1
-        if trigger.probe_id >= 0:
-            offset = trigger.probe_id - 0x10000 if trigger.probe_id & 0x8000 else trigger.probe_id
-        else:
-            offset = max(-0x8000, min(0x7FFF, trigger.psn - cack))
+        """A SACK whose bitmap begins at `base`. The receive state adds what has arrived."""
         restore = self._restores > 0 and not self._slow
         if restore:
             self._restores -= 1
-        return control.pack_sack(
-            self._remote_qpn,
-            Sack(
-                mark=trigger.mark,
-                probe=trigger.probe_id >= 0,
-                ack_offset=offset,
-                entropy=trigger.entropy,
-                source_id=self._connection.qpn & 0xFFFF,
-                destination_id=self._remote_qpn & 0xFFFF,
-                cack_psn=cack & MASK,
-                mpr=self._offered_range(),
-                bitmap_offset=base - cack,
-                bitmap=received.bitmap >> (base - received.next_psn) & _ALL,
-                timestamp=trigger.stamp,
-                ooo_count=received.out_of_order,
-                restore_cwnd=restore,
-                cwnd_penalty=_PENALTY if self._slow else 0,
-                rcvd_units=received.units,
-            ),
-        )
+        return self._received.sack(
+            base, self._remote_qpn, trigger.psn, trigger.probe_id, trigger.mark, trigger.entropy, trigger.stamp,
+            self._offered_range(), restore, _PENALTY if self._slow else 0,
+        )  # fmt: skip
 
     def _offered_range(self) -> int:
         """Range of PSNs to offer (docs/protocol.md §2): halved while the receive CQ is full, then slowly up to the cap.
@@ -458,47 +371,6 @@ class AckGenerator:
             elif self._offer < self._cap:
                 self._offer += 1
         return self._offer
-
-    def _choose_base(self, oldest: bool, psn: int) -> int:
-        """First PSN of the bitmap: next_psn if that reaches the newest PSN, or if `oldest`.
-
-        Otherwise the bitmap covers `psn`, the retransmission that the SACK answers, or what follows the cumulative PSN
-        when that is beyond it. Without one, the bitmap ends with the lowest group of arrivals not covered yet, so that
-        it also repeats what came before them. Arrivals it does not cover stay recorded, and another SACK is queued for
-        them.
-        """
-        expected = self._received.next_psn
-        base = expected
-        if not oldest and self._received.max_psn - expected >= control.SACK_BITS:
-            base = self._oldest_unshown(expected) if psn < 0 else max(expected, psn - control.SACK_BITS + 1)
-        end = base + control.SACK_BITS
-        more = False
-        for plane, high in enumerate(self.high):
-            if high < end:
-                self.low[plane] = self.high[plane] = -1
-            else:
-                self.low[plane] = max(self.low[plane], end)
-                more = True
-        if more and not self._sacks:
-            self._sacks.append(_sweep_trigger(expected))
-        return base
-
-    def _oldest_unshown(self, expected: int) -> int:
-        waiting = [
-            (max(low, expected), high)
-            for low, high in zip(self.low, self.high, strict=True)
-            if low >= 0 and high >= expected
-        ]
-        if not waiting:
-            return self._received.max_psn - control.SACK_BITS + 1
-        end = min(waiting)[0] + control.SACK_BITS
-        top = max(min(high, end - 1) for low, high in waiting if low < end)
-        return max(expected, top - control.SACK_BITS + 1)
-
-
-def _flags(trigger: _Trigger) -> int:
-    """Mark and probe of a SACK, as in its first word."""
-    return trigger.mark << 5 | (trigger.probe_id >= 0) << 1
 
 
 def _sweep_trigger(expected: int) -> _Trigger:

@@ -1,6 +1,6 @@
 """The demultiplexer of a NIC: from a received frame to the queue pair or peer it is for.
 
-The datapath in C checks everything before the BTH and the ICRC, and takes the packets that a queue pair has granted it.
+The datapath in C checks everything before the BTH and the ICRC, and takes the packets that need no decision.
 What remains for each frame is to read the BTH, and find the queue pair by its QPN. Requests and responses of endpoint
 operations go to the peer they came from, path probes to the prober. Everything else is dropped, for the first of the
 reasons in `Drop` that applies. Flow control is only looked for in frames that the datapath drops.

@@ -20,9 +20,9 @@ class Message:
     __slots__ = (
         "count",
         "first",
-        "granted",
         "highest",
         "imm",
+        "included",
         "last",
         "length",
         "lowest",
@@ -50,7 +50,7 @@ class Message:
         self.with_imm = False
         self.imm = 0
         self.solicited = False
-        self.granted = False  # known to the datapath in C
+        self.included = False  # in the receive state, so that the datapath in C places its packets
 
     def fits(self, lowest: int, highest: int, mtu: int) -> bool:
         """Whether the message lies in its region for at least one start between two PSNs."""

@@ -28,7 +28,6 @@ from mrc_host.verbs_types import (
     PathInfo,
     PathReason,
     QpAttributes,
-    QpCounters,
     QpState,
     QpType,
 )
@@ -124,8 +123,8 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         """How many PSNs there are up to the highest one accepted in this life."""
         if self.responder is None:
             return 0
-        self.responder.settle()
-        return self.responder.received.psns_used()
+        received = self.responder.received
+        return received.max_psn + 1 - received.first_psn
 
     def _expected_paths(self, peer: Peer) -> int | None:
         """Size of the active set: as given, or two windows of packets by the hints (docs/protocol.md §3), or None."""
@@ -140,6 +139,8 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
     def end_requests(self, status: CompletionStatus, reason: str, now: int) -> None:
         """Go to ERROR, and give up this queue pair's share of the shared window."""
         super().end_requests(status, reason, now)
+        if self.responder is not None:
+            self.responder.received.carries = False
         self._release()
 
     def _release(self) -> None:
@@ -171,7 +172,6 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             return self._receive_control(responder, opcode, frame, flow, port, now)
         if not self.running:
             return self._repeat_nak(opcode, frame, flow, now)
-        responder.settle()
         start = flow.start
         if flow.trimmed:
             *_, word, _rqmsn, _msn, stamp, _tick = headers.trimmed.unpack_from(frame, start)
@@ -213,7 +213,6 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
             if not self.running:
                 return self._repeat_nak(opcode, frame, flow, now)
             probe = control.parse_probe(frame, flow.start + BTH_LENGTH)
-            responder.settle()
             self._answer.probed(port, responder.received.max_psn)
             responder.acks.probe(probe.probe_id, probe.timestamp, flow)
             return None
@@ -309,7 +308,6 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
     def on_cq_room(self) -> None:
         """The receive CQ was polled, so completions may fit again."""
         if self.responder is not None and self.running:
-            self.responder.settle()
             self.responder.on_cq_room()
 
     # ---- sending ------------------------------------------------------------------------------------------------
@@ -389,8 +387,6 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
                 self._nak_pending = False
                 self._answer.left(port, acks)
                 self.offer_control()
-                if self.running:
-                    responder.renew_grant()
                 return frame
         if requester is None or not self.running or not requester.probes.mask >> port & 1:
             return None
@@ -481,18 +477,16 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
     def settle_stats(self, now: int) -> None:
         """Bring the statistics up to `now`."""
         super().settle_stats(now)
-        if self.responder is not None:
-            self.responder.settle()
         if self.requester is not None and self.running:
             self.requester.stalls.settle(now)
         if self.responder is not None and self.running:
             self.responder.settle_stats(now)
 
-    def counters(self) -> QpCounters:
-        """Snapshot of the counters."""
+    def collect_counts(self) -> None:
+        """Have the statistics show what is counted elsewhere."""
+        super().collect_counts()
         if self.responder is not None:
-            self.responder.settle()
-        return super().counters()
+            self.responder.collect_counts()
 
     def inflight(self) -> int:
         """Bytes of data in flight, as the congestion window counts them."""

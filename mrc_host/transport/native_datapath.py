@@ -18,9 +18,8 @@ class NativeDatapath:
     """The functions and classes of ``native``, and this NIC's receiver and outbox."""
 
     __slots__ = (
-        "_carrier",
-        "_rc_carrier",
-        "carries",
+        "_rc_receive_state",
+        "_receive_state",
         "carry_frame",
         "data_frame",
         "frame",
@@ -34,15 +33,14 @@ class NativeDatapath:
 
     def __init__(self, config: NicConfig) -> None:
         module = datapath.load()
-        self._carrier: Any = module.Carrier
-        self._rc_carrier: Any = module.RcCarrier
+        self._receive_state: Any = module.ReceiveState
+        self._rc_receive_state: Any = module.RcReceiveState
         self.data_frame: Any = module.data_frame
         self.frame: Any = module.frame
         self.message: Any = module.Message
         self.outbox: native.Outbox = module.Outbox()
         self.rc_data_frame: Any = module.rc_data_frame
         self.region: Any = module.Region
-        self.carries = bool(datapath.carries)
         self.carry_frame: object = module.carry_frame
         # the secret decides only where prefixes lie in a table, so nothing that is repeatable depends on it
         self.receiver: native.Receiver = module.Receiver(len(config.ports), int.from_bytes(os.urandom(8), "big"))
@@ -61,20 +59,22 @@ class NativeDatapath:
         self.receiver.trace(on)
         self.outbox.trace(on)
 
-    def carrier(
-        self, qpn: int, source: bytes, mtu: int, reach: int, threshold: int, low: list[int], high: list[int]
-    ) -> native.Carrier:
-        """What carries the packets of one MRC queue pair."""
-        made: native.Carrier = self._carrier(self.receiver, qpn, source, mtu, reach, threshold, low, high)
+    def receive_state(
+        self, qpn: int, source: bytes, first_psn: int, mtu: int, reach: int, threshold: int, planes: int
+    ) -> native.ReceiveState:
+        """The receive state of a new connection of an MRC queue pair."""
+        made: native.ReceiveState = self._receive_state(
+            self.receiver, qpn, source, first_psn, mtu, reach, threshold, planes
+        )
         return made
 
-    def rc_carrier(self, qpn: int, source: bytes, mtu: int) -> native.RcCarrier:
-        """What carries the packets of one RC queue pair."""
-        made: native.RcCarrier = self._rc_carrier(self.receiver, qpn, source, mtu)
+    def rc_receive_state(self, qpn: int, source: bytes, first_psn: int, mtu: int) -> native.RcReceiveState:
+        """The receive state of a new connection of an RC queue pair."""
+        made: native.RcReceiveState = self._rc_receive_state(self.receiver, qpn, source, first_psn, mtu)
         return made
 
     def placed(self, region: Region) -> native.Region:
-        """A registered region, as carriers know it."""
+        """A registered region, as receive states know it."""
         if region.placed is None:
             assert region.view is not None
             region.placed = self.region(region.view)

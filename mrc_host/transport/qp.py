@@ -383,6 +383,10 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
 
     def settle_stats(self, now: int) -> None:
         """Bring the statistics up to `now`: counts kept elsewhere, and durations still running."""
+        self.collect_counts()
+
+    def collect_counts(self) -> None:
+        """Have the statistics show what is counted elsewhere."""
         self.stats.bytes_completed = self.sends.bytes_completed
 
     def hw_counters(self, now: int) -> dict[str, int]:
@@ -400,6 +404,7 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
 
     def counters(self) -> QpCounters:
         """Snapshot of the counters; the one taken last, if nothing has been counted since."""
+        self.collect_counts()
         s = self.stats
         counted = (
             s.data_sent,
@@ -414,7 +419,7 @@ class NicQueuePair(PacketSource, PlaneUser, WaitingReceiver, RequesterOwner, Res
             s.acks_sent,
             s.acks_received,
             s.probes_sent,
-            self.sends.bytes_completed,
+            s.bytes_completed,
         )
         if counted != self._counted:
             self._counted = counted

@@ -8,7 +8,6 @@ rather than Protocols because mypyc compiles their method calls to jumps, but lo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TypeAlias
 
 from mypy_extensions import trait
 
@@ -16,13 +15,6 @@ from mrc_host.transport.nic_context import NicContext
 from mrc_host.transport.stats import QpStats
 from mrc_host.transport.window import WindowUser
 from mrc_host.verbs_types import CompletionStatus, QpAttributes
-
-WideSack: TypeAlias = tuple[bytes, int, int, int, int, bool, int]
-"""A SACK whose bitmap does not reach the newest PSN, and what the acknowledgement generator has to know of it.
-
-First PSN of the bitmap, expected and newest PSN, packets that the expected one holds up, whether arrivals are left to
-be shown, and packets carried since the grant (``datapath/sack.h``).
-"""
 
 
 class Connection:
@@ -138,31 +130,6 @@ class MrcResponderOwner(ResponderOwner):
     @abstractmethod
     def refuse(self, syndrome: int) -> None:
         """The next message is not allowed: send a NAK with `syndrome` and end the connection."""
-
-
-@trait
-class GrantedArrivals(ABC):
-    """What a responder has granted to the datapath in C, as its acknowledgements see it."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def settle(self) -> None:
-        """End the grant: what has arrived is as the responder has it."""
-
-    @abstractmethod
-    def sack(
-        self, remote_qpn: int, flags: int, psn: int, probe_id: int, entropy: int, stamp: int, mpr: int, again: int
-    ) -> bytes | WideSack | None:
-        """A SACK for what is granted, as the datapath builds it; None if it cannot, or nothing is granted."""
-
-    @abstractmethod
-    def next_base(self, psn: int, everything: bool) -> int | None:
-        """As `ReceivedPackets.next_base`, of what is granted; None if nothing is."""
-
-    @abstractmethod
-    def sweep_sack(self, base: int, remote_qpn: int, mpr: int) -> bytes:
-        """A SACK of a sweep, with a bitmap from `base` on, which `next_base` has just given."""
 
 
 @trait

@@ -14,27 +14,28 @@ queue pair goes to ERROR; later packets get the same NAK again.
 **Completion.** The cumulative PSN passes a message only when everything before it has arrived, so messages complete in
 order. A WRITE_WITH_IMM then adds an entry to the receive CQ; while that is full, completion and transport ACK wait.
 
-**Carried packets.** Packets that need none of this go to the datapath in C (``receive_grant``);
-the queue pair settles before it calls anything here.
+**Carried packets.** The datapath in C (``datapath/placement.h``) places those that need none of this: they belong to a
+message whose start is known, and do not complete it.
 
-**Parts.** ``received_packets`` holds the PSNs that arrived, ``incoming_messages`` the incomplete messages;
+**Parts.** ``datapath/receive_state.h`` holds what arrived, in C alone, ``incoming_messages`` the incomplete messages;
 ``ack_generator`` produces acknowledgements.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mrc_host.transport.ack_generator import AckGenerator
 from mrc_host.transport.incoming_messages import LOCATED, OVERLAP, IncomingMessages
 from mrc_host.transport.memory import empty_region
 from mrc_host.transport.message import Message
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, MrcResponderOwner
-from mrc_host.transport.receive_grant import ReceiveGrant
-from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.psn import MASK
+
+if TYPE_CHECKING:
+    from mrc_host.datapath import native
 
 _MSN_RANGE: Final = 1 << 15  # distance up to which 16-bit message numbers are unambiguous
 _MISFIT: Final = "A packet does not fit its message."
@@ -47,6 +48,7 @@ class Responder:
     __slots__ = (
         "_cq_full",
         "_cq_full_since",
+        "_earlier",
         "_max_open",
         "_max_wimm",
         "_mtu",
@@ -58,7 +60,6 @@ class Responder:
         "_stats",
         "_wimm_done",
         "acks",
-        "grant",
         "messages",
         "received",
     )
@@ -83,13 +84,14 @@ class Responder:
         window = max(attributes.mpr, attributes.dynamic_mpr) * 128 - 1
         self._reach = min(window, settings.bitmap_range * 128)  # PSNs ahead of the cumulative one that are accepted
         self._max_open = settings.max_inflight_messages
-        self.received = ReceivedPackets(first_psn)
+        self._earlier = connection.stats.data_received, connection.stats.out_of_order_received  # of earlier lives
+        self.received: native.ReceiveState = connection.nic.datapath.receive_state(
+            connection.qpn, source, first_psn, self._mtu, self._reach, settings.sack_threshold, planes
+        )
+        self.received.carries = not settings.always_skip_marks  # these count what each packet of a path says
         self.messages = IncomingMessages(first_psn, self._mtu)
-        self.acks = AckGenerator(owner, connection, paths, planes, self.received)
+        self.acks = AckGenerator(owner, connection, paths, self.received)
         self._wimm_done = 0
-        self.grant: ReceiveGrant | None = None
-        if connection.nic.datapath.carries and not connection.nic.transport.always_skip_marks:
-            self.grant = self.acks.grant = ReceiveGrant(connection, source, self._reach, self.received, self.acks)
         self._refused = -1  # first message that must not be placed, -1 for none
         self._cq_full = False  # a completion waits for room in the receive CQ
         self._cq_full_since = 0
@@ -102,11 +104,12 @@ class Responder:
     ) -> Drop | None:  # fmt: skip
         """Handle a data packet. `kind` is the segment kind, `word` the BTH's control word, `solicited` its SE bit."""
         received, messages, mtu = self.received, self.messages, self._mtu
-        offset = ((word & MASK) - received.next_psn) & MASK
+        expected = received.next_psn
+        offset = ((word & MASK) - expected) & MASK
         if offset >= self._reach:
             return self.acks.out_of_window(offset, stamp, flow)
-        psn = received.next_psn + offset
-        if received.bitmap >> offset & 1:
+        psn = expected + offset
+        if received.has(psn):
             received.units += flow.units
             self.acks.duplicate(psn, word, stamp, flow)
             return None
@@ -139,35 +142,34 @@ class Responder:
             message.solicited = solicited
         at += message.offset
         view[at : at + size] = payload
-        received.units += flow.units
-        received.add(psn, offset, bool(word & headers.RTX))
-        self._stats.data_received += 1
-        if offset:
-            self._stats.out_of_order_received += 1
-        elif message.last < received.next_psn:
+        due = self.acks.arrived(psn, word, size, plane, flow)
+        if not offset and message.last < received.next_psn:
             self._complete()
-        self.acks.arrived(psn, word, size, plane, stamp, flow)
-        grant = self.grant
-        if grant is not None:
-            if message.count > 1 and message.first >= 0 and not message.granted:
-                grant.include(msn, message)
-            self.renew_grant()
+        elif message.count > 1 and message.first >= 0 and not message.included:
+            self._include(msn, message)
+        if due:
+            self.acks.due(psn, flow, stamp, bool(word & headers.RTX))
         return None
 
-    def settle(self) -> None:
-        """Take back what is granted to the datapath in C, before anything here is read or changed."""
-        if self.grant is not None:
-            self.grant.settle()
+    def _include(self, msn: int, message: Message) -> None:
+        """The start of a message is known: the datapath in C may place its packets."""
+        message.included = True
+        start = message.first * self._mtu
+        self.received.include(
+            msn, message.first, message.last, self._nic.datapath.placed(message.region), message.offset + start,
+            message.origin + start, message.rkey, message.length,
+        )  # fmt: skip
 
-    def renew_grant(self) -> None:
-        """Grant it again, unless messages are being refused."""
-        if self.grant is not None and self._refused < 0:
-            self.grant.renew(self.messages.next_msn)
+    def collect_counts(self) -> None:
+        """Have the statistics show what arrived."""
+        data, out_of_order = self._earlier
+        self._stats.data_received = data + self.received.arrived
+        self._stats.out_of_order_received = out_of_order + self.received.out_of_order
 
     def close(self) -> None:
         """The queue pair leaves this connection."""
-        if self.grant is not None:
-            self.grant.close()
+        self.collect_counts()
+        self.received.close()
 
     def _open(
         self, kind: int, psn: int, msn: int, address: int, rkey: int, length: int, size: int, flow: Flow, stamp: int
@@ -252,6 +254,8 @@ class Responder:
                 self._wimm_done += 1
                 self._owner.complete_receive(message.length, message.imm, message.solicited)
             self._stats.write_requests += 1
+            if message.included:
+                self.received.forget(messages.next_msn)
             messages.complete()
             self.acks.message_completed()
             message = messages.open.get(messages.next_msn)
@@ -282,6 +286,7 @@ class Responder:
         """Place nothing from message `msn` on; send the NAK once everything before it is complete."""
         if self._refused < 0 or msn < self._refused:
             self._refused = msn
+            self.received.carries = False
             self.acks.nak = syndrome
             self.messages.drop_from(msn)
         self._complete()

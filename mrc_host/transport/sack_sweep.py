@@ -15,7 +15,7 @@ class Sweep:
     __slots__ = ("active", "credit", "doubted", "everything", "next_psn", "paid")
 
     def __init__(self, first_psn: int, arrived: int) -> None:
-        """It starts at `first_psn`, and gives no credit for the `arrived` packets of earlier lives."""
+        """It starts at `first_psn`, and gives no credit for the first `arrived` packets."""
         self.active = False
         self.everything = False  # send every bitmap, not only those where something is missing
         self.next_psn = first_psn  # the next bitmap starts here or later
@@ -24,7 +24,7 @@ class Sweep:
         self.doubted = -1  # expected PSN when reverse paths were last doubted because of a hole
 
     def pay(self, arrived: int) -> None:
-        """`arrived` packets have arrived in all lives: give credit for the new ones."""
+        """`arrived` packets have arrived: give credit for the new ones."""
         self.credit = min(self.credit + arrived - self.paid, _MAX_CREDIT)
         self.paid = arrived
 

@@ -1,8 +1,8 @@
 """Headers of MRC packets from the BTH on, field by field, in the order of their bits (docs/protocol.md §1.5 to §1.9).
 
 This table is the home of the format. From it come the struct formats with which the NIC packs and parses headers
-(``layout``), the rows of Wireshark's dissector and the tables of docs/protocol.md (``scripts.wire_forms``), and Scapy's
-layers (``mrc_host.captures.scapy_layers``). All numbers are big-endian.
+(``layout``), the rows of Wireshark's dissector, the table of docs/protocol.md and the places of a SACK's fields in C
+(``scripts.wire_forms``), and Scapy's layers (``mrc_host.captures.scapy_layers``). All numbers are big-endian.
 """
 
 from __future__ import annotations

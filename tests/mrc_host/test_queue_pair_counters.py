@@ -6,13 +6,15 @@ from dataclasses import asdict, fields
 
 import pytest
 
-from mrc_host.verbs_types import QpCounters, QpType
+from mrc_host.verbs_types import QpCounters, QpState, QpType
 from tests.mrc_host.nic_world import MS, World, connect
 
 
 @pytest.mark.parametrize("kind", QpType)
 def test_every_count_shows_in_the_next_snapshot_and_in_no_earlier_one(kind: QpType) -> None:
-    a, _ = connect(World(2, 2, 4), kind=kind)
+    world = World(2, 2, 4)
+    a, _ = connect(world, kind=kind)
+    a.nic.modify_qp(a.qpn, QpState.RESET, world.now)  # while it receives, what arrived is counted elsewhere
     pair = a.nic._qps.get(a.qpn)
     expected = dict.fromkeys((field.name for field in fields(QpCounters)), 0)
     taken = []

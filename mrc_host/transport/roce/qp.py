@@ -19,7 +19,6 @@ from mrc_host.verbs_types import (
     PathReason,
     PathState,
     QpAttributes,
-    QpCounters,
     QpType,
 )
 from mrc_host.wire import headers, opcodes
@@ -71,6 +70,12 @@ class RcQueuePair(NicQueuePair):
     def psns_received(self) -> int:
         """How many PSNs there are up to the highest one accepted in this life."""
         return 0 if self._responder is None else self._responder.psns_used()
+
+    def end_requests(self, status: CompletionStatus, reason: str, now: int) -> None:
+        """Go to ERROR, where no packet is placed."""
+        super().end_requests(status, reason, now)
+        if self._responder is not None:
+            self._responder.received.carries = False
 
     def stop(self) -> None:
         """Drop both halves; queue entries and timers that still refer to this queue pair find nothing to do."""
@@ -203,17 +208,11 @@ class RcQueuePair(NicQueuePair):
             return self._path.notification(self.remote_qpn)
         return None if self._responder is None else self._responder.transmit()
 
-    def settle_stats(self, now: int) -> None:
-        """Bring the statistics up to `now`."""
-        super().settle_stats(now)
+    def collect_counts(self) -> None:
+        """Have the statistics show what is counted elsewhere."""
+        super().collect_counts()
         if self._responder is not None:
-            self._responder.settle()
-
-    def counters(self) -> QpCounters:
-        """Snapshot of the counters."""
-        if self._responder is not None:
-            self._responder.settle()
-        return super().counters()
+            self._responder.collect_counts()
 
     def gauges(self) -> dict[str, int]:
         """Current state of the window."""

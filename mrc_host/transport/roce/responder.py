@@ -6,21 +6,23 @@ the expected one is dropped and answered with a sequence error NAK, one per gap;
 While the receive CQ is full, the last packet of a WRITE_WITH_IMM is dropped and answered with an RNR NAK, as RoCE NICs
 do when no receive is posted; the requester sends it again after the time that the NAK specifies.
 
-Packets in the middle of a message go to the datapath in C, and those behind a gap
-(``receive_grant``); whoever reads or changes what is here settles first.
+The datapath in C places packets in the middle of a message and drops those behind a gap that was reported
+(``datapath/rc_receive_state.h``). The expected PSN, and where the message under way goes, are there alone.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mrc_host.transport.memory import Region, empty_region
 from mrc_host.transport.queue_pair_interfaces import Connection, ResponderOwner
 from mrc_host.transport.roce.path import RcPath
-from mrc_host.transport.roce.receive_grant import RcReceiveGrant
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import Drop
 from mrc_host.wire.psn import HALF, MASK
+
+if TYPE_CHECKING:
+    from mrc_host.datapath import native
 
 RNR_TIMER: Final = 12  # 0.64 ms, as in the examples of rdma-core
 
@@ -29,25 +31,23 @@ class RcResponder:
     """Receiving half of an RC queue pair."""
 
     __slots__ = (
-        "_at",
-        "_expected",
+        "_datapath",
+        "_earlier",
         "_first",
-        "_grant",
         "_length",
         "_memory",
         "_msn",
         "_mtu",
-        "_nak_sent",
         "_owner",
         "_path",
         "_pd",
         "_region",
-        "_remaining",
         "_remote_qpn",
         "_stats",
         "_syndrome",
         "due",
         "fatal",
+        "received",
     )
 
     def __init__(
@@ -62,34 +62,34 @@ class RcResponder:
         self._path = path
         self._mtu = connection.attributes.path_mtu
         self._first = first_psn  # of this life
-        self._expected = first_psn
+        self._earlier = connection.stats.data_received, connection.stats.out_of_order_received  # of earlier lives
+        self._datapath = connection.nic.datapath
+        self.received: native.RcReceiveState = self._datapath.rc_receive_state(
+            connection.qpn, source, first_psn, self._mtu
+        )
         self._region: Region | None = None  # of the message being received
-        self._at = 0  # offset of its next byte in the region
         self._length = 0
-        self._remaining = 0
         self._msn = 0
-        self._nak_sent = False
         self._syndrome = headers.SYNDROME_ACK
-        self._grant = RcReceiveGrant(connection, connection.nic.datapath, source)
         self.due = False  # an acknowledgement is to be sent
         self.fatal = 0  # syndrome of the NAK that ended the queue pair
 
     def psns_used(self) -> int:
         """How many PSNs arrived."""
-        self.settle()
-        return self._expected - self._first
+        return self.received.next_psn - self._first
 
     def receive(
         self, kind: int, word: int, address: int, rkey: int, length: int, imm: int, payload: memoryview
     ) -> Drop | None:
         """Handle a data packet."""
-        self.settle()
-        offset = ((word & MASK) - self._expected) & MASK
+        received = self.received
+        offset = ((word & MASK) - received.next_psn) & MASK
         if offset:
             return self._not_expected(offset)
         starts = kind == 0 or kind >= opcodes.ONLY
         ends = kind >= opcodes.LAST
-        if starts != (self._remaining == 0):
+        remaining = received.remaining
+        if starts != (remaining == 0):
             self._end(headers.NAK_INVALID_REQUEST, "The peer's packets do not form whole messages.")
             return None
         size = len(payload)
@@ -100,8 +100,7 @@ class RcResponder:
             region = self._memory.remote(self._pd, rkey, address, length) if length else empty_region(address)
             at, remaining = (0, length) if region is None else (address - region.address, length)
         else:
-            region, at, remaining = self._region, self._at, self._remaining
-            length = self._length
+            region, at, length = self._region, received.at, self._length
         if region is None or region.view is None:
             self._end(headers.NAK_REMOTE_ACCESS, "This NIC refused the peer's remote range.")
             return None
@@ -110,40 +109,30 @@ class RcResponder:
             return None
         with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
         if with_imm and not self._owner.has_cq_room():
-            self._nak_sent = True  # the packets that follow are no gap
+            received.gap = True  # which needs no other report: the packets that follow are ahead of this one
             self._stats.cq_full_events += 1
             self._answer(headers.SYNDROME_RNR | RNR_TIMER)
             return None
         region.view[at : at + size] = payload
-        self._length = length
-        self._region, self._at, self._remaining = region, at + size, remaining - size
-        self._expected += 1
-        self._nak_sent = False
-        self._stats.data_received += 1
+        self._region, self._length = region, length
+        remaining -= size
+        received.add(self._datapath.placed(region) if remaining else None, at + size, remaining)
         if ends:
             self._complete(with_imm, imm)
         if word & headers.ACK_REQUEST:
             self.answer_due()
-        if self._remaining > self._mtu:
-            self._grant.give(self._expected & MASK, region, self._at, self._remaining)
         return None
 
-    def settle(self) -> None:
-        """Take back what is granted to the datapath in C."""
-        carried = self._grant.take()
-        if self._nak_sent:
-            self._stats.out_of_order_received += self._grant.take_dropped()
-        elif carried:
-            size = carried * self._mtu
-            self._expected += carried
-            self._at += size
-            self._remaining -= size
-            self._stats.data_received += carried
+    def collect_counts(self) -> None:
+        """Have the statistics show what arrived."""
+        data, out_of_order = self._earlier
+        self._stats.data_received = data + self.received.arrived
+        self._stats.out_of_order_received = out_of_order + self.received.out_of_order
 
     def close(self) -> None:
         """The queue pair leaves this connection."""
-        self.settle()
-        self._grant.close()
+        self.collect_counts()
+        self.received.close()
 
     def answer_due(self) -> None:
         """A packet that requests an acknowledgement has arrived."""
@@ -153,16 +142,13 @@ class RcResponder:
         """A packet arrived `offset` PSNs ahead of the expected one: a duplicate, or after a gap."""
         stats = self._stats
         if offset >= HALF:
-            if self._expected + offset - MASK - 1 < self._first:
+            if self.received.next_psn + offset - MASK - 1 < self._first:
                 return Drop.OTHER_LIFE
             stats.duplicates_received += 1
             self._answer(headers.SYNDROME_ACK)
             return None
-        stats.out_of_order_received += 1
-        if not self._nak_sent:
-            self._nak_sent = True
+        if self.received.drop_ahead():
             self._answer(headers.NAK_SEQUENCE)
-        self._grant.drop_behind(self._expected & MASK)
         return None
 
     def _complete(self, with_imm: bool, imm: int) -> None:
@@ -198,7 +184,7 @@ class RcResponder:
             return None
         self.due = False
         self._stats.acks_sent += 1
-        psn = self._expected + self._grant.carried()
+        psn = self.received.next_psn
         if self._syndrome == headers.SYNDROME_ACK:
             psn -= 1
         body = headers.pack_aeth(opcodes.RC_ACK, self._remote_qpn, psn & MASK, self._syndrome, self._msn)

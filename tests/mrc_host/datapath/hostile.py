@@ -157,7 +157,6 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
     prefix = bytearray(chance.randbytes(chance.choice([20, 21, 42, 62, 102, 126, 127])))
     if len(prefix) > 20:
         prefix[20] = {42: 0, 102: 41, 126: 43}.get(len(prefix), 9)
-    low, high = [-1] * chance.randint(1, 3), [-1] * 3
     buffer = bytearray(chance.randrange(1, 5000))
     made: dict[str, Any] = {"receiver": module.Receiver(2, 1), "region": module.Region(memoryview(buffer))}
 
@@ -167,7 +166,7 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
     def addresses() -> bytes:
         return chance.choice([bytes(16), MAPPED + bytes(4), bytes(15)])
 
-    carrier = rc_carrier = None
+    state = rc_state = None
     for _ in range(40):
         what = chance.randrange(11)
         try:
@@ -190,29 +189,33 @@ def wrong_arguments(module: ModuleType, chance: random.Random) -> None:
                 )  # fmt: skip
                 module.read_prefix(bytes(prefix))
                 module.icrc(bytes(chance.choice([28, 48])), bytes(prefix[: chance.randrange(30)]))
-            elif what == 4 and carrier is None:
-                carrier = module.Carrier(
-                    made["receiver"], 5, bytes(4), chance.choice([0, 1, 256]), number(), 4096, low, high
+            elif what == 4 and state is None:
+                state = module.ReceiveState(
+                    made["receiver"], 5, bytes(4), number(), chance.choice([0, 1, 256]), number(), 4096, number() % 3
                 )
-            elif what == 5 and carrier is not None:
-                carrier.message(
+            elif what == 5 and state is not None:
+                state.include(
                     number(), number(), number(), made["region"], *(number() % (1 << 64) for _ in range(2)), 7,
                     number() % (1 << 32),
                 )  # fmt: skip
-            elif what == 6 and carrier is not None:
-                carrier.grant(number(), number(), number() << chance.randrange(300), number(), number(), 0, number())
-                low.append(0) if chance.random() < 0.1 else low.clear() if chance.random() < 0.05 else None
-                call, count = chance.choice([(carrier.sack, 10), (carrier.next_base, 2), (carrier.sweep_sack, 6)])
+                state.forget(number())
+            elif what == 6 and state is not None:
+                for _ in range(20):
+                    state.add(state.next_psn + chance.randrange(300), number() % 3, number(), 17, number(), False)
+                call, count = chance.choice([(state.add, 6), (state.show, 2), (state.sack, 10), (state.next_base, 2)])
                 call(*(number() for _ in range(count)))
-                carrier.take()
-            elif what == 9 and rc_carrier is None:
-                rc_carrier = module.RcCarrier(made["receiver"], 5, bytes(chance.choice([4, 17])), number())
-            elif what == 10 and rc_carrier is not None:
-                if chance.random() < 0.5:
-                    rc_carrier.grant(number(), chance.choice([made["region"], None]), number(), number())
-                else:
-                    rc_carrier.drop_behind(number())
-                chance.choice([rc_carrier.carried, rc_carrier.take, rc_carrier.take_dropped, rc_carrier.close])()
+                state.has(number())
+                state.units = state.pending_bytes = abs(number())
+                state.carries = chance.choice([True, False, 1])
+                state.close() if chance.random() < 0.1 else None
+            elif what == 9 and rc_state is None:
+                rc_state = module.RcReceiveState(
+                    made["receiver"], 5, bytes(chance.choice([4, 17])), number(), number() % (1 << 20)
+                )
+            elif what == 10 and rc_state is not None:
+                rc_state.add(chance.choice([made["region"], None]), number(), number())
+                rc_state.gap = chance.choice([True, False, None])
+                chance.choice([rc_state.drop_ahead, rc_state.close])()
             elif what == 7 and "template" in made:
                 module.frame(made["template"], bytes(max(0, number() % (1 << 17))))
             else:

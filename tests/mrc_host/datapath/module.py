@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -24,12 +25,20 @@ def native(flags: tuple[str, ...] = ("-O1", "-Werror")) -> ModuleType:
     return c_modules.DATAPATH.load(BuildOptions(flags=flags))
 
 
+def leaving_all_to_python(module: ModuleType) -> Any:
+    """The module, with receivers that carry no packet, as those of a NIC that is traced."""
+
+    def receiver(ports: int, secret: int) -> Any:
+        made = module.Receiver(ports, secret)
+        made.trace(True)
+        return made
+
+    return SimpleNamespace(**{**vars(module), "Receiver": receiver})
+
+
 @contextmanager
-def used(module: ModuleType | None) -> Iterator[None]:
-    """NICs made meanwhile have this datapath; None: one that carries nothing, so that Python takes all packets."""
+def used(module: Any) -> Iterator[None]:
+    """NICs made meanwhile have this datapath."""
     with pytest.MonkeyPatch.context() as patch:
-        if module is None:
-            patch.setattr(datapath, "carries", False)
-        else:
-            patch.setattr(datapath, "load", lambda: module)
+        patch.setattr(datapath, "load", lambda: module)
         yield

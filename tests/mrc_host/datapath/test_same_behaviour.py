@@ -1,4 +1,4 @@
-"""A NIC whose datapath carries packets does what one does whose Python takes all: the same frames, memory, counters.
+"""A NIC does the same when Python takes all packets, as it does while traced: the same frames, memory, counters.
 
 Random worlds with faults, flapping ports, small limits and two kinds of queue pairs run once with each; then hostile
 frames go to both.
@@ -20,7 +20,7 @@ from mrc_host.wire import opcodes
 from mrc_host.wire.psn import HALF, MASK
 from tests.fuzz.fuzz_nic import Fuzzer
 from tests.mrc_host.datapath.hostile import RC_BTH, frames_of_messages_under_way, rc_packets_of_a_message_under_way
-from tests.mrc_host.datapath.module import native, used
+from tests.mrc_host.datapath.module import leaving_all_to_python, native, used
 from tests.mrc_host.nic_world import MS, US, End, Faults, World, connect
 from tests.mrc_host.test_nic_fuzz import Secrets, make_world, seal
 from tests.mrc_host.test_nic_properties import Write, faults, flaps, limits, psns, writes
@@ -29,11 +29,11 @@ SIZE = 300_000
 
 
 def on_both(run: Callable[[], Any]) -> None:
-    """What `run` returns is the same whether or not the datapath in C carries packets."""
+    """What `run` returns is the same whether or not packets are placed without Python."""
     module = native()
     with used(module):
         carried = run()
-    with used(None):
+    with used(leaving_all_to_python(module)):
         reference = run()
     assert carried == reference
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 from mrc_host.transport.ack_generator import AckGenerator
-from mrc_host.transport.received_packets import ReceivedPackets
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.control import Sack
 from mrc_host.wire.headers import BTH_LENGTH
-from tests.mrc_host.transport.parts import Answers, ResponderQp, connection, flow
+from tests.mrc_host.nic_world import address
+from tests.mrc_host.transport.parts import QPN, Answers, ResponderQp, connection, flow
 
 FIRST = 5000
 A, RTX = headers.ACK_REQUEST, headers.RTX
@@ -19,16 +19,15 @@ class Generator:
     def __init__(self, attributes: dict[str, Any] | None = None, **settings: Any) -> None:
         self.owner = ResponderQp()
         self.paths = Answers()
-        self.received = ReceivedPackets(FIRST)
-        self.acks = AckGenerator(
-            self.owner, connection(attributes, sack_threshold=1 << 20, **settings), self.paths, 2, self.received
-        )
+        given = connection(attributes, **settings)
+        self.received = given.nic.datapath.receive_state(QPN, address(1), FIRST, 4096, 1023, 1 << 20, 2)
+        self.acks = AckGenerator(self.owner, given, self.paths, self.received)
 
     def arrive(self, *numbers: int, flags: int = 0, plane: int = 0, size: int = 4096, ce: bool = False) -> None:
         for number in numbers:
             psn = FIRST + number
-            self.received.add(psn, psn - self.received.next_psn)
-            self.acks.arrived(psn, psn | flags, size, plane, 7, flow(ce=ce))
+            if self.acks.arrived(psn, psn | flags, size, plane, flow(ce=ce)):
+                self.acks.due(psn, flow(ce=ce), 7, bool(flags & RTX))
 
     def answers(self) -> list[tuple[int, bytes]]:
         """Path and body of everything that is due."""

@@ -61,19 +61,19 @@ MUTANTS = (
     Mutant("R1.6", f"{T}.data_packets", "segment: int = record.kind", "segment: int = record.kind % 4"),
     Mutant("R1.7", f"{T}.demux", "if pkey & _PARTITION != _PARTITION:", "if False:"),
     Mutant("R1.8", f"{T}.requester", "if wqe.with_imm:\n            self._wimm_sent += 1", "self._wimm_sent += 1"),
-    Mutant("R1.9", f"{T}.ack_generator", "timestamp=trigger.stamp", "timestamp=trigger.stamp + 1 & 0xFFFF"),
+    Mutant("R1.9", f"{T}.ack_generator", "trigger.stamp,", "trigger.stamp + 1 & 0xFFFF,"),
     Mutant("R1.10", f"{T}.data_packets", "        template = self._frames",
            "        wqe.address -= offset\n        self.begin(wqe)\n        wqe.address += offset\n"
            "        template = self._frames"),
     Mutant("R1.10", f"{T}.memory", "region = self._by_rkey.get(rkey)\n        if region is None",
            "region = next((one for one in self._by_rkey.values() if one.remote_write), None)\n"
            "        if region is None"),
-    Mutant("R1.12", f"{T}.ack_generator", "rcvd_units=received.units", "rcvd_units=received.units // 2"),
+    Mutant("R1.12", f"{T}.ack_generator", "size, flow.units, word", "size, flow.units // 2, word"),
     Mutant("R1.13", f"{T}.ack_generator", "return self._mark_for(flow.ev)", "return control.MARK_NONE"),
     Mutant("R1.15", f"{T}.ack_generator", "control.NACK_TRIMMED_LASTHOP if lasthop else", ""),
     Mutant("R1.15", f"{T}.ack_processing",
            "        if nack.reason == control.NACK_UNEXP_EVENT:\n            return _UNEXPECTED\n", ""),
-    Mutant("R1.16", f"{T}.ack_generator", "probe=trigger.probe_id >= 0", "probe=False"),
+    Mutant("R1.16", f"{T}.ack_generator", "trigger.probe_id, trigger.mark", "-1, trigger.mark"),
     Mutant("R1.17", f"{T}.demux", "if request.op > control.OP_EV_PROBE:", "if request.op >= control.OP_EV_PROBE:"),
     Mutant("R1.18", f"{T}.endpoint_answers", "EndpointResponse(op, stamp, took", "EndpointResponse(op, 0, took"),
     Mutant("R1.19", f"{T}.peer_frames", "ecn = 0 if kind == CONTROL else ECT0", "ecn = ECT0"),
@@ -93,12 +93,12 @@ MUTANTS = (
     Mutant("R2.1", f"{T}.demux", "        if not mrc and opcode not in _RC_OPCODES:",
            "        if opcode == 0xC0:\n            mrc, opcode = True, 0xCA\n"
            "        if not mrc and opcode not in _RC_OPCODES:"),
-    Mutant("R2.3", f"{T}.responder", "        offset = ((word & MASK) - received.next_psn) & MASK\n        if offset",
-           "        offset = ((word & MASK) - received.next_psn) & MASK\n        if offset == 1:\n"
+    Mutant("R2.3", f"{T}.responder", "        offset = ((word & MASK) - expected) & MASK\n        if offset",
+           "        offset = ((word & MASK) - expected) & MASK\n        if offset == 1:\n"
            "            return None\n        if offset"),
-    Mutant("R2.4", f"{T}.responder", "        elif message.last < received.next_psn:\n",
+    Mutant("R2.4", f"{T}.responder", "        if not offset and message.last < received.next_psn:\n",
            "        if offset and message.with_imm:\n            self._owner.complete_receive(length, imm, solicited)\n"
-           "        elif message.last < received.next_psn:\n"),
+           "        elif not offset and message.last < received.next_psn:\n"),
     Mutant("R2.5", f"{T}.responder", "if self._max_wimm <= (rqmsn - self._wimm_done) & 0xFFFF < 0x8000:", "if False:"),
     Mutant("R2.5", f"{T}.responder", "if self._max_wimm <= (rqmsn", "if self._max_wimm - 1 <= (rqmsn"),
     Mutant("R2.6", f"{T}.responder", "max(attributes.mpr, attributes.dynamic_mpr) * 128 - 1",
@@ -106,18 +106,17 @@ MUTANTS = (
     Mutant("R2.7", f"{T}.send_window", "self.psn_range = attributes.mpr_dest * 128 - 1",
            "self.psn_range = attributes.mpr_dest * 128 + 1"),
     Mutant("R2.8", f"{T}.ack_generator",
-           "            self._paths.doubt_reverse_paths()\n            self._sack(psn, flow, stamp, True)\n"
+           "            self._paths.doubt_reverse_paths()\n            self._sack_again(psn, flow, stamp)\n"
            "        return None\n\n    def out",
            "            self._paths.doubt_reverse_paths()\n        return None\n\n    def out"),
     Mutant("R2.8", f"{T}.responder",
            "            self.acks.duplicate(psn, word, stamp, flow)\n            return None\n",
            "            self.acks.duplicate(psn, word, stamp, flow)\n"),
     Mutant("R2.8", f"{T}.ack_generator",
-           "            self._paths.doubt_reverse_paths()\n        self._sack(psn, flow, stamp, True)\n",
+           "            self._paths.doubt_reverse_paths()\n        self._sack_again(psn, flow, stamp)\n",
            "            self._paths.doubt_reverse_paths()\n"),
-    Mutant("R2.9", f"{T}.ack_generator", "_SACK_NOW: Final = headers.ACK_REQUEST | headers.RTX",
-           "_SACK_NOW: Final = headers.ACK_REQUEST"),
-    Mutant("R2.10", f"{T}.ack_generator", "& _ALL,", "& 2,"),
+    Mutant("R2.9", f"{T}.responder", "        if due:\n", "        if due and not word & headers.RTX:\n"),
+    Mutant("R2.10", f"{T}.ack_generator", "return self._pack(trigger, base)", "return self._pack(trigger, base + 64)"),
     Mutant("R2.11", f"{T}.ack_generator", "syndrome, self.completed_msn)", "syndrome, self.completed_msn + 1)"),
     Mutant("R2.12", f"{T}.timeouts",
            "        self._probes.request(mask, self._data.open_planes(), again)\n",
@@ -184,9 +183,9 @@ def broken_by(mutant: Mutant) -> dict[str, str]:
     sys.meta_path.insert(0, _Finder(mutant))
     from mrc_lab.conformance.collection import load_scripts
     from mrc_lab.conformance.examine import examine, in_memory
-    from tests.mrc_host.datapath.module import used
+    from tests.mrc_host.datapath.module import leaving_all_to_python, native, used
 
-    with used(None), in_memory() as setting:
+    with used(leaving_all_to_python(native())), in_memory() as setting:
         verdicts = list(examine(setting, load_scripts(), SEEDS))
     return {verdict.rule: verdict.reason for verdict in verdicts if not verdict.kept}
 

@@ -112,7 +112,7 @@ def test_a_gap_is_reported_once_and_later_packets_are_dropped() -> None:
     assert end.answers() == [(NAK, FIRST + 1, 1)]
     assert end.qp.offered == 2
     assert end.buffer == before
-    assert end.connection.stats.out_of_order_received == 4
+    assert end.responder.received.out_of_order == 4
 
 
 def test_the_next_gap_is_reported_again() -> None:
