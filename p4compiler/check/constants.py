@@ -1,0 +1,124 @@
+"""Values that are known at compile time, of expressions whose types are known."""
+
+from __future__ import annotations
+
+from p4compiler import arithmetic, tree
+from p4compiler.check.checker import Checker
+from p4compiler.check.result import Constant
+from p4compiler.diagnostics import Refusal
+from p4compiler.types import (
+    BOOL,
+    ERROR,
+    INTEGER,
+    UNKNOWN,
+    Bits,
+    Enum,
+    Stack,
+    TypeItself,
+    base_of,
+    number_type,
+    width_of,
+)
+
+
+def number(checker: Checker, node: tree.Expression, what: str) -> int | None:
+    """The value of an expression that has to be a known whole number; None after an error."""
+    from p4compiler.check.expressions import check_expression
+
+    kind = check_expression(checker, node)
+    if kind == UNKNOWN:
+        return None
+    if number_type(kind) is None and kind != INTEGER:
+        checker.error(f"{what} is a number, not {kind}", node.span)
+        return None
+    known = value(checker, node)
+    if known is None:
+        checker.error(f"{what} is not known at compile time (compile-time known value expected)", node.span)
+        return None
+    return int(known)
+
+
+def value(checker: Checker, node: tree.Expression) -> Constant | None:
+    """The value of an expression that has been checked, converted as the checker found; None if it is not known."""
+    found = checker.checked.constants.get(node)
+    if found is not None:
+        return found
+    try:
+        found = _value(checker, node)
+    except arithmetic.ArithmeticFault as fault:
+        raise Refusal(f"{fault} in a constant", node.span) from None
+    if found is not None:
+        wanted = checker.checked.conversions.get(node)
+        if wanted is not None and isinstance(found, int) and not isinstance(found, bool):
+            found = arithmetic.fit(found, wanted)
+        checker.checked.constants[node] = found
+    return found
+
+
+def _value(checker: Checker, node: tree.Expression) -> Constant | None:
+    types = checker.checked.types
+    kind = types.get(node, UNKNOWN)
+    if isinstance(node, tree.Number):
+        return arithmetic.fit(node.value, kind)
+    if isinstance(node, tree.Boolean | tree.Text):
+        return node.value
+    if isinstance(node, tree.Name):
+        declaration = checker.checked.names.get(node)
+        if isinstance(declaration, tree.Constant):
+            return value(checker, declaration.value)
+        return None
+    if isinstance(node, tree.Member):
+        return _member(checker, node)
+    if isinstance(node, tree.Unary):
+        operand = value(checker, node.operand)
+        return None if operand is None or isinstance(operand, str) else arithmetic.unary(node.op, operand, base_of(kind))
+    if isinstance(node, tree.Binary):
+        return _binary(checker, node)
+    if isinstance(node, tree.Choice):
+        condition = value(checker, node.condition)
+        return None if condition is None else value(checker, node.yes if condition else node.no)
+    if isinstance(node, tree.Cast):
+        operand = value(checker, node.operand)
+        if isinstance(operand, str) or operand is None:
+            return operand
+        return bool(operand) if base_of(kind) == BOOL else arithmetic.fit(int(operand), kind)
+    if isinstance(node, tree.Slice):
+        base, high, low = (value(checker, item) for item in (node.base, node.high, node.low))
+        if not (isinstance(base, int) and isinstance(high, int) and isinstance(low, int)):
+            return None
+        start = high if node.from_low else low
+        return base >> start & arithmetic.mask(width_of(kind))
+    return None
+
+
+def _member(checker: Checker, node: tree.Member) -> Constant | None:
+    base = checker.checked.types.get(node.base)
+    if isinstance(base, Stack) and node.name == "size":
+        return base.size
+    if not isinstance(base, TypeItself):
+        return None
+    if base.type == ERROR:
+        return node.name
+    if isinstance(base.type, Enum):
+        member = next((item for item in base.type.declaration.members if item.name == node.name), None)
+        if member is None:
+            return None
+        if base.type.base is None:
+            return node.name
+        return None if member.value is None else value(checker, member.value)
+    return None
+
+
+def _binary(checker: Checker, node: tree.Binary) -> Constant | None:
+    left = value(checker, node.left)
+    if node.op in ("&&", "||") and left is not None:
+        return left if bool(left) == (node.op == "||") else value(checker, node.right)
+    right = value(checker, node.right)
+    if left is None or right is None:
+        return None
+    if isinstance(left, str) or isinstance(right, str):
+        return (left == right) == (node.op == "==") if node.op in ("==", "!=") else None
+    types = checker.checked.types
+    kind = base_of(types.get(node, UNKNOWN))
+    right_kind = number_type(types.get(node.right, UNKNOWN))
+    return arithmetic.binary(node.op, left, right, kind, right_kind.width if isinstance(right_kind, Bits) else 0)

@@ -1,0 +1,269 @@
+"""Declarations at the top of a program: types, externs, functions, actions, parsers, controls, packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from p4compiler import tree
+from p4compiler.check import constants, type_nodes
+from p4compiler.check.calls import is_passable
+from p4compiler.check.checker import Checker
+from p4compiler.check.expressions import check_value
+from p4compiler.check.parsers import check_states
+from p4compiler.check.statements import (
+    check_constant,
+    check_instance_declaration,
+    check_statements,
+    check_variable,
+)
+from p4compiler.check.tables import check_table
+from p4compiler.diagnostics import Note, Refusal
+from p4compiler.types import ANYTHING, INTEGER, STRING, UNKNOWN, VOID, Object, Set, Type
+
+
+def check_program(checker: Checker) -> None:
+    """Check all declarations in their order."""
+    for declaration in checker.program.declarations:
+        with checker.recorded():
+            check_declaration(checker, declaration)
+
+
+def check_declaration(checker: Checker, node: tree.Declaration) -> None:
+    """Check a declaration and declare its name; raises Refusal."""
+    _CHECKS[type(node)](checker, node)
+
+
+# --- types ---
+
+
+def _struct(checker: Checker, node: tree.Struct) -> None:
+    checker.checked.declared[node] = UNKNOWN
+    try:
+        type_nodes.declare_struct(checker, node)
+    finally:
+        checker.declare(node)
+
+
+def _enum(checker: Checker, node: tree.Enum) -> None:
+    checker.checked.declared[node] = UNKNOWN
+    try:
+        type_nodes.declare_enum(checker, node)
+    finally:
+        checker.declare(node)
+
+
+def _typedef(checker: Checker, node: tree.Typedef) -> None:
+    checker.checked.declared[node] = UNKNOWN
+    try:
+        type_nodes.declare_typedef(checker, node)
+    finally:
+        checker.declare(node)
+
+
+def _names(checker: Checker, node: tree.Names) -> None:
+    known = checker.checked.errors if node.name == "error" else checker.checked.match_kinds
+    for member in node.members:
+        if member.name not in known:
+            known.append(member.name)
+        elif not node.span.source.standard:
+            checker.error(f"{node.name} {member.name!r} is declared twice (duplicates declaration)", member.span)
+
+
+# --- callables ---
+
+
+def declare_parameters(checker: Checker, parameters: Sequence[tree.Parameter], what: str) -> None:
+    """Declare parameters in the present scope."""
+    seen_default = False
+    for parameter in parameters:
+        kind = type_nodes.resolve(checker, parameter.type)
+        if kind == VOID:
+            kind = checker.error(f"parameter {parameter.name!r} cannot be void", parameter.span)
+        if isinstance(kind, Object) and parameter.direction and what != "prototype":
+            checker.error(f"parameter {parameter.name!r}: a {kind} cannot have a direction", parameter.span)
+        if kind in (INTEGER, STRING) and parameter.direction and what != "prototype":
+            checker.error(f"parameter {parameter.name!r}: {kind} cannot have a direction", parameter.span)
+        if isinstance(kind, type_nodes.Record) and kind.declaration.type_parameters and not kind.arguments:
+            kind = checker.error(f"{kind} needs type arguments", parameter.type.span)
+        checker.checked.declared[parameter] = kind
+        if parameter.default is not None:
+            seen_default = True
+            if parameter.direction not in ("", "in"):
+                checker.error(f"parameter {parameter.name!r}: an {parameter.direction} parameter has no default", parameter.span)
+            check_value(checker, parameter.default, kind)
+        elif seen_default and tree.annotation(parameter.annotations, "optional") is None:
+            checker.error(f"parameter {parameter.name!r} without a default comes after one with a default", parameter.span)
+        checker.declare(parameter)
+
+
+def _declare_types(checker: Checker, parameters: Sequence[tree.TypeParameter]) -> None:
+    for parameter in parameters:
+        checker.declare(parameter)
+
+
+def _prototype(checker: Checker, node: tree.Prototype) -> None:
+    with checker.inside():
+        _declare_types(checker, node.type_parameters)
+        if node.returns is not None:
+            type_nodes.resolve(checker, node.returns)
+        declare_parameters(checker, node.parameters, "prototype")
+
+
+def _extern_function(checker: Checker, node: tree.Prototype) -> None:
+    _prototype(checker, node)
+    checker.declare(node)
+
+
+def _extern(checker: Checker, node: tree.Extern) -> None:
+    checker.declare(node)
+    with checker.inside():
+        _declare_types(checker, node.type_parameters)
+        for method in node.methods:
+            _prototype(checker, method)
+
+
+def _function(checker: Checker, node: tree.Function) -> None:
+    with checker.inside(is_body=True):
+        _declare_types(checker, node.type_parameters)
+        returns = type_nodes.resolve(checker, node.returns)
+        declare_parameters(checker, node.parameters, "function")
+        with checker.at("function", returns, node.name):
+            check_statements(checker, node.body.statements)
+    if returns not in (VOID, UNKNOWN) and not always_returns(node.body):
+        checker.error(f"function {node.name!r} may end without returning a value", node.span)
+    checker.declare(node)
+
+
+def always_returns(statement: tree.Statement | tree.Declaration) -> bool:
+    """Does every way through the statement end in a return or an exit?"""
+    if isinstance(statement, tree.Return | tree.Exit):
+        return True
+    if isinstance(statement, tree.Block):
+        return any(always_returns(item) for item in statement.statements)
+    if isinstance(statement, tree.If):
+        return statement.no is not None and always_returns(statement.yes) and always_returns(statement.no)
+    if isinstance(statement, tree.Switch):
+        has_default = any(isinstance(case.label, tree.AnyValue) for case in statement.cases)
+        bodies = [case.body for case in statement.cases if case.body is not None]
+        return has_default and all(always_returns(body) for body in bodies)
+    return False
+
+
+def _action(checker: Checker, node: tree.Action) -> None:
+    with checker.inside(is_body=True):
+        declare_parameters(checker, node.parameters, "action")
+        plain = False
+        for parameter in node.parameters:
+            kind = checker.checked.declared[parameter]
+            if not parameter.direction and not is_passable(kind):
+                text = f"Action parameter {parameter.name} has a type which is not bit<>, int<>, bool, type or serializable enum"
+                checker.error(f"{text}: {kind}", parameter.span)
+            if parameter.direction and plain:
+                text = f"parameter {parameter.name!r} with a direction comes after parameters without one"
+                checker.error(text, parameter.span)
+            plain = plain or not parameter.direction
+        with checker.at("action", owner=node.name):
+            check_statements(checker, node.body.statements)
+    checker.declare(node)
+
+
+# --- parsers, controls, packages ---
+
+
+def _parser(checker: Checker, node: tree.Parser) -> None:
+    _declare_early(checker, node, node.states is None)
+    with checker.inside() as scope:
+        _declare_types(checker, node.type_parameters)
+        declare_parameters(checker, node.constructor, "constructor")
+        declare_parameters(checker, node.parameters, "parser")
+        if node.states is not None:
+            _check_locals(checker, node.locals, node.name)
+            check_states(checker, node)
+        else:
+            scope.used.update(scope.names)
+    if node.states is not None:
+        checker.declare(node)
+
+
+def _control(checker: Checker, node: tree.Control) -> None:
+    _declare_early(checker, node, node.body is None)
+    with checker.inside():
+        _declare_types(checker, node.type_parameters)
+        declare_parameters(checker, node.constructor, "constructor")
+        declare_parameters(checker, node.parameters, "control")
+        if node.body is not None:
+            _check_locals(checker, node.locals, node.name)
+            with checker.at("control", owner=node.name), checker.inside(is_body=True):
+                check_statements(checker, node.body.statements)
+    if node.body is not None:
+        checker.declare(node)
+
+
+def _declare_early(checker: Checker, node: tree.Declaration, is_type: bool) -> None:
+    """A parser or control cannot use itself, so only one that is a mere type is declared before it is checked."""
+    if is_type:
+        checker.declare(node)
+
+
+def _check_locals(checker: Checker, declarations: Sequence[tree.Declaration], owner: str) -> None:
+    with checker.at("parser", owner=owner):
+        for item in declarations:
+            with checker.recorded():
+                if isinstance(item, tree.Variable):
+                    with checker.at("control", owner=owner):  # its initial value may call functions
+                        check_variable(checker, item)
+                else:
+                    check_declaration(checker, item)
+
+
+def _value_set(checker: Checker, node: tree.ValueSet) -> None:
+    kind = type_nodes.resolve(checker, node.type)
+    constants.number(checker, node.size, "the size of a value set")
+    checker.checked.declared[node] = Set(kind)
+    checker.declare(node)
+
+
+def _package(checker: Checker, node: tree.Package) -> None:
+    with checker.inside() as scope:
+        _declare_types(checker, node.type_parameters)
+        declare_parameters(checker, node.parameters, "package")
+        scope.used.update(scope.names)
+    checker.declare(node)
+
+
+def _variable(checker: Checker, node: tree.Variable) -> None:
+    check_variable(checker, node)
+
+
+def _check_main(checker: Checker, node: tree.Instance) -> None:
+    check_instance_declaration(checker, node)
+    checker.scope.used.add(node.name)
+    if node.body is not None:
+        note = Note("its body is here", node.body[0].span if node.body else node.span)
+        raise Refusal("instances with a body (abstract methods) are not supported", node.span, note)
+
+
+_CHECKS: dict[type, Callable[[Checker, Any], None]] = {
+    tree.Struct: _struct,
+    tree.Enum: _enum,
+    tree.Typedef: _typedef,
+    tree.Names: _names,
+    tree.Constant: check_constant,
+    tree.Prototype: _extern_function,
+    tree.Extern: _extern,
+    tree.Function: _function,
+    tree.Action: _action,
+    tree.Parser: _parser,
+    tree.Control: _control,
+    tree.Package: _package,
+    tree.Instance: _check_main,
+    tree.Variable: _variable,
+    tree.ValueSet: _value_set,
+    tree.Table: check_table,
+}
+
+
+def is_anything(kind: Type) -> bool:
+    """Does the type fit all?"""
+    return kind in (ANYTHING, UNKNOWN)

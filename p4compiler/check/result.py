@@ -1,0 +1,55 @@
+"""What the checker learns of a program, for the passes after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from p4compiler import tree
+from p4compiler.types import Object, Type
+
+Constant = int | bool | str  # a number, a boolean, a string; an enum's value or an error is its name where it is no number
+
+CORE_ERRORS = (  # numbered as BMv2 does, whatever the order of their declarations
+    "NoError",
+    "PacketTooShort",
+    "NoMatch",
+    "StackOutOfBounds",
+    "HeaderTooShort",
+    "ParserTimeout",
+    "ParserInvalidArgument",
+)
+
+Bound = tuple[tree.Parameter, tree.Expression | None]  # a parameter and its argument; None for `_` and left-out ones
+Callee = tree.Action | tree.Function | tree.Prototype | tree.Parser | tree.Control | tree.Table | None
+
+
+@dataclass(frozen=True)
+class ResolvedCall:
+    """A call: of what (`declaration`; None for built-in methods), with the types for its type parameters.
+
+    `kind` is action, function, extern, method (of an extern object), apply, builtin (of a header, a stack or a type)
+    or constructor. `arguments` are in the order of parameters. `object_type` is what a constructor makes.
+    """
+
+    kind: str
+    declaration: Callee
+    arguments: tuple[Bound, ...]
+    bindings: dict[tree.TypeParameter, Type] = field(default_factory=dict)
+    object_type: Object | None = None
+
+
+@dataclass
+class Checked:
+    """A program without errors, with what its constructs mean."""
+
+    program: tree.Program
+    types: dict[tree.Expression, Type] = field(default_factory=dict)  # before conversion
+    conversions: dict[tree.Expression, Type] = field(default_factory=dict)  # to what it is converted without a cast
+    names: dict[tree.Node, tree.Declaration] = field(default_factory=dict)  # what Name and TypeName nodes stand for
+    calls: dict[tree.Node, ResolvedCall] = field(default_factory=dict)  # of Call and Instance nodes
+    constants: dict[tree.Expression, Constant] = field(default_factory=dict)  # values that are known
+    declared: dict[tree.Declaration, Type] = field(default_factory=dict)  # types of variables, fields, parameters, ...
+    type_nodes: dict[tree.TypeNode, Type] = field(default_factory=dict)
+    actions: dict[tree.ActionReference, tree.Action] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=lambda: list(CORE_ERRORS))  # by number
+    match_kinds: list[str] = field(default_factory=list)

@@ -1,0 +1,309 @@
+"""The types of P4_16, after names are resolved: a typedef is what it stands for, a ``type`` is a type of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from p4compiler import tree
+
+
+@dataclass(frozen=True)
+class Type:
+    """Any type; ``str()`` is how P4 writes it."""
+
+
+@dataclass(frozen=True)
+class Plain(Type):
+    """A type without parts."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+BOOL = Plain("bool")
+INTEGER = Plain("int")  # of any size, at compile time only
+STRING = Plain("string")
+ERROR = Plain("error")
+MATCH_KIND = Plain("match_kind")
+VOID = Plain("void")
+UNKNOWN = Plain("unknown type")  # of what is wrong already, so that it is reported once
+ANYTHING = Plain("_")  # fits all: `_` and `...`
+INVALID = Plain("invalid header")  # of {#}
+STATE = Plain("state")
+
+
+@dataclass(frozen=True)
+class Bits(Type):
+    """``bit<width>``, or signed ``int<width>``."""
+
+    width: int
+    signed: bool = False
+
+    def __str__(self) -> str:
+        return f"{'int' if self.signed else 'bit'}<{self.width}>"
+
+
+@dataclass(frozen=True)
+class Varbit(Type):
+    """``varbit<width>``."""
+
+    width: int
+
+    def __str__(self) -> str:
+        return f"varbit<{self.width}>"
+
+
+@dataclass(frozen=True)
+class Enum(Type):
+    """An enum; with a `base` its values are numbers of this type."""
+
+    declaration: tree.Enum
+    name: str = field(compare=False)
+    base: Bits | None = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Record(Type):
+    """A struct, header or header union, with the arguments for its type parameters."""
+
+    declaration: tree.Struct
+    arguments: tuple[Type, ...]
+    fields: Mapping[str, Type] = field(compare=False)
+
+    @property
+    def kind(self) -> str:
+        """struct, header or header_union."""
+        return self.declaration.kind
+
+    @property
+    def name(self) -> str:
+        """The name that the program gives it."""
+        return self.declaration.name
+
+    def __str__(self) -> str:
+        arguments = f"<{', '.join(map(str, self.arguments))}>" if self.arguments else ""
+        return f"{self.kind} {self.name}{arguments}"
+
+
+@dataclass(frozen=True)
+class Stack(Type):
+    """``element[size]``."""
+
+    element: Type
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.element}[{self.size}]"
+
+
+@dataclass(frozen=True)
+class Tuple(Type):
+    """``tuple<items>``, also the type of ``{ a, b }``; `rest` if ``...`` ends it."""
+
+    items: tuple[Type, ...]
+    rest: bool = False
+
+    def __str__(self) -> str:
+        return f"tuple<{', '.join(map(str, self.items))}>"
+
+
+@dataclass(frozen=True)
+class Named(Type):
+    """The type of ``{ f = a, g = b }`` before it is known which struct it is for."""
+
+    names: tuple[str, ...]
+    items: tuple[Type, ...]
+    rest: bool = False
+
+    def __str__(self) -> str:
+        return f"struct {{ {' '.join(f'{kind} {name};' for name, kind in zip(self.names, self.items, strict=True))} }}"
+
+
+@dataclass(frozen=True)
+class List(Type):
+    """``list<item>``."""
+
+    item: Type
+
+    def __str__(self) -> str:
+        return f"list<{self.item}>"
+
+
+@dataclass(frozen=True)
+class New(Type):
+    """A type that ``type base name`` declares."""
+
+    declaration: tree.Typedef
+    base: Type = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        """The name that the program gives it."""
+        return self.declaration.name
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Variable(Type):
+    """A type parameter, inside of what it is a parameter of."""
+
+    declaration: tree.TypeParameter
+
+    def __str__(self) -> str:
+        return self.declaration.name
+
+
+@dataclass(frozen=True)
+class Object(Type):
+    """An extern, parser, control or package."""
+
+    declaration: tree.Extern | tree.Parser | tree.Control | tree.Package
+    arguments: tuple[Type, ...] = ()
+
+    def __str__(self) -> str:
+        arguments = f"<{', '.join(map(str, self.arguments))}>" if self.arguments else ""
+        return f"{type(self.declaration).__name__.lower()} {self.declaration.name}{arguments}"
+
+
+@dataclass(frozen=True)
+class Table(Type):
+    """A table."""
+
+    declaration: tree.Table
+
+    def __str__(self) -> str:
+        return f"table {self.declaration.name}"
+
+
+@dataclass(frozen=True)
+class Applied(Type):
+    """The result of a table's ``apply()``, or its ``action_run`` (`runs`)."""
+
+    declaration: tree.Table
+    runs: bool = False
+
+    def __str__(self) -> str:
+        return f"{'action_run' if self.runs else 'result'} of table {self.declaration.name}"
+
+
+@dataclass(frozen=True)
+class Callable(Type):
+    """Anything that is called, before it is."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"function {self.name}"
+
+
+@dataclass(frozen=True)
+class TypeItself(Type):
+    """A type that stands where an expression may."""
+
+    type: Type
+
+    def __str__(self) -> str:
+        return f"type {self.type}"
+
+
+@dataclass(frozen=True)
+class Set(Type):
+    """Values of a type, as select and entries name them."""
+
+    item: Type
+
+    def __str__(self) -> str:
+        return f"set<{self.item}>"
+
+
+def base_of(kind: Type) -> Type:
+    """What a ``type`` is made of; other types are what they are."""
+    while isinstance(kind, New):
+        kind = kind.base
+    return kind
+
+
+def number_type(kind: Type) -> Bits | None:
+    """The number that a value of this type is: of ``bit<N>``, and of an enum with a base."""
+    kind = base_of(kind)
+    if isinstance(kind, Enum):
+        return kind.base
+    return kind if isinstance(kind, Bits) else None
+
+
+def width_of(kind: Type) -> int:
+    """Bits of a value (in BMv2, where enums and errors have 32); of a varbit the most."""
+    kind = base_of(kind)
+    if isinstance(kind, Bits | Varbit):
+        return kind.width
+    if kind == BOOL:
+        return 1
+    if isinstance(kind, Enum) and kind.base is not None:
+        return kind.base.width
+    if kind == ERROR or isinstance(kind, Enum):
+        return 32
+    if isinstance(kind, Record):
+        widths = [width_of(item) for item in kind.fields.values()]
+        return max(widths, default=0) if kind.kind == "header_union" else sum(widths)
+    if isinstance(kind, Stack):
+        return kind.size * width_of(kind.element)
+    if isinstance(kind, Tuple):
+        return sum(width_of(item) for item in kind.items)
+    return 0
+
+
+def is_scalar(kind: Type) -> bool:
+    """Does one field hold a value of this type?"""
+    kind = base_of(kind)
+    return isinstance(kind, Bits | Enum | Varbit) or kind in (BOOL, ERROR)
+
+
+def is_header(kind: Type) -> bool:
+    """Is it a header?"""
+    return isinstance(kind, Record) and kind.kind == "header"
+
+
+def substitute(kind: Type, bindings: Mapping[tree.TypeParameter, Type]) -> Type:
+    """The type with type parameters replaced."""
+    if not bindings:
+        return kind
+    if isinstance(kind, Variable):
+        return bindings.get(kind.declaration, kind)
+    if isinstance(kind, Record) and kind.arguments:
+        arguments = tuple(substitute(item, bindings) for item in kind.arguments)
+        if arguments == kind.arguments:
+            return kind
+        fields = {name: substitute(item, bindings) for name, item in kind.fields.items()}
+        return Record(kind.declaration, arguments, fields)
+    if isinstance(kind, Object) and kind.arguments:
+        return replace(kind, arguments=tuple(substitute(item, bindings) for item in kind.arguments))
+    if isinstance(kind, Stack):
+        return replace(kind, element=substitute(kind.element, bindings))
+    if isinstance(kind, Tuple | Named):
+        return replace(kind, items=tuple(substitute(item, bindings) for item in kind.items))
+    if isinstance(kind, List | Set):
+        return replace(kind, item=substitute(kind.item, bindings))
+    return kind
+
+
+def has_variables(kind: Type) -> bool:
+    """Does a type parameter occur in it?"""
+    if isinstance(kind, Variable):
+        return True
+    if isinstance(kind, Record | Object):
+        return any(has_variables(item) for item in kind.arguments)
+    if isinstance(kind, Stack):
+        return has_variables(kind.element)
+    if isinstance(kind, Tuple | Named):
+        return any(has_variables(item) for item in kind.items)
+    if isinstance(kind, List | Set):
+        return has_variables(kind.item)
+    return False
