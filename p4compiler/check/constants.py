@@ -82,6 +82,10 @@ def _value(checker: Checker, node: tree.Expression) -> Constant | None:
         if isinstance(operand, str) or operand is None:
             return operand
         return bool(operand) if base_of(kind) == BOOL else arithmetic.fit(int(operand), kind)
+    if isinstance(node, tree.Call):
+        call = checker.checked.calls.get(node)
+        is_assertion = call is not None and call.declaration is not None and call.declaration.name == "static_assert"
+        return True if is_assertion else None
     if isinstance(node, tree.Slice):
         base, high, low = (value(checker, item) for item in (node.base, node.high, node.low))
         if not (isinstance(base, int) and isinstance(high, int) and isinstance(low, int)):

@@ -16,6 +16,7 @@ from p4compiler.types import (
     ERROR,
     INTEGER,
     INVALID,
+    MATCH_KIND,
     STRING,
     UNKNOWN,
     Applied,
@@ -110,6 +111,8 @@ def _number(checker: Checker, node: tree.Number) -> Type:
 
 
 def _name(checker: Checker, node: tree.Name) -> Type:
+    if node.name in checker.checked.match_kinds and checker.scope.find(node.name) is None:
+        return MATCH_KIND
     declaration = checker.lookup(node.name, node.span, absolute=node.absolute)
     if declaration is None:
         return UNKNOWN

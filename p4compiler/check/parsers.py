@@ -5,9 +5,9 @@ from __future__ import annotations
 from p4compiler import tree
 from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_expression
-from p4compiler.check.sets import check_set, keys_of
+from p4compiler.check.sets import sets_for
 from p4compiler.check.statements import check_statements
-from p4compiler.diagnostics import Note, Refusal, counted, did_you_mean
+from p4compiler.diagnostics import Note, did_you_mean
 from p4compiler.types import INTEGER, UNKNOWN, Applied, Tuple, Type, base_of, is_scalar
 
 _FINAL = ("accept", "reject")
@@ -70,12 +70,7 @@ def _check_select(checker: Checker, node: tree.Select, states: dict[str, tree.St
             checker.diagnostics.warning("unreachable", "this case comes after one that takes every value", case.span)
             has_default = False
         with checker.recorded():
-            sets = keys_of(case.set, len(kinds))
-            if len(sets) != len(kinds):
-                text = f"{counted(len(sets), 'value')} for {counted(len(kinds), 'key')} (the sizes of the tuples differ)"
-                raise Refusal(text, case.set.span)
-            for set_, kind in zip(sets, kinds, strict=True):
-                check_set(checker, set_, kind)
+            sets = sets_for(checker, case.set, kinds, "the sizes of the tuples differ")
             has_default = all(isinstance(item, tree.AnyValue) for item in sets)
         _target(checker, case.state, states)
 

@@ -8,19 +8,46 @@ from p4compiler import tree
 from p4compiler.check.calls import is_known
 from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_expression, convert
-from p4compiler.diagnostics import Refusal
-from p4compiler.types import INTEGER, UNKNOWN, Enum, Set, Type, base_of, number_type
+from p4compiler.diagnostics import Refusal, counted
+from p4compiler.types import INTEGER, UNKNOWN, Enum, Record, Set, Tuple, Type, base_of, number_type
 
 
 def keys_of(node: tree.Expression, count: int) -> Sequence[tree.Expression]:
     """The sets of `count` keys; a lone ``default`` is for all of them."""
-    if isinstance(node, tree.SetTuple):
+    if isinstance(node, tree.SetTuple | tree.ListLiteral):
         return node.items
-    if isinstance(node, tree.AnyValue) and count > 1:
-        return [tree.AnyValue(node.span, node.is_default)] * count
-    if isinstance(node, tree.ListLiteral) and count > 1:
-        return node.items
+    if isinstance(node, tree.AnyValue):
+        return [node] * count
     return [node]
+
+
+def sets_for(checker: Checker, node: tree.Expression, kinds: Sequence[Type], what: str) -> Sequence[tree.Expression]:
+    """The checked sets for keys of these types, or one value set for all of them; raises Refusal."""
+    if isinstance(node, tree.Name | tree.Index):
+        found = check_expression(checker, node)
+        if isinstance(found, Set):
+            if flat_types([found.item]) != flat_types(kinds):
+                raise Refusal(f"a value set of {found.item} for keys of other types", node.span)
+            return [node]
+    sets = keys_of(node, len(kinds))
+    if len(sets) != len(kinds):
+        raise Refusal(f"{what}: {counted(len(sets), 'value')} for {counted(len(kinds), 'key')}", node.span)
+    for set_, kind in zip(sets, kinds, strict=True):
+        check_set(checker, set_, kind)
+    return sets
+
+
+def flat_types(kinds: Sequence[Type]) -> list[Type]:
+    """The types of all values in values of these types."""
+    out: list[Type] = []
+    for kind in kinds:
+        if isinstance(kind, Record):
+            out += flat_types(list(kind.fields.values()))
+        elif isinstance(kind, Tuple):
+            out += flat_types(kind.items)
+        else:
+            out.append(base_of(kind))
+    return out
 
 
 def check_set(checker: Checker, node: tree.Expression, kind: Type) -> None:
@@ -36,11 +63,6 @@ def check_set(checker: Checker, node: tree.Expression, kind: Type) -> None:
         wanted = bits if bits is not None and not isinstance(base_of(kind), Enum) else kind
         for part in parts:
             _check_item(checker, part, wanted or kind)
-        return
-    found = check_expression(checker, node)
-    if isinstance(found, Set):
-        if found.item != kind and UNKNOWN not in (found.item, kind):
-            raise Refusal(f"a value set of {found.item} for a key of type {kind}", node.span)
         return
     _check_item(checker, node, kind)
 

@@ -10,8 +10,8 @@ from p4compiler.check.calls import bind, check_argument, check_known, is_optiona
 from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_expression, check_value, convert
 from p4compiler.check.result import Bound, ResolvedCall
-from p4compiler.check.sets import check_set, keys_of
-from p4compiler.diagnostics import Note, Refusal, counted, did_you_mean
+from p4compiler.check.sets import sets_for
+from p4compiler.diagnostics import Note, Refusal, did_you_mean
 from p4compiler.types import (
     BOOL,
     ERROR,
@@ -214,11 +214,7 @@ def _check_entries(checker: Checker, table: tree.Table, entries: tree.Entries) -
     kinds = [checker.checked.types.get(key.expression, UNKNOWN) for key in table.keys]
     for entry in entries.items:
         with checker.recorded():
-            sets = keys_of(entry.keys, len(kinds))
-            if len(sets) != len(kinds):
-                has = counted(len(kinds), "key")
-                text = f"Size of entry keyset must match the table key set size: {len(sets)} values, {has}"
-                raise Refusal(text, entry.keys.span)
+            sets = sets_for(checker, entry.keys, kinds, "Size of entry keyset must match the table key set size")
             for set_, kind, key in zip(sets, kinds, table.keys, strict=True):
                 _check_entry_key(checker, set_, kind, key)
             _check_entry_action(checker, table, entry)
@@ -236,7 +232,6 @@ def _check_entry_key(checker: Checker, set_: tree.Expression, kind: Type, key: t
     if allowed is not None and isinstance(set_, tree.Mask | tree.Range | tree.AnyValue) and not isinstance(set_, allowed):
         what = {tree.Mask: "a mask", tree.Range: "a range", tree.AnyValue: "a wildcard"}[type(set_)]
         raise Refusal(f"{what} for a key that is {key.match_kind.name}", set_.span)
-    check_set(checker, set_, kind)
     if key.match_kind.name == "lpm" and isinstance(set_, tree.Mask):
         mask, bits = constants.value(checker, set_.mask), number_type(kind)
         if isinstance(mask, int) and bits is not None:

@@ -1,6 +1,6 @@
 /* Declarations of P4_16's core library, for every architecture. */
-#ifndef MRC_CORE_P4
-#define MRC_CORE_P4
+#ifndef _CORE_P4_
+#define _CORE_P4_
 
 error {
     NoError,

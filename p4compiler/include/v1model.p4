@@ -1,6 +1,6 @@
 /* Declarations of the v1model architecture: the pipeline, the metadata and the objects of BMv2's simple_switch. */
-#ifndef MRC_V1MODEL_P4
-#define MRC_V1MODEL_P4
+#ifndef _V1_MODEL_P4_
+#define _V1_MODEL_P4_
 
 #include <core.p4>
 
