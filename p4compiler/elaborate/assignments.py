@@ -1,0 +1,181 @@
+"""Assignments of values of any type, part by part, and which places values share."""
+
+from __future__ import annotations
+
+from p4compiler import ir
+from p4compiler.diagnostics import Refusal
+from p4compiler.elaborate import operations
+from p4compiler.elaborate.elaborator import Elaborator
+from p4compiler.elaborate.values import (
+    SCALARS,
+    DefaultValue,
+    HeaderLiteral,
+    HeaderValue,
+    ListValue,
+    Location,
+    SliceTarget,
+    StackLiteral,
+    StackValue,
+    StructValue,
+    UnionValue,
+    Value,
+    leaves,
+)
+from p4compiler.sources import Span
+from p4compiler.types import Varbit
+
+Places = set[tuple[object, str]]  # (header or stack, field); an empty field name is the header as a whole
+
+
+def assign(e: Elaborator, target: Location | Value, value: Value, span: Span) -> None:
+    """``target = value``; parts that the assignment itself changes are copied before."""
+    if isinstance(target, SliceTarget):
+        assert isinstance(value, SCALARS)
+        whole = operations.put_slice(target.base, target.high, target.low, value)
+        e.emit(ir.Assign(target.base, whole, span))
+    elif isinstance(target, ir.Field):
+        _assign_field(e, target, value, span)
+    elif isinstance(target, HeaderValue):
+        _assign_header(e, target, value, span)
+    elif isinstance(target, StructValue):
+        _assign_struct(e, target, value, span)
+    elif isinstance(target, StackValue):
+        _assign_stack(e, target, value, span)
+    elif isinstance(target, UnionValue):
+        _assign_union(e, target, value, span)
+    else:
+        raise Refusal("this cannot be written", span)
+
+
+def _assign_field(e: Elaborator, target: ir.Field, value: Value, span: Span) -> None:
+    if not isinstance(value, SCALARS):
+        raise Refusal("this assignment is not supported", span)
+    if isinstance(target.type, Varbit):
+        if not isinstance(value, ir.Field):
+            raise Refusal("this value for a varbit field is not supported", span)
+        if value != target:
+            e.emit(ir.Primitive("assign_VL", (target, value), span))
+    elif not (isinstance(value, ir.Field) and (value.header, value.name) == (target.header, target.name)):
+        e.emit(ir.Assign(target, value, span))
+
+
+def _assign_header(e: Elaborator, target: HeaderValue, value: Value, span: Span) -> None:
+    header = ir.Header(target.ref)
+    if isinstance(value, HeaderValue):
+        if value.ref != target.ref:
+            e.emit(ir.Primitive("assign_header", (header, ir.Header(value.ref)), span))
+    elif isinstance(value, DefaultValue) or (isinstance(value, HeaderLiteral) and value.items is None):
+        e.emit(ir.Primitive("remove_header", (header,), span))
+    elif isinstance(value, HeaderLiteral) and value.items is not None:
+        items = _unaffected(e, value.items, target, span)
+        e.emit(ir.Primitive("add_header", (header,), span))
+        for name, item in items.items():
+            assign(e, target.field(name, target.type.fields[name]), item, span)
+    else:
+        raise Refusal("this value for a header is not supported", span)
+
+
+def _assign_struct(e: Elaborator, target: StructValue, value: Value, span: Span) -> None:
+    if isinstance(value, ListValue):
+        value = StructValue(target.type, dict(zip(value.names or tuple(target.fields), value.items, strict=True)))
+    if not isinstance(value, StructValue):
+        raise Refusal("this value for a struct is not supported", span)
+    if value is target:
+        return
+    items = _unaffected(e, dict(zip(target.fields, value.fields.values(), strict=True)), target, span)
+    for name, item in items.items():
+        assign(e, target.fields[name], item, span)
+
+
+def _assign_stack(e: Elaborator, target: StackValue, value: Value, span: Span) -> None:
+    if isinstance(value, StackValue):
+        if value.name != target.name:
+            unions = any(isinstance(item, UnionValue) for item in target.items)
+            op = "assign_union_stack" if unions else "assign_header_stack"
+            e.emit(ir.Primitive(op, (ir.Stack(target.name, unions), ir.Stack(value.name, unions)), span))
+    elif isinstance(value, StackLiteral):
+        items = _unaffected(e, {str(i): item for i, item in enumerate(value.items)}, target, span)
+        for element, item in zip(target.items, items.values(), strict=True):
+            assign(e, element, item, span)
+    else:
+        raise Refusal("this value for a header stack is not supported", span)
+
+
+def _assign_union(e: Elaborator, target: UnionValue, value: Value, span: Span) -> None:
+    if isinstance(value, UnionValue):
+        if value.name != target.name:
+            e.emit(ir.Primitive("assign_union", (ir.Union(target.name), ir.Union(value.name)), span))
+    elif isinstance(value, DefaultValue) or (isinstance(value, HeaderLiteral) and value.items is None):
+        initialise(e, target, span)
+    else:
+        raise Refusal("this value for a header union is not supported", span)
+
+
+def _unaffected(e: Elaborator, items: dict[str, Value], target: Value, span: Span) -> dict[str, Value]:
+    """The parts of a value, copied if they read what the assignment of an earlier part writes."""
+    written = places(target)
+    wholes = {place for place in written if not place[1]}
+    if not any(_reads(item, written, wholes) for item in items.values()):
+        return items
+    from p4compiler.elaborate.expressions import copied
+
+    return {name: copied(e, item, span) for name, item in items.items()}
+
+
+def _reads(value: Value, written: Places, wholes: Places) -> bool:
+    read = places(value)
+    return bool(read & written) or any((header, "") in wholes for header, _ in read)
+
+
+def initialise(e: Elaborator, target: Value, span: Span) -> None:
+    """What a variable is without an initial value: its headers are invalid, the rest is whatever it was."""
+    if isinstance(target, HeaderValue):
+        e.emit(ir.Primitive("remove_header", (ir.Header(target.ref),), span))
+    elif isinstance(target, StructValue):
+        for item in target.fields.values():
+            initialise(e, item, span)
+    elif isinstance(target, StackValue):
+        for element in target.items:
+            initialise(e, element, span)
+    elif isinstance(target, UnionValue):
+        for member in target.members.values():
+            initialise(e, member, span)
+
+
+# --- which places a value is in ---
+
+
+def places(value: Value) -> Places:
+    """The fields and headers that a value reads, or that a variable is made of."""
+    out: Places = set()
+    for leaf in leaves(value):
+        if isinstance(leaf, HeaderValue):
+            out.add((_key(leaf.ref), ""))
+            if isinstance(leaf.ref, ir.Element):
+                out |= places(leaf.ref.index)
+        else:
+            for part in ir.operands(leaf):
+                if isinstance(part, ir.Field):
+                    out.add((_key(part.header), part.name))
+                elif isinstance(part, ir.Valid):
+                    out.add((_key(part.header), ""))
+                elif isinstance(part, ir.HeaderEqual):
+                    out |= {(_key(part.left), ""), (_key(part.right), "")}
+                elif isinstance(part, ir.LastIndex):
+                    out.add((part.stack, "$next"))
+    return out
+
+
+def _key(ref: ir.HeaderRef) -> object:
+    """What headers share that may be one: an element of a stack is any of its elements."""
+    name = ref.name if isinstance(ref, ir.HeaderName) else ref.stack
+    return name.partition("[")[0]
+
+
+def overlap(left: Value, right: Value) -> bool:
+    """May a change of one be seen in the other?"""
+    a, b = places(left), places(right)
+    if a & b:
+        return True
+    wholes_a, wholes_b = {header for header, name in a if not name}, {header for header, name in b if not name}
+    return any(header in wholes_b for header, _ in a) or any(header in wholes_a for header, _ in b)

@@ -1,0 +1,152 @@
+"""What the parts of elaboration share: the program, its storage, where the walk is, and the code that it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from p4compiler import ir, tree
+from p4compiler.check.result import Checked
+from p4compiler.diagnostics import Diagnostics, Refusal
+from p4compiler.elaborate.frames import Frame
+from p4compiler.elaborate.operations import TRUE
+from p4compiler.elaborate.storage import Storage
+from p4compiler.elaborate.values import ActionValue, Location, Value
+from p4compiler.sources import Span
+from p4compiler.types import INTEGER, Bits, Type, substitute
+
+MAX_STATEMENTS = 400_000
+MAX_CALL_DEPTH = 64
+
+
+@dataclass(eq=False)
+class Body:
+    """A body that is being elaborated, which ``return`` leaves."""
+
+    label: int
+    result: Location | None = None
+    copies_out: list[tuple[Location, Value, Span]] = field(default_factory=list)  # due when it ends
+    is_action: bool = False
+
+
+@dataclass
+class Found:
+    """What elaboration has met, in the order in which it did; the JSON and the P4Info list it."""
+
+    actions: dict[str, ActionValue] = field(default_factory=dict)  # called, or in a table
+    tables: dict[str, object] = field(default_factory=dict)  # LoweredTable by name
+    externs: list[object] = field(default_factory=list)  # ExternInstance
+    digests: dict[str, tuple[Type, tuple[ir.Scalar, ...]]] = field(default_factory=dict)
+    field_lists: dict[int, list[ir.Field]] = field(default_factory=dict)
+    value_sets: dict[str, object] = field(default_factory=dict)
+
+
+class Elaborator:
+    """The state of an elaboration."""
+
+    def __init__(self, checked: Checked, diagnostics: Diagnostics) -> None:
+        self.checked = checked
+        self.diagnostics = diagnostics
+        self.storage = Storage()
+        self.found = Found()
+        self.globals = Frame()
+        self.frame = self.globals
+        self.mode = "control"  # or parser, action, checksum, deparser
+        self.path = ""  # the control plane's name of the instance that is elaborated
+        self.prefix = ""  # of the names of its variables
+        self.bodies: list[Body] = []
+        self.loops: list[tuple[int, int]] = []  # labels: the end of the loop, the end of its body
+        self.spans: list[Span] = []  # of the calls that are elaborated
+        self._code: list[ir.Statement] = []
+        self._labels = 0
+        self._emitted = 0
+
+    # --- code ---
+
+    def emit(self, *statements: ir.Statement) -> None:
+        """Add statements to the code."""
+        self._code += statements
+        self._emitted += len(statements)
+        if self._emitted > MAX_STATEMENTS:
+            raise Refusal(f"the program has more than {MAX_STATEMENTS:,} statements after inlining", self.spans[0] if self.spans else None)
+
+    @contextmanager
+    def collecting(self) -> Iterator[list[ir.Statement]]:
+        """Code that is emitted inside goes into a list of its own."""
+        outer, self._code = self._code, []
+        try:
+            yield self._code
+        finally:
+            self._code = outer
+
+    def new_label(self) -> int:
+        """A label that no block has."""
+        self._labels += 1
+        return self._labels
+
+    # --- where the walk is ---
+
+    @contextmanager
+    def within(self, frame: Frame) -> Iterator[None]:
+        """Code whose names are in a frame."""
+        outer, self.frame = self.frame, frame
+        try:
+            yield
+        finally:
+            self.frame = outer
+
+    @contextmanager
+    def called(self, span: Span) -> Iterator[None]:
+        """The body of what is called at a place."""
+        if len(self.spans) >= MAX_CALL_DEPTH:
+            raise Refusal(f"calls nested more than {MAX_CALL_DEPTH} deep", span)
+        self.spans.append(span)
+        try:
+            yield
+        finally:
+            self.spans.pop()
+
+    @contextmanager
+    def in_mode(self, mode: str) -> Iterator[None]:
+        """Code of another kind of place."""
+        outer, self.mode = self.mode, mode
+        try:
+            yield
+        finally:
+            self.mode = outer
+
+    # --- types and variables ---
+
+    def type_of(self, node: tree.Expression) -> Type:
+        """The type of an expression before conversion, with the present type arguments."""
+        return substitute(self.checked.types[node], self.frame.types)
+
+    def declared(self, node: tree.Declaration) -> Type:
+        """The type of a variable, parameter or field."""
+        return substitute(self.checked.declared[node], self.frame.types)
+
+    def resolved(self, node: tree.TypeNode) -> Type:
+        """The type that is written here."""
+        return substitute(self.checked.type_nodes[node], self.frame.types)
+
+    def variable(self, kind: Type, name: str, span: Span) -> Value:
+        """A new variable."""
+        return self.storage.make(Bits(32) if kind == INTEGER else kind, f"{self.prefix}{name}", span)
+
+    def saved(self, value: ir.Scalar, span: Span, name: str = "tmp") -> ir.Field:
+        """A new field that holds the value as it is now."""
+        target = self.variable(value.type, name, span)
+        assert isinstance(target, ir.Field)
+        self.emit(ir.Assign(target, value, span))
+        return target
+
+    def control_name(self, declaration: tree.Declaration, path: str) -> str:
+        """The name that the control plane knows: @name's, which a dot makes absolute, after the instance's."""
+        name = tree.string_annotation(declaration.annotations, "name") or declaration.name
+        if name.startswith("."):
+            return name[1:]
+        return f"{path}.{name}" if path else name
+
+
+__all__ = ["TRUE", "Body", "Elaborator", "Found"]

@@ -1,0 +1,519 @@
+"""Expressions to values.
+
+Operands are evaluated from left to right. A value is an expression over fields that are read later, so where an operand
+on the right may change something, the values on its left are copied first (:func:`evaluate_all`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from p4compiler import ir, tree
+from p4compiler.diagnostics import Refusal
+from p4compiler.elaborate import operations
+from p4compiler.elaborate.assignments import assign
+from p4compiler.elaborate.elaborator import Elaborator
+from p4compiler.elaborate.values import (
+    SCALARS,
+    AppliedTable,
+    DefaultValue,
+    HeaderLiteral,
+    HeaderValue,
+    ListValue,
+    Location,
+    SliceTarget,
+    StackLiteral,
+    StackValue,
+    StructValue,
+    TableValue,
+    UnionValue,
+    Value,
+    leaves,
+)
+from p4compiler.sources import Span
+from p4compiler.types import (
+    BOOL,
+    ERROR,
+    INTEGER,
+    Bits,
+    Enum,
+    Record,
+    Stack,
+    Tuple,
+    Type,
+    TypeItself,
+    base_of,
+    is_scalar,
+    substitute,
+)
+
+_PURE = frozenset(
+    "isValid minSizeInBits minSizeInBytes maxSizeInBits maxSizeInBytes length lookahead static_assert".split()
+)
+
+
+# --- entry points ---
+
+
+def evaluate(e: Elaborator, node: tree.Expression) -> Value:
+    """The value of an expression, converted as the checker found."""
+    value = _EVALUATE[type(node)](e, node)
+    wanted = e.checked.conversions.get(node)
+    if wanted is not None:
+        return convert(e, value, substitute(wanted, e.frame.types), node.span)
+    return value
+
+
+def scalar(e: Elaborator, node: tree.Expression) -> ir.Scalar:
+    """The value of an expression that is a number, a boolean, an enum or an error."""
+    value = evaluate(e, node)
+    if isinstance(value, AppliedTable):
+        return applied_bit(e, value, node.span)
+    if not isinstance(value, SCALARS):
+        raise Refusal("a number or a boolean is expected here", node.span)
+    return value
+
+
+def known_number(e: Elaborator, node: tree.Expression) -> int:
+    """The value of an expression that is known, at the latest now."""
+    value = scalar(e, node)
+    if not isinstance(value, ir.Constant):
+        raise Refusal("this value is not known at compile time", node.span)
+    return value.value
+
+
+def evaluate_all(e: Elaborator, nodes: Sequence[tree.Expression]) -> list[Value]:
+    """The values of expressions from left to right, of which none changes by a later one."""
+    out: list[Value] = []
+    for position, node in enumerate(nodes):
+        value = evaluate(e, node)
+        if any(may_change(e, later) for later in nodes[position + 1 :]):
+            value = copied(e, value, node.span)
+        out.append(value)
+    return out
+
+
+def may_change(e: Elaborator, node: tree.Expression) -> bool:
+    """Does evaluating the expression perhaps change something?"""
+    if isinstance(node, tree.Call):
+        call = e.checked.calls[node]
+        if call.kind != "constructor":
+            function = node.function
+            name = function.name if isinstance(function, tree.Member | tree.Name) else ""
+            if name not in _PURE:
+                return True
+        return any(argument is not None and may_change(e, argument) for _, argument in call.arguments)
+    for name in node.__dataclass_fields__:
+        part = getattr(node, name)
+        if isinstance(part, tree.Expression):
+            if may_change(e, part):
+                return True
+        elif isinstance(part, tuple):
+            for item in part:
+                inner = item.value if isinstance(item, tree.NamedValue) else item
+                if isinstance(inner, tree.Expression) and may_change(e, inner):
+                    return True
+    return False
+
+
+def copied(e: Elaborator, value: Value, span: Span) -> Value:
+    """The value as it is now, whatever changes later."""
+    if isinstance(value, ir.Constant | ir.ActionData):
+        return value
+    if isinstance(value, SCALARS):
+        return e.saved(value, span)
+    if isinstance(value, HeaderValue | StructValue | StackValue | UnionValue):
+        target = e.variable(value.type, "tmp", span)
+        assign(e, target, value, span)
+        return target
+    if isinstance(value, HeaderLiteral) and value.items is not None:
+        return HeaderLiteral(value.type, {name: copied(e, item, span) for name, item in value.items.items()})
+    if isinstance(value, ListValue):
+        return ListValue(tuple(copied(e, item, span) for item in value.items), value.names, value.rest)
+    if isinstance(value, StackLiteral):
+        return StackLiteral(value.type, tuple(copied(e, item, span) for item in value.items))
+    if isinstance(value, AppliedTable) and value.part in ("hit", "miss"):
+        return applied_bit(e, value, span)
+    return value
+
+
+def applied_bit(e: Elaborator, applied: AppliedTable, span: Span) -> ir.Field:
+    """A field that says whether a table hit, or missed; the table is applied."""
+    from p4compiler.tables import apply_table
+
+    target = e.variable(BOOL, applied.part, span)
+    assert isinstance(target, ir.Field)
+    yes = (ir.Assign(target, operations.TRUE, span),)
+    no = (ir.Assign(target, operations.FALSE, span),)
+    hit, miss = (yes, no) if applied.part == "hit" else (no, yes)
+    apply_table(e, applied.table, span, hit=hit, miss=miss)
+    return target
+
+
+# --- conversions ---
+
+
+def convert(e: Elaborator, value: Value, want: Type, span: Span) -> Value:
+    """A value as a type that the checker has allowed."""
+    base = base_of(want)
+    if isinstance(value, SCALARS):
+        return operations.convert(value, want)
+    if isinstance(value, DefaultValue):
+        return default(want, span)
+    if isinstance(value, AppliedTable):
+        return applied_bit(e, value, span)
+    if isinstance(value, StructValue) and isinstance(value.type, Tuple):
+        value = ListValue(tuple(value.fields.values()), None, False)
+    if not isinstance(value, ListValue):
+        return value
+    if isinstance(base, Record):
+        names = value.names or tuple(base.fields)
+        given = dict(zip(names, value.items, strict=False))
+        items = {
+            name: convert(e, given[name], kind, span) if name in given else default(kind, span)
+            for name, kind in base.fields.items()
+        }
+        return HeaderLiteral(base, items) if base.kind == "header" else StructValue(want, items)
+    if isinstance(base, Tuple):
+        items = {str(i): convert(e, item, kind, span) for i, (item, kind) in enumerate(zip(value.items, base.items, strict=False))}
+        for i, kind in enumerate(base.items[len(value.items) :], len(value.items)):
+            items[str(i)] = default(kind, span)
+        return StructValue(want, items)
+    if isinstance(base, Stack):
+        elements = [convert(e, item, base.element, span) for item in value.items]
+        elements += [default(base.element, span)] * (base.size - len(elements))
+        return StackLiteral(base, tuple(elements))
+    return value
+
+
+def default(kind: Type, span: Span) -> Value:
+    """The value that ``...`` stands for: zeros, and invalid headers."""
+    base = base_of(kind)
+    if isinstance(base, Record):
+        if base.kind == "struct":
+            return StructValue(kind, {name: default(item, span) for name, item in base.fields.items()})
+        return HeaderLiteral(base, None)
+    if isinstance(base, Tuple):
+        return StructValue(kind, {str(i): default(item, span) for i, item in enumerate(base.items)})
+    if isinstance(base, Stack):
+        return StackLiteral(base, (default(base.element, span),) * base.size)
+    if not is_scalar(base):
+        raise Refusal(f"'...' for {kind}", span)
+    return ir.Constant(0, kind)
+
+
+# --- leaves ---
+
+
+def _number(e: Elaborator, node: tree.Number) -> Value:
+    kind = e.type_of(node)
+    return operations.cast(ir.Constant(node.value, kind), kind)
+
+
+def _name(e: Elaborator, node: tree.Name) -> Value:
+    declaration = e.checked.names.get(node)
+    if declaration is None:
+        raise Refusal(f"{node.name!r} cannot be used here", node.span)
+    value = e.frame.find(declaration)
+    if value is not None:
+        return value
+    if isinstance(declaration, tree.Constant):  # the program's own; those in bodies are bound when they are met
+        with e.within(e.globals):
+            value = evaluate(e, declaration.value)
+        e.globals.values[declaration] = value
+        return value
+    if isinstance(declaration, tree.Action):
+        from p4compiler.elaborate.values import ActionValue
+
+        made = ActionValue(declaration, e.control_name(declaration, ""))
+        e.globals.values[declaration] = made
+        return made
+    raise Refusal(f"{node.name!r} has no value here", node.span)
+
+
+def _member(e: Elaborator, node: tree.Member) -> Value:
+    base_type = e.checked.types[node.base]
+    if isinstance(base_type, TypeItself):
+        return _member_of_type(e, base_type.type, node)
+    base = evaluate(e, node.base)
+    name = node.name
+    if isinstance(base, StructValue):
+        return base.fields[name]
+    if isinstance(base, HeaderValue):
+        return base.field(name, base.type.fields[name])
+    if isinstance(base, UnionValue):
+        return base.members[name]
+    if isinstance(base, HeaderLiteral):
+        return (base.items or {})[name]
+    if isinstance(base, StackValue):
+        return _member_of_stack(base, node)
+    if isinstance(base, AppliedTable):
+        return AppliedTable(base.table, name)
+    raise Refusal(f"{name!r} cannot be used here", node.name_span)
+
+
+def _member_of_type(e: Elaborator, kind: Type, node: tree.Member) -> ir.Constant:
+    if kind == ERROR:
+        return ir.Constant(e.checked.errors.index(node.name), ERROR)
+    assert isinstance(kind, Enum)
+    position = next(i for i, item in enumerate(kind.declaration.members) if item.name == node.name)
+    member = kind.declaration.members[position]
+    if kind.base is None or member.value is None:
+        return ir.Constant(position, kind)
+    known = e.checked.constants[member.value]
+    return ir.Constant(int(known), kind)
+
+
+def _member_of_stack(base: StackValue, node: tree.Member) -> Value:
+    if node.name == "size":
+        return ir.Constant(base.type.size, Bits(32))
+    if node.name == "lastIndex":
+        return ir.LastIndex(base.name)
+    element = base.type.element
+    assert isinstance(element, Record)
+    if element.kind != "header":
+        raise Refusal(f"{node.name!r} of a stack of header unions is not supported", node.span)
+    return HeaderValue(element, ir.StackEnd(base.name, node.name))
+
+
+def _index(e: Elaborator, node: tree.Index) -> Value:
+    base, index = evaluate_all(e, (node.base, node.index))
+    if isinstance(base, ListValue):
+        base = StructValue(Tuple(()), {str(i): item for i, item in enumerate(base.items)})
+    if isinstance(base, StructValue):
+        assert isinstance(index, ir.Constant)
+        return base.fields[str(index.value)]
+    if not isinstance(base, StackValue) or not isinstance(index, SCALARS):
+        raise Refusal("an element of this is not supported", node.span)
+    if isinstance(index, ir.Constant):
+        if not 0 <= index.value < base.type.size:
+            raise Refusal(f"index {index.value} of a stack of {base.type.size} elements", node.index.span)
+        return base.items[index.value]
+    element = base.type.element
+    assert isinstance(element, Record)
+    if element.kind != "header":
+        raise Refusal("an element of a stack of header unions by an index that is not known is not supported", node.span)
+    if isinstance(index, ir.Operation) and e.mode != "checksum":
+        index = e.saved(index, node.index.span, "index")
+    return HeaderValue(element, ir.Element(base.name, index))
+
+
+def _slice(e: Elaborator, node: tree.Slice) -> Value:
+    high, low = slice_bounds(e, node)
+    return operations.slice_of(scalar(e, node.base), high, low)
+
+
+def slice_bounds(e: Elaborator, node: tree.Slice) -> tuple[int, int]:
+    """The high and the low bit."""
+    first, second = known_number(e, node.high), known_number(e, node.low)
+    return (first + second - 1, first) if node.from_low else (first, second)
+
+
+# --- operators ---
+
+
+def _unary(e: Elaborator, node: tree.Unary) -> Value:
+    if node.op == "!":
+        value = evaluate(e, node.operand)
+        if isinstance(value, AppliedTable):
+            return AppliedTable(value.table, "miss" if value.part == "hit" else "hit")
+        assert isinstance(value, SCALARS)
+        return operations.negate(value)
+    return operations.unary(node.op, scalar(e, node.operand), node.span)
+
+
+def _binary(e: Elaborator, node: tree.Binary) -> Value:
+    if node.op in ("&&", "||"):
+        return _logic(e, node)
+    left, right = (_plain(e, item, node.span) for item in evaluate_all(e, (node.left, node.right)))
+    if isinstance(left, SCALARS) and isinstance(right, SCALARS):
+        return operations.binary(node.op, left, right, node.span)
+    return _equal(node, left, right)
+
+
+def _plain(e: Elaborator, value: Value, span: Span) -> Value:
+    return applied_bit(e, value, span) if isinstance(value, AppliedTable) else value
+
+
+def _logic(e: Elaborator, node: tree.Binary) -> Value:
+    left = scalar(e, node.left)
+    is_and = node.op == "&&"
+    if isinstance(left, ir.Constant) and bool(left.value) != is_and:
+        return left
+    with e.collecting() as code:
+        right = scalar(e, node.right)
+    if isinstance(left, ir.Constant):
+        e.emit(*code)
+        return right
+    if not code:
+        return operations.both(left, right, "and" if is_and else "or")
+    result = e.variable(BOOL, "tmp", node.span)
+    assert isinstance(result, ir.Field)
+    evaluated = (*code, ir.Assign(result, right, node.span))
+    skipped = (ir.Assign(result, operations.boolean(not is_and), node.span),)
+    yes, no = (evaluated, skipped) if is_and else (skipped, evaluated)
+    e.emit(ir.If(left, yes, no, node.span))
+    return result
+
+
+def _equal(node: tree.Binary, left: Value, right: Value) -> ir.Scalar:
+    """Equality of headers, structs, tuples and stacks: of all their parts."""
+    out: ir.Scalar = operations.TRUE
+    for a, b in _pairs(left, right, node.span):
+        if isinstance(a, HeaderValue) and isinstance(b, HeaderValue):
+            out = operations.both(out, ir.HeaderEqual(a.ref, b.ref))
+        elif isinstance(a, HeaderLiteral) or isinstance(b, HeaderLiteral):
+            out = operations.both(out, _equal_literal(a, b, node.span))
+        else:
+            assert isinstance(a, SCALARS)
+            assert isinstance(b, SCALARS)
+            out = operations.both(out, operations.binary("==", a, b, node.span))
+    return out if node.op == "==" else operations.negate(out)
+
+
+def _equal_literal(left: Value, right: Value, span: Span) -> ir.Scalar:
+    """Equality of a header and a list of its fields, which counts as a valid header."""
+    literal, other = (left, right) if isinstance(left, HeaderLiteral) else (right, left)
+    assert isinstance(literal, HeaderLiteral)
+    if not isinstance(other, HeaderValue):
+        raise Refusal("a comparison of two header literals is not supported", span)
+    if literal.items is None:
+        return operations.negate(ir.Valid(other.ref))
+    out: ir.Scalar = ir.Valid(other.ref)
+    for name, item in literal.items.items():
+        for a, b in _pairs(other.field(name, other.type.fields[name]), item, span):
+            assert isinstance(a, SCALARS)
+            assert isinstance(b, SCALARS)
+            out = operations.both(out, operations.binary("==", a, b, span))
+    return out
+
+
+def _pairs(left: Value, right: Value, span: Span) -> list[tuple[Value, Value]]:
+    if isinstance(left, StructValue) and isinstance(right, StructValue):
+        keys = zip(left.fields.values(), right.fields.values(), strict=True)
+        return [pair for a, b in keys for pair in _pairs(a, b, span)]
+    if isinstance(left, ListValue) and isinstance(right, ListValue):
+        return [pair for a, b in zip(left.items, right.items, strict=True) for pair in _pairs(a, b, span)]
+    if isinstance(left, StackValue | StackLiteral) and isinstance(right, StackValue | StackLiteral):
+        return [pair for a, b in zip(left.items, right.items, strict=True) for pair in _pairs(a, b, span)]
+    if isinstance(left, UnionValue) and isinstance(right, UnionValue):
+        return [pair for a, b in zip(left.members.values(), right.members.values(), strict=True) for pair in _pairs(a, b, span)]
+    is_header = isinstance(left, HeaderValue | HeaderLiteral) and isinstance(right, HeaderValue | HeaderLiteral)
+    if is_header or (isinstance(left, SCALARS) and isinstance(right, SCALARS)):
+        return [(left, right)]
+    raise Refusal("this comparison is not supported", span)
+
+
+def _choice(e: Elaborator, node: tree.Choice) -> Value:
+    condition = scalar(e, node.condition)
+    if isinstance(condition, ir.Constant):
+        return evaluate(e, node.yes if condition.value else node.no)
+    with e.collecting() as yes_code:
+        yes = _plain(e, evaluate(e, node.yes), node.yes.span)
+    with e.collecting() as no_code:
+        no = _plain(e, evaluate(e, node.no), node.no.span)
+    if not yes_code and not no_code and isinstance(yes, SCALARS) and isinstance(no, SCALARS):
+        return operations.choose(condition, yes, no)
+    result = e.variable(e.type_of(node), "tmp", node.span)
+    with e.collecting() as code:
+        e.emit(*yes_code)
+        assign(e, result, yes, node.span)
+        yes_all = tuple(code)
+    with e.collecting() as code:
+        e.emit(*no_code)
+        assign(e, result, no, node.span)
+    e.emit(ir.If(condition, yes_all, tuple(code), node.span))
+    return result
+
+
+def _cast(e: Elaborator, node: tree.Cast) -> Value:
+    kind = e.resolved(node.type)
+    value = _plain(e, evaluate(e, node.operand), node.span)
+    if isinstance(value, SCALARS):
+        return operations.cast(value, kind) if kind != INTEGER else value
+    return convert(e, value, kind, node.span)
+
+
+# --- literals and calls ---
+
+
+def _list(e: Elaborator, node: tree.ListLiteral) -> Value:
+    return ListValue(tuple(evaluate_all(e, node.items)), None, node.rest)
+
+
+def _record(e: Elaborator, node: tree.RecordLiteral) -> Value:
+    values = evaluate_all(e, [item.value for item in node.fields])
+    return ListValue(tuple(values), tuple(item.name for item in node.fields), node.rest)
+
+
+def _call(e: Elaborator, node: tree.Call) -> Value:
+    from p4compiler.elaborate.calls import call
+
+    value = call(e, node)
+    if value is None:
+        raise Refusal("this has no value", node.span)
+    return value
+
+
+def _unexpected(e: Elaborator, node: tree.Expression) -> Value:
+    raise Refusal("this is not a value", node.span)
+
+
+_EVALUATE: dict[type, Callable[[Elaborator, Any], Value]] = {
+    tree.Number: _number,
+    tree.Boolean: lambda e, node: operations.boolean(node.value),
+    tree.Text: lambda e, node: ir.Text(node.value),
+    tree.Name: _name,
+    tree.TypeExpression: _unexpected,
+    tree.Member: _member,
+    tree.Index: _index,
+    tree.Slice: _slice,
+    tree.Unary: _unary,
+    tree.Binary: _binary,
+    tree.Choice: _choice,
+    tree.Cast: _cast,
+    tree.Call: _call,
+    tree.ListLiteral: _list,
+    tree.RecordLiteral: _record,
+    tree.InvalidHeader: lambda e, node: DefaultValue(),
+    tree.DefaultValue: lambda e, node: DefaultValue(),
+    tree.AnyValue: _unexpected,
+    tree.Mask: _unexpected,
+    tree.Range: _unexpected,
+    tree.SetTuple: _unexpected,
+}
+
+
+# --- places to write to ---
+
+
+def locate(e: Elaborator, node: tree.Expression) -> Location:
+    """The place that an expression names, to be written to; its indices are evaluated now."""
+    if isinstance(node, tree.Slice):
+        high, low = slice_bounds(e, node)
+        base = locate(e, node.base)
+        if isinstance(base, SliceTarget):
+            return SliceTarget(base.base, base.low + high, base.low + low)
+        assert isinstance(base, ir.Field)
+        return SliceTarget(base, high, low)
+    value = evaluate(e, node)
+    if not isinstance(value, ir.Field | HeaderValue | StructValue | StackValue | UnionValue):
+        raise Refusal("this cannot be written", node.span)
+    return value
+
+
+def read(e: Elaborator, location: Location) -> Value:
+    """The value at a place."""
+    if isinstance(location, SliceTarget):
+        return operations.slice_of(location.base, location.high, location.low)
+    return location
+
+
+def has_runtime_index(value: Value) -> bool:
+    """Does the packet decide which header it is?"""
+    for leaf in leaves(value):
+        ref = leaf.ref if isinstance(leaf, HeaderValue) else leaf.header if isinstance(leaf, ir.Field) else None
+        if ref is not None and not isinstance(ref, ir.HeaderName):
+            return True
+    return isinstance(value, TableValue)

@@ -1,0 +1,69 @@
+"""Instances: of extern objects, and of parsers and controls with what is declared in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from p4compiler import tree
+from p4compiler.check.result import ResolvedCall
+from p4compiler.elaborate.elaborator import Elaborator
+from p4compiler.elaborate.expressions import evaluate, known_number
+from p4compiler.elaborate.frames import Frame
+from p4compiler.elaborate.values import (
+    ActionValue,
+    BlockInstance,
+    ExternInstance,
+    TableValue,
+    Value,
+    ValueSetValue,
+)
+from p4compiler.types import Set, substitute
+
+
+def instantiate(
+    e: Elaborator, node: tree.Instance | tree.Call, name: str, annotations: tree.Annotations, path: str
+) -> ExternInstance | BlockInstance:
+    """The instance that a declaration or an expression makes in the instance called `path`."""
+    call = e.checked.calls[node]
+    assert call.object_type is not None
+    declaration = call.object_type.declaration
+    types = tuple(substitute(item, e.frame.types) for item in call.object_type.arguments)
+    label = tree.Declaration(node.span, name or declaration.name, annotations)
+    full = e.control_name(label, path)
+    arguments = _arguments(e, call)
+    if isinstance(declaration, tree.Extern):
+        made = ExternInstance(declaration.name, full, name, types, arguments, annotations, node.span)
+        e.found.externs.append(made)
+        return made
+    assert isinstance(declaration, tree.Parser | tree.Control)
+    frame = Frame(e.globals, dict(zip(declaration.type_parameters, types, strict=False)))
+    for parameter, _ in call.arguments:
+        frame.values[parameter] = arguments[parameter.name]
+    instance = BlockInstance(declaration, full, name, frame)
+    _declare_locals(e, instance, declaration.locals)
+    return instance
+
+
+def _arguments(e: Elaborator, call: ResolvedCall) -> dict[str, Value]:
+    return {parameter.name: evaluate(e, node) for parameter, node in call.arguments if node is not None}
+
+
+def _declare_locals(e: Elaborator, instance: BlockInstance, declarations: Sequence[tree.Declaration]) -> None:
+    values, path = instance.frame.values, instance.name
+    with e.within(instance.frame):
+        for item in declarations:
+            if isinstance(item, tree.Instance):
+                made = instantiate(e, item, item.name, item.annotations, path)
+                values[item] = made
+                if isinstance(made, BlockInstance):
+                    instance.inner.append(made)
+            elif isinstance(item, tree.Action):
+                values[item] = ActionValue(item, e.control_name(item, path))
+            elif isinstance(item, tree.Table):
+                values[item] = TableValue(item, e.control_name(item, path))
+            elif isinstance(item, tree.Constant):
+                values[item] = evaluate(e, item.value)
+            elif isinstance(item, tree.ValueSet):
+                kind = e.declared(item)
+                assert isinstance(kind, Set)
+                values[item] = ValueSetValue(item, e.control_name(item, path), known_number(e, item.size), kind.item)

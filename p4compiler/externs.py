@@ -1,0 +1,417 @@
+"""The functions and objects of core.p4 and v1model.p4 that a program calls, as BMv2's primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from p4compiler import ir, tree
+from p4compiler.check.result import ResolvedCall
+from p4compiler.diagnostics import Refusal
+from p4compiler.elaborate import operations
+from p4compiler.elaborate.assignments import assign
+from p4compiler.elaborate.elaborator import Elaborator
+from p4compiler.elaborate.expressions import copied, evaluate, known_number, locate, may_change, scalar
+from p4compiler.elaborate.values import (
+    ExternInstance,
+    enum_name,
+    SCALARS,
+    HeaderValue,
+    Location,
+    Packet,
+    SliceTarget,
+    StackValue,
+    StructValue,
+    UnionValue,
+    Value,
+    scalars,
+)
+from p4compiler.sources import Span
+from p4compiler.types import (
+    INTEGER,
+    Bits,
+    Record,
+    Type,
+    Varbit,
+    base_of,
+    is_header,
+    is_scalar,
+    number_type,
+    substitute,
+    width_of,
+)
+
+DROP_PORT = 511
+_INDEX = Bits(32)
+
+
+class Arguments:
+    """The arguments of a call, by the names of their parameters; evaluated from left to right when asked."""
+
+    def __init__(self, e: Elaborator, node: tree.Call, call: ResolvedCall) -> None:
+        self.e = e
+        self.span = node.span
+        self._nodes = {parameter.name: item for parameter, item in call.arguments}
+        self._types = {
+            parameter.name: substitute(substitute(e.checked.declared[parameter], call.bindings), e.frame.types)
+            for parameter, _ in call.arguments
+        }
+        self._values: dict[str, Value] = {}
+        self.bound_types = {item.name: substitute(kind, e.frame.types) for item, kind in call.bindings.items()}
+        self._evaluate(call)
+
+    def _evaluate(self, call: ResolvedCall) -> None:
+        """Evaluate what is read; what is copied first may be changed by a later argument."""
+        names = [parameter.name for parameter, _ in call.arguments]
+        for position, (parameter, node) in enumerate(call.arguments):
+            if parameter.direction in ("out", "inout") or node is None:
+                continue
+            value = evaluate(self.e, node)
+            later = [self._nodes[name] for name in names[position + 1 :]]
+            if any(item is not None and may_change(self.e, item) for item in later):
+                value = copied(self.e, value, node.span)
+            self._values[parameter.name] = value
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._nodes
+
+    def value(self, name: str) -> Value:
+        """The value of an argument."""
+        return self._values[name]
+
+    def scalar(self, name: str) -> ir.Scalar:
+        """A number or boolean; a number without a width gets that of the parameter, or 32 bits."""
+        value = self._values[name]
+        node = self._nodes[name]
+        if not isinstance(value, SCALARS):
+            assert node is not None
+            value = scalar(self.e, node)
+        want = self._types[name]
+        if value.type == INTEGER:
+            return operations.convert(value, want if number_type(want) else _INDEX)
+        return value
+
+    def number(self, name: str) -> int:
+        """A number that is known."""
+        node = self._nodes[name]
+        assert node is not None
+        return known_number(self.e, node)
+
+    def choice(self, name: str) -> str:
+        """The name of an enum's value."""
+        value = self._values[name]
+        if not isinstance(value, ir.Constant):
+            raise Refusal(f"argument {name!r} is not known at compile time", self.span)
+        return enum_name(value)
+
+    def target(self, name: str) -> Location:
+        """The place of an argument that is written."""
+        node = self._nodes[name]
+        if node is None:
+            made = self.e.variable(self._types[name], name, self.span)
+            assert isinstance(made, ir.Field | HeaderValue | StructValue | StackValue | UnionValue)
+            return made
+        return locate(self.e, node)
+
+    def written(self, name: str, use: Callable[[ir.Field], None]) -> None:
+        """Have a primitive write a field, which is then copied to the place of the argument if that is no field."""
+        target = self.target(name)
+        if isinstance(target, ir.Field):
+            use(target)
+            return
+        if not isinstance(target, SliceTarget):
+            raise Refusal(f"writing to a structure is not supported on this target (argument {name!r})", self.span)
+        result = self.e.variable(Bits(target.high - target.low + 1), name, self.span)
+        assert isinstance(result, ir.Field)
+        use(result)
+        assign(self.e, target, result, self.span)
+
+    def fields(self, name: str, *, spill: bool = True) -> tuple[ir.Scalar, ...]:
+        """All scalars in an argument, as fields or constants; others are copied to fields, if that is possible."""
+        out: list[ir.Scalar] = []
+        for item in scalars(self._values[name]):
+            if isinstance(item, ir.Constant):
+                if item.type == INTEGER:
+                    raise Refusal("a number in a list of fields needs a width, as in 16w0", self.span)
+                out.append(item)
+            elif isinstance(item, ir.Field) and isinstance(item.header, ir.HeaderName):
+                out.append(item)
+            elif spill:
+                out.append(self.e.saved(item, self.span))
+            else:
+                raise Refusal("an expression in the fields of a checksum is not supported; use a field", self.span)
+        return tuple(out)
+
+
+# --- functions ---
+
+
+def call_function(e: Elaborator, node: tree.Call, call: ResolvedCall) -> Value | None:
+    """A call of an extern function; its value if it has one."""
+    declaration = call.declaration
+    assert isinstance(declaration, tree.Prototype)
+    handler = _FUNCTIONS.get(declaration.name)
+    if handler is None:
+        raise Refusal(f"extern function {declaration.name!r} is not known to this target", node.span)
+    return handler(e, Arguments(e, node, call))
+
+
+def _emit(a: Arguments, op: str, *arguments: ir.Argument) -> None:
+    a.e.emit(ir.Primitive(op, arguments, a.span))
+
+
+def _mark_to_drop(e: Elaborator, a: Arguments) -> None:
+    if "standard_metadata" in a:
+        target = a.target("standard_metadata")
+        assert isinstance(target, StructValue)
+        port = target.fields["egress_spec"]
+        assert isinstance(port, ir.Field)
+        if port.header != ir.HeaderName("standard_metadata"):  # a copy
+            assign(e, port, ir.Constant(DROP_PORT, port.type), a.span)
+            group = target.fields["mcast_grp"]
+            assign(e, group, ir.Constant(0, Bits(16)), a.span)
+            return
+    _emit(a, "mark_to_drop", ir.Header(ir.HeaderName("standard_metadata")))
+
+
+def _verify(e: Elaborator, a: Arguments) -> None:
+    if e.mode != "parser":
+        raise Refusal("verify() is for parsers", a.span)
+    _emit(a, "verify", a.scalar("check"), a.scalar("toSignal"))
+
+
+def _random(e: Elaborator, a: Arguments) -> None:
+    low, high = a.scalar("lo"), a.scalar("hi")
+    a.written("result", lambda field: _emit(a, "modify_field_rng_uniform", field, low, high))
+
+
+def _hash(e: Elaborator, a: Arguments) -> None:
+    base, top = a.scalar("base"), a.scalar("max")
+    calculation = ir.Calculation(a.choice("algo"), a.fields("data"))
+    op = "modify_field_with_hash_based_offset"
+    a.written("result", lambda field: _emit(a, op, field, base, calculation, top))
+
+
+def _digest(e: Elaborator, a: Arguments) -> None:
+    kind = a.bound_types["T"]
+    fields = tuple(e.saved(item, a.span) if not isinstance(item, ir.Constant) else item for item in scalars(a.value("data")))
+    name = kind.name if isinstance(kind, Record) else "digest"
+    if name in e.found.digests:
+        number = 0
+        while f"{name}_{number}" in e.found.digests:
+            number += 1
+        name = f"{name}_{number}"
+    e.found.digests[name] = kind, fields
+    _emit(a, "generate_digest", a.scalar("receiver"), ir.Digest(name))
+
+
+def _clone(e: Elaborator, a: Arguments) -> None:
+    op = {"I2E": "clone_ingress_pkt_to_egress", "E2E": "clone_egress_pkt_to_egress"}[a.choice("type")]
+    number = a.number("index") if "index" in a else None
+    _emit(a, op, a.scalar("session"), ir.FieldList(number))
+
+
+def _with_data(op: str) -> Callable[[Elaborator, Arguments], None]:
+    def handler(e: Elaborator, a: Arguments) -> None:
+        if list(scalars(a.value("data"))):
+            raise Refusal(f"{op}() with fields is not supported; use the function with a field list", a.span)
+        if op == "clone3":
+            kind = {"I2E": "clone_ingress_pkt_to_egress", "E2E": "clone_egress_pkt_to_egress"}[a.choice("type")]
+            _emit(a, kind, a.scalar("session"), ir.FieldList(None))
+        else:
+            _emit(a, op, ir.FieldList(None))
+
+    return handler
+
+
+def _log_msg(e: Elaborator, a: Arguments) -> None:
+    message = a.value("msg")
+    if not isinstance(message, ir.Text):
+        raise Refusal("the message is not known at compile time", a.span)
+    values = tuple(scalars(a.value("data"))) if "data" in a else ()
+    _emit(a, "log_msg", message, ir.Values(values))
+
+
+def _checksum(verifies: bool, with_payload: bool) -> Callable[[Elaborator, Arguments], None]:
+    def handler(e: Elaborator, a: Arguments) -> None:
+        if e.mode != "checksum":
+            raise Refusal("checksums are verified and updated in the controls for them", a.span)
+        calculation = ir.Calculation(a.choice("algo"), a.fields("data", spill=False), with_payload)
+        target = a.value("checksum") if verifies else a.target("checksum")
+        if not isinstance(target, ir.Field):
+            raise Refusal("the checksum must be a field", a.span)
+        e.emit(ir.Checksum(verifies, a.scalar("condition"), calculation, target, a.span))
+
+    return handler
+
+
+def _static_assert(e: Elaborator, a: Arguments) -> Value:
+    if a.scalar("check") != operations.TRUE:
+        message = a.value("message") if "message" in a else None
+        text = f": {message.value}" if isinstance(message, ir.Text) else ""
+        raise Refusal(f"static_assert failed{text}", a.span)
+    return operations.TRUE
+
+
+_FUNCTIONS: dict[str, Callable[[Elaborator, Arguments], Value | None]] = {
+    "mark_to_drop": _mark_to_drop,
+    "verify": _verify,
+    "random": _random,
+    "hash": _hash,
+    "digest": _digest,
+    "clone": _clone,
+    "clone_preserving_field_list": _clone,
+    "clone3": _with_data("clone3"),
+    "resubmit": _with_data("resubmit"),
+    "recirculate": _with_data("recirculate"),
+    "resubmit_preserving_field_list": lambda e, a: _emit(a, "resubmit", ir.FieldList(a.number("index"))),
+    "recirculate_preserving_field_list": lambda e, a: _emit(a, "recirculate", ir.FieldList(a.number("index"))),
+    "truncate": lambda e, a: _emit(a, "truncate", a.scalar("length")),
+    "assert": lambda e, a: _emit(a, "assert", a.scalar("check")),
+    "assume": lambda e, a: _emit(a, "assume", a.scalar("check")),
+    "log_msg": _log_msg,
+    "verify_checksum": _checksum(True, False),
+    "update_checksum": _checksum(False, False),
+    "verify_checksum_with_payload": _checksum(True, True),
+    "update_checksum_with_payload": _checksum(False, True),
+    "static_assert": _static_assert,
+}
+
+
+# --- methods ---
+
+
+def call_method(e: Elaborator, owner: Value, node: tree.Call, call: ResolvedCall) -> Value | None:
+    """A call of a method of a packet or an extern object; its value if it has one."""
+    assert isinstance(call.declaration, tree.Prototype)
+    name = call.declaration.name
+    arguments = Arguments(e, node, call)
+    if isinstance(owner, Packet):
+        return _PACKET[name](e, arguments)
+    assert isinstance(owner, ExternInstance)
+    handler = _METHODS.get((owner.kind, name))
+    if handler is None:
+        raise Refusal(f"extern {owner.kind!r} is not known to this target", node.span)
+    handler(e, owner, arguments)
+    return None
+
+
+def _extract(e: Elaborator, a: Arguments) -> None:
+    if "hdr" in a:
+        header = a.target("hdr")
+        size: tuple[ir.Scalar, ...] = ()
+    else:
+        header = a.target("variableSizeHeader")
+        size = (a.scalar("variableFieldSizeInBits"),)
+    if not isinstance(header, HeaderValue):
+        raise Refusal("only headers can be extracted", a.span)
+    op = "extract_VL" if size else "extract"
+    _emit(a, op, ir.Header(header.ref), *size)
+
+
+def _lookahead(e: Elaborator, a: Arguments) -> Value:
+    if e.mode != "parser":
+        raise Refusal("lookahead() is for parsers", a.span)
+    kind = a.bound_types["T"]
+    made = e.variable(kind, "lookahead", a.span)
+    _look(e, made, kind, 0, a.span)
+    return made
+
+
+def _look(e: Elaborator, target: Value, kind: Type, offset: int, span: Span) -> int:
+    """Fill a variable with the bits from an offset; the offset after them."""
+    base = base_of(kind)
+    if isinstance(target, ir.Field) and is_scalar(base) and not isinstance(base, Varbit):
+        width = width_of(base)
+        e.emit(ir.Assign(target, ir.Lookahead(offset, Bits(width)), span))
+        return offset + width
+    if isinstance(target, HeaderValue):
+        e.emit(ir.Primitive("add_header", (ir.Header(target.ref),), span))
+        for name, item in target.type.fields.items():
+            offset = _look(e, target.field(name, item), item, offset, span)
+        return offset
+    if isinstance(target, StructValue):
+        for item in target.fields.values():
+            offset = _look(e, item, item.type, offset, span)  # type: ignore[union-attr]
+        return offset
+    raise Refusal(f"lookahead of {kind} is not supported", span)
+
+
+def _length(e: Elaborator, a: Arguments) -> Value:
+    raise Refusal("packet.length() is not supported on this target; standard_metadata.packet_length is", a.span)
+
+
+_PACKET: dict[str, Callable[[Elaborator, Arguments], Value | None]] = {
+    "extract": _extract,
+    "lookahead": _lookahead,
+    "advance": lambda e, a: _emit(a, "advance", a.scalar("sizeInBits")),
+    "length": _length,
+    "emit": lambda e, a: _emit_headers(a, a.value("hdr")),
+}
+
+
+def _emit_headers(a: Arguments, value: Value) -> None:
+    if isinstance(value, HeaderValue):
+        _emit(a, "emit", ir.Header(value.ref))
+    elif isinstance(value, StructValue):
+        for item in value.fields.values():
+            _emit_headers(a, item)
+    elif isinstance(value, StackValue):
+        for element in value.items:
+            _emit_headers(a, element)
+    elif isinstance(value, UnionValue):
+        for member in value.members.values():
+            _emit_headers(a, member)
+    elif hasattr(value, "items"):
+        for item in value.items:  # type: ignore[union-attr]
+            _emit_headers(a, item)
+    elif is_header(getattr(value, "type", INTEGER)):
+        raise Refusal("this header cannot be emitted", a.span)
+
+
+def _count(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
+    _emit(a, "count", ir.ExternObject(owner), a.scalar("index"))
+
+
+def _direct_count(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
+    """BMv2 counts by itself in a table that has a direct counter."""
+
+
+def _execute_meter(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
+    index = a.scalar("index")
+    a.written("result", lambda field: _emit(a, "execute_meter", ir.ExternObject(owner), index, field))
+
+
+def _read_direct_meter(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
+    """BMv2 writes the colour to one field, whichever action runs."""
+    target = a.target("result")
+    if not isinstance(target, ir.Field):
+        raise Refusal("the result of a direct meter must be a field", a.span)
+    if owner.result is not None and owner.result != target:
+        raise Refusal("all calls of read() of a direct meter need the same argument", a.span)
+    owner.result = target
+
+
+def _register_read(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
+    _check_register(owner, a)
+    index = a.scalar("index")
+    a.written("result", lambda field: _emit(a, "register_read", field, ir.ExternObject(owner), index))
+
+
+def _register_write(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
+    _check_register(owner, a)
+    _emit(a, "register_write", ir.ExternObject(owner), a.scalar("index"), a.scalar("value"))
+
+
+def _check_register(owner: ExternInstance, a: Arguments) -> None:
+    if not is_scalar(owner.types[0]) or isinstance(base_of(owner.types[0]), Varbit):
+        raise Refusal(f"a register of {owner.types[0]}: writing to a structure is not supported on this target", a.span)
+
+
+_METHODS: dict[tuple[str, str], Callable[[Elaborator, ExternInstance, Arguments], None]] = {
+    ("counter", "count"): _count,
+    ("direct_counter", "count"): _direct_count,
+    ("meter", "execute_meter"): _execute_meter,
+    ("direct_meter", "read"): _read_direct_meter,
+    ("register", "read"): _register_read,
+    ("register", "write"): _register_write,
+}

@@ -1,0 +1,215 @@
+"""A program for v1model, lowered: the blocks of its V1Switch, applied one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from p4compiler import ir, tree
+from p4compiler.check.result import Checked
+from p4compiler.diagnostics import Diagnostics, Refusal
+from p4compiler.elaborate import operations
+from p4compiler.elaborate.calls import apply_control
+from p4compiler.elaborate.elaborator import Elaborator, Found
+from p4compiler.elaborate.expressions import evaluate
+from p4compiler.elaborate.frames import Frame
+from p4compiler.elaborate.instances import instantiate
+from p4compiler.elaborate.storage import Storage
+from p4compiler.elaborate.values import BlockInstance, HeaderValue, Packet, StackValue, StructValue, UnionValue, Value, scalars
+from p4compiler.lexer import INT
+from p4compiler.parser_states import LoweredParser, lower_parser
+from p4compiler.sources import Span
+from p4compiler.types import Record, Type, base_of
+
+_BLOCKS = ("p", "vr", "ig", "eg", "ck", "dep")
+STANDARD = ir.HeaderName("standard_metadata")
+
+
+@dataclass(frozen=True)
+class LoweredProgram:
+    """Everything that the JSON and the P4Info are written from."""
+
+    checked: Checked
+    storage: Storage
+    found: Found
+    standard: Record  # the type of the standard metadata
+    parser: LoweredParser
+    ingress: ir.Code
+    egress: ir.Code
+    checksums: tuple[ir.Checksum, ...]
+    emitted: tuple[str, ...]  # headers, in order
+    blocks: dict[str, BlockInstance]
+
+
+def lower(checked: Checked, diagnostics: Diagnostics) -> LoweredProgram:
+    """Lower a checked program; raises P4Error."""
+    e = Elaborator(checked, diagnostics)
+    try:
+        return _Lowering(e).run()
+    except Refusal as refusal:
+        diagnostics.add(refusal.diagnostic)
+        for span in e.spans[:3]:
+            del span  # where it was called from is in the diagnostic's own place
+    except RecursionError:
+        diagnostics.error("the program is nested too deeply", None)
+    diagnostics.stop_on_errors()
+    raise AssertionError("a refusal is an error")
+
+
+class _Lowering:
+    def __init__(self, e: Elaborator) -> None:
+        self._e = e
+
+    def run(self) -> LoweredProgram:
+        e = self._e
+        main = self._main()
+        for item in e.checked.program.declarations:
+            if isinstance(item, tree.Instance) and item is not main:
+                e.globals.values[item] = instantiate(e, item, item.name, item.annotations, "")
+        blocks = self._blocks(main)
+        parser = blocks["p"].declaration
+        std_type, std = self._standard_metadata(parser)
+        headers = self._headers(blocks["p"])
+        user = self._user_metadata(blocks["p"])
+        self._collect_field_lists(user)
+        # ingress and egress first: they decide what the P4Info lists
+        ingress = self._control(blocks["ig"], "control", headers, user, std)
+        egress = self._control(blocks["eg"], "control", headers, user, std)
+        lowered_parser = lower_parser(e, blocks["p"], self._bind(blocks["p"], Packet(), headers, user, std), "")
+        checksums: list[ir.Checksum] = []
+        for name in ("ck", "vr"):
+            code = self._control(blocks[name], "checksum", headers, user)
+            checksums += _checksums(code, operations.TRUE)
+        deparsed = self._control(blocks["dep"], "deparser", Packet(), headers)
+        return LoweredProgram(
+            e.checked, e.storage, e.found, std_type, lowered_parser, ingress, egress, tuple(checksums), _emitted(deparsed), blocks
+        )
+
+    def _main(self) -> tree.Instance:
+        for item in self._e.checked.program.declarations:
+            if isinstance(item, tree.Instance) and item.name == "main":
+                call = self._e.checked.calls[item]
+                assert call.object_type is not None
+                name = call.object_type.declaration.name
+                if name != "V1Switch":
+                    raise Refusal(f"architecture {name!r} is not supported; only v1model's V1Switch is", item.span)
+                return item
+        raise Refusal("the program has no 'main'", self._e.checked.program.end)
+
+    def _blocks(self, main: tree.Instance) -> dict[str, BlockInstance]:
+        out: dict[str, BlockInstance] = {}
+        for parameter, node in self._e.checked.calls[main].arguments:
+            assert node is not None
+            value = evaluate(self._e, node)
+            if not isinstance(value, BlockInstance) or parameter.name not in _BLOCKS:
+                raise Refusal("this is not a parser or control of V1Switch", node.span)
+            out[parameter.name] = value
+        return out
+
+    # --- shared values ---
+
+    def _parameter_type(self, block: BlockInstance, position: int) -> tuple[Type, Span]:
+        parameter = block.declaration.parameters[position]
+        with self._e.within(block.frame):
+            return self._e.declared(parameter), parameter.span
+
+    def _standard_metadata(self, parser: tree.Parser | tree.Control) -> tuple[Record, StructValue]:
+        kind = self._e.checked.declared[parser.parameters[3]]
+        assert isinstance(kind, Record)
+        fields: dict[str, Value] = {name: ir.Field(STANDARD, name, item) for name, item in kind.fields.items()}
+        return kind, StructValue(kind, fields)
+
+    def _headers(self, parser: BlockInstance) -> Value:
+        """The struct of headers; each is called as its field is."""
+        kind, span = self._parameter_type(parser, 1)
+        base = base_of(kind)
+        if not isinstance(base, Record):
+            raise Refusal(f"the parsed headers are a struct, not {kind}", span)
+        if base.kind != "struct":
+            return self._e.storage.make(kind, "hdr", span)
+        return StructValue(kind, {name: self._part(item, name, span) for name, item in base.fields.items()})
+
+    def _part(self, kind: Type, name: str, span: Span) -> Value:
+        return self._e.storage.make(kind, name, span)
+
+    def _user_metadata(self, parser: BlockInstance) -> Value:
+        kind, span = self._parameter_type(parser, 2)
+        return self._e.storage.make(kind, "userMetadata", span)
+
+    # --- blocks ---
+
+    def _bind(self, block: BlockInstance, *values: Value) -> Frame:
+        frame = Frame(block.frame)
+        for parameter, value in zip(block.declaration.parameters, values, strict=True):
+            frame.values[parameter] = value
+        return frame
+
+    def _control(self, block: BlockInstance, mode: str, *values: Value) -> ir.Code:
+        e = self._e
+        frame = self._bind(block, *values)
+        with e.in_mode(mode), e.collecting() as code:
+            apply_control(e, block, frame, [])
+        return tuple(code)
+
+    def _collect_field_lists(self, value: Value) -> None:
+        """The fields of user metadata that @field_list puts in lists."""
+        if not isinstance(value, StructValue) or not isinstance(base_of(value.type), Record):
+            return
+        record = base_of(value.type)
+        assert isinstance(record, Record)
+        for field in record.declaration.fields:
+            note = tree.annotation(field.annotations, "field_list")
+            for token in note.body if note is not None else ():
+                number = self._list_number(token.text, token.kind == INT, token.span)
+                if number is not None:
+                    known = self._e.found.field_lists.setdefault(number, [])
+                    known += [item for item in scalars(value.fields[field.name]) if isinstance(item, ir.Field)]
+            self._collect_field_lists(value.fields[field.name])
+
+    def _list_number(self, text: str, is_number: bool, span: Span) -> int | None:
+        if is_number:
+            return int(text.rpartition("w")[2], 0)
+        if text == ",":
+            return None
+        for item in self._e.checked.program.declarations:
+            if isinstance(item, tree.Constant) and item.name == text:
+                known = self._e.checked.constants.get(item.value)
+                if isinstance(known, int):
+                    return int(known)
+        raise Refusal("@field_list needs numbers", span)
+
+
+def _checksums(code: Sequence[ir.Statement], condition: ir.Scalar) -> list[ir.Checksum]:
+    """The checksums in the code of a control for them, each with the conditions around it."""
+    out: list[ir.Checksum] = []
+    for item in code:
+        if isinstance(item, ir.Block):
+            out += _checksums(item.body, condition)
+        elif isinstance(item, ir.If):
+            out += _checksums(item.yes, operations.both(condition, item.condition))
+            out += _checksums(item.no, operations.both(condition, operations.negate(item.condition)))
+        elif isinstance(item, ir.Checksum):
+            both = operations.both(condition, item.condition)
+            out.append(ir.Checksum(item.verifies, both, item.calculation, item.target, item.span))
+        elif not isinstance(item, ir.Jump):
+            raise Refusal("only checksums, and conditions around them, are supported here", item.span)
+    return out
+
+
+def _emitted(code: Sequence[ir.Statement]) -> tuple[str, ...]:
+    out: list[str] = []
+    for item in code:
+        if isinstance(item, ir.Block):
+            out += _emitted(item.body)
+        elif isinstance(item, ir.Primitive) and item.op == "emit":
+            header = item.arguments[0]
+            assert isinstance(header, ir.Header)
+            if not isinstance(header.ref, ir.HeaderName):
+                raise Refusal("emitting an element of a stack by an index that is not known is not supported", item.span)
+            out.append(header.ref.name)
+        elif not isinstance(item, ir.Jump):
+            raise Refusal("only emit() is supported in a deparser", item.span)
+    return tuple(out)
+
+
+__all__ = ["HeaderValue", "LoweredProgram", "StackValue", "UnionValue", "lower"]
