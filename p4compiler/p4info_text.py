@@ -1,0 +1,259 @@
+"""Protobuf's text format, and annotations and identifiers as P4Info has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from p4compiler import lexer, tree
+from p4compiler.diagnostics import Refusal
+from p4compiler.lexer import Token
+
+_OWN_FIELDS = frozenset({"name", "id", "brief", "description"})  # annotations that are fields of their own
+_HIDDEN = frozenset({"hidden", "optional"})
+
+
+class TextWriter:
+    """Writes messages, line by line."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._depth = 0
+
+    def text(self) -> str:
+        """All that was written."""
+        return "".join(f"{line}\n" for line in self._lines)
+
+    def _line(self, text: str) -> None:
+        self._lines.append(f"{'  ' * self._depth}{text}")
+
+    def number(self, name: str, value: int) -> None:
+        """A number."""
+        self._line(f"{name}: {value}")
+
+    def flag(self, name: str) -> None:
+        """A field that is true."""
+        self._line(f"{name}: true")
+
+    def word(self, name: str, value: str) -> None:
+        """A value of an enum."""
+        self._line(f"{name}: {value}")
+
+    def string(self, name: str, value: str) -> None:
+        """A string."""
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        self._line(f'{name}: "{escaped}"')
+
+    def data(self, name: str, value: int, width: int) -> None:
+        """Bytes: a number of a width in bits, the most significant byte first."""
+        raw = value.to_bytes(max(1, (width + 7) // 8), "big")
+        self._line(f'{name}: "{"".join(f"{chr(92)}{byte:03o}" for byte in raw)}"')
+
+    @contextmanager
+    def message(self, name: str) -> Iterator[None]:
+        """A message in the message."""
+        self._line(f"{name} {{")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self._line("}")
+
+
+# --- annotations ---
+
+
+def write_annotations(out: TextWriter, annotations: tree.Annotations, also_own: Iterable[str] = ()) -> None:
+    """All annotations but those that are fields of their own."""
+    skipped = _OWN_FIELDS | _HIDDEN | set(also_own)
+    for item in annotations:
+        if item.name not in skipped and not item.structured:
+            out.string("annotations", _annotation_text(item))
+    for item in annotations:
+        if item.structured and item.name not in skipped:
+            _write_structured(out, item)
+
+
+def write_documentation(out: TextWriter, annotations: tree.Annotations) -> None:
+    """The brief and the full description."""
+    brief = tree.string_annotation(annotations, "brief")
+    description = tree.string_annotation(annotations, "description")
+    if brief is None and description is None:
+        return
+    with out.message("doc"):
+        if brief is not None:
+            out.string("brief", brief)
+        if description is not None:
+            out.string("description", description)
+
+
+def _annotation_text(item: tree.Annotation) -> str:
+    if not item.has_body:
+        return f"@{item.name}"
+    parts: list[str] = []
+    for position, token in enumerate(item.body):
+        space = position and not token.glued and item.body[position - 1].text != "("
+        parts.append(f" {token.text}" if space else token.text)
+    return f"@{item.name}({''.join(parts)})"
+
+
+def _write_structured(out: TextWriter, item: tree.Annotation) -> None:
+    values = list(split(item.body))
+    with out.message("structured_annotations"):
+        out.string("name", item.name)
+        if values and len(values[0]) > 1 and values[0][1].text == "=":
+            with out.message("kv_pair_list"):
+                for tokens in values:
+                    with out.message("kv_pairs"):
+                        out.string("key", tokens[0].text)
+                        with out.message("value"):
+                            _write_value(out, tokens[2:])
+        elif values:
+            with out.message("expression_list"):
+                for tokens in values:
+                    with out.message("expressions"):
+                        _write_value(out, tokens)
+        else:
+            with out.message("expression_list"):
+                pass
+
+
+def _write_value(out: TextWriter, tokens: Sequence[Token]) -> None:
+    first = tokens[0] if tokens else None
+    if first is None:
+        return
+    if first.kind == lexer.STRING:
+        out.string("string_value", "".join(tree.unquoted(token.text) for token in tokens))
+    elif first.text in ("true", "false"):
+        out.word("bool_value", first.text)
+    else:
+        sign = -1 if first.text == "-" else 1
+        out.number("int64_value", sign * number_of(tokens[-1]))
+
+
+def split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """The tokens between commas."""
+    part: list[Token] = []
+    for token in tokens:
+        if token.text == ",":
+            yield part
+            part = []
+        else:
+            part.append(token)
+    if part:
+        yield part
+
+
+def number_of(token: Token) -> int:
+    """The number in an annotation."""
+    digits = token.text.replace("_", "").rpartition("w")[2].rpartition("s")[2]
+    try:
+        return int(digits, 0)
+    except ValueError:
+        raise Refusal("a number is expected in this annotation", token.span) from None
+
+
+def id_annotation(annotations: tree.Annotations) -> int | None:
+    """The number in ``@id(number)``."""
+    found = tree.annotation(annotations, "id")
+    return number_of(found.body[0]) if found is not None and found.body else None
+
+
+def field_ids(items: Sequence[tree.Annotations]) -> list[int]:
+    """The ids of the fields of a message: those of @id, and for the others the free ones from 1."""
+    given = [id_annotation(item) for item in items]
+    taken = {item for item in given if item is not None}
+    out: list[int] = []
+    following = 1
+    for number in given:
+        if number is None:
+            while following in taken:
+                following += 1
+            number = following
+            taken.add(number)
+        else:
+            following += 1
+        out.append(number)
+    return out
+
+
+# --- identifiers ---
+
+_PREFIXES = {
+    "action": 0x01,
+    "table": 0x02,
+    "value_set": 0x03,
+    "controller_header": 0x04,
+    "action_profile": 0x11,
+    "counter": 0x12,
+    "direct_counter": 0x13,
+    "meter": 0x14,
+    "direct_meter": 0x15,
+    "register": 0x16,
+    "digest": 0x17,
+}
+
+
+class Identifiers:
+    """The ids and aliases of all objects, as p4c gives them, since controllers depend on them.
+
+    An id is the kind's prefix and 24 bits of a hash of the name (Jenkins' one-at-a-time), or the next free one. An
+    alias is the shortest end of the name that no other object's name ends in.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, dict[str, int | None]] = {}
+        self._ends: dict[tuple[str, ...], int] = {}
+
+    def add(self, kind: str, name: str, annotations: tree.Annotations) -> None:
+        """An object; @id gives its id."""
+        number = id_annotation(annotations)
+        if number is not None:
+            number |= _PREFIXES[kind] << 24
+        self._names.setdefault(kind, {}).setdefault(name, number)
+
+    def assign(self) -> None:
+        """Give ids and aliases to all objects that were added."""
+        used = {number for names in self._names.values() for number in names.values() if number is not None}
+        for kind in sorted(self._names, key=_PREFIXES.__getitem__):
+            names = self._names[kind]
+            for name in sorted(names):
+                if names[name] is None:
+                    names[name] = _free_id(_PREFIXES[kind], name, used)
+        for name in {name for names in self._names.values() for name in names}:
+            parts = name.split(".")
+            for start in range(len(parts)):
+                end = tuple(parts[start:])
+                self._ends[end] = self._ends.get(end, 0) + 1
+
+    def id(self, kind: str, name: str) -> int:
+        """The id of an object."""
+        number = self._names[kind][name]
+        assert number is not None
+        return number
+
+    def alias(self, name: str) -> str:
+        """The alias of an object."""
+        parts = name.split(".")
+        for start in reversed(range(len(parts))):
+            if self._ends[tuple(parts[start:])] < 2:
+                return ".".join(parts[start:])
+        return name
+
+
+def _free_id(prefix: int, name: str, used: set[int]) -> int:
+    value = _hash(name)
+    while (number := prefix << 24 | value & 0xFFFFFF) in used:
+        value += 1
+    used.add(number)
+    return number
+
+
+def _hash(name: str) -> int:
+    value = 0
+    for byte in name.encode():
+        value = value + byte & 0xFFFFFFFF
+        value = value + (value << 10) & 0xFFFFFFFF
+        value ^= value >> 6
+    value = value + (value << 3) & 0xFFFFFFFF
+    value ^= value >> 11
+    return value + (value << 15) & 0xFFFFFFFF
