@@ -28,6 +28,7 @@ PACKAGES = frozenset(
         "mrc_lab",
         "mrc_common",
         "mrc_host",
+        "p4compiler",
         "p4runtime_shim",
         "p4src",
         "scripts",

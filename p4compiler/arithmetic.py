@@ -9,7 +9,7 @@ from p4compiler.types import BOOL, Bits, Type, number_type
 MAX_SHIFT = 65_536
 MAX_INTEGER_BITS = 65_536
 
-COMPARISONS = frozenset("== != < <= > >=".split())
+COMPARISONS = frozenset(["==", "!=", "<", "<=", ">", ">="])
 _SIMPLE: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -47,7 +47,7 @@ def fit(value: int, kind: Type) -> int:
 
 
 def fits(value: int, bits: Bits) -> bool:
-    """Is the value kept when it is put into a type?"""
+    """Whether the value is kept when it is put into a type."""
     if bits.signed:
         return -(1 << (bits.width - 1)) <= value < 1 << (bits.width - 1)
     return 0 <= value <= mask(bits.width)

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from p4compiler import ir, tree
 from p4compiler.control_flow import PipelineBuilder
 from p4compiler.diagnostics import Diagnostics, Refusal
-from p4compiler.elaborate.values import ExternInstance
 from p4compiler.elaborate.storage import SCALARS
-from p4compiler.elaborate.values import ValueSetValue
+from p4compiler.elaborate.values import ExternInstance, ValueSetValue
 from p4compiler.json_actions import ActionWriter, FieldLists, source_info
 from p4compiler.json_expressions import ExpressionWriter, Json, flat_fields, hexstr
 from p4compiler.json_parsers import ParserWriter
@@ -97,13 +96,19 @@ class _Writer:
             code = self._program.ingress if key == "ig" else self._program.egress
             tables.profiles = {}
             first, table_nodes, conditions = PipelineBuilder(self._actions, tables, taken).build(code)
-            parts = {"tables": table_nodes, "action_profiles": list(tables.profiles.values()), "conditionals": conditions}
+            parts = {
+                "tables": table_nodes,
+                "action_profiles": list(tables.profiles.values()),
+                "conditionals": conditions,
+            }
             for part, nodes in parts.items():
                 for node in nodes:
                     node["id"] = counts[part]
                     counts[part] += 1
             block = self._program.blocks[key].declaration
-            out.append({"name": name, "id": number, **source_info(block.span, block.name), "init_table": first, **parts})
+            out.append(
+                {"name": name, "id": number, **source_info(block.span, block.name), "init_table": first, **parts}
+            )
         return out
 
     def _checksum(self, item: ir.Checksum, number: int) -> Json:
@@ -176,7 +181,15 @@ class _Writer:
         for number, (name, (kind, members)) in enumerate(self._storage.union_stacks.items()):
             assert isinstance(kind.element, Record)
             ids = [order.index(member) for member in members]
-            out.append({"name": name, "id": number, "union_type": kind.element.name, "size": kind.size, "header_union_ids": ids})
+            out.append(
+                {
+                    "name": name,
+                    "id": number,
+                    "union_type": kind.element.name,
+                    "size": kind.size,
+                    "header_union_ids": ids,
+                }
+            )
         return out
 
     def _enums(self) -> list[Json]:

@@ -163,7 +163,7 @@ class PipelineBuilder:
 
 
 def _is_loop(item: ir.Statement) -> bool:
-    """Is it a loop, or a block that is only for one? It becomes (a part of) one action."""
+    """Whether it is a loop, or a block that is only for a loop: it becomes a part of one action."""
     if isinstance(item, ir.Block):
         return any(_is_loop(inner) for inner in item.body) and all(
             _is_loop(inner) or isinstance(inner, ir.Assign | ir.Primitive | ir.Jump) for inner in item.body

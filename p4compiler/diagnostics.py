@@ -143,7 +143,7 @@ class Diagnostics:
         )
 
     def has_errors(self) -> bool:
-        """Was there an error?"""
+        """Whether there was an error."""
         return self._errors > 0
 
     def stop_on_errors(self) -> None:

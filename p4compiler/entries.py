@@ -67,7 +67,7 @@ def _known(e: Elaborator, node: tree.Expression, kind: Type) -> int:
     if not isinstance(value, ir.Constant):
         raise Refusal("a value that is not known at compile time", node.span)
     if base_of(value.type) != BOOL:
-        value = operations.cast(value, kind)  # type: ignore[assignment]
+        value = operations.cast(value, kind)
     assert isinstance(value, ir.Constant)
     return int(value.value) & mask(width_of(kind))
 
@@ -137,4 +137,3 @@ def _flag(e: Elaborator, table: LoweredTable, name: str, default: bool) -> bool:
 def _number(e: Elaborator, table: LoweredTable, name: str, default: int) -> int:
     node = next((item for item in table.declaration.properties if item.name == name), None)
     return default if node is None else known_number(e, node.value)
-

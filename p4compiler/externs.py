@@ -12,10 +12,10 @@ from p4compiler.elaborate.assignments import assign
 from p4compiler.elaborate.elaborator import Elaborator
 from p4compiler.elaborate.expressions import copied, evaluate, known_number, locate, may_change, scalar
 from p4compiler.elaborate.values import (
-    ExternInstance,
-    enum_name,
     SCALARS,
+    ExternInstance,
     HeaderValue,
+    ListValue,
     Location,
     Packet,
     SliceTarget,
@@ -23,7 +23,9 @@ from p4compiler.elaborate.values import (
     StructValue,
     UnionValue,
     Value,
+    enum_name,
     scalars,
+    type_of,
 )
 from p4compiler.sources import Span
 from p4compiler.types import (
@@ -33,7 +35,6 @@ from p4compiler.types import (
     Type,
     Varbit,
     base_of,
-    is_header,
     is_scalar,
     number_type,
     substitute,
@@ -149,6 +150,7 @@ def call_function(e: Elaborator, node: tree.Call, call: ResolvedCall) -> Value |
     """A call of an extern function; its value if it has one."""
     declaration = call.declaration
     assert isinstance(declaration, tree.Prototype)
+    e.found.calls_extern_function |= e.mode != "parser"
     handler = _FUNCTIONS.get(declaration.name)
     if handler is None:
         raise Refusal(f"extern function {declaration.name!r} is not known to this target", node.span)
@@ -193,13 +195,14 @@ def _hash(e: Elaborator, a: Arguments) -> None:
 
 def _digest(e: Elaborator, a: Arguments) -> None:
     kind = a.bound_types["T"]
-    fields = tuple(e.saved(item, a.span) if not isinstance(item, ir.Constant) else item for item in scalars(a.value("data")))
-    name = kind.name if isinstance(kind, Record) else "digest"
-    if name in e.found.digests:
-        number = 0
-        while f"{name}_{number}" in e.found.digests:
-            number += 1
-        name = f"{name}_{number}"
+    fields = tuple(
+        e.saved(item, a.span) if not isinstance(item, ir.Constant) else item for item in scalars(a.value("data"))
+    )
+    name = base = kind.name if isinstance(kind, Record) else "digest_0"
+    number = 0
+    while name in e.found.digests:
+        name = f"{base}_{number}"
+        number += 1
     e.found.digests[name] = kind, fields
     _emit(a, "generate_digest", a.scalar("receiver"), ir.Digest(name))
 
@@ -330,8 +333,8 @@ def _look(e: Elaborator, target: Value, kind: Type, offset: int, span: Span) -> 
             offset = _look(e, target.field(name, item), item, offset, span)
         return offset
     if isinstance(target, StructValue):
-        for item in target.fields.values():
-            offset = _look(e, item, item.type, offset, span)  # type: ignore[union-attr]
+        for part in target.fields.values():
+            offset = _look(e, part, type_of(part), offset, span)
         return offset
     raise Refusal(f"lookahead of {kind} is not supported", span)
 
@@ -361,11 +364,11 @@ def _emit_headers(a: Arguments, value: Value) -> None:
     elif isinstance(value, UnionValue):
         for member in value.members.values():
             _emit_headers(a, member)
-    elif hasattr(value, "items"):
-        for item in value.items:  # type: ignore[union-attr]
+    elif isinstance(value, ListValue):
+        for item in value.items:
             _emit_headers(a, item)
-    elif is_header(getattr(value, "type", INTEGER)):
-        raise Refusal("this header cannot be emitted", a.span)
+    else:
+        raise Refusal("this cannot be emitted", a.span)
 
 
 def _count(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:

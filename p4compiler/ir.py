@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from p4compiler.parser_states import LoweredParser
     from p4compiler.tables import LoweredTable
 
+BITS32 = Bits(32)
+
 # --- which header ---
 
 
@@ -68,7 +70,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Valid:
-    """Is a header valid? For a union: is one of its headers?"""
+    """The validity of a header; of a union that of any of its headers."""
 
     header: HeaderRef
     is_union: bool = False
@@ -96,7 +98,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class HeaderEqual:
-    """Are two headers (or unions) equal?"""
+    """The equality of two headers."""
 
     left: HeaderRef
     right: HeaderRef
@@ -116,7 +118,7 @@ class LastIndex:
     """The index of the last element that was extracted to a stack."""
 
     stack: str
-    type: Type = Bits(32)
+    type: Type = BITS32
 
 
 Scalar = Constant | Field | Valid | ActionData | Operation | HeaderEqual | Lookahead | LastIndex
@@ -190,9 +192,7 @@ class ExternObject:
     instance: ExternInstance
 
 
-Argument = (
-    Scalar | Header | Stack | Union | Text | Values | FieldList | Digest | Calculation | ExternObject
-)
+Argument = Scalar | Header | Stack | Union | Text | Values | FieldList | Digest | Calculation | ExternObject
 
 # --- statements ---
 

@@ -98,7 +98,9 @@ class ActionWriter:
                 inputs.append(self.expressions.place(value))
         if item.with_payload:
             inputs.append({"type": "payload", "value": None})
-        self.calculations.append({"name": name, "id": count, **source_info(span), "algo": item.algorithm, "input": inputs})
+        self.calculations.append(
+            {"name": name, "id": count, **source_info(span), "algo": item.algorithm, "input": inputs}
+        )
         return name
 
 
@@ -126,7 +128,9 @@ class FieldLists:
             {
                 "id": identifier,
                 "name": "fl" if number_ is None else f"field_list{number_}",
-                "elements": [expressions.place(field) for field in self._lists.get(number_, [])] if number_ is not None else [],
+                "elements": [expressions.place(field) for field in self._lists.get(number_, [])]
+                if number_ is not None
+                else [],
             }
             for number_, identifier in sorted(self._identifiers.items(), key=lambda item: item[1])
         ]

@@ -1,6 +1,7 @@
 """Parser states in BMv2's JSON.
 
-A state of BMv2 has operations and one transition, so conditions, loops and applied parsers end a state and begin others.
+A state of BMv2 has operations and one transition, so conditions, loops and applied parsers end a state and begin
+others.
 """
 
 from __future__ import annotations
@@ -156,7 +157,9 @@ class ParserWriter:
         state["transition_key"] = [place]
         name = state["name"]
         join = self._new(f"{name}_join")
-        yes, no = (self._new(f"{name}_{word}") if code else join for word, code in (("true", item.yes), ("false", item.no)))
+        yes, no = (
+            self._new(f"{name}_{word}") if code else join for word, code in (("true", item.yes), ("false", item.no))
+        )
         state["transitions"] = [{"type": "hexstr", "value": "0x01", "mask": None, "next_state": yes["name"]}]
         self._go(state, no["name"])
         for code, branch in ((item.yes, yes), (item.no, no)):
@@ -207,7 +210,10 @@ class ParserWriter:
             return {"parameters": [where], "op": "extract"}
         bits = size[0]
         assert isinstance(bits, ir.Constant | ir.Field | ir.Operation | ir.LastIndex | ir.Lookahead)
-        return {"parameters": [where, {"type": "expression", "value": self._expressions.expression(bits)}], "op": "extract_VL"}
+        return {
+            "parameters": [where, {"type": "expression", "value": self._expressions.expression(bits)}],
+            "op": "extract_VL",
+        }
 
 
 def _ternaries(item: ValueSet, width: int) -> list[Ternary]:

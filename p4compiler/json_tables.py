@@ -6,7 +6,6 @@ from typing import Any
 
 from p4compiler.arithmetic import mask
 from p4compiler.diagnostics import Refusal
-from p4compiler.elaborate.values import ExternInstance
 from p4compiler.entries import LoweredEntry, Ternary, ValueRange, ValueSet
 from p4compiler.json_actions import ActionWriter, source_info
 from p4compiler.json_expressions import Json, hexstr
@@ -116,5 +115,3 @@ def _match(set_: ValueSet, key: LoweredKey) -> Json:
     if key.match_kind in ("ternary", "optional"):
         return {"match_type": "ternary", "key": hexstr(set_.value, width), "mask": hexstr(set_.mask, width)}
     raise Refusal(f"entries with match kind {key.match_kind!r} are not supported", key.span)
-
-

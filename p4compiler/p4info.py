@@ -5,8 +5,6 @@ Names, ids, aliases and the order of objects are those of p4c.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from p4compiler import tree
 from p4compiler.diagnostics import Diagnostics, Refusal
 from p4compiler.elaborate.values import (
@@ -33,6 +31,7 @@ from p4compiler.v1model import LoweredProgram
 _HEADER = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n"
 _UNITS = {"packets": "PACKETS", "bytes": "BYTES", "packets_and_bytes": "BOTH"}
 _EXTERN_KINDS = {"action_selector": "action_profile"}
+_NOT_IN_PREAMBLE = ("max_group_size", "selector_size_semantics", "max_member_weight", "hidden", "optional")
 _PKG_FIELDS = ("name", "version", "organization", "contact", "url", "arch")
 
 
@@ -52,16 +51,19 @@ class _Writer:
         self._out = TextWriter()
         self._ids = Identifiers()
         self._types = TypeInfo(program.checked)
+        self._types.is_needed = program.found.calls_extern_function
         declared = [item for key in ("ig", "eg") for item in _declared(program.blocks[key])]
         lowered = [item for item in program.found.tables.values() if isinstance(item, LoweredTable)]
         order = {item.name: place for place, item in enumerate(declared) if isinstance(item, TableValue)}
         visible = [item for item in lowered if not _is_hidden(item.declaration.annotations)]
         self._tables = sorted(visible, key=lambda table: order.get(table.name, len(order)))
-        self._actions = self._ordered_actions(declared)
+        self._actions = self._ordered_actions()
         self._externs = self._visible_externs()
         self._value_sets = [item for item in program.found.value_sets.values() if isinstance(item, ValueSetValue)]
         self._digests = {
-            name: kind for name, (kind, _) in program.found.digests.items() if not isinstance(kind, Record) or kind.name == name
+            name: kind
+            for name, (kind, _) in program.found.digests.items()
+            if not isinstance(kind, Record) or kind.name == name
         }
 
     def run(self) -> str:
@@ -89,22 +91,30 @@ class _Writer:
         for instance in self._externs.get("register", []):
             with self._out.message("registers"):
                 self._write_register(instance)
-        for name, kind in self._digests.items():
+        for name, digested in self._digests.items():
             with self._out.message("digests"):
                 self._write_preamble("digest", name, ())
                 with self._out.message("type_spec"):
-                    self._types.write_spec(self._out, kind)
+                    self._types.write_spec(self._out, digested)
         self._types.write(self._out)
         return self._out.text()
 
     # --- which objects ---
 
-    def _ordered_actions(self, declared: Sequence[ActionValue | TableValue]) -> list[ActionValue]:
-        """The program's own actions first, then those of controls in the order of their declarations."""
-        found = self._program.found.actions
-        local = [item for item in declared if isinstance(item, ActionValue) and found.get(item.name) is item]
-        known = {item.name for item in local}
-        out = [item for item in found.values() if item.name not in known] + local
+    def _ordered_actions(self) -> list[ActionValue]:
+        """For each pipeline the actions beside the controls that it uses first, then its own as they are declared."""
+        found, users = self._program.found.actions, self._program.found.action_users
+        blocks = [self._program.blocks[key] for key in ("ig", "eg")]
+        local = [
+            [item for item in _declared(block) if isinstance(item, ActionValue) and found.get(item.name) is item]
+            for block in blocks
+        ]
+        known = {item.name for items in local for item in items}
+        out: list[ActionValue] = []
+        for block, items in zip(blocks, local, strict=True):
+            out += [item for name, item in found.items() if name not in known and users[name] == block.name]
+            out += [item for item in items if item not in out]
+        out += [item for item in found.values() if item not in out]
         return [item for item in out if not _is_hidden(item.declaration.annotations)]
 
     def _visible_externs(self) -> dict[str, list[ExternInstance]]:
@@ -115,6 +125,10 @@ class _Writer:
             if _is_hidden(item.annotations) or (kind.startswith("direct_") and not item.tables):
                 continue
             out.setdefault(kind, []).append(item)
+        order = {table.name: place for place, table in enumerate(self._tables)}
+        for kind, items in out.items():
+            if kind.startswith("direct_"):
+                items.sort(key=lambda item: order.get(item.tables[0].name, len(order)))
         return out
 
     def _controller_headers(self) -> list[tree.Struct]:
@@ -148,7 +162,7 @@ class _Writer:
             self._out.number("id", self._ids.id(kind, name))
             self._out.string("name", label or name)
             self._out.string("alias", label or self._ids.alias(name))
-            write_annotations(self._out, annotations, ("max_group_size", "selector_size_semantics", "max_member_weight"))
+            write_annotations(self._out, annotations, _NOT_IN_PREAMBLE)
             write_documentation(self._out, annotations)
 
     def _write_width(self, kind: Type) -> None:
@@ -192,6 +206,7 @@ class _Writer:
 
     def _write_table(self, table: LoweredTable) -> None:
         out = self._out
+        self._types.is_needed = True
         self._write_preamble("table", table.name, table.declaration.annotations)
         keys = [key for key in table.keys if key.match_kind != "selector"]
         for key, number in zip(keys, field_ids([key.annotations for key in keys]), strict=True):
@@ -267,9 +282,12 @@ class _Writer:
         for table in instance.tables:
             if table in self._tables:
                 out.number("table_ids", self._ids.id("table", table.name))
-        if instance.kind == "action_selector":
+        is_selector = instance.kind == "action_selector"
+        if is_selector:
             out.flag("with_selector")
         out.number("size", instance.number("size"))
+        if not is_selector:
+            return
         note = tree.annotation(instance.annotations, "max_group_size")
         if note is not None and note.body:
             out.number("max_group_size", number_of(note.body[0]))

@@ -10,7 +10,6 @@ from p4compiler.diagnostics import Refusal
 from p4compiler.lexer import Token
 
 _OWN_FIELDS = frozenset({"name", "id", "brief", "description"})  # annotations that are fields of their own
-_HIDDEN = frozenset({"hidden", "optional"})
 
 
 class TextWriter:
@@ -64,7 +63,7 @@ class TextWriter:
 
 def write_annotations(out: TextWriter, annotations: tree.Annotations, also_own: Iterable[str] = ()) -> None:
     """All annotations but those that are fields of their own."""
-    skipped = _OWN_FIELDS | _HIDDEN | set(also_own)
+    skipped = _OWN_FIELDS | set(also_own)
     for item in annotations:
         if item.name not in skipped and not item.structured:
             out.string("annotations", _annotation_text(item))

@@ -32,9 +32,11 @@ class TypeInfo:
         self._checked = checked
         self._named: dict[str, dict[str, Type]] = {}
         self._errors = False
+        self.is_needed = False  # p4c writes the message for a table or an extern function already, if an empty one
 
     def use(self, kind: Type) -> None:
         """Have a type described, with those in it."""
+        self.is_needed = True
         if isinstance(kind, New):
             self._add("new_types", kind.name, kind)
             if _translation(kind) is None:
@@ -92,8 +94,8 @@ class TypeInfo:
     # --- descriptions ---
 
     def write(self, out: TextWriter) -> None:
-        """All named types that were used, if any."""
-        if not self._named and not self._errors:
+        """All named types that were used; nothing if no object has a type."""
+        if not self.is_needed:
             return
         with out.message("type_info"):
             for group, writer in (
@@ -117,7 +119,7 @@ class TypeInfo:
     def _write_errors(self, out: TextWriter) -> None:
         if self._errors:
             with out.message("error"):
-                for name in self._checked.errors:
+                for name in self._checked.declared_errors:
                     out.string("members", name)
 
     def _write_struct(self, out: TextWriter, kind: Type) -> None:

@@ -72,7 +72,13 @@ def _reached(e: Elaborator, declaration: tree.Parser) -> list[tree.State]:
     waiting, reached = ["start"], {"start"}
     while waiting:
         transition = states[waiting.pop()].transition
-        names = [transition] if isinstance(transition, tree.Name) else [item.state for item in transition.cases] if transition else []
+        names = (
+            [transition]
+            if isinstance(transition, tree.Name)
+            else [item.state for item in transition.cases]
+            if transition
+            else []
+        )
         for name in names:
             if name.name in states and name.name not in reached:
                 reached.add(name.name)

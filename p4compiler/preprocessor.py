@@ -25,7 +25,7 @@ _IGNORED = ("pragma", "line")
 
 @dataclass
 class _Branch:
-    """An ``#if`` that is open: is it in a part that counts, has a branch been taken, is this branch taken?"""
+    """An open ``#if``: whether it is in a part that counts, a branch was taken, and this branch is taken."""
 
     directive: Span
     outer: bool
@@ -87,9 +87,7 @@ class Preprocessor:
             self._diagnostics.error(f"a program of more than {MAX_TOKENS:,} tokens", self._out[-1].span)
             self._diagnostics.stop_on_errors()
 
-    def _directive(
-        self, mark: Token, line: list[Token], branches: list[_Branch], source: Source, depth: int
-    ) -> None:
+    def _directive(self, mark: Token, line: list[Token], branches: list[_Branch], source: Source, depth: int) -> None:
         if not line:
             return
         word, rest = line[0].text, line[1:]
@@ -172,7 +170,9 @@ class Preprocessor:
         place = span.to(rest[-1].span)
         self._files += 1
         if depth >= MAX_INCLUDE_DEPTH:
-            raise Refusal(f"files that include each other more than {MAX_INCLUDE_DEPTH} deep; is a guard missing?", place)
+            raise Refusal(
+                f"files that include each other more than {MAX_INCLUDE_DEPTH} deep; is a guard missing?", place
+            )
         if self._files > MAX_INCLUDES:
             raise Refusal(f"more than {MAX_INCLUDES:,} files are included", place)
         try:

@@ -151,7 +151,7 @@ def key_name(e: Elaborator, node: tree.Expression) -> str | None:
     if isinstance(node, tree.Name):
         return node.name
     if isinstance(node, tree.Number):
-        return node.text if node.width is None else str(node.value)
+        return hex(node.value) if node.text.lower().rpartition("w")[2].startswith("0x") else str(node.value)
     if isinstance(node, tree.Member):
         name = _member_name(e, node)
         if name.startswith("."):
@@ -197,7 +197,7 @@ def lower_action(e: Elaborator, action: ActionValue, reference: tree.ActionRefer
     """The action with the arguments that a table's list of actions gives; its other parameters come with entries."""
     from p4compiler.elaborate.calls import _bind, _evaluate_arguments, _home, run_body
 
-    e.found.actions.setdefault(action.name, action)
+    e.use_action(action)
     declaration = action.declaration
     plain = tuple(item for item in declaration.parameters if not item.direction)
     types = tuple(e.declared(item) for item in plain)
@@ -246,7 +246,8 @@ def _set_default(e: Elaborator, lowered: LoweredTable) -> None:
 def _no_action(e: Elaborator, table: tree.Table) -> LoweredAction | None:
     """core.p4's NoAction, which a table without a default action gets for this alone."""
     declaration = next(
-        (item for item in e.checked.program.declarations if isinstance(item, tree.Action) and item.name == "NoAction"), None
+        (item for item in e.checked.program.declarations if isinstance(item, tree.Action) and item.name == "NoAction"),
+        None,
     )
     if declaration is None:
         return None
@@ -272,8 +273,8 @@ def _set_property(e: Elaborator, lowered: LoweredTable, item: tree.Property) -> 
         if item.name == "implementation" and isinstance(item.value, tree.Call):
             name = tree.string_annotation(item.annotations, "name")
             instance.name = name or f"{lowered.name}.{instance.kind}"
+            instance.annotations = item.annotations
         if item.name != "implementation" and instance.tables and instance.tables[0] is not lowered:
             raise Refusal(f"{instance.kind} {instance.name!r} is attached to two tables", item.span)
         setattr(lowered, item.name, instance)
         instance.tables.append(lowered)
-

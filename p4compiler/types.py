@@ -261,13 +261,13 @@ def width_of(kind: Type) -> int:
 
 
 def is_scalar(kind: Type) -> bool:
-    """Does one field hold a value of this type?"""
+    """Whether one field holds a value of this type."""
     kind = base_of(kind)
     return isinstance(kind, Bits | Enum | Varbit) or kind in (BOOL, ERROR)
 
 
 def is_header(kind: Type) -> bool:
-    """Is it a header?"""
+    """Whether it is a header."""
     return isinstance(kind, Record) and kind.kind == "header"
 
 
@@ -295,7 +295,7 @@ def substitute(kind: Type, bindings: Mapping[tree.TypeParameter, Type]) -> Type:
 
 
 def has_variables(kind: Type) -> bool:
-    """Does a type parameter occur in it?"""
+    """Whether a type parameter occurs in it."""
     if isinstance(kind, Variable):
         return True
     if isinstance(kind, Record | Object):

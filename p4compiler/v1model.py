@@ -15,7 +15,16 @@ from p4compiler.elaborate.expressions import evaluate
 from p4compiler.elaborate.frames import Frame
 from p4compiler.elaborate.instances import instantiate
 from p4compiler.elaborate.storage import Storage
-from p4compiler.elaborate.values import BlockInstance, HeaderValue, Packet, StackValue, StructValue, UnionValue, Value, scalars
+from p4compiler.elaborate.values import (
+    BlockInstance,
+    HeaderValue,
+    Packet,
+    StackValue,
+    StructValue,
+    UnionValue,
+    Value,
+    scalars,
+)
 from p4compiler.lexer import INT
 from p4compiler.parser_states import LoweredParser, lower_parser
 from p4compiler.sources import Span
@@ -82,7 +91,16 @@ class _Lowering:
             checksums += _checksums(code, operations.TRUE)
         deparsed = self._control(blocks["dep"], "deparser", Packet(), headers)
         return LoweredProgram(
-            e.checked, e.storage, e.found, std_type, lowered_parser, ingress, egress, tuple(checksums), _emitted(deparsed), blocks
+            e.checked,
+            e.storage,
+            e.found,
+            std_type,
+            lowered_parser,
+            ingress,
+            egress,
+            tuple(checksums),
+            _emitted(deparsed),
+            blocks,
         )
 
     def _main(self) -> tree.Instance:
@@ -205,7 +223,9 @@ def _emitted(code: Sequence[ir.Statement]) -> tuple[str, ...]:
             header = item.arguments[0]
             assert isinstance(header, ir.Header)
             if not isinstance(header.ref, ir.HeaderName):
-                raise Refusal("emitting an element of a stack by an index that is not known is not supported", item.span)
+                raise Refusal(
+                    "emitting an element of a stack by an index that is not known is not supported", item.span
+                )
             out.append(header.ref.name)
         elif not isinstance(item, ir.Jump):
             raise Refusal("only emit() is supported in a deparser", item.span)

@@ -89,7 +89,11 @@ def _call_action(checker: Checker, node: tree.Call, action: tree.Action) -> Type
 
 
 def _call_function(
-    checker: Checker, node: tree.Call, candidates: Overloads, given: Sequence[tree.Argument], outer: Bindings | None = None
+    checker: Checker,
+    node: tree.Call,
+    candidates: Overloads,
+    given: Sequence[tree.Argument],
+    outer: Bindings | None = None,
 ) -> Type:
     function = _choose(candidates, given, node)
     kind = "function" if isinstance(function, tree.Function) else "extern" if outer is None else "method"
@@ -130,7 +134,7 @@ def _takes(parameters: Sequence[tree.Parameter], given: Sequence[tree.Argument])
 
 
 def is_optional(parameter: tree.Parameter) -> bool:
-    """May the argument be left out?"""
+    """Whether the argument may be left out."""
     return parameter.default is not None or tree.annotation(parameter.annotations, "optional") is not None
 
 
@@ -174,7 +178,9 @@ def infer(
 ) -> dict[tree.TypeParameter, Type]:
     """Types for the type parameters of what is called: those that are given, or those that the arguments show."""
     if explicit and len(explicit) != len(parameters):
-        raise Refusal(f"{counted(len(explicit), 'type argument')} for {counted(len(parameters), 'type parameter')}", node.span)
+        raise Refusal(
+            f"{counted(len(explicit), 'type argument')} for {counted(len(parameters), 'type parameter')}", node.span
+        )
     inference = Inference(parameters)
     for parameter, type_node in zip(parameters, explicit, strict=False):
         kind = type_nodes.resolve(checker, type_node)
@@ -221,7 +227,7 @@ def check_known(checker: Checker, argument: tree.Expression) -> None:
 
 
 def is_known(checker: Checker, node: tree.Expression) -> bool:
-    """Is the value known at compile time, if perhaps only for each instance?"""
+    """Whether the value is known at compile time, if perhaps only for each instance."""
     kind = checker.checked.types.get(node, UNKNOWN)
     if kind == UNKNOWN or isinstance(kind, Object) or constants.value(checker, node) is not None:
         return True
@@ -296,7 +302,9 @@ def _check_method(checker: Checker, node: tree.Call, function: tree.Member) -> T
     assert isinstance(base, Object)
     if isinstance(base.declaration, tree.Extern):
         _refuse_outside_code(checker, node, name)
-        methods: Overloads = [item for item in base.declaration.methods if item.name == name and item.returns is not None]
+        methods: Overloads = [
+            item for item in base.declaration.methods if item.name == name and item.returns is not None
+        ]
         outer = dict(zip(base.declaration.type_parameters, base.arguments, strict=False))
         kind = _call_function(checker, node, methods, node.arguments, outer)
         _check_packet_call(checker, node, base, name)
@@ -340,7 +348,9 @@ def _check_packet_call(checker: Checker, node: tree.Call, base: Object, name: st
             text = "needs the size of its varbit field" if has_varbit else "has no varbit field"
             raise Refusal(f"extract: {kind} {text}", node.span)
     elif name == "emit" and not _can_emit(kind):
-        raise Refusal(f"{kind} cannot be emitted; headers, header unions, and stacks and structs of them can", node.span)
+        raise Refusal(
+            f"{kind} cannot be emitted; headers, header unions, and stacks and structs of them can", node.span
+        )
     elif name == "lookahead" and isinstance(kind, Varbit):
         raise Refusal(f"lookahead of {kind}: its size is not known", node.span)
 
@@ -379,7 +389,9 @@ def _anonymous_instance(checker: Checker, node: tree.Call, kind: Type) -> Type:
     if checker.place.kind not in ("top", "table", "parser"):
         raise Refusal(f"{kind}: an instance cannot be made in code (invalid declaration)", node.span)
     if node.type_arguments:
-        made = type_nodes.specialize(kind, tuple(type_nodes.resolve(checker, item) for item in node.type_arguments), node)
+        made = type_nodes.specialize(
+            kind, tuple(type_nodes.resolve(checker, item) for item in node.type_arguments), node
+        )
         assert isinstance(made, Object)
         kind = made
     return check_instance(checker, node, kind, node.arguments)
@@ -452,13 +464,19 @@ def _infer_objects(
 
 
 def fits_object(checker: Checker, have: Object, want: Object) -> bool:
-    """Is an object what is wanted: of that type, or a parser or control with its parameters?"""
+    """Whether an object is of the wanted type, or is a parser or control with its parameters."""
     return converts(have, want) or _match_objects(checker, Inference(()), have, want)
 
 
-def _pairs(checker: Checker, have: Object, want: Object) -> list[tuple[tree.Parameter, Type, tree.Parameter, Type]] | None:
+def _pairs(
+    checker: Checker, have: Object, want: Object
+) -> list[tuple[tree.Parameter, Type, tree.Parameter, Type]] | None:
     a, b = have.declaration, want.declaration
-    if not isinstance(a, tree.Parser | tree.Control) or type(a) is not type(b) or len(a.parameters) != len(b.parameters):
+    if (
+        not isinstance(a, tree.Parser | tree.Control)
+        or type(a) is not type(b)
+        or len(a.parameters) != len(b.parameters)
+    ):
         return None
     mine = dict(zip(a.type_parameters, have.arguments, strict=False))
     theirs = dict(zip(b.type_parameters, want.arguments, strict=False))
@@ -482,7 +500,11 @@ def _difference(checker: Checker, inference: Inference, have: Object, want: Obje
     """How the parameters of a parser or control differ from those that are wanted."""
     pairs = _pairs(checker, have, want)
     if pairs is None:
-        return f"{len(have.declaration.parameters)} parameters" if hasattr(have.declaration, "parameters") else "another kind"
+        return (
+            f"{len(have.declaration.parameters)} parameters"
+            if hasattr(have.declaration, "parameters")
+            else "another kind"
+        )
     for x, kind, y, pattern in pairs:
         wanted = substitute(pattern, inference.bindings)
         if x.direction != y.direction or not inference.match(pattern, kind):
@@ -491,8 +513,10 @@ def _difference(checker: Checker, inference: Inference, have: Object, want: Obje
 
 
 def is_passable(kind: Type) -> bool:
-    """Can the control plane give a value of this type to an action?"""
+    """Whether the control plane can give a value of this type to an action."""
     kind = base_of(kind)
-    return kind in (BOOL, UNKNOWN, ERROR, STRING) or isinstance(kind, Bits | Varbit) or (
-        isinstance(kind, Enum) and kind.base is not None
+    return (
+        kind in (BOOL, UNKNOWN, ERROR, STRING)
+        or isinstance(kind, Bits | Varbit)
+        or (isinstance(kind, Enum) and kind.base is not None)
     )

@@ -92,7 +92,11 @@ class Checker:
                 self._overload(declaration, old, scope)
                 return
             if not _declares_type_of(old, declaration):
-                self.error(f"{name!r} is declared twice (duplicates declaration)", declaration.span, Note("the other is here", old.span))
+                self.error(
+                    f"{name!r} is declared twice (duplicates declaration)",
+                    declaration.span,
+                    Note("the other is here", old.span),
+                )
                 return
         scope.names[name] = declaration
         if isinstance(declaration, tree.Prototype | tree.Function):
@@ -160,7 +164,7 @@ def _may_be_unused(declaration: tree.Declaration) -> bool:
 
 
 def _declares_type_of(old: tree.Declaration, new: tree.Declaration) -> bool:
-    """Is one the type (without a body) of the other, a parser or control?"""
+    """Whether one is the type (without a body) of the other, a parser or control."""
     for a, b in ((old, new), (new, old)):
         if isinstance(a, tree.Parser) and isinstance(b, tree.Parser) and a.states is None and b.states is not None:
             return True

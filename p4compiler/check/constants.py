@@ -71,7 +71,9 @@ def _value(checker: Checker, node: tree.Expression) -> Constant | None:
         return _member(checker, node)
     if isinstance(node, tree.Unary):
         operand = value(checker, node.operand)
-        return None if operand is None or isinstance(operand, str) else arithmetic.unary(node.op, operand, base_of(kind))
+        return (
+            None if operand is None or isinstance(operand, str) else arithmetic.unary(node.op, operand, base_of(kind))
+        )
     if isinstance(node, tree.Binary):
         return _binary(checker, node)
     if isinstance(node, tree.Choice):

@@ -29,7 +29,7 @@ from p4compiler.types import (
 
 
 def converts(have: Type, want: Type) -> bool:
-    """May a value of one type stand where the other is wanted?"""
+    """Whether a value of one type may stand where the other is wanted."""
     if have == want or UNKNOWN in (have, want) or ANYTHING in (have, want):
         return True
     if have == INTEGER:
@@ -43,7 +43,9 @@ def converts(have: Type, want: Type) -> bool:
     if isinstance(have, Named) and isinstance(want, Record) and want.kind != "header_union":
         given = dict(zip(have.names, have.items, strict=True))
         complete = have.rest or given.keys() == want.fields.keys()
-        return complete and all(name in want.fields and converts(item, want.fields[name]) for name, item in given.items())
+        return complete and all(
+            name in want.fields and converts(item, want.fields[name]) for name, item in given.items()
+        )
     if isinstance(have, List) and isinstance(want, List | Stack):
         return converts(have.item, want.item if isinstance(want, List) else want.element)
     if isinstance(have, Object) and isinstance(want, Object):
@@ -52,7 +54,7 @@ def converts(have: Type, want: Type) -> bool:
 
 
 def same_types(have: tuple[Type, ...], want: tuple[Type, ...]) -> bool:
-    """Are they equal, where both are known?"""
+    """Whether they are equal where both are known."""
     return len(have) == len(want) and all(
         a == b or ANYTHING in (a, b) or UNKNOWN in (a, b) for a, b in zip(have, want, strict=True)
     )
@@ -75,7 +77,7 @@ def _tuple_converts(have: Tuple, want: Type) -> bool:
 
 
 def casts(have: Type, want: Type) -> bool:
-    """Is ``(want) value`` allowed?"""
+    """Whether ``(want) value`` is allowed."""
     if converts(have, want):
         return True
     if isinstance(want, New):
@@ -125,7 +127,7 @@ class Inference:
         if isinstance(pattern, List) and isinstance(have, Tuple):
             return all(self.match(pattern.item, item) for item in have.items)
         if isinstance(pattern, List | Set) and type(have) is type(pattern):
-            return self.match(pattern.item, have.item)  # type: ignore[attr-defined]
+            return self.match(pattern.item, have.item)
         return converts(have, substitute(pattern, self.bindings))
 
     def _match_all(self, patterns: tuple[Type, ...], have: tuple[Type, ...]) -> bool:
@@ -133,6 +135,6 @@ class Inference:
 
 
 def comparable(kind: Type) -> bool:
-    """Is there ``==`` for the type?"""
+    """Whether there is ``==`` for the type."""
     kind = base_of(kind)
     return not isinstance(kind, Object)

@@ -19,7 +19,7 @@ from p4compiler.check.statements import (
 )
 from p4compiler.check.tables import check_table
 from p4compiler.diagnostics import Note, Refusal
-from p4compiler.types import ANYTHING, INTEGER, STRING, UNKNOWN, VOID, Object, Set, Type
+from p4compiler.types import INTEGER, STRING, UNKNOWN, VOID, Object, Record, Set
 
 
 def check_program(checker: Checker) -> None:
@@ -64,6 +64,8 @@ def _typedef(checker: Checker, node: tree.Typedef) -> None:
 def _names(checker: Checker, node: tree.Names) -> None:
     known = checker.checked.errors if node.name == "error" else checker.checked.match_kinds
     for member in node.members:
+        if node.name == "error" and member.name not in checker.checked.declared_errors:
+            checker.checked.declared_errors.append(member.name)
         if member.name not in known:
             known.append(member.name)
         elif not node.span.source.standard:
@@ -84,16 +86,20 @@ def declare_parameters(checker: Checker, parameters: Sequence[tree.Parameter], w
             checker.error(f"parameter {parameter.name!r}: a {kind} cannot have a direction", parameter.span)
         if kind in (INTEGER, STRING) and parameter.direction and what != "prototype":
             checker.error(f"parameter {parameter.name!r}: {kind} cannot have a direction", parameter.span)
-        if isinstance(kind, type_nodes.Record) and kind.declaration.type_parameters and not kind.arguments:
+        if isinstance(kind, Record) and kind.declaration.type_parameters and not kind.arguments:
             kind = checker.error(f"{kind} needs type arguments", parameter.type.span)
         checker.checked.declared[parameter] = kind
         if parameter.default is not None:
             seen_default = True
             if parameter.direction not in ("", "in"):
-                checker.error(f"parameter {parameter.name!r}: an {parameter.direction} parameter has no default", parameter.span)
+                checker.error(
+                    f"parameter {parameter.name!r}: an {parameter.direction} parameter has no default", parameter.span
+                )
             check_value(checker, parameter.default, kind)
         elif seen_default and tree.annotation(parameter.annotations, "optional") is None:
-            checker.error(f"parameter {parameter.name!r} without a default comes after one with a default", parameter.span)
+            checker.error(
+                f"parameter {parameter.name!r} without a default comes after one with a default", parameter.span
+            )
         checker.declare(parameter)
 
 
@@ -136,7 +142,7 @@ def _function(checker: Checker, node: tree.Function) -> None:
 
 
 def always_returns(statement: tree.Statement | tree.Declaration) -> bool:
-    """Does every way through the statement end in a return or an exit?"""
+    """Whether every way through the statement ends in a return or an exit."""
     if isinstance(statement, tree.Return | tree.Exit):
         return True
     if isinstance(statement, tree.Block):
@@ -157,8 +163,8 @@ def _action(checker: Checker, node: tree.Action) -> None:
         for parameter in node.parameters:
             kind = checker.checked.declared[parameter]
             if not parameter.direction and not is_passable(kind):
-                text = f"Action parameter {parameter.name} has a type which is not bit<>, int<>, bool, type or serializable enum"
-                checker.error(f"{text}: {kind}", parameter.span)
+                text = "has a type which is not bit<>, int<>, bool, type or serializable enum"
+                checker.error(f"Action parameter {parameter.name} {text}: {kind}", parameter.span)
             if parameter.direction and plain:
                 text = f"parameter {parameter.name!r} with a direction comes after parameters without one"
                 checker.error(text, parameter.span)
@@ -262,8 +268,3 @@ _CHECKS: dict[type, Callable[[Checker, Any], None]] = {
     tree.ValueSet: _value_set,
     tree.Table: check_table,
 }
-
-
-def is_anything(kind: Type) -> bool:
-    """Does the type fit all?"""
-    return kind in (ANYTHING, UNKNOWN)

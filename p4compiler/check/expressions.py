@@ -21,7 +21,6 @@ from p4compiler.types import (
     UNKNOWN,
     Applied,
     Bits,
-    Callable as CallableType,
     Enum,
     Named,
     Object,
@@ -32,9 +31,10 @@ from p4compiler.types import (
     Type,
     TypeItself,
     base_of,
-    is_header,
     number_type,
-    width_of,
+)
+from p4compiler.types import (
+    Callable as CallableType,
 )
 
 HEADER_METHODS = ("isValid", "setValid", "setInvalid")
@@ -106,7 +106,9 @@ def _number(checker: Checker, node: tree.Number) -> Type:
     kind = Bits(node.width, node.signed)
     if not arithmetic.fits(node.value, kind):
         value = arithmetic.fit(node.value, kind)
-        checker.diagnostics.warning("overflow", f"{node.text}: value does not fit in {node.width} bits: it becomes {value}", node.span)
+        checker.diagnostics.warning(
+            "overflow", f"{node.text}: value does not fit in {node.width} bits: it becomes {value}", node.span
+        )
     return kind
 
 
@@ -162,7 +164,11 @@ def _member(checker: Checker, node: tree.Member) -> Type:
         return CallableType(name)
     if name in SIZE_METHODS and (number_type(base) or base_of(base) == BOOL):
         return CallableType(name)
-    known = [item.name for item in base.declaration.methods] if isinstance(base, Object) and isinstance(base.declaration, tree.Extern) else []
+    known = (
+        [item.name for item in base.declaration.methods]
+        if isinstance(base, Object) and isinstance(base.declaration, tree.Extern)
+        else []
+    )
     raise Refusal(f"{base} has no member {name!r}{did_you_mean(name, known)}", node.name_span)
 
 
@@ -175,7 +181,9 @@ def _has_method(kind: Object, name: str) -> bool:
 def _member_of_type(checker: Checker, kind: Type, node: tree.Member) -> Type:
     if kind == ERROR:
         if node.name not in checker.checked.errors:
-            raise Refusal(f"error {node.name!r} is not declared{did_you_mean(node.name, checker.checked.errors)}", node.name_span)
+            raise Refusal(
+                f"error {node.name!r} is not declared{did_you_mean(node.name, checker.checked.errors)}", node.name_span
+            )
         return ERROR
     if isinstance(kind, Enum):
         if type_nodes.member_of(kind, node.name) is None:
@@ -197,7 +205,9 @@ def _member_of_stack(checker: Checker, base: Stack, node: tree.Member) -> Type:
         return Bits(32) if name == "lastIndex" else base.element
     if name in STACK_METHODS:
         return CallableType(name)
-    raise Refusal(f"a header stack has no member {name!r}{did_you_mean(name, ('next', 'last', *STACK_METHODS))}", node.name_span)
+    raise Refusal(
+        f"a header stack has no member {name!r}{did_you_mean(name, ('next', 'last', *STACK_METHODS))}", node.name_span
+    )
 
 
 def _index(checker: Checker, node: tree.Index) -> Type:
@@ -466,9 +476,3 @@ def check_writable(checker: Checker, node: tree.Expression) -> None:
     elif isinstance(declaration, tree.Constant):
         what = f"constant {declaration.name!r}"
     raise Refusal(f"{what} cannot be written (left value expected)", node.span)
-
-
-def is_writable_kind(kind: Type) -> bool:
-    """Are there variables of this type?"""
-    kind = base_of(kind)
-    return width_of(kind) > 0 or isinstance(kind, Record | Tuple | Stack) or is_header(kind) or kind == UNKNOWN

@@ -21,7 +21,11 @@ def check_states(checker: Checker, node: tree.Parser) -> None:
         if state.name in _FINAL:
             checker.error(f"state {state.name!r} is there already, in every parser", state.span)
         elif state.name in states:
-            checker.error(f"state {state.name!r} is declared twice", state.span, Note("the other is here", states[state.name].span))
+            checker.error(
+                f"state {state.name!r} is declared twice",
+                state.span,
+                Note("the other is here", states[state.name].span),
+            )
         states[state.name] = state
     if "start" not in states:
         checker.error(f"parser {node.name!r} has no state 'start'", node.span)
@@ -30,7 +34,9 @@ def check_states(checker: Checker, node: tree.Parser) -> None:
         with checker.at("state", owner=node.name), checker.inside(is_body=True):
             check_statements(checker, state.statements)
             if state.transition is None:
-                checker.diagnostics.warning("missing-transition", f"state {state.name!r} has no transition, so it rejects", state.span)
+                checker.diagnostics.warning(
+                    "missing-transition", f"state {state.name!r} has no transition, so it rejects", state.span
+                )
             elif isinstance(state.transition, tree.Name):
                 _target(checker, state.transition, states)
             else:

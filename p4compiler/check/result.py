@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from p4compiler import tree
 from p4compiler.types import Object, Type
 
-Constant = int | bool | str  # a number, a boolean, a string; an enum's value or an error is its name where it is no number
+Constant = (
+    int | bool | str
+)  # a number, a boolean, a string; an enum's value or an error is its name where it is no number
 
 CORE_ERRORS = (  # numbered as BMv2 does, whatever the order of their declarations
     "NoError",
@@ -52,4 +54,5 @@ class Checked:
     type_nodes: dict[tree.TypeNode, Type] = field(default_factory=dict)
     actions: dict[tree.ActionReference, tree.Action] = field(default_factory=dict)
     errors: list[str] = field(default_factory=lambda: list(CORE_ERRORS))  # by number
+    declared_errors: list[str] = field(default_factory=list)  # in the order of their declarations
     match_kinds: list[str] = field(default_factory=list)

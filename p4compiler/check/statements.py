@@ -10,15 +10,15 @@ from p4compiler.check import constants, type_nodes
 from p4compiler.check.calls import check_call, check_instance
 from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_expression, check_value, check_writable, convert
-from p4compiler.diagnostics import Note, Refusal
+from p4compiler.diagnostics import Note, Refusal, did_you_mean
 from p4compiler.types import (
     ANYTHING,
     BOOL,
+    ERROR,
     INTEGER,
     UNKNOWN,
     VOID,
     Applied,
-    Callable as CallableType,
     Enum,
     List,
     Object,
@@ -27,9 +27,13 @@ from p4compiler.types import (
     Tuple,
     Type,
     TypeItself,
+    Variable,
     base_of,
     is_scalar,
     number_type,
+)
+from p4compiler.types import (
+    Callable as CallableType,
 )
 
 Code = tree.Statement | tree.Declaration
@@ -66,10 +70,9 @@ def check_variable(checker: Checker, node: tree.Variable) -> None:
     kind = type_nodes.resolve(checker, node.type)
     checker.checked.declared[node] = kind
     base = base_of(kind)
-    if not (is_scalar(base) or isinstance(base, Record | Stack | Tuple) or base == UNKNOWN):
-        if not (isinstance(base, type_nodes.Variable)):
-            checker.error(f"a variable cannot have type {kind}", node.type.span)
-            checker.checked.declared[node] = UNKNOWN
+    if not (is_scalar(base) or isinstance(base, Record | Stack | Tuple | Variable) or base == UNKNOWN):
+        checker.error(f"a variable cannot have type {kind}", node.type.span)
+        checker.checked.declared[node] = UNKNOWN
     if node.value is not None:
         _check_initial(checker, node.value, checker.checked.declared[node])
     checker.declare(node)
@@ -221,7 +224,9 @@ def _for_in(checker: Checker, node: tree.ForIn) -> None:
                     convert(checker, node.collection, item, kind)
                 checker.checked.conversions.pop(node.collection, None)
             elif collection != UNKNOWN:
-                raise Refusal(f"a loop over {collection}; ranges, header stacks and lists have elements", node.collection.span)
+                raise Refusal(
+                    f"a loop over {collection}; ranges, header stacks and lists have elements", node.collection.span
+                )
         with checker.loop():
             _nested(checker, node.body)
 
@@ -240,7 +245,13 @@ def _switch(checker: Checker, node: tree.Switch) -> None:
         raise Refusal("a switch over a table needs .action_run", node.subject.span)
     if isinstance(kind, Applied):
         _check_action_labels(checker, node, kind.declaration)
-    elif isinstance(kind, Enum) or number_type(kind) or kind == INTEGER or base_of(kind) == BOOL or base_of(kind) == type_nodes.ERROR:
+    elif (
+        isinstance(kind, Enum)
+        or number_type(kind)
+        or kind == INTEGER
+        or base_of(kind) == BOOL
+        or base_of(kind) == ERROR
+    ):
         _check_value_labels(checker, node, kind)
     else:
         raise Refusal(f"a switch over {kind}", node.subject.span)
@@ -248,7 +259,9 @@ def _switch(checker: Checker, node: tree.Switch) -> None:
     for case in node.cases:
         if isinstance(case.label, tree.AnyValue):
             if default is not None:
-                checker.error("switch has multiple 'default' labels", case.span, Note("the other is here", default.span))
+                checker.error(
+                    "switch has multiple 'default' labels", case.span, Note("the other is here", default.span)
+                )
             default = case
         elif default is not None:
             checker.error("'default' is the last case of a switch", default.span)
@@ -271,9 +284,17 @@ def _check_action_labels(checker: Checker, node: tree.Switch, table: tree.Table)
         checker.checked.names[case.label] = declaration
         if declaration not in [checker.checked.names.get(item.action) for item in table.actions or ()]:
             text = f"table {table.name!r} has no action {case.label.name!r}"
-            checker.error(text + type_nodes.did_you_mean(case.label.name, names), case.label.span, Note("its actions are here", table.span))
+            checker.error(
+                text + did_you_mean(case.label.name, names),
+                case.label.span,
+                Note("its actions are here", table.span),
+            )
         elif declaration in seen:
-            checker.error(f"action {case.label.name!r} has two cases", case.label.span, Note("the other is here", seen[declaration].span))
+            checker.error(
+                f"action {case.label.name!r} has two cases",
+                case.label.span,
+                Note("the other is here", seen[declaration].span),
+            )
         seen[declaration] = case.label
 
 

@@ -25,8 +25,17 @@ from p4compiler.types import (
     number_type,
 )
 
-_KNOWN = ("default_action", "size", "counters", "meters", "implementation", "support_timeout", "largest_priority_wins",
-          "priority_delta", "const_entries")
+_KNOWN = (
+    "default_action",
+    "size",
+    "counters",
+    "meters",
+    "implementation",
+    "support_timeout",
+    "largest_priority_wins",
+    "priority_delta",
+    "const_entries",
+)
 _EXTERNS = {
     "counters": ("direct_counter",),
     "meters": ("direct_meter",),
@@ -47,7 +56,9 @@ def check_table(checker: Checker, node: tree.Table) -> None:
         seen: dict[str, tree.Property] = {}
         for item in node.properties:
             if item.name in seen:
-                checker.error(f"property {item.name!r} is there twice", item.span, Note("the other is here", seen[item.name].span))
+                checker.error(
+                    f"property {item.name!r} is there twice", item.span, Note("the other is here", seen[item.name].span)
+                )
             seen[item.name] = item
             with checker.recorded():
                 _check_property(checker, node, item)
@@ -71,7 +82,7 @@ def _check_key(checker: Checker, key: tree.Key) -> None:
 
 
 def _has_name(node: tree.Expression) -> bool:
-    """Does p4c make up a name for the key?"""
+    """Whether the expression gives the key a name."""
     if isinstance(node, tree.Name | tree.Number | tree.Boolean):
         return True
     if isinstance(node, tree.Member):
@@ -98,7 +109,11 @@ def _check_actions(checker: Checker, references: Sequence[tree.ActionReference])
             if action is None:
                 continue
             if action in seen:
-                checker.error(f"action {action.name!r} is there twice (duplicates)", reference.span, Note("the other is here", seen[action].span))
+                checker.error(
+                    f"action {action.name!r} is there twice (duplicates)",
+                    reference.span,
+                    Note("the other is here", seen[action].span),
+                )
             seen[action] = reference
             checker.checked.actions[reference] = action
             _check_reference(checker, reference, action)
@@ -190,7 +205,9 @@ def _check_property(checker: Checker, table: tree.Table, item: tree.Property) ->
         check_expression(checker, item.value)
         if item.name not in _KNOWN:
             hint = did_you_mean(item.name, [*_KNOWN, "key", "actions", "entries"])
-            checker.diagnostics.warning("unknown-property", f"property {item.name!r} of a table is not known{hint}", item.span)
+            checker.diagnostics.warning(
+                "unknown-property", f"property {item.name!r} of a table is not known{hint}", item.span
+            )
 
 
 def _check_default(checker: Checker, table: tree.Table, item: tree.Property) -> None:
@@ -229,7 +246,11 @@ def _check_entry_key(checker: Checker, set_: tree.Expression, kind: Type, key: t
         "optional": (tree.AnyValue,),
         "range": (tree.Range, tree.AnyValue),
     }.get(key.match_kind.name)
-    if allowed is not None and isinstance(set_, tree.Mask | tree.Range | tree.AnyValue) and not isinstance(set_, allowed):
+    if (
+        allowed is not None
+        and isinstance(set_, tree.Mask | tree.Range | tree.AnyValue)
+        and not isinstance(set_, allowed)
+    ):
         what = {tree.Mask: "a mask", tree.Range: "a range", tree.AnyValue: "a wildcard"}[type(set_)]
         raise Refusal(f"{what} for a key that is {key.match_kind.name}", set_.span)
     if key.match_kind.name == "lpm" and isinstance(set_, tree.Mask):
@@ -253,7 +274,9 @@ def _check_priorities(checker: Checker, table: tree.Table, entries: tree.Entries
         if entry.priority is not None:
             constants.number(checker, entry.priority, "the priority of an entry")
             if not needs:
-                checker.error("this table's match kinds do not require priorities, but one is given", entry.priority.span)
+                checker.error(
+                    "this table's match kinds do not require priorities, but one is given", entry.priority.span
+                )
         if entry.is_const and entries.is_const:
             checker.diagnostics.warning("redundant", "'const' of an entry of const entries", entry.span)
 

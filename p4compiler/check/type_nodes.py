@@ -153,7 +153,9 @@ def declare_struct(checker: Checker, node: tree.Struct) -> None:
             if item.name in fields:
                 checker.error(f"field {item.name!r} is there twice (duplicates declaration)", item.span)
             elif not _may_hold(node.kind, kind):
-                checker.error(f"field {item.name!r} of {node.kind} {node.name!r} cannot have type {kind}", item.type.span)
+                checker.error(
+                    f"field {item.name!r} of {node.kind} {node.name!r} cannot have type {kind}", item.type.span
+                )
             fields[item.name] = kind
         scope.used.update(scope.names)
     _limit_size(node, fields)

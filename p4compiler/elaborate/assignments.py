@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from p4compiler import ir
 from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate import operations
@@ -111,7 +113,7 @@ def _assign_union(e: Elaborator, target: UnionValue, value: Value, span: Span) -
         raise Refusal("this value for a header union is not supported", span)
 
 
-def _unaffected(e: Elaborator, items: dict[str, Value], target: Value, span: Span) -> dict[str, Value]:
+def _unaffected(e: Elaborator, items: Mapping[str, Value], target: Value, span: Span) -> Mapping[str, Value]:
     """The parts of a value, copied if they read what the assignment of an earlier part writes."""
     written = places(target)
     wholes = {place for place in written if not place[1]}
@@ -173,7 +175,7 @@ def _key(ref: ir.HeaderRef) -> object:
 
 
 def overlap(left: Value, right: Value) -> bool:
-    """May a change of one be seen in the other?"""
+    """Whether a change of one may be seen in the other."""
     a, b = places(left), places(right)
     if a & b:
         return True

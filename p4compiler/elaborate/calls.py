@@ -31,8 +31,10 @@ from p4compiler.elaborate.values import (
     ActionValue,
     AppliedTable,
     BlockInstance,
+    ExternInstance,
     HeaderValue,
     Location,
+    Packet,
     SliceTarget,
     StackValue,
     StructValue,
@@ -236,9 +238,8 @@ def _passed_in(e: Elaborator, item: _Given, kind: object, name: str, must_copy: 
         return e.saved(operations_convert(value, kind), item.span, name)
     if is_variable and not must_copy:
         return value
-    if not isinstance(value, (*SCALARS, HeaderValue, StructValue, StackValue, UnionValue)) and not list(leaves(value)):
-        if not hasattr(value, "items"):
-            return value  # a packet, an instance, a text
+    if isinstance(value, ir.Text | Packet | ExternInstance | BlockInstance):
+        return value
     made = e.variable(kind, name, item.span)
     assign(e, made, value, item.span)
     return made
@@ -262,7 +263,9 @@ def _has_known_place(leaf: ir.Scalar | HeaderValue) -> bool:
 # --- bodies ---
 
 
-def run_body(e: Elaborator, statements: Sequence[tree.Statement | tree.Declaration], frame: Frame, body: Body) -> tuple[ir.Statement, ...]:
+def run_body(
+    e: Elaborator, statements: Sequence[tree.Statement | tree.Declaration], frame: Frame, body: Body
+) -> tuple[ir.Statement, ...]:
     """The code of a body whose parameters are bound; a return leads to its end, where copies are due."""
     from p4compiler.elaborate.statements import run_statements
 
@@ -285,7 +288,8 @@ def call_action(e: Elaborator, node: tree.Call, resolved: ResolvedCall) -> None:
     assert isinstance(resolved.declaration, tree.Action)
     action = evaluate(e, node.function)
     assert isinstance(action, ActionValue)
-    e.found.actions.setdefault(action.name, action)
+    if e.mode == "control" and not any(body.is_action for body in e.bodies):  # what an action calls is part of it
+        e.use_action(action)
     with e.called(node.span), e.collecting() as code:
         given = _evaluate_arguments(e, resolved.arguments, node.span)
         frame = Frame(_home(e, resolved.declaration))

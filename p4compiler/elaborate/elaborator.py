@@ -35,10 +35,12 @@ class Found:
     """What elaboration has met, in the order in which it did; the JSON and the P4Info list it."""
 
     actions: dict[str, ActionValue] = field(default_factory=dict)  # called, or in a table
+    action_users: dict[str, str] = field(default_factory=dict)  # the block that used an action first
     tables: dict[str, object] = field(default_factory=dict)  # LoweredTable by name
     externs: list[object] = field(default_factory=list)  # ExternInstance
     digests: dict[str, tuple[Type, tuple[ir.Scalar, ...]]] = field(default_factory=dict)
     field_lists: dict[int, list[ir.Field]] = field(default_factory=dict)
+    calls_extern_function: bool = False  # in a control
     value_sets: dict[str, object] = field(default_factory=dict)
 
 
@@ -69,7 +71,10 @@ class Elaborator:
         self._code += statements
         self._emitted += len(statements)
         if self._emitted > MAX_STATEMENTS:
-            raise Refusal(f"the program has more than {MAX_STATEMENTS:,} statements after inlining", self.spans[0] if self.spans else None)
+            raise Refusal(
+                f"the program has more than {MAX_STATEMENTS:,} statements after inlining",
+                self.spans[0] if self.spans else None,
+            )
 
     @contextmanager
     def collecting(self) -> Iterator[list[ir.Statement]]:
@@ -115,6 +120,11 @@ class Elaborator:
             yield
         finally:
             self.mode = outer
+
+    def use_action(self, action: ActionValue) -> None:
+        """Note that an action is called, or in a table."""
+        self.found.actions.setdefault(action.name, action)
+        self.found.action_users.setdefault(action.name, self.path.partition(".")[0])
 
     # --- types and variables ---
 

@@ -48,9 +48,8 @@ from p4compiler.types import (
     substitute,
 )
 
-_PURE = frozenset(
-    "isValid minSizeInBits minSizeInBytes maxSizeInBits maxSizeInBytes length lookahead static_assert".split()
-)
+_PURE = frozenset({"isValid", "length", "lookahead", "static_assert"})
+_SIZES = frozenset({"minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes"})
 
 
 # --- entry points ---
@@ -95,13 +94,13 @@ def evaluate_all(e: Elaborator, nodes: Sequence[tree.Expression]) -> list[Value]
 
 
 def may_change(e: Elaborator, node: tree.Expression) -> bool:
-    """Does evaluating the expression perhaps change something?"""
+    """Whether evaluating the expression may change something."""
     if isinstance(node, tree.Call):
         call = e.checked.calls[node]
         if call.kind != "constructor":
             function = node.function
             name = function.name if isinstance(function, tree.Member | tree.Name) else ""
-            if name not in _PURE:
+            if name not in _PURE and name not in _SIZES:
                 return True
         return any(argument is not None and may_change(e, argument) for _, argument in call.arguments)
     for name in node.__dataclass_fields__:
@@ -176,7 +175,10 @@ def convert(e: Elaborator, value: Value, want: Type, span: Span) -> Value:
         }
         return HeaderLiteral(base, items) if base.kind == "header" else StructValue(want, items)
     if isinstance(base, Tuple):
-        items = {str(i): convert(e, item, kind, span) for i, (item, kind) in enumerate(zip(value.items, base.items, strict=False))}
+        items = {
+            str(i): convert(e, item, kind, span)
+            for i, (item, kind) in enumerate(zip(value.items, base.items, strict=False))
+        }
         for i, kind in enumerate(base.items[len(value.items) :], len(value.items)):
             items[str(i)] = default(kind, span)
         return StructValue(want, items)
@@ -293,7 +295,9 @@ def _index(e: Elaborator, node: tree.Index) -> Value:
     element = base.type.element
     assert isinstance(element, Record)
     if element.kind != "header":
-        raise Refusal("an element of a stack of header unions by an index that is not known is not supported", node.span)
+        raise Refusal(
+            "an element of a stack of header unions by an index that is not known is not supported", node.span
+        )
     if isinstance(index, ir.Operation) and e.mode != "checksum":
         index = e.saved(index, node.index.span, "index")
     return HeaderValue(element, ir.Element(base.name, index))
@@ -398,7 +402,11 @@ def _pairs(left: Value, right: Value, span: Span) -> list[tuple[Value, Value]]:
     if isinstance(left, StackValue | StackLiteral) and isinstance(right, StackValue | StackLiteral):
         return [pair for a, b in zip(left.items, right.items, strict=True) for pair in _pairs(a, b, span)]
     if isinstance(left, UnionValue) and isinstance(right, UnionValue):
-        return [pair for a, b in zip(left.members.values(), right.members.values(), strict=True) for pair in _pairs(a, b, span)]
+        return [
+            pair
+            for a, b in zip(left.members.values(), right.members.values(), strict=True)
+            for pair in _pairs(a, b, span)
+        ]
     is_header = isinstance(left, HeaderValue | HeaderLiteral) and isinstance(right, HeaderValue | HeaderLiteral)
     if is_header or (isinstance(left, SCALARS) and isinstance(right, SCALARS)):
         return [(left, right)]
@@ -511,7 +519,7 @@ def read(e: Elaborator, location: Location) -> Value:
 
 
 def has_runtime_index(value: Value) -> bool:
-    """Does the packet decide which header it is?"""
+    """Whether the packet decides which header it is."""
     for leaf in leaves(value):
         ref = leaf.ref if isinstance(leaf, HeaderValue) else leaf.header if isinstance(leaf, ir.Field) else None
         if ref is not None and not isinstance(ref, ir.HeaderName):

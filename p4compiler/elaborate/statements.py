@@ -161,10 +161,10 @@ def _switch(e: Elaborator, node: tree.Switch) -> None:
             condition, is_default = operations.FALSE, False
     out = default
     for test, code in reversed(tests):
-        if isinstance(test, ir.Constant):
-            out = code if test.value else out
-        else:
+        if not isinstance(test, ir.Constant):
             out = (ir.If(test, code, out, node.span),)
+        elif test.value:
+            out = code
     e.emit(*out)
 
 
@@ -198,7 +198,11 @@ def _for(e: Elaborator, node: tree.For) -> None:
 
 
 def _loop(
-    e: Elaborator, condition: Callable[[], ir.Scalar], body: tree.Statement, step: Callable[[], None], node: tree.Statement
+    e: Elaborator,
+    condition: Callable[[], ir.Scalar],
+    body: tree.Statement,
+    step: Callable[[], None],
+    node: tree.Statement,
 ) -> None:
     end, body_end = e.new_label(), e.new_label()
     with e.collecting() as code:

@@ -228,9 +228,7 @@ def type_of(value: Value) -> Type:
 
 def leaves(value: Value) -> Iterator[ir.Scalar | HeaderValue]:
     """The scalars and headers in a value, in order."""
-    if isinstance(value, SCALARS):
-        yield value
-    elif isinstance(value, HeaderValue):
+    if isinstance(value, (*SCALARS, HeaderValue)):
         yield value
     elif isinstance(value, StructValue):
         for item in value.fields.values():

@@ -13,12 +13,13 @@ from p4compiler.sources import Span
 
 MAX_NESTING = 200  # of constructs in each other
 
-KEYWORDS = frozenset(
-    "abstract action actions apply bit bool break const continue control default else entries enum error exit extern "
-    "false for header header_union if in inout int key list match_kind out package parser pragma priority return "
-    "select state string struct switch table this transition true tuple type typedef value_set varbit void _".split()
-)
-SOFT_KEYWORDS = frozenset("apply key actions state entries type list priority pragma".split())  # are names too
+_WORDS = """
+    abstract action actions apply bit bool break const continue control default else entries enum error exit extern
+    false for header header_union if in inout int key list match_kind out package parser pragma priority return select
+    state string struct switch table this transition true tuple type typedef value_set varbit void _
+"""
+KEYWORDS = frozenset(_WORDS.split())
+SOFT_KEYWORDS = frozenset({"apply", "key", "actions", "state", "entries", "type", "list", "priority", "pragma"})
 
 
 class Cursor:
@@ -52,7 +53,7 @@ class Cursor:
         return token
 
     def sees(self, text: str) -> bool:
-        """Is the next token this keyword or operator?"""
+        """Whether the next token is this keyword or operator."""
         token = self.tokens[self.at]
         return token.text == text and token.kind in (lexer.OP, lexer.NAME)
 
@@ -71,7 +72,7 @@ class Cursor:
         return token
 
     def is_name(self, token: Token) -> bool:
-        """May the token be the name of something?"""
+        """Whether the token may be the name of something."""
         return token.kind == lexer.NAME and (token.text not in KEYWORDS or token.text in SOFT_KEYWORDS)
 
     def name(self, what: str = "a name") -> Token:
@@ -121,9 +122,17 @@ class Cursor:
         finally:
             self._depth -= 1
 
-    def recover(self, refusal: Refusal) -> None:
-        """Record an error and go behind the ``;`` or the balanced braces that follow, or before an unbalanced ``}``."""
-        self.diagnostics.add(refusal.diagnostic)
+    @contextmanager
+    def recovering(self) -> Iterator[None]:
+        """Record an error that is raised inside, and go on after it."""
+        try:
+            yield
+        except Refusal as refusal:
+            self.diagnostics.add(refusal.diagnostic)
+            self._skip()
+
+    def _skip(self) -> None:
+        """Go behind the ``;`` or the balanced braces that follow, or before an unbalanced ``}``."""
         depth = 0
         while self.token.kind != lexer.END:
             text = self.token.text if self.token.kind == lexer.OP else ""
@@ -150,7 +159,7 @@ class Cursor:
         self._scopes[-1][name] = is_type
 
     def is_type(self, name: str) -> bool:
-        """Is the name that of a type?"""
+        """Whether the name is that of a type."""
         for scope in reversed(self._scopes):
             if name in scope:
                 return scope[name]

@@ -20,13 +20,11 @@ class DeclarationParser(TableParser, StatementParser):
         while self.token.kind != lexer.END:
             if self.accept(";"):
                 continue
-            try:
+            with self.recovering():
                 if self.sees("}"):
                     token = self.take()
                     raise Refusal("'}' without '{'", token.span)
                 out.append(self.declaration())
-            except Refusal as refusal:
-                self.recover(refusal)
         return tree.Program(tuple(out), self.token.span)
 
     def declaration(self) -> tree.Declaration:
@@ -129,7 +127,7 @@ class DeclarationParser(TableParser, StatementParser):
         return out
 
     def _declares_object(self) -> bool:
-        """Is it an object rather than a function?"""
+        """Whether it is an object rather than a function."""
         start = self.at
         try:
             self.take()
@@ -185,10 +183,8 @@ class DeclarationParser(TableParser, StatementParser):
             types = self.type_parameters()
             self.expect("{", f"of the fields of {kind} {name.text!r}")
             while not self.sees("}") and self.token.kind != lexer.END:
-                try:
+                with self.recovering():
                     fields.append(self._field())
-                except Refusal as refusal:
-                    self.recover(refusal)
         self.expect("}")
         return tree.Struct(name.span, name.text, notes, kind, types, tuple(fields))
 
@@ -266,18 +262,14 @@ class DeclarationParser(TableParser, StatementParser):
             locals_: list[tree.Declaration] = []
             states: list[tree.State] = []
             while not self.sees("}") and self.token.kind != lexer.END:
-                try:
+                with self.recovering():
                     inner = self.annotations()
                     if self.sees("state") and self.is_name(self.ahead()) and self.ahead(2).text == "{":
                         states.append(self._state(inner))
                     else:
                         locals_.append(self._local(inner))
-                except Refusal as refusal:
-                    self.recover(refusal)
             self.expect("}", f"at the end of parser {name.text!r}")
-        return tree.Parser(
-            name.span, name.text, notes, types, parameters, constructor, tuple(locals_), tuple(states)
-        )
+        return tree.Parser(name.span, name.text, notes, types, parameters, constructor, tuple(locals_), tuple(states))
 
     def _state(self, notes: tree.Annotations) -> tree.State:
         self.take()
@@ -328,19 +320,18 @@ class DeclarationParser(TableParser, StatementParser):
             locals_: list[tree.Declaration] = []
             body: tree.Block | None = None
             while body is None:
-                try:
+                if self.sees("}") or self.token.kind == lexer.END:
+                    if self.diagnostics.has_errors():  # of what was to be the apply block, perhaps
+                        body = tree.Block(name.span, (), name.span)
+                        break
+                    self.fail(f"'apply {{ ... }}' in control {name.text!r}")
+                with self.recovering():
                     inner = self.annotations()
                     if self.sees("apply") and self.ahead().text in ("{", "@"):
                         self.take()
                         body = self.block()
-                    elif self.sees("}") or self.token.kind == lexer.END:
-                        self.fail(f"'apply {{ ... }}' in control {name.text!r}")
                     else:
                         locals_.append(self._local(inner))
-                except Refusal as refusal:
-                    if self.sees("}") or self.token.kind == lexer.END:
-                        raise
-                    self.recover(refusal)
             self.expect("}", "after the apply block, which ends a control,")
         return tree.Control(name.span, name.text, notes, types, parameters, constructor, tuple(locals_), body)
 

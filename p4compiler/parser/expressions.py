@@ -21,11 +21,11 @@ _LEVELS = {
     )
     for op in ops.split()
 }
-_PLAIN_TYPES = frozenset("bool error string void match_kind _".split())
-_SIZED_TYPES = frozenset("bit int varbit".split())
+_PLAIN_TYPES = frozenset(["bool", "error", "string", "void", "match_kind", "_"])
+_SIZED_TYPES = frozenset(["bit", "int", "varbit"])
 _NUMBER = re.compile(r"(?:(?P<width>[0-9]+)(?P<sign>[ws]))?(?P<digits>0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|.+)")
 _BASES = {"0x": 16, "0b": 2, "0o": 8, "0d": 10}
-_STARTS_OPERAND = frozenset("( { ! ~ - + . {#}".split())
+_STARTS_OPERAND = frozenset(["(", "{", "!", "~", "-", "+", ".", "{#}"])
 
 
 class ExpressionParser(Cursor):
@@ -34,7 +34,7 @@ class ExpressionParser(Cursor):
     # --- types ---
 
     def starts_type(self) -> bool:
-        """Can a type stand here?"""
+        """Whether a type can stand here."""
         token = self.token
         if token.text == ".":
             return True
@@ -180,7 +180,7 @@ class ExpressionParser(Cursor):
         return None
 
     def _operand_follows(self, first: Token) -> bool:
-        """Does what follows a name in parentheses make it a cast?"""
+        """Whether what follows a name in parentheses makes it a cast."""
         token = self.token
         if token.kind in (lexer.INT, lexer.STRING):
             return True
@@ -220,7 +220,7 @@ class ExpressionParser(Cursor):
                 return out
 
     def _generic_call(self) -> bool:
-        """Are there type arguments and then a parenthesis, rather than a comparison?"""
+        """Whether type arguments and then a parenthesis follow, rather than a comparison."""
         start = self.at
         try:
             self.type_arguments()

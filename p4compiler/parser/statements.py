@@ -7,7 +7,7 @@ from p4compiler.diagnostics import Refusal
 from p4compiler.lexer import Token
 from p4compiler.parser.expressions import ExpressionParser
 
-_ASSIGNMENTS = frozenset("= += -= *= /= %= &= |= ^= <<= |+|= |-|=".split())
+_ASSIGNMENTS = frozenset(["=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", "|+|=", "|-|="])
 _SIMPLE = {"exit": tree.Exit, "break": tree.Break, "continue": tree.Continue}
 
 
@@ -117,10 +117,8 @@ class StatementParser(ExpressionParser):
         """Statements up to one of the words in `ends`; an error in one is recorded, and the next follows."""
         out: list[tree.Statement | tree.Declaration] = []
         while self.token.kind != lexer.END and not any(self.sees(end) for end in ends):
-            try:
+            with self.recovering():
                 out.append(self.statement())
-            except Refusal as refusal:
-                self.recover(refusal)
         return tuple(out)
 
     def statement(self) -> tree.Statement | tree.Declaration:
@@ -167,9 +165,9 @@ class StatementParser(ExpressionParser):
             self.at += 2 if op == ">>=" else 1
             value = self.expression()
             return tree.Assign(target.span, target, op[:-1], value)
-        if isinstance(target, tree.Call):
-            return tree.CallStatement(target.span, target)
-        self.fail("'=' or a call")
+        if not isinstance(target, tree.Call):
+            self.fail("'=' or a call")
+        return tree.CallStatement(target.span, target)
 
     def _declared_type(self) -> tree.TypeNode | None:
         """The type of the declaration that stands here, if one does; it is passed."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from p4compiler import lexer, tree
-from p4compiler.diagnostics import Refusal
 from p4compiler.parser.statements import StatementParser
 
 
@@ -21,7 +20,7 @@ class TableParser(StatementParser):
         entries: tree.Entries | None = None
         properties: list[tree.Property] = []
         while not self.sees("}") and self.token.kind != lexer.END:
-            try:
+            with self.recovering():
                 inner = self.annotations()
                 is_const = bool(self.accept("const"))
                 prop = self.name("a property of the table")
@@ -36,8 +35,6 @@ class TableParser(StatementParser):
                     value = self.expression()
                     self.expect(";", f"after {prop.text!r}")
                     properties.append(tree.Property(prop.span, prop.text, value, is_const, inner))
-            except Refusal as refusal:
-                self.recover(refusal)
         self.expect("}", f"at the end of table {name.text!r}")
         return tree.Table(name.span, name.text, notes, keys, actions, entries, tuple(properties))
 

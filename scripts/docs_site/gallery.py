@@ -24,7 +24,17 @@ FOLDER = ROOT / "build" / "reports"
 _ENTRY = re.compile(
     r"^```sh \w+\n(?P<command>mrc run .+)\n```\n+<!-- (?P<what>report|recording) (?P<name>[\w-]+) -->$", re.MULTILINE
 )
-_SOURCES = ("mrc_common", "mrc_host", "mrc_lab", "p4runtime_shim", "p4src", "simulation", "topologies", "examples")
+_SOURCES = (
+    "mrc_common",
+    "mrc_host",
+    "mrc_lab",
+    "p4compiler",
+    "p4runtime_shim",
+    "p4src",
+    "simulation",
+    "topologies",
+    "examples",
+)
 _SUFFIXES = frozenset({".py", ".c", ".h", ".j2", ".css", ".js", ".html", ".yaml", ".goal", ".p4"})
 
 

@@ -72,6 +72,7 @@ NAVIGATION: Mapping[str, Sequence[Entry]] = {
         "docs/p4.md",
         "docs/p4-and-bmv2.md",
         "docs/switch.md",
+        "docs/p4-compiler.md",
         "docs/kernel-switches.md",
         "docs/trimming.md",
     ],

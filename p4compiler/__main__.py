@@ -1,0 +1,96 @@
+"""``python -m p4compiler PROGRAM``: the compiler on the command line, with the options of p4c-bm2-ss."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from p4compiler import Diagnostic, P4Error
+from p4compiler.compiler import compile as compile_program
+
+_IGNORED_FLAGS = ("--emit-externs", "--ndebug", "--testJson")  # of p4c-bm2-ss, without a meaning here
+_IGNORED_VALUES = ("--target", "-b", "--top4", "--dump", "--pp", "-T")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compile as the command line says; the exit status."""
+    options = _parser().parse_args(arguments)
+    if options.std not in ("p4-16", "p4_16", "16") or options.p4v not in ("16", "p4-16", "p4_16"):
+        return _refuse("only P4_16 is supported (--std p4-16)")
+    if options.arch not in ("v1model", "ss"):
+        return _refuse(f"architecture {options.arch!r} is not supported; v1model is")
+    files = [name for name in (options.p4runtime_files or "").split(",") if name]
+    for name in files:
+        if name.endswith((".json", ".bin")):
+            return _refuse(f"{name!r}: P4Info is written as text only; name the file .txtpb")
+    try:
+        compiled = compile_program(options.program, options.include, dict(_define(item) for item in options.define))
+    except P4Error as error:
+        _show(error.diagnostics, as_json=options.json)
+        return 1
+    warnings = () if options.no_warnings else compiled.warnings
+    _show(warnings, as_json=options.json)
+    if options.werror and warnings:
+        return 1
+    try:
+        if options.output:
+            Path(options.output).write_text(compiled.json + "\n", encoding="utf-8")
+        for name in files:
+            Path(name).write_text(compiled.p4info, encoding="utf-8")
+    except OSError as error:
+        return _refuse(f"{error.filename!r} cannot be written: {error.strerror}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m p4compiler", description="Compile a P4_16 program for v1model to BMv2's JSON and P4Info."
+    )
+    parser.add_argument("program", metavar="PROGRAM", help="the P4 program")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write BMv2's JSON to FILE")
+    parser.add_argument("--p4runtime-files", metavar="FILES", help="write P4Info as text to FILES (comma-separated)")
+    parser.add_argument("--p4runtime-file", dest="p4runtime_files", help=argparse.SUPPRESS)
+    parser.add_argument("--p4runtime-format", default="text", choices=("text",), help=argparse.SUPPRESS)
+    parser.add_argument("-I", dest="include", metavar="FOLDER", action="append", default=[], help="search FOLDER")
+    parser.add_argument("-D", dest="define", metavar="NAME[=VALUE]", action="append", default=[], help="define a macro")
+    parser.add_argument("--std", default="p4-16", help="the language's version: p4-16")
+    parser.add_argument("--p4v", default="16", help=argparse.SUPPRESS)
+    parser.add_argument("--arch", default="v1model", help="the architecture: v1model")
+    parser.add_argument("--json", action="store_true", help="print errors and warnings as JSON, to standard output")
+    parser.add_argument("--Wdisable", dest="no_warnings", nargs="?", const=True, help="print no warnings")
+    parser.add_argument("--Werror", dest="werror", nargs="?", const=True, help="a warning makes the command fail")
+    for name in _IGNORED_FLAGS:
+        parser.add_argument(name, action="store_true", help=argparse.SUPPRESS)
+    for name in _IGNORED_VALUES:
+        parser.add_argument(name, help=argparse.SUPPRESS)
+    return parser
+
+
+def _define(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    return name, value if equals else "1"
+
+
+def _show(diagnostics: Iterable[Diagnostic], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([item.as_json() for item in diagnostics], indent=2))
+        return
+    for item in diagnostics:
+        print(item, file=sys.stderr)
+
+
+def _refuse(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # as by `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
