@@ -35,6 +35,7 @@ BUDGET_MIN = {
     "mrc_common": 0.32,
     "mrc_host": 2.6,
     "mrc_lab": 3.8,
+    "p4compiler": 1.2,
     "p4runtime_shim": 1.5,
     "p4src": 0.05,
     "scripts": 1.25,

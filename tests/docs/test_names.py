@@ -13,7 +13,8 @@ import yaml
 from tests.docs.blocks import DOCS, PAGES, ROOT, blocks
 
 ROOMS = (
-    "controller", "mrc_common", "mrc_host", "mrc_lab", "p4compiler", "p4runtime_shim", "p4src", "simulation", "topologies",
+    "controller", "mrc_common", "mrc_host", "mrc_lab", "p4compiler", "p4runtime_shim", "p4src", "simulation",
+    "topologies",
 )  # fmt: skip
 FOLDERS = (*ROOMS, "benchmarks", "docs", "examples", "requirements", "scripts", "tests", "vagrant")
 _PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w.*/-]*[\w/]")
