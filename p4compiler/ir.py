@@ -14,9 +14,9 @@ from p4compiler.sources import Span
 from p4compiler.types import BOOL, Bits, Type
 
 if TYPE_CHECKING:
+    from p4compiler.elaborate.parser_states import LoweredParser
+    from p4compiler.elaborate.tables import LoweredTable
     from p4compiler.elaborate.values import ExternInstance
-    from p4compiler.parser_states import LoweredParser
-    from p4compiler.tables import LoweredTable
 
 BITS32 = Bits(32)
 

@@ -8,7 +8,7 @@ from p4compiler import ir
 from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate.operations import unsigned
 from p4compiler.elaborate.statements import EXIT
-from p4compiler.json_expressions import ExpressionWriter, Json, hexstr, number
+from p4compiler.json_expressions import ExpressionWriter, Json, number
 from p4compiler.sources import Span
 from p4compiler.types import width_of
 
@@ -197,6 +197,3 @@ class _Flattener:
         self._places[other] = len(self._out)
         self._walk(item.no, None)
         self._places[end] = len(self._out)
-
-
-__all__ = ["ActionWriter", "FieldLists", "hexstr", "source_info"]

@@ -11,12 +11,12 @@ from itertools import product
 from p4compiler import ir
 from p4compiler.arithmetic import mask
 from p4compiler.diagnostics import Refusal
+from p4compiler.elaborate.entries import Ternary, ValueRange, ValueSet
+from p4compiler.elaborate.parser_states import ACCEPT, REJECT, LoweredCase, LoweredParser, LoweredState
 from p4compiler.elaborate.storage import Storage
 from p4compiler.elaborate.values import ValueSetValue
-from p4compiler.entries import Ternary, ValueRange, ValueSet
 from p4compiler.json_actions import ActionWriter
 from p4compiler.json_expressions import Json, hexstr
-from p4compiler.parser_states import ACCEPT, REJECT, LoweredCase, LoweredParser, LoweredState
 from p4compiler.sources import Span
 from p4compiler.types import Bits, width_of
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from p4compiler.arithmetic import mask
 from p4compiler.diagnostics import Refusal
-from p4compiler.entries import LoweredEntry, Ternary, ValueRange, ValueSet
+from p4compiler.elaborate.entries import LoweredEntry, Ternary, ValueRange, ValueSet
+from p4compiler.elaborate.tables import LoweredAction, LoweredKey, LoweredTable
 from p4compiler.json_actions import ActionWriter, source_info
 from p4compiler.json_expressions import Json, hexstr
-from p4compiler.tables import LoweredAction, LoweredKey, LoweredTable
 from p4compiler.types import width_of
 
 _MATCH_TYPES = ("range", "ternary", "lpm", "exact")  # a table has that of its first key in this order

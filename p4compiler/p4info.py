@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from p4compiler import tree
 from p4compiler.diagnostics import Diagnostics, Refusal
+from p4compiler.elaborate.tables import LoweredAction, LoweredTable
 from p4compiler.elaborate.values import (
     ActionValue,
     BlockInstance,
@@ -24,7 +25,6 @@ from p4compiler.p4info_text import (
     write_documentation,
 )
 from p4compiler.p4info_types import TypeInfo, control_width
-from p4compiler.tables import LoweredAction, LoweredTable
 from p4compiler.types import New, Record, Type, base_of, width_of
 from p4compiler.v1model import LoweredProgram
 

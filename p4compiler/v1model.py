@@ -9,27 +9,27 @@ from p4compiler import ir, tree
 from p4compiler.check.result import Checked
 from p4compiler.diagnostics import Diagnostics, Refusal
 from p4compiler.elaborate import operations
-from p4compiler.elaborate.calls import apply_control
-from p4compiler.elaborate.elaborator import Elaborator, Found
+from p4compiler.elaborate.calls import apply_control, call
+from p4compiler.elaborate.elaborator import Elaborator, Found, Parts
 from p4compiler.elaborate.expressions import evaluate
 from p4compiler.elaborate.frames import Frame
 from p4compiler.elaborate.instances import instantiate
+from p4compiler.elaborate.parser_states import LoweredParser, lower_parser
+from p4compiler.elaborate.statements import run_statements
 from p4compiler.elaborate.storage import Storage
+from p4compiler.elaborate.tables import apply_table
 from p4compiler.elaborate.values import (
     BlockInstance,
-    HeaderValue,
     Packet,
-    StackValue,
     StructValue,
-    UnionValue,
     Value,
     scalars,
 )
 from p4compiler.lexer import INT
-from p4compiler.parser_states import LoweredParser, lower_parser
 from p4compiler.sources import Span
 from p4compiler.types import Record, Type, base_of
 
+_PARTS = Parts(call, run_statements, apply_table, lower_parser)
 _BLOCKS = ("p", "vr", "ig", "eg", "ck", "dep")
 STANDARD = ir.HeaderName("standard_metadata")
 
@@ -52,13 +52,11 @@ class LoweredProgram:
 
 def lower(checked: Checked, diagnostics: Diagnostics) -> LoweredProgram:
     """Lower a checked program; raises P4Error."""
-    e = Elaborator(checked, diagnostics)
+    e = Elaborator(checked, diagnostics, _PARTS)
     try:
         return _Lowering(e).run()
     except Refusal as refusal:
         diagnostics.add(refusal.diagnostic)
-        for span in e.spans[:3]:
-            del span  # where it was called from is in the diagnostic's own place
     except RecursionError:
         diagnostics.error("the program is nested too deeply", None)
     diagnostics.stop_on_errors()
@@ -230,6 +228,3 @@ def _emitted(code: Sequence[ir.Statement]) -> tuple[str, ...]:
         elif not isinstance(item, ir.Jump):
             raise Refusal("only emit() is supported in a deparser", item.span)
     return tuple(out)
-
-
-__all__ = ["HeaderValue", "LoweredProgram", "StackValue", "UnionValue", "lower"]

@@ -5,15 +5,17 @@ After an error a part goes on with a type that fits everything, so that each mis
 """
 
 from p4compiler import tree
+from p4compiler.check.calls import check_call
 from p4compiler.check.checker import Checker
 from p4compiler.check.declarations import check_program
+from p4compiler.check.expressions import check_expression
 from p4compiler.check.result import Checked
 from p4compiler.diagnostics import Diagnostics
 
 
 def check(program: tree.Program, diagnostics: Diagnostics) -> Checked:
     """Check a program; raises P4Error if there were errors."""
-    checker = Checker(program, diagnostics)
+    checker = Checker(program, diagnostics, check_expression, check_call)
     check_program(checker)
     diagnostics.stop_on_errors()
     return checker.checked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -27,12 +27,29 @@ class Place:
 class Checker:
     """The state of a check."""
 
-    def __init__(self, program: tree.Program, diagnostics: Diagnostics) -> None:
+    def __init__(
+        self,
+        program: tree.Program,
+        diagnostics: Diagnostics,
+        expression: Callable[[Checker, tree.Expression], Type],
+        call: Callable[[Checker, tree.Call], Type],
+    ) -> None:
+        """`expression` and `call` check these; given here, as their modules need others that need them."""
+        self._expression = expression
+        self._call = call
         self.program = program
         self.diagnostics = diagnostics
         self.checked = Checked(program)
         self.scope = Scope()
         self.place = Place()
+
+    def expression(self, node: tree.Expression) -> Type:
+        """The type of an expression, which is checked."""
+        return self._expression(self, node)
+
+    def call(self, node: tree.Call) -> Type:
+        """The type of the result of a call, which is checked."""
+        return self._call(self, node)
 
     # --- errors ---
 

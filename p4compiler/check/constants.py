@@ -23,9 +23,7 @@ from p4compiler.types import (
 
 def number(checker: Checker, node: tree.Expression, what: str) -> int | None:
     """The value of an expression that has to be a known whole number; None after an error."""
-    from p4compiler.check.expressions import check_expression
-
-    kind = check_expression(checker, node)
+    kind = checker.expression(node)
     if kind == UNKNOWN:
         return None
     if number_type(kind) is None and kind != INTEGER:

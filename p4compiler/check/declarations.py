@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from p4compiler import tree
-from p4compiler.check import constants, type_nodes
+from p4compiler.check import constants, type_declarations, type_nodes
 from p4compiler.check.calls import is_passable
 from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_value
@@ -40,7 +40,7 @@ def check_declaration(checker: Checker, node: tree.Declaration) -> None:
 def _struct(checker: Checker, node: tree.Struct) -> None:
     checker.checked.declared[node] = UNKNOWN
     try:
-        type_nodes.declare_struct(checker, node)
+        type_declarations.declare_struct(checker, node)
     finally:
         checker.declare(node)
 
@@ -48,7 +48,7 @@ def _struct(checker: Checker, node: tree.Struct) -> None:
 def _enum(checker: Checker, node: tree.Enum) -> None:
     checker.checked.declared[node] = UNKNOWN
     try:
-        type_nodes.declare_enum(checker, node)
+        type_declarations.declare_enum(checker, node)
     finally:
         checker.declare(node)
 
@@ -56,7 +56,7 @@ def _enum(checker: Checker, node: tree.Enum) -> None:
 def _typedef(checker: Checker, node: tree.Typedef) -> None:
     checker.checked.declared[node] = UNKNOWN
     try:
-        type_nodes.declare_typedef(checker, node)
+        type_declarations.declare_typedef(checker, node)
     finally:
         checker.declare(node)
 

@@ -417,9 +417,7 @@ def _record(checker: Checker, node: tree.RecordLiteral) -> Type:
 
 
 def _call(checker: Checker, node: tree.Call) -> Type:
-    from p4compiler.check.calls import check_call
-
-    return check_call(checker, node)
+    return checker.call(node)
 
 
 def _not_here(checker: Checker, node: tree.Expression) -> Type:

@@ -7,7 +7,7 @@ from typing import Any
 
 from p4compiler import tree
 from p4compiler.check import constants, type_nodes
-from p4compiler.check.calls import check_call, check_instance
+from p4compiler.check.calls import check_instance, is_known
 from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_expression, check_value, check_writable, convert
 from p4compiler.diagnostics import Note, Refusal, did_you_mean
@@ -97,11 +97,9 @@ def check_constant(checker: Checker, node: tree.Constant) -> None:
     checker.checked.declared[node] = kind
     with checker.recorded():
         _check_initial(checker, node.value, kind)
-        if is_scalar(kind) or kind == INTEGER:
-            from p4compiler.check.calls import is_known
-
-            if not checker.diagnostics.has_errors() and not is_known(checker, node.value):
-                checker.error("the value of a constant must be known at compile time", node.value.span)
+        is_number = is_scalar(kind) or kind == INTEGER
+        if is_number and not checker.diagnostics.has_errors() and not is_known(checker, node.value):
+            checker.error("the value of a constant must be known at compile time", node.value.span)
     checker.declare(node)
 
 
@@ -331,5 +329,3 @@ _CHECKS: dict[type, Callable[[Checker, Any], None]] = {
     tree.Constant: check_constant,
     tree.Instance: check_instance_declaration,
 }
-
-__all__ = ["check_call", "check_statements"]

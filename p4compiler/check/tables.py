@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from p4compiler import tree
 from p4compiler.check import constants
-from p4compiler.check.calls import bind, check_argument, check_known, is_optional
+from p4compiler.check.calls import bind, check_argument, check_known
 from p4compiler.check.checker import Checker
-from p4compiler.check.expressions import check_expression, check_value, convert
+from p4compiler.check.expressions import check_expression, check_value
 from p4compiler.check.result import Bound, ResolvedCall
 from p4compiler.check.sets import sets_for
 from p4compiler.diagnostics import Note, Refusal, did_you_mean
@@ -279,6 +279,3 @@ def _check_priorities(checker: Checker, table: tree.Table, entries: tree.Entries
                 )
         if entry.is_const and entries.is_const:
             checker.diagnostics.warning("redundant", "'const' of an entry of const entries", entry.span)
-
-
-__all__ = ["check_table", "convert", "is_optional"]

@@ -10,6 +10,7 @@ from p4compiler.elaborate import operations
 from p4compiler.elaborate.elaborator import Elaborator
 from p4compiler.elaborate.values import (
     SCALARS,
+    AppliedTable,
     DefaultValue,
     HeaderLiteral,
     HeaderValue,
@@ -24,7 +25,7 @@ from p4compiler.elaborate.values import (
     leaves,
 )
 from p4compiler.sources import Span
-from p4compiler.types import Varbit
+from p4compiler.types import BOOL, Varbit
 
 Places = set[tuple[object, str]]  # (header or stack, field); an empty field name is the header as a whole
 
@@ -119,8 +120,6 @@ def _unaffected(e: Elaborator, items: Mapping[str, Value], target: Value, span: 
     wholes = {place for place in written if not place[1]}
     if not any(_reads(item, written, wholes) for item in items.values()):
         return items
-    from p4compiler.elaborate.expressions import copied
-
     return {name: copied(e, item, span) for name, item in items.items()}
 
 
@@ -142,6 +141,41 @@ def initialise(e: Elaborator, target: Value, span: Span) -> None:
     elif isinstance(target, UnionValue):
         for member in target.members.values():
             initialise(e, member, span)
+
+
+# --- values as they are now ---
+
+
+def copied(e: Elaborator, value: Value, span: Span) -> Value:
+    """The value as it is now, whatever changes later."""
+    if isinstance(value, ir.Constant | ir.ActionData):
+        return value
+    if isinstance(value, SCALARS):
+        return e.saved(value, span)
+    if isinstance(value, HeaderValue | StructValue | StackValue | UnionValue):
+        target = e.variable(value.type, "tmp", span)
+        assign(e, target, value, span)
+        return target
+    if isinstance(value, HeaderLiteral) and value.items is not None:
+        return HeaderLiteral(value.type, {name: copied(e, item, span) for name, item in value.items.items()})
+    if isinstance(value, ListValue):
+        return ListValue(tuple(copied(e, item, span) for item in value.items), value.names, value.rest)
+    if isinstance(value, StackLiteral):
+        return StackLiteral(value.type, tuple(copied(e, item, span) for item in value.items))
+    if isinstance(value, AppliedTable) and value.part in ("hit", "miss"):
+        return applied_bit(e, value, span)
+    return value
+
+
+def applied_bit(e: Elaborator, applied: AppliedTable, span: Span) -> ir.Field:
+    """A field that says whether a table hit, or missed; the table is applied."""
+    target = e.variable(BOOL, applied.part, span)
+    assert isinstance(target, ir.Field)
+    yes = (ir.Assign(target, operations.TRUE, span),)
+    no = (ir.Assign(target, operations.FALSE, span),)
+    hit, miss = (yes, no) if applied.part == "hit" else (no, yes)
+    e.parts.apply_table(e, applied.table, span, hit=hit, miss=miss)
+    return target
 
 
 # --- which places a value is in ---

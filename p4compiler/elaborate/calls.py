@@ -1,7 +1,7 @@
 """Calls: their arguments, with copies in and out, and the bodies of what is called in their place.
 
 P4 copies arguments into parameters before a call, and `out` and `inout` parameters back after it, from left to right.
-A copy is left out only where nobody can tell (:func:`_bind`): the callee is no action (which could name the variable
+A copy is left out only where nobody can tell (:func:`bind`): the callee is no action (which could name the variable
 itself), the argument is a variable whose place is known, and no other argument of the call shares a part of it.
 """
 
@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from p4compiler import externs, ir, tree
+from p4compiler import ir, tree
 from p4compiler.check.result import Bound, ResolvedCall
 from p4compiler.diagnostics import Refusal
-from p4compiler.elaborate import instances
-from p4compiler.elaborate.assignments import assign, initialise, overlap
+from p4compiler.elaborate import externs, instances, operations
+from p4compiler.elaborate.assignments import assign, copied, initialise, overlap
 from p4compiler.elaborate.elaborator import Body, Elaborator
 from p4compiler.elaborate.expressions import (
-    copied,
     evaluate,
     has_runtime_index,
     known_number,
@@ -45,7 +44,18 @@ from p4compiler.elaborate.values import (
     leaves,
 )
 from p4compiler.sources import Span
-from p4compiler.types import INTEGER, VOID, TypeItself, substitute, width_of
+from p4compiler.types import (
+    INTEGER,
+    VOID,
+    Record,
+    Stack,
+    Type,
+    TypeItself,
+    Varbit,
+    base_of,
+    substitute,
+    width_of,
+)
 
 
 def call(e: Elaborator, node: tree.Call) -> Value | None:
@@ -99,10 +109,7 @@ def _builtin(e: Elaborator, node: tree.Call) -> Value | None:
     return None
 
 
-def _least_width(kind: object) -> int:
-    from p4compiler.types import Record, Stack, Type, Varbit, base_of
-
-    assert isinstance(kind, Type)
+def _least_width(kind: Type) -> int:
     kind = base_of(kind)
     if isinstance(kind, Varbit):
         return 0
@@ -129,7 +136,8 @@ class _Given:
         return self.parameter.direction in ("out", "inout")
 
 
-def _evaluate_arguments(e: Elaborator, bound: Sequence[Bound], span: Span) -> list[_Given]:
+def evaluate_arguments(e: Elaborator, bound: Sequence[Bound], span: Span) -> list[_Given]:
+    """The arguments of a call, evaluated from left to right: values that are read, places that are written."""
     out: list[_Given] = []
     for position, (parameter, node) in enumerate(bound):
         if node is None:
@@ -175,7 +183,7 @@ def _frozen_ref(e: Elaborator, ref: ir.HeaderRef, span: Span) -> ir.HeaderRef:
     return ref
 
 
-def _bind(
+def bind(
     e: Elaborator, given: Sequence[_Given], frame: Frame, *, always_copy: bool, span: Span
 ) -> list[tuple[Location, Value, Span]]:
     """Give parameters their values in the callee's frame; what is to be copied back when the call ends."""
@@ -221,10 +229,7 @@ def _refuse_stack_end(item: _Given) -> None:
             raise Refusal(text, item.span)
 
 
-def _passed_in(e: Elaborator, item: _Given, kind: object, name: str, must_copy: bool) -> Value:
-    from p4compiler.types import Type
-
-    assert isinstance(kind, Type)
+def _passed_in(e: Elaborator, item: _Given, kind: Type, name: str, must_copy: bool) -> Value:
     value = item.value
     assert value is not None
     if isinstance(value, ir.Constant | ir.ActionData):
@@ -235,7 +240,7 @@ def _passed_in(e: Elaborator, item: _Given, kind: object, name: str, must_copy: 
         _has_known_place(leaf) for leaf in leaves(value)
     )
     if isinstance(value, SCALARS) and not (is_variable and not must_copy):
-        return e.saved(operations_convert(value, kind), item.span, name)
+        return e.saved(_converted(value, kind), item.span, name)
     if is_variable and not must_copy:
         return value
     if isinstance(value, ir.Text | Packet | ExternInstance | BlockInstance):
@@ -245,12 +250,8 @@ def _passed_in(e: Elaborator, item: _Given, kind: object, name: str, must_copy: 
     return made
 
 
-def operations_convert(value: ir.Scalar, kind: object) -> ir.Scalar:
+def _converted(value: ir.Scalar, kind: Type) -> ir.Scalar:
     """A scalar as the type of the parameter."""
-    from p4compiler.elaborate import operations
-    from p4compiler.types import Type
-
-    assert isinstance(kind, Type)
     return value if kind == INTEGER else operations.convert(value, kind)
 
 
@@ -267,13 +268,11 @@ def run_body(
     e: Elaborator, statements: Sequence[tree.Statement | tree.Declaration], frame: Frame, body: Body
 ) -> tuple[ir.Statement, ...]:
     """The code of a body whose parameters are bound; a return leads to its end, where copies are due."""
-    from p4compiler.elaborate.statements import run_statements
-
     e.bodies.append(body)
     loops, e.loops = e.loops, []
     try:
         with e.within(frame), e.collecting() as code:
-            run_statements(e, statements)
+            e.parts.run_statements(e, statements)
     finally:
         e.bodies.pop()
         e.loops = loops
@@ -291,9 +290,9 @@ def call_action(e: Elaborator, node: tree.Call, resolved: ResolvedCall) -> None:
     if e.mode == "control" and not any(body.is_action for body in e.bodies):  # what an action calls is part of it
         e.use_action(action)
     with e.called(node.span), e.collecting() as code:
-        given = _evaluate_arguments(e, resolved.arguments, node.span)
-        frame = Frame(_home(e, resolved.declaration))
-        copies = _bind(e, given, frame, always_copy=True, span=node.span)
+        given = evaluate_arguments(e, resolved.arguments, node.span)
+        frame = Frame(home_of(e, resolved.declaration))
+        copies = bind(e, given, frame, always_copy=True, span=node.span)
         before = tuple(code)
         code.clear()
         body = Body(e.new_label(), copies_out=copies, is_action=True)
@@ -313,7 +312,7 @@ def _without_groups(
     return (*before, ir.Group(name, code, span))
 
 
-def _home(e: Elaborator, declaration: tree.Declaration) -> Frame:
+def home_of(e: Elaborator, declaration: tree.Declaration) -> Frame:
     """The frame in which an action is declared, with the parameters of its control as they are bound now."""
     frame: Frame | None = e.frame
     while frame is not None and declaration not in frame.values:
@@ -335,8 +334,8 @@ def _call_function(e: Elaborator, node: tree.Call, resolved: ResolvedCall) -> Va
     with e.called(node.span):
         types = {name: substitute(kind, e.frame.types) for name, kind in resolved.bindings.items()}
         frame = Frame(e.globals, types)
-        given = _evaluate_arguments(e, resolved.arguments, node.span)
-        copies = _bind(e, given, frame, always_copy=False, span=node.span)
+        given = evaluate_arguments(e, resolved.arguments, node.span)
+        copies = bind(e, given, frame, always_copy=False, span=node.span)
         returns = substitute(e.checked.type_nodes[declaration.returns], types)
         result: Value | None = None
         if returns != VOID:
@@ -364,8 +363,8 @@ def _apply(e: Elaborator, node: tree.Call, function: tree.Member, resolved: Reso
     types = {name: substitute(kind, e.frame.types) for name, kind in resolved.bindings.items()}
     with e.called(node.span):
         frame = Frame(instance.frame, types)
-        given = _evaluate_arguments(e, resolved.arguments, node.span)
-        copies = _bind(e, given, frame, always_copy=False, span=node.span)
+        given = evaluate_arguments(e, resolved.arguments, node.span)
+        copies = bind(e, given, frame, always_copy=False, span=node.span)
         if isinstance(resolved.declaration, tree.Parser):
             _apply_parser(e, instance, frame, copies, node)
         else:
@@ -430,12 +429,10 @@ def _apply_parser(
     copies: list[tuple[Location, Value, Span]],
     node: tree.Call,
 ) -> None:
-    from p4compiler.parser_states import lower_parser
-
     prefix = e.prefix
     e.prefix = f"{prefix}{instance.short or instance.declaration.name}."
     try:
-        lowered = lower_parser(e, instance, frame, e.prefix)
+        lowered = e.parts.lower_parser(e, instance, frame, e.prefix)
     finally:
         e.prefix = prefix
     e.emit(ir.SubParser(lowered, node.span))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from p4compiler import ir, tree
 from p4compiler.check.result import Checked
 from p4compiler.diagnostics import Diagnostics, Refusal
 from p4compiler.elaborate.frames import Frame
-from p4compiler.elaborate.operations import TRUE
 from p4compiler.elaborate.storage import Storage
-from p4compiler.elaborate.values import ActionValue, Location, Value
+from p4compiler.elaborate.values import ActionValue, BlockInstance, Location, Value
 from p4compiler.sources import Span
 from p4compiler.types import INTEGER, Bits, Type, substitute
+
+if TYPE_CHECKING:
+    from p4compiler.elaborate.parser_states import LoweredParser
 
 MAX_STATEMENTS = 400_000
 MAX_CALL_DEPTH = 64
@@ -44,10 +47,24 @@ class Found:
     value_sets: dict[str, object] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Parts:
+    """The parts that need each other in turn, as a call in an expression runs statements, whose values are expressions.
+
+    They know each other by this, so that their modules import each other one way.
+    """
+
+    call: Callable[[Elaborator, tree.Call], Value | None]
+    run_statements: Callable[[Elaborator, Sequence[tree.Statement | tree.Declaration]], None]
+    apply_table: Callable[..., None]
+    lower_parser: Callable[[Elaborator, BlockInstance, Frame, str], LoweredParser]
+
+
 class Elaborator:
     """The state of an elaboration."""
 
-    def __init__(self, checked: Checked, diagnostics: Diagnostics) -> None:
+    def __init__(self, checked: Checked, diagnostics: Diagnostics, parts: Parts) -> None:
+        self.parts = parts
         self.checked = checked
         self.diagnostics = diagnostics
         self.storage = Storage()
@@ -157,6 +174,3 @@ class Elaborator:
         if name.startswith("."):
             return name[1:]
         return f"{path}.{name}" if path else name
-
-
-__all__ = ["TRUE", "Body", "Elaborator", "Found"]

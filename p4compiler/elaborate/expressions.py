@@ -12,10 +12,11 @@ from typing import Any
 from p4compiler import ir, tree
 from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate import operations
-from p4compiler.elaborate.assignments import assign
+from p4compiler.elaborate.assignments import applied_bit, assign, copied
 from p4compiler.elaborate.elaborator import Elaborator
 from p4compiler.elaborate.values import (
     SCALARS,
+    ActionValue,
     AppliedTable,
     DefaultValue,
     HeaderLiteral,
@@ -116,40 +117,6 @@ def may_change(e: Elaborator, node: tree.Expression) -> bool:
     return False
 
 
-def copied(e: Elaborator, value: Value, span: Span) -> Value:
-    """The value as it is now, whatever changes later."""
-    if isinstance(value, ir.Constant | ir.ActionData):
-        return value
-    if isinstance(value, SCALARS):
-        return e.saved(value, span)
-    if isinstance(value, HeaderValue | StructValue | StackValue | UnionValue):
-        target = e.variable(value.type, "tmp", span)
-        assign(e, target, value, span)
-        return target
-    if isinstance(value, HeaderLiteral) and value.items is not None:
-        return HeaderLiteral(value.type, {name: copied(e, item, span) for name, item in value.items.items()})
-    if isinstance(value, ListValue):
-        return ListValue(tuple(copied(e, item, span) for item in value.items), value.names, value.rest)
-    if isinstance(value, StackLiteral):
-        return StackLiteral(value.type, tuple(copied(e, item, span) for item in value.items))
-    if isinstance(value, AppliedTable) and value.part in ("hit", "miss"):
-        return applied_bit(e, value, span)
-    return value
-
-
-def applied_bit(e: Elaborator, applied: AppliedTable, span: Span) -> ir.Field:
-    """A field that says whether a table hit, or missed; the table is applied."""
-    from p4compiler.tables import apply_table
-
-    target = e.variable(BOOL, applied.part, span)
-    assert isinstance(target, ir.Field)
-    yes = (ir.Assign(target, operations.TRUE, span),)
-    no = (ir.Assign(target, operations.FALSE, span),)
-    hit, miss = (yes, no) if applied.part == "hit" else (no, yes)
-    apply_table(e, applied.table, span, hit=hit, miss=miss)
-    return target
-
-
 # --- conversions ---
 
 
@@ -226,8 +193,6 @@ def _name(e: Elaborator, node: tree.Name) -> Value:
         e.globals.values[declaration] = value
         return value
     if isinstance(declaration, tree.Action):
-        from p4compiler.elaborate.values import ActionValue
-
         made = ActionValue(declaration, e.control_name(declaration, ""))
         e.globals.values[declaration] = made
         return made
@@ -456,9 +421,7 @@ def _record(e: Elaborator, node: tree.RecordLiteral) -> Value:
 
 
 def _call(e: Elaborator, node: tree.Call) -> Value:
-    from p4compiler.elaborate.calls import call
-
-    value = call(e, node)
+    value = e.parts.call(e, node)
     if value is None:
         raise Refusal("this has no value", node.span)
     return value

@@ -12,6 +12,7 @@ from p4compiler.elaborate.assignments import assign, initialise
 from p4compiler.elaborate.calls import call, frozen
 from p4compiler.elaborate.elaborator import Elaborator
 from p4compiler.elaborate.expressions import convert, evaluate, locate, may_change, read, scalar
+from p4compiler.elaborate.tables import apply_table
 from p4compiler.elaborate.values import (
     SCALARS,
     ActionValue,
@@ -21,8 +22,7 @@ from p4compiler.elaborate.values import (
     StructValue,
     Value,
 )
-from p4compiler.tables import apply_table
-from p4compiler.types import BOOL, INTEGER, Bits, Record, Type, Varbit, number_type
+from p4compiler.types import INTEGER, Bits, Type, number_type
 
 EXIT = 0  # the label of the end of everything
 
@@ -301,5 +301,3 @@ _RUN: dict[type, Callable[[Elaborator, Any], None]] = {
     tree.Break: _break,
     tree.Continue: _continue,
 }
-
-__all__ = ["BOOL", "EXIT", "Record", "Varbit", "branch", "run_statements"]

@@ -11,8 +11,8 @@ from p4compiler.types import Enum, Record, Stack, Tuple, Type
 
 if TYPE_CHECKING:
     from p4compiler.elaborate.frames import Frame
+    from p4compiler.elaborate.tables import LoweredTable
     from p4compiler.sources import Span
-    from p4compiler.tables import LoweredTable
 
 
 @dataclass(frozen=True, eq=False, slots=True)

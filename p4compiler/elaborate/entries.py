@@ -16,7 +16,7 @@ from p4compiler.elaborate.expressions import evaluate, known_number, scalar
 from p4compiler.types import BOOL, Type, base_of, width_of
 
 if TYPE_CHECKING:
-    from p4compiler.tables import LoweredAction, LoweredTable
+    from p4compiler.elaborate.tables import LoweredAction, LoweredTable
 
 
 @dataclass(frozen=True)

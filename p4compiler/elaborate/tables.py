@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from p4compiler import entries, ir, tree
+from p4compiler import ir, tree
 from p4compiler.diagnostics import Refusal
-from p4compiler.elaborate import operations
+from p4compiler.elaborate import entries, operations
+from p4compiler.elaborate.calls import bind, evaluate_arguments, home_of, run_body
 from p4compiler.elaborate.elaborator import Body, Elaborator
 from p4compiler.elaborate.expressions import evaluate, known_number, scalar
 from p4compiler.elaborate.frames import Frame
-from p4compiler.elaborate.values import ActionValue, TableValue
+from p4compiler.elaborate.values import ActionValue, ExternInstance, TableValue
 from p4compiler.sources import Span
-from p4compiler.types import Bits, Type, base_of
-
-if TYPE_CHECKING:
-    from p4compiler.elaborate.values import ExternInstance
+from p4compiler.types import Bits, Record, Type, base_of
 
 DEFAULT_SIZE = 1024
 
@@ -174,8 +171,6 @@ def key_name(e: Elaborator, node: tree.Expression) -> str | None:
 
 def _member_name(e: Elaborator, node: tree.Member) -> str:
     """The name of a field, or what its @name says."""
-    from p4compiler.types import Record
-
     base = e.checked.types[node.base]
     if isinstance(base, Record):
         declared = next((item for item in base.declaration.fields if item.name == node.name), None)
@@ -195,19 +190,17 @@ def _lower_reference(e: Elaborator, reference: tree.ActionReference) -> LoweredA
 
 def lower_action(e: Elaborator, action: ActionValue, reference: tree.ActionReference | None) -> LoweredAction:
     """The action with the arguments that a table's list of actions gives; its other parameters come with entries."""
-    from p4compiler.elaborate.calls import _bind, _evaluate_arguments, _home, run_body
-
     e.use_action(action)
     declaration = action.declaration
     plain = tuple(item for item in declaration.parameters if not item.direction)
     types = tuple(e.declared(item) for item in plain)
     bound = e.checked.calls[reference].arguments if reference is not None else ()
-    frame = Frame(_home(e, declaration))
+    frame = Frame(home_of(e, declaration))
     for index, (parameter, kind) in enumerate(zip(plain, types, strict=True)):
         frame.values[parameter] = _action_data(index, kind)
     with e.called(declaration.span), e.in_mode("action"), e.collecting() as code:
-        given = _evaluate_arguments(e, bound, declaration.span)
-        copies = _bind(e, given, frame, always_copy=True, span=declaration.span)
+        given = evaluate_arguments(e, bound, declaration.span)
+        copies = bind(e, given, frame, always_copy=True, span=declaration.span)
         body = Body(e.new_label(), copies_out=copies, is_action=True)
         e.emit(*run_body(e, declaration.body.statements, frame, body))
     annotations = reference.annotations if reference is not None else ()
@@ -261,8 +254,6 @@ def _no_action(e: Elaborator, table: tree.Table) -> LoweredAction | None:
 
 
 def _set_property(e: Elaborator, lowered: LoweredTable, item: tree.Property) -> None:
-    from p4compiler.elaborate.values import ExternInstance
-
     if item.name == "size":
         lowered.size = known_number(e, item.value) or DEFAULT_SIZE
     elif item.name == "support_timeout":

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from p4compiler import ir, tree
 from p4compiler.check.sets import keys_of
 from p4compiler.diagnostics import Refusal
+from p4compiler.elaborate.calls import declare_variables
 from p4compiler.elaborate.elaborator import Elaborator
+from p4compiler.elaborate.entries import ValueSet, lower_set
 from p4compiler.elaborate.expressions import evaluate_all
 from p4compiler.elaborate.frames import Frame
-from p4compiler.elaborate.values import SCALARS, ValueSetValue, scalars
-from p4compiler.entries import ValueSet, lower_set
+from p4compiler.elaborate.values import SCALARS, BlockInstance, ValueSetValue, scalars
 from p4compiler.sources import Span
-
-if TYPE_CHECKING:
-    from p4compiler.elaborate.values import BlockInstance
 
 ACCEPT, REJECT = "accept", "reject"
 
@@ -51,8 +48,6 @@ class LoweredParser:
 
 def lower_parser(e: Elaborator, instance: BlockInstance, frame: Frame, prefix: str) -> LoweredParser:
     """The states of a parser that can be reached."""
-    from p4compiler.elaborate.calls import declare_variables
-
     declaration = instance.declaration
     assert isinstance(declaration, tree.Parser)
     path, e.path = e.path, instance.name
@@ -87,11 +82,9 @@ def _reached(e: Elaborator, declaration: tree.Parser) -> list[tree.State]:
 
 
 def _lower_state(e: Elaborator, state: tree.State, frame: Frame) -> LoweredState:
-    from p4compiler.elaborate.statements import run_statements
-
     transition = state.transition
     with e.within(Frame(frame)), e.collecting() as code:
-        run_statements(e, state.statements)
+        e.parts.run_statements(e, state.statements)
         keys: tuple[ir.Field, ...] = ()
         cases: tuple[LoweredCase, ...] = ()
         if transition is None:

@@ -8,9 +8,9 @@ from p4compiler import ir, tree
 from p4compiler.check.result import ResolvedCall
 from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate import operations
-from p4compiler.elaborate.assignments import assign
+from p4compiler.elaborate.assignments import assign, copied
 from p4compiler.elaborate.elaborator import Elaborator
-from p4compiler.elaborate.expressions import copied, evaluate, known_number, locate, may_change, scalar
+from p4compiler.elaborate.expressions import evaluate, known_number, locate, may_change, scalar
 from p4compiler.elaborate.values import (
     SCALARS,
     ExternInstance,

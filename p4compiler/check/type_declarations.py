@@ -1,0 +1,114 @@
+"""Declarations of types: structs, headers, unions, enums, typedefs and new types."""
+
+from __future__ import annotations
+
+from p4compiler import tree
+from p4compiler.check import constants
+from p4compiler.check.checker import Checker
+from p4compiler.check.expressions import check_value
+from p4compiler.check.type_nodes import resolve
+from p4compiler.diagnostics import Refusal
+from p4compiler.types import (
+    ANYTHING,
+    BOOL,
+    INTEGER,
+    MATCH_KIND,
+    STRING,
+    UNKNOWN,
+    VOID,
+    Bits,
+    Enum,
+    New,
+    Object,
+    Record,
+    Type,
+    Varbit,
+    Variable,
+    base_of,
+    width_of,
+)
+
+MAX_RECORD_BITS = 1 << 20
+
+
+def declare_struct(checker: Checker, node: tree.Struct) -> None:
+    """Check a struct, header or union, and give it its type."""
+    fields: dict[str, Type] = {}
+    with checker.inside() as scope:
+        for parameter in node.type_parameters:
+            checker.declare(parameter)
+        for item in node.fields:
+            kind = resolve(checker, item.type)
+            checker.checked.declared[item] = kind
+            if item.name in fields:
+                checker.error(f"field {item.name!r} is there twice (duplicates declaration)", item.span)
+            elif not _may_hold(node.kind, kind):
+                checker.error(
+                    f"field {item.name!r} of {node.kind} {node.name!r} cannot have type {kind}", item.type.span
+                )
+            fields[item.name] = kind
+        scope.used.update(scope.names)
+    _limit_size(node, fields)
+    arguments = tuple(Variable(parameter) for parameter in node.type_parameters)
+    checker.checked.declared[node] = Record(node, arguments, fields)
+
+
+def _limit_size(node: tree.Struct, fields: dict[str, Type]) -> None:
+    if sum(width_of(item) for item in fields.values()) > MAX_RECORD_BITS:
+        raise Refusal(f"{node.kind} {node.name!r} has more than {MAX_RECORD_BITS:,} bits", node.span)
+
+
+def _may_hold(kind: str, field: Type) -> bool:
+    field = base_of(field)
+    if field == UNKNOWN or isinstance(field, Variable):
+        return True
+    if kind == "header_union":
+        return isinstance(field, Record) and field.kind == "header"
+    if kind == "header":
+        if isinstance(field, Record):
+            return field.kind == "struct" and all(_may_hold("header", item) for item in field.fields.values())
+        return field == BOOL or isinstance(field, Bits | Varbit) or (isinstance(field, Enum) and field.base is not None)
+    return not isinstance(field, Object) and field not in (INTEGER, VOID, MATCH_KIND, STRING, ANYTHING)
+
+
+def declare_enum(checker: Checker, node: tree.Enum) -> None:
+    """Check an enum and give it its type; the values of one with a base are known afterwards."""
+    base: Bits | None = None
+    if node.base is not None:
+        resolved = base_of(resolve(checker, node.base))
+        if not isinstance(resolved, Bits):
+            raise Refusal(f"the values of an enum are of type bit<N> or int<N>, not {resolved}", node.base.span)
+        base = resolved
+    kind = Enum(node, node.name, base)
+    checker.checked.declared[node] = kind
+    seen: set[str] = set()
+    for member in node.members:
+        if member.name in seen:
+            checker.error(f"{member.name!r} is there twice (duplicates declaration)", member.span)
+        seen.add(member.name)
+        checker.checked.declared[member] = kind
+        if base is None and member.value is not None:
+            checker.error("only an enum with a type, such as `enum bit<8> E`, gives its members values", member.span)
+        if base is not None and member.value is None:
+            checker.error(f"{member.name!r} of enum {node.name!r} needs a value", member.span)
+        if base is not None and member.value is not None:
+            check_value(checker, member.value, base)
+            if constants.value(checker, member.value) is None:
+                checker.error(f"the value of {member.name!r} is not known at compile time", member.value.span)
+
+
+def declare_typedef(checker: Checker, node: tree.Typedef) -> None:
+    """Check a typedef or a new type, and give it its type."""
+    if isinstance(node.type, tree.Struct):
+        declare_struct(checker, node.type)
+        kind = checker.checked.declared[node.type]
+    elif isinstance(node.type, tree.Enum):
+        declare_enum(checker, node.type)
+        kind = checker.checked.declared[node.type]
+    else:
+        kind = resolve(checker, node.type)
+    if node.is_new:
+        if not (isinstance(base_of(kind), Bits | Enum) or base_of(kind) in (BOOL, UNKNOWN)):
+            raise Refusal(f"type {node.name!r} cannot be made of {kind}", node.span)
+        kind = New(node, kind)
+    checker.checked.declared[node] = kind
