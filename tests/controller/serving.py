@@ -19,6 +19,7 @@ from controller.path_map.service import PathMapService
 from controller.server import Listening, Server, make_server
 from controller.service import ControllerService
 from tests.controller.driven import Links, Switches
+from tests.waiting import TIMEOUT_S
 from topologies.fabric import Fabric
 
 T = TypeVar("T")
@@ -52,7 +53,7 @@ class Running:
         async def work() -> T:
             return function()
 
-        return asyncio.run_coroutine_threadsafe(work(), self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work(), self.loop).result(TIMEOUT_S)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from controller.client import ControllerClient
 from controller.errors import ControllerError
 from controller.server import MAP_SERVICE, SERVICE, Listening, make_server
 from tests.controller.serving import TOKEN, Running, certificate, free_port, running, token_file
+from tests.waiting import TIMEOUT_S
 from topologies.fabric import Fabric
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
@@ -196,7 +197,7 @@ def stub(kind: Any, channel: grpc.Channel) -> Any:
 
 def health(channel: grpc.Channel, service: str = "", **more: Any) -> Any:
     check = stub(health_pb2_grpc.HealthStub, channel).Check
-    return check(health_pb2.HealthCheckRequest(service=service), timeout=10, **more).status
+    return check(health_pb2.HealthCheckRequest(service=service), timeout=TIMEOUT_S, **more).status
 
 
 def test_health_is_serving_once_the_switches_are_verified(fabric: Fabric, tmp_path: Path) -> None:
@@ -206,7 +207,7 @@ def test_health_is_serving_once_the_switches_are_verified(fabric: Fabric, tmp_pa
         watch = stub(health_pb2_grpc.HealthStub, channel).Watch(health_pb2.HealthCheckRequest(service=SERVICE))
         assert next(watch).status == NOT_SERVING
         assert one.server is not None
-        asyncio.run_coroutine_threadsafe(one.server.ready(), one.loop).result(10)
+        asyncio.run_coroutine_threadsafe(one.server.ready(), one.loop).result(TIMEOUT_S)
         assert next(watch).status == SERVING
         assert {health(channel, name) for name in ("", SERVICE, MAP_SERVICE)} == {SERVING}
         with pytest.raises(grpc.RpcError) as caught:
@@ -222,7 +223,7 @@ def test_reflection_lists_services_and_messages(fabric: Fabric, tmp_path: Path) 
             reflection_pb2.ServerReflectionRequest(list_services=""),
             reflection_pb2.ServerReflectionRequest(file_containing_symbol=SERVICE),
         ]
-        listed, file = ask(iter(requests), timeout=10)
+        listed, file = ask(iter(requests), timeout=TIMEOUT_S)
     names = {service.name for service in listed.list_services_response.service}
     assert {SERVICE, MAP_SERVICE, "grpc.health.v1.Health"} <= names
     assert b"HoldLease" in file.file_descriptor_response.file_descriptor_proto[0]
@@ -237,10 +238,10 @@ def test_health_and_reflection_require_the_token(guarded: tuple[str, Running], p
         assert health(channel, metadata=(("authorization", f"Bearer {TOKEN}"),)) == SERVING
         ask = stub(reflection_pb2_grpc.ServerReflectionStub, channel).ServerReflectionInfo
         with pytest.raises(grpc.RpcError) as caught:
-            next(ask(iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=10))
+            next(ask(iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=TIMEOUT_S))
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
         with pytest.raises(grpc.RpcError) as caught:
-            channel.unary_unary("/no.such.Service/Method")(b"", timeout=10)
+            channel.unary_unary("/no.such.Service/Method")(b"", timeout=TIMEOUT_S)
         assert caught.value.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.time_limit_keeper import share
+from tests.waiting import TIMEOUT_S
 
 ETH_P_ALL = 3
 PACKET_IGNORE_OUTGOING = 23
@@ -116,7 +117,7 @@ class Process:
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
-            _, errors = self.process.communicate(timeout=10)
+            _, errors = self.process.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.communicate()

@@ -28,6 +28,7 @@ from mrc_lab.web.records import (
     StateSection,
 )
 from mrc_lab.web.server import LiveServer
+from tests.waiting import TIMEOUT_S
 from topologies import addressing
 from topologies.clos import multi_plane_clos
 from topologies.fabric import Fabric, LinkKind
@@ -125,11 +126,11 @@ class Served:
         async def work() -> T:
             return function()
 
-        return asyncio.run_coroutine_threadsafe(work(), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work(), self._loop).result(TIMEOUT_S)
 
     def stop(self, farewell: str) -> None:
         """End the server."""
-        asyncio.run_coroutine_threadsafe(self.server.stop(farewell), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self.server.stop(farewell), self._loop).result(TIMEOUT_S)
 
 
 @contextmanager
@@ -144,11 +145,11 @@ def served(fabric: Fabric | None = None, pairs: tuple[tuple[str, str], ...] = ((
 
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    fake, server, page = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    fake, server, page = asyncio.run_coroutine_threadsafe(start(), loop).result(TIMEOUT_S)
     try:
         yield Served(fake, server, loop, page)
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(TIMEOUT_S)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()

@@ -12,7 +12,7 @@ import pytest
 
 from mrc_lab.web import access, feed, server
 from tests.mrc_lab.web.fake_fabric import TOKEN, Served, served
-from tests.waiting import until
+from tests.waiting import TIMEOUT_S, until
 
 LINK = "t0-0:t1-1@p0"
 
@@ -26,7 +26,7 @@ def one() -> Iterator[Served]:
 def ask(
     running: Served, method: str, path: str, headers: dict[str, str] | None = None, body: str | bytes | None = None
 ) -> tuple[HTTPResponse, str]:
-    connection = HTTPConnection("127.0.0.1", running.server.port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", running.server.port, timeout=TIMEOUT_S)
     try:
         connection.request(method, path, body, headers or {})
         response = connection.getresponse()
@@ -191,7 +191,7 @@ def test_files_are_those_of_the_page_only(one: Served, path: str) -> None:
 
 
 def _connect(running: Served, text: str = "") -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", running.server.port), timeout=10)
+    connection = socket.create_connection(("127.0.0.1", running.server.port), timeout=TIMEOUT_S)
     connection.sendall(text.encode())
     return connection
 
