@@ -110,7 +110,7 @@ class _COptions(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Wires:
-    """Links whose frames pass the kernel by (engine/driver/port_driver_wire.c); ends are named by their interfaces.
+    """Links whose frames pass the kernel by (engine/driver/port_driver_bypass.c); ends are named by their interfaces.
 
     Those of `joined` have both ends at this driver; those of `rings` lead to other processes. `counters` is the file in
     which their frames are counted, since the kernel does not (None: nobody does).

@@ -3,7 +3,7 @@
 Two embedded switches of one process hand frames to each other. Any other link has shared-memory rings, made here, so
 that they outlive the processes at their ends: a process that is restarted finds them as they were. Links of kernel
 switches (``kernel_switch``) are interfaces only. The interfaces of a link stay, for carrier, for the kernels of hosts,
-and for frames while somebody captures there or shapes it (p4runtime_shim/engine/driver/port_driver_wire.c,
+and for frames while somebody captures there or shapes it (p4runtime_shim/engine/driver/port_driver_bypass.c,
 mrc_host/driver/nic_driver.py).
 """
 

@@ -52,7 +52,7 @@ void drv_destroy(struct drv *drv);
  * has that. Before drv_run() only. */
 int drv_add_port(struct drv *drv, struct sw *sw, unsigned port, const char *ifname, unsigned shared_slots);
 
-/* Wires past the kernel (port_driver_wire.c), before drv_run() only. Frames between two ports of this driver pass in memory: */
+/* Wires past the kernel (port_driver_bypass.c), before drv_run() only. Frames between two ports of this driver pass in memory: */
 int drv_join(struct drv *drv, unsigned index, unsigned other);
 /* Frames of a port pass through the rings (frame_ring.h) in the `bytes` at `memory`; it receives from ring `receiving`. `bell`
  * is the eventfd that wakes this driver, `other_bell` that of the other end; all of them remain the caller's. */

@@ -1,5 +1,5 @@
 /* Declarations for the parts of the port driver: port_driver.c (the loop), port_driver_socket.c (frames),
- * port_driver_shared.c (frames in memory shared with the kernel), port_driver_wire.c (frames past the kernel),
+ * port_driver_shared.c (frames in memory shared with the kernel), port_driver_bypass.c (frames past the kernel),
  * port_driver_link.c (carrier). */
 #ifndef PORT_DRIVER_INTERNAL_H
 #define PORT_DRIVER_INTERNAL_H
@@ -150,7 +150,7 @@ void shared_open(const struct drv *drv, struct drv_port *port, int fd);
 /* Receives a batch from there as port_receive() does. */
 int shared_receive(struct drv *drv, struct drv_port *port, int64_t *now);
 
-/* port_driver_wire.c */
+/* port_driver_bypass.c */
 /* Whether frames of the port pass the kernel by now. */
 bool wire_used(const struct drv_port *port);
 /* Sends frames past the kernel as socket_send() does; sets port->for_ring when it is the ring that is full. */
