@@ -371,7 +371,7 @@ class For(Statement):
 class ForIn(Statement):
     """``for (type variable in collection) body``."""
 
-    variable: Variable | Name
+    variable: Variable
     collection: Expression
     body: Statement
 

@@ -186,15 +186,20 @@ def infer(
         kind = type_nodes.resolve(checker, type_node)
         if kind != ANYTHING:
             inference.bindings[parameter] = kind
+    arguments: list[tree.Expression] = []
     for parameter_, argument in bound:
         if argument is None:
             continue
+        arguments.append(argument)
         have = check_expression(checker, argument)
         pattern = substitute(checker.checked.declared[parameter_], outer)
         if have != UNKNOWN and has_variables(pattern) and not inference.match(pattern, have):
             wanted = substitute(pattern, inference.bindings)
             raise Refusal(mismatch(have, wanted), argument.span)
     for parameter in parameters:
+        if inference.bindings.get(parameter) == INTEGER:
+            where = next((item for item in arguments if checker.checked.types.get(item) == INTEGER), None)
+            raise Refusal("could not infer a width; write one, as in 16w0", where.span if where else node.span)
         if parameter not in inference.bindings:
             raise Refusal(f"could not infer a type for variable {parameter.name}", node.span)
     return {**outer, **inference.bindings}

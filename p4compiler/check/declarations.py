@@ -21,12 +21,27 @@ from p4compiler.check.tables import check_table
 from p4compiler.diagnostics import Note, Refusal
 from p4compiler.types import INTEGER, STRING, UNKNOWN, VOID, Object, Record, Set
 
+FIRST_VERSION, LAST_VERSION = 20180101, 20200408  # of v1model.p4
+
 
 def check_program(checker: Checker) -> None:
     """Check all declarations in their order."""
     for declaration in checker.program.declarations:
         with checker.recorded():
             check_declaration(checker, declaration)
+            if declaration.name == "__v1model_version" and isinstance(declaration, tree.Constant):
+                _check_version(checker, declaration)
+
+
+def _check_version(checker: Checker, node: tree.Constant) -> None:
+    """Refuse versions of v1model that do not exist, which programs choose by V1MODEL_VERSION."""
+    literal = node.value.operand if isinstance(node.value, tree.Unary) else node.value
+    version = literal.value if isinstance(literal, tree.Number) else None
+    if version is None or literal is not node.value:
+        raise Refusal("expected v1model version to be a non-negative number", node.value.span)
+    if not FIRST_VERSION <= version <= LAST_VERSION:
+        text = f"initial supported version is {FIRST_VERSION}, latest is {LAST_VERSION}"
+        raise Refusal(f"{version}: unknown v1model version; {text}", node.value.span)
 
 
 def check_declaration(checker: Checker, node: tree.Declaration) -> None:

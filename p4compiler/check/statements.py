@@ -203,12 +203,8 @@ def _for(checker: Checker, node: tree.For) -> None:
 
 def _for_in(checker: Checker, node: tree.ForIn) -> None:
     with checker.inside(is_body=True):
-        if isinstance(node.variable, tree.Variable):
-            check_variable(checker, node.variable)
-            kind = checker.checked.declared[node.variable]
-        else:
-            kind = check_expression(checker, node.variable)
-            check_writable(checker, node.variable)
+        check_variable(checker, node.variable)
+        kind = checker.checked.declared[node.variable]
         if isinstance(node.collection, tree.Range):
             for bound in (node.collection.low, node.collection.high):
                 check_value(checker, bound, kind)

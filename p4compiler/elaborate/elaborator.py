@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from p4compiler import ir, tree
 from p4compiler.check.result import Checked
-from p4compiler.diagnostics import Diagnostics, Refusal
+from p4compiler.diagnostics import Diagnostics, Note, Refusal
 from p4compiler.elaborate.frames import Frame
 from p4compiler.elaborate.storage import Storage
 from p4compiler.elaborate.values import ActionValue, BlockInstance, Location, Value
@@ -140,7 +140,10 @@ class Elaborator:
 
     def use_action(self, action: ActionValue) -> None:
         """Note that an action is called, or in a table."""
-        self.found.actions.setdefault(action.name, action)
+        known = self.found.actions.setdefault(action.name, action)
+        if known.declaration is not action.declaration:
+            note = Note("the other is here", known.declaration.span)
+            raise Refusal(f"conflicting control plane name: {action.name}", action.declaration.span, note)
         self.found.action_users.setdefault(action.name, self.path.partition(".")[0])
 
     # --- types and variables ---

@@ -219,12 +219,8 @@ def _loop(
 
 
 def _for_in(e: Elaborator, node: tree.ForIn) -> None:
-    target: Value
-    if isinstance(node.variable, tree.Variable):
-        target = e.variable(e.declared(node.variable), node.variable.name, node.span)
-        e.frame.values[node.variable] = target
-    else:
-        target = locate(e, node.variable)  # type: ignore[assignment]
+    target = e.variable(e.declared(node.variable), node.variable.name, node.span)
+    e.frame.values[node.variable] = target
     if isinstance(node.collection, tree.Range):
         assert isinstance(target, ir.Field)
         _for_in_range(e, node, node.collection, target)

@@ -245,13 +245,12 @@ class StatementParser(ExpressionParser):
         steps = tuple(item for item in step if isinstance(item, tree.Statement))
         return tree.For(word.span, start, condition, steps, body)
 
-    def _loop_variable(self, notes: tree.Annotations) -> tree.Variable | tree.Name | None:
+    def _loop_variable(self, notes: tree.Annotations) -> tree.Variable | None:
         """The variable of ``for (variable in collection)``, and the ``in``; None if it is another loop."""
         start = self.at
         if self.is_name(self.token) and self.ahead().text == "in":
-            name = self.take()
-            self.take()
-            return tree.Name(name.span, name.text)
+            text = "syntax error, unexpected 'in': a loop over values declares its variable, as in 'bit<8> i in 1..6'"
+            raise Refusal(text, self.ahead().span)
         declared = self._declared_type()
         if declared is not None and self.is_name(self.token) and self.ahead().text == "in":
             name = self.take()

@@ -30,6 +30,8 @@ class TableParser(StatementParser):
                 elif prop.text == "actions":
                     actions = self._actions()
                 elif prop.text == "entries":
+                    if keys is None:
+                        self.diagnostics.error("the entries of a table must be after its key", prop.span)
                     entries = tree.Entries(prop.span, self._entries(), is_const)
                 else:
                     value = self.expression()
