@@ -32,10 +32,11 @@ class HeaderName:
 
 @dataclass(frozen=True, slots=True)
 class StackEnd:
-    """``stack.next`` or ``stack.last`` (`end`)."""
+    """``stack.next`` or ``stack.last`` (`end`); of a stack of unions the `member` of that."""
 
     stack: str
     end: str
+    member: str = ""
 
 
 @dataclass(frozen=True, slots=True)

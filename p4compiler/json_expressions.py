@@ -56,7 +56,7 @@ class ExpressionWriter:
         if isinstance(ref, ir.Element):
             stack = {"type": "header_stack", "value": ref.stack}
             return operation("dereference_header_stack", stack, self.data(ref.index))
-        if ref.end == "last":
+        if ref.end == "last" and not ref.member:
             return {"type": "stack_field", "value": [ref.stack, "last"]}
         raise Refusal("stack.next can only be extracted to", None)
 
@@ -69,6 +69,8 @@ class ExpressionWriter:
         if isinstance(ref, ir.StackEnd):
             if ref.end == "next":
                 raise Refusal("a field of stack.next cannot be used", None)
+            if ref.member:
+                return {"type": "union_stack_field", "value": [ref.stack, ref.member, name]}
             return {"type": "stack_field", "value": [ref.stack, name]}
         element = self._stacks[ref.stack].element
         assert isinstance(element, Record)

@@ -201,9 +201,12 @@ class ParserWriter:
         header, *size = item.arguments
         assert isinstance(header, ir.Header)
         if isinstance(header.ref, ir.HeaderName):
-            where = {"type": "regular", "value": header.ref.name}
+            where: Json = {"type": "regular", "value": header.ref.name}
         elif isinstance(header.ref, ir.StackEnd) and header.ref.end == "next":
-            where = {"type": "stack", "value": header.ref.stack}
+            if header.ref.member:
+                where = {"type": "union_stack", "value": [header.ref.stack, header.ref.member]}
+            else:
+                where = {"type": "stack", "value": header.ref.stack}
         else:
             raise Refusal("extraction to an element of a stack that is not 'next' is not supported", item.span)
         if not size:

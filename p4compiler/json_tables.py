@@ -77,8 +77,6 @@ class TableWriter:
         selector = [self._actions.expressions.place(key.value) for key in table.keys if key.match_kind == "selector"]
         instance = table.implementation
         if instance is None:
-            if selector:
-                raise Refusal("keys that are selectors need an action_selector", table.declaration.span)
             return {"type": "simple"}
         has_selector = instance.kind == "action_selector"
         profile: Json = {"name": instance.name, **source_info(instance.span), "max_size": instance.number("size")}

@@ -25,7 +25,6 @@ from p4compiler.elaborate.values import (
     Value,
     scalars,
 )
-from p4compiler.lexer import INT
 from p4compiler.sources import Span
 from p4compiler.types import Record, Type, base_of
 
@@ -174,25 +173,10 @@ class _Lowering:
         record = base_of(value.type)
         assert isinstance(record, Record)
         for field in record.declaration.fields:
-            note = tree.annotation(field.annotations, "field_list")
-            for token in note.body if note is not None else ():
-                number = self._list_number(token.text, token.kind == INT, token.span)
-                if number is not None:
-                    known = self._e.found.field_lists.setdefault(number, [])
-                    known += [item for item in scalars(value.fields[field.name]) if isinstance(item, ir.Field)]
+            for number in self._e.checked.field_lists.get(field, ()):
+                known = self._e.found.field_lists.setdefault(number, [])
+                known += [item for item in scalars(value.fields[field.name]) if isinstance(item, ir.Field)]
             self._collect_field_lists(value.fields[field.name])
-
-    def _list_number(self, text: str, is_number: bool, span: Span) -> int | None:
-        if is_number:
-            return int(text.rpartition("w")[2], 0)
-        if text == ",":
-            return None
-        for item in self._e.checked.program.declarations:
-            if isinstance(item, tree.Constant) and item.name == text:
-                known = self._e.checked.constants.get(item.value)
-                if isinstance(known, int):
-                    return int(known)
-        raise Refusal("@field_list needs numbers", span)
 
 
 def _checksums(code: Sequence[ir.Statement], condition: ir.Scalar) -> list[ir.Checksum]:

@@ -53,6 +53,7 @@ class Checked:
     declared: dict[tree.Declaration, Type] = field(default_factory=dict)  # types of variables, fields, parameters, ...
     type_nodes: dict[tree.TypeNode, Type] = field(default_factory=dict)
     actions: dict[tree.ActionReference, tree.Action] = field(default_factory=dict)
+    field_lists: dict[tree.Field, tuple[int, ...]] = field(default_factory=dict)  # the lists that it is in
     errors: list[str] = field(default_factory=lambda: list(CORE_ERRORS))  # by number
     declared_errors: list[str] = field(default_factory=list)  # in the order of their declarations
     match_kinds: list[str] = field(default_factory=list)

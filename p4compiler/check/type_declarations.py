@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from p4compiler import tree
+from p4compiler import lexer, tree
 from p4compiler.check import constants
 from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_value
 from p4compiler.check.type_nodes import resolve
 from p4compiler.diagnostics import Refusal
+from p4compiler.lexer import Token
+from p4compiler.parser.expressions import ExpressionParser
 from p4compiler.types import (
     ANYTHING,
     BOOL,
@@ -25,6 +27,7 @@ from p4compiler.types import (
     Varbit,
     Variable,
     base_of,
+    number_type,
     width_of,
 )
 
@@ -47,10 +50,31 @@ def declare_struct(checker: Checker, node: tree.Struct) -> None:
                     f"field {item.name!r} of {node.kind} {node.name!r} cannot have type {kind}", item.type.span
                 )
             fields[item.name] = kind
+            _check_field_lists(checker, item)
         scope.used.update(scope.names)
     _limit_size(node, fields)
     arguments = tuple(Variable(parameter) for parameter in node.type_parameters)
     checker.checked.declared[node] = Record(node, arguments, fields)
+
+
+def _check_field_lists(checker: Checker, field: tree.Field) -> None:
+    """The numbers in ``@field_list(a, b)``, which are expressions."""
+    note = tree.annotation(field.annotations, "field_list")
+    if note is None:
+        return
+    end = Token(lexer.END, "", note.span, starts_line=True)
+    parser = ExpressionParser([*note.body, end], checker.diagnostics)
+    numbers: list[int] = []
+    while parser.token.kind != lexer.END:
+        expression = parser.expression()
+        kind = checker.expression(expression)
+        known = constants.value(checker, expression)
+        if not isinstance(known, int) or (kind != INTEGER and number_type(kind) is None):
+            raise Refusal("@field_list needs numbers that are known at compile time", expression.span)
+        numbers.append(int(known))
+        if not parser.accept(","):
+            break
+    checker.checked.field_lists[field] = tuple(numbers)
 
 
 def _limit_size(node: tree.Struct, fields: dict[str, Type]) -> None:

@@ -92,6 +92,8 @@ def _builtin(e: Elaborator, node: tree.Call) -> Value | None:
         return ir.Constant((bits + 7) // 8 if name.endswith("Bytes") else bits, INTEGER)
     base = evaluate(e, function.base)
     if isinstance(base, UnionValue):
+        if not base.name:
+            raise Refusal("the validity of an element of a stack of header unions is not supported", node.span)
         return ir.Valid(ir.HeaderName(base.name), True)
     if isinstance(base, HeaderValue):
         if name == "isValid":
@@ -363,7 +365,12 @@ def _apply(e: Elaborator, node: tree.Call, function: tree.Member, resolved: Reso
     types = {name: substitute(kind, e.frame.types) for name, kind in resolved.bindings.items()}
     with e.called(node.span):
         frame = Frame(instance.frame, types)
-        given = evaluate_arguments(e, resolved.arguments, node.span)
+        bound = resolved.arguments
+        if (
+            instance.declaration is not resolved.declaration
+        ):  # which is a type of controls, as of a constructor's parameter
+            bound = tuple((own, node_) for own, (_, node_) in zip(instance.declaration.parameters, bound, strict=True))
+        given = evaluate_arguments(e, bound, node.span)
         copies = bind(e, given, frame, always_copy=False, span=node.span)
         if isinstance(resolved.declaration, tree.Parser):
             _apply_parser(e, instance, frame, copies, node)

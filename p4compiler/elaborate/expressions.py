@@ -239,13 +239,18 @@ def _member_of_stack(base: StackValue, node: tree.Member) -> Value:
         return ir.LastIndex(base.name)
     element = base.type.element
     assert isinstance(element, Record)
-    if element.kind != "header":
-        raise Refusal(f"{node.name!r} of a stack of header unions is not supported", node.span)
-    return HeaderValue(element, ir.StackEnd(base.name, node.name))
+    if element.kind == "header":
+        return HeaderValue(element, ir.StackEnd(base.name, node.name))
+    members: dict[str, HeaderValue] = {}
+    for name, kind in element.fields.items():
+        assert isinstance(kind, Record)
+        members[name] = HeaderValue(kind, ir.StackEnd(base.name, node.name, name))
+    return UnionValue(element, "", members)
 
 
 def _index(e: Elaborator, node: tree.Index) -> Value:
-    base, index = evaluate_all(e, (node.base, node.index))
+    base = evaluate(e, node.base)  # a place, which is read or written after the index is known
+    index = evaluate(e, node.index)
     if isinstance(base, ListValue):
         base = StructValue(Tuple(()), {str(i): item for i, item in enumerate(base.items)})
     if isinstance(base, StructValue):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from p4compiler import ir
+from p4compiler import ir, tree
 from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate.values import HeaderValue, StackValue, StructValue, UnionValue, Value
 from p4compiler.sources import Span
@@ -48,11 +48,19 @@ class Storage:
             )
         if isinstance(base, Stack):
             return self._stack(base, self.unique(name))
-        if not is_scalar(base) or isinstance(base, Varbit):
+        if isinstance(base, Varbit):
+            return self._varbit(kind, base, self.unique(name), span)
+        if not is_scalar(base):
             raise Refusal(f"a variable of type {kind} is not supported", span)
         name = self.unique(name)
         self.scalars[name] = kind
         return ir.Field(ir.HeaderName(SCALARS), name, kind)
+
+    def _varbit(self, kind: Type, base: Varbit, name: str, span: Span) -> ir.Field:
+        """A varbit variable: BMv2 has such fields at the end of headers only, so it is a header of its own."""
+        declaration = tree.Struct(span, f"varbit_{base.width}_t", (), "header", (), ())
+        self._header(Record(declaration, (), {"value": base}), name)
+        return ir.Field(ir.HeaderName(name), "value", kind)
 
     def _header(self, kind: Record, name: str) -> HeaderValue:
         if len(self.headers) >= MAX_HEADERS:
