@@ -366,9 +366,8 @@ def _apply(e: Elaborator, node: tree.Call, function: tree.Member, resolved: Reso
     with e.called(node.span):
         frame = Frame(instance.frame, types)
         bound = resolved.arguments
-        if (
-            instance.declaration is not resolved.declaration
-        ):  # which is a type of controls, as of a constructor's parameter
+        # what is declared may be only a type of controls, as a constructor's parameter has
+        if instance.declaration is not resolved.declaration:
             bound = tuple((own, node_) for own, (_, node_) in zip(instance.declaration.parameters, bound, strict=True))
         given = evaluate_arguments(e, bound, node.span)
         copies = bind(e, given, frame, always_copy=False, span=node.span)

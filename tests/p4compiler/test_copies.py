@@ -88,6 +88,12 @@ def test_the_index_of_an_assignment_is_evaluated_before_its_value() -> None:
     assert result("meta.i = 0; hdr.s[meta.i].x = next(meta.i);", declarations=declarations)[10] == 99
 
 
+def test_the_stack_is_written_whatever_its_index_calls() -> None:
+    declarations = "bit<2> zero(inout bit<8> x) { x = 50; return 0; }"
+    out = result("hdr.s[zero(hdr.s[1].x)].y = 99;", declarations=declarations)
+    assert out[10:] == bytes((11, 99, 50, 14, 15, 16))
+
+
 def test_a_copy_of_standard_metadata_does_not_drop() -> None:
     control = "control C(in standard_metadata_t s) { apply { standard_metadata_t t = s; mark_to_drop(t); } }"
     assert result("c.apply(std);", local="C() c;", controls=control) == bytes(range(1, 17))
