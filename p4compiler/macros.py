@@ -14,7 +14,7 @@ from p4compiler.diagnostics import Note, Refusal, counted
 from p4compiler.lexer import Token
 from p4compiler.sources import Source, Span
 
-MAX_EXPANDED = 1_000_000  # tokens that all uses together may give
+MAX_EXPANDED = 100_000  # tokens that all uses together may give
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Macros:
                 part = list(argument) if paste or pasted_next else self.expand(list(argument))
             else:
                 span = Span(use.span.source, use.span.start, use.span.end, token.span.origin or token.span)
-                part = [token._replace(span=span, starts_line=False)]
+                part = [Token(token.kind, token.text, span, token.glued)]
             if paste and out and part:
                 first = _pasted(out.pop(), part[0], use)
                 part = [*first, *part[1:]]

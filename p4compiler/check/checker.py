@@ -143,9 +143,14 @@ class Checker:
                 note = Note("its declaration comes later", later.span)
                 self.error(f"{what}{name!r} is used before it is declared (not found)", span, note)
             else:
-                self.error(f"{what}{name!r} is not declared{did_you_mean(name, scope.known())}", span)
+                known = [item for item in scope.known() if what != "action " or self._is_action(item)]
+                self.error(f"{what}{name!r} is not declared{did_you_mean(name, known)}", span)
             return None
         return found[1]
+
+    def _is_action(self, name: str) -> bool:
+        found = self.scope.find(name)
+        return found is not None and isinstance(found[1], tree.Action)
 
     # --- warnings ---
 

@@ -156,12 +156,16 @@ def _applies_table(checker: Checker, node: tree.Expression) -> bool:
 
 def check_action_data(
     checker: Checker, table: tree.Table, name: tree.Name, given: Sequence[tree.Argument], node: tree.Node
-) -> tree.ActionReference:
-    """The reference of the table to an action that a default or an entry calls; its data are checked and recorded."""
+) -> tree.ActionReference | None:
+    """The reference of the table to an action that a default or an entry calls; its data are checked and recorded.
+
+    None after an error.
+    """
     action = _action(checker, name)
-    assert action is not None or checker.diagnostics.has_errors()
+    if action is None:
+        return None
     reference = next((item for item in table.actions or () if checker.checked.actions.get(item) is action), None)
-    if action is None or reference is None:
+    if reference is None:
         names = [item.action.name for item in table.actions or ()]
         text = f"action {name.name!r} is not in the actions of table {table.name!r}{did_you_mean(name.name, names)}"
         raise Refusal(text, name.span)
@@ -218,7 +222,7 @@ def _check_default(checker: Checker, table: tree.Table, item: tree.Property) -> 
     if not isinstance(value, tree.Name):
         raise Refusal("the default action is the name of an action, with its arguments", item.value.span)
     reference = check_action_data(checker, table, value, given, item)
-    if tree.annotation(reference.annotations, "tableonly") is not None:
+    if reference is not None and tree.annotation(reference.annotations, "tableonly") is not None:
         raise Refusal(f"action {value.name!r} is marked tableonly, and is the default action", item.value.span)
 
 
@@ -264,7 +268,7 @@ def _check_entry_key(checker: Checker, set_: tree.Expression, kind: Type, key: t
 def _check_entry_action(checker: Checker, table: tree.Table, entry: tree.Entry) -> None:
     action = entry.action
     reference = check_action_data(checker, table, action.action, action.arguments or (), entry)
-    if tree.annotation(reference.annotations, "defaultonly") is not None:
+    if reference is not None and tree.annotation(reference.annotations, "defaultonly") is not None:
         raise Refusal("Entry: Action marked with defaultonly used in table", entry.action.span)
 
 

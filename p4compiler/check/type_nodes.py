@@ -142,4 +142,5 @@ def member_of(kind: Enum, name: str) -> tree.EnumMember | None:
 
 def no_field(kind: Record, name: str) -> str:
     """The message for a field that is not there."""
-    return f"{kind} has no field {name!r}{did_you_mean(name, kind.fields)}"
+    methods = ("isValid", "setValid", "setInvalid") if kind.kind == "header" else ()
+    return f"{kind} has no field {name!r}{did_you_mean(name, [*kind.fields, *methods])}"

@@ -19,7 +19,7 @@ from p4compiler.types import INTEGER, Bits, Type, substitute
 if TYPE_CHECKING:
     from p4compiler.elaborate.parser_states import LoweredParser
 
-MAX_STATEMENTS = 400_000
+MAX_STATEMENTS = 50_000
 MAX_CALL_DEPTH = 64
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import time
 
 import p4compiler
-from p4runtime_shim.errors import SwitchError
+from p4runtime_shim.errors import Unsupported
 from p4runtime_shim.program.loader import load_program
 from tests.p4compiler.compiled import SOURCES
 
@@ -74,8 +75,6 @@ def check(text: str) -> bool:
     finally:
         taken = time.monotonic() - start
         assert taken < SLOWEST_S, f"{taken:.0f} s"
-    try:
+    with contextlib.suppress(Unsupported):  # by the embedded switch, as header unions
         load_program(compiled.json)
-    except SwitchError as error:
-        assert "not supported" in str(error), error
     return True

@@ -1,0 +1,163 @@
+"""Errors and warnings: what they say, and the text under the caret."""
+
+from __future__ import annotations
+
+import pytest
+
+import p4compiler
+from tests.p4compiler.compiled import around
+
+
+def errors_of(text: str) -> list[p4compiler.Diagnostic]:
+    with pytest.raises(p4compiler.P4Error) as caught:
+        p4compiler.compile_text(text)
+    return [item for item in caught.value.diagnostics if item.severity == "error"]
+
+
+def marked(item: p4compiler.Diagnostic) -> str:
+    """The text that an error is about."""
+    assert item.span is not None
+    return item.span.source.text[item.span.start : item.span.end]
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "text"),
+    [
+        ("hdr.h.aa = 1;", "header bytes_t has no field 'aa'; did you mean 'a'?", "aa"),
+        ("hdr.p.isvalid();", "header pair_t has no field 'isvalid'; did you mean 'isValid'?", "isvalid"),
+        ("hdr.h.a = hdr.h.e;",
+         "bit<16> where bit<8> is expected; a cast is needed (cannot implicitly convert)", "hdr.h.e"),
+        ("hdr.h.a = unknown;", "'unknown' is not declared", "unknown"),
+        ("hdr.h.a = 1 +;", "syntax error: an expression expected, found ';'", ";"),
+        ("hdr.h.a = 1 hdr.h.b = 2;", "syntax error: ';' after a statement expected, found 'hdr'", "hdr"),
+        ("hdr.s[3].x = 1;", "index 3 of a stack of 3 elements (outside the bounds)", "3"),
+        ("hdr.s[-1].x = 1;", "Negative array index -1", "-1"),
+        ("hdr.h.a[8:0] = 1;", "Bit index 8 greater than width 8", "8"),
+        ("if (hdr.h.a) { }", "bit<8> where bool is expected (cannot implicitly convert)", "hdr.h.a"),
+        ("bit<8> x; bit<8> x;", "'x' is declared twice (duplicates declaration)", "x"),
+        ("return 1;", "nothing is returned here", "1"),
+        ("break;", "'break' outside of a loop", "break"),
+        ("hdr.h.e = hdr.h.a ++ 1;", "'++' of bit<8> and int: please specify a width for the operands", "hdr.h.a ++ 1"),
+        ("hdr.h.a = 1 / 0;", "division by zero", "0"),
+        ("hdr.h = { 1, 2 };", "2 values for the 6 fields of header bytes_t", "{ 1, 2 }"),
+        ("meta.pair = { x = 1, z = 2 };", "struct pair_s has no field 'z'", "{ x = 1, z = 2 }"),
+        ("const bit<8> c = 1; c = 2;", "constant 'c' cannot be written (left value expected)", "c"),
+        ("int<8> n = (int<8>) hdr.h.e;", "bit<16> cannot be cast to int<8>: change width and sign in two steps",
+         "(int<8>) hdr.h.e"),
+        ("hash(hdr.h.e, HashAlgorithm.crc99, 16w0, { hdr.h.a }, 16w10);",
+         "enum HashAlgorithm has no value 'crc99'; did you mean 'crc32'?", "crc99"),
+        ("hash(hdr.h.e, HashAlgorithm.crc16, 16w0, { hdr.h.a }, 10);",
+         "could not infer a width; write one, as in 16w0", "10"),
+        ("std.mcast_grp = std.parser_error;", "error where bit<16> is expected (cannot implicitly convert)",
+         "std.parser_error"),
+        ("for (i in 1..6) { }",
+         "syntax error, unexpected 'in': a loop over values declares its variable, as in 'bit<8> i in 1..6'", "in"),
+        ("switch (hdr.h.a) { 1: { } 1: { } }", "value 1 has two cases", "1"),
+        ("V() v; v.apply(hdr, meta);", "v: invalid declaration: an instance cannot be in code, only beside it", "v"),
+    ],
+)  # fmt: skip
+def test_an_error_in_code(code: str, message: str, text: str) -> None:
+    found = errors_of(around(code))[0]
+    assert (found.message, marked(found)) == (message, text)
+
+
+@pytest.mark.parametrize(
+    ("local", "message", "text"),
+    [
+        ("action act(bit<8> x) { } table t { actions = { act; } default_action = act(1, 2); }",
+         "2 arguments for action 'act', which has 1 parameter", "default_action"),
+        ("table t { key = { hdr.h.a : exakt; } actions = { NoAction; } }",
+         "match kind 'exakt' is not declared; did you mean 'exact'?", "exakt"),
+        ("action drop() { } table t { actions = { dropp; } }",
+         "action 'dropp' is not declared; did you mean 'drop'?", "dropp"),
+        ("action act() { } table t { actions = { NoAction; } default_action = act(); }",
+         "action 'act' is not in the actions of table 't'", "act"),
+        ("table t { key = { hdr.h.a + 1 : exact; } actions = { NoAction; } }",
+         "Complex key expression requires a @name annotation", "hdr.h.a + 1"),
+        ("action act(inout bit<8> x) { } table t { actions = { act; } }",
+         "action act(): parameter x must be bound", "act"),
+        ("table t { key = { hdr.h.a : exact; } actions = { NoAction; } const entries = { 1 &&& 3 : NoAction(); } }",
+         "a mask for a key that is exact", "1 &&& 3"),
+        ("table t { key = { hdr.h.a : lpm; } actions = { NoAction; } const entries = { 1 &&& 5 : NoAction(); } }",
+         "invalid mask for an lpm key: its ones must be before its zeros", "5"),
+        ("action act() { t.apply(); } table t { actions = { NoAction; } }",
+         "'t' is not declared", "t"),
+        ("register<pair_s>(4) r; action act() { r.write(0, meta.pair); } table t { actions = { act; } }",
+         None, ""),
+    ],
+)  # fmt: skip
+def test_an_error_in_a_declaration(local: str, message: str | None, text: str) -> None:
+    code = "t.apply();"
+    found = errors_of(around(code, local=local))[0]
+    if message is None:
+        assert "not supported on this target" in found.message
+    else:
+        assert (found.message, marked(found)) == (message, text)
+
+
+def test_how_an_error_is_shown() -> None:
+    with pytest.raises(p4compiler.P4Error) as caught:
+        p4compiler.compile_text("const bit<8> a = 1;\nconst bit<9> b = a;\n", "some.p4")
+    shown = str(caught.value).splitlines()
+    assert shown[:3] == [
+        "some.p4:2:18: error: bit<8> where bit<9> is expected; a cast is needed (cannot implicitly convert)",
+        "    const bit<9> b = a;",
+        "                     ^",
+    ]
+
+
+def test_an_error_in_a_macro_shows_both_places() -> None:
+    found = errors_of("#define TOO_WIDE 16w1\nconst bit<8> a = TOO_WIDE;\n")[0]
+    lines = str(found).splitlines()
+    assert lines[0].startswith("program.p4:2:18: error:")
+    assert lines[2].endswith("^~~~~~~~")
+    assert lines[3:] == [
+        "program.p4:1:18: note: in the macro defined here",
+        "    #define TOO_WIDE 16w1",
+        "                     ^~~~",
+    ]
+
+
+def test_one_run_shows_several_errors() -> None:
+    text = "const bit<8> a = b;\nconst bit<8> c = 8w1 +;\nheader h { bit<8> x }\nconst bit<8> d = *;\n"
+    assert len(errors_of(text)) == 3  # all of the syntax: names are looked up when it is right
+    assert len(errors_of("const bit<8> a = b;\nconst bit<8> c = d;\n")) == 2
+
+
+def test_code_that_is_never_instantiated_is_checked() -> None:
+    control = "control Unused(inout bit<8> x) { apply { x = y; } }"
+    assert [item.message for item in errors_of(around("", controls=control))] == ["'y' is not declared"]
+
+
+def test_an_error_is_reported_once() -> None:
+    assert len(errors_of(around("hdr.h.a = unknown + 1; hdr.h.b = unknown2.x[1];"))) == 2
+
+
+def test_json_of_an_error() -> None:
+    assert errors_of("const bit<8> a = b;\n")[0].as_json() == {
+        "severity": "error",
+        "message": "'b' is not declared",
+        "file": "program.p4",
+        "line": 1,
+        "column": 18,
+        "end_line": 1,
+        "end_column": 19,
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "local", "controls", "message"),
+    [
+        ("bit<8> x = 1;", "", "", "variable 'x' is unused"),
+        ("", "action act() { }", "", "action 'act' is unused"),
+        ("return; hdr.h.a = 1;", "", "", "code after 'return' is never run"),
+        ("hdr.h.a = 256;", "", "", "value 256 does not fit bit<8>: it becomes 0"),
+        ("hdr.h.a = hdr.h.b << 8;", "", "", "shift of bit<8> by 8 bits"),
+        ("{ bit<8> x = 1; hdr.h.a = x; }", "bit<8> x = 0;", "", "'x' shadows another declaration"),
+        ("", "", "parser Q(packet_in b) { state start { transition accept; } state lost { transition accept; } }",
+         "state 'lost' is never reached"),
+    ],
+)  # fmt: skip
+def test_warnings(code: str, local: str, controls: str, message: str) -> None:
+    found = p4compiler.compile_text(around(code, local=local, controls=controls)).warnings
+    assert message in [item.message for item in found]

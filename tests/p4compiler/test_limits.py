@@ -1,0 +1,124 @@
+"""Bad input ends in a clear error, soon: deep nesting, huge numbers, endless macros, includes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import p4compiler
+from p4compiler.sources import MAX_FILE_BYTES
+from tests.p4compiler.compiled import around
+
+
+def message_of(compile_: Callable[[], object]) -> str:
+    with pytest.raises(p4compiler.P4Error) as caught:
+        compile_()
+    return next(item.message for item in caught.value.diagnostics if item.severity == "error")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"const bit<8> a = {'(' * 5000}1{')' * 5000};", "nested more than 200 deep"),
+        (f"const bit<8> a = {'-' * 5000}1;", "nested more than 200 deep"),
+        (f"const bit<8> a = {'1 + ' * 5000}1;", "more than 500 operands in one expression"),
+        (f"const bit<8> a = b{'.c' * 5000};", "more than 500 members and calls after each other"),
+        (f"void f() {{ {'{' * 5000} {'}' * 5000} }}", "nested more than 200 deep"),
+        (f"void f(in bool x) {{ {'if (x) ' * 5000} return; }}", "nested more than 200 deep"),
+        (f"const bit<8> a = {'{' * 5000}", "nested more than 200 deep"),
+        (f"typedef {'tuple<' * 5000}bit<8>{'>' * 5000} t;", "nested more than 200 deep"),
+        (f"const bit<8> a = {'9' * 5000};", "a number of more than 1000 digits"),
+        ("const bit<8> a = 99999999w1;", "a number of more than 65536 bits"),
+        ("const bit<100000> a = 1;", "bit<100000>: a width is from 0 to 65536"),
+        ("const int a = 1 << 100000;", "a shift by more than 65536 bits in a constant"),
+        ("header h { bit<8> x; } struct s { h[100000] y; }", "a stack has from 1 to 4096 elements, not 100000"),
+        ("header h { bit<60000> x; } struct s { h[4000] y; }", "struct 's' has more than 1,048,576 bits"),
+        ('const string a = "', "string without end"),
+        ("/* no end", "comment without end"),
+        ("const bit<8> \N{GREEK SMALL LETTER ALPHA} = 1;",
+         "character '\N{GREEK SMALL LETTER ALPHA}' is not part of the language"),
+        ("\x00", "character '\\x00' is not part of the language"),
+        ("#if 1\n", "#if without #endif"),
+        ("#if (1\n#endif\n", "')' expected in a condition"),
+        (f"#if {'(' * 5000}1\n#endif\n", "a condition nested too deeply"),
+        ("#if 1 << 100000000000\n#endif\nconst bit<8> a = b;", "'b' is not declared"),
+        ("#include <core.p4", "'>' expected after the name of a file"),
+        ("#define A(x) x\nconst bit<8> a = A(1;\n", "the arguments of macro 'A' have no ')'"),
+    ],
+)  # fmt: skip
+def test_a_text_is_refused(text: str, message: str) -> None:
+    assert message_of(lambda: p4compiler.compile_text(text)) == message
+
+
+def test_macros_that_grow_without_end_are_refused() -> None:
+    lines = ["#define A0 1 1 1 1 1 1 1 1 1 1", *(f"#define A{n} {f'A{n - 1} ' * 10}" for n in range(1, 12)), "A11"]
+    message = message_of(lambda: p4compiler.compile_text("\n".join(lines)))
+    assert message == "the macros of this program expand to more than 100,000 tokens"
+
+
+def test_a_macro_of_itself_ends() -> None:
+    assert message_of(lambda: p4compiler.compile_text("#define A A\nconst bit<8> x = A;")) == "'A' is not declared"
+
+
+def test_calls_that_double_are_refused() -> None:
+    functions = ["void f0(inout bit<8> x) { x = x + 1; }"]
+    functions += [f"void f{n}(inout bit<8> x) {{ f{n - 1}(x); f{n - 1}(x); }}" for n in range(1, 25)]
+    text = around("f24(hdr.h.a);", declarations="\n".join(functions))
+    assert (
+        message_of(lambda: p4compiler.compile_text(text))
+        == "the program has more than 50,000 statements after inlining"
+    )
+
+
+def test_a_file_that_includes_itself(tmp_path: Path) -> None:
+    path = tmp_path / "a.p4"
+    path.write_text('#include "a.p4"\n')
+    message = message_of(lambda: p4compiler.compile(path))
+    assert message == "files that include each other more than 64 deep; is a guard missing?"
+
+
+def test_includes_of_a_local_program(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "a.p4").write_text(
+        '#include "sub/b.p4"\n#include <d.p4>\nconst bit<8> x = B + C + D;\nconst bit<8> y = z;'
+    )
+    (tmp_path / "sub" / "b.p4").write_text('#define B 1\n#include "c.p4"\n')
+    (tmp_path / "sub" / "c.p4").write_text("#define C 2\n")
+    (tmp_path / "inc" / "d.p4").write_text("#define D 3\n")
+    message = message_of(lambda: p4compiler.compile(tmp_path / "a.p4", include=[tmp_path / "inc"]))
+    assert message == "'z' is not declared"
+
+
+def test_what_is_no_regular_text_file_is_refused(tmp_path: Path) -> None:
+    fifo, large, binary = tmp_path / "fifo.p4", tmp_path / "large.p4", tmp_path / "binary.p4"
+    os.mkfifo(fifo)
+    with large.open("wb") as file:
+        file.truncate(MAX_FILE_BYTES + 1)
+    binary.write_bytes(b"\xff\xfe")
+    program = tmp_path / "a.p4"
+    for path, why in ((fifo, "is not a regular file"), (large, "is larger than 8 MiB"), (binary, "is not UTF-8 text")):
+        program.write_text(f'#include "{path.name}"\n')
+        assert why in message_of(lambda: p4compiler.compile(program))
+        assert why in message_of(lambda: p4compiler.compile(path))  # noqa: B023 (called at once)
+    assert "cannot be read: No such file" in message_of(lambda: p4compiler.compile(tmp_path / "none.p4"))
+    assert "cannot be read: Is a directory" in message_of(lambda: p4compiler.compile(tmp_path))
+
+
+def test_a_program_from_elsewhere_includes_only_the_standard_files(tmp_path: Path) -> None:
+    (tmp_path / "secret.p4").write_text("secret\n")
+    for name in (f'"{tmp_path}/secret.p4"', f"<{tmp_path}/secret.p4>", '"/etc/passwd"', '"../core.p4"'):
+        message = message_of(lambda: p4compiler.compile_text(f"#include {name}\n"))  # noqa: B023 (called at once)
+        assert message.endswith("cannot be included here: only core.p4 and v1model.p4 can")
+        assert "secret\n" not in message
+    assert p4compiler.compile_text(around("")).json
+
+
+def test_after_many_errors_the_rest_is_not_checked() -> None:
+    text = "\n".join(f"const bit<8> a{n} = b{n};" for n in range(1000))
+    with pytest.raises(p4compiler.P4Error) as caught:
+        p4compiler.compile_text(text)
+    assert len(caught.value.diagnostics) == 21
