@@ -13,12 +13,14 @@ from p4compiler import Diagnostic, P4Error
 from p4compiler.compiler import compile as compile_program
 
 _IGNORED_FLAGS = ("--emit-externs", "--ndebug", "--testJson")  # of p4c-bm2-ss, without a meaning here
-_IGNORED_VALUES = ("--target", "-b", "--top4", "--dump", "--pp", "-T")
+_WITH_OPTIONAL_VALUES = ("--Wdisable", "--Werror", "--Wwarn")
+_IGNORED_VALUES = ("--target", "--Wwarn", "-b", "--top4", "--dump", "--pp", "-T")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compile as the command line says; the exit status."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args([f"{word}=all" if word in _WITH_OPTIONAL_VALUES else word for word in given])
     if options.std not in ("p4-16", "p4_16", "16") or options.p4v not in ("16", "p4-16", "p4_16"):
         return _refuse("only P4_16 is supported (--std p4-16)")
     if options.arch not in ("v1model", "ss"):
@@ -61,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--p4v", default="16", help=argparse.SUPPRESS)
     parser.add_argument("--arch", default="v1model", help="the architecture: v1model")
     parser.add_argument("--json", action="store_true", help="print errors and warnings as JSON, to standard output")
-    parser.add_argument("--Wdisable", dest="no_warnings", nargs="?", const=True, help="print no warnings")
-    parser.add_argument("--Werror", dest="werror", nargs="?", const=True, help="a warning makes the command fail")
+    parser.add_argument("--Wdisable", dest="no_warnings", metavar="[=all]", help="print no warnings")
+    parser.add_argument("--Werror", dest="werror", metavar="[=all]", help="a warning makes the command fail")
     for name in _IGNORED_FLAGS:
         parser.add_argument(name, action="store_true", help=argparse.SUPPRESS)
     for name in _IGNORED_VALUES:

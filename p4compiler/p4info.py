@@ -5,6 +5,8 @@ Names, ids, aliases and the order of objects are those of p4c.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from p4compiler import tree
 from p4compiler.diagnostics import Diagnostics, Refusal
 from p4compiler.elaborate.tables import LoweredAction, LoweredTable
@@ -327,15 +329,28 @@ class _Writer:
         out = self._out
         label = tree.string_annotation(header.annotations, "controller_header") or header.name
         self._write_preamble("controller_header", header.name, header.annotations, label)
-        fields = [item for item in header.fields if not _is_hidden(item.annotations)]
-        for identifier, field in zip(field_ids([item.annotations for item in fields]), fields, strict=True):
-            kind = self._program.checked.declared[field]
+        fields = list(self._header_fields(header))
+        ids = field_ids([field.annotations for _, field, _ in fields])
+        for identifier, (name, field, kind) in zip(ids, fields, strict=True):
             with out.message("metadata"):
                 out.number("id", identifier)
-                out.string("name", tree.string_annotation(field.annotations, "name") or field.name)
+                out.string("name", name)
                 write_annotations(out, field.annotations)
                 self._write_width(kind)
                 self._write_type_name(kind)
+
+    def _header_fields(self, header: tree.Struct, prefix: str = "") -> Iterator[tuple[str, tree.Field, Type]]:
+        """The visible fields of a header, of which structs are flattened."""
+        for field in header.fields:
+            if _is_hidden(field.annotations):
+                continue
+            name = prefix + (tree.string_annotation(field.annotations, "name") or field.name)
+            kind = self._program.checked.declared[field]
+            base = base_of(kind)
+            if isinstance(base, Record):
+                yield from self._header_fields(base.declaration, f"{name}.")
+            else:
+                yield name, field, kind
 
     def _write_value_set(self, item: ValueSetValue) -> None:
         out = self._out

@@ -162,6 +162,7 @@ class _Lowering:
     def _control(self, block: BlockInstance, mode: str, *values: Value) -> ir.Code:
         e = self._e
         frame = self._bind(block, *values)
+        e.block = block.name
         with e.in_mode(mode), e.collecting() as code:
             apply_control(e, block, frame, [])
         return tuple(code)

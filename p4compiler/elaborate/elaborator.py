@@ -72,6 +72,7 @@ class Elaborator:
         self.globals = Frame()
         self.frame = self.globals
         self.mode = "control"  # or parser, action, checksum, deparser
+        self.block = ""  # the name of the pipeline's part that is elaborated
         self.path = ""  # the control plane's name of the instance that is elaborated
         self.prefix = ""  # of the names of its variables
         self.bodies: list[Body] = []
@@ -144,7 +145,7 @@ class Elaborator:
         if known.declaration is not action.declaration:
             note = Note("the other is here", known.declaration.span)
             raise Refusal(f"conflicting control plane name: {action.name}", action.declaration.span, note)
-        self.found.action_users.setdefault(action.name, self.path.partition(".")[0])
+        self.found.action_users.setdefault(action.name, self.block)
 
     # --- types and variables ---
 

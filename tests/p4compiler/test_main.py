@@ -59,5 +59,5 @@ def test_warnings_fail_where_that_is_asked(tmp_path: Path, capsys: pytest.Captur
     program.write_text(text)
     assert main([str(program)]) == 0
     assert "variable 'unused' is unused [unused]" in capsys.readouterr().err
-    assert main([str(program), "--Werror"]) == 1
-    assert main([str(program), "--Wdisable"]) == 0
+    assert main(["--Werror", str(program)]) == 1
+    assert main(["--Wdisable", str(program)]) == 0

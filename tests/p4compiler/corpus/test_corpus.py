@@ -52,6 +52,14 @@ def compiled(path: Path) -> p4compiler.Compiled | None:
         return None
 
 
+def p4info(text: str) -> p4i.P4Info:
+    """A P4Info; an empty `type_info` counts as none, since p4c writes that by what it has looked at."""
+    message = text_format.Parse(text, p4i.P4Info(), allow_unknown_field=True)
+    if not message.type_info.ByteSize():
+        message.ClearField("type_info")
+    return message
+
+
 def test_programs_compile() -> None:
     paths = programs()
     refused = [path.stem for path in paths if compiled(path) is None]
@@ -66,9 +74,7 @@ def test_p4info_is_that_of_p4c() -> None:
         if made is None:
             continue
         count += 1
-        if text_format.Parse(made.p4info, p4i.P4Info()) != text_format.Parse(
-            expected.read_text(), p4i.P4Info(), allow_unknown_field=True
-        ):
+        if p4info(made.p4info) != p4info(expected.read_text()):
             different.append(path.stem)
     assert len(different) <= 0.02 * count, different
 
