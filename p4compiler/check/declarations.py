@@ -7,7 +7,7 @@ from typing import Any
 
 from p4compiler import tree
 from p4compiler.check import constants, type_declarations, type_nodes
-from p4compiler.check.calls import is_passable
+from p4compiler.check.arguments import is_passable
 from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_value
 from p4compiler.check.parsers import check_states

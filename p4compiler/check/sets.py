@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from p4compiler import tree
-from p4compiler.check.calls import is_known
+from p4compiler.check.arguments import is_known
 from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_expression, convert
 from p4compiler.diagnostics import Refusal, counted

@@ -7,9 +7,10 @@ from typing import Any
 
 from p4compiler import tree
 from p4compiler.check import constants, type_nodes
-from p4compiler.check.calls import check_instance, is_known
+from p4compiler.check.arguments import is_known
 from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_expression, check_value, check_writable, convert
+from p4compiler.check.instances import check_instance
 from p4compiler.diagnostics import Note, Refusal, did_you_mean
 from p4compiler.types import (
     ANYTHING,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from p4compiler import tree
 from p4compiler.check import constants
-from p4compiler.check.calls import bind, check_argument, check_known
+from p4compiler.check.arguments import bind, check_argument, check_known
 from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_expression, check_value
 from p4compiler.check.result import Bound, ResolvedCall
