@@ -23,7 +23,7 @@ _PATH = os.environ.get("P4C_PATH", "")
 TESTDATA = Path(_PATH) / "testdata"
 SAMPLES, ERRORS = TESTDATA / "p4_16_samples", TESTDATA / "p4_16_errors"
 _INCLUDES = re.compile(r'^\s*#\s*include\s*[<"]v1model\.p4[>"]', re.MULTILINE)
-_MAIN = re.compile(r"\bmain\s*;")
+_WITHOUT_MAIN = {"bitwise-and", "issue1524", "issue2735", "issue407-2", "issue407-3"}  # no compiler makes JSON of them
 _LINE = re.compile(r"^\S+?\((\d+)\)", re.MULTILINE)
 
 pytestmark = [
@@ -38,7 +38,7 @@ def programs() -> list[Path]:
     out = []
     for path in sorted(SAMPLES.glob("*.p4")):
         text = path.read_text(errors="replace")
-        if _INCLUDES.search(text) and _MAIN.search(text):
+        if _INCLUDES.search(text) and path.stem not in _WITHOUT_MAIN:
             out.append(path)
     return out
 
