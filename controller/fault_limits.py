@@ -9,7 +9,7 @@ from topologies.faults.limits import FaultLimits
 
 EMULATION: Final = FaultLimits(
     BackendKind.EMULATION,
-    shortest_flap_ns=10_000_000,  # a change takes about a millisecond a link
+    shortest_phase_ns=10_000_000,  # a change takes about a millisecond a link
     longest_ns=10 * 365 * 86_400 * 1_000_000_000,
     min_rate_bps=8_000,  # a frame a second and more, as for links (topologies.fabric)
     max_delay_ns=10_000_000_000,

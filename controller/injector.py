@@ -288,7 +288,8 @@ class FaultInjector:
             elif change is FaultChange.END:
                 await self._take_back([fault_id])
             else:
-                await self._apply(self._wanted())
+                away = await self._apply(self._wanted(), later=True)
+                problem = _not_made_yet(away) if away else ""
                 self._check_links(fault_id)
         except ControllerError as error:
             problem = str(error)
@@ -318,8 +319,7 @@ class FaultInjector:
             self._changed()
             raise
         if away:
-            problem = f"Not made yet at {', '.join(away)}, which cannot be reached: it is made there when that changes."
-            record = self.registry.change(fault_id, problem=problem)
+            record = self.registry.change(fault_id, problem=_not_made_yet(away))
             self._away[fault_id] = asyncio.create_task(self._made_later(fault_id, away), name=f"fault {fault_id}")
         else:
             record = self.registry.change(fault_id, applied_at_ns=self._clock())
@@ -419,6 +419,10 @@ class FaultInjector:
 
     def _publish(self, kind: EventKind, record: FaultRecord) -> None:
         self._events.publish(kind, record.id, record.problem, record)
+
+
+def _not_made_yet(away: Iterable[str]) -> str:
+    return f"Not made yet at {', '.join(away)}, which cannot be reached: it is made there when that changes."
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:

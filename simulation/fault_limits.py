@@ -12,5 +12,5 @@ from topologies.faults.limits import FaultLimits
 
 SIMULATION: Final = FaultLimits(
     BackendKind.SIMULATION,
-    shortest_flap_ns=1_000,  # each change is an event for every link: below this a run makes no progress any more
+    shortest_phase_ns=1_000,  # each change is an event for every link: below this a run makes no progress any more
 )

@@ -27,7 +27,7 @@ from topologies.fabric import Link, LinkEnd
 from topologies.faults import KINDS, Fault, FaultState, kind_named
 from topologies.faults.effect import PortShaping
 from topologies.faults.engine import FaultChange, FaultEngine, Wanted
-from topologies.faults.flap import Flap
+from topologies.faults.kind import Intermittent
 from topologies.faults.record import FaultRecord
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ class Faults:
 
     @contextlib.contextmanager
     def rest_expected(self) -> Iterator[None]:
-        """For a world that is to run until no event is left: FaultError for a flap without an end, now or added inside.
+        """For a world that is to run until no event is left: FaultError for a fault that comes and goes without an end.
 
-        Its links would go down and up for ever.
+        That is for one now and one added inside: it would change something for ever.
         """
         for record in self._engine.registry:
             _expect_end(record.fault, record.ends_at_ns)
@@ -265,8 +265,9 @@ def _ends(links: Iterable[Link]) -> Iterator[LinkEnd]:
 
 def _expect_end(fault: Fault, end: int | None) -> None:
     """Raises FaultError for a fault that would keep a world busy forever."""
-    if isinstance(fault, Flap) and end is None:
+    if isinstance(fault, Intermittent) and end is None:
+        what = getattr(fault, fault.kind.target.name) if fault.kind.target else fault.kind.name
         raise FaultError(
-            f"The world never becomes idle while {fault.link} flaps without an end: give the fault an end (until),"
-            " or run the world to a time or until a coroutine is done."
+            f"The world never becomes idle while {what} {fault.comes_and_goes[0]} without an end: give the fault an end"
+            " (until), or run the world to a time or until a coroutine is done."
         )

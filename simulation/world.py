@@ -302,10 +302,10 @@ class SimulatedWorld:
     def run(self, until: int | Coroutine[Any, Any, T] | asyncio.Future[T] | None = None) -> T | None:
         """Let time pass: up to a time (ns), until a coroutine or task is done (returns its result), or until rest.
 
-        Rest means that no event is left: every frame has arrived and no device has anything due. With a flap that has
-        no end there is no rest, which is a FaultError. A coroutine that can never end raises StalledError. Coroutines
-        started with :meth:`spawn` go on in any case; an exception of theirs is raised where they are awaited.
-        SimulationError when the world is closed.
+        Rest means that no event is left: every frame has arrived and no device has anything due. With a fault
+        that comes and goes without an end there is no rest, which is a FaultError. A coroutine that can never end
+        raises StalledError. Coroutines started with :meth:`spawn` go on in any case; an exception of theirs is raised
+        where they are awaited. SimulationError when the world is closed.
         """
         if self._closed and isinstance(until, Coroutine):
             until.close()

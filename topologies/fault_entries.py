@@ -115,9 +115,18 @@ def path_fault(fabric: Fabric, ev: int, loss: int, source: str, destination: str
                 sender = None if any_sender else int(addressing.nic_address(fabric, nic))
                 found.add((t0, address, sender))
                 ports[LinkEnd(nic.name, plane)] = None
-    fault = DataPlaneFault(paths=tuple(sorted(found, key=str)), sources=tuple(ports), loss=loss)
-    fault_entries((fault,))  # that they fit a switch
-    return fault
+    check_room(found)
+    return DataPlaneFault(paths=tuple(sorted(found, key=str)), sources=tuple(ports), loss=loss)
+
+
+def check_room(lossy: Iterable[LossyPath]) -> None:
+    """FabricError if a T0 cannot hold the entries of lossy paths. Other tables of faults have room for every port."""
+    for t0, count in Counter(t0 for t0, _, _ in set(lossy)).items():
+        if count > MAX_LOSSY_PATHS:
+            raise FabricError(
+                f"losses on paths take {count} entries of table path_fault of {t0}, which has {MAX_LOSSY_PATHS}:"
+                " name fewer source and destination hosts, or clear other faults on paths"
+            )
 
 
 def _check_sender(fabric: Fabric, source: LinkEnd, target: LinkEnd) -> None:
@@ -187,13 +196,8 @@ class _Plan:
             self._paths[path] = _either(self._paths.get(path, 0), fault.loss)
 
     def check(self) -> None:
-        """FabricError if a switch cannot hold it. Other tables of faults have an entry for each port."""
-        for t0, count in Counter(t0 for t0, _, _ in self._paths).items():
-            if count > MAX_LOSSY_PATHS:
-                raise FabricError(
-                    f"losses on paths take {count} entries of table path_fault of {t0}, which has {MAX_LOSSY_PATHS}:"
-                    " name fewer source and destination hosts, or clear other faults on paths"
-                )
+        """FabricError if a switch cannot hold it."""
+        check_room(self._paths)
 
     def entries(self) -> Iterator[tuple[str, TableEntry]]:
         for switch in self._blackholes:

@@ -1,7 +1,7 @@
 """Faults of a case as the page shows them: when they began and ended, and which links had no carrier meanwhile.
 
-A result folder has the file as run, so a fault's links follow from it as they did in the run. Only a flap with random
-times cannot be repeated: its links are shown as faulty, but never as down.
+A result folder has the file as run, so a fault's links follow from it as they did in the run. Only random times of one
+that comes and goes cannot be repeated: its links are shown as faulty, but never as down.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from simulation.fault_limits import SIMULATION
 from topologies.fabric import Fabric
 from topologies.faults import Fault
 from topologies.faults.blackhole import Blackhole
-from topologies.faults.flap import Flap
+from topologies.faults.kind import Intermittent
 from topologies.faults.power_off import PowerOff
 
-MAX_CHANGES = 2000  # of the carrier by one fault that flaps
+MAX_CHANGES = 2000  # of the carrier by one fault that comes and goes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,18 @@ def _switches(fault: Fault, fabric: Fabric) -> tuple[str, ...]:
 
 def _down(fault: Fault, begin: int, until: int | None, end: int) -> Iterator[tuple[int, int | None]]:
     """Spans of time without carrier."""
-    if not isinstance(fault, Flap):
+    if not isinstance(fault, Intermittent):
         yield begin, until
         return
     if fault.random:
         return
+    on, off = fault.times()
     over = end if until is None else min(until, end)
     for number in range(MAX_CHANGES):
-        start = begin + number * (fault.down + fault.up)
+        start = begin + number * (on + off)
         if start >= over:
             return
-        yield start, min(start + fault.down, over)
+        yield start, min(start + on, over)
 
 
 def carrier_changes(faults: Iterable[FaultInResult]) -> Iterator[tuple[int, str, bool]]:

@@ -22,7 +22,7 @@ from topologies.fabric import Fabric, FabricNic, Link, LinkEnd
 from topologies.fault_entries import ALWAYS
 from topologies.fault_targets import directions
 from topologies.faults import Fault
-from topologies.faults.flap import Flap
+from topologies.faults.kind import Intermittent
 
 Span = tuple[int, int]
 _BAD_LUCK = 1e-3  # happens to one of the many queue pairs that a soak has
@@ -182,12 +182,12 @@ def _path_gone(planned: ScenarioFault, end: LinkEnd, source: str, ev: int) -> bo
 def dead_spans(
     fabric: Fabric, faults: Iterable[ScenarioFault], source: str, target: str, ev: int, dscp: Iterable[int]
 ) -> list[Span]:
-    """When a path carried none of the traffic with these DSCP values. Flapping links and denials do not count."""
+    """When a path carried none of the traffic with these DSCP values. What comes and goes and denials do not count."""
     ends = next(ends for known, ends in paths(fabric, source, target) if known == ev)
     spans = [
         (planned.start, planned.end)
         for planned in faults
-        if not isinstance(planned.fault, Flap)
+        if not isinstance(planned.fault, Intermittent)
         for end, wrong in _channels(fabric, planned)
         if end in ends
         and (

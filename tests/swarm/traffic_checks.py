@@ -27,9 +27,8 @@ from tests.swarm.oracle import touched
 from tests.swarm.scenario import Scenario
 from tests.swarm.traffic_counts import Flow, TrafficCounts
 from topologies.faults.controller_down import ControllerDown
-from topologies.faults.flap import Flap
+from topologies.faults.kind import Intermittent
 from topologies.faults.loss import Loss
-from topologies.name_patterns import matches
 
 _FULL: Final = 4096  # payload of the packets that `plane_skew_limit` counts
 _UNFAIR: Final = 2.0  # times the bytes of another
@@ -114,13 +113,13 @@ class Shares:
                     )
 
     def _port_changes(self, start: int, end: int) -> float:
-        """About how often flapping links come and go between two times, and a few more, as these are random."""
+        """About how often links come and go between two times, and a few more, as these are random."""
         changes = 0.0
         for planned in self._scenario.faults:
-            flap, lasts = planned.fault, min(end, planned.end) - max(start, planned.start)
-            if isinstance(flap, Flap) and lasts > 0:
-                links = sum(matches(link.name, flap.link) for link in self._scenario.fabric.links)
-                changes += 2 * links * (lasts / (flap.down + flap.up) + 1)
+            fault, lasts = planned.fault, min(end, planned.end) - max(start, planned.start)
+            if isinstance(fault, Intermittent) and lasts > 0:
+                links = len(fault.effect(self._scenario.fabric).down)
+                changes += 2 * links * (lasts / sum(fault.times()) + 1)
         return changes
 
 

@@ -36,7 +36,7 @@ class PortShaping:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a fault does; of a flap, what holds while its links are down.
+    """What a fault does; of one that comes and goes, while it is on.
 
     `down` are links without carrier, `tables` is what switches do, `shapes` are by the port that frames leave. `links`
     are those that it is on, from which a repair takes it off.
@@ -52,6 +52,11 @@ class Effect:
     def switches(self) -> tuple[str, ...]:
         """Switches whose tables hold it."""
         return self.tables.switches if self.tables is not None else ()
+
+    @property
+    def only_carriers(self) -> bool:
+        """Whether it does nothing but take carriers."""
+        return self.tables is None and not self.shapes and not self.controller_down
 
     def part(self, fabric: Fabric, links: Collection[str]) -> Effect:
         """What it does on some of its links only: what is left of a pattern's fault when others were repaired."""

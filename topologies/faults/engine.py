@@ -6,9 +6,10 @@ links are down, the table entries of switches, how ports are shaped, whether the
 active faults take together, so overlapping faults need no care of their own: a link that two of them take down comes
 back when the second one is cleared.
 
-A flapping fault is active all the time, but leaves its links alone while they are up. Each change is one step of
-``tick``, none is skipped; random times between two are drawn from the seeds and the first link alone, so other faults
-change nothing about them. A change that comes late moves the next one only where that would be over already.
+A fault that comes and goes is active all the time, but does nothing to links while they are off; it keeps its room in
+tables, so that it can come back. Each change is one step of ``tick``, none is skipped; random times between two are
+drawn from the seeds and the first link alone, so other faults change nothing about them. A change that comes late moves
+the next one only where that would be over already.
 
 In emulation a change can fail. So what would be without some faults can be asked beforehand, and a fault whose time is
 over is left to the driver to clear.
@@ -26,10 +27,9 @@ from random import Random
 from topologies.entries import TableEntry
 from topologies.errors import FabricError
 from topologies.fabric import Fabric, LinkEnd
-from topologies.fault_entries import FaultTables
+from topologies.fault_entries import FaultTables, check_room
 from topologies.faults.effect import Effect, PortShaping, combined_shapes
-from topologies.faults.flap import Flap
-from topologies.faults.kind import Fault, FaultState
+from topologies.faults.kind import Fault, FaultState, Intermittent
 from topologies.faults.limits import FaultLimits
 from topologies.faults.record import FaultRecord
 from topologies.faults.registry import FaultRegistry
@@ -49,7 +49,7 @@ class Wanted:
 
 
 class FaultChange(enum.Enum):
-    """What is due: a fault begins, its time is over, or links of a flap change."""
+    """What is due: a fault begins, its time is over, or one that comes and goes changes."""
 
     BEGIN = "begin"
     END = "end"
@@ -58,12 +58,18 @@ class FaultChange(enum.Enum):
 
 @dataclass(slots=True)
 class _Toggle:
-    """Links of a flapping fault that go down and up together."""
+    """Links of a fault that comes and goes which change together; none: all of it changes."""
 
-    flap: Flap
+    fault: Intermittent
     links: tuple[str, ...]
     chance: Random
-    down: bool = True
+    on: bool = True
+
+    def of(self, links: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of these links of the fault change with it."""
+        if not self.links or self.links == links:
+            return links
+        return tuple(link for link in self.links if link in links)
 
 
 Due = tuple[FaultChange, str]
@@ -82,6 +88,7 @@ class FaultEngine:
         self._deadlines: list[_Deadline] = []
         self._serial = itertools.count()
         self._holders: dict[str, set[str]] = {}  # by link that is down: the faults that hold it down
+        self._toggles: dict[str, list[_Toggle]] = {}  # by fault that comes and goes
         self._tables = FaultTables()
         self._together: tuple[Mapping[str, tuple[TableEntry, ...]], Mapping[LinkEnd, PortShaping], bool] | None = None
 
@@ -146,8 +153,8 @@ class FaultEngine:
 
     def _enter(self, record: FaultRecord, effect: Effect) -> None:
         self.limits.check_room(len(self.registry))
-        if isinstance(record.fault, Flap):
-            self.limits.check_flaps((*self.registry, record))
+        if isinstance(record.fault, Intermittent):
+            self.limits.check_changes((*self.registry, record))
         self.registry.add(record, effect)
         if record.ends_at_ns is not None:
             self._at(record.ends_at_ns, FaultChange.END, record.id)
@@ -163,11 +170,14 @@ class FaultEngine:
         record = self.registry.get(fault_id)
         self._take_down(fault_id, self.registry.effect(fault_id).down)
         self._together = None
-        if isinstance(record.fault, Flap):
-            for links in record.fault.groups(record.links):
+        if isinstance(fault := record.fault, Intermittent):
+            self._toggles[fault_id] = [
                 # A string is hashed the same way everywhere.
-                toggle = _Toggle(record.fault, links, Random(f"{self._seed}{record.fault.seed} {links[0]}"))
-                self._at(now + toggle.flap.wait(True, toggle.chance), FaultChange.TOGGLE, fault_id, toggle)
+                _Toggle(fault, links, Random(f"{self._seed}{fault.seed} {''.join(links[:1])}"))
+                for links in fault.groups(record.links)
+            ]
+            for toggle in self._toggles[fault_id]:
+                self._at(now + fault.wait(True, toggle.chance), FaultChange.TOGGLE, fault_id, toggle)
 
     def clear(self, fault_ids: Iterable[str], now: int) -> tuple[FaultRecord, ...]:
         """Take faults back, those that are there; returns them as they are now, cleared."""
@@ -175,6 +185,7 @@ class FaultEngine:
         for fault_id in ids:
             if fault_id in self.registry:
                 self._leave(fault_id, self.registry.effect(fault_id).down)
+                self._toggles.pop(fault_id, None)
         self._together = None
         return self.registry.remove(ids, now)
 
@@ -206,7 +217,9 @@ class FaultEngine:
         """When the next thing is due, in ns; None: nothing is."""
         while self._deadlines:
             when, _, _, _, fault_id, toggle = self._deadlines[0]
-            if fault_id in self.registry and (toggle is None or self._left(fault_id, toggle)):
+            if fault_id in self.registry and (
+                toggle is None or not toggle.links or toggle.of(self.registry.get(fault_id).links)
+            ):
                 return when
             heapq.heappop(self._deadlines)  # cleared or repaired meanwhile
         return None
@@ -227,18 +240,13 @@ class FaultEngine:
         return change, fault_id
 
     def _toggle(self, fault_id: str, toggle: _Toggle, due: int, now: int) -> None:
-        toggle.down = not toggle.down
-        if toggle.down:
-            self._take_down(fault_id, self._left(fault_id, toggle))
-        else:
-            self._leave(fault_id, toggle.links)
-        following = due + toggle.flap.wait(toggle.down, toggle.chance)
+        toggle.on = not toggle.on
+        effect = self.registry.effect(fault_id)
+        (self._take_down if toggle.on else self._leave)(fault_id, toggle.of(effect.down))
+        if not effect.only_carriers:
+            self._together = None
+        following = due + toggle.fault.wait(toggle.on, toggle.chance)
         self._at(max(following, now), FaultChange.TOGGLE, fault_id, toggle)
-
-    def _left(self, fault_id: str, toggle: _Toggle) -> tuple[str, ...]:
-        """Links of a toggle that have not been repaired."""
-        links = self.registry.get(fault_id).links
-        return toggle.links if toggle.links == links else tuple(link for link in toggle.links if link in links)
 
     # ---- what is wanted ---------------------------------------------------------------------------------------------
 
@@ -268,11 +276,22 @@ class FaultEngine:
     def _combined(
         self, gone: Collection[str], off: Collection[str]
     ) -> tuple[Mapping[str, tuple[TableEntry, ...]], Mapping[LinkEnd, PortShaping], bool]:
-        """Entries, shapes, and whether the controller is away. Links that flap change none of these."""
-        active = [
-            self._without(record.id, off) if off else self.registry.effect(record.id)
+        """Entries, shapes, and whether the controller is away."""
+        active = {
+            record.id: self._without(record.id, off) if off else self.registry.effect(record.id)
             for record in self.registry
             if record.state is FaultState.ACTIVE and record.id not in gone
-        ]
-        entries = self._tables.entries(effect.tables for effect in active if effect.tables is not None)
-        return entries, combined_shapes(active), any(effect.controller_down for effect in active)
+        }
+        now = [self._while_off(fault_id, effect) for fault_id, effect in active.items()]
+        if now != [*active.values()]:
+            check_room(path for effect in active.values() if effect.tables is not None for path in effect.tables.paths)
+        entries = self._tables.entries(effect.tables for effect in now if effect.tables is not None)
+        return entries, combined_shapes(now), any(effect.controller_down for effect in now)
+
+    def _while_off(self, fault_id: str, effect: Effect) -> Effect:
+        """The effect of a fault without the links of it that are off now."""
+        off = [toggle for toggle in self._toggles.get(fault_id, ()) if not toggle.on]
+        if not off:
+            return effect
+        left = set(effect.links).difference(*(toggle.links for toggle in off))
+        return effect.part(self._fabric, left) if left else Effect()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from random import Random
+from typing import ClassVar
 
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.faults.effect import Effect, links_down
-from topologies.faults.kind import Fault, Spelling, kind
+from topologies.faults.kind import Intermittent, Spelling, kind
 from topologies.faults.parameters import flag, link, share, time, whole
 
 
@@ -34,7 +34,7 @@ class _Rhythm:
     order=("period", "duty", "random", "seed"),
 )
 @dataclass(frozen=True, slots=True)
-class Flap(Fault):
+class Flap(Intermittent):
     """Links go down and up alternately, starting with down: together, or with `random` each at its own times."""
 
     link: str = link()
@@ -43,15 +43,13 @@ class Flap(Fault):
     random: bool = flag("draw both times from exponential distributions with these means")
     seed: int = whole("what random times are drawn from, in simulation besides the run's own seed", "7", default=0)
 
-    def wait(self, down: bool, chance: Random) -> int:
-        """How long links keep their current state, in ns."""
-        mean = self.down if down else self.up
-        return max(1, round(chance.expovariate(1.0) * mean)) if self.random else mean
+    comes_and_goes: ClassVar[tuple[str, str]] = ("flaps", "flap")
+    states: ClassVar[tuple[str, str]] = ("down", "up")
+
+    def times(self) -> tuple[int, int]:
+        """How long links are down, and up."""
+        return self.down, self.up
 
     def effect(self, fabric: Fabric) -> Effect:
         """Links without carrier, while they are down."""
         return links_down(fabric.find_links(self.link))
-
-    def groups(self, links: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """Of the `links` that it is on, those that go down and up together."""
-        return [(link,) for link in links] if self.random else [links]

@@ -11,6 +11,7 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any, ClassVar, TypeVar
 
 from mrc_common import units
@@ -87,6 +88,33 @@ class Fault:
             elif value:
                 words.append(parameter.name)
         return " ".join(words)
+
+
+class Intermittent(Fault):
+    """A fault that comes and goes: while it is active, its effect is on and off in turn, starting with on.
+
+    With `random` each link is on and off at its own times, which are drawn from `seed` besides the run's own. Messages
+    say that it `comes_and_goes` (and that links would, in the plural), and name its two `states`.
+    """
+
+    __slots__ = ()
+    random: bool = False
+    seed: int = 0
+    comes_and_goes: ClassVar[tuple[str, str]] = ("comes and goes", "come and go")
+    states: ClassVar[tuple[str, str]] = ("on", "off")
+
+    def times(self) -> tuple[int, int]:
+        """How long it is on and off each time, in ns; the means if it is random."""
+        raise NotImplementedError
+
+    def wait(self, on: bool, chance: Random) -> int:
+        """How long links keep their current state, in ns."""
+        mean = self.times()[not on]
+        return max(1, round(chance.expovariate(1.0) * mean)) if self.random else mean
+
+    def groups(self, links: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """Of the `links` that it is on, those that change together. One that is on no link changes as a whole."""
+        return [(link,) for link in links] if self.random and links else [links]
 
 
 FaultClass = TypeVar("FaultClass", bound=type[Fault])

@@ -9,8 +9,7 @@ from topologies.errors import FabricError, FaultLimitError
 from topologies.fabric import Fabric, LinkEnd
 from topologies.fault_targets import delaying_end
 from topologies.faults.effect import Effect, PortShaping
-from topologies.faults.flap import Flap
-from topologies.faults.kind import BackendKind, Fault, FaultKind
+from topologies.faults.kind import BackendKind, Fault, FaultKind, Intermittent
 from topologies.faults.record import FaultRecord
 
 _MS = 1_000_000
@@ -20,14 +19,15 @@ _MS = 1_000_000
 class FaultLimits:
     """Limits of one backend; None is no limit.
 
-    `shortest_flap_ns` is for both times of a flap. `longest_ns` is for those too, and for the time until a fault begins
-    and that it lasts. `min_rate_bps` and `max_delay_ns` are for what ports are shaped to. `max_changes_per_s` is for
-    links that flap, all together; `max_toggles` for links, or groups of them, that flap each in its own time.
+    `shortest_phase_ns` is for both times of a fault that comes and goes. `longest_ns` is for those too, and for the
+    time until a fault begins and that it lasts. `min_rate_bps` and `max_delay_ns` are for what ports are shaped to.
+    `max_changes_per_s` is for the links or switches that such faults change, all together; `max_toggles` for links, or
+    groups of them, that change each in its own time.
     `kernel_switches`: whether those of a fabric are the kernel's here, and make no faults.
     """
 
     backend: BackendKind
-    shortest_flap_ns: int
+    shortest_phase_ns: int
     longest_ns: int | None = None
     min_rate_bps: int = 1
     max_delay_ns: int | None = None
@@ -43,7 +43,7 @@ class FaultLimits:
         return replace(fabric, switches=tuple(replace(switch, kernel=False) for switch in fabric.switches))
 
     def effect_of(self, fabric: Fabric, fault: Fault) -> Effect:
-        """What a fault does; of a flap, what holds while its links are down.
+        """What a fault does; of one that comes and goes, while it is on.
 
         FabricError, one sentence, when it names what is not there, a value is out of range, or the backend cannot.
         """
@@ -55,8 +55,8 @@ class FaultLimits:
         if self.backend not in kind.backends:
             other = " or ".join(backend.value for backend in BackendKind if backend in kind.backends)
             raise FabricError(f"{self.backend.value} cannot make the fault {kind.name}: use {other}")
-        if isinstance(fault, Flap):
-            self._check_flap(fault)
+        if isinstance(fault, Intermittent):
+            self._check_phases(fault)
         fabric = self.seen(fabric)
         effect = fault.effect(fabric)
         for end, shape in effect.shapes:
@@ -75,26 +75,30 @@ class FaultLimits:
         if self.max_faults is not None and count >= self.max_faults:
             raise FaultLimitError(f"There are {self.max_faults} faults already: clear some first.")
 
-    def check_flaps(self, records: Iterable[FaultRecord]) -> None:
-        """FaultLimitError if links would flap more often, or more of them, than is possible."""
-        flaps = [(record.fault, record.links) for record in records if isinstance(record.fault, Flap)]
-        changes = sum(2e9 * len(links) / (flap.down + flap.up) for flap, links in flaps)
+    def check_changes(self, records: Iterable[FaultRecord]) -> None:
+        """FaultLimitError if faults would come and go more often, or on more links, than is possible."""
+        changes, toggles, verb = 0.0, 0, ""
+        for record in records:
+            if isinstance(fault := record.fault, Intermittent):
+                changes += 2e9 * max(len(record.links), len(record.switches), 1) / sum(fault.times())
+                toggles += len(fault.groups(record.links))
+                verb = fault.comes_and_goes[1]
         if self.max_changes_per_s is not None and changes > self.max_changes_per_s:
             raise FaultLimitError(
-                f"Links would flap more often than {self.max_changes_per_s} times a second, all together."
+                f"Links would {verb} more often than {self.max_changes_per_s} times a second, all together."
             )
-        if self.max_toggles is not None and sum(len(flap.groups(links)) for flap, links in flaps) > self.max_toggles:
+        if self.max_toggles is not None and toggles > self.max_toggles:
             raise FaultLimitError(
-                f"More links would flap at random than {self.max_toggles}, all together: clear some first."
+                f"More links would {verb} at random than {self.max_toggles}, all together: clear some first."
             )
 
-    def _check_flap(self, flap: Flap) -> None:
-        low, high = self.shortest_flap_ns, self.longest_ns
-        if not all(low <= time and (high is None or time <= high) for time in (flap.down, flap.up)):
+    def _check_phases(self, fault: Intermittent) -> None:
+        low, high = self.shortest_phase_ns, self.longest_ns
+        if not all(low <= time and (high is None or time <= high) for time in fault.times()):
+            where, (verb, _) = fault.kind.target.name if fault.kind.target else "fault", fault.comes_and_goes
             least = f"{low} ns" if low % _MS else f"{low // _MS} ms"
-            raise FabricError(
-                f"a link flaps with times of {least} or more, not {flap.down} ns down and {flap.up} ns up"
-            )
+            phases = " and ".join(f"{time} ns {state}" for time, state in zip(fault.times(), fault.states, strict=True))
+            raise FabricError(f"a {where} {verb} with times of {least} or more, not {phases}")
 
     def _check_shape(self, fabric: Fabric, end: LinkEnd, shape: PortShaping) -> None:
         if shape.rate_bps is not None and shape.rate_bps < self.min_rate_bps:

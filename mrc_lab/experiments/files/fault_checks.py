@@ -11,8 +11,8 @@ from mrc_lab.experiments.files.model import Case
 from simulation.fault_limits import SIMULATION
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
-from topologies.faults.engine import FaultChange, FaultEngine
-from topologies.faults.flap import Flap
+from topologies.fault_entries import DataPlaneFault, check_room
+from topologies.faults.effect import Effect
 
 
 def check_faults(case: Case, fabric: Fabric, places: Sequence[Value]) -> None:
@@ -24,8 +24,7 @@ def check_faults(case: Case, fabric: Fabric, places: Sequence[Value]) -> None:
             effects.append(SIMULATION.effect_of(fabric, planned.fault))
         except FabricError as error:
             raise place.error(str(error)) from None
-    if any(effect.tables is not None and effect.tables.paths for effect in effects):  # else tables have room for all
-        _check_together(case.faults, fabric, places)
+    _check_together(case.faults, effects, places)
 
 
 def _check_times(case: Case, fault: PlannedFault, place: Value) -> None:
@@ -38,20 +37,18 @@ def _check_times(case: Case, fault: PlannedFault, place: Value) -> None:
         raise place.error(f"is over at {show(fault.until)}, after the run, which lasts {show(case.duration)}")
 
 
-def _check_together(faults: Sequence[PlannedFault], fabric: Fabric, places: Sequence[Value]) -> None:
-    """Let an engine have the faults in their time. What flaps takes no table entries."""
-    engine, place_of = FaultEngine(fabric, SIMULATION), {}
-    for planned, place in zip(faults, places, strict=True):
-        if not isinstance(planned.fault, Flap):
-            lasts = None if planned.until is None else planned.until - planned.at
-            record = engine.add(planned.fault, -1, start_at_ns=planned.at, duration_ns=lasts)
-            place_of[record.id] = place
-    while (due := engine.wakeup()) is not None:
-        change, fault_id = engine.tick(due) or (FaultChange.TOGGLE, "")
-        if change is FaultChange.END:
-            engine.clear([fault_id], due)
-        elif change is FaultChange.BEGIN:
-            try:
-                engine.wanted()
-            except FabricError as error:
-                raise place_of[fault_id].error(f"cannot be combined with the faults before it: {error}") from None
+def _check_together(faults: Sequence[PlannedFault], effects: Sequence[Effect], places: Sequence[Value]) -> None:
+    """FileError for the first fault on paths that begins beside more of them than tables have room for.
+
+    One that comes and goes keeps its room while it is off, so no other time matters.
+    """
+    active: list[tuple[PlannedFault, DataPlaneFault]] = []
+    for planned, effect, place in sorted(zip(faults, effects, places, strict=True), key=lambda one: one[0].at):
+        if effect.tables is None or not effect.tables.paths:
+            continue
+        active = [(other, held) for other, held in active if other.until is None or other.until > planned.at]
+        active.append((planned, effect.tables))
+        try:
+            check_room(path for _, held in active for path in held.paths)
+        except FabricError as error:
+            raise place.error(f"cannot be combined with the faults before it: {error}") from None

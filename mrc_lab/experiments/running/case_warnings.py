@@ -20,7 +20,7 @@ from mrc_lab.experiments.running.psn_range import psn_range_warnings
 from simulation.fault_limits import SIMULATION
 from topologies.fabric import Fabric, LinkKind
 from topologies.fault_entries import ppb
-from topologies.faults.flap import Flap
+from topologies.faults.kind import Intermittent
 
 FEW_ROUND_TRIPS = 10  # in which congestion control hardly gets to act
 _MOST_TIMEOUTS = 4  # between two probes that are lost
@@ -89,7 +89,7 @@ def _short_faults(case: Case, fabric: Fabric, settings: TransportSettings, time_
 
 def takes_paths_out(fabric: Fabric, planned: PlannedFault) -> bool:
     """Whether a fault loses most of what goes over a link between switches, where only probes notice its end."""
-    if isinstance(planned.fault, Flap):
+    if isinstance(planned.fault, Intermittent):
         return False
     for end, loss, _ in SIMULATION.effect_of(fabric, planned.fault).losses(fabric):
         link = fabric.link_at(end)

@@ -29,7 +29,7 @@ from topologies.faults.record import FaultRecord
 from topologies.faults.reordering import Reordering
 
 FABRIC = multi_plane_clos("engine", planes=2, t0=2, t1=2, hosts=4)
-LIMITS = FaultLimits(BackendKind.SIMULATION, shortest_flap_ns=1)
+LIMITS = FaultLimits(BackendKind.SIMULATION, shortest_phase_ns=1)
 H1, H2, H3 = "h1@p0", "h2@p0", "h3@p0"
 
 

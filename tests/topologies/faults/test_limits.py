@@ -61,11 +61,11 @@ def test_times_are_bounded_where_there_is_a_bound() -> None:
 
 def test_flaps_are_bounded_all_together() -> None:
     fast = [FaultRecord("f1", Flap("h1@p0", 10 * MS, 10 * MS), ("h1@p0",))]
-    EMULATION.check_flaps(fast * 10)
+    EMULATION.check_changes(fast * 10)
     with pytest.raises(FaultLimitError, match="more often than 1000 times a second"):
-        EMULATION.check_flaps(fast * 11)
-    SIMULATION.check_flaps(fast * 1000)
+        EMULATION.check_changes(fast * 11)
+    SIMULATION.check_changes(fast * 1000)
     slow = [FaultRecord("f1", Flap("*", 1 << 40, 1 << 40, True), tuple(map(str, range(2000))))]
-    EMULATION.check_flaps(slow)
+    EMULATION.check_changes(slow)
     with pytest.raises(FaultLimitError, match="at random than 2000"):
-        EMULATION.check_flaps(slow * 2)
+        EMULATION.check_changes(slow * 2)
