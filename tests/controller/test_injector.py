@@ -15,6 +15,7 @@ from controller.errors import BusyError, ControllerError
 from controller.fault_limits import EMULATION
 from controller.values import EventKind
 from tests.controller.driven import MS, SECOND, Engine, engine
+from tests.topologies.faults.spells import LossySpells, SlowSpells
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.fabric import LinkEnd
@@ -279,6 +280,38 @@ def test_links_that_came_up_before_clearing_failed_go_down_again(world: Engine) 
     assert (H1, True) in [change[1:] for change in world.links.changes], "or this test shows nothing"
     assert list(world.registry) == [record]
     assert world.links.down == {H1, H2}
+
+
+def test_entries_and_shapes_come_and_go(world: Engine) -> None:
+    lossy = make(world, LossySpells("h[1,2]@p0", 10 * MS, 30 * MS))
+    slow = make(world, SlowSpells(H1, 20 * MS, 20 * MS), duration_ns=90 * MS)
+    found = []
+    for _ in range(10):
+        world.seconds(0.001)
+        found.append((bool(world.switches.entries), bool(world.links.shapes), world.links.down))
+        world.links.down = set(world.links.down)
+        world.seconds(0.009)
+    on, off = (True, True, {"h4@p0"}), (False, False, set())
+    assert found == [on, (False, *on[1:]), off, off] * 2 + [on, (False, False, set())]
+    assert [record.id for record in world.registry] == [lossy.id], slow
+    world.seconds(0.02)
+    assert world.registry.get(lossy.id).problem == ""
+    world.run(world.injector.clear([lossy]))
+    world.seconds(1)
+    assert (world.switches.entries, world.links.shapes, world.links.down) == ({}, {}, set())
+
+
+def test_a_switch_that_is_away_when_a_fault_comes_back_makes_it_later(world: Engine) -> None:
+    lossy = make(world, LossySpells(H1, 10 * MS, 30 * MS, towards="t0-*"))
+    entries = world.switches.entries
+    world.seconds(0.015)
+    assert (set(entries), world.switches.entries) == ({"t0-0@p0"}, {})
+    world.switches.away = "t0-0@p0"
+    world.seconds(0.03)
+    assert "Not made yet at t0-0@p0" in world.registry.get(lossy.id).problem
+    assert world.injector.wanted_entries() == world.switches.entries == entries
+    world.seconds(0.01)
+    assert (world.registry.get(lossy.id).problem, world.switches.entries) == ("", {})
 
 
 def test_repaired_links_go_down_again_if_others_that_come_up_with_them_cannot(world: Engine) -> None:

@@ -22,11 +22,13 @@ from controller.fault_limits import EMULATION
 from mrc_common.declared.field_types import Integer, Quantity
 from mrc_common.declared.sections import SectionKey
 from simulation.errors import FaultError
+from simulation.fault_limits import SIMULATION
 from simulation.trace import Trace
 from simulation.world import SimulatedWorld
 from simulation.write_entries import write_entries
 from tests.controller.driven import MS, SECOND, engine
 from tests.p4src.packets import Ip6, Packet
+from tests.topologies.faults.spells import LossyPathSpells, LossySpells, SlowSpells
 from topologies import addressing, paths
 from topologies.clos import multi_plane_clos
 from topologies.entries import SwitchEntries
@@ -36,6 +38,7 @@ from topologies.faults import KINDS, BackendKind, Fault, FaultKind
 from topologies.faults.corruption import Corruption
 from topologies.faults.engine import FaultEngine
 from topologies.faults.flap import Flap
+from topologies.faults.kind import Intermittent
 from topologies.faults.link_down import LinkDown
 from topologies.faults.loss import Loss
 from topologies.faults.parameters import FaultPlace, place_of
@@ -212,6 +215,24 @@ def test_both_backends_affect_packets_alike(kind: FaultKind) -> None:
     assert made > 2
 
 
+@pytest.mark.parametrize(
+    "kind", [k for k in KINDS.values() if k.backends == {BackendKind.SIMULATION}], ids=lambda kind: kind.name
+)
+def test_kinds_of_simulation_alone_affect_packets_or_the_controller(kind: FaultKind) -> None:
+    made = 0
+    for fault in everywhere(kind):
+        try:
+            SIMULATION.effect_of(FABRIC, fault)
+        except FabricError:
+            continue
+        made += 1
+        with SimulatedWorld(FABRIC, seed=1) as world:
+            world.faults.add(fault)
+            harmed = not world.faults.controller_present
+        assert harmed or seen(_with_faults([fault])) != UNTOUCHED, f"{fault} does nothing"
+    assert made
+
+
 # ---- several at once, some of them cleared
 
 
@@ -324,3 +345,33 @@ def test_carrier_changes_happen_at_the_same_times(seed: int) -> None:
         controller.run(controller.injector.clear(controller.registry))
         assert controller.links.down == set()
         assert all(map(world.faults.has_carrier, names))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        LossySpells("h1@p1", 10 * MS, 30 * MS, towards="t0-*"),
+        LossyPathSpells(0x402, 10 * MS, 30 * MS),
+        SlowSpells("h1@p1", 10 * MS, 30 * MS),
+    ],
+    ids=lambda fault: fault.kind.name,
+)
+def test_any_effect_that_comes_and_goes_does_so_at_the_same_times(fault: Intermittent) -> None:
+    """A frame each millisecond, from 50 to 200 of which the fault is added: in each 40 it is harmed in the first 10."""
+    trace, made = Trace(keep=True), set()
+    with SimulatedWorld(FABRIC, seed=1, trace=trace) as world, engine(FABRIC) as controller:
+        world.faults.add(fault, at=50 * MS, until=200 * MS)
+        controller.run(controller.injector.add(fault, start_at_ns=50 * MS, duration_ns=150 * MS))
+        for now in range(250):
+            world.run(now * MS + MS // 10)
+            world.channel(_UPWARD.end).send(_UPWARD.frame, world.now)
+            controller.seconds((world.now - controller.clock.now) / SECOND)
+            if controller.switches.entries or controller.links.shapes:
+                made.add(now)
+        world.run(300 * MS)
+    usual = HEALTHY[WAYS.index(_UPWARD)]
+    assert usual is not None
+    times = (record.time - MS // 10 for record in trace.records() if record.device == "h3")
+    unharmed = {time // MS for time in times if time % MS == usual[1]}
+    assert set(range(250)) - unharmed == {now for now in range(50, 200) if (now - 50) % 40 < 10}
+    assert made == set(range(250)) - unharmed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from mrc_lab.experiments.files.faults import FaultKinds
 from mrc_lab.prompt.command_help import COMMANDS, describe
 from simulation.fault_limits import SIMULATION
 from simulation.world import SimulatedWorld
+from tests.docs.blocks import DOCS
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError
 from topologies.faults import KINDS, BackendKind, Fault, FaultKind, kind_named
@@ -174,6 +176,26 @@ def test_old_names_are_accepted_with_a_note(kind: FaultKind) -> None:
         if BackendKind.EMULATION in kind.backends:
             order = parse([old if word == kind.word else word for word in kind.example.split()])
             assert order.note == f"{old} is called {kind.word} now"
+
+
+@EVERY
+def test_pages_name_every_kind(kind: FaultKind) -> None:
+    kinds = section("faults.md", "Kinds")
+    if BackendKind.EMULATION in kind.backends:
+        row = rf"(?m)^\| `[^|]*\b{re.escape(kind.word)}\b[^|]*` \| `{kind.name}` \|(?: [^|]+ \|){{2}}$"
+        assert re.search(row, kinds), f"add a row for {kind.name} to docs/faults.md (Kinds)"
+    else:
+        also = re.search(r"Simulation also has (.*?)\.", kinds, re.DOTALL)
+        assert also, "docs/faults.md (Kinds) has a sentence 'Simulation also has ...'"
+        assert f"`{kind.name}`" in also[1], f"add {kind.name} to what simulation also has in docs/faults.md (Kinds)"
+    methods = section("simulation.md", "Faults").partition(". ")[0]
+    assert f"`{kind.name}`" in methods, f"add {kind.name} to what world.faults has in docs/simulation.md (Faults)"
+    (row,) = re.findall(r"(?m)^\| faults \| .*$", (DOCS / "experiments.md").read_text())
+    assert f"`{kind.name}`" in row, f"add {kind.name} to the row of faults in docs/experiments.md"
+
+
+def section(page: str, heading: str) -> str:
+    return (DOCS / page).read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
 def test_plane_and_uplink_give_the_entropy_value() -> None:

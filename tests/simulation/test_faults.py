@@ -10,6 +10,7 @@ from simulation.errors import FaultError
 from simulation.trace import Trace
 from simulation.world import SimulatedWorld
 from tests.simulation.worlds import GIGA, US, Pair, small_fabric, small_world, transfer
+from tests.topologies.faults.spells import known
 from topologies.fabric import LinkEnd
 from topologies.faults import FaultState
 from topologies.faults.flap import Flap
@@ -184,6 +185,21 @@ def test_random_flaps_of_several_links_are_independent(world):
     world.faults.clear_all()
     assert up(world, "t0-0@p0", 3)
     assert up(world, "t0-0@p0", 4)
+
+
+def test_any_kind_that_comes_and_goes_needs_an_end_to_become_idle(world):
+    with known():
+        number = world.faults.lossy_spells("h1@p0", 10 * US, 20 * US)
+        with pytest.raises(FaultError, match="while h1@p0 comes and goes without an end: give the fault an end"):
+            world.run()
+        world.faults.clear(number)
+        world.faults.lossy_path_spells(1, 10 * US, 20 * US)
+        with pytest.raises(FaultError, match="while lossy_path_spells comes and goes without an end"):
+            world.run()
+        world.faults.clear_all()
+        world.faults.lossy_path_spells(1, 10 * US, 20 * US, until=50 * US)
+        world.run()
+    assert world.now >= 50 * US
 
 
 def test_running_until_idle_is_refused_with_an_endless_flap(world):

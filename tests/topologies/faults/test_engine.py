@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.seeds import SEED
+from tests.topologies.faults.spells import LossyPathSpells, LossySpells, SlowSpells
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError, FaultLimitError
 from topologies.fabric import LinkEnd
@@ -88,6 +89,73 @@ def test_a_flap_in_its_up_phase_does_not_override_other_faults() -> None:
     assert engine.wanted().down == frozenset()
     run(engine, 30)
     assert engine.wanted().down == {H1, H2}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [LossySpells("h[1,2]@p0", 10, 20), LossyPathSpells(1, 10, 20), SlowSpells(H1, 10, 20)],
+    ids=lambda fault: fault.kind.name,
+)
+def test_any_effect_comes_and_goes(fault: Fault) -> None:
+    alone, engine = FaultEngine(FABRIC, LIMITS), FaultEngine(FABRIC, LIMITS)
+    others = Loss(H1, 0.5, "h1"), Rate(H2, 10**6)
+    for other in others:
+        made(alone, other)
+        made(engine, other)
+    effect = fault.effect(FABRIC)
+    tables = [one for one in (*(other.effect(FABRIC).tables for other in others), effect.tables) if one is not None]
+    on = Wanted(
+        frozenset(effect.down),
+        fault_entries(tables),
+        combined_shapes([others[1].effect(FABRIC), effect]),
+    )
+    number = made(engine, fault)
+    assert engine.wanted() == on != alone.wanted()
+    for start in (0, 30, 60):
+        run(engine, start + 9)
+        assert engine.wanted() == on
+        assert run(engine, start + 10) == [(start + 10, FaultChange.TOGGLE, number)]
+        assert engine.wanted() == alone.wanted()
+        assert run(engine, start + 30) == [(start + 30, FaultChange.TOGGLE, number)]
+    assert engine.wanted() == on
+    run(engine, 100)
+    assert engine.wanted() == alone.wanted()
+    engine.clear([number], 101)
+    assert (engine.wanted(), engine.wakeup()) == (alone.wanted(), None)
+    assert engine.wanted(without=[made(engine, fault, 200)]) == alone.wanted()
+
+
+def test_links_lose_at_random_each_in_its_own_time() -> None:
+    """Wherever a flap with the same times and seed takes a carrier, and nowhere else."""
+    spells, flaps = FaultEngine(FABRIC, LIMITS), FaultEngine(FABRIC, LIMITS)
+    made(spells, LossySpells("h*@p0", 100, 300, True, 3))
+    made(flaps, Flap("h*@p0", 100, 300, True, 3))
+    seen = set()
+    for now in range(0, 20_000, 10):
+        assert run(spells, now) == run(flaps, now)
+        if now == 10_000:
+            for engine in (spells, flaps):
+                engine.repair({H1}, now)
+        down = flaps.wanted().down
+        tables = (Loss(link.name, 1.0).effect(FABRIC).tables for link in FABRIC.links if link.name in down)
+        assert spells.wanted().entries == fault_entries(one for one in tables if one is not None)
+        assert not spells.wanted().down
+        seen.add(down)
+    assert len(seen) > 10
+
+
+def test_a_fault_that_is_off_keeps_its_room_in_tables() -> None:
+    """Else it could not come back."""
+    engine = FaultEngine(multi_plane_clos("large", planes=1, t0=2, t1=2, hosts=80), LIMITS)
+    spells = made(engine, LossyPathSpells(0, 10, 10, "h[1-11]"))
+    run(engine, 10)
+    assert engine.wanted() == Wanted()
+    second = engine.add(PathLoss(1, 0.5, "h[1-11]"), 11)
+    engine.begin(second.id, 11)
+    with pytest.raises(FabricError, match="name fewer source and destination hosts"):
+        engine.wanted()
+    engine.clear([spells], 12)
+    assert engine.wanted().entries
 
 
 def test_a_late_change_moves_the_next_one_only_if_that_would_be_over() -> None:
@@ -232,6 +300,7 @@ def test_an_engine_goes_on_with_the_faults_of_another() -> None:
 
 KINDS: tuple[Fault, ...] = (
     LinkDown("h*@p0"), LinkDown(H1), LinkDown("h[2,3]@p*", "h*"), Flap("h*@p*", 7, 5), Flap("h[1,2]@p0", 4, 9, True, 2),
+    LossySpells("h[1,2]@p*", 6, 3), LossyPathSpells(1, 5, 5), SlowSpells("h[1-3]@p0", 3, 8),
     Loss("h*@p0", 0.5), Loss(H1, 0.25, "h1"), Rate("h[1,3]@p*", 10**6), Delay(H2, 9), Blackhole("t1-0@p0"), PathLoss(1),
     ControllerDown(),
 )  # fmt: skip
@@ -243,11 +312,11 @@ class Model:
     def __init__(self) -> None:
         self.effects: dict[str, Effect] = {}
         self.active: set[str] = set()
-        self.up: set[tuple[str, str]] = set()  # fault and link: it flaps, and is up just now
+        self.off: set[str] = set()  # faults that come and go, and are off just now
 
     def wanted(self) -> Wanted:
-        active = {name: effect for name, effect in self.effects.items() if name in self.active}
-        down = {link for name, effect in active.items() for link in effect.down if (name, link) not in self.up}
+        active = {name: effect for name, effect in self.effects.items() if name in self.active - self.off}
+        down = {link for effect in active.values() for link in effect.down}
         tables = [effect.tables for effect in active.values() if effect.tables is not None]
         away = any(effect.controller_down for effect in active.values())
         return Wanted(frozenset(down), fault_entries(tables), combined_shapes(active.values()), away)
@@ -258,7 +327,6 @@ def test_random_changes_leave_what_a_slow_model_wants() -> None:
     chance = random.Random(SEED)
     for _ in range(30):
         engine, model, now = FaultEngine(FABRIC, LIMITS), Model(), 0
-        toggled: dict[str, int] = {}
         for _ in range(60):
             draw, ids = chance.random(), list(model.effects)
             if draw < 0.35:
@@ -300,9 +368,7 @@ def test_random_changes_leave_what_a_slow_model_wants() -> None:
                     engine.clear([name], due)
                     del model.effects[name]
                 else:
-                    toggled[name] = toggled.get(name, 0) + 1
-                    pairs = {(name, link) for link in model.effects[name].down}
-                    model.up = model.up | pairs if toggled[name] % 2 else model.up - pairs
+                    model.off ^= {name}
             assert {record.id for record in engine.registry} == set(model.effects)
             assert engine.wanted() == model.wanted()
         engine.clear([record.id for record in engine.registry], now)

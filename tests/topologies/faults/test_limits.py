@@ -4,6 +4,7 @@ import pytest
 
 from controller.fault_limits import EMULATION
 from simulation.fault_limits import SIMULATION
+from tests.topologies.faults.spells import LossyPathSpells, LossySpells
 from topologies.clos import multi_plane_clos
 from topologies.errors import FabricError, FaultLimitError
 from topologies.faults import Fault
@@ -26,6 +27,16 @@ MS = 1_000_000
     [
         (EMULATION, Flap("h1@p0", 10 * MS - 1, 10 * MS), "flaps with times of 10 ms or more, not 9999999 ns down"),
         (SIMULATION, Flap("h1@p0", 1000, 999), "flaps with times of 1000 ns or more, not 1000 ns down and 999 ns up"),
+        (
+            SIMULATION,
+            LossySpells("h1@p0", 999, 1000),
+            "a link comes and goes with .* 1000 ns or more, not 999 ns on",
+        ),
+        (
+            EMULATION,
+            LossyPathSpells(1, MS, 10 * MS),
+            "a fault comes and goes with .* 10 ms or more, not 1000000 ns on",
+        ),
         (EMULATION, Rate("h1@p0", 7999), "at least 8000 b/s, not 7999"),
         (EMULATION, Delay("h1@p0", 10_000 * MS + 1), "10 s at most"),
         (EMULATION, Reordering("h1@p0", 0.5, 5), "emulation cannot make the fault reordering: use simulation"),
@@ -57,6 +68,13 @@ def test_times_are_bounded_where_there_is_a_bound() -> None:
         SIMULATION.check_times(0, -1)
     with pytest.raises(FabricError, match="a fault cannot begin 4611686018427387904 ns: 0 to 315360000000000000 ns"):
         EMULATION.check_times(1 << 62, 0)
+
+
+def test_what_comes_and_goes_on_no_link_is_bounded_by_its_switches() -> None:
+    gaps = FaultRecord("f1", LossyPathSpells(1, 10 * MS, 10 * MS), switches=("t0-0@p0", "t0-1@p0"))
+    EMULATION.check_changes([gaps] * 5)
+    with pytest.raises(FaultLimitError, match="Links would come and go more often than 1000 times a second"):
+        EMULATION.check_changes([gaps] * 6)
 
 
 def test_flaps_are_bounded_all_together() -> None:
