@@ -86,9 +86,9 @@ class Faults:
 
     @contextlib.contextmanager
     def rest_expected(self) -> Iterator[None]:
-        """For a world that is to run until no event is left: FaultError for a fault that comes and goes without an end.
+        """For a world that is to run until no event is left.
 
-        That is for one now and one added inside: it would change something for ever.
+        FaultError for a fault, now or added inside, that comes and goes without an end: it would do so for ever.
         """
         for record in self._engine.registry:
             _expect_end(record.fault, record.ends_at_ns)

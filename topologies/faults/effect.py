@@ -53,11 +53,6 @@ class Effect:
         """Switches whose tables hold it."""
         return self.tables.switches if self.tables is not None else ()
 
-    @property
-    def only_carriers(self) -> bool:
-        """Whether it does nothing but take carriers."""
-        return self.tables is None and not self.shapes and not self.controller_down
-
     def part(self, fabric: Fabric, links: Collection[str]) -> Effect:
         """What it does on some of its links only: what is left of a pattern's fault when others were repaired."""
         kept = tuple(name for name in self.links if name in links)

@@ -243,7 +243,7 @@ class FaultEngine:
         toggle.on = not toggle.on
         effect = self.registry.effect(fault_id)
         (self._take_down if toggle.on else self._leave)(fault_id, toggle.of(effect.down))
-        if not effect.only_carriers:
+        if effect.tables is not None or effect.shapes or effect.controller_down:  # not carriers alone
             self._together = None
         following = due + toggle.fault.wait(toggle.on, toggle.chance)
         self._at(max(following, now), FaultChange.TOGGLE, fault_id, toggle)
@@ -283,7 +283,7 @@ class FaultEngine:
             if record.state is FaultState.ACTIVE and record.id not in gone
         }
         now = [self._while_off(fault_id, effect) for fault_id, effect in active.items()]
-        if now != [*active.values()]:
+        if now != [*active.values()]:  # what is off has to fit when it comes back
             check_room(path for effect in active.values() if effect.tables is not None for path in effect.tables.paths)
         entries = self._tables.entries(effect.tables for effect in now if effect.tables is not None)
         return entries, combined_shapes(now), any(effect.controller_down for effect in now)

@@ -22,8 +22,8 @@ class FaultLimits:
     `shortest_phase_ns` is for both times of a fault that comes and goes. `longest_ns` is for those too, and for the
     time until a fault begins and that it lasts. `min_rate_bps` and `max_delay_ns` are for what ports are shaped to.
     `max_changes_per_s` is for the links or switches that such faults change, all together; `max_toggles` for links, or
-    groups of them, that change each in its own time.
-    `kernel_switches`: whether those of a fabric are the kernel's here, and make no faults.
+    groups of them, that change each in its own time. `kernel_switches`: whether those of a fabric are the kernel's
+    here, and make no faults.
     """
 
     backend: BackendKind
