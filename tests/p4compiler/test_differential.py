@@ -31,4 +31,4 @@ def test_the_switch_does_the_same_with_either_json(name: str) -> None:
 @pytest.mark.second_ring
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_the_switch_does_the_same_in_many_cases(name: str) -> None:
-    compare(name, 20_000, random.SystemRandom().randrange(1 << 32))
+    compare(name, 20_000, SEED + 1)

@@ -93,17 +93,18 @@ def test_parallel_runs_take_as_long_as_the_longest() -> None:
 
 
 def test_a_room_over_its_budget_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "BUDGET_MIN", {"mrc_host": 2.0, "simulation": 1.0})
+    monkeypatch.setattr(budget, "BUDGET_MIN", {"mrc_host": (2.0, 9.0), "simulation": (1.0, 9.0)})
     monkeypatch.setattr(budget, "ELAPSED_MIN", 8.0)
     rooms = {"mrc_host": Cost(70, 90.0, 300.0), "simulation": Cost(3, 61.0, 61.0)}
-    lines = table(rooms, 310.0)
+    lines = table(rooms, 310.0, 1)
     assert lines[1].split() == ["mrc_host", "70", "5.00", "1.50", "2.00"]
     assert lines[3].split() == ["all", "73", "5.17", "2.52", "3.00"]
     assert lines[4:] == ["WARNING: simulation is over its budget: 1.02 CPU minutes, 1.00 are allowed."]
+    assert table(rooms, 310.0, 2)[4:] == []
     rooms["simulation"].cpu_s = 59.0
-    assert not [line for line in table(rooms, 310.0) if "WARNING" in line]
-    assert "it should take 8 minutes" in table(rooms, 481.0)[4]
-    assert table({"new": Cost(1, 0.1, 0.1)}, 1.0)[3] == "WARNING: new has no budget: give it one in tests/budget.py."
+    assert not [line for line in table(rooms, 310.0, 1) if "WARNING" in line]
+    assert "it should take 8 minutes" in table(rooms, 481.0, 1)[4]
+    assert table({"new": Cost(1, 0.1, 0.1)}, 1.0, 1)[3] == "WARNING: new has no budget: give it one in tests/budget.py."
 
 
 def test_rooms_and_budgets_match() -> None:
