@@ -30,6 +30,7 @@ from topologies.fabric import Fabric, Link, LinkEnd
 from topologies.faults.effect import PortShaping
 
 T = TypeVar("T")
+_PATIENCE_S = 30.0  # the kernel changes one interface of a machine after the other, also those of other fabrics
 _IFF_UP_AND_CARRIER = 0x1 | 0x10000  # IFF_UP and IFF_LOWER_UP, netdevice(7)
 
 
@@ -90,7 +91,7 @@ class FabricLinks:
         def work() -> T:
             try:
                 if self._netlink is None:
-                    self._netlink = RouteSocket()
+                    self._netlink = RouteSocket(_PATIENCE_S)
                 return function(self._netlink)
             except OSError as error:  # what is looked at may go away at any time
                 raise ControllerError(f"Links cannot be read or changed on this machine: {error.args[-1]}.") from None

@@ -91,7 +91,7 @@ static void outbox_dealloc(Outbox *outbox) {
 }
 
 static PyMethodDef outbox_methods[] = {
-    {"keep_payloads", (PyCFunction)outbox_keep_payloads, METH_NOARGS, "Whatever is under way gets a copy of its payload."},
+    {"keep_payloads", (PyCFunction)outbox_keep_payloads, METH_NOARGS, "Frames under way get copies of their payloads."},
     {"trace", (PyCFunction)outbox_trace, METH_O, "Whether to leave nothing there, so that each frame can be traced."},
     {NULL, NULL, 0, NULL},
 };

@@ -196,7 +196,7 @@ def _declares_type_of(old: tree.Declaration, new: tree.Declaration) -> bool:
 
 
 def same_names(a: tree.Prototype | tree.Function, b: tree.Prototype | tree.Function) -> bool:
-    """Can calls not tell two functions apart? They are told apart by the number and names of parameters."""
+    """Whether no call can choose between two functions, by the number and names of parameters."""
     return len(a.parameters) == len(b.parameters) and all(
         x.name == y.name for x, y in zip(a.parameters, b.parameters, strict=True)
     )

@@ -11,7 +11,7 @@ Constant = (
     int | bool | str
 )  # a number, a boolean, a string; an enum's value or an error is its name where it is no number
 
-CORE_ERRORS = (  # numbered as BMv2 does, whatever the order of their declarations
+CORE_ERRORS = (  # numbered as BMv2 does, not by the order of their declarations
     "NoError",
     "PacketTooShort",
     "NoMatch",

@@ -129,7 +129,7 @@ def _reads(value: Value, written: Places, wholes: Places) -> bool:
 
 
 def initialise(e: Elaborator, target: Value, span: Span) -> None:
-    """What a variable is without an initial value: its headers are invalid, the rest is whatever it was."""
+    """A variable's value without an initializer: headers are invalid, all else is undefined."""
     if isinstance(target, HeaderValue):
         e.emit(ir.Primitive("remove_header", (ir.Header(target.ref),), span))
     elif isinstance(target, StructValue):
@@ -147,7 +147,7 @@ def initialise(e: Elaborator, target: Value, span: Span) -> None:
 
 
 def copied(e: Elaborator, value: Value, span: Span) -> Value:
-    """The value as it is now, whatever changes later."""
+    """A copy of the value, which later assignments do not change."""
     if isinstance(value, ir.Constant | ir.ActionData):
         return value
     if isinstance(value, SCALARS):

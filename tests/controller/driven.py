@@ -41,9 +41,10 @@ class Links:
         self.broken_shape: LinkEnd | None = None
         self.absent = ""
         self.slow_s = 0.0
+        self.prepared = False  # for shaping
 
     def prepare_shaping(self) -> None:
-        pass
+        self.prepared = True
 
     async def read(self, links: Iterable[Link]) -> list[LinkStatus]:
         def end(place: LinkEnd) -> LinkEndInfo:

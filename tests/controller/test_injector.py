@@ -79,6 +79,14 @@ def test_a_scheduled_fault_begins_and_ends_when_its_time_has_come(world: Engine)
     ]
 
 
+def test_shaping_is_prepared_when_a_fault_that_shapes_is_ordered(world: Engine) -> None:
+    make(world, LinkDown(H1), start_at_ns=SECOND)
+    assert not world.links.prepared
+    make(world, Rate(H1, 1_000_000), start_at_ns=SECOND)
+    assert world.links.prepared
+    assert world.links.shapes == {}, "its time has not come"
+
+
 def test_a_start_time_in_the_past_means_now(world: Engine) -> None:
     world.seconds(10)
     record = make(world, LinkDown(H1), start_at_ns=SECOND)

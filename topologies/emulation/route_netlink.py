@@ -40,7 +40,7 @@ _FLV_OPERATION, _FLV_BLOCK_BITS, _FLV_NODE_BITS = 1, 2, 3  # SEG6_LOCAL_FLV_*
 _NEXT_CSID = 1 << 4  # SEG6_LOCAL_FLV_OP_NEXT_CSID, as a mask
 _TYPE_BITS = 0x3FFF
 _RECEIVE_SIZE = 1 << 17
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,10 @@ class Neighbour:
 class RouteSocket:
     """To be closed, or used as a context manager. What the kernel refuses is an OSError."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_s: float = _TIMEOUT_S) -> None:
+        """The kernel has `timeout_s` for each answer; TimeoutError if it takes longer."""
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
-        self._socket.settimeout(_TIMEOUT_S)
+        self._socket.settimeout(timeout_s)
         self._socket.bind((0, 0))
         self._number = 0
 

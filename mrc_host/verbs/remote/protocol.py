@@ -147,7 +147,9 @@ def pack_posts(qpn: int, requests: Sequence[WorkRequest]) -> bytes:
         address, lkey, length = wr.local_address, wr.lkey, wr.length
         if wr.sges:
             *others, last = wr.sges
-            parts += [_POST.pack(0, qpn, 0, PIECE, 0, 0, one.address, one.lkey, one.length, 0, 0) for one in others]
+            parts += [
+                _POST.pack(0, qpn, 0, PIECE, 0, 0, piece.address, piece.lkey, piece.length, 0, 0) for piece in others
+            ]
             address, lkey, length = last.address, last.lkey, last.length
         imm = wr.imm
         flags = (SIGNALED if wr.signaled else 0) | (HAS_IMM if imm is not None else 0)
