@@ -486,7 +486,7 @@ class MrcQueuePair(NicQueuePair, PathListener, MrcRequesterOwner, MrcResponderOw
         """Have the statistics show what is counted elsewhere."""
         super().collect_counts()
         if self.responder is not None:
-            self.responder.collect_counts()
+            self.responder.counts.collect()
 
     def inflight(self) -> int:
         """Bytes of data in flight, as the congestion window counts them."""

@@ -30,6 +30,7 @@ from mrc_host.transport.incoming_messages import LOCATED, OVERLAP, IncomingMessa
 from mrc_host.transport.memory import empty_region
 from mrc_host.transport.message import Message
 from mrc_host.transport.queue_pair_interfaces import AnswerPaths, Connection, MrcResponderOwner
+from mrc_host.transport.stats import ArrivalCounts
 from mrc_host.wire import control, headers, opcodes
 from mrc_host.wire.encap import Drop, Flow
 from mrc_host.wire.psn import MASK
@@ -48,7 +49,6 @@ class Responder:
     __slots__ = (
         "_cq_full",
         "_cq_full_since",
-        "_earlier",
         "_max_open",
         "_max_wimm",
         "_mtu",
@@ -60,6 +60,7 @@ class Responder:
         "_stats",
         "_wimm_done",
         "acks",
+        "counts",
         "messages",
         "received",
     )
@@ -84,10 +85,10 @@ class Responder:
         window = max(attributes.mpr, attributes.dynamic_mpr) * 128 - 1
         self._reach = min(window, settings.bitmap_range * 128)  # PSNs ahead of the cumulative one that are accepted
         self._max_open = settings.max_inflight_messages
-        self._earlier = connection.stats.data_received, connection.stats.out_of_order_received  # of earlier lives
         self.received: native.ReceiveState = connection.nic.datapath.receive_state(
             connection.qpn, source, first_psn, self._mtu, self._reach, settings.sack_threshold, planes
         )
+        self.counts = ArrivalCounts(connection.stats, self.received)
         self.received.carries = not settings.always_skip_marks  # these count what each packet of a path says
         self.messages = IncomingMessages(first_psn, self._mtu)
         self.acks = AckGenerator(owner, connection, paths, self.received)
@@ -160,15 +161,9 @@ class Responder:
             message.origin + start, message.rkey, message.length,
         )  # fmt: skip
 
-    def collect_counts(self) -> None:
-        """Have the statistics show what arrived."""
-        data, out_of_order = self._earlier
-        self._stats.data_received = data + self.received.arrived
-        self._stats.out_of_order_received = out_of_order + self.received.out_of_order
-
     def close(self) -> None:
         """The queue pair leaves this connection."""
-        self.collect_counts()
+        self.counts.collect()
         self.received.close()
 
     def _open(

@@ -6,10 +6,13 @@ are added to one object that the NIC keeps, so that its totals need only one pas
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mrc_host.counters import COUNTED, NACK_SLOTS, RTT_BUCKETS, rtt_name
 from mrc_host.wire.control import NACK_NAMES
+
+if TYPE_CHECKING:
+    from mrc_host.datapath import native
 
 WINDOW: Final = 0  # reasons why data is kept from leaving
 PEER: Final = 1
@@ -160,6 +163,23 @@ class QpStats:
         counters["rtt_samples"] = sum(self.round_trips)
         counters.update(zip(_RTT_NAMES, self.round_trips or [0] * RTT_BUCKETS, strict=True))
         return counters
+
+
+class ArrivalCounts:
+    """What the receive state counts in one life of a queue pair, added to what its statistics show of earlier lives."""
+
+    __slots__ = ("_data", "_out_of_order", "_received", "_stats")
+
+    def __init__(self, stats: QpStats, received: native.ReceiveState | native.RcReceiveState) -> None:
+        self._stats = stats
+        self._received = received
+        self._data = stats.data_received
+        self._out_of_order = stats.out_of_order_received
+
+    def collect(self) -> None:
+        """Have the statistics show what has arrived."""
+        self._stats.data_received = self._data + self._received.arrived
+        self._stats.out_of_order_received = self._out_of_order + self._received.out_of_order
 
 
 def _count(counters: list[int], place: int, length: int) -> None:

@@ -212,7 +212,7 @@ class RcQueuePair(NicQueuePair):
         """Have the statistics show what is counted elsewhere."""
         super().collect_counts()
         if self._responder is not None:
-            self._responder.collect_counts()
+            self._responder.counts.collect()
 
     def gauges(self) -> dict[str, int]:
         """Current state of the window."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from mrc_host.transport.memory import Region, empty_region
 from mrc_host.transport.queue_pair_interfaces import Connection, ResponderOwner
 from mrc_host.transport.roce.path import RcPath
+from mrc_host.transport.stats import ArrivalCounts
 from mrc_host.wire import headers, opcodes
 from mrc_host.wire.encap import Drop
 from mrc_host.wire.psn import HALF, MASK
@@ -32,7 +33,6 @@ class RcResponder:
 
     __slots__ = (
         "_datapath",
-        "_earlier",
         "_first",
         "_length",
         "_memory",
@@ -45,6 +45,7 @@ class RcResponder:
         "_remote_qpn",
         "_stats",
         "_syndrome",
+        "counts",
         "due",
         "fatal",
         "received",
@@ -62,11 +63,11 @@ class RcResponder:
         self._path = path
         self._mtu = connection.attributes.path_mtu
         self._first = first_psn  # of this life
-        self._earlier = connection.stats.data_received, connection.stats.out_of_order_received  # of earlier lives
         self._datapath = connection.nic.datapath
         self.received: native.RcReceiveState = self._datapath.rc_receive_state(
             connection.qpn, source, first_psn, self._mtu
         )
+        self.counts = ArrivalCounts(connection.stats, self.received)
         self._region: Region | None = None  # of the message being received
         self._length = 0
         self._msn = 0
@@ -123,15 +124,9 @@ class RcResponder:
             self.answer_due()
         return None
 
-    def collect_counts(self) -> None:
-        """Have the statistics show what arrived."""
-        data, out_of_order = self._earlier
-        self._stats.data_received = data + self.received.arrived
-        self._stats.out_of_order_received = out_of_order + self.received.out_of_order
-
     def close(self) -> None:
         """The queue pair leaves this connection."""
-        self.collect_counts()
+        self.counts.collect()
         self.received.close()
 
     def answer_due(self) -> None:
