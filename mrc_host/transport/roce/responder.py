@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mrc_host.datapath import native
 
 RNR_TIMER: Final = 12  # 0.64 ms, as in the examples of rdma-core
+_RNR: Final = headers.SYNDROME_RNR | RNR_TIMER
 
 
 class RcResponder:
@@ -105,14 +106,14 @@ class RcResponder:
         if region is None or region.view is None:
             self._end(headers.NAK_REMOTE_ACCESS, "This NIC refused the peer's remote range.")
             return None
-        if size != remaining if ends else not size == self._mtu < remaining:
+        if not (size == remaining <= self._mtu if ends else size == self._mtu < remaining):
             self._end(headers.NAK_INVALID_REQUEST, "A packet does not fit its message.")
             return None
         with_imm = kind == opcodes.LAST_IMM or kind == opcodes.ONLY_IMM
         if with_imm and not self._owner.has_cq_room():
             received.gap = True  # which needs no other report: the packets that follow are ahead of this one
             self._stats.cq_full_events += 1
-            self._answer(headers.SYNDROME_RNR | RNR_TIMER)
+            self._answer(_RNR)
             return None
         region.view[at : at + size] = payload
         self._region, self._length = region, length
@@ -140,7 +141,8 @@ class RcResponder:
             if self.received.next_psn + offset - MASK - 1 < self._first:
                 return Drop.OTHER_LIFE
             stats.duplicates_received += 1
-            self._answer(headers.SYNDROME_ACK)
+            if not self.due:  # a NAK acknowledges, too, what is here
+                self._answer(headers.SYNDROME_ACK)
             return None
         if self.received.drop_ahead():
             self._answer(headers.NAK_SEQUENCE)
@@ -153,6 +155,8 @@ class RcResponder:
         self._stats.write_requests += 1
         if with_imm:
             self._owner.complete_receive(self._length, imm, False)
+            if self._syndrome == _RNR:  # which may not have left yet
+                self._syndrome = headers.SYNDROME_ACK
 
     def _answer(self, syndrome: int) -> None:
         self._syndrome = syndrome

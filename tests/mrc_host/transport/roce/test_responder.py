@@ -139,6 +139,15 @@ def test_a_duplicate_is_acknowledged_again_but_not_placed() -> None:
     assert end.connection.stats.duplicates_received == 2
 
 
+def test_a_duplicate_does_not_replace_a_nak_that_has_not_left() -> None:
+    """A gap is reported once, so without that report the peer would wait for its timeout."""
+    end = receiver()
+    take(end, FIRST, ask=False)
+    take(end, FIRST + 2)
+    take(end, FIRST)
+    assert end.answers() == [(NAK, FIRST + 1, 1)]
+
+
 def test_packets_of_an_earlier_connection_are_dropped_silently() -> None:
     end = receiver()
     assert take(end, FIRST - 1) is Drop.OTHER_LIFE
@@ -166,6 +175,19 @@ def test_without_room_in_the_receive_cq_packets_get_an_rnr_nak() -> None:
     assert end.answers() == [(ACK, FIRST, 1)]
     assert end.qp.received == [(MTU, 3)]
     assert end.connection.stats.cq_full_events == 2
+
+
+def test_an_rnr_nak_leaves_only_while_its_packet_is_missing() -> None:
+    end = receiver()
+    take(end, FIRST, ask=False)
+    end.qp.room = False
+    take(end, FIRST + 1, ONLY_IMM)
+    take(end, FIRST)
+    assert end.answers() == [(RNR, FIRST + 1, 1)], "a duplicate does not replace it"
+    take(end, FIRST + 1, ONLY_IMM)
+    end.qp.room = True
+    take(end, FIRST + 1, ONLY_IMM, ask=False)
+    assert end.answers() == [(ACK, FIRST + 1, 2)]
 
 
 def test_writes_without_immediate_need_no_room_in_the_receive_cq() -> None:
@@ -225,6 +247,7 @@ def test_a_region_deregistered_in_mid_message_is_no_longer_written() -> None:
         (2, MIDDLE, MTU),  # and it is the last
         (2, LAST, MTU - 4),
         (2, LAST_IMM, MTU + 4),
+        (1, LAST, 2 * MTU),  # as much as is missing, but longer than a packet may be
     ],
 )
 def test_invalid_opcode_sequences_are_an_invalid_request(before: int, kind: int, size: int) -> None:
@@ -242,8 +265,9 @@ def test_invalid_opcode_sequences_are_an_invalid_request(before: int, kind: int,
 
 @pytest.mark.parametrize(
     ("kind", "size", "length"),
-    [(ONLY, 100, 200), (ONLY, 200, 100), (FIRST_KIND, MTU, MTU), (FIRST_KIND, MTU, 0), (FIRST_KIND, MTU, MTU - 1)],
-)
+    [(ONLY, 100, 200), (ONLY, 200, 100), (FIRST_KIND, MTU, MTU), (FIRST_KIND, MTU, 0), (FIRST_KIND, MTU, MTU - 1),
+     (ONLY, MTU + 4, MTU + 4)],
+)  # fmt: skip
 def test_a_length_inconsistent_with_the_first_packet_is_an_invalid_request(kind: int, size: int, length: int) -> None:
     end = receiver()
     take(end, FIRST, kind, size=size, length=length)
