@@ -105,7 +105,11 @@ static PyObject *receive_state_show(ReceiveState *state, PyObject *const *args, 
     int64_t end = base + SACK_BITS;
     for (int plane = 0; plane < state->planes; plane++) {
         Unshown *unshown = &state->unshown[plane];
-        if (unshown->highest < end)
+        int64_t low = unshown->lowest > state->next_psn ? unshown->lowest : state->next_psn;
+        if (low < base && low <= unshown->highest) { /* the bitmap for a retransmission begins after them */
+            if (unshown->highest >= base && unshown->highest < end)
+                unshown->highest = base - 1;
+        } else if (unshown->highest < end)
             *unshown = (Unshown){-1, -1};
         else if (unshown->lowest < end)
             unshown->lowest = end;

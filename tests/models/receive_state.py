@@ -76,7 +76,9 @@ class ReceiveState:
             base = self._oldest_unshown() if again < 0 else max(base, again - SACK_BITS + 1)
         end = base + SACK_BITS
         for plane, high in enumerate(self._high):
-            if high < end:
+            if max(self._low[plane], self.next_psn) < base and self.next_psn <= high:
+                self._high[plane] = min(high, base - 1) if high < end else high
+            elif high < end:
                 self._low[plane] = self._high[plane] = -1
             else:
                 self._low[plane] = max(self._low[plane], end)

@@ -169,6 +169,32 @@ def test_the_widest_range_is_held_whole(module: ModuleType) -> None:
         assert (state.next_psn, bits_of(state)) == (expected + WIDEST, set())
 
 
+def test_no_arrival_is_forgotten_before_a_bitmap_has_shown_it(module: ModuleType) -> None:
+    """Whichever SACKs leave: for arrivals, retransmissions far ahead of them, or probes."""
+    for number in range(40):
+        chance = random.Random(f"{SEED}/{number}")
+        state, hidden = made(module, planes=3), set[int]()
+
+        def show(again: int, oldest: bool, state: Any = state, hidden: set[int] = hidden) -> None:
+            base = state.show(again, oldest)
+            hidden.difference_update(range(base, base + SACK_BITS))
+
+        for _ in range(200):
+            psn = state.next_psn + chance.choice([0, *[chance.randrange(1, 400) for _ in range(20)]])
+            if chance.random() < 0.2:
+                show(chance.choice([-1, min(psn, state.max_psn)]), chance.random() < 0.2)
+            elif not state.has(psn):
+                state.add(psn, chance.randrange(3), 100, 1, psn & MASK, False)
+                hidden.add(psn)
+            hidden.difference_update(range(state.first_psn, state.next_psn))
+            assert state.unshown or not hidden, f"seed {SEED}/{number}"
+        for _ in range(20):
+            if state.unshown:
+                show(-1, False)
+        assert not hidden, f"seed {SEED}/{number}"
+        assert not state.unshown, f"seed {SEED}/{number}"
+
+
 def test_holes_are_found_from_any_psn(module: ModuleType) -> None:
     state = made(module)
     add(state, 102, 103, 105)
