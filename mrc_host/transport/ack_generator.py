@@ -55,6 +55,9 @@ class _Trigger:
         self.probe_id = probe_id  # -1: not a probe
 
 
+_NO_PACKET: Final = _Trigger(-1, control.NO_ENTROPY, 0, control.MARK_NONE, -1)  # a further SACK, which answers none
+
+
 class AckGenerator:
     """The acknowledgements due on one connection."""
 
@@ -313,7 +316,7 @@ class AckGenerator:
         base = received.show(trigger.psn if trigger.again else -1, probed)
         if received.max_psn - received.next_psn >= control.SACK_BITS:
             if received.unshown and not self._sacks:
-                self._sacks.append(_sweep_trigger(received.next_psn))
+                self._sacks.append(_NO_PACKET)
             self._begin_sweep(base, probed)
         return self._pack(trigger, base)
 
@@ -348,15 +351,16 @@ class AckGenerator:
         sweep.shown(base)
         self._stats.acks_sent += 1
         self._stats.sacks_sent += 1
-        return self._paths.frame(index, CONTROL, self._pack(_sweep_trigger(received.next_psn), base))
+        return self._paths.frame(index, CONTROL, self._pack(_NO_PACKET, base))
 
     def _pack(self, trigger: _Trigger, base: int) -> bytes:
         """A SACK whose bitmap begins at `base`. The receive state adds what has arrived."""
         restore = self._restores > 0 and not self._slow
         if restore:
             self._restores -= 1
+        psn = self._received.next_psn - 1 if trigger is _NO_PACKET else trigger.psn
         return self._received.sack(
-            base, self._remote_qpn, trigger.psn, trigger.probe_id, trigger.mark, trigger.entropy, trigger.stamp,
+            base, self._remote_qpn, psn, trigger.probe_id, trigger.mark, trigger.entropy, trigger.stamp,
             self._offered_range(), restore, _PENALTY if self._slow else 0,
         )  # fmt: skip
 
@@ -371,8 +375,3 @@ class AckGenerator:
             elif self._offer < self._cap:
                 self._offer += 1
         return self._offer
-
-
-def _sweep_trigger(expected: int) -> _Trigger:
-    """The trigger of a SACK that answers no packet in particular."""
-    return _Trigger(expected - 1, control.NO_ENTROPY, 0, control.MARK_NONE, -1)

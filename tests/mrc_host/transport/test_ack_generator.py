@@ -85,6 +85,25 @@ def test_arrivals_on_widely_skewed_planes_are_all_reported() -> None:
     assert set().union(*map(shown, end.sacks())) >= {1, 2, 3, 4, 200, 201, 202, 203, 204}
 
 
+def test_a_sack_for_a_retransmission_does_not_hide_other_arrivals() -> None:
+    """Its bitmap begins after them, so another SACK shows them."""
+    end = Generator()
+    end.arrive(*range(1, 41))
+    end.arrive(150, flags=RTX, plane=1)
+    assert [shown(sack) for sack in end.sacks()] == [{150}, set(range(1, 41))]
+
+
+def test_a_further_sack_answers_no_packet_however_late_it_leaves() -> None:
+    end = Generator()
+    end.arrive(*range(1, 41))
+    end.arrive(150, flags=A, plane=1)
+    end.acks.transmit(0, 1)
+    end.arrive(0)
+    (sack,) = end.sacks()
+    assert (sack.entropy, sack.ack_offset, sack.timestamp) == (control.NO_ENTROPY, 0, 0)
+    assert sack.cack_psn == FIRST + 40
+
+
 def test_a_probe_response_reports_everything_received() -> None:
     end = Generator()
     end.arrive(*range(1, 200, 2))
