@@ -241,7 +241,7 @@ class Responder:
             if message.with_imm:
                 if not self._owner.has_cq_room():
                     self._wait_for_room()
-                    return
+                    break
                 if self._cq_full:
                     self.settle_stats(self._nic.now)
                     self._cq_full = False

@@ -186,6 +186,17 @@ def test_a_full_receive_queue_requests_a_smaller_window_and_restores_it() -> Non
     assert restored == [(0, True)] * 4 + [(0, False)] * 2
 
 
+def test_what_a_full_receive_queue_still_took_is_acknowledged_at_once() -> None:
+    end = FarEnd(capacity=1)
+    for psn in range(4):
+        end.segment(psn, ONLY_IMM, msn=psn, rqmsn=psn, imm=psn)
+    complete = []
+    for _ in range(4):
+        complete += [p.aeth[1] for p in end.only(opcodes.TRANSPORT_ACK)]
+        end.poll()
+    assert complete == [1, 2, 3, 4]
+
+
 def test_a_middle_packet_is_located_once_the_message_before_is_known() -> None:
     end = FarEnd()
     end.segment(1, LAST, msn=0, offset=4096, length=5000, size=904)
