@@ -29,6 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in files:
         if name.endswith((".json", ".bin")):
             return _refuse(f"{name!r}: P4Info is written as text only; name the file .txtpb")
+    outputs = [name for name in (options.output, *files) if name]
+    paths = [os.path.realpath(name) for name in (options.program, *outputs)]
+    if any(path in paths[:at] and not path.startswith("/dev/") for at, path in enumerate(paths)):
+        return _refuse("the program and the files to write need different names")
     try:
         compiled = compile_program(options.program, options.include, dict(_define(item) for item in options.define))
     except P4Error as error:
@@ -38,14 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _show(warnings, as_json=options.json)
     if options.werror and warnings:
         return 1
+    texts = [compiled.json + "\n"] if options.output else []
+    faults = map(_write, outputs, [*texts, *[compiled.p4info] * len(files)])
+    return next((_refuse(fault) for fault in faults if fault), 0)
+
+
+def _write(name: str, text: str) -> str | None:
+    """Write a file; why that was not possible."""
     try:
-        if options.output:
-            Path(options.output).write_text(compiled.json + "\n", encoding="utf-8")
-        for name in files:
-            Path(name).write_text(compiled.p4info, encoding="utf-8")
-    except OSError as error:
-        return _refuse(f"{error.filename!r} cannot be written: {error.strerror}")
-    return 0
+        Path(name).write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        return f"{name!r} cannot be written: {getattr(error, 'strerror', None) or error}"
+    return None
 
 
 def _parser() -> argparse.ArgumentParser:

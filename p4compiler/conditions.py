@@ -103,10 +103,10 @@ class _Reader:
             self._expect(")")
             return value
         if token.kind == lexer.INT:
+            if re.fullmatch(r"[uUlL]+", self._text()) and self.tokens[self.at].glued:
+                self.at += 1
             return _number(token)
         if token.kind == lexer.NAME:
-            if self._text() and re.fullmatch(r"[uUlL]+", token.text):
-                return self.unary(depth + 1)
             return 1 if token.text == "true" else 0
         raise Refusal("a number expected in a condition", token.span)
 

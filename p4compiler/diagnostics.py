@@ -9,12 +9,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from p4compiler.sources import Span
 
 MAX_ERRORS = 20
 _MAX_SHOWN_LINE = 200  # characters
+_MAX_SHOWN_BITS = 256
+_MAX_COMPARED_NAME = 64  # characters
+_MAX_COMPARED = 500  # names, for a hint
 
 
 @dataclass(frozen=True)
@@ -154,8 +158,17 @@ class Diagnostics:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` where a known name is like `name`, else nothing."""
-    close = difflib.get_close_matches(name, list(known), 1)
+    if len(name) > _MAX_COMPARED_NAME:
+        return ""
+    similar = (item for item in known if abs(len(item) - len(name)) <= 1 + len(name) // 4)
+    close = difflib.get_close_matches(name, list(islice(similar, _MAX_COMPARED)), 1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def shown(number: int) -> str:
+    """A number for a message: its digits, or how long it is."""
+    bits = number.bit_length()
+    return str(number) if bits <= _MAX_SHOWN_BITS else f"of {bits:,} bits"
 
 
 def counted(number: int, noun: str) -> str:

@@ -224,6 +224,8 @@ def _ternaries(item: ValueSet, width: int) -> list[Ternary]:
     if isinstance(item, Ternary):
         return [item]
     assert isinstance(item, ValueRange)
+    if item.low > item.high:  # from a negative number to a positive one
+        return _ternaries(ValueRange(item.low, mask(width)), width) + _ternaries(ValueRange(0, item.high), width)
     out: list[Ternary] = []
     low = item.low
     while low <= item.high:

@@ -102,6 +102,8 @@ def _match(set_: ValueSet, key: LoweredKey) -> Json:
     if key.match_kind == "range":
         if isinstance(set_, Ternary):
             set_ = ValueRange(0, full) if set_.mask == 0 else ValueRange(set_.value, set_.value)
+        if set_.low > set_.high:
+            raise Refusal("a range from negative to positive numbers is not supported for keys", key.span)
         return {"match_type": "range", "start": hexstr(set_.low, width), "end": hexstr(set_.high, width)}
     if isinstance(set_, ValueRange):
         raise Refusal(f"a range for a key that is {key.match_kind}", key.span)

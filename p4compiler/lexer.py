@@ -1,7 +1,8 @@
 """Tokens of a source text.
 
-Nothing is refused here: text that is no token (a string or comment without end, a stray character) becomes a token of
-kind ``bad``, which the parser reports if it gets there, since it may stand in a part that ``#if`` leaves out.
+Nothing is refused here but too many tokens: text that is no token (a string or comment without end, a stray character)
+becomes a token of kind ``bad``, which the parser reports if it gets there, since it may stand in a part that ``#if``
+leaves out.
 
 ``>>`` is two tokens, of which the second is `glued`, so that ``stack<bit<8>>`` needs no care; the parser joins them.
 """
@@ -11,15 +12,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from p4compiler.diagnostics import Refusal
 from p4compiler.sources import Source, Span
 
+MAX_TOKENS = 300_000  # of a program, with what it includes
 NAME, INT, STRING, OP, BAD, END = "name", "int", "string", "op", "bad", "end"
 
 _TOKEN = re.compile(
     r"""
       (?P<newline>\n)
-    | (?P<space>[ \t\r\f\v]+|\\\r?\n|//(?:[^\n\\]|\\.)*|/\*(?s:.*?)\*/)
-    | (?P<string>"(?s:[^"\\]|\\.)*")
+    | (?P<space>[ \t\r\f\v]+|\\\r?\n|//[^\n\\]*(?:\\(?:\r?\n|.)?[^\n\\]*)*|/\*(?s:.*?)\*/)
+    | (?P<string>"[^"\\]*(?s:\\.[^"\\]*)*")
     | (?P<int>(?:[0-9]+[ws])?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|0[dD][0-9_]+|[0-9][0-9_]*))
     | (?P<name>[A-Za-z_$][A-Za-z0-9_$]*)
     | (?P<bad>/\*(?s:.*)|"[^\n]*|[^\x00-\x7f]+|[\x00-\x1f\x7f'`\\$])
@@ -41,13 +44,13 @@ class Token(NamedTuple):
     hidden: frozenset[str] = frozenset()
 
 
-def tokens(source: Source) -> list[Token]:
-    """All tokens of a source; the last is of kind END."""
-    return scan(source, 0, len(source.text))
+def tokens(source: Source, limit: int = MAX_TOKENS) -> list[Token]:
+    """All tokens of a source after its byte order mark; the last is of kind END. Refuses more than `limit`."""
+    return scan(source, 1 if source.text.startswith("\ufeff") else 0, len(source.text), limit)
 
 
-def scan(source: Source, start: int, end: int) -> list[Token]:
-    """The tokens of a part of a source, and END."""
+def scan(source: Source, start: int, end: int, limit: int = MAX_TOKENS) -> list[Token]:
+    """The tokens of a part of a source, and END; raises Refusal at the first that is too many."""
     out: list[Token] = []
     glued, fresh = False, True
     for match in _TOKEN.finditer(source.text, start, end):
@@ -58,7 +61,10 @@ def scan(source: Source, start: int, end: int) -> list[Token]:
             glued = False
         else:
             assert kind is not None
-            out.append(Token(kind, match.group(), Span(source, match.start(), match.end()), glued, fresh))
+            span = Span(source, match.start(), match.end())
+            out.append(Token(kind, match.group(), span, glued, fresh))
+            if len(out) > limit:
+                raise Refusal(f"a program of more than {MAX_TOKENS:,} tokens", span)
             glued, fresh = True, False
     out.append(Token(END, "", Span(source, end, end), starts_line=True))
     return out

@@ -15,6 +15,7 @@ from p4compiler.lexer import Token
 from p4compiler.sources import Source, Span
 
 MAX_EXPANDED = 100_000  # tokens that all uses together may give
+MAX_WORK = 1_000_000  # tokens in arguments, names that are hidden, and characters that # and ## make
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Macros:
     def __init__(self) -> None:
         self.defined: dict[str, Macro] = {}
         self._expanded = 0
+        self._work = 0
 
     def define(self, line: list[Token], directive: Span) -> None:
         """Obey ``#define``; `line` is what follows it."""
@@ -70,13 +72,21 @@ class Macros:
                     continue
                 given, close = self._arguments(waiting, token, macro)
                 hidden = (token.hidden & close.hidden) | {token.text}
+                self._spend(sum(map(len, given)), token)
                 arguments = self._bind(macro, given, token)
+            self._spend(len(hidden) * len(macro.body) // 16, token)  # a hidden name costs less than a token
             placed = self._substitute(macro, arguments, token, hidden)
             self._expanded += len(placed)
             if self._expanded > MAX_EXPANDED:
                 raise Refusal(f"the macros of this program expand to more than {MAX_EXPANDED:,} tokens", token.span)
             waiting.extend(reversed(placed))
         return out
+
+    def _spend(self, amount: int, use: Token) -> None:
+        """Count work that grows faster than the tokens that come out of it."""
+        self._work += amount
+        if self._work > MAX_WORK:
+            raise Refusal("the macros of this program are nested too deeply, or make names too long", use.span)
 
     @staticmethod
     def _arguments(waiting: list[Token], use: Token, macro: Macro) -> tuple[list[list[Token]], Token]:
@@ -122,6 +132,7 @@ class Macros:
         out: list[Token] = []
         body = macro.body
         paste = False
+        nothing = True  # the operand before ## is
         for position, token in enumerate(body):
             if token.text == "##" and token.kind == lexer.OP:
                 paste = True
@@ -129,7 +140,7 @@ class Macros:
             pasted_next = position + 1 < len(body) and body[position + 1].text == "##"
             before = body[position - 1] if position else None
             if token.text in arguments and before is not None and before.text == "#" and before.kind == lexer.OP:
-                out[-1] = _quoted(arguments[token.text], use)
+                out[-1] = self._quoted(arguments[token.text], use)
                 continue
             if token.text in arguments and token.kind == lexer.NAME:
                 argument = arguments[token.text]
@@ -137,12 +148,25 @@ class Macros:
             else:
                 span = Span(use.span.source, use.span.start, use.span.end, token.span.origin or token.span)
                 part = [Token(token.kind, token.text, span, token.glued)]
-            if paste and out and part:
-                first = _pasted(out.pop(), part[0], use)
+            if paste and out and part and not nothing:
+                first = self._pasted(out.pop(), part[0], use)
                 part = [*first, *part[1:]]
+            nothing = not part and (nothing or not paste)
             out += part
             paste = False
         return [token._replace(hidden=token.hidden | hidden) for token in out]
+
+    def _quoted(self, tokens: list[Token], use: Token) -> Token:
+        self._spend(sum(len(token.text) for token in tokens), use)
+        text = "".join(token.text if token.glued or not i else f" {token.text}" for i, token in enumerate(tokens))
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        return Token(lexer.STRING, f'"{escaped}"', use.span)
+
+    def _pasted(self, left: Token, right: Token, use: Token) -> list[Token]:
+        text = left.text + right.text
+        self._spend(len(text), use)
+        made = lexer.tokens(Source("<pasted>", text))[:-1]
+        return [token._replace(span=use.span, glued=bool(i), starts_line=False) for i, token in enumerate(made)]
 
 
 def _parameters(body: list[Token]) -> tuple[tuple[str, ...], list[Token]]:
@@ -159,15 +183,3 @@ def _parameters(body: list[Token]) -> tuple[tuple[str, ...], list[Token]]:
         else:
             params.append(token.text)
     return tuple(params), body[close + 1 :]
-
-
-def _quoted(tokens: list[Token], use: Token) -> Token:
-    text = "".join(token.text if token.glued or not i else f" {token.text}" for i, token in enumerate(tokens))
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return Token(lexer.STRING, f'"{escaped}"', use.span)
-
-
-def _pasted(left: Token, right: Token, use: Token) -> list[Token]:
-    text = left.text + right.text
-    made = lexer.tokens(Source("<pasted>", text))[:-1]
-    return [token._replace(span=use.span, glued=bool(i), starts_line=False) for i, token in enumerate(made)]

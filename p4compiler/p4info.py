@@ -21,7 +21,6 @@ from p4compiler.p4info_text import (
     Identifiers,
     TextWriter,
     field_ids,
-    number_of,
     split,
     write_annotations,
     write_documentation,
@@ -189,7 +188,7 @@ class _Writer:
                 if note.name == "pkginfo" and tokens[0].text in _PKG_FIELDS:
                     fields[tokens[0].text] = "".join(tree.unquoted(token.text) for token in tokens[2:])
                 elif note.name == "platform_property":
-                    platform[tokens[0].text] = number_of(tokens[2])
+                    platform[tokens[0].text] = tree.number_in(tokens[2:], note.span)
         with self._out.message("pkg_info"):
             for name in ("name", "version"):
                 if name in fields:
@@ -290,15 +289,15 @@ class _Writer:
         out.number("size", instance.number("size"))
         if not is_selector:
             return
-        note = tree.annotation(instance.annotations, "max_group_size")
-        if note is not None and note.body:
-            out.number("max_group_size", number_of(note.body[0]))
+        size = tree.number_annotation(instance.annotations, "max_group_size")
+        if size is not None:
+            out.number("max_group_size", size)
         semantics = tree.string_annotation(instance.annotations, "selector_size_semantics")
         if semantics == "sum_of_members":
             with out.message("sum_of_members"):
-                weight = tree.annotation(instance.annotations, "max_member_weight")
-                if weight is not None and weight.body:
-                    out.number("max_member_weight", number_of(weight.body[0]))
+                weight = tree.number_annotation(instance.annotations, "max_member_weight")
+                if weight is not None:
+                    out.number("max_member_weight", weight)
         elif semantics is not None:
             with out.message("sum_of_weights"):
                 pass

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from p4compiler import lexer, tree
 from p4compiler.diagnostics import Refusal
 from p4compiler.lexer import Token
+from p4compiler.sources import Span
 
 _OWN_FIELDS = frozenset({"name", "id", "brief", "description"})  # annotations that are fields of their own
 
@@ -126,7 +127,7 @@ def _write_value(out: TextWriter, tokens: Sequence[Token]) -> None:
         out.word("bool_value", first.text)
     else:
         sign = -1 if first.text == "-" else 1
-        out.number("int64_value", sign * number_of(tokens[-1]))
+        out.number("int64_value", sign * tree.number_in(tokens[-1:], first.span))
 
 
 def split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
@@ -142,25 +143,14 @@ def split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         yield part
 
 
-def number_of(token: Token) -> int:
-    """The number in an annotation."""
-    digits = token.text.replace("_", "").rpartition("w")[2].rpartition("s")[2]
-    try:
-        return int(digits, 0)
-    except ValueError:
-        raise Refusal("a number is expected in this annotation", token.span) from None
-
-
-def id_annotation(annotations: tree.Annotations) -> int | None:
-    """The number in ``@id(number)``."""
-    found = tree.annotation(annotations, "id")
-    return number_of(found.body[0]) if found is not None and found.body else None
-
-
 def field_ids(items: Sequence[tree.Annotations]) -> list[int]:
     """The ids of the fields of a message: those of @id, and for the others the free ones from 1."""
-    given = [id_annotation(item) for item in items]
-    taken = {item for item in given if item is not None}
+    given = [tree.number_annotation(item, "id") for item in items]
+    taken: set[int] = set()
+    for item, number in zip(items, given, strict=True):
+        if number in taken:
+            raise _duplicate(item, number)
+        taken |= {number} if number is not None else set()
     out: list[int] = []
     following = 1
     for number in given:
@@ -202,17 +192,29 @@ class Identifiers:
     def __init__(self) -> None:
         self._names: dict[str, dict[str, int | None]] = {}
         self._ends: dict[tuple[str, ...], int] = {}
+        self._given: set[int] = set()
 
     def add(self, kind: str, name: str, annotations: tree.Annotations) -> None:
         """An object; @id gives its id."""
-        number = id_annotation(annotations)
-        if number is not None:
-            number |= _PREFIXES[kind] << 24
-        self._names.setdefault(kind, {}).setdefault(name, number)
+        names = self._names.setdefault(kind, {})
+        if name not in names:
+            number = tree.number_annotation(annotations, "id")
+            names[name] = None if number is None else self._with_prefix(kind, number, annotations)
+
+    def _with_prefix(self, kind: str, number: int, annotations: tree.Annotations) -> int:
+        prefix = _PREFIXES[kind] << 24
+        if not 0 < number < 1 << 32 or number >> 24 not in (0, _PREFIXES[kind]):
+            text = f"the id of this {kind} is from 1 to {0xFFFFFF:#x}, perhaps with {prefix:#x} added"
+            raise Refusal(text, _id_span(annotations))
+        number |= prefix
+        if number in self._given:
+            raise _duplicate(annotations, number)
+        self._given.add(number)
+        return number
 
     def assign(self) -> None:
         """Give ids and aliases to all objects that were added."""
-        used = {number for names in self._names.values() for number in names.values() if number is not None}
+        used = set(self._given)
         for kind in sorted(self._names, key=_PREFIXES.__getitem__):
             names = self._names[kind]
             for name in sorted(names):
@@ -237,6 +239,15 @@ class Identifiers:
             if self._ends[tuple(parts[start:])] < 2:
                 return ".".join(parts[start:])
         return name
+
+
+def _id_span(annotations: tree.Annotations) -> Span | None:
+    note = tree.annotation(annotations, "id")
+    return note.span if note is not None else None
+
+
+def _duplicate(annotations: tree.Annotations, number: int | None) -> Refusal:
+    return Refusal(f"id {number:#x} is given twice", _id_span(annotations))
 
 
 def _free_id(prefix: int, name: str, used: set[int]) -> int:

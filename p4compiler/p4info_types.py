@@ -5,7 +5,7 @@ from __future__ import annotations
 from p4compiler import tree
 from p4compiler.check.result import Checked
 from p4compiler.json_expressions import flat_fields
-from p4compiler.p4info_text import TextWriter, number_of, split, write_annotations
+from p4compiler.p4info_text import TextWriter, split, write_annotations
 from p4compiler.types import (
     BOOL,
     ERROR,
@@ -204,15 +204,15 @@ def _translation(kind: New) -> tuple[str, int | None] | None:
     if note is None:
         return None
     parts = list(split(note.body))
-    if len(parts) != 2 or not parts[0]:
+    if len(parts) != 2 or not all(parts):
         return None
     uri = "".join(tree.unquoted(token.text) for token in parts[0])
     words = [token.text for token in parts[1]]
     if words[0] == "string":
         return uri, None
     if words[0] == "bit":
-        return uri, number_of(parts[1][2])
-    return uri, number_of(parts[1][0])
+        return uri, tree.number_in(parts[1][2:3], note.span)
+    return uri, tree.number_in(parts[1], note.span)
 
 
 def control_width(kind: Type) -> int:

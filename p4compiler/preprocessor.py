@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from p4compiler import conditions, lexer
-from p4compiler.diagnostics import Diagnostics, Refusal, did_you_mean
+from p4compiler.diagnostics import Diagnostics, P4Error, Refusal, did_you_mean
 from p4compiler.lexer import Token
 from p4compiler.macros import Macros
-from p4compiler.sources import Includes, NotReadableError, Source, Span
+from p4compiler.sources import MAX_FILE_BYTES, Includes, NotReadableError, Source, Span
 
 MAX_INCLUDE_DEPTH = 64
 MAX_INCLUDES = 2_000
-MAX_TOKENS = 3_000_000
+MAX_INCLUDED_BYTES = 4 * MAX_FILE_BYTES
 
 _DIRECTIVES = ("include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "warning")
 _IGNORED = ("pragma", "line")
@@ -42,9 +42,17 @@ class Preprocessor:
         self._diagnostics = diagnostics
         self._macros = Macros()
         self._files = 0
+        self._characters = 0
+        self._read = 0  # tokens of all files
         self._out: list[Token] = []
         for name, value in defines.items():
+            self._define(name, value)
+
+    def _define(self, name: str, value: str) -> None:
+        try:
             self._macros.define_text(name, value)
+        except Refusal as refusal:
+            self._diagnostics.add(refusal.diagnostic)
 
     def run(self, source: Source) -> list[Token]:
         """The tokens of a program, the last of kind END; raises P4Error if there were errors."""
@@ -54,7 +62,12 @@ class Preprocessor:
         return self._out
 
     def _file(self, source: Source, depth: int) -> None:
-        tokens = lexer.tokens(source)
+        try:
+            tokens = lexer.tokens(source, lexer.MAX_TOKENS - self._read)
+        except Refusal as refusal:
+            self._diagnostics.add(refusal.diagnostic)
+            raise P4Error(self._diagnostics.all()) from None
+        self._read += len(tokens)
         branches: list[_Branch] = []
         text: list[Token] = []
         at = 0
@@ -83,9 +96,6 @@ class Preprocessor:
             self._out += self._macros.expand(text)
         except Refusal as refusal:
             self._diagnostics.add(refusal.diagnostic)
-        if len(self._out) > MAX_TOKENS:
-            self._diagnostics.error(f"a program of more than {MAX_TOKENS:,} tokens", self._out[-1].span)
-            self._diagnostics.stop_on_errors()
 
     def _directive(self, mark: Token, line: list[Token], branches: list[_Branch], source: Source, depth: int) -> None:
         if not line:
@@ -94,8 +104,9 @@ class Preprocessor:
         span = mark.span.to(line[0].span)
         on = not branches or branches[-1].on
         if word in ("if", "ifdef", "ifndef"):
-            value = on and self._condition(word, rest, span)
-            branches.append(_Branch(span, on, value, value))
+            branch = _Branch(span, on, taken=True, on=False)  # after an error in the condition no part counts
+            branches.append(branch)
+            branch.taken = branch.on = on and self._condition(word, rest, span)
         elif word in ("elif", "else", "endif"):
             self._branch(word, rest, branches, span)
         elif not on or line[0].kind == lexer.INT or word in _IGNORED:
@@ -179,4 +190,7 @@ class Preprocessor:
             found = self._includes.find(name, source, quoted=quoted)
         except NotReadableError as error:
             raise Refusal(str(error), place) from None
+        self._characters += len(found.text)
+        if self._characters > MAX_INCLUDED_BYTES:
+            raise Refusal(f"more than {MAX_INCLUDED_BYTES >> 20} MiB are included", place)
         self._file(found, depth + 1)

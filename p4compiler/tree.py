@@ -5,8 +5,10 @@ Nodes are compared by identity, so later passes keep what they learn of a node i
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from p4compiler.diagnostics import Refusal
 from p4compiler.lexer import Token
 from p4compiler.sources import Span
 
@@ -29,6 +31,17 @@ class Annotation(Node):
 
 
 Annotations = tuple[Annotation, ...]
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes that a node is made of."""
+    for name in node.__dataclass_fields__:
+        part = getattr(node, name)
+        if isinstance(part, Node):
+            yield part
+        elif isinstance(part, tuple):
+            yield from (item for item in part if isinstance(item, Node))
+
 
 # --- expressions ---
 
@@ -646,6 +659,21 @@ def string_annotation(annotations: Annotations, name: str) -> str | None:
     if found is None or not found.body or not found.body[0].text.startswith('"'):
         return None
     return "".join(unquoted(token.text) for token in found.body)
+
+
+def number_annotation(annotations: Annotations, name: str) -> int | None:
+    """The number in ``@name(number)``; raises Refusal where there is another thing."""
+    found = annotation(annotations, name)
+    return number_in(found.body[:1], found.span) if found is not None else None
+
+
+def number_in(tokens: Sequence[Token], span: Span) -> int:
+    """The number that one token is, of an annotation at `span`; raises Refusal."""
+    digits = tokens[0].text.replace("_", "").rpartition("w")[2].rpartition("s")[2] if len(tokens) == 1 else ""
+    try:
+        return int(digits, 0)
+    except ValueError:
+        raise Refusal("a number is expected in this annotation", tokens[0].span if tokens else span) from None
 
 
 def unquoted(text: str) -> str:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from p4compiler import tree
+
+_MAX_SHOWN = 100  # parts of a type, in a message
 
 
 @dataclass(frozen=True)
 class Type:
     """Any type; ``str()`` is how P4 writes it."""
+
+    @property
+    def parts(self) -> int:
+        """How many types it is made of, with itself."""
+        return 1
 
 
 @dataclass(frozen=True)
@@ -86,9 +94,19 @@ class Record(Type):
         """The name that the program gives it."""
         return self.declaration.name
 
+    @cached_property
+    def parts(self) -> int:
+        """How many types it is made of, with itself."""
+        return 1 + sum(item.parts for item in self.fields.values())
+
+    @cached_property
+    def width(self) -> int:
+        """Bits of a value; of a union the most that a header of it has."""
+        widths = [width_of(item) for item in self.fields.values()]
+        return max(widths, default=0) if self.kind == "header_union" else sum(widths)
+
     def __str__(self) -> str:
-        arguments = f"<{', '.join(map(str, self.arguments))}>" if self.arguments else ""
-        return f"{self.kind} {self.name}{arguments}"
+        return f"{self.kind} {self.name}{_listed(self.arguments) if self.arguments else ''}"
 
 
 @dataclass(frozen=True)
@@ -97,6 +115,11 @@ class Stack(Type):
 
     element: Type
     size: int
+
+    @property
+    def parts(self) -> int:
+        """How many types it is made of, with itself."""
+        return 1 + self.size * self.element.parts
 
     def __str__(self) -> str:
         return f"{self.element}[{self.size}]"
@@ -109,8 +132,18 @@ class Tuple(Type):
     items: tuple[Type, ...]
     rest: bool = False
 
+    @cached_property
+    def parts(self) -> int:
+        """How many types it is made of, with itself."""
+        return 1 + sum(item.parts for item in self.items)
+
+    @cached_property
+    def width(self) -> int:
+        """Bits of a value."""
+        return sum(width_of(item) for item in self.items)
+
     def __str__(self) -> str:
-        return f"tuple<{', '.join(map(str, self.items))}>"
+        return f"tuple{_listed(self.items)}"
 
 
 @dataclass(frozen=True)
@@ -169,7 +202,7 @@ class Object(Type):
     arguments: tuple[Type, ...] = ()
 
     def __str__(self) -> str:
-        arguments = f"<{', '.join(map(str, self.arguments))}>" if self.arguments else ""
+        arguments = _listed(self.arguments) if self.arguments else ""
         return f"{type(self.declaration).__name__.lower()} {self.declaration.name}{arguments}"
 
 
@@ -224,6 +257,12 @@ class Set(Type):
         return f"set<{self.item}>"
 
 
+def _listed(items: tuple[Type, ...]) -> str:
+    if sum(item.parts for item in items) > _MAX_SHOWN:
+        return "<...>"
+    return f"<{', '.join(map(str, items))}>"
+
+
 def base_of(kind: Type) -> Type:
     """What a ``type`` is made of; other types are what they are."""
     while isinstance(kind, New):
@@ -250,14 +289,9 @@ def width_of(kind: Type) -> int:
         return kind.base.width
     if kind == ERROR or isinstance(kind, Enum):
         return 32
-    if isinstance(kind, Record):
-        widths = [width_of(item) for item in kind.fields.values()]
-        return max(widths, default=0) if kind.kind == "header_union" else sum(widths)
-    if isinstance(kind, Stack):
-        return kind.size * width_of(kind.element)
-    if isinstance(kind, Tuple):
-        return sum(width_of(item) for item in kind.items)
-    return 0
+    if isinstance(kind, Record | Tuple):
+        return kind.width
+    return kind.size * width_of(kind.element) if isinstance(kind, Stack) else 0
 
 
 def is_scalar(kind: Type) -> bool:

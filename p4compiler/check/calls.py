@@ -17,7 +17,7 @@ from p4compiler.check.expressions import (
 from p4compiler.check.instances import check_instance
 from p4compiler.check.result import Bound
 from p4compiler.check.scopes import Overloads
-from p4compiler.diagnostics import Note, Refusal
+from p4compiler.diagnostics import Note, Refusal, shown
 from p4compiler.types import (
     BOOL,
     INTEGER,
@@ -179,7 +179,7 @@ def _stack_method(checker: Checker, node: tree.Call, function: tree.Member) -> T
         raise Refusal(f"{function.name!r} has one argument", node.span)
     count = constants.number(checker, node.arguments[0].value, f"the argument of {function.name!r}")
     if count is not None and count < 0:
-        raise Refusal(f"{function.name!r} of {count} elements", node.span)
+        raise Refusal(f"{function.name!r} of {shown(count)} elements", node.span)
     check_writable(checker, function.base)
     record(checker, node, "builtin", None, (), {})
     return VOID

@@ -9,7 +9,7 @@ from p4compiler import arithmetic, tree
 from p4compiler.check import constants, type_nodes
 from p4compiler.check.checker import Checker
 from p4compiler.check.conversions import casts, comparable, converts
-from p4compiler.diagnostics import Refusal, did_you_mean
+from p4compiler.diagnostics import Refusal, did_you_mean, shown
 from p4compiler.types import (
     ANYTHING,
     BOOL,
@@ -75,7 +75,7 @@ def convert(checker: Checker, node: tree.Expression, have: Type, want: Type) -> 
     known = checker.checked.constants.pop(node, None)
     if isinstance(want, Bits) and have == INTEGER and isinstance(known, int):
         if not arithmetic.fits(known, want) and not (known < 0 and arithmetic.fits(known, Bits(want.width, True))):
-            text = f"value {known} does not fit {want}: it becomes {arithmetic.fit(known, want)}"
+            text = f"value {shown(known)} does not fit {want}: it becomes {shown(arithmetic.fit(known, want))}"
             checker.diagnostics.warning("overflow", text, node.span)
         constants.value(checker, node)
 
@@ -107,7 +107,7 @@ def _number(checker: Checker, node: tree.Number) -> Type:
     if not arithmetic.fits(node.value, kind):
         value = arithmetic.fit(node.value, kind)
         checker.diagnostics.warning(
-            "overflow", f"{node.text}: value does not fit in {node.width} bits: it becomes {value}", node.span
+            "overflow", f"{node.text}: value does not fit in {node.width} bits: it becomes {shown(value)}", node.span
         )
     return kind
 
@@ -221,15 +221,17 @@ def _index(checker: Checker, node: tree.Index) -> Type:
     if isinstance(base, Stack):
         if isinstance(known, int):
             if known < 0:
-                raise Refusal(f"Negative array index {known}", node.index.span)
+                raise Refusal(f"Negative array index {shown(known)}", node.index.span)
             if known >= base.size:
-                raise Refusal(f"index {known} of a stack of {base.size} elements (outside the bounds)", node.index.span)
+                raise Refusal(
+                    f"index {shown(known)} of a stack of {base.size} elements (outside the bounds)", node.index.span
+                )
         return base.element
     if isinstance(base, Tuple):
         if not isinstance(known, int):
             raise Refusal("the index of a tuple is not known at compile time", node.index.span)
         if not 0 <= known < len(base.items):
-            raise Refusal(f"index {known} of a tuple of {len(base.items)} values", node.index.span)
+            raise Refusal(f"index {shown(known)} of a tuple of {len(base.items)} values", node.index.span)
         return base.items[known]
     raise Refusal(f"{base} has no elements; header stacks and tuples have", node.base.span)
 
@@ -245,9 +247,11 @@ def _slice(checker: Checker, node: tree.Slice) -> Type:
         raise Refusal(f"bits of {base}; only numbers have", node.base.span)
     high, low = (first + second - 1, first) if node.from_low else (first, second)
     if low < 0 or high < low:
-        raise Refusal(f"bits {high}:{low}: the first must be the greater, and none is negative", node.span)
+        raise Refusal(
+            f"bits {shown(high)}:{shown(low)}: the first must be the greater, and none is negative", node.span
+        )
     if bits is not None and high >= bits.width:
-        raise Refusal(f"Bit index {high} greater than width {bits.width}", node.high.span)
+        raise Refusal(f"Bit index {shown(high)} greater than width {bits.width}", node.high.span)
     return Bits(high - low + 1)
 
 
@@ -341,7 +345,7 @@ def _shift(checker: Checker, node: tree.Binary, left: Type, right: Type, a: Type
         text = "shift result type is arbitrary-precision int, but right operand is not constant"
         raise Refusal(f"{text}; width of left operand of shift needs to be specified", node.span)
     if isinstance(a, Bits) and isinstance(known, int) and known >= a.width > 0:
-        checker.diagnostics.warning("overflow", f"shift of {a} by {known} bits", node.span)
+        checker.diagnostics.warning("overflow", f"shift of {a} by {shown(known)} bits", node.span)
     return a
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from p4compiler import tree
@@ -38,6 +39,11 @@ class ResolvedCall:
     arguments: tuple[Bound, ...]
     bindings: dict[tree.TypeParameter, Type] = field(default_factory=dict)
     object_type: Object | None = None
+
+    def as_written(self, given: Sequence[tree.Argument]) -> tuple[Bound, ...]:
+        """The arguments in the order in which the call gives them, which is that of their evaluation."""
+        order = {argument.value: position for position, argument in enumerate(given)}
+        return tuple(sorted(self.arguments, key=lambda item: order.get(item[1], len(order))))
 
 
 @dataclass

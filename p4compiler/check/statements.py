@@ -11,7 +11,7 @@ from p4compiler.check.arguments import is_known
 from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_expression, check_value, check_writable, convert
 from p4compiler.check.instances import check_instance
-from p4compiler.diagnostics import Note, Refusal, did_you_mean
+from p4compiler.diagnostics import Note, Refusal, did_you_mean, shown
 from p4compiler.types import (
     ANYTHING,
     BOOL,
@@ -145,11 +145,10 @@ def _assign(checker: Checker, node: tree.Assign) -> None:
         return
     if number_type(kind) is None:
         raise Refusal(f"'{node.op}=' of {kind}", node.span)
-    if node.op in ("<<", ">>"):
-        if have != INTEGER and number_type(have) is None:
-            raise Refusal(f"'{node.op}=' by {have}", node.value.span)
-    else:
-        convert(checker, node.value, have, kind)
+    whole = node.target.span.to(node.value.span)
+    result = check_expression(checker, tree.Binary(whole, node.op, node.target, node.value))
+    if result not in (kind, UNKNOWN):
+        raise Refusal(f"'{node.op}=' of {kind} and {have}", node.span)
 
 
 def _call(checker: Checker, node: tree.CallStatement) -> None:
@@ -304,7 +303,11 @@ def _check_value_labels(checker: Checker, node: tree.Switch, kind: Type) -> None
             if not checker.diagnostics.has_errors():
                 checker.error("the label of a case must be known at compile time", case.label.span)
         elif value in seen:
-            checker.error(f"value {value} has two cases", case.label.span, Note("the other is here", seen[value].span))
+            checker.error(
+                f"value {shown(value) if isinstance(value, int) else value} has two cases",
+                case.label.span,
+                Note("the other is here", seen[value].span),
+            )
         else:
             seen[value] = case.label
 

@@ -11,7 +11,7 @@ from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_expression, check_value
 from p4compiler.check.result import Bound, ResolvedCall
 from p4compiler.check.sets import sets_for
-from p4compiler.diagnostics import Note, Refusal, did_you_mean
+from p4compiler.diagnostics import Note, Refusal, did_you_mean, shown
 from p4compiler.types import (
     BOOL,
     ERROR,
@@ -146,12 +146,11 @@ def _check_reference(checker: Checker, reference: tree.ActionReference, action: 
     checker.checked.calls[reference] = ResolvedCall("action", action, bound)
 
 
-def _applies_table(checker: Checker, node: tree.Expression) -> bool:
+def _applies_table(checker: Checker, node: tree.Node) -> bool:
     call = checker.checked.calls.get(node)
     if call is not None and call.kind == "apply":
         return True
-    parts = [getattr(node, name) for name in node.__dataclass_fields__]
-    return any(isinstance(part, tree.Expression) and _applies_table(checker, part) for part in parts)
+    return any(_applies_table(checker, part) for part in tree.children(node))
 
 
 def check_action_data(
@@ -198,7 +197,7 @@ def _check_property(checker: Checker, table: tree.Table, item: tree.Property) ->
     elif item.name == "size":
         size = constants.number(checker, item.value, "the size of a table")
         if size is not None and not 0 <= size < MAX_SIZE:
-            raise Refusal(f"a table of {size} entries", item.value.span)
+            raise Refusal(f"a table of {shown(size)} entries", item.value.span)
     elif item.name in _EXTERNS:
         kind = check_expression(checker, item.value)
         if kind != UNKNOWN and not (isinstance(kind, Object) and kind.declaration.name in _EXTERNS[item.name]):
@@ -275,7 +274,9 @@ def _check_entry_action(checker: Checker, table: tree.Table, entry: tree.Entry) 
 def _check_priorities(checker: Checker, table: tree.Table, entries: tree.Entries) -> None:
     needs = any(key.match_kind.name in ("ternary", "range", "optional") for key in table.keys or ())
     for entry in entries.items:
-        if entry.priority is not None:
+        if entry.priority is not None and entries.is_const:
+            checker.error("const entries have no priorities: the first that matches wins", entry.priority.span)
+        elif entry.priority is not None:
             constants.number(checker, entry.priority, "the priority of an entry")
             if not needs:
                 checker.error(

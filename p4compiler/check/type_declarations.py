@@ -6,7 +6,7 @@ from p4compiler import lexer, tree
 from p4compiler.check import constants
 from p4compiler.check.checker import Checker
 from p4compiler.check.expressions import check_value
-from p4compiler.check.type_nodes import resolve
+from p4compiler.check.type_nodes import MAX_PARTS, resolve
 from p4compiler.diagnostics import Refusal
 from p4compiler.lexer import Token
 from p4compiler.parser.expressions import ExpressionParser
@@ -78,6 +78,8 @@ def _check_field_lists(checker: Checker, field: tree.Field) -> None:
 
 
 def _limit_size(node: tree.Struct, fields: dict[str, Type]) -> None:
+    if sum(item.parts for item in fields.values()) > MAX_PARTS:
+        raise Refusal(f"{node.kind} {node.name!r} has more than {MAX_PARTS:,} parts", node.span)
     if sum(width_of(item) for item in fields.values()) > MAX_RECORD_BITS:
         raise Refusal(f"{node.kind} {node.name!r} has more than {MAX_RECORD_BITS:,} bits", node.span)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from p4compiler import tree
 from p4compiler.check import constants
 from p4compiler.check.checker import Checker
-from p4compiler.diagnostics import Refusal, counted, did_you_mean
+from p4compiler.diagnostics import Refusal, counted, did_you_mean, shown
 from p4compiler.types import (
     ANYTHING,
     BOOL,
@@ -30,6 +30,7 @@ from p4compiler.types import (
 
 MAX_WIDTH = 65_536  # bits of a type
 MAX_STACK = 4_096
+MAX_PARTS = 20_000  # types in a type
 
 _PLAIN: dict[str, Type] = {
     "bool": BOOL,
@@ -48,6 +49,8 @@ def resolve(checker: Checker, node: tree.TypeNode) -> Type:
     if found is None:
         try:
             found = _resolve(checker, node)
+            if found.parts > MAX_PARTS:
+                raise Refusal(f"a type of more than {MAX_PARTS:,} parts", node.span)
         except Refusal as refusal:
             checker.diagnostics.add(refusal.diagnostic)
             found = UNKNOWN
@@ -78,7 +81,7 @@ def _sized(checker: Checker, node: tree.SizedType) -> Type:
         return UNKNOWN
     least = 1 if node.name == "int" else 0
     if not least <= width <= MAX_WIDTH:
-        raise Refusal(f"{node.name}<{width}>: a width is from {least} to {MAX_WIDTH}", node.width.span)
+        raise Refusal(f"{node.name}<{shown(width)}>: a width is from {least} to {MAX_WIDTH}", node.width.span)
     return Varbit(width) if node.name == "varbit" else Bits(width, node.name == "int")
 
 
@@ -88,7 +91,7 @@ def _stack(checker: Checker, node: tree.StackType) -> Type:
     if size is None or element == UNKNOWN:
         return UNKNOWN
     if not 1 <= size <= MAX_STACK:
-        raise Refusal(f"a stack has from 1 to {MAX_STACK} elements, not {size}", node.size.span)
+        raise Refusal(f"a stack has from 1 to {MAX_STACK} elements, not {shown(size)}", node.size.span)
     is_element = isinstance(element, Record) and element.kind in ("header", "header_union")
     if not is_element and not isinstance(element, Variable):
         raise Refusal(f"a stack of {element}: only headers and header unions can be in a stack", node.span)
@@ -105,7 +108,7 @@ def _named(checker: Checker, node: tree.TypeName) -> Type:
     if kind is None:
         raise Refusal(f"{node.name!r} is not a type", node.span)
     if not arguments:
-        if isinstance(kind, Record) and kind.declaration.type_parameters:
+        if isinstance(kind, Record) and isinstance(declaration, tree.Struct) and declaration.type_parameters:
             raise Refusal(f"{kind.name!r} needs {counted(len(kind.arguments), 'type argument')}", node.span)
         return kind
     return specialize(kind, arguments, node)

@@ -117,15 +117,9 @@ def _assign_union(e: Elaborator, target: UnionValue, value: Value, span: Span) -
 def _unaffected(e: Elaborator, items: Mapping[str, Value], target: Value, span: Span) -> Mapping[str, Value]:
     """The parts of a value, copied if they read what the assignment of an earlier part writes."""
     written = places(target)
-    wholes = {place for place in written if not place[1]}
-    if not any(_reads(item, written, wholes) for item in items.values()):
+    if not any(_meet(places(item), written) for item in items.values()):
         return items
     return {name: copied(e, item, span) for name, item in items.items()}
-
-
-def _reads(value: Value, written: Places, wholes: Places) -> bool:
-    read = places(value)
-    return bool(read & written) or any((header, "") in wholes for header, _ in read)
 
 
 def initialise(e: Elaborator, target: Value, span: Span) -> None:
@@ -210,7 +204,16 @@ def _key(ref: ir.HeaderRef) -> object:
 
 def overlap(left: Value, right: Value) -> bool:
     """Whether a change of one may be seen in the other."""
-    a, b = places(left), places(right)
+    return _meet(places(left), places(right))
+
+
+def same_place(left: Value, right: Value) -> bool:
+    """Whether two values are in the same fields and headers, or are the same constants."""
+    a, b = ([leaf.ref if isinstance(leaf, HeaderValue) else leaf for leaf in leaves(item)] for item in (left, right))
+    return a == b != []
+
+
+def _meet(a: Places, b: Places) -> bool:
     if a & b:
         return True
     wholes_a, wholes_b = {header for header, name in a if not name}, {header for header, name in b if not name}

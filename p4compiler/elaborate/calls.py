@@ -292,7 +292,7 @@ def call_action(e: Elaborator, node: tree.Call, resolved: ResolvedCall) -> None:
     if e.mode == "control" and not any(body.is_action for body in e.bodies):  # what an action calls is part of it
         e.use_action(action)
     with e.called(node.span), e.collecting() as code:
-        given = evaluate_arguments(e, resolved.arguments, node.span)
+        given = evaluate_arguments(e, resolved.as_written(node.arguments), node.span)
         frame = Frame(home_of(e, resolved.declaration))
         copies = bind(e, given, frame, always_copy=True, span=node.span)
         before = tuple(code)
@@ -336,7 +336,7 @@ def _call_function(e: Elaborator, node: tree.Call, resolved: ResolvedCall) -> Va
     with e.called(node.span):
         types = {name: substitute(kind, e.frame.types) for name, kind in resolved.bindings.items()}
         frame = Frame(e.globals, types)
-        given = evaluate_arguments(e, resolved.arguments, node.span)
+        given = evaluate_arguments(e, resolved.as_written(node.arguments), node.span)
         copies = bind(e, given, frame, always_copy=False, span=node.span)
         returns = substitute(e.checked.type_nodes[declaration.returns], types)
         result: Value | None = None
@@ -365,10 +365,12 @@ def _apply(e: Elaborator, node: tree.Call, function: tree.Member, resolved: Reso
     types = {name: substitute(kind, e.frame.types) for name, kind in resolved.bindings.items()}
     with e.called(node.span):
         frame = Frame(instance.frame, types)
-        bound = resolved.arguments
+        bound = resolved.as_written(node.arguments)
         # what is declared may be only a type of controls, as a constructor's parameter has
         if instance.declaration is not resolved.declaration:
-            bound = tuple((own, node_) for own, (_, node_) in zip(instance.declaration.parameters, bound, strict=True))
+            declared = [parameter for parameter, _ in resolved.arguments]
+            own = dict(zip(declared, instance.declaration.parameters, strict=True))
+            bound = tuple((own[parameter], node_) for parameter, node_ in bound)
         given = evaluate_arguments(e, bound, node.span)
         copies = bind(e, given, frame, always_copy=False, span=node.span)
         if isinstance(resolved.declaration, tree.Parser):

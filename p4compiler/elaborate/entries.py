@@ -9,7 +9,7 @@ from p4compiler import ir, tree
 from p4compiler.arithmetic import mask
 from p4compiler.check.result import ResolvedCall
 from p4compiler.check.sets import keys_of
-from p4compiler.diagnostics import Refusal
+from p4compiler.diagnostics import Refusal, shown
 from p4compiler.elaborate import operations
 from p4compiler.elaborate.elaborator import Elaborator
 from p4compiler.elaborate.expressions import evaluate, known_number, scalar
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ValueRange:
-    """The values from `low` to `high`."""
+    """The values from `low` to `high`, as bits: of signed numbers `low` is the greater where it is negative only."""
 
     low: int
     high: int
@@ -58,18 +58,25 @@ def lower_set(e: Elaborator, node: tree.Expression, kind: Type) -> ValueSet:
         bits = _known(e, node.mask, kind)
         return Ternary(_known(e, node.value, kind) & bits, bits)
     if isinstance(node, tree.Range):
-        return ValueRange(_known(e, node.low, kind), _known(e, node.high, kind))
+        low, high = _number_of(e, node.low, kind), _number_of(e, node.high, kind)
+        if low > high:
+            raise Refusal(f"the range {shown(low)}..{shown(high)} is empty", node.span)
+        return ValueRange(low & full, high & full)
     return Ternary(_known(e, node, kind), full)
 
 
 def _known(e: Elaborator, node: tree.Expression, kind: Type) -> int:
+    return _number_of(e, node, kind) & mask(width_of(kind))
+
+
+def _number_of(e: Elaborator, node: tree.Expression, kind: Type) -> int:
     value = scalar(e, node)
     if not isinstance(value, ir.Constant):
         raise Refusal("a value that is not known at compile time", node.span)
     if base_of(value.type) != BOOL:
         value = operations.cast(value, kind)
     assert isinstance(value, ir.Constant)
-    return int(value.value) & mask(width_of(kind))
+    return int(value.value)
 
 
 def action_data(e: Elaborator, call: ResolvedCall) -> tuple[int, ...]:
@@ -102,12 +109,12 @@ def lower_entries(e: Elaborator, table: LoweredTable, node: tree.Entries) -> lis
 
 def _order(e: Elaborator, table: LoweredTable, node: tree.Entries) -> list[int]:
     """The rank of each entry, from 1: by @priority, by its priority, or by its position."""
-    explicit = [tree.annotation(entry.annotations, "priority") for entry in node.items]
-    if any(explicit):
-        return [
-            int(note.body[0].text, 0) if note is not None and note.body else position
-            for position, note in enumerate(explicit, 1)
-        ]
+    explicit = [tree.number_annotation(entry.annotations, "priority") for entry in node.items]
+    for entry, number in zip(node.items, explicit, strict=True):
+        if number is not None and not 1 <= number < 1 << 31:
+            raise Refusal(f"a priority is from 1 to {(1 << 31) - 1}, not {shown(number)}", entry.span)
+    if any(number is not None for number in explicit):
+        return [position if number is None else number for position, number in enumerate(explicit, 1)]
     if node.is_const or all(entry.priority is None for entry in node.items):
         return list(range(1, len(node.items) + 1))
     largest_wins = _flag(e, table, "largest_priority_wins", True)

@@ -94,7 +94,7 @@ def evaluate_all(e: Elaborator, nodes: Sequence[tree.Expression]) -> list[Value]
     return out
 
 
-def may_change(e: Elaborator, node: tree.Expression) -> bool:
+def may_change(e: Elaborator, node: tree.Node) -> bool:
     """Whether evaluating the expression may change something."""
     if isinstance(node, tree.Call):
         call = e.checked.calls[node]
@@ -104,17 +104,7 @@ def may_change(e: Elaborator, node: tree.Expression) -> bool:
             if name not in _PURE and name not in _SIZES:
                 return True
         return any(argument is not None and may_change(e, argument) for _, argument in call.arguments)
-    for name in node.__dataclass_fields__:
-        part = getattr(node, name)
-        if isinstance(part, tree.Expression):
-            if may_change(e, part):
-                return True
-        elif isinstance(part, tuple):
-            for item in part:
-                inner = item.value if isinstance(item, tree.NamedValue) else item
-                if isinstance(inner, tree.Expression) and may_change(e, inner):
-                    return True
-    return False
+    return any(may_change(e, part) for part in tree.children(node))
 
 
 # --- conversions ---
@@ -332,11 +322,15 @@ def _logic(e: Elaborator, node: tree.Binary) -> Value:
 
 
 def _equal(node: tree.Binary, left: Value, right: Value) -> ir.Scalar:
-    """Equality of headers, structs, tuples and stacks: of all their parts."""
+    """Equality of headers, structs, tuples and stacks: of all their parts.
+
+    Invalid headers are equal in P4, though not to BMv2.
+    """
     out: ir.Scalar = operations.TRUE
     for a, b in _pairs(left, right, node.span):
         if isinstance(a, HeaderValue) and isinstance(b, HeaderValue):
-            out = operations.both(out, ir.HeaderEqual(a.ref, b.ref))
+            neither = operations.both(operations.negate(ir.Valid(a.ref)), operations.negate(ir.Valid(b.ref)))
+            out = operations.both(out, operations.both(ir.HeaderEqual(a.ref, b.ref), neither, "or"))
         elif isinstance(a, HeaderLiteral) or isinstance(b, HeaderLiteral):
             out = operations.both(out, _equal_literal(a, b, node.span))
         else:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from p4compiler import ir, tree
-from p4compiler.check.result import ResolvedCall
+from p4compiler.check.result import Bound, ResolvedCall
 from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate import operations
 from p4compiler.elaborate.assignments import assign, copied
@@ -58,17 +58,15 @@ class Arguments:
         }
         self._values: dict[str, Value] = {}
         self.bound_types = {item.name: substitute(kind, e.frame.types) for item, kind in call.bindings.items()}
-        self._evaluate(call)
+        self._evaluate(call.as_written(node.arguments))
 
-    def _evaluate(self, call: ResolvedCall) -> None:
+    def _evaluate(self, arguments: Sequence[Bound]) -> None:
         """Evaluate what is read; what is copied first may be changed by a later argument."""
-        names = [parameter.name for parameter, _ in call.arguments]
-        for position, (parameter, node) in enumerate(call.arguments):
+        for position, (parameter, node) in enumerate(arguments):
             if parameter.direction in ("out", "inout") or node is None:
                 continue
             value = evaluate(self.e, node)
-            later = [self._nodes[name] for name in names[position + 1 :]]
-            if any(item is not None and may_change(self.e, item) for item in later):
+            if any(item is not None and may_change(self.e, item) for _, item in arguments[position + 1 :]):
                 value = copied(self.e, value, node.span)
             self._values[parameter.name] = value
 

@@ -16,6 +16,7 @@ from p4compiler.types import BOOL, INTEGER, Bits, Enum, Type, base_of, number_ty
 
 TRUE, FALSE = ir.Constant(1, BOOL), ir.Constant(0, BOOL)
 _WIDTH = Bits(32)
+_SHORT_DISTANCE = 8  # bits of a number that a shift may be by as it is
 _NEGATED = {"==": "!=", "!=": "=="}
 
 
@@ -97,12 +98,26 @@ def binary(op: str, left: ir.Scalar, right: ir.Scalar, span: Span) -> ir.Scalar:
     if op in ("|+|", "|-|"):
         sum_ = ir.Operation(op[1], left, right, kind)
         return ir.Operation("sat_cast" if bits.signed else "usat_cast", sum_, ir.Constant(bits.width, _WIDTH), kind)
+    if op in ("<<", ">>"):
+        right = _distance(bits.width, right)
     result = ir.Operation(op, left, right, kind)
     if op in ("&", "|", "^", "/", "%", ">>"):
         return result  # never wider than the operands
     if op == "<<" and isinstance(right, ir.Constant) and right.value >= bits.width:
         return ir.Constant(0, kind)  # without a number as wide as the shift is far
     return wrap(result, bits)
+
+
+def _distance(width: int, distance: ir.Scalar) -> ir.Scalar:
+    """How far to shift a number of `width` bits: no further than that, for BMv2 counts modulo 2^32 and makes room."""
+    bits = number_type(distance.type)
+    if isinstance(distance, ir.Constant):
+        return replace(distance, value=min(distance.value, width))
+    if bits is None or bits.width <= _SHORT_DISTANCE:
+        return distance
+    known = ir.Constant(mask(width.bit_length()), distance.type)
+    far = ir.Operation(">", distance, ir.Constant(width, distance.type), BOOL)
+    return choose(far, ir.Constant(width, distance.type), ir.Operation("&", distance, known, distance.type))
 
 
 def _equal_booleans(op: str, left: ir.Scalar, right: ir.Scalar) -> ir.Scalar:

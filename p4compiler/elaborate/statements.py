@@ -112,6 +112,8 @@ def _if(e: Elaborator, node: tree.If) -> None:
 
 
 def _return(e: Elaborator, node: tree.Return) -> None:
+    if e.mode in ("checksum", "deparser"):  # they become lists of checksums and headers
+        raise Refusal("'return' in a control of checksums or a deparser is not supported", node.span)
     body = e.bodies[-1]
     if node.value is not None:
         assert body.result is not None

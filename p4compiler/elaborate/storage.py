@@ -6,7 +6,7 @@ from p4compiler import ir, tree
 from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate.values import HeaderValue, StackValue, StructValue, UnionValue, Value
 from p4compiler.sources import Span
-from p4compiler.types import Record, Stack, Tuple, Type, Varbit, base_of, is_scalar
+from p4compiler.types import Bits, Record, Stack, Tuple, Type, Varbit, base_of, is_scalar
 
 SCALARS = "scalars"  # the header that holds single variables
 MAX_HEADERS = 20_000
@@ -50,6 +50,8 @@ class Storage:
             return self._stack(base, self.unique(name))
         if isinstance(base, Varbit):
             return self._varbit(kind, base, self.unique(name), span)
+        if base == Bits(1, True):
+            raise Refusal("a variable of type int<1> is not supported on this target", span)
         if not is_scalar(base):
             raise Refusal(f"a variable of type {kind} is not supported", span)
         name = self.unique(name)
@@ -65,6 +67,8 @@ class Storage:
     def _header(self, kind: Record, name: str) -> HeaderValue:
         if len(self.headers) >= MAX_HEADERS:
             raise Refusal(f"the program has more than {MAX_HEADERS:,} headers", kind.declaration.span)
+        if Bits(1, True) in map(base_of, kind.fields.values()):
+            raise Refusal("a field of type int<1> is not supported on this target", kind.declaration.span)
         self.headers[name] = kind
         return HeaderValue(kind, ir.HeaderName(name))
 

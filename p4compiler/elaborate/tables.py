@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from p4compiler import ir, tree
 from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate import entries, operations
+from p4compiler.elaborate.assignments import same_place
 from p4compiler.elaborate.calls import bind, evaluate_arguments, home_of, run_body
 from p4compiler.elaborate.elaborator import Body, Elaborator
-from p4compiler.elaborate.expressions import evaluate, known_number, scalar
+from p4compiler.elaborate.expressions import evaluate, known_number, may_change, scalar
 from p4compiler.elaborate.frames import Frame
 from p4compiler.elaborate.values import ActionValue, ExternInstance, TableValue
 from p4compiler.sources import Span
@@ -102,7 +103,8 @@ def lower_table(e: Elaborator, table: TableValue, span: Span) -> LoweredTable:
     if table.name in e.found.tables:
         raise Refusal(f"two tables have the control-plane name {table.name!r}", declaration.span)
     e.found.tables[table.name] = lowered
-    lowered.keys = [_lower_key(e, key) for key in declaration.keys or ()]
+    keys = declaration.keys or ()
+    lowered.keys = [_lower_key(e, *pair) for pair in zip(keys, _key_values(e, keys), strict=True)]
     lowered.actions = [_lower_reference(e, item) for item in declaration.actions or ()]
     _set_default(e, lowered)
     for item in declaration.properties:
@@ -115,13 +117,43 @@ def lower_table(e: Elaborator, table: TableValue, span: Span) -> LoweredTable:
 
 def _apply_again(e: Elaborator, table: TableValue, lowered: LoweredTable, span: Span) -> None:
     """A table that is applied in a second place needs its keys in the same fields."""
-    for key, node in zip(lowered.keys, table.declaration.keys or (), strict=True):
-        value = scalar(e, node.expression)
+    _refuse_other_arguments(e, table, span)
+    nodes = table.declaration.keys or ()
+    for key, node, value in zip(lowered.keys, nodes, _key_values(e, nodes), strict=True):
         if value != key.value:
             if not isinstance(key.value, ir.Field) or not _is_spilled(e, key, node.expression, value):
                 text = f"table {table.declaration.name!r} is applied in two places with different keys"
                 raise Refusal(f"{text}; BMv2 has each table once", span)
             e.emit(ir.Assign(key.value, value, node.span))
+
+
+def _refuse_other_arguments(e: Elaborator, table: TableValue, span: Span) -> None:
+    """The actions have the arguments with which the control was applied first."""
+    assert table.frame is not None
+    for parameter in _outer_parameters(e, table.declaration.actions or ()):
+        first, now = table.frame.find(parameter), e.frame.find(parameter)
+        if first is not now and (first is None or now is None or not same_place(first, now)):
+            text = f"table {table.declaration.name!r} is applied in two places, and its actions use parameter"
+            text += f" {parameter.name!r} of their control, which has different arguments; BMv2 has each table once"
+            raise Refusal(text, span)
+
+
+def _outer_parameters(e: Elaborator, nodes: Iterable[tree.Node]) -> set[tree.Parameter]:
+    """The parameters that actions, and what they call, name and that are not their own."""
+    found: set[tree.Parameter] = set()
+    own: set[tree.Parameter] = set()
+    waiting, seen = list(nodes), set[tree.Action]()
+    while waiting:
+        node = waiting.pop()
+        waiting += tree.children(node)
+        declaration = e.checked.names.get(node) if isinstance(node, tree.Name) else None
+        if isinstance(declaration, tree.Parameter):
+            found.add(declaration)
+        elif isinstance(declaration, tree.Action) and declaration not in seen:
+            seen.add(declaration)
+            own.update(declaration.parameters)
+            waiting.append(declaration.body)
+    return found - own
 
 
 def _is_spilled(e: Elaborator, key: LoweredKey, node: tree.Expression, value: ir.Scalar) -> bool:
@@ -133,9 +165,19 @@ def _is_spilled(e: Elaborator, key: LoweredKey, node: tree.Expression, value: ir
 # --- keys ---
 
 
-def _lower_key(e: Elaborator, node: tree.Key) -> LoweredKey:
+def _key_values(e: Elaborator, keys: Sequence[tree.Key]) -> list[ir.Scalar]:
+    """The values of keys, of which none changes by a later one."""
+    out: list[ir.Scalar] = []
+    for position, key in enumerate(keys):
+        value = scalar(e, key.expression)
+        if any(may_change(e, later.expression) for later in keys[position + 1 :]):
+            value = e.saved(value, key.span, "key")
+        out.append(value)
+    return out
+
+
+def _lower_key(e: Elaborator, node: tree.Key, value: ir.Scalar) -> LoweredKey:
     name = tree.string_annotation(node.annotations, "name") or key_name(e, node.expression)
-    value = scalar(e, node.expression)
     is_place = isinstance(value, ir.Field | ir.Valid) and isinstance(value.header, ir.HeaderName)
     if not is_place or (isinstance(value, ir.Valid) and value.is_union):
         value = e.saved(value, node.span, "key")
@@ -194,7 +236,7 @@ def lower_action(e: Elaborator, action: ActionValue, reference: tree.ActionRefer
     declaration = action.declaration
     plain = tuple(item for item in declaration.parameters if not item.direction)
     types = tuple(e.declared(item) for item in plain)
-    bound = e.checked.calls[reference].arguments if reference is not None else ()
+    bound = e.checked.calls[reference].as_written(reference.arguments or ()) if reference is not None else ()
     frame = Frame(home_of(e, declaration))
     for index, (parameter, kind) in enumerate(zip(plain, types, strict=True)):
         frame.values[parameter] = _action_data(index, kind)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.p4compiler.compiled import result
+import p4compiler
+from tests.p4compiler.compiled import around, result
 
 SWAP = "void swap(inout bit<8> x, inout bit<8> y) { bit<8> t = x; x = y; y = t; }"
 BUMP = "bit<8> bump(inout bit<8> x) { x = x + 1; return x; }"
@@ -92,6 +93,40 @@ def test_the_stack_is_written_whatever_its_index_calls() -> None:
     declarations = "bit<2> zero(inout bit<8> x) { x = 50; return 0; }"
     out = result("hdr.s[zero(hdr.s[1].x)].y = 99;", declarations=declarations)
     assert out[10:] == bytes((11, 99, 50, 14, 15, 16))
+
+
+def test_named_arguments_are_evaluated_as_they_are_written() -> None:
+    declarations = f"{BUMP} bit<8> f(in bit<8> x, in bit<8> y) {{ return x * 10 + y; }}"
+    assert tuple(result("hdr.h.a = f(y = bump(hdr.h.b), x = hdr.h.b);", declarations=declarations)[:2]) == (33, 3)
+    declarations = "void f(out bit<8> x, out bit<8> y) { x = 5; y = 6; }"
+    assert result("f(y = hdr.h.a, x = hdr.h.a);", declarations=declarations)[0] == 5
+
+
+def test_keys_are_evaluated_from_left_to_right() -> None:
+    table = """
+    action act() { hdr.h.b = 77; }
+    table t {
+        key = { hdr.h.a: exact; bump(hdr.h.a): exact @name("second"); }
+        actions = { act; NoAction; }
+        const entries = { (1, 2): act(); }
+    }
+    """
+    assert tuple(result("t.apply();", local=table, declarations=BUMP)[:2]) == (2, 77)
+
+
+def test_a_table_of_a_control_that_is_applied_twice_sees_the_same_arguments() -> None:
+    control = """
+    control C(inout bit<8> x) {
+        action act() { x = x + 1; }
+        table t { actions = { act; } default_action = act(); }
+        apply { t.apply(); }
+    }
+    """
+    same = "if (hdr.h.b == 2) { c.apply(hdr.h.a); } else { c.apply(hdr.h.a); }"
+    assert result(same, local="C() c;", controls=control)[0] == 2
+    other = "if (hdr.h.a == 2) { c.apply(hdr.h.a); } else { c.apply(hdr.h.b); }"
+    with pytest.raises(p4compiler.P4Error, match="its actions use parameter 'x' of their control, which has different"):
+        p4compiler.compile_text(around(other, local="C() c;", controls=control))
 
 
 def test_a_copy_of_standard_metadata_does_not_drop() -> None:

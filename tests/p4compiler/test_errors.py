@@ -53,6 +53,9 @@ def marked(item: p4compiler.Diagnostic) -> str:
         ("for (i in 1..6) { }",
          "syntax error, unexpected 'in': a loop over values declares its variable, as in 'bit<8> i in 1..6'", "in"),
         ("switch (hdr.h.a) { 1: { } 1: { } }", "value 1 has two cases", "1"),
+        ("int<8> n = 1; n /= 2;", "'/' of signed numbers", "n /= 2"),
+        ("hdr.h.a <<= -1;", "'<<' by a negative number", "-1"),
+        ("int<1> n = -1;", "a variable of type int<1> is not supported on this target", "n"),
         ("V() v; v.apply(hdr, meta);", "v: invalid declaration: an instance cannot be in code, only beside it", "v"),
     ],
 )  # fmt: skip
@@ -80,6 +83,23 @@ def test_an_error_in_code(code: str, message: str, text: str) -> None:
          "a mask for a key that is exact", "1 &&& 3"),
         ("table t { key = { hdr.h.a : lpm; } actions = { NoAction; } const entries = { 1 &&& 5 : NoAction(); } }",
          "invalid mask for an lpm key: its ones must be before its zeros", "5"),
+        ("table t { key = { hdr.h.a : range; } actions = { NoAction; } const entries = { 9..1 : NoAction(); } }",
+         "the range 9..1 is empty", "9..1"),
+        ("table t { key = { (int<8>) hdr.h.a : range; } actions = { NoAction; }"
+         " const entries = { -1..1 : NoAction(); } }",
+         "a range from negative to positive numbers is not supported for keys", "(int<8>) hdr.h.a"),
+        ("table t { key = { hdr.h.a : ternary; } actions = { NoAction; }"
+         " const entries = { priority=1: 1 : NoAction(); } }",
+         "const entries have no priorities: the first that matches wins", "1"),
+        ("table t { key = { hdr.h.a : ternary; } actions = { NoAction; }"
+         " const entries = { 1 : NoAction() @priority(high); } }",
+         "a number is expected in this annotation", "high"),
+        ("@id(7) action act() { } @id(7) action b() { } table t { actions = { act; b; } }",
+         "id 0x1000007 is given twice", "@id"),
+        ("@id(0x2000007) action act() { } table t { actions = { act; } }",
+         "the id of this action is from 1 to 0xffffff, perhaps with 0x1000000 added", "@id"),
+        ("action act(@id(2) bit<8> x, @id(2) bit<8> y) { } table t { actions = { act; } }",
+         "id 0x2 is given twice", "@id"),
         ("action act() { t.apply(); } table t { actions = { NoAction; } }",
          "'t' is not declared", "t"),
         ("register<pair_s>(4) r; action act() { r.write(0, meta.pair); } table t { actions = { act; } }",

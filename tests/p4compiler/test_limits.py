@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,6 +46,8 @@ def message_of(compile_: Callable[[], object]) -> str:
         ("#if (1\n#endif\n", "')' expected in a condition"),
         (f"#if {'(' * 5000}1\n#endif\n", "a condition nested too deeply"),
         ("#if 1 << 100000000000\n#endif\nconst bit<8> a = b;", "'b' is not declared"),
+        ("#if 10UL - 1L == 9 && u == 0\n#else\n#error no\n#endif\nconst bit<8> a = b;", "'b' is not declared"),
+        (";" * 300_001, "a program of more than 300,000 tokens"),
         ("#include <core.p4", "'>' expected after the name of a file"),
         ("#define A(x) x\nconst bit<8> a = A(1;\n", "the arguments of macro 'A' have no ')'"),
     ],
@@ -57,6 +60,77 @@ def test_macros_that_grow_without_end_are_refused() -> None:
     lines = ["#define A0 1 1 1 1 1 1 1 1 1 1", *(f"#define A{n} {f'A{n - 1} ' * 10}" for n in range(1, 12)), "A11"]
     message = message_of(lambda: p4compiler.compile_text("\n".join(lines)))
     assert message == "the macros of this program expand to more than 100,000 tokens"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'#define s(x) #x\n#define g(x) s(x)\nconst string a = {"g(" * 40}"\\\\"{")" * 40};',  # doubles the string
+        f"#define c(a) a##a\n#define d(x) c(x)\nconst bit<8> {'d(' * 40}abc{')' * 40} = 1;",  # doubles the name
+        f"#define f(x) x\nconst bit<8> a = {'f(' * 20_000}1{')' * 20_000};",  # reads each argument at each level
+        "".join(f"#define a{n} a{n + 1}\n" for n in range(20_000)) + "const bit<8> a = a0;",  # hides each name
+    ],
+    ids=("strings", "names", "arguments", "chain"),
+)
+def test_macros_whose_work_doubles_are_refused(text: str) -> None:
+    wanted = "the macros of this program are nested too deeply, or make names too long"
+    assert message_of(lambda: p4compiler.compile_text(text)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("struct t0 { bit<8> a; }\n" + "".join(f"struct t{n + 1} {{ t{n} a; t{n} b; }}\n" for n in range(40)),
+         "struct 't13' has more than 20,000 parts"),
+        ("typedef bit<8> t0;\n" + "".join(f"typedef tuple<t{n}, t{n}> t{n + 1};\n" for n in range(40)),
+         "a type of more than 20,000 parts"),
+        ("struct p<T> { T a; T b; }\ntypedef bit<8> t0;\n"
+         + "".join(f"typedef p<t{n}> t{n + 1};\n" for n in range(40)), "a type of more than 20,000 parts"),
+        ("const int a = 1 << 60000;\nheader h { bit<8> x; }\nstruct s { h[a] y; }",
+         "a stack has from 1 to 4096 elements, not of 60,001 bits"),
+    ],
+    ids=("structs", "tuples", "generics", "number"),
+)  # fmt: skip
+def test_types_that_double_are_refused(text: str, message: str) -> None:
+    assert message_of(lambda: p4compiler.compile_text(text)) == message
+
+
+def test_long_strings_and_comments_take_no_more_memory_than_their_text() -> None:
+    long = "x" * 4_000_000
+    tracemalloc.start()
+    message_of(lambda: p4compiler.compile_text(f'// {long}\nconst bit<8> a = "{long}";'))
+    assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    tracemalloc.stop()
+
+
+def test_a_wrong_name_among_many_is_compared_with_few() -> None:
+    names = "\n".join(f"const bit<8> name{n} = 1;" for n in range(5_000))
+    uses = "\n".join(f"const bit<8> other{n} = nmae{n};" for n in range(15))
+    with pytest.raises(p4compiler.P4Error) as caught:
+        p4compiler.compile_text(f"{names}\n{uses}")
+    assert caught.value.diagnostics[0].message == "'nmae0' is not declared; did you mean 'name0'?"
+
+
+def test_a_byte_order_mark_and_carriage_returns_are_no_part_of_the_program() -> None:
+    assert message_of(lambda: p4compiler.compile_text("\ufeffconst bit<8> a = b;\r\n")) == "'b' is not declared"
+
+
+def test_a_comment_goes_on_after_a_backslash_as_in_c() -> None:
+    text = "// one \\\nconst bit<8> a = b;\n// two \\\r\nconst bit<8> c = d;\nconst bit<8> e = f; // \\"
+    with pytest.raises(p4compiler.P4Error) as caught:
+        p4compiler.compile_text(text)
+    assert [item.message for item in caught.value.diagnostics] == ["'f' is not declared"]
+
+
+def test_an_argument_that_is_empty_leaves_what_is_before_it_as_it_is() -> None:
+    text = "#define M(x) const bit<8> x ## b = c;\nM()\n"
+    assert message_of(lambda: p4compiler.compile_text(text)) == "'c' is not declared"
+
+
+def test_a_wrong_condition_is_one_error() -> None:
+    with pytest.raises(p4compiler.P4Error) as caught:
+        p4compiler.compile_text("#if (\nx\n#else\ny\n#endif\n")
+    assert [item.message for item in caught.value.diagnostics] == ["a condition that ends too early"]
 
 
 def test_a_macro_of_itself_ends() -> None:

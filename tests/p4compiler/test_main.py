@@ -45,7 +45,11 @@ def test_errors_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["--std", "p4-14"], "only P4_16 is supported"),
         (["--arch", "psa"], "architecture 'psa' is not supported"),
         (["--p4runtime-files", "a.json"], "P4Info is written as text only"),
-        (["-o", "/nowhere/a.json"], "cannot be written"),
+        (["-o", "/nowhere/a.json"], "'/nowhere/a.json' cannot be written: No such file or directory"),
+        (["-o", "/dev/full"], "'/dev/full' cannot be written: No space left on device"),
+        (["-D", "1x=2"], "<command line>:1:1: error: #define needs a name"),
+        (["-o", FORWARD], "the program and the files to write need different names"),
+        (["-o", "a.txt", "--p4runtime-files", "./a.txt"], "the program and the files to write need different names"),
     ],
 )
 def test_what_cannot_be_done_is_said(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

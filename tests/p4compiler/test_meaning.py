@@ -1,0 +1,72 @@
+"""Small programs whose meaning P4 fixes and BMv2 does not: shifts, equality of headers, signed ranges, returns.
+
+The frame is that of :mod:`tests.p4compiler.test_copies`: h.a to h.d are 1 to 4, h.e is 0x0506, p is 9, 10.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import p4compiler
+from tests.p4compiler.compiled import around, result, run
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        # BMv2 shifts by the distance modulo 2^32
+        ("hdr.h.a = hdr.h.b << hdr.h.e;", (0, 2)),
+        ("hdr.h.e = hdr.h.e - 0x0503; hdr.h.a = hdr.h.b << hdr.h.e;", (16, 2)),
+        ("bit<64> n = 0x100000001; hdr.h.a = hdr.h.b << n; hdr.h.b = hdr.h.b >> n;", (0, 0)),
+        ("bit<64> n = 0x100000001; int<8> s = -2; hdr.h.a = (bit<8>) (s >> n);", (255, 2)),
+        ("int<8> s = -2; hdr.h.a = (bit<8>) (s >> 0x100000001); hdr.h.b = hdr.h.b >> 0x100000001;", (255, 0)),
+        # to BMv2 no invalid header is equal to another
+        ("hdr.p.setInvalid(); hdr.h.a = hdr.p == hdr.q ? 8w7 : 8; hdr.h.b = hdr.p != hdr.q ? 8w7 : 8;", (7, 8)),
+        ("hdr.h.a = hdr.p == hdr.q ? 8w7 : 8; hdr.q = hdr.p; hdr.h.b = hdr.p == hdr.q ? 8w7 : 8;", (8, 7)),
+        ("hdr.h.a += 4; hdr.h.b <<= 2;", (5, 8)),
+    ],
+)
+def test_expressions(code: str, expected: tuple[int, ...]) -> None:
+    assert tuple(result(code)[:2]) == expected
+
+
+@pytest.mark.parametrize(("bounds", "first", "taken"), [("-5..5", 1, 7), ("-5..5", 8, 8), ("-5..-1", 1, 7)])
+def test_ranges_of_signed_numbers_in_select(bounds: str, first: int, taken: int) -> None:
+    declarations = f"""
+    parser Sub(in bit<8> x, out bit<8> y) {{
+        state start {{ y = 8; transition select((int<8>) x - 2) {{ {bounds}: inside; default: accept; }} }}
+        state inside {{ y = 7; transition accept; }}
+    }}
+    """
+    text = around("hdr.h.a = meta.m;", declarations=declarations)
+    text = text.replace("state start {\n        packet.extract(hdr.h);", "Sub() sub;\n    state start {\n"
+                        "        packet.extract(hdr.h); sub.apply(hdr.h.a, meta.m);")  # fmt: skip
+    assert "sub.apply" in text
+    out = run(text, bytes((first, *range(2, 17))))
+    assert out is not None
+    assert out[0] == taken
+
+
+def test_a_range_of_negative_numbers_is_an_entry() -> None:
+    table = """
+    table t {
+        key = { (int<8>) hdr.h.a - 2: range @name("k"); }
+        actions = { act; }
+        const entries = { -5..-1: act(3); }
+        default_action = act(4);
+    }
+    """
+    assert result("t.apply();", local=f"action act(bit<8> v) {{ hdr.h.b = v; }} {table}")[1] == 3
+
+
+@pytest.mark.parametrize("control", ["control U(", "control D("])
+def test_a_return_before_checksums_or_headers_is_refused(control: str) -> None:
+    before, marker, after = around("").partition(control)
+    text = before + marker + after.replace("apply {", "apply { if (hdr.h.a == 1) { return; }", 1)
+    with pytest.raises(p4compiler.P4Error, match="'return' in a control of checksums or a deparser is not supported"):
+        p4compiler.compile_text(text)
+
+
+def test_a_name_of_a_generic_type_with_its_arguments_is_a_type() -> None:
+    declarations = "struct two<T> { T x; T y; } typedef two<bit<8>> bytes_two;"
+    assert result("bytes_two v = { 5, 6 }; hdr.h.a = v.y;", declarations=declarations)[0] == 6
