@@ -278,6 +278,12 @@ def number_type(kind: Type) -> Bits | None:
     return kind if isinstance(kind, Bits) else None
 
 
+def is_signed(kind: Type) -> bool:
+    """Whether it is a number that may be negative."""
+    bits = number_type(kind)
+    return bits is not None and bits.signed
+
+
 def width_of(kind: Type) -> int:
     """Bits of a value (in BMv2, where enums and errors have 32); of a varbit the most."""
     kind = base_of(kind)

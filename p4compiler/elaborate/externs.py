@@ -36,6 +36,7 @@ from p4compiler.types import (
     Varbit,
     base_of,
     is_scalar,
+    is_signed,
     number_type,
     substitute,
     width_of,
@@ -112,17 +113,24 @@ class Arguments:
         return locate(self.e, node)
 
     def written(self, name: str, use: Callable[[ir.Field], None]) -> None:
-        """Have a primitive write a field, which is then copied to the place of the argument if that is no field."""
+        """Have a primitive write a field, which is then copied to the place of the argument if that is no field.
+
+        So is a signed one: what BMv2 writes to it would be read as a number without sign.
+        """
         target = self.target(name)
-        if isinstance(target, ir.Field):
+        if isinstance(target, SliceTarget):
+            kind: Type = Bits(target.high - target.low + 1)
+        elif isinstance(target, ir.Field):
+            kind = target.type
+        else:
+            raise Refusal(f"writing to a structure is not supported on this target (argument {name!r})", self.span)
+        if isinstance(target, ir.Field) and not is_signed(kind):
             use(target)
             return
-        if not isinstance(target, SliceTarget):
-            raise Refusal(f"writing to a structure is not supported on this target (argument {name!r})", self.span)
-        result = self.e.variable(Bits(target.high - target.low + 1), name, self.span)
+        result = self.e.variable(Bits(width_of(kind)), name, self.span)
         assert isinstance(result, ir.Field)
         use(result)
-        assign(self.e, target, result, self.span)
+        assign(self.e, target, operations.cast(result, kind), self.span)
 
     def fields(self, name: str, *, spill: bool = True) -> tuple[ir.Scalar, ...]:
         """All scalars in an argument, as fields or constants; others are copied to fields, if that is possible."""
@@ -323,7 +331,11 @@ def _look(e: Elaborator, target: Value, kind: Type, offset: int, span: Span) -> 
     base = base_of(kind)
     if isinstance(target, ir.Field) and is_scalar(base) and not isinstance(base, Varbit):
         width = width_of(base)
-        e.emit(ir.Assign(target, ir.Lookahead(offset, Bits(width)), span))
+        read = e.variable(Bits(width), "lookahead", span) if is_signed(base) else target
+        assert isinstance(read, ir.Field)
+        e.emit(ir.Assign(read, ir.Lookahead(offset, Bits(width)), span))
+        if read is not target:
+            assign(e, target, operations.cast(read, kind), span)
         return offset + width
     if isinstance(target, HeaderValue):
         e.emit(ir.Primitive("add_header", (ir.Header(target.ref),), span))

@@ -5,6 +5,8 @@ The frame is that of :mod:`tests.p4compiler.test_copies`: h.a to h.d are 1 to 4,
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import p4compiler
@@ -57,6 +59,24 @@ def test_a_range_of_negative_numbers_is_an_entry() -> None:
     }
     """
     assert result("t.apply();", local=f"action act(bit<8> v) {{ hdr.h.b = v; }} {table}")[1] == 3
+
+
+def test_signed_numbers_from_registers_and_lookahead_are_brought_to_their_sign() -> None:
+    code = "r.write(0, -2); int<8> v; r.read(v, 0); hdr.h.a = v < 0 ? 8w7 : 8;"
+    text = around(code, local="register<int<8>>(1) r;")
+    text = text.replace("transition accept", "meta.m = (bit<8>) packet.lookahead<int<8>>(); transition accept", 1)
+    loaded = json.loads(p4compiler.compile_text(text).json)
+    signed = {name for kind in loaded["header_types"] for name, width, is_signed in kind["fields"] if is_signed}
+    assert len(signed) == 2
+    steps = [step for action in loaded["actions"] for step in action["primitives"]]
+    steps += [op for parser in loaded["parsers"] for state in parser["parse_states"] for op in state["parser_ops"]]
+    written = {step["parameters"][0]["value"][1]: step for step in steps if step["op"] in ("assign", "set")}
+    for name in signed:
+        assert written[name]["parameters"][1]["value"]["value"]["op"] == "two_comp_mod"
+    assert not [step for step in steps if step["op"] == "register_read" and step["parameters"][0]["value"][1] in signed]
+    out = run(text, bytes(range(1, 18)))
+    assert out is not None
+    assert out[0] == 7
 
 
 @pytest.mark.parametrize("control", ["control U(", "control D("])
