@@ -341,7 +341,11 @@ class AckGenerator:
     def _transmit_sweep(self, plane: int) -> bytes | None:
         """The next SACK of the sweep, on any path: the failure that lost the peer's packets may affect ours too."""
         sweep, received = self._sweep, self._received
-        base = received.next_base(sweep.next_psn, sweep.everything) if sweep.active and sweep.credit else -1
+        if not sweep.credit:
+            sweep.active = False  # until more packets have arrived
+        if not sweep.active:
+            return None
+        base = received.next_base(sweep.next_psn, sweep.everything)
         if base < 0:
             sweep.end()
             return None

@@ -29,8 +29,11 @@ class Sweep:
         self.paid = arrived
 
     def begin(self, expected: int, newest: int, base: int, everything: bool) -> None:
-        """Continue the sweep, or start it at the expected PSN; a SACK with a bitmap from `base` on leaves next."""
-        if not self.active and not expected < self.next_psn <= newest:
+        """Continue the sweep, or start it at the expected PSN; a SACK with a bitmap from `base` on leaves next.
+
+        One of `everything` starts there, unless such a one is incomplete: SACKs that showed it before may be lost.
+        """
+        if (everything and not self.everything) or not (self.active or expected < self.next_psn <= newest):
             self.next_psn = expected
         if base == self.next_psn:
             self.next_psn += control.SACK_BITS

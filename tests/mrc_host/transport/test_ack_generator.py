@@ -116,6 +116,28 @@ def test_a_probe_response_reports_everything_received() -> None:
     assert answers[-1][0] == 100, "what goes on after the probe's answer takes any path"
 
 
+def test_each_probe_response_reports_everything_again() -> None:
+    """Its peer may ask because the answer before was lost, whatever has arrived since."""
+    end, arrived = Generator(), set[int]()
+    for start in (1, 400, 500):
+        numbers = range(start, start + 95, 3)
+        end.arrive(*numbers)
+        arrived.update(numbers)
+        end.acks.probe(start, 9, flow())
+        assert set().union(*(shown(sack) for sack in end.sacks())) == arrived
+
+
+def test_a_sweep_that_few_packets_pay_for_goes_on_with_the_next_probes() -> None:
+    end, covered = Generator(), set[int]()
+    end.arrive(1, 251, 501, 751)
+    for number in range(8):
+        end.acks.probe(number, 9, flow())
+        for sack in end.sacks():
+            base = sack.cack_psn + sack.bitmap_offset - FIRST
+            covered.update(range(base, base + 64))
+    assert covered >= set(range(752))
+
+
 def test_redundant_probes_make_reverse_paths_suspected() -> None:
     end = Generator()
     end.arrive(0)
