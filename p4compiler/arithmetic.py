@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from p4compiler.types import BOOL, Bits, Type, number_type
+from p4compiler.types import BOOL, BitsType, Type, number_type
 
 MAX_SHIFT = 65_536
 MAX_INTEGER_BITS = 65_536
@@ -46,7 +46,7 @@ def fit(value: int, kind: Type) -> int:
     return value - (1 << bits.width) if bits.signed and value >> (bits.width - 1) else value
 
 
-def fits(value: int, bits: Bits) -> bool:
+def fits(value: int, bits: BitsType) -> bool:
     """Whether the value is kept when it is put into a type."""
     if bits.signed:
         return -(1 << (bits.width - 1)) <= value < 1 << (bits.width - 1)

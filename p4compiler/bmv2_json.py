@@ -15,7 +15,7 @@ from p4compiler.json_actions import ActionWriter, FieldLists, source_info
 from p4compiler.json_expressions import ExpressionWriter, Json, flat_fields, hexstr
 from p4compiler.json_parsers import ParserWriter
 from p4compiler.json_tables import TableWriter
-from p4compiler.types import Bits, Record, Type, Varbit, base_of, width_of
+from p4compiler.types import BitsType, RecordType, Type, VarbitType, base_of, width_of
 from p4compiler.v1model import LoweredProgram
 
 VERSION = [2, 23]  # of BMv2's format
@@ -111,7 +111,7 @@ class _Writer:
             )
         return out
 
-    def _checksum(self, item: ir.Checksum, number: int) -> Json:
+    def _checksum(self, item: ir.ChecksumStep, number: int) -> Json:
         return {
             "name": f"cksum_{number - 1}" if number else "cksum",
             "id": number,
@@ -131,7 +131,7 @@ class _Writer:
         types = [_header_type("scalars_0", 0, self._storage.scalars.items(), "_padding_0")]
         types.append(_header_type(STANDARD_METADATA, 1, self._program.standard.fields.items(), "_padding"))
         headers = [_header(SCALARS, 0, "scalars_0", True), _header(STANDARD_METADATA, 1, STANDARD_METADATA, True)]
-        self._type_names: dict[Record, str] = {}
+        self._type_names: dict[RecordType, str] = {}
         taken: set[str] = {"scalars_0", STANDARD_METADATA}
         numbers: dict[str, int] = {}
         for name, kind in self._storage.headers.items():
@@ -149,7 +149,7 @@ class _Writer:
     def _stacks(self, numbers: dict[str, int]) -> list[Json]:
         out: list[Json] = []
         for number, (name, kind) in enumerate(self._storage.stacks.items()):
-            assert isinstance(kind.element, Record)
+            assert isinstance(kind.element, RecordType)
             ids = [numbers[f"{name}[{index}]"] for index in range(kind.size)]
             label = self._type_names[kind.element]
             out.append({"name": name, "id": number, "header_type": label, "size": kind.size, "header_ids": ids})
@@ -159,7 +159,9 @@ class _Writer:
         kinds = {kind: None for kind, _ in self._storage.unions.values()}
         out: list[Json] = []
         for number, kind in enumerate(kinds):
-            members = [[name, self._type_names[item]] for name, item in kind.fields.items() if isinstance(item, Record)]
+            members = [
+                [name, self._type_names[item]] for name, item in kind.fields.items() if isinstance(item, RecordType)
+            ]
             out.append({"name": kind.name, "id": number, "headers": members})
         return out
 
@@ -179,7 +181,7 @@ class _Writer:
         order = list(self._storage.unions)
         out: list[Json] = []
         for number, (name, (kind, members)) in enumerate(self._storage.union_stacks.items()):
-            assert isinstance(kind.element, Record)
+            assert isinstance(kind.element, RecordType)
             ids = [order.index(member) for member in members]
             out.append(
                 {
@@ -195,7 +197,7 @@ class _Writer:
     def _enums(self) -> list[Json]:
         out: list[Json] = []
         for item in self._program.checked.program.declarations:
-            if isinstance(item, tree.Enum) and item.base is None and not item.span.source.standard:
+            if isinstance(item, tree.EnumDeclaration) and item.base is None and not item.span.source.standard:
                 entries = [[member.name, number] for number, member in enumerate(item.members)]
                 out.append({"name": item.name, "entries": entries})
         return out
@@ -233,7 +235,7 @@ class _Writer:
             elif item.tables:
                 table = item.tables[0]
                 target = item.result or self._storage.make(item.types[0], "meter_result", item.span)
-                assert isinstance(target, ir.Field)
+                assert isinstance(target, ir.FieldValue)
                 result = self._expressions.place(target)["value"]
                 out.append({**common, "size": table.size, "binding": table.name, "result_target": result})
         return out
@@ -255,11 +257,11 @@ class _Writer:
         for number, (name, (_, fields)) in enumerate(self._program.found.digests.items(), 1):
             elements: list[Json] = []
             for field in fields:
-                if isinstance(field, ir.Constant):
+                if isinstance(field, ir.ConstantValue):
                     width = width_of(field.type)
                     elements.append({"type": "hexstr", "value": hexstr(field.value, width), "bitwidth": width})
                 else:
-                    assert isinstance(field, ir.Field)
+                    assert isinstance(field, ir.FieldValue)
                     elements.append(self._expressions.place(field))
             out.append({"id": number, "name": name, "elements": elements})
         return out
@@ -290,11 +292,11 @@ def _header_type(name: str, number: int, fields: Iterable[tuple[str, Type]], pad
     longest: int | None = None
     for field, kind in fields:
         base = base_of(kind)
-        if isinstance(base, Varbit):
+        if isinstance(base, VarbitType):
             rows.append([field, "*"])
             longest = base.width
         else:
-            rows.append([field, width_of(base), isinstance(base, Bits) and base.signed])
+            rows.append([field, width_of(base), isinstance(base, BitsType) and base.signed])
     total = sum(row[1] for row in rows if isinstance(row[1], int))
     if padding and total % 8:
         rows.append([padding, 8 - total % 8, False])

@@ -13,7 +13,7 @@ from p4compiler.check import check
 from p4compiler.diagnostics import Diagnostic, Diagnostics, P4Error
 from p4compiler.parser import parse
 from p4compiler.preprocessor import Preprocessor
-from p4compiler.sources import MAX_FILE_BYTES, Includes, NotReadableError, Source, read
+from p4compiler.sources import MAX_FILE_BYTES, Includes, NotReadableError, SourceText, read
 
 _RECURSION_LIMIT = 20_000  # what the parser's limit on nesting needs, in every pass
 
@@ -48,10 +48,10 @@ def compile_text(text: str, name: str = "program.p4", defines: Mapping[str, str]
     """Compile a program that comes from elsewhere: it may include nothing but core.p4 and v1model.p4."""
     if len(text) > MAX_FILE_BYTES:
         raise P4Error([Diagnostic("error", f"a program of more than {MAX_FILE_BYTES >> 20} MiB", None)])
-    return _compile(Source(name, text), Includes(local=False), defines or {})
+    return _compile(SourceText(name, text), Includes(local=False), defines or {})
 
 
-def _compile(source: Source, includes: Includes, defines: Mapping[str, str]) -> Compiled:
+def _compile(source: SourceText, includes: Includes, defines: Mapping[str, str]) -> Compiled:
     diagnostics = Diagnostics()
     with _deep_recursion():
         program = parse(Preprocessor(includes, defines, diagnostics).run(source), diagnostics)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from p4compiler import lexer
 from p4compiler.diagnostics import Refusal
 from p4compiler.lexer import Token
-from p4compiler.sources import Span
+from p4compiler.sources import SourceSpan
 
 _MAX_DEPTH = 100
 _LEVELS: dict[str, int] = {
@@ -38,7 +38,7 @@ _APPLY: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def evaluate(tokens: list[Token], directive: Span) -> int:
+def evaluate(tokens: list[Token], directive: SourceSpan) -> int:
     """The value of a condition whose macros are expanded and whose ``defined`` are numbers; raises Refusal."""
     reader = _Reader(tokens, directive)
     value = reader.choice(0)
@@ -48,7 +48,7 @@ def evaluate(tokens: list[Token], directive: Span) -> int:
 
 
 class _Reader:
-    def __init__(self, tokens: list[Token], directive: Span) -> None:
+    def __init__(self, tokens: list[Token], directive: SourceSpan) -> None:
         self.tokens = tokens
         self.directive = directive
         self.at = 0

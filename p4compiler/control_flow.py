@@ -69,11 +69,11 @@ class PipelineBuilder:
     def _build(self, code: ir.Code, following: Node) -> Node:
         waiting: list[ir.Statement] = []  # bare statements before `following`, the last first
         for item in reversed(code):
-            if isinstance(item, ir.Jump):
+            if isinstance(item, ir.JumpStep):
                 waiting = []  # what comes after a jump is never run
                 following = self._labels[item.label]
-            elif isinstance(item, ir.Assign | ir.Primitive) or _is_loop(item):
-                if isinstance(item, ir.Primitive) and item.op == "exit":
+            elif isinstance(item, ir.AssignStep | ir.PrimitiveStep) or _is_loop(item):
+                if isinstance(item, ir.PrimitiveStep) and item.op == "exit":
                     waiting, following = [], None
                 waiting.append(item)
             else:
@@ -83,16 +83,16 @@ class PipelineBuilder:
         return self._hidden(waiting, following)
 
     def _node(self, item: ir.Statement, following: Node) -> Node:
-        if isinstance(item, ir.Block):
+        if isinstance(item, ir.BlockStep):
             self._labels[item.label] = following
             return self._build(item.body, following)
-        if isinstance(item, ir.If):
+        if isinstance(item, ir.IfStep):
             return self._condition(item, following)
-        if isinstance(item, ir.Apply):
+        if isinstance(item, ir.ApplyStep):
             return self._apply(item, following)
-        if isinstance(item, ir.Group):
+        if isinstance(item, ir.GroupStep):
             return self._hidden([item], following) if _does_something(item.body) else following
-        assert not isinstance(item, ir.Jump)
+        assert not isinstance(item, ir.JumpStep)
         raise Refusal("this is not possible in a control", item.span)
 
     def _hidden(self, waiting: list[ir.Statement], following: Node) -> Node:
@@ -122,7 +122,7 @@ class PipelineBuilder:
         }
         return table
 
-    def _condition(self, item: ir.If, following: Node) -> Node:
+    def _condition(self, item: ir.IfStep, following: Node) -> Node:
         yes, no = self._build(item.yes, following), self._build(item.no, following)
         if yes == no:
             return yes
@@ -136,7 +136,7 @@ class PipelineBuilder:
         }
         return name
 
-    def _apply(self, item: ir.Apply, following: Node) -> Node:
+    def _apply(self, item: ir.ApplyStep, following: Node) -> Node:
         table = item.table
         base: Node = following
         nexts: dict[str, Node]
@@ -164,21 +164,21 @@ class PipelineBuilder:
 
 def _is_loop(item: ir.Statement) -> bool:
     """Whether it is a loop, or a block that is only for a loop: it becomes a part of one action."""
-    if isinstance(item, ir.Block):
+    if isinstance(item, ir.BlockStep):
         return any(_is_loop(inner) for inner in item.body) and all(
-            _is_loop(inner) or isinstance(inner, ir.Assign | ir.Primitive | ir.Jump) for inner in item.body
+            _is_loop(inner) or isinstance(inner, ir.AssignStep | ir.PrimitiveStep | ir.JumpStep) for inner in item.body
         )
-    return isinstance(item, ir.Loop)
+    return isinstance(item, ir.LoopStep)
 
 
 def _does_something(code: ir.Code) -> bool:
-    return any(not isinstance(item, ir.Block) or _does_something(item.body) for item in code)
+    return any(not isinstance(item, ir.BlockStep) or _does_something(item.body) for item in code)
 
 
 def _name_of(code: ir.Code) -> str:
     """The action's name if it is a called action, else the file and line of the first statement."""
     first = code[0]
-    if isinstance(first, ir.Group):
+    if isinstance(first, ir.GroupStep):
         return first.name.replace(".", "_")
     span = ir.position(code)
     if span is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from p4compiler.sources import Span
+from p4compiler.sources import SourceSpan
 
 MAX_ERRORS = 20
 _MAX_SHOWN_LINE = 200  # characters
@@ -26,7 +26,7 @@ class Note:
     """A second place that explains an error."""
 
     message: str
-    span: Span
+    span: SourceSpan
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Diagnostic:
 
     severity: str
     message: str
-    span: Span | None
+    span: SourceSpan | None
     notes: tuple[Note, ...] = ()
     code: str = ""
 
@@ -65,17 +65,17 @@ class Diagnostic:
         return out
 
 
-def _place(span: Span) -> str:
+def _place(span: SourceSpan) -> str:
     return f"{span.source.name}:{span.line}:{span.column}"
 
 
-def _span_json(span: Span) -> dict[str, Any]:
+def _span_json(span: SourceSpan) -> dict[str, Any]:
     line, column = span.source.place(span.start)
     end_line, end_column = span.source.place(span.end)
     return {"file": span.source.name, "line": line, "column": column, "end_line": end_line, "end_column": end_column}
 
 
-def _excerpt(span: Span) -> str:
+def _excerpt(span: SourceSpan) -> str:
     """The line of a span, and below it a caret and tildes under its characters."""
     text = span.source.line(span.line)
     column = span.column - 1
@@ -103,7 +103,7 @@ class P4Error(Exception):
 class Refusal(Exception):  # noqa: N818 (control flow inside the compiler; users see P4Error)
     """One error that ends what a pass is at; the pass, or the one that called it, records it and goes on."""
 
-    def __init__(self, message: str, span: Span | None, *notes: Note) -> None:
+    def __init__(self, message: str, span: SourceSpan | None, *notes: Note) -> None:
         self.diagnostic = Diagnostic("error", message, span, notes)
         super().__init__(message)
 
@@ -112,14 +112,14 @@ class Diagnostics:
     """What one run has found so far."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, Span | None], Diagnostic] = {}  # each once
+        self._found: dict[tuple[str, str, SourceSpan | None], Diagnostic] = {}  # each once
         self._errors = 0
 
-    def error(self, message: str, span: Span | None, *notes: Note) -> None:
+    def error(self, message: str, span: SourceSpan | None, *notes: Note) -> None:
         """Record an error; raises P4Error when there are too many to go on."""
         self.add(Diagnostic("error", message, span, notes))
 
-    def warning(self, code: str, message: str, span: Span, *notes: Note) -> None:
+    def warning(self, code: str, message: str, span: SourceSpan, *notes: Note) -> None:
         """Record a warning, unless it is about the standard files."""
         if not span.source.standard:
             self.add(Diagnostic("warning", message, span, notes, code))

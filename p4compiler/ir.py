@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from p4compiler.sources import Span
-from p4compiler.types import BOOL, Bits, Type
+from p4compiler.sources import SourceSpan
+from p4compiler.types import BOOL, BitsType, Type
 
 if TYPE_CHECKING:
     from p4compiler.elaborate.parser_states import LoweredParser
     from p4compiler.elaborate.tables import LoweredTable
     from p4compiler.elaborate.values import ExternInstance
 
-BITS32 = Bits(32)
+BITS32 = BitsType(32)
 
 # --- which header ---
 
@@ -40,20 +40,20 @@ class StackEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class StackElement:
     """``stack[index]`` with an index that the packet decides."""
 
     stack: str
     index: Scalar
 
 
-HeaderRef = HeaderName | StackEnd | Element
+HeaderRef = HeaderName | StackEnd | StackElement
 
 # --- scalar expressions ---
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantValue:
     """A number, or 0 or 1 for a boolean."""
 
     value: int
@@ -61,7 +61,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldValue:
     """A field of a header."""
 
     header: HeaderRef
@@ -87,7 +87,7 @@ class ActionData:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OperationValue:
     """BMv2's operation `op`; with one operand `left` is None; with `condition` it is a choice."""
 
     op: str
@@ -98,7 +98,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class HeaderEqual:
+class HeadersEqual:
     """The equality of two headers."""
 
     left: HeaderRef
@@ -107,7 +107,7 @@ class HeaderEqual:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookahead:
+class LookaheadValue:
     """Bits of the packet that is parsed, from an offset."""
 
     offset: int
@@ -122,20 +122,20 @@ class LastIndex:
     type: Type = BITS32
 
 
-Scalar = Constant | Field | Valid | ActionData | Operation | HeaderEqual | Lookahead | LastIndex
+Scalar = ConstantValue | FieldValue | Valid | ActionData | OperationValue | HeadersEqual | LookaheadValue | LastIndex
 
 # --- arguments of primitives that are no scalars ---
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class HeaderArgument:
     """A header, as an argument."""
 
     ref: HeaderRef
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class StackArgument:
     """A header stack, or stack of unions, as an argument."""
 
     name: str
@@ -143,42 +143,42 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class UnionArgument:
     """A header union, as an argument."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextArgument:
     """A string, as an argument."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class ValuesArgument:
     """Several values in one argument."""
 
     items: tuple[Scalar, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class FieldList:
+class FieldListArgument:
     """The number of a list of fields to keep; None: none are kept."""
 
     number: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
+class DigestArgument:
     """A digest, by its name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Calculation:
+class CalculationArgument:
     """A hash or checksum over values."""
 
     algorithm: str
@@ -187,58 +187,69 @@ class Calculation:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ExternObject:
+class ExternArgument:
     """A counter, meter or register."""
 
     instance: ExternInstance
 
 
-Argument = Scalar | Header | Stack | Union | Text | Values | FieldList | Digest | Calculation | ExternObject
+Argument = (
+    Scalar
+    | HeaderArgument
+    | StackArgument
+    | UnionArgument
+    | TextArgument
+    | ValuesArgument
+    | FieldListArgument
+    | DigestArgument
+    | CalculationArgument
+    | ExternArgument
+)
 
 # --- statements ---
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Assign:
+class AssignStep:
     """``target = value``."""
 
-    target: Field
+    target: FieldValue
     value: Scalar
-    span: Span
+    span: SourceSpan
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Primitive:
+class PrimitiveStep:
     """BMv2's primitive `op`; also extract, advance, verify, emit and checksum, which are none."""
 
     op: str
     arguments: tuple[Argument, ...]
-    span: Span
+    span: SourceSpan
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Checksum:
+class ChecksumStep:
     """A checksum to verify or update."""
 
     verifies: bool
     condition: Scalar
-    calculation: Calculation
-    target: Field
-    span: Span
+    calculation: CalculationArgument
+    target: FieldValue
+    span: SourceSpan
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class If:
+class IfStep:
     """``if (condition) yes else no``."""
 
     condition: Scalar
     yes: Code
     no: Code
-    span: Span
+    span: SourceSpan
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Apply:
+class ApplyStep:
     """A table is applied; what follows depends on a hit (`hit`, `miss`), or on the action that ran (`cases`).
 
     In `cases` the name "" is for all other actions.
@@ -248,50 +259,61 @@ class Apply:
     hit: Code | None
     miss: Code | None
     cases: Mapping[str, Code] | None
-    span: Span
+    span: SourceSpan
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Group:
+class GroupStep:
     """The body of a called action, which stays one action, hence atomic."""
 
     name: str
     body: Code
-    span: Span
+    span: SourceSpan
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Block:
-    """Code whose end a Jump with its label goes to."""
+class BlockStep:
+    """Code whose end a JumpStep with its label goes to."""
 
     label: int
     body: Code
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Loop:
-    """Code that begins again when it ends; a Jump to a Block around it leaves it."""
+class LoopStep:
+    """Code that begins again when it ends; a JumpStep to a BlockStep around it leaves it."""
 
     body: Code
-    span: Span
+    span: SourceSpan
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Jump:
-    """Go to the end of a Block."""
+class JumpStep:
+    """Go to the end of a BlockStep."""
 
     label: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class SubParser:
+class SubParserStep:
     """The states of a parser that a state applies."""
 
     parser: LoweredParser
-    span: Span
+    span: SourceSpan
 
 
-Statement = Assign | Primitive | Checksum | If | Apply | Group | Block | Loop | Jump | SubParser
+Statement = (
+    AssignStep
+    | PrimitiveStep
+    | ChecksumStep
+    | IfStep
+    | ApplyStep
+    | GroupStep
+    | BlockStep
+    | LoopStep
+    | JumpStep
+    | SubParserStep
+)
 Code = tuple[Statement, ...]
 
 
@@ -301,22 +323,22 @@ def operands(value: Scalar) -> Iterator[Scalar]:
     while waiting:
         item = waiting.pop()
         yield item
-        if isinstance(item, Operation):
+        if isinstance(item, OperationValue):
             waiting += [part for part in (item.left, item.right, item.condition) if part is not None]
-        elif isinstance(item, Field | Valid):
-            if isinstance(item.header, Element):
+        elif isinstance(item, FieldValue | Valid):
+            if isinstance(item.header, StackElement):
                 waiting.append(item.header.index)
-        elif isinstance(item, HeaderEqual):
-            waiting += [ref.index for ref in (item.left, item.right) if isinstance(ref, Element)]
+        elif isinstance(item, HeadersEqual):
+            waiting += [ref.index for ref in (item.left, item.right) if isinstance(ref, StackElement)]
 
 
-def position(code: Code) -> Span | None:
+def position(code: Code) -> SourceSpan | None:
     """Where the first statement with a place is."""
     for item in code:
-        if isinstance(item, Block):
+        if isinstance(item, BlockStep):
             found = position(item.body)
             if found is not None:
                 return found
-        elif not isinstance(item, Jump):
+        elif not isinstance(item, JumpStep):
             return item.span
     return None

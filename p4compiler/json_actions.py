@@ -9,14 +9,14 @@ from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate.operations import unsigned
 from p4compiler.elaborate.statements import EXIT
 from p4compiler.json_expressions import ExpressionWriter, Json, number
-from p4compiler.sources import Span
+from p4compiler.sources import SourceSpan
 from p4compiler.types import width_of
 
 _EXTERN_ARRAYS = {"counter": "counter_array", "meter": "meter_array", "register": "register_array"}
 _MAX_FRAGMENT = 80
 
 
-def source_info(span: Span | None, fragment: str = "") -> Json:
+def source_info(span: SourceSpan | None, fragment: str = "") -> Json:
     """Where something is in the program, for debuggers and error messages."""
     if span is None:
         return {}
@@ -44,10 +44,10 @@ class ActionWriter:
         self.actions.append({"name": name, "id": number_, "runtime_data": parameters, "primitives": primitives})
         return number_
 
-    def primitive(self, item: ir.Assign | ir.Primitive) -> Json:
+    def primitive(self, item: ir.AssignStep | ir.PrimitiveStep) -> Json:
         """One primitive."""
-        if isinstance(item, ir.Assign):
-            if isinstance(item.value, ir.Lookahead):
+        if isinstance(item, ir.AssignStep):
+            if isinstance(item.value, ir.LookaheadValue):
                 raise Refusal("lookahead() is for parsers", item.span)
             parameters = [self._target(item.target), self.expressions.data(item.value)]
             return {"op": "assign", "parameters": parameters, **source_info(item.span)}
@@ -59,42 +59,42 @@ class ActionWriter:
             raise Refusal(str(refusal), item.span) from None
         return {"op": item.op, "parameters": arguments, **source_info(item.span)}
 
-    def _target(self, field: ir.Field) -> Json:
+    def _target(self, field: ir.FieldValue) -> Json:
         place = self.expressions.place(field)
-        return place if not isinstance(field.header, ir.Element) else {"type": "expression", "value": place}
+        return place if not isinstance(field.header, ir.StackElement) else {"type": "expression", "value": place}
 
-    def _argument(self, item: ir.Argument, span: Span) -> Json:
-        if isinstance(item, ir.Header):
+    def _argument(self, item: ir.Argument, span: SourceSpan) -> Json:
+        if isinstance(item, ir.HeaderArgument):
             return self.expressions.header(item.ref)
-        if isinstance(item, ir.Stack):
+        if isinstance(item, ir.StackArgument):
             return {"type": "header_union_stack" if item.of_unions else "header_stack", "value": item.name}
-        if isinstance(item, ir.Union):
+        if isinstance(item, ir.UnionArgument):
             return {"type": "header_union", "value": item.name}
-        if isinstance(item, ir.Text):
+        if isinstance(item, ir.TextArgument):
             return {"type": "string", "value": item.value}
-        if isinstance(item, ir.Values):
+        if isinstance(item, ir.ValuesArgument):
             return {"type": "parameters_vector", "value": [self.expressions.data(value) for value in item.items]}
-        if isinstance(item, ir.FieldList):
+        if isinstance(item, ir.FieldListArgument):
             return number(self._field_lists.identifier(item.number))
-        if isinstance(item, ir.Digest):
+        if isinstance(item, ir.DigestArgument):
             return number(self._digests.index(item.name) + 1)
-        if isinstance(item, ir.Calculation):
+        if isinstance(item, ir.CalculationArgument):
             return {"type": "calculation", "value": self.calculation(item, span)}
-        if isinstance(item, ir.ExternObject):
+        if isinstance(item, ir.ExternArgument):
             return {"type": _EXTERN_ARRAYS[item.instance.kind], "value": item.instance.name}
         return self.expressions.data(item)
 
-    def calculation(self, item: ir.Calculation, span: Span) -> str:
+    def calculation(self, item: ir.CalculationArgument, span: SourceSpan) -> str:
         """Write a calculation; its name."""
         count = len(self.calculations)
         name = f"calc_{count - 1}" if count else "calc"
         inputs: list[Json] = []
         for value in item.inputs:
-            if isinstance(value, ir.Constant):
+            if isinstance(value, ir.ConstantValue):
                 width = width_of(value.type)
                 inputs.append({**number(unsigned(value.value, value.type), width), "bitwidth": width})
             else:
-                assert isinstance(value, ir.Field | ir.Valid)
+                assert isinstance(value, ir.FieldValue | ir.Valid)
                 inputs.append(self.expressions.place(value))
         if item.with_payload:
             inputs.append({"type": "payload", "value": None})
@@ -107,7 +107,7 @@ class ActionWriter:
 class FieldLists:
     """The field lists that annotations name, by BMv2's identifiers: 0 means none to BMv2, so list 0 has another."""
 
-    def __init__(self, lists: dict[int, list[ir.Field]]) -> None:
+    def __init__(self, lists: dict[int, list[ir.FieldValue]]) -> None:
         self._lists = lists
         self._identifiers: dict[int | None, int] = {}
 
@@ -142,7 +142,7 @@ class _Flattener:
     def __init__(self, writer: ActionWriter) -> None:
         self._writer = writer
         self._out: list[Json] = []
-        self._jumps: list[tuple[int, int, Span | None]] = []  # position, label
+        self._jumps: list[tuple[int, int, SourceSpan | None]] = []  # position, label
         self._places: dict[int, int] = {}
         self._next_label = -1
 
@@ -155,7 +155,7 @@ class _Flattener:
             self._out[position]["parameters"][-1] = number(self._places[label])
         return self._out
 
-    def _jump(self, op: str, label: int, span: Span | None, *arguments: Any) -> None:
+    def _jump(self, op: str, label: int, span: SourceSpan | None, *arguments: Any) -> None:
         self._jumps.append((len(self._out), label, span))
         self._out.append({"op": op, "parameters": [*arguments, None], **source_info(span)})
 
@@ -167,28 +167,28 @@ class _Flattener:
         """Write code; a jump to `tail` at its end is where it goes anyway."""
         for position, item in enumerate(code):
             is_last = position == len(code) - 1
-            if isinstance(item, ir.Assign | ir.Primitive):
+            if isinstance(item, ir.AssignStep | ir.PrimitiveStep):
                 self._out.append(self._writer.primitive(item))
-            elif isinstance(item, ir.Block):
+            elif isinstance(item, ir.BlockStep):
                 self._walk(item.body, item.label)
                 self._places[item.label] = len(self._out)
-            elif isinstance(item, ir.Group):
+            elif isinstance(item, ir.GroupStep):
                 self._walk(item.body, None)
-            elif isinstance(item, ir.Jump):
+            elif isinstance(item, ir.JumpStep):
                 if not (is_last and tail == item.label):
                     self._jump("_jump", item.label, None)
                 return
-            elif isinstance(item, ir.If):
+            elif isinstance(item, ir.IfStep):
                 self._if(item)
-            elif isinstance(item, ir.Loop):
+            elif isinstance(item, ir.LoopStep):
                 start = len(self._out)
                 self._walk(item.body, None)
                 self._out.append({"op": "_jump", "parameters": [number(start)], **source_info(item.span)})
             else:
-                what = "a table cannot be applied" if isinstance(item, ir.Apply) else "this is not possible"
+                what = "a table cannot be applied" if isinstance(item, ir.ApplyStep) else "this is not possible"
                 raise Refusal(f"{what} in an action, or in a loop", item.span)
 
-    def _if(self, item: ir.If) -> None:
+    def _if(self, item: ir.IfStep) -> None:
         other, end = self._label(), self._label()
         self._jump("_jump_if_zero", other, item.span, self._writer.expressions.condition(item.condition))
         self._walk(item.yes, None)

@@ -10,7 +10,7 @@ from typing import Any
 
 from p4compiler import ir
 from p4compiler.diagnostics import Refusal
-from p4compiler.types import BOOL, Record, Stack, Type, base_of, width_of
+from p4compiler.types import BOOL, RecordType, StackType, Type, base_of, width_of
 
 Json = dict[str, Any]
 
@@ -31,12 +31,12 @@ def operation(op: str, left: Json | None, right: Json | None) -> Json:
     return {"type": "expression", "value": {"op": op, "left": left, "right": right}}
 
 
-def flat_fields(kind: Record, prefix: str = "") -> list[tuple[str, Type]]:
+def flat_fields(kind: RecordType, prefix: str = "") -> list[tuple[str, Type]]:
     """The fields of a header, of which structs are flattened."""
     out: list[tuple[str, Type]] = []
     for name, item in kind.fields.items():
         base = base_of(item)
-        if isinstance(base, Record):
+        if isinstance(base, RecordType):
             out += flat_fields(base, f"{prefix}{name}.")
         else:
             out.append((f"{prefix}{name}", item))
@@ -46,21 +46,21 @@ def flat_fields(kind: Record, prefix: str = "") -> list[tuple[str, Type]]:
 class ExpressionWriter:
     """Writes expressions; it knows the stacks, for the positions of their fields."""
 
-    def __init__(self, stacks: dict[str, Stack]) -> None:
+    def __init__(self, stacks: dict[str, StackType]) -> None:
         self._stacks = stacks
 
     def header(self, ref: ir.HeaderRef) -> Json:
         """A header."""
         if isinstance(ref, ir.HeaderName):
             return {"type": "header", "value": ref.name}
-        if isinstance(ref, ir.Element):
+        if isinstance(ref, ir.StackElement):
             stack = {"type": "header_stack", "value": ref.stack}
             return operation("dereference_header_stack", stack, self.data(ref.index))
         if ref.end == "last" and not ref.member:
             return {"type": "stack_field", "value": [ref.stack, "last"]}
         raise Refusal("stack.next can only be extracted to", None)
 
-    def place(self, item: ir.Field | ir.Valid) -> Json:
+    def place(self, item: ir.FieldValue | ir.Valid) -> Json:
         """A field, as a place; of a boolean field too it is a number."""
         name = "$valid$" if isinstance(item, ir.Valid) else item.name
         ref = item.header
@@ -73,7 +73,7 @@ class ExpressionWriter:
                 return {"type": "union_stack_field", "value": [ref.stack, ref.member, name]}
             return {"type": "stack_field", "value": [ref.stack, name]}
         element = self._stacks[ref.stack].element
-        assert isinstance(element, Record)
+        assert isinstance(element, RecordType)
         names = [field for field, _ in flat_fields(element)]
         position = len(names) if name == "$valid$" else names.index(name)
         out = operation("access_field", self.header(ref), None)
@@ -82,14 +82,14 @@ class ExpressionWriter:
 
     def expression(self, item: ir.Scalar) -> Json:
         """A value inside of an expression: booleans are booleans."""
-        if isinstance(item, ir.Constant):
+        if isinstance(item, ir.ConstantValue):
             if base_of(item.type) == BOOL:
                 return {"type": "bool", "value": bool(item.value)}
             return number(item.value, width_of(item.type))
         if isinstance(item, ir.Valid) and item.is_union:
             assert isinstance(item.header, ir.HeaderName)
             return operation("valid_union", None, {"type": "header_union", "value": item.header.name})
-        if isinstance(item, ir.Field | ir.Valid):
+        if isinstance(item, ir.FieldValue | ir.Valid):
             place = self.place(item)
             return operation("d2b", None, place) if base_of(item.type) == BOOL else place
         if isinstance(item, ir.ActionData):
@@ -97,9 +97,9 @@ class ExpressionWriter:
             return operation("d2b", None, data) if base_of(item.type) == BOOL else data
         if isinstance(item, ir.LastIndex):
             return operation("last_stack_index", None, {"type": "header_stack", "value": item.stack})
-        if isinstance(item, ir.HeaderEqual):
+        if isinstance(item, ir.HeadersEqual):
             return operation("==", self.header(item.left), self.header(item.right))
-        if isinstance(item, ir.Operation):
+        if isinstance(item, ir.OperationValue):
             left = self.expression(item.left) if item.left is not None else None
             out = operation(item.op, left, self.expression(item.right))
             if item.condition is not None:
@@ -110,11 +110,11 @@ class ExpressionWriter:
     def data(self, item: ir.Scalar) -> Json:
         """A value as the argument of a primitive: booleans are numbers."""
         is_boolean = base_of(item.type) == BOOL
-        if isinstance(item, ir.Constant):
+        if isinstance(item, ir.ConstantValue):
             return number(item.value, width_of(item.type))
-        if isinstance(item, ir.Field) and (is_boolean or not isinstance(item.header, ir.Element)):
+        if isinstance(item, ir.FieldValue) and (is_boolean or not isinstance(item.header, ir.StackElement)):
             return self.place(item)
-        if isinstance(item, ir.Field):
+        if isinstance(item, ir.FieldValue):
             return {"type": "expression", "value": self.place(item)}
         if isinstance(item, ir.ActionData):
             return {"type": "runtime_data", "value": item.index}

@@ -11,14 +11,14 @@ from itertools import product
 from p4compiler import ir
 from p4compiler.arithmetic import mask
 from p4compiler.diagnostics import Refusal
-from p4compiler.elaborate.entries import Ternary, ValueRange, ValueSet
+from p4compiler.elaborate.entries import MaskedValue, ValueRange, ValueSet
 from p4compiler.elaborate.parser_states import ACCEPT, REJECT, LoweredCase, LoweredParser, LoweredState
 from p4compiler.elaborate.storage import Storage
 from p4compiler.elaborate.values import ValueSetValue
 from p4compiler.json_actions import ActionWriter
 from p4compiler.json_expressions import Json, hexstr
-from p4compiler.sources import Span
-from p4compiler.types import Bits, width_of
+from p4compiler.sources import SourceSpan
+from p4compiler.types import BitsType, width_of
 
 MAX_TRANSITIONS = 20_000
 
@@ -77,13 +77,13 @@ class ParserWriter:
             if isinstance(case.sets, ValueSetValue):
                 name = case.sets.name
                 state["transitions"].append({"type": "parse_vset", "value": name, "mask": None, "next_state": target})
-            elif all(isinstance(item, Ternary) and item.mask == 0 for item in case.sets):
+            elif all(isinstance(item, MaskedValue) and item.mask == 0 for item in case.sets):
                 self._go(state, target)
                 return
             else:
                 self._case(state, case, widths, target, lowered.span)
 
-    def _case(self, state: Json, case: LoweredCase, widths: list[int], target: str | None, span: Span) -> None:
+    def _case(self, state: Json, case: LoweredCase, widths: list[int], target: str | None, span: SourceSpan) -> None:
         assert not isinstance(case.sets, ValueSetValue)
         choices = [_ternaries(item, width) for item, width in zip(case.sets, widths, strict=True)]
         for combination in product(*choices):
@@ -108,10 +108,10 @@ class ParserWriter:
     def _code(self, code: ir.Code, state: Json) -> Json | None:
         """Add code to a state; the state in which it ends, None if it never does."""
         for item in code:
-            if isinstance(item, ir.Assign | ir.Primitive):
+            if isinstance(item, ir.AssignStep | ir.PrimitiveStep):
                 state["parser_ops"].append(self._operation(item))
                 continue
-            if isinstance(item, ir.Jump):
+            if isinstance(item, ir.JumpStep):
                 self._go(state, self._labels[item.label]["name"])
                 return None
             following = self._split(item, state)
@@ -121,27 +121,27 @@ class ParserWriter:
         return state
 
     def _split(self, item: ir.Statement, state: Json) -> Json | None:
-        if isinstance(item, ir.Block):
+        if isinstance(item, ir.BlockStep):
             if not _has_jump(item.body, item.label):
                 return self._code(item.body, state)
             join = self._labels[item.label] = self._new(f"{state['name']}_end")
             return self._joined(self._code(item.body, state), join)
-        if isinstance(item, ir.Group):
+        if isinstance(item, ir.GroupStep):
             return self._code(item.body, state)
-        if isinstance(item, ir.If):
+        if isinstance(item, ir.IfStep):
             return self._if(item, state)
-        if isinstance(item, ir.Loop):
+        if isinstance(item, ir.LoopStep):
             head = self._new(f"{state['name']}_loop")
             self._go(state, head["name"])
             end = self._code(item.body, head)
             if end is not None:
                 self._go(end, head["name"])
             return None
-        if isinstance(item, ir.SubParser):
+        if isinstance(item, ir.SubParserStep):
             join = self._new(f"{state['name']}_after")
             self._go(state, self.write(item.parser, join["name"]))
             return join
-        assert not isinstance(item, ir.Jump | ir.Assign | ir.Primitive)
+        assert not isinstance(item, ir.JumpStep | ir.AssignStep | ir.PrimitiveStep)
         raise Refusal("this is not possible in a parser", item.span)
 
     def _joined(self, end: Json | None, join: Json) -> Json:
@@ -149,9 +149,9 @@ class ParserWriter:
             self._go(end, join["name"])
         return join
 
-    def _if(self, item: ir.If, state: Json) -> Json:
-        bit = self._storage.make(Bits(1), "condition", item.span)
-        assert isinstance(bit, ir.Field)
+    def _if(self, item: ir.IfStep, state: Json) -> Json:
+        bit = self._storage.make(BitsType(1), "condition", item.span)
+        assert isinstance(bit, ir.FieldValue)
         place = self._expressions.place(bit)
         state["parser_ops"].append({"parameters": [place, self._expressions.condition(item.condition)], "op": "set"})
         state["transition_key"] = [place]
@@ -169,17 +169,17 @@ class ParserWriter:
 
     # --- operations ---
 
-    def _operation(self, item: ir.Assign | ir.Primitive) -> Json:
+    def _operation(self, item: ir.AssignStep | ir.PrimitiveStep) -> Json:
         try:
             return self._written(item)
         except Refusal as refusal:
             raise Refusal(str(refusal), item.span) from None
 
-    def _written(self, item: ir.Assign | ir.Primitive) -> Json:
-        if isinstance(item, ir.Assign):
+    def _written(self, item: ir.AssignStep | ir.PrimitiveStep) -> Json:
+        if isinstance(item, ir.AssignStep):
             if isinstance(item.target.header, ir.HeaderName | ir.StackEnd):
                 target = self._expressions.place(item.target)
-                if isinstance(item.value, ir.Lookahead):
+                if isinstance(item.value, ir.LookaheadValue):
                     bits = [item.value.offset, width_of(item.value.type)]
                     return {"parameters": [target, {"type": "lookahead", "value": bits}], "op": "set"}
                 return {"parameters": [target, self._expressions.data(item.value)], "op": "set"}
@@ -187,19 +187,19 @@ class ParserWriter:
             return self._extract(item)
         elif item.op == "verify":
             check, error = item.arguments
-            assert isinstance(check, ir.Operation | ir.Constant | ir.Field | ir.Valid | ir.HeaderEqual)
-            assert isinstance(error, ir.Constant | ir.Field | ir.Operation)
+            assert isinstance(check, ir.OperationValue | ir.ConstantValue | ir.FieldValue | ir.Valid | ir.HeadersEqual)
+            assert isinstance(error, ir.ConstantValue | ir.FieldValue | ir.OperationValue)
             parameters = [self._expressions.expression(check), self._expressions.data(error)]
             return {"parameters": parameters, "op": "verify"}
         elif item.op == "advance":
             distance = item.arguments[0]
-            assert isinstance(distance, ir.Constant | ir.Field | ir.Operation)
+            assert isinstance(distance, ir.ConstantValue | ir.FieldValue | ir.OperationValue)
             return {"parameters": [self._expressions.data(distance)], "op": "advance"}
         return {"parameters": [self._actions.primitive(item)], "op": "primitive"}
 
-    def _extract(self, item: ir.Primitive) -> Json:
+    def _extract(self, item: ir.PrimitiveStep) -> Json:
         header, *size = item.arguments
-        assert isinstance(header, ir.Header)
+        assert isinstance(header, ir.HeaderArgument)
         if isinstance(header.ref, ir.HeaderName):
             where: Json = {"type": "regular", "value": header.ref.name}
         elif isinstance(header.ref, ir.StackEnd) and header.ref.end == "next":
@@ -212,39 +212,39 @@ class ParserWriter:
         if not size:
             return {"parameters": [where], "op": "extract"}
         bits = size[0]
-        assert isinstance(bits, ir.Constant | ir.Field | ir.Operation | ir.LastIndex | ir.Lookahead)
+        assert isinstance(bits, ir.ConstantValue | ir.FieldValue | ir.OperationValue | ir.LastIndex | ir.LookaheadValue)
         return {
             "parameters": [where, {"type": "expression", "value": self._expressions.expression(bits)}],
             "op": "extract_VL",
         }
 
 
-def _ternaries(item: ValueSet, width: int) -> list[Ternary]:
+def _ternaries(item: ValueSet, width: int) -> list[MaskedValue]:
     """A set as values and masks."""
-    if isinstance(item, Ternary):
+    if isinstance(item, MaskedValue):
         return [item]
     assert isinstance(item, ValueRange)
     if item.low > item.high:  # from a negative number to a positive one
         return _ternaries(ValueRange(item.low, mask(width)), width) + _ternaries(ValueRange(0, item.high), width)
-    out: list[Ternary] = []
+    out: list[MaskedValue] = []
     low = item.low
     while low <= item.high:
         size = low & -low if low else 1 << width
         while low + size - 1 > item.high:
             size >>= 1
-        out.append(Ternary(low, mask(width) & ~(size - 1)))
+        out.append(MaskedValue(low, mask(width) & ~(size - 1)))
         low += size
     return out
 
 
 def _has_jump(code: ir.Code, label: int) -> bool:
     for item in code:
-        if isinstance(item, ir.Jump) and item.label == label:
+        if isinstance(item, ir.JumpStep) and item.label == label:
             return True
         inner: list[ir.Code] = []
-        if isinstance(item, ir.Block | ir.Group | ir.Loop):
+        if isinstance(item, ir.BlockStep | ir.GroupStep | ir.LoopStep):
             inner = [item.body]
-        elif isinstance(item, ir.If):
+        elif isinstance(item, ir.IfStep):
             inner = [item.yes, item.no]
         if any(_has_jump(part, label) for part in inner):
             return True

@@ -6,7 +6,7 @@ from typing import Any
 
 from p4compiler.arithmetic import mask
 from p4compiler.diagnostics import Refusal
-from p4compiler.elaborate.entries import LoweredEntry, Ternary, ValueRange, ValueSet
+from p4compiler.elaborate.entries import LoweredEntry, MaskedValue, ValueRange, ValueSet
 from p4compiler.elaborate.tables import LoweredAction, LoweredKey, LoweredTable
 from p4compiler.json_actions import ActionWriter, source_info
 from p4compiler.json_expressions import Json, hexstr
@@ -100,7 +100,7 @@ def _match(set_: ValueSet, key: LoweredKey) -> Json:
     width = width_of(key.value.type)
     full = mask(width)
     if key.match_kind == "range":
-        if isinstance(set_, Ternary):
+        if isinstance(set_, MaskedValue):
             set_ = ValueRange(0, full) if set_.mask == 0 else ValueRange(set_.value, set_.value)
         if set_.low > set_.high:
             raise Refusal("a range from negative to positive numbers is not supported for keys", key.span)

@@ -13,7 +13,7 @@ import re
 from typing import NamedTuple
 
 from p4compiler.diagnostics import Refusal
-from p4compiler.sources import Source, Span
+from p4compiler.sources import SourceSpan, SourceText
 
 MAX_TOKENS = 300_000  # of a program, with what it includes
 NAME, INT, STRING, OP, BAD, END = "name", "int", "string", "op", "bad", "end"
@@ -38,18 +38,18 @@ class Token(NamedTuple):
 
     kind: str
     text: str
-    span: Span
+    span: SourceSpan
     glued: bool = False
     starts_line: bool = False
     hidden: frozenset[str] = frozenset()
 
 
-def tokens(source: Source, limit: int = MAX_TOKENS) -> list[Token]:
+def tokens(source: SourceText, limit: int = MAX_TOKENS) -> list[Token]:
     """All tokens of a source after its byte order mark; the last is of kind END. Refuses more than `limit`."""
     return scan(source, 1 if source.text.startswith("\ufeff") else 0, len(source.text), limit)
 
 
-def scan(source: Source, start: int, end: int, limit: int = MAX_TOKENS) -> list[Token]:
+def scan(source: SourceText, start: int, end: int, limit: int = MAX_TOKENS) -> list[Token]:
     """The tokens of a part of a source, and END; raises Refusal at the first that is too many."""
     out: list[Token] = []
     glued, fresh = False, True
@@ -61,12 +61,12 @@ def scan(source: Source, start: int, end: int, limit: int = MAX_TOKENS) -> list[
             glued = False
         else:
             assert kind is not None
-            span = Span(source, match.start(), match.end())
+            span = SourceSpan(source, match.start(), match.end())
             out.append(Token(kind, match.group(), span, glued, fresh))
             if len(out) > limit:
                 raise Refusal(f"a program of more than {MAX_TOKENS:,} tokens", span)
             glued, fresh = True, False
-    out.append(Token(END, "", Span(source, end, end), starts_line=True))
+    out.append(Token(END, "", SourceSpan(source, end, end), starts_line=True))
     return out
 
 

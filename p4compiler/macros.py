@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from p4compiler import lexer
 from p4compiler.diagnostics import Note, Refusal, counted
 from p4compiler.lexer import Token
-from p4compiler.sources import Source, Span
+from p4compiler.sources import SourceSpan, SourceText
 
 MAX_EXPANDED = 100_000  # tokens that all uses together may give
 MAX_WORK = 1_000_000  # tokens in arguments, names that are hidden, and characters that # and ## make
@@ -35,7 +35,7 @@ class Macros:
         self._expanded = 0
         self._work = 0
 
-    def define(self, line: list[Token], directive: Span) -> None:
+    def define(self, line: list[Token], directive: SourceSpan) -> None:
         """Obey ``#define``; `line` is what follows it."""
         if not line or line[0].kind != lexer.NAME:
             raise Refusal("#define needs a name", directive)
@@ -47,8 +47,8 @@ class Macros:
 
     def define_text(self, name: str, value: str) -> None:
         """Define a macro from the command line."""
-        source = Source("<command line>", f"{name} {value}")
-        self.define(lexer.tokens(source)[:-1], Span(source, 0, len(name)))
+        source = SourceText("<command line>", f"{name} {value}")
+        self.define(lexer.tokens(source)[:-1], SourceSpan(source, 0, len(name)))
 
     def expand(self, tokens: list[Token]) -> list[Token]:
         """The tokens with all uses of macros expanded."""
@@ -146,7 +146,7 @@ class Macros:
                 argument = arguments[token.text]
                 part = list(argument) if paste or pasted_next else self.expand(list(argument))
             else:
-                span = Span(use.span.source, use.span.start, use.span.end, token.span.origin or token.span)
+                span = SourceSpan(use.span.source, use.span.start, use.span.end, token.span.origin or token.span)
                 part = [Token(token.kind, token.text, span, token.glued)]
             if paste and out and part and not nothing:
                 first = self._pasted(out.pop(), part[0], use)
@@ -165,7 +165,7 @@ class Macros:
     def _pasted(self, left: Token, right: Token, use: Token) -> list[Token]:
         text = left.text + right.text
         self._spend(len(text), use)
-        made = lexer.tokens(Source("<pasted>", text))[:-1]
+        made = lexer.tokens(SourceText("<pasted>", text))[:-1]
         return [token._replace(span=use.span, glued=bool(i), starts_line=False) for i, token in enumerate(made)]
 
 

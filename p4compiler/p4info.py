@@ -19,14 +19,14 @@ from p4compiler.elaborate.values import (
 )
 from p4compiler.p4info_text import (
     Identifiers,
-    TextWriter,
+    ProtobufTextWriter,
     field_ids,
     split,
     write_annotations,
     write_documentation,
 )
 from p4compiler.p4info_types import TypeInfo, control_width
-from p4compiler.types import New, Record, Type, base_of, width_of
+from p4compiler.types import NewType, RecordType, Type, base_of, width_of
 from p4compiler.v1model import LoweredProgram
 
 _HEADER = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n"
@@ -49,7 +49,7 @@ def write(program: LoweredProgram, diagnostics: Diagnostics) -> str:
 class _Writer:
     def __init__(self, program: LoweredProgram) -> None:
         self._program = program
-        self._out = TextWriter()
+        self._out = ProtobufTextWriter()
         self._ids = Identifiers()
         self._types = TypeInfo(program.checked)
         self._types.is_needed = program.found.calls_extern_function
@@ -64,7 +64,7 @@ class _Writer:
         self._digests = {
             name: kind
             for name, (kind, _) in program.found.digests.items()
-            if not isinstance(kind, Record) or kind.name == name
+            if not isinstance(kind, RecordType) or kind.name == name
         }
 
     def run(self) -> str:
@@ -132,11 +132,12 @@ class _Writer:
                 items.sort(key=lambda item: order.get(item.tables[0].name, len(order)))
         return out
 
-    def _controller_headers(self) -> list[tree.Struct]:
+    def _controller_headers(self) -> list[tree.StructDeclaration]:
         return [
             item
             for item in self._program.checked.program.declarations
-            if isinstance(item, tree.Struct) and tree.annotation(item.annotations, "controller_header") is not None
+            if isinstance(item, tree.StructDeclaration)
+            and tree.annotation(item.annotations, "controller_header") is not None
         ]
 
     def _assign_ids(self) -> None:
@@ -173,7 +174,7 @@ class _Writer:
 
     def _write_type_name(self, kind: Type, field: str = "type_name") -> None:
         self._types.use(kind)
-        if isinstance(kind, New):
+        if isinstance(kind, NewType):
             with self._out.message(field):
                 self._out.string("name", kind.name)
 
@@ -324,7 +325,7 @@ class _Writer:
 
     # --- packets and parsers ---
 
-    def _write_controller_header(self, header: tree.Struct) -> None:
+    def _write_controller_header(self, header: tree.StructDeclaration) -> None:
         out = self._out
         label = tree.string_annotation(header.annotations, "controller_header") or header.name
         self._write_preamble("controller_header", header.name, header.annotations, label)
@@ -338,7 +339,9 @@ class _Writer:
                 self._write_width(kind)
                 self._write_type_name(kind)
 
-    def _header_fields(self, header: tree.Struct, prefix: str = "") -> Iterator[tuple[str, tree.Field, Type]]:
+    def _header_fields(
+        self, header: tree.StructDeclaration, prefix: str = ""
+    ) -> Iterator[tuple[str, tree.FieldDeclaration, Type]]:
         """The visible fields of a header, of which structs are flattened."""
         for field in header.fields:
             if _is_hidden(field.annotations):
@@ -346,7 +349,7 @@ class _Writer:
             name = prefix + (tree.string_annotation(field.annotations, "name") or field.name)
             kind = self._program.checked.declared[field]
             base = base_of(kind)
-            if isinstance(base, Record):
+            if isinstance(base, RecordType):
                 yield from self._header_fields(base.declaration, f"{name}.")
             else:
                 yield name, field, kind
@@ -355,7 +358,7 @@ class _Writer:
         out = self._out
         self._write_preamble("value_set", item.name, item.declaration.annotations)
         base = base_of(item.type)
-        if isinstance(base, Record):
+        if isinstance(base, RecordType):
             fields = base.declaration.fields
             for identifier, field in zip(field_ids([field.annotations for field in fields]), fields, strict=True):
                 note = tree.annotation(field.annotations, "match")
@@ -388,6 +391,6 @@ def _declared(instance: BlockInstance) -> list[ActionValue | TableValue]:
         elif isinstance(value, ActionValue | TableValue):
             out.append(value)
     for declaration, value in instance.frame.values.items():
-        if isinstance(value, BlockInstance) and isinstance(declaration, tree.Control):  # `C.apply()`
+        if isinstance(value, BlockInstance) and isinstance(declaration, tree.ControlDeclaration):  # `C.apply()`
             out += _declared(value)
     return out

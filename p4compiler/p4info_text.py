@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from p4compiler import lexer, tree
 from p4compiler.diagnostics import Refusal
 from p4compiler.lexer import Token
-from p4compiler.sources import Span
+from p4compiler.sources import SourceSpan
 
 _OWN_FIELDS = frozenset({"name", "id", "brief", "description"})  # annotations that are fields of their own
 
 
-class TextWriter:
+class ProtobufTextWriter:
     """Writes messages, line by line."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class TextWriter:
 # --- annotations ---
 
 
-def write_annotations(out: TextWriter, annotations: tree.Annotations, also_own: Iterable[str] = ()) -> None:
+def write_annotations(out: ProtobufTextWriter, annotations: tree.Annotations, also_own: Iterable[str] = ()) -> None:
     """All annotations but those that are fields of their own."""
     skipped = _OWN_FIELDS | set(also_own)
     for item in annotations:
@@ -73,7 +73,7 @@ def write_annotations(out: TextWriter, annotations: tree.Annotations, also_own: 
             _write_structured(out, item)
 
 
-def write_documentation(out: TextWriter, annotations: tree.Annotations) -> None:
+def write_documentation(out: ProtobufTextWriter, annotations: tree.Annotations) -> None:
     """The brief and the full description."""
     brief = tree.string_annotation(annotations, "brief")
     description = tree.string_annotation(annotations, "description")
@@ -96,7 +96,7 @@ def _annotation_text(item: tree.Annotation) -> str:
     return f"@{item.name}({''.join(parts)})"
 
 
-def _write_structured(out: TextWriter, item: tree.Annotation) -> None:
+def _write_structured(out: ProtobufTextWriter, item: tree.Annotation) -> None:
     values = list(split(item.body))
     with out.message("structured_annotations"):
         out.string("name", item.name)
@@ -117,7 +117,7 @@ def _write_structured(out: TextWriter, item: tree.Annotation) -> None:
                 pass
 
 
-def _write_value(out: TextWriter, tokens: Sequence[Token]) -> None:
+def _write_value(out: ProtobufTextWriter, tokens: Sequence[Token]) -> None:
     first = tokens[0] if tokens else None
     if first is None:
         return
@@ -241,7 +241,7 @@ class Identifiers:
         return name
 
 
-def _id_span(annotations: tree.Annotations) -> Span | None:
+def _id_span(annotations: tree.Annotations) -> SourceSpan | None:
     note = tree.annotation(annotations, "id")
     return note.span if note is not None else None
 

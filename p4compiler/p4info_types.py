@@ -5,18 +5,18 @@ from __future__ import annotations
 from p4compiler import tree
 from p4compiler.check.result import Checked
 from p4compiler.json_expressions import flat_fields
-from p4compiler.p4info_text import TextWriter, split, write_annotations
+from p4compiler.p4info_text import ProtobufTextWriter, split, write_annotations
 from p4compiler.types import (
     BOOL,
     ERROR,
-    Bits,
-    Enum,
-    New,
-    Record,
-    Stack,
-    Tuple,
+    BitsType,
+    EnumType,
+    NewType,
+    RecordType,
+    StackType,
+    TupleType,
     Type,
-    Varbit,
+    VarbitType,
     base_of,
     width_of,
 )
@@ -37,21 +37,21 @@ class TypeInfo:
     def use(self, kind: Type) -> None:
         """Have a type described, with those in it."""
         self.is_needed = True
-        if isinstance(kind, New):
+        if isinstance(kind, NewType):
             self._add("new_types", kind.name, kind)
             if _translation(kind) is None:
                 self.use(base_of(kind))
-        elif isinstance(kind, Enum):
+        elif isinstance(kind, EnumType):
             self._add("serializable_enums" if kind.base is not None else "enums", kind.name, kind)
         elif kind == ERROR:
             self._errors = True
-        elif isinstance(kind, Record):
+        elif isinstance(kind, RecordType):
             if self._add(_RECORDS[kind.kind], kind.name, kind):
                 for item in kind.fields.values():
                     self.use(item)
-        elif isinstance(kind, Stack):
+        elif isinstance(kind, StackType):
             self.use(kind.element)
-        elif isinstance(kind, Tuple):
+        elif isinstance(kind, TupleType):
             for item in kind.items:
                 self.use(item)
 
@@ -63,28 +63,34 @@ class TypeInfo:
 
     # --- a type where it is used ---
 
-    def write_spec(self, out: TextWriter, kind: Type) -> None:
+    def write_spec(self, out: ProtobufTextWriter, kind: Type) -> None:
         """The content of a P4DataTypeSpec."""
         self.use(kind)
-        if isinstance(kind, New | Record | Enum):
-            if isinstance(kind, Record):
+        if isinstance(kind, NewType | RecordType | EnumType):
+            if isinstance(kind, RecordType):
                 word = _SINGLE[kind.kind]
             else:
-                word = "new_type" if isinstance(kind, New) else "serializable_enum" if kind.base is not None else "enum"
+                word = (
+                    "new_type"
+                    if isinstance(kind, NewType)
+                    else "serializable_enum"
+                    if kind.base is not None
+                    else "enum"
+                )
             with out.message(word):
                 out.string("name", kind.name)
-        elif isinstance(kind, Bits | Varbit):
+        elif isinstance(kind, BitsType | VarbitType):
             with out.message("bitstring"):
                 _write_bits(out, kind)
         elif kind in (BOOL, ERROR):
             with out.message("bool" if kind == BOOL else "error"):
                 pass
-        elif isinstance(kind, Tuple):
+        elif isinstance(kind, TupleType):
             with out.message("tuple"):
                 for item in kind.items:
                     with out.message("members"):
                         self.write_spec(out, item)
-        elif isinstance(kind, Stack) and isinstance(kind.element, Record):
+        elif isinstance(kind, StackType) and isinstance(kind.element, RecordType):
             word = kind.element.kind
             with out.message(f"{word}_stack"):
                 with out.message(word):
@@ -93,7 +99,7 @@ class TypeInfo:
 
     # --- descriptions ---
 
-    def write(self, out: TextWriter) -> None:
+    def write(self, out: ProtobufTextWriter) -> None:
         """All named types that were used; nothing if no object has a type."""
         if not self.is_needed:
             return
@@ -116,40 +122,40 @@ class TypeInfo:
                         with out.message("value"):
                             writer(out, kind)
 
-    def _write_errors(self, out: TextWriter) -> None:
+    def _write_errors(self, out: ProtobufTextWriter) -> None:
         if self._errors:
             with out.message("error"):
                 for name in self._checked.declared_errors:
                     out.string("members", name)
 
-    def _write_struct(self, out: TextWriter, kind: Type) -> None:
-        assert isinstance(kind, Record)
+    def _write_struct(self, out: ProtobufTextWriter, kind: Type) -> None:
+        assert isinstance(kind, RecordType)
         for name, item in kind.fields.items():
             with out.message("members"):
                 out.string("name", name)
                 with out.message("type_spec"):
                     self.write_spec(out, item)
 
-    def _write_header(self, out: TextWriter, kind: Type) -> None:
-        assert isinstance(kind, Record)
+    def _write_header(self, out: ProtobufTextWriter, kind: Type) -> None:
+        assert isinstance(kind, RecordType)
         for name, item in flat_fields(kind):
             with out.message("members"):
                 out.string("name", name)
                 with out.message("type_spec"):
                     base = base_of(item)
-                    _write_bits(out, base if isinstance(base, Bits | Varbit) else Bits(width_of(base)))
+                    _write_bits(out, base if isinstance(base, BitsType | VarbitType) else BitsType(width_of(base)))
 
-    def _write_union(self, out: TextWriter, kind: Type) -> None:
-        assert isinstance(kind, Record)
+    def _write_union(self, out: ProtobufTextWriter, kind: Type) -> None:
+        assert isinstance(kind, RecordType)
         for name, item in kind.fields.items():
-            assert isinstance(item, Record)
+            assert isinstance(item, RecordType)
             with out.message("members"):
                 out.string("name", name)
                 with out.message("header"):
                     out.string("name", item.name)
 
-    def _write_serializable_enum(self, out: TextWriter, kind: Type) -> None:
-        assert isinstance(kind, Enum)
+    def _write_serializable_enum(self, out: ProtobufTextWriter, kind: Type) -> None:
+        assert isinstance(kind, EnumType)
         assert kind.base is not None
         with out.message("underlying_type"):
             out.number("bitwidth", kind.base.width)
@@ -162,8 +168,8 @@ class TypeInfo:
                 write_annotations(out, member.annotations)
         write_annotations(out, kind.declaration.annotations)
 
-    def _write_new(self, out: TextWriter, kind: Type) -> None:
-        assert isinstance(kind, New)
+    def _write_new(self, out: ProtobufTextWriter, kind: Type) -> None:
+        assert isinstance(kind, NewType)
         translation = _translation(kind)
         if translation is None:
             with out.message("original_type"):
@@ -180,8 +186,8 @@ class TypeInfo:
         write_annotations(out, kind.declaration.annotations, ("p4runtime_translation",))
 
 
-def _write_bits(out: TextWriter, kind: Bits | Varbit) -> None:
-    if isinstance(kind, Varbit):
+def _write_bits(out: ProtobufTextWriter, kind: BitsType | VarbitType) -> None:
+    if isinstance(kind, VarbitType):
         with out.message("varbit"):
             out.number("max_bitwidth", kind.width)
         return
@@ -189,8 +195,8 @@ def _write_bits(out: TextWriter, kind: Bits | Varbit) -> None:
         out.number("bitwidth", kind.width)
 
 
-def _write_enum(out: TextWriter, kind: Type) -> None:
-    assert isinstance(kind, Enum)
+def _write_enum(out: ProtobufTextWriter, kind: Type) -> None:
+    assert isinstance(kind, EnumType)
     for member in kind.declaration.members:
         with out.message("members"):
             out.string("name", member.name)
@@ -198,7 +204,7 @@ def _write_enum(out: TextWriter, kind: Type) -> None:
     write_annotations(out, kind.declaration.annotations)
 
 
-def _translation(kind: New) -> tuple[str, int | None] | None:
+def _translation(kind: NewType) -> tuple[str, int | None] | None:
     """The URI and the width (None for a string) of ``@p4runtime_translation(uri, type)``."""
     note = tree.annotation(kind.declaration.annotations, "p4runtime_translation")
     if note is None:
@@ -217,11 +223,11 @@ def _translation(kind: New) -> tuple[str, int | None] | None:
 
 def control_width(kind: Type) -> int:
     """The width that the control plane sees: of a translated type its own; 0 for strings and errors."""
-    if isinstance(kind, New):
+    if isinstance(kind, NewType):
         translation = _translation(kind)
         if translation is not None:
             return translation[1] or 0
     base = base_of(kind)
-    if base == ERROR or (isinstance(base, Enum) and base.base is None):
+    if base == ERROR or (isinstance(base, EnumType) and base.base is None):
         return 0
     return width_of(base)

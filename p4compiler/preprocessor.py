@@ -13,7 +13,7 @@ from p4compiler import conditions, lexer
 from p4compiler.diagnostics import Diagnostics, P4Error, Refusal, did_you_mean
 from p4compiler.lexer import Token
 from p4compiler.macros import Macros
-from p4compiler.sources import MAX_FILE_BYTES, Includes, NotReadableError, Source, Span
+from p4compiler.sources import MAX_FILE_BYTES, Includes, NotReadableError, SourceSpan, SourceText
 
 MAX_INCLUDE_DEPTH = 64
 MAX_INCLUDES = 2_000
@@ -27,7 +27,7 @@ _IGNORED = ("pragma", "line")
 class _Branch:
     """An open ``#if``: whether it is in a part that counts, a branch was taken, and this branch is taken."""
 
-    directive: Span
+    directive: SourceSpan
     outer: bool
     taken: bool
     on: bool
@@ -54,14 +54,14 @@ class Preprocessor:
         except Refusal as refusal:
             self._diagnostics.add(refusal.diagnostic)
 
-    def run(self, source: Source) -> list[Token]:
+    def run(self, source: SourceText) -> list[Token]:
         """The tokens of a program, the last of kind END; raises P4Error if there were errors."""
         self._file(source, 0)
-        self._out.append(Token(lexer.END, "", Span(source, len(source.text), len(source.text)), starts_line=True))
+        self._out.append(Token(lexer.END, "", SourceSpan(source, len(source.text), len(source.text)), starts_line=True))
         self._diagnostics.stop_on_errors()
         return self._out
 
-    def _file(self, source: Source, depth: int) -> None:
+    def _file(self, source: SourceText, depth: int) -> None:
         try:
             tokens = lexer.tokens(source, lexer.MAX_TOKENS - self._read)
         except Refusal as refusal:
@@ -97,7 +97,9 @@ class Preprocessor:
         except Refusal as refusal:
             self._diagnostics.add(refusal.diagnostic)
 
-    def _directive(self, mark: Token, line: list[Token], branches: list[_Branch], source: Source, depth: int) -> None:
+    def _directive(
+        self, mark: Token, line: list[Token], branches: list[_Branch], source: SourceText, depth: int
+    ) -> None:
         if not line:
             return
         word, rest = line[0].text, line[1:]
@@ -124,13 +126,13 @@ class Preprocessor:
         else:
             raise Refusal(f"#{word} is not a directive{did_you_mean(word, _DIRECTIVES)}", span)
 
-    def _message(self, word: str, rest: list[Token], source: Source, span: Span) -> None:
+    def _message(self, word: str, rest: list[Token], source: SourceText, span: SourceSpan) -> None:
         text = source.text[rest[0].span.start : rest[-1].span.end] if rest else ""
         if word == "error":
             raise Refusal(f"#error {text}".rstrip(), span)
         self._diagnostics.warning("user", f"#warning {text}".rstrip(), span)
 
-    def _branch(self, word: str, rest: list[Token], branches: list[_Branch], span: Span) -> None:
+    def _branch(self, word: str, rest: list[Token], branches: list[_Branch], span: SourceSpan) -> None:
         if not branches:
             raise Refusal(f"#{word} without #if", span)
         branch = branches[-1]
@@ -143,7 +145,7 @@ class Preprocessor:
         branch.on = branch.outer and not branch.taken and (word == "else" or self._condition("if", rest, span))
         branch.taken = branch.taken or branch.on
 
-    def _condition(self, word: str, rest: list[Token], span: Span) -> bool:
+    def _condition(self, word: str, rest: list[Token], span: SourceSpan) -> bool:
         if word != "if":
             if not rest or rest[0].kind != lexer.NAME:
                 raise Refusal(f"#{word} needs a name", span)
@@ -166,7 +168,7 @@ class Preprocessor:
                 at += 1
         return bool(conditions.evaluate(self._macros.expand(tokens), span))
 
-    def _include(self, rest: list[Token], source: Source, span: Span, depth: int) -> None:
+    def _include(self, rest: list[Token], source: SourceText, span: SourceSpan, depth: int) -> None:
         if rest and rest[0].kind == lexer.NAME:
             rest = self._macros.expand(rest)
         if rest and rest[0].kind == lexer.STRING:

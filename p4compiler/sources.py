@@ -1,8 +1,8 @@
 """Source texts and positions in them.
 
-A :class:`Source` is a file's name and text. A :class:`Span` is a piece of it, given by two offsets; lines and columns
-are computed when somebody asks, which is when an error is shown. Text that a macro put into the program has the span of
-the macro's use, and `origin`, the span in the macro's definition, so that errors can show both.
+A :class:`SourceText` is a file's name and text. A :class:`SourceSpan` is a piece of it, given by two offsets; lines and
+columns are computed when somebody asks, which is when an error is shown. Text that a macro put into the program has the
+span of the macro's use, and `origin`, the span in the macro's definition, so that errors can show both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_FILE_BYTES = 8 << 20
 STANDARD_INCLUDES = Path(__file__).parent / "include"
 
 
-class Source:
+class SourceText:
     """A file's name, as errors show it, and its text."""
 
     def __init__(self, name: str, text: str, *, standard: bool = False) -> None:
@@ -45,13 +45,13 @@ class Source:
         return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
 
 
-class Span(NamedTuple):
+class SourceSpan(NamedTuple):
     """The characters from `start` to before `end` of a source; `origin` is where a macro's definition has them."""
 
-    source: Source
+    source: SourceText
     start: int
     end: int
-    origin: Span | None = None
+    origin: SourceSpan | None = None
 
     @property
     def line(self) -> int:
@@ -63,11 +63,11 @@ class Span(NamedTuple):
         """The column of the first character, from 1."""
         return self.source.place(self.start)[1]
 
-    def to(self, other: Span) -> Span:
+    def to(self, other: SourceSpan) -> SourceSpan:
         """From the start of this span to the end of a later one of the same source."""
         if other.source is not self.source or other.end < self.start:
             return self
-        return Span(self.source, self.start, other.end, self.origin)
+        return SourceSpan(self.source, self.start, other.end, self.origin)
 
 
 class NotReadableError(Exception):
@@ -84,7 +84,7 @@ class Includes:
         self.folders = [os.fspath(folder) for folder in folders]
         self.local = local
 
-    def find(self, name: str, including: Source, *, quoted: bool) -> Source:
+    def find(self, name: str, including: SourceText, *, quoted: bool) -> SourceText:
         """The source of ``#include "name"`` (`quoted`) or ``#include <name>``; raises NotReadableError."""
         if self.local:
             own = [] if including.standard else [os.path.dirname(including.name)]
@@ -94,7 +94,7 @@ class Includes:
                 if os.path.exists(path):
                     return read(path)
         if name in ("core.p4", "v1model.p4"):
-            return Source(name, (STANDARD_INCLUDES / name).read_text(encoding="utf-8"), standard=True)
+            return SourceText(name, (STANDARD_INCLUDES / name).read_text(encoding="utf-8"), standard=True)
         if not self.local:
             raise NotReadableError(f"{name!r} cannot be included here: only core.p4 and v1model.p4 can")
         if not quoted:
@@ -104,7 +104,7 @@ class Includes:
         raise NotReadableError(f"{name!r} is not found; folders of include files are given by -I")
 
 
-def read(path: str) -> Source:
+def read(path: str) -> SourceText:
     """The source of a regular file of at most MAX_FILE_BYTES; raises NotReadableError."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # O_NONBLOCK: a FIFO does not wait
@@ -116,6 +116,6 @@ def read(path: str) -> Source:
     if len(data) > MAX_FILE_BYTES:
         raise NotReadableError(f"{path!r} is larger than {MAX_FILE_BYTES >> 20} MiB")
     try:
-        return Source(path, data.decode("utf-8"))
+        return SourceText(path, data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise NotReadableError(f"{path!r} is not UTF-8 text (byte {error.start})") from None

@@ -22,7 +22,7 @@ class Type:
 
 
 @dataclass(frozen=True)
-class Plain(Type):
+class PlainType(Type):
     """A type without parts."""
 
     name: str
@@ -31,20 +31,20 @@ class Plain(Type):
         return self.name
 
 
-BOOL = Plain("bool")
-INTEGER = Plain("int")  # of any size, at compile time only
-STRING = Plain("string")
-ERROR = Plain("error")
-MATCH_KIND = Plain("match_kind")
-VOID = Plain("void")
-UNKNOWN = Plain("unknown type")  # of what is wrong already, so that it is reported once
-ANYTHING = Plain("_")  # fits all: `_` and `...`
-INVALID = Plain("invalid header")  # of {#}
-STATE = Plain("state")
+BOOL = PlainType("bool")
+INTEGER = PlainType("int")  # of any size, at compile time only
+STRING = PlainType("string")
+ERROR = PlainType("error")
+MATCH_KIND = PlainType("match_kind")
+VOID = PlainType("void")
+UNKNOWN = PlainType("unknown type")  # of what is wrong already, so that it is reported once
+ANYTHING = PlainType("_")  # fits all: `_` and `...`
+INVALID = PlainType("invalid header")  # of {#}
+STATE = PlainType("state")
 
 
 @dataclass(frozen=True)
-class Bits(Type):
+class BitsType(Type):
     """``bit<width>``, or signed ``int<width>``."""
 
     width: int
@@ -55,7 +55,7 @@ class Bits(Type):
 
 
 @dataclass(frozen=True)
-class Varbit(Type):
+class VarbitType(Type):
     """``varbit<width>``."""
 
     width: int
@@ -65,22 +65,22 @@ class Varbit(Type):
 
 
 @dataclass(frozen=True)
-class Enum(Type):
+class EnumType(Type):
     """An enum; with a `base` its values are numbers of this type."""
 
-    declaration: tree.Enum
+    declaration: tree.EnumDeclaration
     name: str = field(compare=False)
-    base: Bits | None = field(compare=False)
+    base: BitsType | None = field(compare=False)
 
     def __str__(self) -> str:
         return self.name
 
 
 @dataclass(frozen=True)
-class Record(Type):
+class RecordType(Type):
     """A struct, header or header union, with the arguments for its type parameters."""
 
-    declaration: tree.Struct
+    declaration: tree.StructDeclaration
     arguments: tuple[Type, ...]
     fields: Mapping[str, Type] = field(compare=False)
 
@@ -110,7 +110,7 @@ class Record(Type):
 
 
 @dataclass(frozen=True)
-class Stack(Type):
+class StackType(Type):
     """``element[size]``."""
 
     element: Type
@@ -126,7 +126,7 @@ class Stack(Type):
 
 
 @dataclass(frozen=True)
-class Tuple(Type):
+class TupleType(Type):
     """``tuple<items>``, also the type of ``{ a, b }``; `rest` if ``...`` ends it."""
 
     items: tuple[Type, ...]
@@ -147,7 +147,7 @@ class Tuple(Type):
 
 
 @dataclass(frozen=True)
-class Named(Type):
+class NamedType(Type):
     """The type of ``{ f = a, g = b }`` before it is known which struct it is for."""
 
     names: tuple[str, ...]
@@ -159,7 +159,7 @@ class Named(Type):
 
 
 @dataclass(frozen=True)
-class List(Type):
+class ListType(Type):
     """``list<item>``."""
 
     item: Type
@@ -169,10 +169,10 @@ class List(Type):
 
 
 @dataclass(frozen=True)
-class New(Type):
+class NewType(Type):
     """A type that ``type base name`` declares."""
 
-    declaration: tree.Typedef
+    declaration: tree.TypedefDeclaration
     base: Type = field(compare=False)
 
     @property
@@ -185,7 +185,7 @@ class New(Type):
 
 
 @dataclass(frozen=True)
-class Variable(Type):
+class TypeVariable(Type):
     """A type parameter, inside of what it is a parameter of."""
 
     declaration: tree.TypeParameter
@@ -195,32 +195,32 @@ class Variable(Type):
 
 
 @dataclass(frozen=True)
-class Object(Type):
+class ObjectType(Type):
     """An extern, parser, control or package."""
 
-    declaration: tree.Extern | tree.Parser | tree.Control | tree.Package
+    declaration: tree.ExternDeclaration | tree.ParserDeclaration | tree.ControlDeclaration | tree.PackageDeclaration
     arguments: tuple[Type, ...] = ()
 
     def __str__(self) -> str:
         arguments = _listed(self.arguments) if self.arguments else ""
-        return f"{type(self.declaration).__name__.lower()} {self.declaration.name}{arguments}"
+        return f"{tree.noun(self.declaration)} {self.declaration.name}{arguments}"
 
 
 @dataclass(frozen=True)
-class Table(Type):
+class TableType(Type):
     """A table."""
 
-    declaration: tree.Table
+    declaration: tree.TableDeclaration
 
     def __str__(self) -> str:
         return f"table {self.declaration.name}"
 
 
 @dataclass(frozen=True)
-class Applied(Type):
+class AppliedType(Type):
     """The result of a table's ``apply()``, or its ``action_run`` (`runs`)."""
 
-    declaration: tree.Table
+    declaration: tree.TableDeclaration
     runs: bool = False
 
     def __str__(self) -> str:
@@ -228,7 +228,7 @@ class Applied(Type):
 
 
 @dataclass(frozen=True)
-class Callable(Type):
+class CallableType(Type):
     """Anything that is called, before it is."""
 
     name: str
@@ -248,7 +248,7 @@ class TypeItself(Type):
 
 
 @dataclass(frozen=True)
-class Set(Type):
+class SetType(Type):
     """Values of a type, as select and entries name them."""
 
     item: Type
@@ -265,17 +265,17 @@ def _listed(items: tuple[Type, ...]) -> str:
 
 def base_of(kind: Type) -> Type:
     """What a ``type`` is made of; other types are what they are."""
-    while isinstance(kind, New):
+    while isinstance(kind, NewType):
         kind = kind.base
     return kind
 
 
-def number_type(kind: Type) -> Bits | None:
+def number_type(kind: Type) -> BitsType | None:
     """The number that a value of this type is: of ``bit<N>``, and of an enum with a base."""
     kind = base_of(kind)
-    if isinstance(kind, Enum):
+    if isinstance(kind, EnumType):
         return kind.base
-    return kind if isinstance(kind, Bits) else None
+    return kind if isinstance(kind, BitsType) else None
 
 
 def is_signed(kind: Type) -> bool:
@@ -287,63 +287,63 @@ def is_signed(kind: Type) -> bool:
 def width_of(kind: Type) -> int:
     """Bits of a value (in BMv2, where enums and errors have 32); of a varbit the most."""
     kind = base_of(kind)
-    if isinstance(kind, Bits | Varbit):
+    if isinstance(kind, BitsType | VarbitType):
         return kind.width
     if kind == BOOL:
         return 1
-    if isinstance(kind, Enum) and kind.base is not None:
+    if isinstance(kind, EnumType) and kind.base is not None:
         return kind.base.width
-    if kind == ERROR or isinstance(kind, Enum):
+    if kind == ERROR or isinstance(kind, EnumType):
         return 32
-    if isinstance(kind, Record | Tuple):
+    if isinstance(kind, RecordType | TupleType):
         return kind.width
-    return kind.size * width_of(kind.element) if isinstance(kind, Stack) else 0
+    return kind.size * width_of(kind.element) if isinstance(kind, StackType) else 0
 
 
 def is_scalar(kind: Type) -> bool:
     """Whether one field holds a value of this type."""
     kind = base_of(kind)
-    return isinstance(kind, Bits | Enum | Varbit) or kind in (BOOL, ERROR)
+    return isinstance(kind, BitsType | EnumType | VarbitType) or kind in (BOOL, ERROR)
 
 
 def is_header(kind: Type) -> bool:
     """Whether it is a header."""
-    return isinstance(kind, Record) and kind.kind == "header"
+    return isinstance(kind, RecordType) and kind.kind == "header"
 
 
 def substitute(kind: Type, bindings: Mapping[tree.TypeParameter, Type]) -> Type:
     """The type with type parameters replaced."""
     if not bindings:
         return kind
-    if isinstance(kind, Variable):
+    if isinstance(kind, TypeVariable):
         return bindings.get(kind.declaration, kind)
-    if isinstance(kind, Record) and kind.arguments:
+    if isinstance(kind, RecordType) and kind.arguments:
         arguments = tuple(substitute(item, bindings) for item in kind.arguments)
         if arguments == kind.arguments:
             return kind
         fields = {name: substitute(item, bindings) for name, item in kind.fields.items()}
-        return Record(kind.declaration, arguments, fields)
-    if isinstance(kind, Object) and kind.arguments:
+        return RecordType(kind.declaration, arguments, fields)
+    if isinstance(kind, ObjectType) and kind.arguments:
         return replace(kind, arguments=tuple(substitute(item, bindings) for item in kind.arguments))
-    if isinstance(kind, Stack):
+    if isinstance(kind, StackType):
         return replace(kind, element=substitute(kind.element, bindings))
-    if isinstance(kind, Tuple | Named):
+    if isinstance(kind, TupleType | NamedType):
         return replace(kind, items=tuple(substitute(item, bindings) for item in kind.items))
-    if isinstance(kind, List | Set):
+    if isinstance(kind, ListType | SetType):
         return replace(kind, item=substitute(kind.item, bindings))
     return kind
 
 
 def has_variables(kind: Type) -> bool:
     """Whether a type parameter occurs in it."""
-    if isinstance(kind, Variable):
+    if isinstance(kind, TypeVariable):
         return True
-    if isinstance(kind, Record | Object):
+    if isinstance(kind, RecordType | ObjectType):
         return any(has_variables(item) for item in kind.arguments)
-    if isinstance(kind, Stack):
+    if isinstance(kind, StackType):
         return has_variables(kind.element)
-    if isinstance(kind, Tuple | Named):
+    if isinstance(kind, TupleType | NamedType):
         return any(has_variables(item) for item in kind.items)
-    if isinstance(kind, List | Set):
+    if isinstance(kind, ListType | SetType):
         return has_variables(kind.item)
     return False

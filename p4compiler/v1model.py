@@ -10,7 +10,7 @@ from p4compiler.check.result import Checked
 from p4compiler.diagnostics import Diagnostics, Refusal
 from p4compiler.elaborate import operations
 from p4compiler.elaborate.calls import apply_control, call
-from p4compiler.elaborate.elaborator import Elaborator, Found, Parts
+from p4compiler.elaborate.elaborator import ElaborationPasses, Elaborator, Found
 from p4compiler.elaborate.expressions import evaluate
 from p4compiler.elaborate.frames import Frame
 from p4compiler.elaborate.instances import instantiate
@@ -20,15 +20,15 @@ from p4compiler.elaborate.storage import Storage
 from p4compiler.elaborate.tables import apply_table
 from p4compiler.elaborate.values import (
     BlockInstance,
-    Packet,
+    PacketValue,
     StructValue,
     Value,
     scalars,
 )
-from p4compiler.sources import Span
-from p4compiler.types import Record, Type, base_of
+from p4compiler.sources import SourceSpan
+from p4compiler.types import RecordType, Type, base_of
 
-_PARTS = Parts(call, run_statements, apply_table, lower_parser)
+_PARTS = ElaborationPasses(call, run_statements, apply_table, lower_parser)
 _BLOCKS = ("p", "vr", "ig", "eg", "ck", "dep")
 STANDARD = ir.HeaderName("standard_metadata")
 
@@ -40,11 +40,11 @@ class LoweredProgram:
     checked: Checked
     storage: Storage
     found: Found
-    standard: Record  # the type of the standard metadata
+    standard: RecordType  # the type of the standard metadata
     parser: LoweredParser
     ingress: ir.Code
     egress: ir.Code
-    checksums: tuple[ir.Checksum, ...]
+    checksums: tuple[ir.ChecksumStep, ...]
     emitted: tuple[str, ...]  # headers, in order
     blocks: dict[str, BlockInstance]
 
@@ -70,7 +70,7 @@ class _Lowering:
         e = self._e
         main = self._main()
         for item in e.checked.program.declarations:
-            if isinstance(item, tree.Instance) and item is not main:
+            if isinstance(item, tree.InstanceDeclaration) and item is not main:
                 e.globals.values[item] = instantiate(e, item, item.name, item.annotations, "")
         blocks = self._blocks(main)
         parser = blocks["p"].declaration
@@ -81,12 +81,12 @@ class _Lowering:
         # ingress and egress first: they decide what the P4Info lists
         ingress = self._control(blocks["ig"], "control", headers, user, std)
         egress = self._control(blocks["eg"], "control", headers, user, std)
-        lowered_parser = lower_parser(e, blocks["p"], self._bind(blocks["p"], Packet(), headers, user, std), "")
-        checksums: list[ir.Checksum] = []
+        lowered_parser = lower_parser(e, blocks["p"], self._bind(blocks["p"], PacketValue(), headers, user, std), "")
+        checksums: list[ir.ChecksumStep] = []
         for name in ("ck", "vr"):
             code = self._control(blocks[name], "checksum", headers, user)
             checksums += _checksums(code, operations.TRUE)
-        deparsed = self._control(blocks["dep"], "deparser", Packet(), headers)
+        deparsed = self._control(blocks["dep"], "deparser", PacketValue(), headers)
         return LoweredProgram(
             e.checked,
             e.storage,
@@ -100,9 +100,9 @@ class _Lowering:
             blocks,
         )
 
-    def _main(self) -> tree.Instance:
+    def _main(self) -> tree.InstanceDeclaration:
         for item in self._e.checked.program.declarations:
-            if isinstance(item, tree.Instance) and item.name == "main":
+            if isinstance(item, tree.InstanceDeclaration) and item.name == "main":
                 call = self._e.checked.calls[item]
                 assert call.object_type is not None
                 name = call.object_type.declaration.name
@@ -111,7 +111,7 @@ class _Lowering:
                 return item
         raise Refusal("the program has no 'main'", self._e.checked.program.end)
 
-    def _blocks(self, main: tree.Instance) -> dict[str, BlockInstance]:
+    def _blocks(self, main: tree.InstanceDeclaration) -> dict[str, BlockInstance]:
         out: dict[str, BlockInstance] = {}
         for parameter, node in self._e.checked.calls[main].arguments:
             assert node is not None
@@ -123,28 +123,30 @@ class _Lowering:
 
     # --- shared values ---
 
-    def _parameter_type(self, block: BlockInstance, position: int) -> tuple[Type, Span]:
+    def _parameter_type(self, block: BlockInstance, position: int) -> tuple[Type, SourceSpan]:
         parameter = block.declaration.parameters[position]
         with self._e.within(block.frame):
             return self._e.declared(parameter), parameter.span
 
-    def _standard_metadata(self, parser: tree.Parser | tree.Control) -> tuple[Record, StructValue]:
+    def _standard_metadata(
+        self, parser: tree.ParserDeclaration | tree.ControlDeclaration
+    ) -> tuple[RecordType, StructValue]:
         kind = self._e.checked.declared[parser.parameters[3]]
-        assert isinstance(kind, Record)
-        fields: dict[str, Value] = {name: ir.Field(STANDARD, name, item) for name, item in kind.fields.items()}
+        assert isinstance(kind, RecordType)
+        fields: dict[str, Value] = {name: ir.FieldValue(STANDARD, name, item) for name, item in kind.fields.items()}
         return kind, StructValue(kind, fields)
 
     def _headers(self, parser: BlockInstance) -> Value:
         """The struct of headers; each is called as its field is."""
         kind, span = self._parameter_type(parser, 1)
         base = base_of(kind)
-        if not isinstance(base, Record):
+        if not isinstance(base, RecordType):
             raise Refusal(f"the parsed headers are a struct, not {kind}", span)
         if base.kind != "struct":
             return self._e.storage.make(kind, "hdr", span)
         return StructValue(kind, {name: self._part(item, name, span) for name, item in base.fields.items()})
 
-    def _part(self, kind: Type, name: str, span: Span) -> Value:
+    def _part(self, kind: Type, name: str, span: SourceSpan) -> Value:
         return self._e.storage.make(kind, name, span)
 
     def _user_metadata(self, parser: BlockInstance) -> Value:
@@ -169,30 +171,30 @@ class _Lowering:
 
     def _collect_field_lists(self, value: Value) -> None:
         """The fields of user metadata that @field_list puts in lists."""
-        if not isinstance(value, StructValue) or not isinstance(base_of(value.type), Record):
+        if not isinstance(value, StructValue) or not isinstance(base_of(value.type), RecordType):
             return
         record = base_of(value.type)
-        assert isinstance(record, Record)
+        assert isinstance(record, RecordType)
         for field in record.declaration.fields:
             for number in self._e.checked.field_lists.get(field, ()):
                 known = self._e.found.field_lists.setdefault(number, [])
-                known += [item for item in scalars(value.fields[field.name]) if isinstance(item, ir.Field)]
+                known += [item for item in scalars(value.fields[field.name]) if isinstance(item, ir.FieldValue)]
             self._collect_field_lists(value.fields[field.name])
 
 
-def _checksums(code: Sequence[ir.Statement], condition: ir.Scalar) -> list[ir.Checksum]:
+def _checksums(code: Sequence[ir.Statement], condition: ir.Scalar) -> list[ir.ChecksumStep]:
     """The checksums in the code of a control for them, each with the conditions around it."""
-    out: list[ir.Checksum] = []
+    out: list[ir.ChecksumStep] = []
     for item in code:
-        if isinstance(item, ir.Block):
+        if isinstance(item, ir.BlockStep):
             out += _checksums(item.body, condition)
-        elif isinstance(item, ir.If):
+        elif isinstance(item, ir.IfStep):
             out += _checksums(item.yes, operations.both(condition, item.condition))
             out += _checksums(item.no, operations.both(condition, operations.negate(item.condition)))
-        elif isinstance(item, ir.Checksum):
+        elif isinstance(item, ir.ChecksumStep):
             both = operations.both(condition, item.condition)
-            out.append(ir.Checksum(item.verifies, both, item.calculation, item.target, item.span))
-        elif not isinstance(item, ir.Jump):
+            out.append(ir.ChecksumStep(item.verifies, both, item.calculation, item.target, item.span))
+        elif not isinstance(item, ir.JumpStep):
             raise Refusal("only checksums, and conditions around them, are supported here", item.span)
     return out
 
@@ -200,16 +202,16 @@ def _checksums(code: Sequence[ir.Statement], condition: ir.Scalar) -> list[ir.Ch
 def _emitted(code: Sequence[ir.Statement]) -> tuple[str, ...]:
     out: list[str] = []
     for item in code:
-        if isinstance(item, ir.Block):
+        if isinstance(item, ir.BlockStep):
             out += _emitted(item.body)
-        elif isinstance(item, ir.Primitive) and item.op == "emit":
+        elif isinstance(item, ir.PrimitiveStep) and item.op == "emit":
             header = item.arguments[0]
-            assert isinstance(header, ir.Header)
+            assert isinstance(header, ir.HeaderArgument)
             if not isinstance(header.ref, ir.HeaderName):
                 raise Refusal(
                     "emitting an element of a stack by an index that is not known is not supported", item.span
                 )
             out.append(header.ref.name)
-        elif not isinstance(item, ir.Jump):
+        elif not isinstance(item, ir.JumpStep):
             raise Refusal("only emit() is supported in a deparser", item.span)
     return tuple(out)

@@ -13,7 +13,7 @@ from p4compiler.check.result import Checked
 from p4compiler.diagnostics import Diagnostics
 
 
-def check(program: tree.Program, diagnostics: Diagnostics) -> Checked:
+def check(program: tree.SyntaxTree, diagnostics: Diagnostics) -> Checked:
     """Check a program; raises P4Error if there were errors."""
     checker = Checker(program, diagnostics, check_expression, check_call)
     check_program(checker)

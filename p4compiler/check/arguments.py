@@ -24,13 +24,13 @@ from p4compiler.types import (
     STRING,
     UNKNOWN,
     VOID,
-    Bits,
-    Callable,
-    Enum,
-    Object,
+    BitsType,
+    CallableType,
+    EnumType,
+    ObjectType,
     Type,
     TypeItself,
-    Varbit,
+    VarbitType,
     base_of,
     has_variables,
     substitute,
@@ -58,7 +58,7 @@ def bind(
     parameters: Sequence[tree.Parameter],
     given: Sequence[tree.Argument],
     what: str,
-    node: tree.Node,
+    node: tree.SyntaxNode,
     declaration: tree.Declaration | None = None,
 ) -> tuple[Bound, ...]:
     """Parameters with their arguments, in the order of parameters; raises Refusal."""
@@ -86,7 +86,7 @@ def bind(
 
 def infer(
     checker: Checker,
-    node: tree.Node,
+    node: tree.SyntaxNode,
     parameters: tuple[tree.TypeParameter, ...],
     explicit: Sequence[tree.TypeNode],
     bound: Iterable[Bound],
@@ -122,7 +122,7 @@ def infer(
 
 
 def check_argument(
-    checker: Checker, parameter: tree.Parameter, argument: tree.Expression | None, want: Type, node: tree.Node
+    checker: Checker, parameter: tree.Parameter, argument: tree.Expression | None, want: Type, node: tree.SyntaxNode
 ) -> None:
     """Check an argument against its parameter."""
     if argument is None:
@@ -130,7 +130,7 @@ def check_argument(
             checker.error(f"'_' is no argument for parameter {parameter.name!r}, which is not 'out'", node.span)
         return
     have = check_expression(checker, argument)
-    if isinstance(have, TypeItself | Callable) or have == VOID:
+    if isinstance(have, TypeItself | CallableType) or have == VOID:
         raise Refusal(f"{have} is not a value", argument.span)
     if parameter.direction in ("out", "inout"):
         if UNKNOWN not in (have, want) and have != want:
@@ -150,36 +150,36 @@ def check_known(checker: Checker, argument: tree.Expression) -> None:
 def is_known(checker: Checker, node: tree.Expression) -> bool:
     """Whether the value is known at compile time, if perhaps only for each instance."""
     kind = checker.checked.types.get(node, UNKNOWN)
-    if kind == UNKNOWN or isinstance(kind, Object) or constants.value(checker, node) is not None:
+    if kind == UNKNOWN or isinstance(kind, ObjectType) or constants.value(checker, node) is not None:
         return True
     if isinstance(node, tree.Name):
         declaration = checker.checked.names.get(node)
-        return isinstance(declaration, tree.Constant) or (
+        return isinstance(declaration, tree.ConstantDeclaration) or (
             isinstance(declaration, tree.Parameter) and declaration.direction == ""
         )
     if isinstance(node, tree.ListLiteral):
         return all(is_known(checker, item) for item in node.items)
     if isinstance(node, tree.RecordLiteral):
         return all(is_known(checker, item.value) for item in node.fields)
-    if isinstance(node, tree.Cast | tree.Unary):
+    if isinstance(node, tree.CastExpression | tree.UnaryExpression):
         return is_known(checker, node.operand)
-    if isinstance(node, tree.Binary):
+    if isinstance(node, tree.BinaryExpression):
         return is_known(checker, node.left) and is_known(checker, node.right)
-    if isinstance(node, tree.Choice):
+    if isinstance(node, tree.ChoiceExpression):
         return all(is_known(checker, item) for item in (node.condition, node.yes, node.no))
-    if isinstance(node, tree.Member | tree.Slice):
+    if isinstance(node, tree.MemberExpression | tree.SliceExpression):
         return is_known(checker, node.base)
-    return isinstance(node, tree.Call) and checker.checked.calls[node].kind in ("constructor", "builtin")
+    return isinstance(node, tree.CallExpression) and checker.checked.calls[node].kind in ("constructor", "builtin")
 
 
 def record(
     checker: Checker,
-    node: tree.Node,
+    node: tree.SyntaxNode,
     kind: str,
     declaration: Callee,
     bound: tuple[Bound, ...],
     bindings: Bindings,
-    object_type: Object | None = None,
+    object_type: ObjectType | None = None,
 ) -> None:
     """Record what a call means."""
     checker.checked.calls[node] = ResolvedCall(kind, declaration, bound, dict(bindings), object_type)
@@ -190,6 +190,6 @@ def is_passable(kind: Type) -> bool:
     kind = base_of(kind)
     return (
         kind in (BOOL, UNKNOWN, ERROR, STRING)
-        or isinstance(kind, Bits | Varbit)
-        or (isinstance(kind, Enum) and kind.base is not None)
+        or isinstance(kind, BitsType | VarbitType)
+        or (isinstance(kind, EnumType) and kind.base is not None)
     )

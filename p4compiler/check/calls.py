@@ -23,23 +23,23 @@ from p4compiler.types import (
     INTEGER,
     UNKNOWN,
     VOID,
-    Applied,
-    Callable,
-    Object,
-    Record,
-    Stack,
-    Table,
-    Tuple,
+    AppliedType,
+    CallableType,
+    ObjectType,
+    RecordType,
+    StackType,
+    TableType,
+    TupleType,
     Type,
     TypeItself,
-    Varbit,
+    VarbitType,
     base_of,
     is_header,
     substitute,
 )
 
 
-def check_call(checker: Checker, node: tree.Call) -> Type:
+def check_call(checker: Checker, node: tree.CallExpression) -> Type:
     """The type of a call's result; what is called is recorded."""
     function = node.function
     kind = check_expression(checker, function)
@@ -50,26 +50,26 @@ def check_call(checker: Checker, node: tree.Call) -> Type:
         return UNKNOWN
     if isinstance(kind, TypeItself):
         return _anonymous_instance(checker, node, kind.type)
-    if not isinstance(kind, Callable):
+    if not isinstance(kind, CallableType):
         raise Refusal(f"{kind} cannot be called", function.span)
-    if isinstance(function, tree.Member):
+    if isinstance(function, tree.MemberExpression):
         return _check_method(checker, node, function)
     assert isinstance(function, tree.Name)
     found = (checker.scope.outermost if function.absolute else checker.scope).find(function.name)
     assert found is not None
     scope, declaration = found
-    if isinstance(declaration, tree.Action):
+    if isinstance(declaration, tree.ActionDeclaration):
         return _call_action(checker, node, declaration)
     _refuse_outside_code(checker, node, function.name)
     return _call_function(checker, node, scope.overloads[function.name], node.arguments)
 
 
-def _refuse_outside_code(checker: Checker, node: tree.Call, name: str) -> None:
+def _refuse_outside_code(checker: Checker, node: tree.CallExpression, name: str) -> None:
     if checker.place.kind in ("top", "parser", "table") and name != "static_assert":
         raise Refusal(f"{name!r}: no function calls allowed in this context", node.span)
 
 
-def _call_action(checker: Checker, node: tree.Call, action: tree.Action) -> Type:
+def _call_action(checker: Checker, node: tree.CallExpression, action: tree.ActionDeclaration) -> Type:
     if checker.place.kind not in ("control", "action"):
         raise Refusal(f"{action.name}(): no action calls allowed in this context", node.span)
     bound = bind(action.parameters, node.arguments, f"action {action.name!r}", node, action)
@@ -81,13 +81,13 @@ def _call_action(checker: Checker, node: tree.Call, action: tree.Action) -> Type
 
 def _call_function(
     checker: Checker,
-    node: tree.Call,
+    node: tree.CallExpression,
     candidates: Overloads,
     given: Sequence[tree.Argument],
     outer: Bindings | None = None,
 ) -> Type:
     function = _choose(candidates, given, node)
-    kind = "function" if isinstance(function, tree.Function) else "extern" if outer is None else "method"
+    kind = "function" if isinstance(function, tree.FunctionDeclaration) else "extern" if outer is None else "method"
     bound = bind(function.parameters, given, f"{function.name!r}", node, function)
     _warn_if_deprecated(checker, function, node)
     bindings = infer(checker, node, function.type_parameters, node.type_arguments, bound, outer or {})
@@ -103,7 +103,9 @@ def _call_function(
     return substitute(checker.checked.type_nodes[function.returns], bindings)
 
 
-def _choose(candidates: Overloads, given: Sequence[tree.Argument], node: tree.Call) -> tree.Prototype | tree.Function:
+def _choose(
+    candidates: Overloads, given: Sequence[tree.Argument], node: tree.CallExpression
+) -> tree.Prototype | tree.FunctionDeclaration:
     if len(candidates) == 1:
         return candidates[0]
     fitting = [item for item in candidates if takes(item.parameters, given)]
@@ -123,7 +125,9 @@ def _check_static_assert(checker: Checker, bound: tuple[Bound, ...]) -> None:
         raise Refusal(f"static_assert failed{f': {message}' if message else ''}", condition.span)
 
 
-def _warn_if_deprecated(checker: Checker, function: tree.Prototype | tree.Function, node: tree.Call) -> None:
+def _warn_if_deprecated(
+    checker: Checker, function: tree.Prototype | tree.FunctionDeclaration, node: tree.CallExpression
+) -> None:
     text = tree.string_annotation(function.annotations, "deprecated")
     if text is not None:
         checker.diagnostics.warning("deprecated", f"{function.name!r} is deprecated: {text}", node.span)
@@ -132,27 +136,27 @@ def _warn_if_deprecated(checker: Checker, function: tree.Prototype | tree.Functi
 # --- methods ---
 
 
-def _check_method(checker: Checker, node: tree.Call, function: tree.Member) -> Type:
+def _check_method(checker: Checker, node: tree.CallExpression, function: tree.MemberExpression) -> Type:
     base, name = checker.checked.types[function.base], function.name
-    if isinstance(base, TypeItself) and isinstance(base.type, Object):
+    if isinstance(base, TypeItself) and isinstance(base.type, ObjectType):
         return _apply(checker, node, base.type)  # `C.apply(...)`: an instance without a name
     if name in SIZE_METHODS:
         bind((), node.arguments, f"{name!r}", node)
         record(checker, node, "builtin", None, (), {})
         return INTEGER
-    if isinstance(base, Record):
+    if isinstance(base, RecordType):
         return _header_method(checker, node, base, function)
-    if isinstance(base, Stack):
+    if isinstance(base, StackType):
         return _stack_method(checker, node, function)
-    if isinstance(base, Table):
+    if isinstance(base, TableType):
         if checker.place.kind != "control":
             where = "action" if checker.place.kind == "action" else "context"
             raise Refusal(f"{base}: a table cannot be applied in this {where}", node.span)
         bind((), node.arguments, f"{base}", node)
         record(checker, node, "apply", base.declaration, (), {})
-        return Applied(base.declaration)
-    assert isinstance(base, Object)
-    if isinstance(base.declaration, tree.Extern):
+        return AppliedType(base.declaration)
+    assert isinstance(base, ObjectType)
+    if isinstance(base.declaration, tree.ExternDeclaration):
         _refuse_outside_code(checker, node, name)
         methods: Overloads = [
             item for item in base.declaration.methods if item.name == name and item.returns is not None
@@ -164,7 +168,9 @@ def _check_method(checker: Checker, node: tree.Call, function: tree.Member) -> T
     return _apply(checker, node, base)
 
 
-def _header_method(checker: Checker, node: tree.Call, base: Record, function: tree.Member) -> Type:
+def _header_method(
+    checker: Checker, node: tree.CallExpression, base: RecordType, function: tree.MemberExpression
+) -> Type:
     bind((), node.arguments, f"{function.name!r}", node)
     record(checker, node, "builtin", None, (), {})
     assert function.name in HEADER_METHODS
@@ -174,7 +180,7 @@ def _header_method(checker: Checker, node: tree.Call, base: Record, function: tr
     return VOID
 
 
-def _stack_method(checker: Checker, node: tree.Call, function: tree.Member) -> Type:
+def _stack_method(checker: Checker, node: tree.CallExpression, function: tree.MemberExpression) -> Type:
     if len(node.arguments) != 1 or node.arguments[0].value is None:
         raise Refusal(f"{function.name!r} has one argument", node.span)
     count = constants.number(checker, node.arguments[0].value, f"the argument of {function.name!r}")
@@ -185,7 +191,7 @@ def _stack_method(checker: Checker, node: tree.Call, function: tree.Member) -> T
     return VOID
 
 
-def _check_packet_call(checker: Checker, node: tree.Call, base: Object, name: str) -> None:
+def _check_packet_call(checker: Checker, node: tree.CallExpression, base: ObjectType, name: str) -> None:
     """What core.p4's packets take beyond their declaration."""
     owner = base.declaration.name
     if owner not in ("packet_in", "packet_out") or name not in ("extract", "emit", "lookahead"):
@@ -195,7 +201,7 @@ def _check_packet_call(checker: Checker, node: tree.Call, base: Object, name: st
     if name == "extract":
         if not is_header(kind) and kind != UNKNOWN:
             raise Refusal(f"{kind} cannot be extracted; only headers can", node.span)
-        has_varbit = isinstance(kind, Record) and any(isinstance(item, Varbit) for item in kind.fields.values())
+        has_varbit = isinstance(kind, RecordType) and any(isinstance(item, VarbitType) for item in kind.fields.values())
         if has_varbit != (len(call.arguments) == 2):
             text = "needs the size of its varbit field" if has_varbit else "has no varbit field"
             raise Refusal(f"extract: {kind} {text}", node.span)
@@ -203,22 +209,22 @@ def _check_packet_call(checker: Checker, node: tree.Call, base: Object, name: st
         raise Refusal(
             f"{kind} cannot be emitted; headers, header unions, and stacks and structs of them can", node.span
         )
-    elif name == "lookahead" and isinstance(kind, Varbit):
+    elif name == "lookahead" and isinstance(kind, VarbitType):
         raise Refusal(f"lookahead of {kind}: its size is not known", node.span)
 
 
 def _can_emit(kind: Type) -> bool:
-    if isinstance(kind, Record):
+    if isinstance(kind, RecordType):
         return kind.kind != "struct" or all(_can_emit(item) for item in kind.fields.values())
-    if isinstance(kind, Tuple):
+    if isinstance(kind, TupleType):
         return all(_can_emit(item) for item in kind.items)
-    return kind == UNKNOWN or isinstance(kind, Stack)
+    return kind == UNKNOWN or isinstance(kind, StackType)
 
 
-def _apply(checker: Checker, node: tree.Call, kind: Object) -> Type:
+def _apply(checker: Checker, node: tree.CallExpression, kind: ObjectType) -> Type:
     declaration = kind.declaration
-    assert isinstance(declaration, tree.Parser | tree.Control)
-    wanted = "state" if isinstance(declaration, tree.Parser) else "control"
+    assert isinstance(declaration, tree.ParserDeclaration | tree.ControlDeclaration)
+    wanted = "state" if isinstance(declaration, tree.ParserDeclaration) else "control"
     what = f"{wanted if wanted == 'control' else 'parser'} {declaration.name!r}"
     if checker.place.kind != wanted:
         raise Refusal(f"{what} cannot be applied in this context", node.span)
@@ -228,12 +234,12 @@ def _apply(checker: Checker, node: tree.Call, kind: Object) -> Type:
     bindings = infer(checker, node, parameters, node.type_arguments, bound, given)
     for parameter, argument in bound:
         check_argument(checker, parameter, argument, substitute(checker.checked.declared[parameter], bindings), node)
-    record(checker, node, "apply", declaration, bound, bindings, Object(declaration, kind.arguments))
+    record(checker, node, "apply", declaration, bound, bindings, ObjectType(declaration, kind.arguments))
     return VOID
 
 
-def _anonymous_instance(checker: Checker, node: tree.Call, kind: Type) -> Type:
-    if not isinstance(kind, Object):
+def _anonymous_instance(checker: Checker, node: tree.CallExpression, kind: Type) -> Type:
+    if not isinstance(kind, ObjectType):
         raise Refusal(f"type {kind} cannot be called", node.span)
     if checker.place.kind not in ("top", "table", "parser"):
         raise Refusal(f"{kind}: an instance cannot be made in code (invalid declaration)", node.span)
@@ -241,6 +247,6 @@ def _anonymous_instance(checker: Checker, node: tree.Call, kind: Type) -> Type:
         made = type_nodes.specialize(
             kind, tuple(type_nodes.resolve(checker, item) for item in node.type_arguments), node
         )
-        assert isinstance(made, Object)
+        assert isinstance(made, ObjectType)
         kind = made
     return check_instance(checker, node, kind, node.arguments)

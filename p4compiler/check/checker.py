@@ -10,12 +10,12 @@ from p4compiler import tree
 from p4compiler.check.result import Checked
 from p4compiler.check.scopes import Scope
 from p4compiler.diagnostics import Diagnostics, Note, Refusal, did_you_mean
-from p4compiler.sources import Span
+from p4compiler.sources import SourceSpan
 from p4compiler.types import UNKNOWN, VOID, Type
 
 
 @dataclass(frozen=True)
-class Place:
+class CodePlace:
     """Where code stands: `kind` is top, parser, state, control (its apply block), action, function or table."""
 
     kind: str = "top"
@@ -29,10 +29,10 @@ class Checker:
 
     def __init__(
         self,
-        program: tree.Program,
+        program: tree.SyntaxTree,
         diagnostics: Diagnostics,
         expression: Callable[[Checker, tree.Expression], Type],
-        call: Callable[[Checker, tree.Call], Type],
+        call: Callable[[Checker, tree.CallExpression], Type],
     ) -> None:
         """`expression` and `call` check these; given here, as their modules need others that need them."""
         self._expression = expression
@@ -41,19 +41,19 @@ class Checker:
         self.diagnostics = diagnostics
         self.checked = Checked(program)
         self.scope = Scope()
-        self.place = Place()
+        self.place = CodePlace()
 
     def expression(self, node: tree.Expression) -> Type:
         """The type of an expression, which is checked."""
         return self._expression(self, node)
 
-    def call(self, node: tree.Call) -> Type:
+    def call(self, node: tree.CallExpression) -> Type:
         """The type of the result of a call, which is checked."""
         return self._call(self, node)
 
     # --- errors ---
 
-    def error(self, message: str, span: Span, *notes: Note) -> Type:
+    def error(self, message: str, span: SourceSpan, *notes: Note) -> Type:
         """Record an error; the type to go on with."""
         self.diagnostics.error(message, span, *notes)
         return UNKNOWN
@@ -83,7 +83,7 @@ class Checker:
     def at(self, kind: str, returns: Type = VOID, owner: str = "") -> Iterator[None]:
         """Code of a kind of place."""
         outer = self.place
-        self.place = Place(kind, returns, 0, owner)
+        self.place = CodePlace(kind, returns, 0, owner)
         try:
             yield
         finally:
@@ -104,8 +104,8 @@ class Checker:
         scope, name = self.scope, name or declaration.name
         old = scope.names.get(name)
         if old is not None:
-            is_function = isinstance(declaration, tree.Prototype | tree.Function)
-            if is_function and isinstance(old, tree.Prototype | tree.Function):
+            is_function = isinstance(declaration, tree.Prototype | tree.FunctionDeclaration)
+            if is_function and isinstance(old, tree.Prototype | tree.FunctionDeclaration):
                 self._overload(declaration, old, scope)
                 return
             if not _declares_type_of(old, declaration):
@@ -116,12 +116,12 @@ class Checker:
                 )
                 return
         scope.names[name] = declaration
-        if isinstance(declaration, tree.Prototype | tree.Function):
+        if isinstance(declaration, tree.Prototype | tree.FunctionDeclaration):
             scope.overloads[name] = [declaration]
         self._warn_of_shadowing(declaration, name)
 
     def _overload(self, declaration: tree.Declaration, old: tree.Declaration, scope: Scope) -> None:
-        assert isinstance(declaration, tree.Prototype | tree.Function)
+        assert isinstance(declaration, tree.Prototype | tree.FunctionDeclaration)
         others = scope.overloads[declaration.name]
         for other in others:
             if same_names(other, declaration):
@@ -133,7 +133,7 @@ class Checker:
                 return
         others.append(declaration)
 
-    def lookup(self, name: str, span: Span, *, absolute: bool = False, what: str = "") -> tree.Declaration | None:
+    def lookup(self, name: str, span: SourceSpan, *, absolute: bool = False, what: str = "") -> tree.Declaration | None:
         """The declaration of a name; None after an error."""
         scope = self.scope.outermost if absolute else self.scope
         found = scope.find(name)
@@ -150,7 +150,7 @@ class Checker:
 
     def _is_action(self, name: str) -> bool:
         found = self.scope.find(name)
-        return found is not None and isinstance(found[1], tree.Action)
+        return found is not None and isinstance(found[1], tree.ActionDeclaration)
 
     # --- warnings ---
 
@@ -160,7 +160,7 @@ class Checker:
         for name, declaration in scope.names.items():
             if name in scope.used or _may_be_unused(declaration):
                 continue
-            kind = type(declaration).__name__.lower()
+            kind = tree.noun(declaration)
             self.diagnostics.warning("unused", f"{kind} {name!r} is unused", declaration.span)
 
     def _warn_of_shadowing(self, declaration: tree.Declaration, name: str) -> None:
@@ -177,9 +177,9 @@ class Checker:
 
 
 def _may_be_unused(declaration: tree.Declaration) -> bool:
-    if isinstance(declaration, tree.Parameter | tree.TypeParameter | tree.Field):
+    if isinstance(declaration, tree.Parameter | tree.TypeParameter | tree.FieldDeclaration):
         return True
-    if isinstance(declaration, tree.State):
+    if isinstance(declaration, tree.StateDeclaration):
         return True  # unreachable ones have a warning of their own
     ignored = tree.annotation(declaration.annotations, "noWarn")
     return ignored is not None and any(token.text == '"unused"' for token in ignored.body)
@@ -188,14 +188,24 @@ def _may_be_unused(declaration: tree.Declaration) -> bool:
 def _declares_type_of(old: tree.Declaration, new: tree.Declaration) -> bool:
     """Whether one is the type (without a body) of the other, a parser or control."""
     for a, b in ((old, new), (new, old)):
-        if isinstance(a, tree.Parser) and isinstance(b, tree.Parser) and a.states is None and b.states is not None:
+        if (
+            isinstance(a, tree.ParserDeclaration)
+            and isinstance(b, tree.ParserDeclaration)
+            and a.states is None
+            and b.states is not None
+        ):
             return True
-        if isinstance(a, tree.Control) and isinstance(b, tree.Control) and a.body is None and b.body is not None:
+        if (
+            isinstance(a, tree.ControlDeclaration)
+            and isinstance(b, tree.ControlDeclaration)
+            and a.body is None
+            and b.body is not None
+        ):
             return True
     return False
 
 
-def same_names(a: tree.Prototype | tree.Function, b: tree.Prototype | tree.Function) -> bool:
+def same_names(a: tree.Prototype | tree.FunctionDeclaration, b: tree.Prototype | tree.FunctionDeclaration) -> bool:
     """Whether no call can choose between two functions, by the number and names of parameters."""
     return len(a.parameters) == len(b.parameters) and all(
         x.name == y.name for x, y in zip(a.parameters, b.parameters, strict=True)

@@ -11,9 +11,9 @@ from p4compiler.types import (
     ERROR,
     INTEGER,
     UNKNOWN,
-    Bits,
-    Enum,
-    Stack,
+    BitsType,
+    EnumType,
+    StackType,
     TypeItself,
     base_of,
     number_type,
@@ -56,37 +56,37 @@ def value(checker: Checker, node: tree.Expression) -> Constant | None:
 def _value(checker: Checker, node: tree.Expression) -> Constant | None:
     types = checker.checked.types
     kind = types.get(node, UNKNOWN)
-    if isinstance(node, tree.Number):
+    if isinstance(node, tree.NumberLiteral):
         return arithmetic.fit(node.value, kind)
-    if isinstance(node, tree.Boolean | tree.Text):
+    if isinstance(node, tree.BooleanLiteral | tree.StringLiteral):
         return node.value
     if isinstance(node, tree.Name):
         declaration = checker.checked.names.get(node)
-        if isinstance(declaration, tree.Constant):
+        if isinstance(declaration, tree.ConstantDeclaration):
             return value(checker, declaration.value)
         return None
-    if isinstance(node, tree.Member):
+    if isinstance(node, tree.MemberExpression):
         return _member(checker, node)
-    if isinstance(node, tree.Unary):
+    if isinstance(node, tree.UnaryExpression):
         operand = value(checker, node.operand)
         return (
             None if operand is None or isinstance(operand, str) else arithmetic.unary(node.op, operand, base_of(kind))
         )
-    if isinstance(node, tree.Binary):
+    if isinstance(node, tree.BinaryExpression):
         return _binary(checker, node)
-    if isinstance(node, tree.Choice):
+    if isinstance(node, tree.ChoiceExpression):
         condition = value(checker, node.condition)
         return None if condition is None else value(checker, node.yes if condition else node.no)
-    if isinstance(node, tree.Cast):
+    if isinstance(node, tree.CastExpression):
         operand = value(checker, node.operand)
         if isinstance(operand, str) or operand is None:
             return operand
         return bool(operand) if base_of(kind) == BOOL else arithmetic.fit(int(operand), kind)
-    if isinstance(node, tree.Call):
+    if isinstance(node, tree.CallExpression):
         call = checker.checked.calls.get(node)
         is_assertion = call is not None and call.declaration is not None and call.declaration.name == "static_assert"
         return True if is_assertion else None
-    if isinstance(node, tree.Slice):
+    if isinstance(node, tree.SliceExpression):
         base, high, low = (value(checker, item) for item in (node.base, node.high, node.low))
         if not (isinstance(base, int) and isinstance(high, int) and isinstance(low, int)):
             return None
@@ -95,15 +95,15 @@ def _value(checker: Checker, node: tree.Expression) -> Constant | None:
     return None
 
 
-def _member(checker: Checker, node: tree.Member) -> Constant | None:
+def _member(checker: Checker, node: tree.MemberExpression) -> Constant | None:
     base = checker.checked.types.get(node.base)
-    if isinstance(base, Stack) and node.name == "size":
+    if isinstance(base, StackType) and node.name == "size":
         return base.size
     if not isinstance(base, TypeItself):
         return None
     if base.type == ERROR:
         return node.name
-    if isinstance(base.type, Enum):
+    if isinstance(base.type, EnumType):
         member = next((item for item in base.type.declaration.members if item.name == node.name), None)
         if member is None:
             return None
@@ -113,7 +113,7 @@ def _member(checker: Checker, node: tree.Member) -> Constant | None:
     return None
 
 
-def _binary(checker: Checker, node: tree.Binary) -> Constant | None:
+def _binary(checker: Checker, node: tree.BinaryExpression) -> Constant | None:
     left = value(checker, node.left)
     if node.op in ("&&", "||") and left is not None:
         return left if bool(left) == (node.op == "||") else value(checker, node.right)
@@ -125,4 +125,4 @@ def _binary(checker: Checker, node: tree.Binary) -> Constant | None:
     types = checker.checked.types
     kind = base_of(types.get(node, UNKNOWN))
     right_kind = number_type(types.get(node.right, UNKNOWN))
-    return arithmetic.binary(node.op, left, right, kind, right_kind.width if isinstance(right_kind, Bits) else 0)
+    return arithmetic.binary(node.op, left, right, kind, right_kind.width if isinstance(right_kind, BitsType) else 0)

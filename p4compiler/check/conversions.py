@@ -11,18 +11,18 @@ from p4compiler.types import (
     INTEGER,
     INVALID,
     UNKNOWN,
-    Bits,
-    Enum,
-    List,
-    Named,
-    New,
-    Object,
-    Record,
-    Set,
-    Stack,
-    Tuple,
+    BitsType,
+    EnumType,
+    ListType,
+    NamedType,
+    NewType,
+    ObjectType,
+    RecordType,
+    SetType,
+    StackType,
+    TupleType,
     Type,
-    Variable,
+    TypeVariable,
     base_of,
     substitute,
 )
@@ -33,22 +33,22 @@ def converts(have: Type, want: Type) -> bool:
     if have == want or UNKNOWN in (have, want) or ANYTHING in (have, want):
         return True
     if have == INTEGER:
-        return isinstance(want, Bits)
-    if isinstance(have, Enum) and isinstance(want, Bits):
+        return isinstance(want, BitsType)
+    if isinstance(have, EnumType) and isinstance(want, BitsType):
         return have.base == want
     if have == INVALID:
-        return isinstance(want, Record) and want.kind in ("header", "header_union")
-    if isinstance(have, Tuple):
+        return isinstance(want, RecordType) and want.kind in ("header", "header_union")
+    if isinstance(have, TupleType):
         return _tuple_converts(have, want)
-    if isinstance(have, Named) and isinstance(want, Record) and want.kind != "header_union":
+    if isinstance(have, NamedType) and isinstance(want, RecordType) and want.kind != "header_union":
         given = dict(zip(have.names, have.items, strict=True))
         complete = have.rest or given.keys() == want.fields.keys()
         return complete and all(
             name in want.fields and converts(item, want.fields[name]) for name, item in given.items()
         )
-    if isinstance(have, List) and isinstance(want, List | Stack):
-        return converts(have.item, want.item if isinstance(want, List) else want.element)
-    if isinstance(have, Object) and isinstance(want, Object):
+    if isinstance(have, ListType) and isinstance(want, ListType | StackType):
+        return converts(have.item, want.item if isinstance(want, ListType) else want.element)
+    if isinstance(have, ObjectType) and isinstance(want, ObjectType):
         return have.declaration is want.declaration and same_types(have.arguments, want.arguments)
     return False
 
@@ -60,15 +60,15 @@ def same_types(have: tuple[Type, ...], want: tuple[Type, ...]) -> bool:
     )
 
 
-def _tuple_converts(have: Tuple, want: Type) -> bool:
+def _tuple_converts(have: TupleType, want: Type) -> bool:
     items = have.items
-    if isinstance(want, Record) and want.kind != "header_union":
+    if isinstance(want, RecordType) and want.kind != "header_union":
         wanted = tuple(want.fields.values())
-    elif isinstance(want, Tuple):
+    elif isinstance(want, TupleType):
         wanted = want.items
-    elif isinstance(want, Stack):
+    elif isinstance(want, StackType):
         wanted = (want.element,) * want.size
-    elif isinstance(want, List):
+    elif isinstance(want, ListType):
         wanted = (want.item,) * len(items)
     else:
         return False
@@ -80,21 +80,21 @@ def casts(have: Type, want: Type) -> bool:
     """Whether ``(want) value`` is allowed."""
     if converts(have, want):
         return True
-    if isinstance(want, New):
+    if isinstance(want, NewType):
         return casts(have, want.base)
-    if isinstance(have, New):
+    if isinstance(have, NewType):
         return casts(have.base, want)
-    if isinstance(have, Enum):
+    if isinstance(have, EnumType):
         return have.base is not None and casts(have.base, want)
-    if isinstance(want, Enum):
+    if isinstance(want, EnumType):
         return want.base is not None and casts(have, want.base)
-    if isinstance(have, Bits) and isinstance(want, Bits):
+    if isinstance(have, BitsType) and isinstance(want, BitsType):
         return have.signed == want.signed or have.width == want.width
     if have == BOOL:
-        return want == Bits(1)
+        return want == BitsType(1)
     if want == BOOL:
-        return have in (Bits(1), INTEGER)
-    return want == INTEGER and isinstance(have, Bits)
+        return have in (BitsType(1), INTEGER)
+    return want == INTEGER and isinstance(have, BitsType)
 
 
 class Inference:
@@ -106,7 +106,7 @@ class Inference:
 
     def match(self, pattern: Type, have: Type) -> bool:
         """Bind the parameters in `pattern` so that a value of type `have` fits; False if that is impossible."""
-        if isinstance(pattern, Variable) and pattern.declaration in self._parameters:
+        if isinstance(pattern, TypeVariable) and pattern.declaration in self._parameters:
             bound = self.bindings.get(pattern.declaration)
             if bound is None or bound in (INTEGER, ANYTHING, UNKNOWN):
                 if bound is None or converts(bound, have):
@@ -114,19 +114,19 @@ class Inference:
                     return True
                 return False
             return converts(have, bound)
-        if isinstance(pattern, Record) and isinstance(have, Record) and pattern.declaration is have.declaration:
+        if isinstance(pattern, RecordType) and isinstance(have, RecordType) and pattern.declaration is have.declaration:
             return self._match_all(pattern.arguments, have.arguments)
-        if isinstance(pattern, Object) and isinstance(have, Object):
+        if isinstance(pattern, ObjectType) and isinstance(have, ObjectType):
             if pattern.declaration is have.declaration:
                 return self._match_all(pattern.arguments, have.arguments)
             return pattern == have
-        if isinstance(pattern, Stack) and isinstance(have, Stack):
+        if isinstance(pattern, StackType) and isinstance(have, StackType):
             return pattern.size == have.size and self.match(pattern.element, have.element)
-        if isinstance(pattern, Tuple) and isinstance(have, Tuple):
+        if isinstance(pattern, TupleType) and isinstance(have, TupleType):
             return self._match_all(pattern.items, have.items)
-        if isinstance(pattern, List) and isinstance(have, Tuple):
+        if isinstance(pattern, ListType) and isinstance(have, TupleType):
             return all(self.match(pattern.item, item) for item in have.items)
-        if isinstance(pattern, List | Set) and type(have) is type(pattern):
+        if isinstance(pattern, ListType | SetType) and type(have) is type(pattern):
             return self.match(pattern.item, have.item)
         return converts(have, substitute(pattern, self.bindings))
 
@@ -137,4 +137,4 @@ class Inference:
 def comparable(kind: Type) -> bool:
     """Whether there is ``==`` for the type."""
     kind = base_of(kind)
-    return not isinstance(kind, Object)
+    return not isinstance(kind, ObjectType)

@@ -19,7 +19,7 @@ from p4compiler.check.statements import (
 )
 from p4compiler.check.tables import check_table
 from p4compiler.diagnostics import Note, Refusal
-from p4compiler.types import INTEGER, STRING, UNKNOWN, VOID, Object, Record, Set
+from p4compiler.types import INTEGER, STRING, UNKNOWN, VOID, ObjectType, RecordType, SetType
 
 FIRST_VERSION, LAST_VERSION = 20180101, 20200408  # of v1model.p4
 
@@ -29,14 +29,14 @@ def check_program(checker: Checker) -> None:
     for declaration in checker.program.declarations:
         with checker.recorded():
             check_declaration(checker, declaration)
-            if declaration.name == "__v1model_version" and isinstance(declaration, tree.Constant):
+            if declaration.name == "__v1model_version" and isinstance(declaration, tree.ConstantDeclaration):
                 _check_version(checker, declaration)
 
 
-def _check_version(checker: Checker, node: tree.Constant) -> None:
+def _check_version(checker: Checker, node: tree.ConstantDeclaration) -> None:
     """Refuse versions of v1model that do not exist, which programs choose by V1MODEL_VERSION."""
-    literal = node.value.operand if isinstance(node.value, tree.Unary) else node.value
-    version = literal.value if isinstance(literal, tree.Number) else None
+    literal = node.value.operand if isinstance(node.value, tree.UnaryExpression) else node.value
+    version = literal.value if isinstance(literal, tree.NumberLiteral) else None
     if version is None or literal is not node.value:
         raise Refusal("expected v1model version to be a non-negative number", node.value.span)
     if not FIRST_VERSION <= version <= LAST_VERSION:
@@ -52,7 +52,7 @@ def check_declaration(checker: Checker, node: tree.Declaration) -> None:
 # --- types ---
 
 
-def _struct(checker: Checker, node: tree.Struct) -> None:
+def _struct(checker: Checker, node: tree.StructDeclaration) -> None:
     checker.checked.declared[node] = UNKNOWN
     try:
         type_declarations.declare_struct(checker, node)
@@ -60,7 +60,7 @@ def _struct(checker: Checker, node: tree.Struct) -> None:
         checker.declare(node)
 
 
-def _enum(checker: Checker, node: tree.Enum) -> None:
+def _enum(checker: Checker, node: tree.EnumDeclaration) -> None:
     checker.checked.declared[node] = UNKNOWN
     try:
         type_declarations.declare_enum(checker, node)
@@ -68,7 +68,7 @@ def _enum(checker: Checker, node: tree.Enum) -> None:
         checker.declare(node)
 
 
-def _typedef(checker: Checker, node: tree.Typedef) -> None:
+def _typedef(checker: Checker, node: tree.TypedefDeclaration) -> None:
     checker.checked.declared[node] = UNKNOWN
     try:
         type_declarations.declare_typedef(checker, node)
@@ -97,11 +97,11 @@ def declare_parameters(checker: Checker, parameters: Sequence[tree.Parameter], w
         kind = type_nodes.resolve(checker, parameter.type)
         if kind == VOID:
             kind = checker.error(f"parameter {parameter.name!r} cannot be void", parameter.span)
-        if isinstance(kind, Object) and parameter.direction and what != "prototype":
+        if isinstance(kind, ObjectType) and parameter.direction and what != "prototype":
             checker.error(f"parameter {parameter.name!r}: a {kind} cannot have a direction", parameter.span)
         if kind in (INTEGER, STRING) and parameter.direction and what != "prototype":
             checker.error(f"parameter {parameter.name!r}: {kind} cannot have a direction", parameter.span)
-        if isinstance(kind, Record) and kind.declaration.type_parameters and not kind.arguments:
+        if isinstance(kind, RecordType) and kind.declaration.type_parameters and not kind.arguments:
             kind = checker.error(f"{kind} needs type arguments", parameter.type.span)
         checker.checked.declared[parameter] = kind
         if parameter.default is not None:
@@ -136,7 +136,7 @@ def _extern_function(checker: Checker, node: tree.Prototype) -> None:
     checker.declare(node)
 
 
-def _extern(checker: Checker, node: tree.Extern) -> None:
+def _extern(checker: Checker, node: tree.ExternDeclaration) -> None:
     checker.declare(node)
     with checker.inside():
         _declare_types(checker, node.type_parameters)
@@ -144,7 +144,7 @@ def _extern(checker: Checker, node: tree.Extern) -> None:
             _prototype(checker, method)
 
 
-def _function(checker: Checker, node: tree.Function) -> None:
+def _function(checker: Checker, node: tree.FunctionDeclaration) -> None:
     with checker.inside(is_body=True):
         _declare_types(checker, node.type_parameters)
         returns = type_nodes.resolve(checker, node.returns)
@@ -156,22 +156,22 @@ def _function(checker: Checker, node: tree.Function) -> None:
     checker.declare(node)
 
 
-def always_returns(statement: tree.Statement | tree.Declaration) -> bool:
+def always_returns(statement: tree.StatementNode | tree.Declaration) -> bool:
     """Whether every way through the statement ends in a return or an exit."""
-    if isinstance(statement, tree.Return | tree.Exit):
+    if isinstance(statement, tree.ReturnStatement | tree.ExitStatement):
         return True
-    if isinstance(statement, tree.Block):
+    if isinstance(statement, tree.BlockStatement):
         return any(always_returns(item) for item in statement.statements)
-    if isinstance(statement, tree.If):
+    if isinstance(statement, tree.IfStatement):
         return statement.no is not None and always_returns(statement.yes) and always_returns(statement.no)
-    if isinstance(statement, tree.Switch):
+    if isinstance(statement, tree.SwitchStatement):
         has_default = any(isinstance(case.label, tree.AnyValue) for case in statement.cases)
         bodies = [case.body for case in statement.cases if case.body is not None]
         return has_default and all(always_returns(body) for body in bodies)
     return False
 
 
-def _action(checker: Checker, node: tree.Action) -> None:
+def _action(checker: Checker, node: tree.ActionDeclaration) -> None:
     with checker.inside(is_body=True):
         declare_parameters(checker, node.parameters, "action")
         plain = False
@@ -192,7 +192,7 @@ def _action(checker: Checker, node: tree.Action) -> None:
 # --- parsers, controls, packages ---
 
 
-def _parser(checker: Checker, node: tree.Parser) -> None:
+def _parser(checker: Checker, node: tree.ParserDeclaration) -> None:
     _declare_early(checker, node, node.states is None)
     with checker.inside() as scope:
         _declare_types(checker, node.type_parameters)
@@ -207,7 +207,7 @@ def _parser(checker: Checker, node: tree.Parser) -> None:
         checker.declare(node)
 
 
-def _control(checker: Checker, node: tree.Control) -> None:
+def _control(checker: Checker, node: tree.ControlDeclaration) -> None:
     _declare_early(checker, node, node.body is None)
     with checker.inside():
         _declare_types(checker, node.type_parameters)
@@ -231,21 +231,21 @@ def _check_locals(checker: Checker, declarations: Sequence[tree.Declaration], ow
     with checker.at("parser", owner=owner):
         for item in declarations:
             with checker.recorded():
-                if isinstance(item, tree.Variable):
+                if isinstance(item, tree.VariableDeclaration):
                     with checker.at("control", owner=owner):  # its initial value may call functions
                         check_variable(checker, item)
                 else:
                     check_declaration(checker, item)
 
 
-def _value_set(checker: Checker, node: tree.ValueSet) -> None:
+def _value_set(checker: Checker, node: tree.ValueSetDeclaration) -> None:
     kind = type_nodes.resolve(checker, node.type)
     constants.number(checker, node.size, "the size of a value set")
-    checker.checked.declared[node] = Set(kind)
+    checker.checked.declared[node] = SetType(kind)
     checker.declare(node)
 
 
-def _package(checker: Checker, node: tree.Package) -> None:
+def _package(checker: Checker, node: tree.PackageDeclaration) -> None:
     with checker.inside() as scope:
         _declare_types(checker, node.type_parameters)
         declare_parameters(checker, node.parameters, "package")
@@ -253,11 +253,11 @@ def _package(checker: Checker, node: tree.Package) -> None:
     checker.declare(node)
 
 
-def _variable(checker: Checker, node: tree.Variable) -> None:
+def _variable(checker: Checker, node: tree.VariableDeclaration) -> None:
     check_variable(checker, node)
 
 
-def _check_main(checker: Checker, node: tree.Instance) -> None:
+def _check_main(checker: Checker, node: tree.InstanceDeclaration) -> None:
     check_instance_declaration(checker, node)
     checker.scope.used.add(node.name)
     if node.body is not None:
@@ -266,20 +266,20 @@ def _check_main(checker: Checker, node: tree.Instance) -> None:
 
 
 _CHECKS: dict[type, Callable[[Checker, Any], None]] = {
-    tree.Struct: _struct,
-    tree.Enum: _enum,
-    tree.Typedef: _typedef,
+    tree.StructDeclaration: _struct,
+    tree.EnumDeclaration: _enum,
+    tree.TypedefDeclaration: _typedef,
     tree.Names: _names,
-    tree.Constant: check_constant,
+    tree.ConstantDeclaration: check_constant,
     tree.Prototype: _extern_function,
-    tree.Extern: _extern,
-    tree.Function: _function,
-    tree.Action: _action,
-    tree.Parser: _parser,
-    tree.Control: _control,
-    tree.Package: _package,
-    tree.Instance: _check_main,
-    tree.Variable: _variable,
-    tree.ValueSet: _value_set,
-    tree.Table: check_table,
+    tree.ExternDeclaration: _extern,
+    tree.FunctionDeclaration: _function,
+    tree.ActionDeclaration: _action,
+    tree.ParserDeclaration: _parser,
+    tree.ControlDeclaration: _control,
+    tree.PackageDeclaration: _package,
+    tree.InstanceDeclaration: _check_main,
+    tree.VariableDeclaration: _variable,
+    tree.ValueSetDeclaration: _value_set,
+    tree.TableDeclaration: check_table,
 }

@@ -19,22 +19,20 @@ from p4compiler.types import (
     MATCH_KIND,
     STRING,
     UNKNOWN,
-    Applied,
-    Bits,
-    Enum,
-    Named,
-    Object,
-    Record,
-    Stack,
-    Table,
-    Tuple,
+    AppliedType,
+    BitsType,
+    CallableType,
+    EnumType,
+    NamedType,
+    ObjectType,
+    RecordType,
+    StackType,
+    TableType,
+    TupleType,
     Type,
     TypeItself,
     base_of,
     number_type,
-)
-from p4compiler.types import (
-    Callable as CallableType,
 )
 
 HEADER_METHODS = ("isValid", "setValid", "setInvalid")
@@ -50,7 +48,7 @@ def check_expression(checker: Checker, node: tree.Expression) -> Type:
     try:
         kind = _CHECKS[type(node)](checker, node)
         types[node] = kind
-        if kind in (BOOL, INTEGER) or isinstance(kind, Bits):
+        if kind in (BOOL, INTEGER) or isinstance(kind, BitsType):
             constants.value(checker, node)
     except Refusal as refusal:
         checker.diagnostics.add(refusal.diagnostic)
@@ -73,8 +71,8 @@ def convert(checker: Checker, node: tree.Expression, have: Type, want: Type) -> 
         return
     checker.checked.conversions[node] = want
     known = checker.checked.constants.pop(node, None)
-    if isinstance(want, Bits) and have == INTEGER and isinstance(known, int):
-        if not arithmetic.fits(known, want) and not (known < 0 and arithmetic.fits(known, Bits(want.width, True))):
+    if isinstance(want, BitsType) and have == INTEGER and isinstance(known, int):
+        if not arithmetic.fits(known, want) and not (known < 0 and arithmetic.fits(known, BitsType(want.width, True))):
             text = f"value {shown(known)} does not fit {want}: it becomes {shown(arithmetic.fit(known, want))}"
             checker.diagnostics.warning("overflow", text, node.span)
         constants.value(checker, node)
@@ -82,9 +80,9 @@ def convert(checker: Checker, node: tree.Expression, have: Type, want: Type) -> 
 
 def mismatch(have: Type, want: Type) -> str:
     """The message for a value of a wrong type."""
-    if isinstance(have, Tuple) and isinstance(want, Record) and len(have.items) != len(want.fields):
+    if isinstance(have, TupleType) and isinstance(want, RecordType) and len(have.items) != len(want.fields):
         return f"{len(have.items)} values for the {len(want.fields)} fields of {want}"
-    if isinstance(have, Named) and isinstance(want, Record):
+    if isinstance(have, NamedType) and isinstance(want, RecordType):
         for name in have.names:
             if name not in want.fields:
                 return type_nodes.no_field(want, name)
@@ -98,12 +96,12 @@ def mismatch(have: Type, want: Type) -> str:
 # --- leaves ---
 
 
-def _number(checker: Checker, node: tree.Number) -> Type:
+def _number(checker: Checker, node: tree.NumberLiteral) -> Type:
     if node.width is None:
         return INTEGER
     if node.width == 0 and node.signed:
         raise Refusal("a signed number has at least 1 bit", node.span)
-    kind = Bits(node.width, node.signed)
+    kind = BitsType(node.width, node.signed)
     if not arithmetic.fits(node.value, kind):
         value = arithmetic.fit(node.value, kind)
         checker.diagnostics.warning(
@@ -122,9 +120,9 @@ def _name(checker: Checker, node: tree.Name) -> Type:
     named = type_nodes.type_of(checker, declaration)
     if named is not None:
         return TypeItself(named)
-    if isinstance(declaration, tree.Table):
-        return Table(declaration)
-    if isinstance(declaration, tree.Action | tree.Function | tree.Prototype):
+    if isinstance(declaration, tree.TableDeclaration):
+        return TableType(declaration)
+    if isinstance(declaration, tree.ActionDeclaration | tree.FunctionDeclaration | tree.Prototype):
         return CallableType(node.name)
     if isinstance(declaration, tree.Names):
         return TypeItself(ERROR)
@@ -138,71 +136,71 @@ def _type(checker: Checker, node: tree.TypeExpression) -> Type:
 # --- parts of values ---
 
 
-def _member(checker: Checker, node: tree.Member) -> Type:
+def _member(checker: Checker, node: tree.MemberExpression) -> Type:
     base = check_expression(checker, node.base)
     name = node.name
     if base == UNKNOWN:
         return UNKNOWN
     if isinstance(base, TypeItself):
         return _member_of_type(checker, base.type, node)
-    if isinstance(base, Record):
+    if isinstance(base, RecordType):
         if name in base.fields:
             return base.fields[name]
         methods = HEADER_METHODS if base.kind == "header" else ("isValid",) if base.kind == "header_union" else ()
         if name in methods or name in SIZE_METHODS:
             return CallableType(name)
         raise Refusal(type_nodes.no_field(base, name), node.name_span)
-    if isinstance(base, Stack):
+    if isinstance(base, StackType):
         return _member_of_stack(checker, base, node)
-    if isinstance(base, Applied) and not base.runs and name in ("hit", "miss"):
+    if isinstance(base, AppliedType) and not base.runs and name in ("hit", "miss"):
         return BOOL
-    if isinstance(base, Applied) and not base.runs and name == "action_run":
-        return Applied(base.declaration, True)
-    if isinstance(base, Table) and name == "apply":
+    if isinstance(base, AppliedType) and not base.runs and name == "action_run":
+        return AppliedType(base.declaration, True)
+    if isinstance(base, TableType) and name == "apply":
         return CallableType(name)
-    if isinstance(base, Object) and _has_method(base, name):
+    if isinstance(base, ObjectType) and _has_method(base, name):
         return CallableType(name)
     if name in SIZE_METHODS and (number_type(base) or base_of(base) == BOOL):
         return CallableType(name)
     known = (
         [item.name for item in base.declaration.methods]
-        if isinstance(base, Object) and isinstance(base.declaration, tree.Extern)
+        if isinstance(base, ObjectType) and isinstance(base.declaration, tree.ExternDeclaration)
         else []
     )
     raise Refusal(f"{base} has no member {name!r}{did_you_mean(name, known)}", node.name_span)
 
 
-def _has_method(kind: Object, name: str) -> bool:
-    if isinstance(kind.declaration, tree.Extern):
+def _has_method(kind: ObjectType, name: str) -> bool:
+    if isinstance(kind.declaration, tree.ExternDeclaration):
         return any(item.name == name and item.returns is not None for item in kind.declaration.methods)
-    return name == "apply" and not isinstance(kind.declaration, tree.Package)
+    return name == "apply" and not isinstance(kind.declaration, tree.PackageDeclaration)
 
 
-def _member_of_type(checker: Checker, kind: Type, node: tree.Member) -> Type:
+def _member_of_type(checker: Checker, kind: Type, node: tree.MemberExpression) -> Type:
     if kind == ERROR:
         if node.name not in checker.checked.errors:
             raise Refusal(
                 f"error {node.name!r} is not declared{did_you_mean(node.name, checker.checked.errors)}", node.name_span
             )
         return ERROR
-    if isinstance(kind, Enum):
+    if isinstance(kind, EnumType):
         if type_nodes.member_of(kind, node.name) is None:
             names = [item.name for item in kind.declaration.members]
             raise Refusal(f"enum {kind} has no value {node.name!r}{did_you_mean(node.name, names)}", node.name_span)
         return kind
-    if node.name in SIZE_METHODS or (isinstance(kind, Object) and node.name == "apply"):
+    if node.name in SIZE_METHODS or (isinstance(kind, ObjectType) and node.name == "apply"):
         return CallableType(node.name)
     raise Refusal(f"Cannot extract field {node.name!r} from type {kind}", node.name_span)
 
 
-def _member_of_stack(checker: Checker, base: Stack, node: tree.Member) -> Type:
+def _member_of_stack(checker: Checker, base: StackType, node: tree.MemberExpression) -> Type:
     name = node.name
     if name == "size":
-        return Bits(32)
+        return BitsType(32)
     if name in ("next", "last", "lastIndex"):
         if checker.place.kind not in ("state", "function", "top"):
             raise Refusal(f"{name!r} of a header stack can be used in a parser only", node.name_span)
-        return Bits(32) if name == "lastIndex" else base.element
+        return BitsType(32) if name == "lastIndex" else base.element
     if name in STACK_METHODS:
         return CallableType(name)
     raise Refusal(
@@ -210,7 +208,7 @@ def _member_of_stack(checker: Checker, base: Stack, node: tree.Member) -> Type:
     )
 
 
-def _index(checker: Checker, node: tree.Index) -> Type:
+def _index(checker: Checker, node: tree.IndexExpression) -> Type:
     base = check_expression(checker, node.base)
     index = check_expression(checker, node.index)
     if UNKNOWN in (base, index):
@@ -218,7 +216,7 @@ def _index(checker: Checker, node: tree.Index) -> Type:
     if index != INTEGER and number_type(index) is None:
         raise Refusal(f"an index is a number, not {index}", node.index.span)
     known = constants.value(checker, node.index)
-    if isinstance(base, Stack):
+    if isinstance(base, StackType):
         if isinstance(known, int):
             if known < 0:
                 raise Refusal(f"Negative array index {shown(known)}", node.index.span)
@@ -227,7 +225,7 @@ def _index(checker: Checker, node: tree.Index) -> Type:
                     f"index {shown(known)} of a stack of {base.size} elements (outside the bounds)", node.index.span
                 )
         return base.element
-    if isinstance(base, Tuple):
+    if isinstance(base, TupleType):
         if not isinstance(known, int):
             raise Refusal("the index of a tuple is not known at compile time", node.index.span)
         if not 0 <= known < len(base.items):
@@ -236,7 +234,7 @@ def _index(checker: Checker, node: tree.Index) -> Type:
     raise Refusal(f"{base} has no elements; header stacks and tuples have", node.base.span)
 
 
-def _slice(checker: Checker, node: tree.Slice) -> Type:
+def _slice(checker: Checker, node: tree.SliceExpression) -> Type:
     base = check_expression(checker, node.base)
     first = constants.number(checker, node.high, "the bound of a slice")
     second = constants.number(checker, node.low, "the bound of a slice")
@@ -252,13 +250,13 @@ def _slice(checker: Checker, node: tree.Slice) -> Type:
         )
     if bits is not None and high >= bits.width:
         raise Refusal(f"Bit index {shown(high)} greater than width {bits.width}", node.high.span)
-    return Bits(high - low + 1)
+    return BitsType(high - low + 1)
 
 
 # --- operators ---
 
 
-def _unary(checker: Checker, node: tree.Unary) -> Type:
+def _unary(checker: Checker, node: tree.UnaryExpression) -> Type:
     if node.op == "!":
         check_value(checker, node.operand, BOOL)
         return BOOL
@@ -273,15 +271,15 @@ def _unary(checker: Checker, node: tree.Unary) -> Type:
 
 def _as_number(checker: Checker, node: tree.Expression, kind: Type) -> Type | None:
     """The number type of an operand, which is converted if it is an enum; None if it is no number."""
-    if kind == INTEGER or isinstance(kind, Bits):
+    if kind == INTEGER or isinstance(kind, BitsType):
         return kind
-    if isinstance(kind, Enum) and kind.base is not None:
+    if isinstance(kind, EnumType) and kind.base is not None:
         convert(checker, node, kind, kind.base)
         return kind.base
     return None
 
 
-def _binary(checker: Checker, node: tree.Binary) -> Type:
+def _binary(checker: Checker, node: tree.BinaryExpression) -> Type:
     op = node.op
     if op in ("&&", "||"):
         check_value(checker, node.left, BOOL)
@@ -298,9 +296,9 @@ def _binary(checker: Checker, node: tree.Binary) -> Type:
     if a is None or b is None:
         raise Refusal(f"{op!r} of {left} and {right}", node.span)
     if op == "++":
-        if not (isinstance(a, Bits) and isinstance(b, Bits)):
+        if not (isinstance(a, BitsType) and isinstance(b, BitsType)):
             raise Refusal(f"'++' of {left} and {right}: please specify a width for the operands", node.span)
-        return Bits(a.width + b.width, a.signed)
+        return BitsType(a.width + b.width, a.signed)
     kind = _common(checker, node, a, b)
     if op in arithmetic.COMPARISONS:
         return BOOL
@@ -311,7 +309,7 @@ def _binary(checker: Checker, node: tree.Binary) -> Type:
     return kind
 
 
-def _common(checker: Checker, node: tree.Binary, a: Type, b: Type) -> Type:
+def _common(checker: Checker, node: tree.BinaryExpression, a: Type, b: Type) -> Type:
     """The type of both operands, after the conversion of a number without width."""
     if a == INTEGER and b != INTEGER:
         convert(checker, node.left, a, b)
@@ -324,18 +322,20 @@ def _common(checker: Checker, node: tree.Binary, a: Type, b: Type) -> Type:
     return a
 
 
-def _divide(checker: Checker, node: tree.Binary, kind: Type) -> None:
-    if isinstance(kind, Bits) and kind.signed:
+def _divide(checker: Checker, node: tree.BinaryExpression, kind: Type) -> None:
+    if isinstance(kind, BitsType) and kind.signed:
         raise Refusal(f"{node.op!r} of signed numbers", node.span)
     if constants.value(checker, node.right) == 0:
         raise Refusal(f"{'division' if node.op == '/' else 'modulo'} by zero", node.right.span)
 
 
-def _shift(checker: Checker, node: tree.Binary, left: Type, right: Type, a: Type | None, b: Type | None) -> Type:
+def _shift(
+    checker: Checker, node: tree.BinaryExpression, left: Type, right: Type, a: Type | None, b: Type | None
+) -> Type:
     known = constants.value(checker, node.right) if b is not None else None
     if a is None:
         raise Refusal(f"{node.op!r} of {left} and {right}", node.span)
-    unsigned = isinstance(b, Bits) and not b.signed
+    unsigned = isinstance(b, BitsType) and not b.signed
     if not unsigned and not (isinstance(known, int) and b == INTEGER and known >= 0):
         if isinstance(known, int) and known < 0:
             raise Refusal(f"{node.op!r} by a negative number", node.right.span)
@@ -344,12 +344,12 @@ def _shift(checker: Checker, node: tree.Binary, left: Type, right: Type, a: Type
     if a == INTEGER and (known is None or constants.value(checker, node.left) is None):
         text = "shift result type is arbitrary-precision int, but right operand is not constant"
         raise Refusal(f"{text}; width of left operand of shift needs to be specified", node.span)
-    if isinstance(a, Bits) and isinstance(known, int) and known >= a.width > 0:
+    if isinstance(a, BitsType) and isinstance(known, int) and known >= a.width > 0:
         checker.diagnostics.warning("overflow", f"shift of {a} by {shown(known)} bits", node.span)
     return a
 
 
-def _equal(checker: Checker, node: tree.Binary, left: Type, right: Type) -> Type:
+def _equal(checker: Checker, node: tree.BinaryExpression, left: Type, right: Type) -> Type:
     if left == right:
         if not comparable(left):
             raise Refusal(f"{node.op!r} of {left}", node.span)
@@ -359,17 +359,22 @@ def _equal(checker: Checker, node: tree.Binary, left: Type, right: Type) -> Type
         convert(checker, node.left, left, right)
     else:
         a, b = number_type(left), number_type(right)
-        if not (isinstance(left, Enum | Bits) and isinstance(right, Enum | Bits) and a is not None and a == b):
+        if not (
+            isinstance(left, EnumType | BitsType)
+            and isinstance(right, EnumType | BitsType)
+            and a is not None
+            and a == b
+        ):
             raise Refusal(f"{node.op!r} of {left} and {right}", node.span)
         _as_number(checker, node.left, left)
         _as_number(checker, node.right, right)
     for side, kind in ((node.left, left), (node.right, right)):
-        if isinstance(kind, TypeItself | CallableType | Applied | Table):
+        if isinstance(kind, TypeItself | CallableType | AppliedType | TableType):
             raise Refusal(f"{kind} is not a value", side.span)
     return BOOL
 
 
-def _choice(checker: Checker, node: tree.Choice) -> Type:
+def _choice(checker: Checker, node: tree.ChoiceExpression) -> Type:
     check_value(checker, node.condition, BOOL)
     yes, no = check_expression(checker, node.yes), check_expression(checker, node.no)
     if UNKNOWN in (yes, no):
@@ -387,7 +392,7 @@ def _choice(checker: Checker, node: tree.Choice) -> Type:
     raise Refusal(f"the values of '?' are of types {yes} and {no}", node.span)
 
 
-def _cast(checker: Checker, node: tree.Cast) -> Type:
+def _cast(checker: Checker, node: tree.CastExpression) -> Type:
     want = type_nodes.resolve(checker, node.type)
     have = check_expression(checker, node.operand)
     if UNKNOWN in (have, want):
@@ -398,7 +403,7 @@ def _cast(checker: Checker, node: tree.Cast) -> Type:
         if base is not None and bits is not None:
             hint = ": change width and sign in two steps"
         raise Refusal(f"{have} cannot be cast to {want}{hint}", node.span)
-    if isinstance(have, Tuple | Named) or have in (INVALID, ANYTHING):
+    if isinstance(have, TupleType | NamedType) or have in (INVALID, ANYTHING):
         checker.checked.conversions[node.operand] = want
     return want
 
@@ -407,7 +412,7 @@ def _cast(checker: Checker, node: tree.Cast) -> Type:
 
 
 def _list(checker: Checker, node: tree.ListLiteral) -> Type:
-    return Tuple(tuple(check_expression(checker, item) for item in node.items), node.rest)
+    return TupleType(tuple(check_expression(checker, item) for item in node.items), node.rest)
 
 
 def _record(checker: Checker, node: tree.RecordLiteral) -> Type:
@@ -417,10 +422,10 @@ def _record(checker: Checker, node: tree.RecordLiteral) -> Type:
             checker.error(f"{item.name!r} is there twice (duplicates declaration)", item.span)
         seen.add(item.name)
     kinds = tuple(check_expression(checker, item.value) for item in node.fields)
-    return Named(tuple(item.name for item in node.fields), kinds, node.rest)
+    return NamedType(tuple(item.name for item in node.fields), kinds, node.rest)
 
 
-def _call(checker: Checker, node: tree.Call) -> Type:
+def _call(checker: Checker, node: tree.CallExpression) -> Type:
     return checker.call(node)
 
 
@@ -429,26 +434,26 @@ def _not_here(checker: Checker, node: tree.Expression) -> Type:
 
 
 _CHECKS: dict[type, Callable[[Checker, Any], Type]] = {
-    tree.Number: _number,
-    tree.Boolean: lambda checker, node: BOOL,
-    tree.Text: lambda checker, node: STRING,
+    tree.NumberLiteral: _number,
+    tree.BooleanLiteral: lambda checker, node: BOOL,
+    tree.StringLiteral: lambda checker, node: STRING,
     tree.Name: _name,
     tree.TypeExpression: _type,
-    tree.Member: _member,
-    tree.Index: _index,
-    tree.Slice: _slice,
-    tree.Unary: _unary,
-    tree.Binary: _binary,
-    tree.Choice: _choice,
-    tree.Cast: _cast,
-    tree.Call: _call,
+    tree.MemberExpression: _member,
+    tree.IndexExpression: _index,
+    tree.SliceExpression: _slice,
+    tree.UnaryExpression: _unary,
+    tree.BinaryExpression: _binary,
+    tree.ChoiceExpression: _choice,
+    tree.CastExpression: _cast,
+    tree.CallExpression: _call,
     tree.ListLiteral: _list,
     tree.RecordLiteral: _record,
     tree.InvalidHeader: lambda checker, node: INVALID,
-    tree.DefaultValue: lambda checker, node: ANYTHING,
+    tree.DefaultLiteral: lambda checker, node: ANYTHING,
     tree.AnyValue: _not_here,
-    tree.Mask: _not_here,
-    tree.Range: _not_here,
+    tree.MaskExpression: _not_here,
+    tree.RangeExpression: _not_here,
     tree.SetTuple: _not_here,
 }
 
@@ -459,14 +464,14 @@ _CHECKS: dict[type, Callable[[Checker, Any], Type]] = {
 def check_writable(checker: Checker, node: tree.Expression) -> None:
     """Refuse an expression that nothing can be assigned to."""
     root = node
-    while isinstance(root, tree.Member | tree.Index | tree.Slice):
-        if isinstance(root, tree.Member):
+    while isinstance(root, tree.MemberExpression | tree.IndexExpression | tree.SliceExpression):
+        if isinstance(root, tree.MemberExpression):
             base = checker.checked.types.get(root.base)
-            if isinstance(base, Stack) and root.name in ("lastIndex", "size"):
+            if isinstance(base, StackType) and root.name in ("lastIndex", "size"):
                 raise Refusal(f"{root.name!r} of a stack cannot be written", node.span)
         root = root.base
     declaration = checker.checked.names.get(root) if isinstance(root, tree.Name) else None
-    if isinstance(declaration, tree.Variable):
+    if isinstance(declaration, tree.VariableDeclaration):
         return
     if isinstance(declaration, tree.Parameter) and declaration.direction in ("out", "inout"):
         return
@@ -475,6 +480,6 @@ def check_writable(checker: Checker, node: tree.Expression) -> None:
     what = "this"
     if isinstance(declaration, tree.Parameter):
         what = f"parameter {declaration.name!r}, which is {declaration.direction or 'without a direction'},"
-    elif isinstance(declaration, tree.Constant):
+    elif isinstance(declaration, tree.ConstantDeclaration):
         what = f"constant {declaration.name!r}"
     raise Refusal(f"{what} cannot be written (left value expected)", node.span)

@@ -18,14 +18,16 @@ from p4compiler.diagnostics import Refusal
 from p4compiler.types import (
     ANYTHING,
     UNKNOWN,
-    Object,
+    ObjectType,
     Type,
     has_variables,
     substitute,
 )
 
 
-def check_instance(checker: Checker, node: tree.Node, kind: Object, given: Sequence[tree.Argument]) -> Object:
+def check_instance(
+    checker: Checker, node: tree.SyntaxNode, kind: ObjectType, given: Sequence[tree.Argument]
+) -> ObjectType:
     """The type of a new object, whose constructor's arguments are checked; what is made is recorded at `node`."""
     declaration = kind.declaration
     parameters, constructor = _constructor(kind, given, node)
@@ -40,24 +42,24 @@ def check_instance(checker: Checker, node: tree.Node, kind: Object, given: Seque
             continue
         want = substitute(checker.checked.declared[parameter], bindings)
         have = check_expression(checker, argument)
-        if not (isinstance(have, Object) and isinstance(want, Object)):
+        if not (isinstance(have, ObjectType) and isinstance(want, ObjectType)):
             convert(checker, argument, have, want)
             check_known(checker, argument)
         elif not fits_object(checker, have, want):
             raise Refusal(f"{have} where {want} is expected", argument.span)
     arguments = tuple(bindings.get(item, ANYTHING) for item in declaration.type_parameters)
-    made = Object(declaration, arguments)
+    made = ObjectType(declaration, arguments)
     record(checker, node, "constructor", constructor, bound, bindings, made)
     return made
 
 
 def _constructor(
-    kind: Object, given: Sequence[tree.Argument], node: tree.Node
+    kind: ObjectType, given: Sequence[tree.Argument], node: tree.SyntaxNode
 ) -> tuple[tuple[tree.Parameter, ...], tree.Prototype | None]:
     declaration = kind.declaration
-    if isinstance(declaration, tree.Package):
+    if isinstance(declaration, tree.PackageDeclaration):
         return declaration.parameters, None
-    if isinstance(declaration, tree.Extern):
+    if isinstance(declaration, tree.ExternDeclaration):
         makers: Overloads = [item for item in declaration.methods if item.returns is None]
         if not makers:
             raise Refusal(f"{kind} has no constructor, so no instance of it can be made", node.span)
@@ -65,43 +67,45 @@ def _constructor(
         chosen = (fitting or makers)[0]
         assert isinstance(chosen, tree.Prototype)
         return chosen.parameters, chosen
-    body = declaration.states if isinstance(declaration, tree.Parser) else declaration.body
+    body = declaration.states if isinstance(declaration, tree.ParserDeclaration) else declaration.body
     if body is None:
         raise Refusal(f"{kind} has no body, so no instance of it can be made", node.span)
     return declaration.constructor, None
 
 
 def _infer_objects(
-    checker: Checker, declaration: tree.Declaration, bound: Iterable[Bound], node: tree.Node
+    checker: Checker, declaration: tree.Declaration, bound: Iterable[Bound], node: tree.SyntaxNode
 ) -> dict[tree.TypeParameter, Type]:
-    assert isinstance(declaration, tree.Extern | tree.Parser | tree.Control | tree.Package)
+    assert isinstance(
+        declaration, tree.ExternDeclaration | tree.ParserDeclaration | tree.ControlDeclaration | tree.PackageDeclaration
+    )
     inference = Inference(declaration.type_parameters)
     for parameter, argument in bound:
         if argument is None:
             continue
         want, have = checker.checked.declared[parameter], check_expression(checker, argument)
-        if isinstance(have, Object) and isinstance(want, Object):
+        if isinstance(have, ObjectType) and isinstance(want, ObjectType):
             if not _match_objects(checker, inference, have, want):
                 raise Refusal(f"{have} is no {want}: {_difference(checker, inference, have, want)}", argument.span)
         elif have != UNKNOWN and has_variables(want):
             inference.match(want, have)
     missing = [item.name for item in declaration.type_parameters if item not in inference.bindings]
-    if missing and isinstance(declaration, tree.Extern):
+    if missing and isinstance(declaration, tree.ExternDeclaration):
         raise Refusal(f"extern {declaration.name} needs a type argument for {missing[0]!r}", node.span)
     return inference.bindings
 
 
-def fits_object(checker: Checker, have: Object, want: Object) -> bool:
+def fits_object(checker: Checker, have: ObjectType, want: ObjectType) -> bool:
     """Whether an object is of the wanted type, or is a parser or control with its parameters."""
     return converts(have, want) or _match_objects(checker, Inference(()), have, want)
 
 
 def _pairs(
-    checker: Checker, have: Object, want: Object
+    checker: Checker, have: ObjectType, want: ObjectType
 ) -> list[tuple[tree.Parameter, Type, tree.Parameter, Type]] | None:
     a, b = have.declaration, want.declaration
     if (
-        not isinstance(a, tree.Parser | tree.Control)
+        not isinstance(a, tree.ParserDeclaration | tree.ControlDeclaration)
         or type(a) is not type(b)
         or len(a.parameters) != len(b.parameters)
     ):
@@ -115,7 +119,7 @@ def _pairs(
     ]
 
 
-def _match_objects(checker: Checker, inference: Inference, have: Object, want: Object) -> bool:
+def _match_objects(checker: Checker, inference: Inference, have: ObjectType, want: ObjectType) -> bool:
     if have.declaration is want.declaration:
         return inference.match(want, have)
     pairs = _pairs(checker, have, want)
@@ -124,7 +128,7 @@ def _match_objects(checker: Checker, inference: Inference, have: Object, want: O
     )
 
 
-def _difference(checker: Checker, inference: Inference, have: Object, want: Object) -> str:
+def _difference(checker: Checker, inference: Inference, have: ObjectType, want: ObjectType) -> str:
     """How the parameters of a parser or control differ from those that are wanted."""
     pairs = _pairs(checker, have, want)
     if pairs is None:

@@ -8,15 +8,15 @@ from p4compiler.check.expressions import check_expression
 from p4compiler.check.sets import sets_for
 from p4compiler.check.statements import check_statements
 from p4compiler.diagnostics import Note, did_you_mean
-from p4compiler.types import INTEGER, UNKNOWN, Applied, Tuple, Type, base_of, is_scalar
+from p4compiler.types import INTEGER, UNKNOWN, AppliedType, TupleType, Type, base_of, is_scalar
 
 _FINAL = ("accept", "reject")
 
 
-def check_states(checker: Checker, node: tree.Parser) -> None:
+def check_states(checker: Checker, node: tree.ParserDeclaration) -> None:
     """Check the states of a parser whose parameters and locals are declared."""
     assert node.states is not None
-    states: dict[str, tree.State] = {}
+    states: dict[str, tree.StateDeclaration] = {}
     for state in node.states:
         if state.name in _FINAL:
             checker.error(f"state {state.name!r} is there already, in every parser", state.span)
@@ -45,7 +45,7 @@ def check_states(checker: Checker, node: tree.Parser) -> None:
     _check_reached(checker, node, states)
 
 
-def _target(checker: Checker, name: tree.Name, states: dict[str, tree.State]) -> None:
+def _target(checker: Checker, name: tree.Name, states: dict[str, tree.StateDeclaration]) -> None:
     if name.name in _FINAL:
         return
     if name.name not in states:
@@ -56,19 +56,19 @@ def _target(checker: Checker, name: tree.Name, states: dict[str, tree.State]) ->
 
 def select_types(kinds: list[Type]) -> list[Type]:
     """The types of the keys; a tuple counts as its items."""
-    if len(kinds) == 1 and isinstance(kinds[0], Tuple):
+    if len(kinds) == 1 and isinstance(kinds[0], TupleType):
         return list(kinds[0].items)
     return kinds
 
 
-def _check_select(checker: Checker, node: tree.Select, states: dict[str, tree.State]) -> None:
+def _check_select(checker: Checker, node: tree.Select, states: dict[str, tree.StateDeclaration]) -> None:
     kinds = select_types([check_expression(checker, key) for key in node.keys])
     for key, kind in zip(node.keys, kinds, strict=False):
         if kind == INTEGER:
             checker.error("a key of a select needs a width; cast it", key.span)
         elif not is_scalar(base_of(kind)) and kind != UNKNOWN:
             checker.error(f"a select over {kind} ('SelectExpression' cannot have it)", key.span)
-        elif isinstance(kind, Applied):
+        elif isinstance(kind, AppliedType):
             checker.error(f"a select over {kind}", key.span)
     has_default = False
     for case in node.cases:
@@ -81,7 +81,7 @@ def _check_select(checker: Checker, node: tree.Select, states: dict[str, tree.St
         _target(checker, case.state, states)
 
 
-def _check_reached(checker: Checker, node: tree.Parser, states: dict[str, tree.State]) -> None:
+def _check_reached(checker: Checker, node: tree.ParserDeclaration, states: dict[str, tree.StateDeclaration]) -> None:
     """Warn of states that nothing leads to; refuse a parser that never ends."""
     waiting, reached, ends = ["start"], {"start"}, False
     while waiting:
@@ -99,7 +99,7 @@ def _check_reached(checker: Checker, node: tree.Parser, states: dict[str, tree.S
         checker.error(f"parser {node.name}: Parser never reaches accept or reject state", node.span)
 
 
-def _targets(state: tree.State) -> list[str]:
+def _targets(state: tree.StateDeclaration) -> list[str]:
     if state.transition is None:
         return ["reject"]
     if isinstance(state.transition, tree.Name):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from p4compiler import tree
-from p4compiler.types import Object, Type
+from p4compiler.types import ObjectType, Type
 
 Constant = (
     int | bool | str
@@ -23,7 +23,15 @@ CORE_ERRORS = (  # numbered as BMv2 does, not by the order of their declarations
 )
 
 Bound = tuple[tree.Parameter, tree.Expression | None]  # a parameter and its argument; None for `_` and left-out ones
-Callee = tree.Action | tree.Function | tree.Prototype | tree.Parser | tree.Control | tree.Table | None
+Callee = (
+    tree.ActionDeclaration
+    | tree.FunctionDeclaration
+    | tree.Prototype
+    | tree.ParserDeclaration
+    | tree.ControlDeclaration
+    | tree.TableDeclaration
+    | None
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class ResolvedCall:
     declaration: Callee
     arguments: tuple[Bound, ...]
     bindings: dict[tree.TypeParameter, Type] = field(default_factory=dict)
-    object_type: Object | None = None
+    object_type: ObjectType | None = None
 
     def as_written(self, given: Sequence[tree.Argument]) -> tuple[Bound, ...]:
         """The arguments in the order in which the call gives them, which is that of their evaluation."""
@@ -50,16 +58,16 @@ class ResolvedCall:
 class Checked:
     """A program without errors, with what its constructs mean."""
 
-    program: tree.Program
+    program: tree.SyntaxTree
     types: dict[tree.Expression, Type] = field(default_factory=dict)  # before conversion
     conversions: dict[tree.Expression, Type] = field(default_factory=dict)  # to what it is converted without a cast
-    names: dict[tree.Node, tree.Declaration] = field(default_factory=dict)  # what Name and TypeName nodes stand for
-    calls: dict[tree.Node, ResolvedCall] = field(default_factory=dict)  # of Call and Instance nodes
+    names: dict[tree.SyntaxNode, tree.Declaration] = field(default_factory=dict)  # what names stand for, of types too
+    calls: dict[tree.SyntaxNode, ResolvedCall] = field(default_factory=dict)  # of calls and instances
     constants: dict[tree.Expression, Constant] = field(default_factory=dict)  # values that are known
     declared: dict[tree.Declaration, Type] = field(default_factory=dict)  # types of variables, fields, parameters, ...
     type_nodes: dict[tree.TypeNode, Type] = field(default_factory=dict)
-    actions: dict[tree.ActionReference, tree.Action] = field(default_factory=dict)
-    field_lists: dict[tree.Field, tuple[int, ...]] = field(default_factory=dict)  # the lists that it is in
+    actions: dict[tree.ActionReference, tree.ActionDeclaration] = field(default_factory=dict)
+    field_lists: dict[tree.FieldDeclaration, tuple[int, ...]] = field(default_factory=dict)  # the lists that it is in
     errors: list[str] = field(default_factory=lambda: list(CORE_ERRORS))  # by number
     declared_errors: list[str] = field(default_factory=list)  # in the order of their declarations
     match_kinds: list[str] = field(default_factory=list)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from p4compiler import tree
 
-Overloads = list[tree.Prototype | tree.Function]  # of one name, with different parameters
+Overloads = list[tree.Prototype | tree.FunctionDeclaration]  # of one name, with different parameters
 
 
 class Scope:

@@ -19,38 +19,38 @@ from p4compiler.types import (
     INTEGER,
     UNKNOWN,
     VOID,
-    Applied,
-    Enum,
-    List,
-    Object,
-    Record,
-    Stack,
-    Tuple,
+    AppliedType,
+    CallableType,
+    EnumType,
+    ListType,
+    ObjectType,
+    RecordType,
+    StackType,
+    TupleType,
     Type,
     TypeItself,
-    Variable,
+    TypeVariable,
     base_of,
     is_scalar,
     number_type,
 )
-from p4compiler.types import (
-    Callable as CallableType,
-)
 
-Code = tree.Statement | tree.Declaration
+Code = tree.StatementNode | tree.Declaration
 
 
 def check_statements(checker: Checker, statements: Sequence[Code]) -> None:
     """Check statements in the present scope; errors are recorded."""
     ended: str | None = None
     for statement in statements:
-        if ended and not isinstance(statement, tree.Empty):
+        if ended and not isinstance(statement, tree.EmptyStatement):
             checker.diagnostics.warning("unreachable", f"code after '{ended}' is never run", statement.span)
             ended = None
         with checker.recorded():
             check_statement(checker, statement)
-        if isinstance(statement, tree.Return | tree.Exit | tree.Break | tree.Continue):
-            ended = type(statement).__name__.lower()
+        if isinstance(
+            statement, tree.ReturnStatement | tree.ExitStatement | tree.BreakStatement | tree.ContinueStatement
+        ):
+            ended = tree.noun(statement)
 
 
 def check_statement(checker: Checker, statement: Code) -> None:
@@ -66,12 +66,12 @@ def _nested(checker: Checker, statement: Code) -> None:
 # --- declarations ---
 
 
-def check_variable(checker: Checker, node: tree.Variable) -> None:
+def check_variable(checker: Checker, node: tree.VariableDeclaration) -> None:
     """Check a variable and declare it."""
     kind = type_nodes.resolve(checker, node.type)
     checker.checked.declared[node] = kind
     base = base_of(kind)
-    if not (is_scalar(base) or isinstance(base, Record | Stack | Tuple | Variable) or base == UNKNOWN):
+    if not (is_scalar(base) or isinstance(base, RecordType | StackType | TupleType | TypeVariable) or base == UNKNOWN):
         checker.error(f"a variable cannot have type {kind}", node.type.span)
         checker.checked.declared[node] = UNKNOWN
     if node.value is not None:
@@ -88,11 +88,11 @@ def _check_initial(checker: Checker, value: tree.Expression, kind: Type) -> None
 
 
 def _refuse_non_value(kind: Type, node: tree.Expression) -> None:
-    if isinstance(kind, TypeItself | CallableType | Applied) or kind == VOID:
+    if isinstance(kind, TypeItself | CallableType | AppliedType) or kind == VOID:
         raise Refusal(f"{kind} is not a value", node.span)
 
 
-def check_constant(checker: Checker, node: tree.Constant) -> None:
+def check_constant(checker: Checker, node: tree.ConstantDeclaration) -> None:
     """Check a constant and declare it."""
     kind = type_nodes.resolve(checker, node.type)
     checker.checked.declared[node] = kind
@@ -104,19 +104,21 @@ def check_constant(checker: Checker, node: tree.Constant) -> None:
     checker.declare(node)
 
 
-def check_instance_declaration(checker: Checker, node: tree.Instance) -> None:
+def check_instance_declaration(checker: Checker, node: tree.InstanceDeclaration) -> None:
     """Check an instance and declare it."""
     kind = type_nodes.resolve(checker, node.type)
     checker.checked.declared[node] = UNKNOWN
     with checker.recorded():
-        if kind != UNKNOWN and not isinstance(kind, Object):
+        if kind != UNKNOWN and not isinstance(kind, ObjectType):
             raise Refusal(f"type {kind} cannot be instantiated", node.type.span)
         if checker.place.kind not in ("top", "parser"):
             raise Refusal(f"{node.name}: invalid declaration: an instance cannot be in code, only beside it", node.span)
-        if isinstance(kind, Object):
+        if isinstance(kind, ObjectType):
             made = check_instance(checker, node, kind, node.arguments)
             checker.checked.declared[node] = made
-            if checker.scope.parent is None and isinstance(kind.declaration, tree.Parser | tree.Control):
+            if checker.scope.parent is None and isinstance(
+                kind.declaration, tree.ParserDeclaration | tree.ControlDeclaration
+            ):
                 raise Refusal(f"{node.name}: cannot instantiate a parser or control at top-level", node.span)
     checker.declare(node)
 
@@ -124,12 +126,12 @@ def check_instance_declaration(checker: Checker, node: tree.Instance) -> None:
 # --- statements ---
 
 
-def _block(checker: Checker, node: tree.Block) -> None:
+def _block(checker: Checker, node: tree.BlockStatement) -> None:
     with checker.inside(is_body=True):
         check_statements(checker, node.statements)
 
 
-def _assign(checker: Checker, node: tree.Assign) -> None:
+def _assign(checker: Checker, node: tree.AssignStatement) -> None:
     kind = check_expression(checker, node.target)
     _refuse_non_value(kind, node.target)
     if kind == UNKNOWN:
@@ -146,7 +148,7 @@ def _assign(checker: Checker, node: tree.Assign) -> None:
     if number_type(kind) is None:
         raise Refusal(f"'{node.op}=' of {kind}", node.span)
     whole = node.target.span.to(node.value.span)
-    result = check_expression(checker, tree.Binary(whole, node.op, node.target, node.value))
+    result = check_expression(checker, tree.BinaryExpression(whole, node.op, node.target, node.value))
     if result not in (kind, UNKNOWN):
         raise Refusal(f"'{node.op}=' of {kind} and {have}", node.span)
 
@@ -158,9 +160,9 @@ def _call(checker: Checker, node: tree.CallStatement) -> None:
         raise Refusal(f"{kind}: an instance cannot be made in code", node.span)
 
 
-def _if(checker: Checker, node: tree.If) -> None:
+def _if(checker: Checker, node: tree.IfStatement) -> None:
     kind = check_expression(checker, node.condition)
-    if isinstance(kind, Applied):
+    if isinstance(kind, AppliedType):
         raise Refusal("the result of a table is no condition; use .hit or .miss", node.condition.span)
     convert(checker, node.condition, kind, BOOL)
     _nested(checker, node.yes)
@@ -168,7 +170,7 @@ def _if(checker: Checker, node: tree.If) -> None:
         _nested(checker, node.no)
 
 
-def _return(checker: Checker, node: tree.Return) -> None:
+def _return(checker: Checker, node: tree.ReturnStatement) -> None:
     place = checker.place
     if place.kind == "state":
         raise Refusal("'return' in a parser", node.span)
@@ -182,17 +184,17 @@ def _return(checker: Checker, node: tree.Return) -> None:
     convert(checker, node.value, have, place.returns)
 
 
-def _exit(checker: Checker, node: tree.Exit) -> None:
+def _exit(checker: Checker, node: tree.ExitStatement) -> None:
     if checker.place.kind not in ("control", "action"):
         raise Refusal("'exit' is for controls and actions", node.span)
 
 
-def _leave_loop(checker: Checker, node: tree.Break | tree.Continue) -> None:
+def _leave_loop(checker: Checker, node: tree.BreakStatement | tree.ContinueStatement) -> None:
     if not checker.place.loops:
-        raise Refusal(f"'{type(node).__name__.lower()}' outside of a loop", node.span)
+        raise Refusal(f"'{tree.noun(node)}' outside of a loop", node.span)
 
 
-def _for(checker: Checker, node: tree.For) -> None:
+def _for(checker: Checker, node: tree.ForStatement) -> None:
     with checker.inside(is_body=True):
         check_statements(checker, node.start)
         check_value(checker, node.condition, BOOL)
@@ -201,19 +203,19 @@ def _for(checker: Checker, node: tree.For) -> None:
             _nested(checker, node.body)
 
 
-def _for_in(checker: Checker, node: tree.ForIn) -> None:
+def _for_in(checker: Checker, node: tree.ForInStatement) -> None:
     with checker.inside(is_body=True):
         check_variable(checker, node.variable)
         kind = checker.checked.declared[node.variable]
-        if isinstance(node.collection, tree.Range):
+        if isinstance(node.collection, tree.RangeExpression):
             for bound in (node.collection.low, node.collection.high):
                 check_value(checker, bound, kind)
         else:
             collection = check_expression(checker, node.collection)
-            if isinstance(collection, Stack):
+            if isinstance(collection, StackType):
                 convert(checker, node.collection, collection.element, kind)
-            elif isinstance(collection, List | Tuple):
-                items = collection.items if isinstance(collection, Tuple) else (collection.item,)
+            elif isinstance(collection, ListType | TupleType):
+                items = collection.items if isinstance(collection, TupleType) else (collection.item,)
                 for item in items:
                     convert(checker, node.collection, item, kind)
                 checker.checked.conversions.pop(node.collection, None)
@@ -228,19 +230,19 @@ def _for_in(checker: Checker, node: tree.ForIn) -> None:
 # --- switch ---
 
 
-def _switch(checker: Checker, node: tree.Switch) -> None:
+def _switch(checker: Checker, node: tree.SwitchStatement) -> None:
     kind = check_expression(checker, node.subject)
     if kind == UNKNOWN:
         for case in node.cases:
             if case.body is not None:
                 _nested(checker, case.body)
         return
-    if isinstance(kind, Applied) and not kind.runs:
+    if isinstance(kind, AppliedType) and not kind.runs:
         raise Refusal("a switch over a table needs .action_run", node.subject.span)
-    if isinstance(kind, Applied):
+    if isinstance(kind, AppliedType):
         _check_action_labels(checker, node, kind.declaration)
     elif (
-        isinstance(kind, Enum)
+        isinstance(kind, EnumType)
         or number_type(kind)
         or kind == INTEGER
         or base_of(kind) == BOOL
@@ -263,7 +265,7 @@ def _switch(checker: Checker, node: tree.Switch) -> None:
             _nested(checker, case.body)
 
 
-def _check_action_labels(checker: Checker, node: tree.Switch, table: tree.Table) -> None:
+def _check_action_labels(checker: Checker, node: tree.SwitchStatement, table: tree.TableDeclaration) -> None:
     seen: dict[tree.Declaration, tree.Expression] = {}
     names = [item.action.name for item in table.actions or ()]
     for case in node.cases:
@@ -292,7 +294,7 @@ def _check_action_labels(checker: Checker, node: tree.Switch, table: tree.Table)
         seen[declaration] = case.label
 
 
-def _check_value_labels(checker: Checker, node: tree.Switch, kind: Type) -> None:
+def _check_value_labels(checker: Checker, node: tree.SwitchStatement, kind: Type) -> None:
     seen: dict[object, tree.Expression] = {}
     for case in node.cases:
         if isinstance(case.label, tree.AnyValue):
@@ -313,19 +315,19 @@ def _check_value_labels(checker: Checker, node: tree.Switch, kind: Type) -> None
 
 
 _CHECKS: dict[type, Callable[[Checker, Any], None]] = {
-    tree.Block: _block,
-    tree.Empty: lambda checker, node: None,
-    tree.Assign: _assign,
+    tree.BlockStatement: _block,
+    tree.EmptyStatement: lambda checker, node: None,
+    tree.AssignStatement: _assign,
     tree.CallStatement: _call,
-    tree.If: _if,
-    tree.Return: _return,
-    tree.Exit: _exit,
-    tree.Break: _leave_loop,
-    tree.Continue: _leave_loop,
-    tree.For: _for,
-    tree.ForIn: _for_in,
-    tree.Switch: _switch,
-    tree.Variable: check_variable,
-    tree.Constant: check_constant,
-    tree.Instance: check_instance_declaration,
+    tree.IfStatement: _if,
+    tree.ReturnStatement: _return,
+    tree.ExitStatement: _exit,
+    tree.BreakStatement: _leave_loop,
+    tree.ContinueStatement: _leave_loop,
+    tree.ForStatement: _for,
+    tree.ForInStatement: _for_in,
+    tree.SwitchStatement: _switch,
+    tree.VariableDeclaration: check_variable,
+    tree.ConstantDeclaration: check_constant,
+    tree.InstanceDeclaration: check_instance_declaration,
 }

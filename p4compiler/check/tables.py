@@ -17,9 +17,9 @@ from p4compiler.types import (
     ERROR,
     INTEGER,
     UNKNOWN,
-    Bits,
-    Enum,
-    Object,
+    BitsType,
+    EnumType,
+    ObjectType,
     Type,
     base_of,
     number_type,
@@ -44,7 +44,7 @@ _EXTERNS = {
 MAX_SIZE = 1 << 31
 
 
-def check_table(checker: Checker, node: tree.Table) -> None:
+def check_table(checker: Checker, node: tree.TableDeclaration) -> None:
     """Check a table and declare it."""
     with checker.at("table", owner=node.name):
         for key in node.keys or ():
@@ -53,7 +53,7 @@ def check_table(checker: Checker, node: tree.Table) -> None:
         if node.actions is None:
             checker.error(f"table {node.name!r} has no actions", node.span)
         _check_actions(checker, node.actions or ())
-        seen: dict[str, tree.Property] = {}
+        seen: dict[str, tree.TableProperty] = {}
         for item in node.properties:
             if item.name in seen:
                 checker.error(
@@ -68,14 +68,14 @@ def check_table(checker: Checker, node: tree.Table) -> None:
     checker.declare(node)
 
 
-def _check_key(checker: Checker, key: tree.Key) -> None:
+def _check_key(checker: Checker, key: tree.TableKey) -> None:
     with checker.at("control"):  # a key may call functions, which run before the table is applied
         kind = check_expression(checker, key.expression)
     if key.match_kind.name not in checker.checked.match_kinds:
         hint = did_you_mean(key.match_kind.name, checker.checked.match_kinds)
         checker.error(f"match kind {key.match_kind.name!r} is not declared{hint}", key.match_kind.span)
     base = base_of(kind)
-    if kind == INTEGER or not (isinstance(base, Bits | Enum) or base in (BOOL, ERROR, UNKNOWN)):
+    if kind == INTEGER or not (isinstance(base, BitsType | EnumType) or base in (BOOL, ERROR, UNKNOWN)):
         raise Refusal(f"a key of type {kind}", key.span)
     if tree.annotation(key.annotations, "name") is None and not _has_name(key.expression):
         raise Refusal("Complex key expression requires a @name annotation", key.span)
@@ -83,26 +83,26 @@ def _check_key(checker: Checker, key: tree.Key) -> None:
 
 def _has_name(node: tree.Expression) -> bool:
     """Whether the expression gives the key a name."""
-    if isinstance(node, tree.Name | tree.Number | tree.Boolean):
+    if isinstance(node, tree.Name | tree.NumberLiteral | tree.BooleanLiteral):
         return True
-    if isinstance(node, tree.Member):
+    if isinstance(node, tree.MemberExpression):
         return _has_name(node.base) or isinstance(node.base, tree.TypeExpression)
-    if isinstance(node, tree.Index):
+    if isinstance(node, tree.IndexExpression):
         return _has_name(node.base) and _has_name(node.index)
-    if isinstance(node, tree.Slice):
+    if isinstance(node, tree.SliceExpression):
         return _has_name(node.base)
-    if isinstance(node, tree.Binary):
+    if isinstance(node, tree.BinaryExpression):
         return node.op == "&" and _has_name(node.left) and _has_name(node.right)
-    if isinstance(node, tree.Call) and isinstance(node.function, tree.Member):
+    if isinstance(node, tree.CallExpression) and isinstance(node.function, tree.MemberExpression):
         return node.function.name in ("isValid", "lookahead") and _has_name(node.function.base)
-    return isinstance(node, tree.Unary | tree.Cast) and _has_name(node.operand)
+    return isinstance(node, tree.UnaryExpression | tree.CastExpression) and _has_name(node.operand)
 
 
 # --- actions ---
 
 
 def _check_actions(checker: Checker, references: Sequence[tree.ActionReference]) -> None:
-    seen: dict[tree.Action, tree.ActionReference] = {}
+    seen: dict[tree.ActionDeclaration, tree.ActionReference] = {}
     for reference in references:
         with checker.recorded():
             action = _action(checker, reference.action)
@@ -119,17 +119,17 @@ def _check_actions(checker: Checker, references: Sequence[tree.ActionReference])
             _check_reference(checker, reference, action)
 
 
-def _action(checker: Checker, node: tree.Name) -> tree.Action | None:
+def _action(checker: Checker, node: tree.Name) -> tree.ActionDeclaration | None:
     declaration = checker.lookup(node.name, node.span, absolute=node.absolute, what="action ")
     if declaration is None:
         return None
     checker.checked.names[node] = declaration
-    if not isinstance(declaration, tree.Action):
+    if not isinstance(declaration, tree.ActionDeclaration):
         raise Refusal(f"{node.name!r} is not an action", node.span, Note("declared here", declaration.span))
     return declaration
 
 
-def _check_reference(checker: Checker, reference: tree.ActionReference, action: tree.Action) -> None:
+def _check_reference(checker: Checker, reference: tree.ActionReference, action: tree.ActionDeclaration) -> None:
     """In the list of actions, parameters with a direction get arguments, the others come with the entries."""
     directed = [item for item in action.parameters if item.direction]
     given = reference.arguments or ()
@@ -146,7 +146,7 @@ def _check_reference(checker: Checker, reference: tree.ActionReference, action: 
     checker.checked.calls[reference] = ResolvedCall("action", action, bound)
 
 
-def _applies_table(checker: Checker, node: tree.Node) -> bool:
+def _applies_table(checker: Checker, node: tree.SyntaxNode) -> bool:
     call = checker.checked.calls.get(node)
     if call is not None and call.kind == "apply":
         return True
@@ -154,7 +154,11 @@ def _applies_table(checker: Checker, node: tree.Node) -> bool:
 
 
 def check_action_data(
-    checker: Checker, table: tree.Table, name: tree.Name, given: Sequence[tree.Argument], node: tree.Node
+    checker: Checker,
+    table: tree.TableDeclaration,
+    name: tree.Name,
+    given: Sequence[tree.Argument],
+    node: tree.SyntaxNode,
 ) -> tree.ActionReference | None:
     """The reference of the table to an action that a default or an entry calls; its data are checked and recorded.
 
@@ -191,7 +195,7 @@ def check_action_data(
 # --- properties ---
 
 
-def _check_property(checker: Checker, table: tree.Table, item: tree.Property) -> None:
+def _check_property(checker: Checker, table: tree.TableDeclaration, item: tree.TableProperty) -> None:
     if item.name == "default_action":
         _check_default(checker, table, item)
     elif item.name == "size":
@@ -200,7 +204,7 @@ def _check_property(checker: Checker, table: tree.Table, item: tree.Property) ->
             raise Refusal(f"a table of {shown(size)} entries", item.value.span)
     elif item.name in _EXTERNS:
         kind = check_expression(checker, item.value)
-        if kind != UNKNOWN and not (isinstance(kind, Object) and kind.declaration.name in _EXTERNS[item.name]):
+        if kind != UNKNOWN and not (isinstance(kind, ObjectType) and kind.declaration.name in _EXTERNS[item.name]):
             raise Refusal(f"{item.name!r} is of type {' or '.join(_EXTERNS[item.name])}, not {kind}", item.value.span)
     elif item.name == "support_timeout":
         check_value(checker, item.value, BOOL)
@@ -213,10 +217,10 @@ def _check_property(checker: Checker, table: tree.Table, item: tree.Property) ->
             )
 
 
-def _check_default(checker: Checker, table: tree.Table, item: tree.Property) -> None:
+def _check_default(checker: Checker, table: tree.TableDeclaration, item: tree.TableProperty) -> None:
     value = item.value
     given: Sequence[tree.Argument] = ()
-    if isinstance(value, tree.Call):
+    if isinstance(value, tree.CallExpression):
         given, value = value.arguments, value.function
     if not isinstance(value, tree.Name):
         raise Refusal("the default action is the name of an action, with its arguments", item.value.span)
@@ -228,7 +232,7 @@ def _check_default(checker: Checker, table: tree.Table, item: tree.Property) -> 
 # --- entries ---
 
 
-def _check_entries(checker: Checker, table: tree.Table, entries: tree.Entries) -> None:
+def _check_entries(checker: Checker, table: tree.TableDeclaration, entries: tree.DeclaredEntries) -> None:
     if not table.keys:
         raise Refusal(f"table {table.name!r} has entries, but no keys", entries.span)
     kinds = [checker.checked.types.get(key.expression, UNKNOWN) for key in table.keys]
@@ -241,22 +245,22 @@ def _check_entries(checker: Checker, table: tree.Table, entries: tree.Entries) -
     _check_priorities(checker, table, entries)
 
 
-def _check_entry_key(checker: Checker, set_: tree.Expression, kind: Type, key: tree.Key) -> None:
+def _check_entry_key(checker: Checker, set_: tree.Expression, kind: Type, key: tree.TableKey) -> None:
     allowed = {
         "exact": (),
-        "lpm": (tree.Mask, tree.AnyValue),
-        "ternary": (tree.Mask, tree.AnyValue),
+        "lpm": (tree.MaskExpression, tree.AnyValue),
+        "ternary": (tree.MaskExpression, tree.AnyValue),
         "optional": (tree.AnyValue,),
-        "range": (tree.Range, tree.AnyValue),
+        "range": (tree.RangeExpression, tree.AnyValue),
     }.get(key.match_kind.name)
     if (
         allowed is not None
-        and isinstance(set_, tree.Mask | tree.Range | tree.AnyValue)
+        and isinstance(set_, tree.MaskExpression | tree.RangeExpression | tree.AnyValue)
         and not isinstance(set_, allowed)
     ):
-        what = {tree.Mask: "a mask", tree.Range: "a range", tree.AnyValue: "a wildcard"}[type(set_)]
+        what = {tree.MaskExpression: "a mask", tree.RangeExpression: "a range", tree.AnyValue: "a wildcard"}[type(set_)]
         raise Refusal(f"{what} for a key that is {key.match_kind.name}", set_.span)
-    if key.match_kind.name == "lpm" and isinstance(set_, tree.Mask):
+    if key.match_kind.name == "lpm" and isinstance(set_, tree.MaskExpression):
         mask, bits = constants.value(checker, set_.mask), number_type(kind)
         if isinstance(mask, int) and bits is not None:
             low = ~mask & ((1 << bits.width) - 1)
@@ -264,14 +268,14 @@ def _check_entry_key(checker: Checker, set_: tree.Expression, kind: Type, key: t
                 raise Refusal("invalid mask for an lpm key: its ones must be before its zeros", set_.mask.span)
 
 
-def _check_entry_action(checker: Checker, table: tree.Table, entry: tree.Entry) -> None:
+def _check_entry_action(checker: Checker, table: tree.TableDeclaration, entry: tree.DeclaredEntry) -> None:
     action = entry.action
     reference = check_action_data(checker, table, action.action, action.arguments or (), entry)
     if reference is not None and tree.annotation(reference.annotations, "defaultonly") is not None:
         raise Refusal("Entry: Action marked with defaultonly used in table", entry.action.span)
 
 
-def _check_priorities(checker: Checker, table: tree.Table, entries: tree.Entries) -> None:
+def _check_priorities(checker: Checker, table: tree.TableDeclaration, entries: tree.DeclaredEntries) -> None:
     needs = any(key.match_kind.name in ("ternary", "range", "optional") for key in table.keys or ())
     for entry in entries.items:
         if entry.priority is not None and entries.is_const:

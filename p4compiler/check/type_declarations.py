@@ -18,14 +18,14 @@ from p4compiler.types import (
     STRING,
     UNKNOWN,
     VOID,
-    Bits,
-    Enum,
-    New,
-    Object,
-    Record,
+    BitsType,
+    EnumType,
+    NewType,
+    ObjectType,
+    RecordType,
     Type,
-    Varbit,
-    Variable,
+    TypeVariable,
+    VarbitType,
     base_of,
     number_type,
     width_of,
@@ -34,7 +34,7 @@ from p4compiler.types import (
 MAX_RECORD_BITS = 1 << 20
 
 
-def declare_struct(checker: Checker, node: tree.Struct) -> None:
+def declare_struct(checker: Checker, node: tree.StructDeclaration) -> None:
     """Check a struct, header or union, and give it its type."""
     fields: dict[str, Type] = {}
     with checker.inside() as scope:
@@ -53,11 +53,11 @@ def declare_struct(checker: Checker, node: tree.Struct) -> None:
             _check_field_lists(checker, item)
         scope.used.update(scope.names)
     _limit_size(node, fields)
-    arguments = tuple(Variable(parameter) for parameter in node.type_parameters)
-    checker.checked.declared[node] = Record(node, arguments, fields)
+    arguments = tuple(TypeVariable(parameter) for parameter in node.type_parameters)
+    checker.checked.declared[node] = RecordType(node, arguments, fields)
 
 
-def _check_field_lists(checker: Checker, field: tree.Field) -> None:
+def _check_field_lists(checker: Checker, field: tree.FieldDeclaration) -> None:
     """The numbers in ``@field_list(a, b)``, which are expressions."""
     note = tree.annotation(field.annotations, "field_list")
     if note is None:
@@ -77,7 +77,7 @@ def _check_field_lists(checker: Checker, field: tree.Field) -> None:
     checker.checked.field_lists[field] = tuple(numbers)
 
 
-def _limit_size(node: tree.Struct, fields: dict[str, Type]) -> None:
+def _limit_size(node: tree.StructDeclaration, fields: dict[str, Type]) -> None:
     if sum(item.parts for item in fields.values()) > MAX_PARTS:
         raise Refusal(f"{node.kind} {node.name!r} has more than {MAX_PARTS:,} parts", node.span)
     if sum(width_of(item) for item in fields.values()) > MAX_RECORD_BITS:
@@ -86,26 +86,30 @@ def _limit_size(node: tree.Struct, fields: dict[str, Type]) -> None:
 
 def _may_hold(kind: str, field: Type) -> bool:
     field = base_of(field)
-    if field == UNKNOWN or isinstance(field, Variable):
+    if field == UNKNOWN or isinstance(field, TypeVariable):
         return True
     if kind == "header_union":
-        return isinstance(field, Record) and field.kind == "header"
+        return isinstance(field, RecordType) and field.kind == "header"
     if kind == "header":
-        if isinstance(field, Record):
+        if isinstance(field, RecordType):
             return field.kind == "struct" and all(_may_hold("header", item) for item in field.fields.values())
-        return field == BOOL or isinstance(field, Bits | Varbit) or (isinstance(field, Enum) and field.base is not None)
-    return not isinstance(field, Object) and field not in (INTEGER, VOID, MATCH_KIND, STRING, ANYTHING)
+        return (
+            field == BOOL
+            or isinstance(field, BitsType | VarbitType)
+            or (isinstance(field, EnumType) and field.base is not None)
+        )
+    return not isinstance(field, ObjectType) and field not in (INTEGER, VOID, MATCH_KIND, STRING, ANYTHING)
 
 
-def declare_enum(checker: Checker, node: tree.Enum) -> None:
+def declare_enum(checker: Checker, node: tree.EnumDeclaration) -> None:
     """Check an enum and give it its type; the values of one with a base are known afterwards."""
-    base: Bits | None = None
+    base: BitsType | None = None
     if node.base is not None:
         resolved = base_of(resolve(checker, node.base))
-        if not isinstance(resolved, Bits):
+        if not isinstance(resolved, BitsType):
             raise Refusal(f"the values of an enum are of type bit<N> or int<N>, not {resolved}", node.base.span)
         base = resolved
-    kind = Enum(node, node.name, base)
+    kind = EnumType(node, node.name, base)
     checker.checked.declared[node] = kind
     seen: set[str] = set()
     for member in node.members:
@@ -123,18 +127,18 @@ def declare_enum(checker: Checker, node: tree.Enum) -> None:
                 checker.error(f"the value of {member.name!r} is not known at compile time", member.value.span)
 
 
-def declare_typedef(checker: Checker, node: tree.Typedef) -> None:
+def declare_typedef(checker: Checker, node: tree.TypedefDeclaration) -> None:
     """Check a typedef or a new type, and give it its type."""
-    if isinstance(node.type, tree.Struct):
+    if isinstance(node.type, tree.StructDeclaration):
         declare_struct(checker, node.type)
         kind = checker.checked.declared[node.type]
-    elif isinstance(node.type, tree.Enum):
+    elif isinstance(node.type, tree.EnumDeclaration):
         declare_enum(checker, node.type)
         kind = checker.checked.declared[node.type]
     else:
         kind = resolve(checker, node.type)
     if node.is_new:
-        if not (isinstance(base_of(kind), Bits | Enum) or base_of(kind) in (BOOL, UNKNOWN)):
+        if not (isinstance(base_of(kind), BitsType | EnumType) or base_of(kind) in (BOOL, UNKNOWN)):
             raise Refusal(f"type {node.name!r} cannot be made of {kind}", node.span)
-        kind = New(node, kind)
+        kind = NewType(node, kind)
     checker.checked.declared[node] = kind

@@ -24,19 +24,19 @@ from p4compiler.elaborate.values import (
     Value,
     leaves,
 )
-from p4compiler.sources import Span
-from p4compiler.types import BOOL, Varbit
+from p4compiler.sources import SourceSpan
+from p4compiler.types import BOOL, VarbitType
 
 Places = set[tuple[object, str]]  # (header or stack, field); an empty field name is the header as a whole
 
 
-def assign(e: Elaborator, target: Location | Value, value: Value, span: Span) -> None:
+def assign(e: Elaborator, target: Location | Value, value: Value, span: SourceSpan) -> None:
     """``target = value``; parts that the assignment itself changes are copied before."""
     if isinstance(target, SliceTarget):
         assert isinstance(value, SCALARS)
         whole = operations.put_slice(target.base, target.high, target.low, value)
-        e.emit(ir.Assign(target.base, whole, span))
-    elif isinstance(target, ir.Field):
+        e.emit(ir.AssignStep(target.base, whole, span))
+    elif isinstance(target, ir.FieldValue):
         _assign_field(e, target, value, span)
     elif isinstance(target, HeaderValue):
         _assign_header(e, target, value, span)
@@ -50,35 +50,35 @@ def assign(e: Elaborator, target: Location | Value, value: Value, span: Span) ->
         raise Refusal("this cannot be written", span)
 
 
-def _assign_field(e: Elaborator, target: ir.Field, value: Value, span: Span) -> None:
+def _assign_field(e: Elaborator, target: ir.FieldValue, value: Value, span: SourceSpan) -> None:
     if not isinstance(value, SCALARS):
         raise Refusal("this assignment is not supported", span)
-    if isinstance(target.type, Varbit):
-        if not isinstance(value, ir.Field):
+    if isinstance(target.type, VarbitType):
+        if not isinstance(value, ir.FieldValue):
             raise Refusal("this value for a varbit field is not supported", span)
         if value != target:
-            e.emit(ir.Primitive("assign_VL", (target, value), span))
-    elif not (isinstance(value, ir.Field) and (value.header, value.name) == (target.header, target.name)):
-        e.emit(ir.Assign(target, value, span))
+            e.emit(ir.PrimitiveStep("assign_VL", (target, value), span))
+    elif not (isinstance(value, ir.FieldValue) and (value.header, value.name) == (target.header, target.name)):
+        e.emit(ir.AssignStep(target, value, span))
 
 
-def _assign_header(e: Elaborator, target: HeaderValue, value: Value, span: Span) -> None:
-    header = ir.Header(target.ref)
+def _assign_header(e: Elaborator, target: HeaderValue, value: Value, span: SourceSpan) -> None:
+    header = ir.HeaderArgument(target.ref)
     if isinstance(value, HeaderValue):
         if value.ref != target.ref:
-            e.emit(ir.Primitive("assign_header", (header, ir.Header(value.ref)), span))
+            e.emit(ir.PrimitiveStep("assign_header", (header, ir.HeaderArgument(value.ref)), span))
     elif isinstance(value, DefaultValue) or (isinstance(value, HeaderLiteral) and value.items is None):
-        e.emit(ir.Primitive("remove_header", (header,), span))
+        e.emit(ir.PrimitiveStep("remove_header", (header,), span))
     elif isinstance(value, HeaderLiteral) and value.items is not None:
         items = _unaffected(e, value.items, target, span)
-        e.emit(ir.Primitive("add_header", (header,), span))
+        e.emit(ir.PrimitiveStep("add_header", (header,), span))
         for name, item in items.items():
             assign(e, target.field(name, target.type.fields[name]), item, span)
     else:
         raise Refusal("this value for a header is not supported", span)
 
 
-def _assign_struct(e: Elaborator, target: StructValue, value: Value, span: Span) -> None:
+def _assign_struct(e: Elaborator, target: StructValue, value: Value, span: SourceSpan) -> None:
     if isinstance(value, ListValue):
         value = StructValue(target.type, dict(zip(value.names or tuple(target.fields), value.items, strict=True)))
     if not isinstance(value, StructValue):
@@ -90,12 +90,16 @@ def _assign_struct(e: Elaborator, target: StructValue, value: Value, span: Span)
         assign(e, target.fields[name], item, span)
 
 
-def _assign_stack(e: Elaborator, target: StackValue, value: Value, span: Span) -> None:
+def _assign_stack(e: Elaborator, target: StackValue, value: Value, span: SourceSpan) -> None:
     if isinstance(value, StackValue):
         if value.name != target.name:
             unions = any(isinstance(item, UnionValue) for item in target.items)
             op = "assign_union_stack" if unions else "assign_header_stack"
-            e.emit(ir.Primitive(op, (ir.Stack(target.name, unions), ir.Stack(value.name, unions)), span))
+            e.emit(
+                ir.PrimitiveStep(
+                    op, (ir.StackArgument(target.name, unions), ir.StackArgument(value.name, unions)), span
+                )
+            )
     elif isinstance(value, StackLiteral):
         items = _unaffected(e, {str(i): item for i, item in enumerate(value.items)}, target, span)
         for element, item in zip(target.items, items.values(), strict=True):
@@ -104,17 +108,19 @@ def _assign_stack(e: Elaborator, target: StackValue, value: Value, span: Span) -
         raise Refusal("this value for a header stack is not supported", span)
 
 
-def _assign_union(e: Elaborator, target: UnionValue, value: Value, span: Span) -> None:
+def _assign_union(e: Elaborator, target: UnionValue, value: Value, span: SourceSpan) -> None:
     if isinstance(value, UnionValue):
         if value.name != target.name:
-            e.emit(ir.Primitive("assign_union", (ir.Union(target.name), ir.Union(value.name)), span))
+            e.emit(
+                ir.PrimitiveStep("assign_union", (ir.UnionArgument(target.name), ir.UnionArgument(value.name)), span)
+            )
     elif isinstance(value, DefaultValue) or (isinstance(value, HeaderLiteral) and value.items is None):
         initialise(e, target, span)
     else:
         raise Refusal("this value for a header union is not supported", span)
 
 
-def _unaffected(e: Elaborator, items: Mapping[str, Value], target: Value, span: Span) -> Mapping[str, Value]:
+def _unaffected(e: Elaborator, items: Mapping[str, Value], target: Value, span: SourceSpan) -> Mapping[str, Value]:
     """The parts of a value, copied if they read what the assignment of an earlier part writes."""
     written = places(target)
     if not any(_meet(places(item), written) for item in items.values()):
@@ -122,10 +128,10 @@ def _unaffected(e: Elaborator, items: Mapping[str, Value], target: Value, span: 
     return {name: copied(e, item, span) for name, item in items.items()}
 
 
-def initialise(e: Elaborator, target: Value, span: Span) -> None:
+def initialise(e: Elaborator, target: Value, span: SourceSpan) -> None:
     """A variable's value without an initializer: headers are invalid, all else is undefined."""
     if isinstance(target, HeaderValue):
-        e.emit(ir.Primitive("remove_header", (ir.Header(target.ref),), span))
+        e.emit(ir.PrimitiveStep("remove_header", (ir.HeaderArgument(target.ref),), span))
     elif isinstance(target, StructValue):
         for item in target.fields.values():
             initialise(e, item, span)
@@ -140,9 +146,9 @@ def initialise(e: Elaborator, target: Value, span: Span) -> None:
 # --- values as they are now ---
 
 
-def copied(e: Elaborator, value: Value, span: Span) -> Value:
+def copied(e: Elaborator, value: Value, span: SourceSpan) -> Value:
     """A copy of the value, which later assignments do not change."""
-    if isinstance(value, ir.Constant | ir.ActionData):
+    if isinstance(value, ir.ConstantValue | ir.ActionData):
         return value
     if isinstance(value, SCALARS):
         return e.saved(value, span)
@@ -161,12 +167,12 @@ def copied(e: Elaborator, value: Value, span: Span) -> Value:
     return value
 
 
-def applied_bit(e: Elaborator, applied: AppliedTable, span: Span) -> ir.Field:
+def applied_bit(e: Elaborator, applied: AppliedTable, span: SourceSpan) -> ir.FieldValue:
     """A field that says whether a table hit, or missed; the table is applied."""
     target = e.variable(BOOL, applied.part, span)
-    assert isinstance(target, ir.Field)
-    yes = (ir.Assign(target, operations.TRUE, span),)
-    no = (ir.Assign(target, operations.FALSE, span),)
+    assert isinstance(target, ir.FieldValue)
+    yes = (ir.AssignStep(target, operations.TRUE, span),)
+    no = (ir.AssignStep(target, operations.FALSE, span),)
     hit, miss = (yes, no) if applied.part == "hit" else (no, yes)
     e.parts.apply_table(e, applied.table, span, hit=hit, miss=miss)
     return target
@@ -181,15 +187,15 @@ def places(value: Value) -> Places:
     for leaf in leaves(value):
         if isinstance(leaf, HeaderValue):
             out.add((_key(leaf.ref), ""))
-            if isinstance(leaf.ref, ir.Element):
+            if isinstance(leaf.ref, ir.StackElement):
                 out |= places(leaf.ref.index)
         else:
             for part in ir.operands(leaf):
-                if isinstance(part, ir.Field):
+                if isinstance(part, ir.FieldValue):
                     out.add((_key(part.header), part.name))
                 elif isinstance(part, ir.Valid):
                     out.add((_key(part.header), ""))
-                elif isinstance(part, ir.HeaderEqual):
+                elif isinstance(part, ir.HeadersEqual):
                     out |= {(_key(part.left), ""), (_key(part.right), "")}
                 elif isinstance(part, ir.LastIndex):
                     out.add((part.stack, "$next"))

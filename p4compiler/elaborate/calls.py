@@ -33,7 +33,7 @@ from p4compiler.elaborate.values import (
     ExternInstance,
     HeaderValue,
     Location,
-    Packet,
+    PacketValue,
     SliceTarget,
     StackValue,
     StructValue,
@@ -43,22 +43,22 @@ from p4compiler.elaborate.values import (
     header_field,
     leaves,
 )
-from p4compiler.sources import Span
+from p4compiler.sources import SourceSpan
 from p4compiler.types import (
     INTEGER,
     VOID,
-    Record,
-    Stack,
+    RecordType,
+    StackType,
     Type,
     TypeItself,
-    Varbit,
+    VarbitType,
     base_of,
     substitute,
     width_of,
 )
 
 
-def call(e: Elaborator, node: tree.Call) -> Value | None:
+def call(e: Elaborator, node: tree.CallExpression) -> Value | None:
     """The value of a call; None where it has none."""
     resolved = e.checked.calls[node]
     if resolved.kind == "builtin":
@@ -72,7 +72,7 @@ def call(e: Elaborator, node: tree.Call) -> Value | None:
         return _call_function(e, node, resolved)
     if resolved.kind == "extern":
         return externs.call_function(e, node, resolved)
-    assert isinstance(node.function, tree.Member)
+    assert isinstance(node.function, tree.MemberExpression)
     if resolved.kind == "method":
         return externs.call_method(e, evaluate(e, node.function.base), node, resolved)
     return _apply(e, node, node.function, resolved)
@@ -81,15 +81,15 @@ def call(e: Elaborator, node: tree.Call) -> Value | None:
 # --- built-in methods ---
 
 
-def _builtin(e: Elaborator, node: tree.Call) -> Value | None:
+def _builtin(e: Elaborator, node: tree.CallExpression) -> Value | None:
     function = node.function
-    assert isinstance(function, tree.Member)
+    assert isinstance(function, tree.MemberExpression)
     name = function.name
     if "SizeIn" in name:
         kind = e.checked.types[function.base]
         kind = substitute(kind.type if isinstance(kind, TypeItself) else kind, e.frame.types)
         bits = width_of(kind) if name.startswith("max") else _least_width(kind)
-        return ir.Constant((bits + 7) // 8 if name.endswith("Bytes") else bits, INTEGER)
+        return ir.ConstantValue((bits + 7) // 8 if name.endswith("Bytes") else bits, INTEGER)
     base = evaluate(e, function.base)
     if isinstance(base, UnionValue):
         if not base.name:
@@ -100,25 +100,29 @@ def _builtin(e: Elaborator, node: tree.Call) -> Value | None:
             return ir.Valid(base.ref)
         if isinstance(base.ref, ir.StackEnd) and base.ref.end == "next":
             raise Refusal(f"{name}() of stack.next is not supported", node.span)
-        e.emit(ir.Primitive("add_header" if name == "setValid" else "remove_header", (ir.Header(base.ref),), node.span))
+        e.emit(
+            ir.PrimitiveStep(
+                "add_header" if name == "setValid" else "remove_header", (ir.HeaderArgument(base.ref),), node.span
+            )
+        )
         return None
     if not isinstance(base, StackValue) or node.arguments[0].value is None:
         raise Refusal(f"{name}() of this is not supported", node.span)
-    count = ir.Constant(known_number(e, node.arguments[0].value), INTEGER)
+    count = ir.ConstantValue(known_number(e, node.arguments[0].value), INTEGER)
     unions = any(isinstance(item, UnionValue) for item in base.items)
     op = "push" if name == "push_front" else "pop"
-    e.emit(ir.Primitive(op, (ir.Stack(base.name, unions), count), node.span))
+    e.emit(ir.PrimitiveStep(op, (ir.StackArgument(base.name, unions), count), node.span))
     return None
 
 
 def _least_width(kind: Type) -> int:
     kind = base_of(kind)
-    if isinstance(kind, Varbit):
+    if isinstance(kind, VarbitType):
         return 0
-    if isinstance(kind, Record):
+    if isinstance(kind, RecordType):
         widths = [_least_width(item) for item in kind.fields.values()]
         return min(widths, default=0) if kind.kind == "header_union" else sum(widths)
-    return kind.size * _least_width(kind.element) if isinstance(kind, Stack) else width_of(kind)
+    return kind.size * _least_width(kind.element) if isinstance(kind, StackType) else width_of(kind)
 
 
 # --- arguments ---
@@ -131,14 +135,14 @@ class _Given:
     parameter: tree.Parameter
     value: Value | None
     location: Location | None
-    span: Span
+    span: SourceSpan
 
     @property
     def is_written(self) -> bool:
         return self.parameter.direction in ("out", "inout")
 
 
-def evaluate_arguments(e: Elaborator, bound: Sequence[Bound], span: Span) -> list[_Given]:
+def evaluate_arguments(e: Elaborator, bound: Sequence[Bound], span: SourceSpan) -> list[_Given]:
     """The arguments of a call, evaluated from left to right: values that are read, places that are written."""
     out: list[_Given] = []
     for position, (parameter, node) in enumerate(bound):
@@ -158,19 +162,19 @@ def evaluate_arguments(e: Elaborator, bound: Sequence[Bound], span: Span) -> lis
     return out
 
 
-def frozen(e: Elaborator, location: Location, span: Span) -> Location:
+def frozen(e: Elaborator, location: Location, span: SourceSpan) -> Location:
     """The place with its indices as they are now."""
     if isinstance(location, SliceTarget):
         base = frozen(e, location.base, span)
-        assert isinstance(base, ir.Field)
+        assert isinstance(base, ir.FieldValue)
         return SliceTarget(base, location.high, location.low)
     if isinstance(location, HeaderValue):
         return HeaderValue(location.type, _frozen_ref(e, location.ref, span))
-    if isinstance(location, ir.Field):
-        return ir.Field(_frozen_ref(e, location.header, span), location.name, location.type)
+    if isinstance(location, ir.FieldValue):
+        return ir.FieldValue(_frozen_ref(e, location.header, span), location.name, location.type)
     if isinstance(location, StructValue) and has_runtime_index(location):
         first = next(iter(leaves(location)))
-        assert isinstance(first, ir.Field)
+        assert isinstance(first, ir.FieldValue)
         ref = _frozen_ref(e, first.header, span)
         prefix = first.name.rpartition(".")[0]
         made = header_field(ref, prefix, location.type)
@@ -179,17 +183,17 @@ def frozen(e: Elaborator, location: Location, span: Span) -> Location:
     return location
 
 
-def _frozen_ref(e: Elaborator, ref: ir.HeaderRef, span: Span) -> ir.HeaderRef:
-    if isinstance(ref, ir.Element) and not isinstance(ref.index, ir.ActionData):
-        return ir.Element(ref.stack, e.saved(ref.index, span, "index"))
+def _frozen_ref(e: Elaborator, ref: ir.HeaderRef, span: SourceSpan) -> ir.HeaderRef:
+    if isinstance(ref, ir.StackElement) and not isinstance(ref.index, ir.ActionData):
+        return ir.StackElement(ref.stack, e.saved(ref.index, span, "index"))
     return ref
 
 
 def bind(
-    e: Elaborator, given: Sequence[_Given], frame: Frame, *, always_copy: bool, span: Span
-) -> list[tuple[Location, Value, Span]]:
+    e: Elaborator, given: Sequence[_Given], frame: Frame, *, always_copy: bool, span: SourceSpan
+) -> list[tuple[Location, Value, SourceSpan]]:
     """Give parameters their values in the callee's frame; what is to be copied back when the call ends."""
-    copies: list[tuple[Location, Value, Span]] = []
+    copies: list[tuple[Location, Value, SourceSpan]] = []
     for item in given:
         others = [other for other in given if other is not item and other.value is not None]
         kind = substitute(e.checked.declared[item.parameter], frame.types)
@@ -225,7 +229,7 @@ def _refuse_stack_end(item: _Given) -> None:
     """After the call `next` and `last` may be other elements."""
     assert item.value is not None
     for leaf in leaves(item.value):
-        ref = leaf.ref if isinstance(leaf, HeaderValue) else leaf.header if isinstance(leaf, ir.Field) else None
+        ref = leaf.ref if isinstance(leaf, HeaderValue) else leaf.header if isinstance(leaf, ir.FieldValue) else None
         if isinstance(ref, ir.StackEnd):
             text = f"stack.{ref.end} as the argument of an {item.parameter.direction} parameter is not supported"
             raise Refusal(text, item.span)
@@ -234,18 +238,18 @@ def _refuse_stack_end(item: _Given) -> None:
 def _passed_in(e: Elaborator, item: _Given, kind: Type, name: str, must_copy: bool) -> Value:
     value = item.value
     assert value is not None
-    if isinstance(value, ir.Constant | ir.ActionData):
+    if isinstance(value, ir.ConstantValue | ir.ActionData):
         return value
     if isinstance(value, AppliedTable):
         value = copied(e, value, item.span)
-    is_variable = isinstance(value, ir.Field | HeaderValue | StructValue | StackValue | UnionValue) and all(
+    is_variable = isinstance(value, ir.FieldValue | HeaderValue | StructValue | StackValue | UnionValue) and all(
         _has_known_place(leaf) for leaf in leaves(value)
     )
     if isinstance(value, SCALARS) and not (is_variable and not must_copy):
         return e.saved(_converted(value, kind), item.span, name)
     if is_variable and not must_copy:
         return value
-    if isinstance(value, ir.Text | Packet | ExternInstance | BlockInstance):
+    if isinstance(value, ir.TextArgument | PacketValue | ExternInstance | BlockInstance):
         return value
     made = e.variable(kind, name, item.span)
     assign(e, made, value, item.span)
@@ -260,14 +264,16 @@ def _converted(value: ir.Scalar, kind: Type) -> ir.Scalar:
 def _has_known_place(leaf: ir.Scalar | HeaderValue) -> bool:
     if isinstance(leaf, HeaderValue):
         return isinstance(leaf.ref, ir.HeaderName)
-    return isinstance(leaf, ir.Constant) or (isinstance(leaf, ir.Field) and isinstance(leaf.header, ir.HeaderName))
+    return isinstance(leaf, ir.ConstantValue) or (
+        isinstance(leaf, ir.FieldValue) and isinstance(leaf.header, ir.HeaderName)
+    )
 
 
 # --- bodies ---
 
 
 def run_body(
-    e: Elaborator, statements: Sequence[tree.Statement | tree.Declaration], frame: Frame, body: Body
+    e: Elaborator, statements: Sequence[tree.StatementNode | tree.Declaration], frame: Frame, body: Body
 ) -> tuple[ir.Statement, ...]:
     """The code of a body whose parameters are bound; a return leads to its end, where copies are due."""
     e.bodies.append(body)
@@ -281,12 +287,12 @@ def run_body(
     with e.collecting() as after:
         for target, value, span in body.copies_out:
             assign(e, target, value, span)
-    return (ir.Block(body.label, tuple(code)), *after)
+    return (ir.BlockStep(body.label, tuple(code)), *after)
 
 
-def call_action(e: Elaborator, node: tree.Call, resolved: ResolvedCall) -> None:
+def call_action(e: Elaborator, node: tree.CallExpression, resolved: ResolvedCall) -> None:
     """Call an action from code: in an apply block it becomes an action of its own."""
-    assert isinstance(resolved.declaration, tree.Action)
+    assert isinstance(resolved.declaration, tree.ActionDeclaration)
     action = evaluate(e, node.function)
     assert isinstance(action, ActionValue)
     if e.mode == "control" and not any(body.is_action for body in e.bodies):  # what an action calls is part of it
@@ -306,12 +312,12 @@ def call_action(e: Elaborator, node: tree.Call, resolved: ResolvedCall) -> None:
 
 
 def _without_groups(
-    before: tuple[ir.Statement, ...], name: str, code: tuple[ir.Statement, ...], span: Span
+    before: tuple[ir.Statement, ...], name: str, code: tuple[ir.Statement, ...], span: SourceSpan
 ) -> tuple[ir.Statement, ...]:
     """The group of a called action; the copies in belong to it unless they apply tables."""
-    if all(isinstance(item, ir.Assign | ir.Primitive) for item in before):
-        return (ir.Group(name, (*before, *code), span),)
-    return (*before, ir.Group(name, code, span))
+    if all(isinstance(item, ir.AssignStep | ir.PrimitiveStep) for item in before):
+        return (ir.GroupStep(name, (*before, *code), span),)
+    return (*before, ir.GroupStep(name, code, span))
 
 
 def home_of(e: Elaborator, declaration: tree.Declaration) -> Frame:
@@ -330,9 +336,9 @@ def _innermost_block(e: Elaborator, home: Frame) -> Frame:
     return frame if frame.parent is home else home
 
 
-def _call_function(e: Elaborator, node: tree.Call, resolved: ResolvedCall) -> Value | None:
+def _call_function(e: Elaborator, node: tree.CallExpression, resolved: ResolvedCall) -> Value | None:
     declaration = resolved.declaration
-    assert isinstance(declaration, tree.Function)
+    assert isinstance(declaration, tree.FunctionDeclaration)
     with e.called(node.span):
         types = {name: substitute(kind, e.frame.types) for name, kind in resolved.bindings.items()}
         frame = Frame(e.globals, types)
@@ -350,8 +356,10 @@ def _call_function(e: Elaborator, node: tree.Call, resolved: ResolvedCall) -> Va
 # --- apply ---
 
 
-def _apply(e: Elaborator, node: tree.Call, function: tree.Member, resolved: ResolvedCall) -> Value | None:
-    if isinstance(resolved.declaration, tree.Table):
+def _apply(
+    e: Elaborator, node: tree.CallExpression, function: tree.MemberExpression, resolved: ResolvedCall
+) -> Value | None:
+    if isinstance(resolved.declaration, tree.TableDeclaration):
         table = evaluate(e, function.base)
         assert isinstance(table, TableValue)
         return AppliedTable(table, "")
@@ -373,21 +381,21 @@ def _apply(e: Elaborator, node: tree.Call, function: tree.Member, resolved: Reso
             bound = tuple((own[parameter], node_) for parameter, node_ in bound)
         given = evaluate_arguments(e, bound, node.span)
         copies = bind(e, given, frame, always_copy=False, span=node.span)
-        if isinstance(resolved.declaration, tree.Parser):
+        if isinstance(resolved.declaration, tree.ParserDeclaration):
             _apply_parser(e, instance, frame, copies, node)
         else:
             apply_control(e, instance, frame, copies)
     return None
 
 
-def _unnamed(e: Elaborator, node: tree.Call, resolved: ResolvedCall) -> BlockInstance:
+def _unnamed(e: Elaborator, node: tree.CallExpression, resolved: ResolvedCall) -> BlockInstance:
     """The instance of ``C.apply()``, made once for each instance of what applies it."""
     declaration = resolved.declaration
-    assert isinstance(declaration, tree.Parser | tree.Control)
+    assert isinstance(declaration, tree.ParserDeclaration | tree.ControlDeclaration)
     known = e.frame.find(declaration)
     if known is None:
         assert resolved.object_type is not None
-        constructor = tree.Call(node.span, node.function, (), ())
+        constructor = tree.CallExpression(node.span, node.function, (), ())
         e.checked.calls[constructor] = ResolvedCall("constructor", None, (), {}, resolved.object_type)
         known = instances.instantiate(e, constructor, declaration.name, (), e.path)
         e.frame.values[declaration] = known
@@ -398,7 +406,7 @@ def _unnamed(e: Elaborator, node: tree.Call, resolved: ResolvedCall) -> BlockIns
 def declare_variables(e: Elaborator, instance: BlockInstance) -> None:
     """Make the variables of an instance at its first apply(), and give them their initial values at each."""
     for item in instance.declaration.locals:
-        if not isinstance(item, tree.Variable):
+        if not isinstance(item, tree.VariableDeclaration):
             continue
         value = evaluate(e, item.value) if item.value is not None else None
         if item not in instance.variables:
@@ -412,11 +420,11 @@ def declare_variables(e: Elaborator, instance: BlockInstance) -> None:
 
 
 def apply_control(
-    e: Elaborator, instance: BlockInstance, frame: Frame, copies: list[tuple[Location, Value, Span]]
+    e: Elaborator, instance: BlockInstance, frame: Frame, copies: list[tuple[Location, Value, SourceSpan]]
 ) -> None:
     """The code of a control whose parameters are bound in `frame`."""
     declaration = instance.declaration
-    assert isinstance(declaration, tree.Control)
+    assert isinstance(declaration, tree.ControlDeclaration)
     assert declaration.body is not None
     path, prefix = e.path, e.prefix
     e.path = instance.name
@@ -434,8 +442,8 @@ def _apply_parser(
     e: Elaborator,
     instance: BlockInstance,
     frame: Frame,
-    copies: list[tuple[Location, Value, Span]],
-    node: tree.Call,
+    copies: list[tuple[Location, Value, SourceSpan]],
+    node: tree.CallExpression,
 ) -> None:
     prefix = e.prefix
     e.prefix = f"{prefix}{instance.short or instance.declaration.name}."
@@ -443,6 +451,6 @@ def _apply_parser(
         lowered = e.parts.lower_parser(e, instance, frame, e.prefix)
     finally:
         e.prefix = prefix
-    e.emit(ir.SubParser(lowered, node.span))
+    e.emit(ir.SubParserStep(lowered, node.span))
     for target, value, span in copies:
         assign(e, target, value, span)

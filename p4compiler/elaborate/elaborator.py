@@ -13,8 +13,8 @@ from p4compiler.diagnostics import Diagnostics, Note, Refusal
 from p4compiler.elaborate.frames import Frame
 from p4compiler.elaborate.storage import Storage
 from p4compiler.elaborate.values import ActionValue, BlockInstance, Location, Value
-from p4compiler.sources import Span
-from p4compiler.types import INTEGER, Bits, Type, substitute
+from p4compiler.sources import SourceSpan
+from p4compiler.types import INTEGER, BitsType, Type, substitute
 
 if TYPE_CHECKING:
     from p4compiler.elaborate.parser_states import LoweredParser
@@ -29,7 +29,7 @@ class Body:
 
     label: int
     result: Location | None = None
-    copies_out: list[tuple[Location, Value, Span]] = field(default_factory=list)  # due when it ends
+    copies_out: list[tuple[Location, Value, SourceSpan]] = field(default_factory=list)  # due when it ends
     is_action: bool = False
 
 
@@ -42,20 +42,20 @@ class Found:
     tables: dict[str, object] = field(default_factory=dict)  # LoweredTable by name
     externs: list[object] = field(default_factory=list)  # ExternInstance
     digests: dict[str, tuple[Type, tuple[ir.Scalar, ...]]] = field(default_factory=dict)
-    field_lists: dict[int, list[ir.Field]] = field(default_factory=dict)
+    field_lists: dict[int, list[ir.FieldValue]] = field(default_factory=dict)
     calls_extern_function: bool = False  # in a control
     value_sets: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Parts:
+class ElaborationPasses:
     """The parts that need each other in turn, as a call in an expression runs statements, whose values are expressions.
 
     They know each other by this, so that their modules import each other one way.
     """
 
-    call: Callable[[Elaborator, tree.Call], Value | None]
-    run_statements: Callable[[Elaborator, Sequence[tree.Statement | tree.Declaration]], None]
+    call: Callable[[Elaborator, tree.CallExpression], Value | None]
+    run_statements: Callable[[Elaborator, Sequence[tree.StatementNode | tree.Declaration]], None]
     apply_table: Callable[..., None]
     lower_parser: Callable[[Elaborator, BlockInstance, Frame, str], LoweredParser]
 
@@ -63,7 +63,7 @@ class Parts:
 class Elaborator:
     """The state of an elaboration."""
 
-    def __init__(self, checked: Checked, diagnostics: Diagnostics, parts: Parts) -> None:
+    def __init__(self, checked: Checked, diagnostics: Diagnostics, parts: ElaborationPasses) -> None:
         self.parts = parts
         self.checked = checked
         self.diagnostics = diagnostics
@@ -77,7 +77,7 @@ class Elaborator:
         self.prefix = ""  # of the names of its variables
         self.bodies: list[Body] = []
         self.loops: list[tuple[int, int]] = []  # labels: the end of the loop, the end of its body
-        self.spans: list[Span] = []  # of the calls that are elaborated
+        self.spans: list[SourceSpan] = []  # of the calls that are elaborated
         self._code: list[ir.Statement] = []
         self._labels = 0
         self._emitted = 0
@@ -120,7 +120,7 @@ class Elaborator:
             self.frame = outer
 
     @contextmanager
-    def called(self, span: Span) -> Iterator[None]:
+    def called(self, span: SourceSpan) -> Iterator[None]:
         """The body of what is called at a place."""
         if len(self.spans) >= MAX_CALL_DEPTH:
             raise Refusal(f"calls nested more than {MAX_CALL_DEPTH} deep", span)
@@ -161,15 +161,15 @@ class Elaborator:
         """The type that is written here."""
         return substitute(self.checked.type_nodes[node], self.frame.types)
 
-    def variable(self, kind: Type, name: str, span: Span) -> Value:
+    def variable(self, kind: Type, name: str, span: SourceSpan) -> Value:
         """A new variable."""
-        return self.storage.make(Bits(32) if kind == INTEGER else kind, f"{self.prefix}{name}", span)
+        return self.storage.make(BitsType(32) if kind == INTEGER else kind, f"{self.prefix}{name}", span)
 
-    def saved(self, value: ir.Scalar, span: Span, name: str = "tmp") -> ir.Field:
+    def saved(self, value: ir.Scalar, span: SourceSpan, name: str = "tmp") -> ir.FieldValue:
         """A new field that holds the value as it is now."""
         target = self.variable(value.type, name, span)
-        assert isinstance(target, ir.Field)
-        self.emit(ir.Assign(target, value, span))
+        assert isinstance(target, ir.FieldValue)
+        self.emit(ir.AssignStep(target, value, span))
         return target
 
     def control_name(self, declaration: tree.Declaration, path: str) -> str:

@@ -28,14 +28,14 @@ class ValueRange:
 
 
 @dataclass(frozen=True)
-class Ternary:
+class MaskedValue:
     """The values that are `value` under a mask; all bits of `mask` for one value, none for any."""
 
     value: int
     mask: int
 
 
-ValueSet = ValueRange | Ternary
+ValueSet = ValueRange | MaskedValue
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,16 @@ def lower_set(e: Elaborator, node: tree.Expression, kind: Type) -> ValueSet:
     """A set of values of a type."""
     full = mask(width_of(kind))
     if isinstance(node, tree.AnyValue):
-        return Ternary(0, 0)
-    if isinstance(node, tree.Mask):
+        return MaskedValue(0, 0)
+    if isinstance(node, tree.MaskExpression):
         bits = _known(e, node.mask, kind)
-        return Ternary(_known(e, node.value, kind) & bits, bits)
-    if isinstance(node, tree.Range):
+        return MaskedValue(_known(e, node.value, kind) & bits, bits)
+    if isinstance(node, tree.RangeExpression):
         low, high = _number_of(e, node.low, kind), _number_of(e, node.high, kind)
         if low > high:
             raise Refusal(f"the range {shown(low)}..{shown(high)} is empty", node.span)
         return ValueRange(low & full, high & full)
-    return Ternary(_known(e, node, kind), full)
+    return MaskedValue(_known(e, node, kind), full)
 
 
 def _known(e: Elaborator, node: tree.Expression, kind: Type) -> int:
@@ -71,11 +71,11 @@ def _known(e: Elaborator, node: tree.Expression, kind: Type) -> int:
 
 def _number_of(e: Elaborator, node: tree.Expression, kind: Type) -> int:
     value = scalar(e, node)
-    if not isinstance(value, ir.Constant):
+    if not isinstance(value, ir.ConstantValue):
         raise Refusal("a value that is not known at compile time", node.span)
     if base_of(value.type) != BOOL:
         value = operations.cast(value, kind)
-    assert isinstance(value, ir.Constant)
+    assert isinstance(value, ir.ConstantValue)
     return int(value.value)
 
 
@@ -85,13 +85,13 @@ def action_data(e: Elaborator, call: ResolvedCall) -> tuple[int, ...]:
     for parameter, node in call.arguments:
         assert node is not None
         value = evaluate(e, node)
-        if not isinstance(value, ir.Constant):
+        if not isinstance(value, ir.ConstantValue):
             raise Refusal(f"the value of parameter {parameter.name!r} is not known at compile time", node.span)
         out.append(int(value.value) & mask(width_of(e.declared(parameter))))
     return tuple(out)
 
 
-def lower_entries(e: Elaborator, table: LoweredTable, node: tree.Entries) -> list[LoweredEntry]:
+def lower_entries(e: Elaborator, table: LoweredTable, node: tree.DeclaredEntries) -> list[LoweredEntry]:
     """The entries of a table."""
     order = _order(e, table, node)
     out: list[LoweredEntry] = []
@@ -101,13 +101,13 @@ def lower_entries(e: Elaborator, table: LoweredTable, node: tree.Entries) -> lis
             for item, key in zip(keys_of(entry.keys, len(table.keys)), table.keys, strict=True)
         )
         call = e.checked.calls[entry]
-        assert isinstance(call.declaration, tree.Action)
+        assert isinstance(call.declaration, tree.ActionDeclaration)
         action = table.find(call.declaration)
         out.append(LoweredEntry(sets, action, action_data(e, call), priority, node.is_const or entry.is_const))
     return out
 
 
-def _order(e: Elaborator, table: LoweredTable, node: tree.Entries) -> list[int]:
+def _order(e: Elaborator, table: LoweredTable, node: tree.DeclaredEntries) -> list[int]:
     """The rank of each entry, from 1: by @priority, by its priority, or by its position."""
     explicit = [tree.number_annotation(entry.annotations, "priority") for entry in node.items]
     for entry, number in zip(node.items, explicit, strict=True):

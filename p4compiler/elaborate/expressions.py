@@ -32,16 +32,16 @@ from p4compiler.elaborate.values import (
     Value,
     leaves,
 )
-from p4compiler.sources import Span
+from p4compiler.sources import SourceSpan
 from p4compiler.types import (
     BOOL,
     ERROR,
     INTEGER,
-    Bits,
-    Enum,
-    Record,
-    Stack,
-    Tuple,
+    BitsType,
+    EnumType,
+    RecordType,
+    StackType,
+    TupleType,
     Type,
     TypeItself,
     base_of,
@@ -78,7 +78,7 @@ def scalar(e: Elaborator, node: tree.Expression) -> ir.Scalar:
 def known_number(e: Elaborator, node: tree.Expression) -> int:
     """The value of an expression that is known, at the latest now."""
     value = scalar(e, node)
-    if not isinstance(value, ir.Constant):
+    if not isinstance(value, ir.ConstantValue):
         raise Refusal("this value is not known at compile time", node.span)
     return value.value
 
@@ -94,13 +94,13 @@ def evaluate_all(e: Elaborator, nodes: Sequence[tree.Expression]) -> list[Value]
     return out
 
 
-def may_change(e: Elaborator, node: tree.Node) -> bool:
+def may_change(e: Elaborator, node: tree.SyntaxNode) -> bool:
     """Whether evaluating the expression may change something."""
-    if isinstance(node, tree.Call):
+    if isinstance(node, tree.CallExpression):
         call = e.checked.calls[node]
         if call.kind != "constructor":
             function = node.function
-            name = function.name if isinstance(function, tree.Member | tree.Name) else ""
+            name = function.name if isinstance(function, tree.MemberExpression | tree.Name) else ""
             if name not in _PURE and name not in _SIZES:
                 return True
         return any(argument is not None and may_change(e, argument) for _, argument in call.arguments)
@@ -110,7 +110,7 @@ def may_change(e: Elaborator, node: tree.Node) -> bool:
 # --- conversions ---
 
 
-def convert(e: Elaborator, value: Value, want: Type, span: Span) -> Value:
+def convert(e: Elaborator, value: Value, want: Type, span: SourceSpan) -> Value:
     """A value as a type that the checker has allowed."""
     base = base_of(want)
     if isinstance(value, SCALARS):
@@ -119,11 +119,11 @@ def convert(e: Elaborator, value: Value, want: Type, span: Span) -> Value:
         return default(want, span)
     if isinstance(value, AppliedTable):
         return applied_bit(e, value, span)
-    if isinstance(value, StructValue) and isinstance(value.type, Tuple):
+    if isinstance(value, StructValue) and isinstance(value.type, TupleType):
         value = ListValue(tuple(value.fields.values()), None, False)
     if not isinstance(value, ListValue):
         return value
-    if isinstance(base, Record):
+    if isinstance(base, RecordType):
         names = value.names or tuple(base.fields)
         given = dict(zip(names, value.items, strict=False))
         items = {
@@ -131,7 +131,7 @@ def convert(e: Elaborator, value: Value, want: Type, span: Span) -> Value:
             for name, kind in base.fields.items()
         }
         return HeaderLiteral(base, items) if base.kind == "header" else StructValue(want, items)
-    if isinstance(base, Tuple):
+    if isinstance(base, TupleType):
         items = {
             str(i): convert(e, item, kind, span)
             for i, (item, kind) in enumerate(zip(value.items, base.items, strict=False))
@@ -139,35 +139,35 @@ def convert(e: Elaborator, value: Value, want: Type, span: Span) -> Value:
         for i, kind in enumerate(base.items[len(value.items) :], len(value.items)):
             items[str(i)] = default(kind, span)
         return StructValue(want, items)
-    if isinstance(base, Stack):
+    if isinstance(base, StackType):
         elements = [convert(e, item, base.element, span) for item in value.items]
         elements += [default(base.element, span)] * (base.size - len(elements))
         return StackLiteral(base, tuple(elements))
     return value
 
 
-def default(kind: Type, span: Span) -> Value:
+def default(kind: Type, span: SourceSpan) -> Value:
     """The value that ``...`` stands for: zeros, and invalid headers."""
     base = base_of(kind)
-    if isinstance(base, Record):
+    if isinstance(base, RecordType):
         if base.kind == "struct":
             return StructValue(kind, {name: default(item, span) for name, item in base.fields.items()})
         return HeaderLiteral(base, None)
-    if isinstance(base, Tuple):
+    if isinstance(base, TupleType):
         return StructValue(kind, {str(i): default(item, span) for i, item in enumerate(base.items)})
-    if isinstance(base, Stack):
+    if isinstance(base, StackType):
         return StackLiteral(base, (default(base.element, span),) * base.size)
     if not is_scalar(base):
         raise Refusal(f"'...' for {kind}", span)
-    return ir.Constant(0, kind)
+    return ir.ConstantValue(0, kind)
 
 
 # --- leaves ---
 
 
-def _number(e: Elaborator, node: tree.Number) -> Value:
+def _number(e: Elaborator, node: tree.NumberLiteral) -> Value:
     kind = e.type_of(node)
-    return operations.cast(ir.Constant(node.value, kind), kind)
+    return operations.cast(ir.ConstantValue(node.value, kind), kind)
 
 
 def _name(e: Elaborator, node: tree.Name) -> Value:
@@ -177,19 +177,21 @@ def _name(e: Elaborator, node: tree.Name) -> Value:
     value = e.frame.find(declaration)
     if value is not None:
         return value
-    if isinstance(declaration, tree.Constant):  # the program's own; those in bodies are bound when they are met
+    if isinstance(
+        declaration, tree.ConstantDeclaration
+    ):  # the program's own; those in bodies are bound when they are met
         with e.within(e.globals):
             value = evaluate(e, declaration.value)
         e.globals.values[declaration] = value
         return value
-    if isinstance(declaration, tree.Action):
+    if isinstance(declaration, tree.ActionDeclaration):
         made = ActionValue(declaration, e.control_name(declaration, ""))
         e.globals.values[declaration] = made
         return made
     raise Refusal(f"{node.name!r} has no value here", node.span)
 
 
-def _member(e: Elaborator, node: tree.Member) -> Value:
+def _member(e: Elaborator, node: tree.MemberExpression) -> Value:
     base_type = e.checked.types[node.base]
     if isinstance(base_type, TypeItself):
         return _member_of_type(e, base_type.type, node)
@@ -210,65 +212,65 @@ def _member(e: Elaborator, node: tree.Member) -> Value:
     raise Refusal(f"{name!r} cannot be used here", node.name_span)
 
 
-def _member_of_type(e: Elaborator, kind: Type, node: tree.Member) -> ir.Constant:
+def _member_of_type(e: Elaborator, kind: Type, node: tree.MemberExpression) -> ir.ConstantValue:
     if kind == ERROR:
-        return ir.Constant(e.checked.errors.index(node.name), ERROR)
-    assert isinstance(kind, Enum)
+        return ir.ConstantValue(e.checked.errors.index(node.name), ERROR)
+    assert isinstance(kind, EnumType)
     position = next(i for i, item in enumerate(kind.declaration.members) if item.name == node.name)
     member = kind.declaration.members[position]
     if kind.base is None or member.value is None:
-        return ir.Constant(position, kind)
+        return ir.ConstantValue(position, kind)
     known = e.checked.constants[member.value]
-    return ir.Constant(int(known), kind)
+    return ir.ConstantValue(int(known), kind)
 
 
-def _member_of_stack(base: StackValue, node: tree.Member) -> Value:
+def _member_of_stack(base: StackValue, node: tree.MemberExpression) -> Value:
     if node.name == "size":
-        return ir.Constant(base.type.size, Bits(32))
+        return ir.ConstantValue(base.type.size, BitsType(32))
     if node.name == "lastIndex":
         return ir.LastIndex(base.name)
     element = base.type.element
-    assert isinstance(element, Record)
+    assert isinstance(element, RecordType)
     if element.kind == "header":
         return HeaderValue(element, ir.StackEnd(base.name, node.name))
     members: dict[str, HeaderValue] = {}
     for name, kind in element.fields.items():
-        assert isinstance(kind, Record)
+        assert isinstance(kind, RecordType)
         members[name] = HeaderValue(kind, ir.StackEnd(base.name, node.name, name))
     return UnionValue(element, "", members)
 
 
-def _index(e: Elaborator, node: tree.Index) -> Value:
+def _index(e: Elaborator, node: tree.IndexExpression) -> Value:
     base = evaluate(e, node.base)  # a place, which is read or written after the index is known
     index = evaluate(e, node.index)
     if isinstance(base, ListValue):
-        base = StructValue(Tuple(()), {str(i): item for i, item in enumerate(base.items)})
+        base = StructValue(TupleType(()), {str(i): item for i, item in enumerate(base.items)})
     if isinstance(base, StructValue):
-        assert isinstance(index, ir.Constant)
+        assert isinstance(index, ir.ConstantValue)
         return base.fields[str(index.value)]
     if not isinstance(base, StackValue) or not isinstance(index, SCALARS):
         raise Refusal("an element of this is not supported", node.span)
-    if isinstance(index, ir.Constant):
+    if isinstance(index, ir.ConstantValue):
         if not 0 <= index.value < base.type.size:
             raise Refusal(f"index {index.value} of a stack of {base.type.size} elements", node.index.span)
         return base.items[index.value]
     element = base.type.element
-    assert isinstance(element, Record)
+    assert isinstance(element, RecordType)
     if element.kind != "header":
         raise Refusal(
             "an element of a stack of header unions by an index that is not known is not supported", node.span
         )
-    if isinstance(index, ir.Operation) and e.mode != "checksum":
+    if isinstance(index, ir.OperationValue) and e.mode != "checksum":
         index = e.saved(index, node.index.span, "index")
-    return HeaderValue(element, ir.Element(base.name, index))
+    return HeaderValue(element, ir.StackElement(base.name, index))
 
 
-def _slice(e: Elaborator, node: tree.Slice) -> Value:
+def _slice(e: Elaborator, node: tree.SliceExpression) -> Value:
     high, low = slice_bounds(e, node)
     return operations.slice_of(scalar(e, node.base), high, low)
 
 
-def slice_bounds(e: Elaborator, node: tree.Slice) -> tuple[int, int]:
+def slice_bounds(e: Elaborator, node: tree.SliceExpression) -> tuple[int, int]:
     """The high and the low bit."""
     first, second = known_number(e, node.high), known_number(e, node.low)
     return (first + second - 1, first) if node.from_low else (first, second)
@@ -277,7 +279,7 @@ def slice_bounds(e: Elaborator, node: tree.Slice) -> tuple[int, int]:
 # --- operators ---
 
 
-def _unary(e: Elaborator, node: tree.Unary) -> Value:
+def _unary(e: Elaborator, node: tree.UnaryExpression) -> Value:
     if node.op == "!":
         value = evaluate(e, node.operand)
         if isinstance(value, AppliedTable):
@@ -287,7 +289,7 @@ def _unary(e: Elaborator, node: tree.Unary) -> Value:
     return operations.unary(node.op, scalar(e, node.operand), node.span)
 
 
-def _binary(e: Elaborator, node: tree.Binary) -> Value:
+def _binary(e: Elaborator, node: tree.BinaryExpression) -> Value:
     if node.op in ("&&", "||"):
         return _logic(e, node)
     left, right = (_plain(e, item, node.span) for item in evaluate_all(e, (node.left, node.right)))
@@ -296,32 +298,32 @@ def _binary(e: Elaborator, node: tree.Binary) -> Value:
     return _equal(node, left, right)
 
 
-def _plain(e: Elaborator, value: Value, span: Span) -> Value:
+def _plain(e: Elaborator, value: Value, span: SourceSpan) -> Value:
     return applied_bit(e, value, span) if isinstance(value, AppliedTable) else value
 
 
-def _logic(e: Elaborator, node: tree.Binary) -> Value:
+def _logic(e: Elaborator, node: tree.BinaryExpression) -> Value:
     left = scalar(e, node.left)
     is_and = node.op == "&&"
-    if isinstance(left, ir.Constant) and bool(left.value) != is_and:
+    if isinstance(left, ir.ConstantValue) and bool(left.value) != is_and:
         return left
     with e.collecting() as code:
         right = scalar(e, node.right)
-    if isinstance(left, ir.Constant):
+    if isinstance(left, ir.ConstantValue):
         e.emit(*code)
         return right
     if not code:
         return operations.both(left, right, "and" if is_and else "or")
     result = e.variable(BOOL, "tmp", node.span)
-    assert isinstance(result, ir.Field)
-    evaluated = (*code, ir.Assign(result, right, node.span))
-    skipped = (ir.Assign(result, operations.boolean(not is_and), node.span),)
+    assert isinstance(result, ir.FieldValue)
+    evaluated = (*code, ir.AssignStep(result, right, node.span))
+    skipped = (ir.AssignStep(result, operations.boolean(not is_and), node.span),)
     yes, no = (evaluated, skipped) if is_and else (skipped, evaluated)
-    e.emit(ir.If(left, yes, no, node.span))
+    e.emit(ir.IfStep(left, yes, no, node.span))
     return result
 
 
-def _equal(node: tree.Binary, left: Value, right: Value) -> ir.Scalar:
+def _equal(node: tree.BinaryExpression, left: Value, right: Value) -> ir.Scalar:
     """Equality of headers, structs, tuples and stacks: of all their parts.
 
     Invalid headers are equal in P4, though not to BMv2.
@@ -330,7 +332,7 @@ def _equal(node: tree.Binary, left: Value, right: Value) -> ir.Scalar:
     for a, b in _pairs(left, right, node.span):
         if isinstance(a, HeaderValue) and isinstance(b, HeaderValue):
             neither = operations.both(operations.negate(ir.Valid(a.ref)), operations.negate(ir.Valid(b.ref)))
-            out = operations.both(out, operations.both(ir.HeaderEqual(a.ref, b.ref), neither, "or"))
+            out = operations.both(out, operations.both(ir.HeadersEqual(a.ref, b.ref), neither, "or"))
         elif isinstance(a, HeaderLiteral) or isinstance(b, HeaderLiteral):
             out = operations.both(out, _equal_literal(a, b, node.span))
         else:
@@ -340,7 +342,7 @@ def _equal(node: tree.Binary, left: Value, right: Value) -> ir.Scalar:
     return out if node.op == "==" else operations.negate(out)
 
 
-def _equal_literal(left: Value, right: Value, span: Span) -> ir.Scalar:
+def _equal_literal(left: Value, right: Value, span: SourceSpan) -> ir.Scalar:
     """Equality of a header and a list of its fields, which counts as a valid header."""
     literal, other = (left, right) if isinstance(left, HeaderLiteral) else (right, left)
     assert isinstance(literal, HeaderLiteral)
@@ -357,7 +359,7 @@ def _equal_literal(left: Value, right: Value, span: Span) -> ir.Scalar:
     return out
 
 
-def _pairs(left: Value, right: Value, span: Span) -> list[tuple[Value, Value]]:
+def _pairs(left: Value, right: Value, span: SourceSpan) -> list[tuple[Value, Value]]:
     if isinstance(left, StructValue) and isinstance(right, StructValue):
         keys = zip(left.fields.values(), right.fields.values(), strict=True)
         return [pair for a, b in keys for pair in _pairs(a, b, span)]
@@ -377,9 +379,9 @@ def _pairs(left: Value, right: Value, span: Span) -> list[tuple[Value, Value]]:
     raise Refusal("this comparison is not supported", span)
 
 
-def _choice(e: Elaborator, node: tree.Choice) -> Value:
+def _choice(e: Elaborator, node: tree.ChoiceExpression) -> Value:
     condition = scalar(e, node.condition)
-    if isinstance(condition, ir.Constant):
+    if isinstance(condition, ir.ConstantValue):
         return evaluate(e, node.yes if condition.value else node.no)
     with e.collecting() as yes_code:
         yes = _plain(e, evaluate(e, node.yes), node.yes.span)
@@ -395,11 +397,11 @@ def _choice(e: Elaborator, node: tree.Choice) -> Value:
     with e.collecting() as code:
         e.emit(*no_code)
         assign(e, result, no, node.span)
-    e.emit(ir.If(condition, yes_all, tuple(code), node.span))
+    e.emit(ir.IfStep(condition, yes_all, tuple(code), node.span))
     return result
 
 
-def _cast(e: Elaborator, node: tree.Cast) -> Value:
+def _cast(e: Elaborator, node: tree.CastExpression) -> Value:
     kind = e.resolved(node.type)
     value = _plain(e, evaluate(e, node.operand), node.span)
     if isinstance(value, SCALARS):
@@ -419,7 +421,7 @@ def _record(e: Elaborator, node: tree.RecordLiteral) -> Value:
     return ListValue(tuple(values), tuple(item.name for item in node.fields), node.rest)
 
 
-def _call(e: Elaborator, node: tree.Call) -> Value:
+def _call(e: Elaborator, node: tree.CallExpression) -> Value:
     value = e.parts.call(e, node)
     if value is None:
         raise Refusal("this has no value", node.span)
@@ -431,26 +433,26 @@ def _unexpected(e: Elaborator, node: tree.Expression) -> Value:
 
 
 _EVALUATE: dict[type, Callable[[Elaborator, Any], Value]] = {
-    tree.Number: _number,
-    tree.Boolean: lambda e, node: operations.boolean(node.value),
-    tree.Text: lambda e, node: ir.Text(node.value),
+    tree.NumberLiteral: _number,
+    tree.BooleanLiteral: lambda e, node: operations.boolean(node.value),
+    tree.StringLiteral: lambda e, node: ir.TextArgument(node.value),
     tree.Name: _name,
     tree.TypeExpression: _unexpected,
-    tree.Member: _member,
-    tree.Index: _index,
-    tree.Slice: _slice,
-    tree.Unary: _unary,
-    tree.Binary: _binary,
-    tree.Choice: _choice,
-    tree.Cast: _cast,
-    tree.Call: _call,
+    tree.MemberExpression: _member,
+    tree.IndexExpression: _index,
+    tree.SliceExpression: _slice,
+    tree.UnaryExpression: _unary,
+    tree.BinaryExpression: _binary,
+    tree.ChoiceExpression: _choice,
+    tree.CastExpression: _cast,
+    tree.CallExpression: _call,
     tree.ListLiteral: _list,
     tree.RecordLiteral: _record,
     tree.InvalidHeader: lambda e, node: DefaultValue(),
-    tree.DefaultValue: lambda e, node: DefaultValue(),
+    tree.DefaultLiteral: lambda e, node: DefaultValue(),
     tree.AnyValue: _unexpected,
-    tree.Mask: _unexpected,
-    tree.Range: _unexpected,
+    tree.MaskExpression: _unexpected,
+    tree.RangeExpression: _unexpected,
     tree.SetTuple: _unexpected,
 }
 
@@ -460,15 +462,15 @@ _EVALUATE: dict[type, Callable[[Elaborator, Any], Value]] = {
 
 def locate(e: Elaborator, node: tree.Expression) -> Location:
     """The place that an expression names, to be written to; its indices are evaluated now."""
-    if isinstance(node, tree.Slice):
+    if isinstance(node, tree.SliceExpression):
         high, low = slice_bounds(e, node)
         base = locate(e, node.base)
         if isinstance(base, SliceTarget):
             return SliceTarget(base.base, base.low + high, base.low + low)
-        assert isinstance(base, ir.Field)
+        assert isinstance(base, ir.FieldValue)
         return SliceTarget(base, high, low)
     value = evaluate(e, node)
-    if not isinstance(value, ir.Field | HeaderValue | StructValue | StackValue | UnionValue):
+    if not isinstance(value, ir.FieldValue | HeaderValue | StructValue | StackValue | UnionValue):
         raise Refusal("this cannot be written", node.span)
     return value
 
@@ -483,7 +485,7 @@ def read(e: Elaborator, location: Location) -> Value:
 def has_runtime_index(value: Value) -> bool:
     """Whether the packet decides which header it is."""
     for leaf in leaves(value):
-        ref = leaf.ref if isinstance(leaf, HeaderValue) else leaf.header if isinstance(leaf, ir.Field) else None
+        ref = leaf.ref if isinstance(leaf, HeaderValue) else leaf.header if isinstance(leaf, ir.FieldValue) else None
         if ref is not None and not isinstance(ref, ir.HeaderName):
             return True
     return isinstance(value, TableValue)

@@ -17,7 +17,7 @@ from p4compiler.elaborate.values import (
     HeaderValue,
     ListValue,
     Location,
-    Packet,
+    PacketValue,
     SliceTarget,
     StackValue,
     StructValue,
@@ -27,13 +27,13 @@ from p4compiler.elaborate.values import (
     scalars,
     type_of,
 )
-from p4compiler.sources import Span
+from p4compiler.sources import SourceSpan
 from p4compiler.types import (
     INTEGER,
-    Bits,
-    Record,
+    BitsType,
+    RecordType,
     Type,
-    Varbit,
+    VarbitType,
     base_of,
     is_scalar,
     is_signed,
@@ -43,13 +43,13 @@ from p4compiler.types import (
 )
 
 DROP_PORT = 511
-_INDEX = Bits(32)
+_INDEX = BitsType(32)
 
 
 class Arguments:
     """The arguments of a call, by the names of their parameters; evaluated from left to right when asked."""
 
-    def __init__(self, e: Elaborator, node: tree.Call, call: ResolvedCall) -> None:
+    def __init__(self, e: Elaborator, node: tree.CallExpression, call: ResolvedCall) -> None:
         self.e = e
         self.span = node.span
         self._nodes = {parameter.name: item for parameter, item in call.arguments}
@@ -99,7 +99,7 @@ class Arguments:
     def choice(self, name: str) -> str:
         """The name of an enum's value."""
         value = self._values[name]
-        if not isinstance(value, ir.Constant):
+        if not isinstance(value, ir.ConstantValue):
             raise Refusal(f"argument {name!r} is not known at compile time", self.span)
         return enum_name(value)
 
@@ -108,27 +108,27 @@ class Arguments:
         node = self._nodes[name]
         if node is None:
             made = self.e.variable(self._types[name], name, self.span)
-            assert isinstance(made, ir.Field | HeaderValue | StructValue | StackValue | UnionValue)
+            assert isinstance(made, ir.FieldValue | HeaderValue | StructValue | StackValue | UnionValue)
             return made
         return locate(self.e, node)
 
-    def written(self, name: str, use: Callable[[ir.Field], None]) -> None:
+    def written(self, name: str, use: Callable[[ir.FieldValue], None]) -> None:
         """Have a primitive write a field, which is then copied to the place of the argument if that is no field.
 
         So is a signed one: what BMv2 writes to it would be read as a number without sign.
         """
         target = self.target(name)
         if isinstance(target, SliceTarget):
-            kind: Type = Bits(target.high - target.low + 1)
-        elif isinstance(target, ir.Field):
+            kind: Type = BitsType(target.high - target.low + 1)
+        elif isinstance(target, ir.FieldValue):
             kind = target.type
         else:
             raise Refusal(f"writing to a structure is not supported on this target (argument {name!r})", self.span)
-        if isinstance(target, ir.Field) and not is_signed(kind):
+        if isinstance(target, ir.FieldValue) and not is_signed(kind):
             use(target)
             return
-        result = self.e.variable(Bits(width_of(kind)), name, self.span)
-        assert isinstance(result, ir.Field)
+        result = self.e.variable(BitsType(width_of(kind)), name, self.span)
+        assert isinstance(result, ir.FieldValue)
         use(result)
         assign(self.e, target, operations.cast(result, kind), self.span)
 
@@ -136,11 +136,11 @@ class Arguments:
         """All scalars in an argument, as fields or constants; others are copied to fields, if that is possible."""
         out: list[ir.Scalar] = []
         for item in scalars(self._values[name]):
-            if isinstance(item, ir.Constant):
+            if isinstance(item, ir.ConstantValue):
                 if item.type == INTEGER:
                     raise Refusal("a number in a list of fields needs a width, as in 16w0", self.span)
                 out.append(item)
-            elif isinstance(item, ir.Field) and isinstance(item.header, ir.HeaderName):
+            elif isinstance(item, ir.FieldValue) and isinstance(item.header, ir.HeaderName):
                 out.append(item)
             elif spill:
                 out.append(self.e.saved(item, self.span))
@@ -152,7 +152,7 @@ class Arguments:
 # --- functions ---
 
 
-def call_function(e: Elaborator, node: tree.Call, call: ResolvedCall) -> Value | None:
+def call_function(e: Elaborator, node: tree.CallExpression, call: ResolvedCall) -> Value | None:
     """A call of an extern function; its value if it has one."""
     declaration = call.declaration
     assert isinstance(declaration, tree.Prototype)
@@ -164,7 +164,7 @@ def call_function(e: Elaborator, node: tree.Call, call: ResolvedCall) -> Value |
 
 
 def _emit(a: Arguments, op: str, *arguments: ir.Argument) -> None:
-    a.e.emit(ir.Primitive(op, arguments, a.span))
+    a.e.emit(ir.PrimitiveStep(op, arguments, a.span))
 
 
 def _mark_to_drop(e: Elaborator, a: Arguments) -> None:
@@ -172,13 +172,13 @@ def _mark_to_drop(e: Elaborator, a: Arguments) -> None:
         target = a.target("standard_metadata")
         assert isinstance(target, StructValue)
         port = target.fields["egress_spec"]
-        assert isinstance(port, ir.Field)
+        assert isinstance(port, ir.FieldValue)
         if port.header != ir.HeaderName("standard_metadata"):  # a copy
-            assign(e, port, ir.Constant(DROP_PORT, port.type), a.span)
+            assign(e, port, ir.ConstantValue(DROP_PORT, port.type), a.span)
             group = target.fields["mcast_grp"]
-            assign(e, group, ir.Constant(0, Bits(16)), a.span)
+            assign(e, group, ir.ConstantValue(0, BitsType(16)), a.span)
             return
-    _emit(a, "mark_to_drop", ir.Header(ir.HeaderName("standard_metadata")))
+    _emit(a, "mark_to_drop", ir.HeaderArgument(ir.HeaderName("standard_metadata")))
 
 
 def _verify(e: Elaborator, a: Arguments) -> None:
@@ -194,7 +194,7 @@ def _random(e: Elaborator, a: Arguments) -> None:
 
 def _hash(e: Elaborator, a: Arguments) -> None:
     base, top = a.scalar("base"), a.scalar("max")
-    calculation = ir.Calculation(a.choice("algo"), a.fields("data"))
+    calculation = ir.CalculationArgument(a.choice("algo"), a.fields("data"))
     op = "modify_field_with_hash_based_offset"
     a.written("result", lambda field: _emit(a, op, field, base, calculation, top))
 
@@ -202,21 +202,21 @@ def _hash(e: Elaborator, a: Arguments) -> None:
 def _digest(e: Elaborator, a: Arguments) -> None:
     kind = a.bound_types["T"]
     fields = tuple(
-        e.saved(item, a.span) if not isinstance(item, ir.Constant) else item for item in scalars(a.value("data"))
+        e.saved(item, a.span) if not isinstance(item, ir.ConstantValue) else item for item in scalars(a.value("data"))
     )
-    name = base = kind.name if isinstance(kind, Record) else "digest_0"
+    name = base = kind.name if isinstance(kind, RecordType) else "digest_0"
     number = 0
     while name in e.found.digests:
         name = f"{base}_{number}"
         number += 1
     e.found.digests[name] = kind, fields
-    _emit(a, "generate_digest", a.scalar("receiver"), ir.Digest(name))
+    _emit(a, "generate_digest", a.scalar("receiver"), ir.DigestArgument(name))
 
 
 def _clone(e: Elaborator, a: Arguments) -> None:
     op = {"I2E": "clone_ingress_pkt_to_egress", "E2E": "clone_egress_pkt_to_egress"}[a.choice("type")]
     number = a.number("index") if "index" in a else None
-    _emit(a, op, a.scalar("session"), ir.FieldList(number))
+    _emit(a, op, a.scalar("session"), ir.FieldListArgument(number))
 
 
 def _with_data(op: str) -> Callable[[Elaborator, Arguments], None]:
@@ -225,30 +225,30 @@ def _with_data(op: str) -> Callable[[Elaborator, Arguments], None]:
             raise Refusal(f"{op}() with fields is not supported; use the function with a field list", a.span)
         if op == "clone3":
             kind = {"I2E": "clone_ingress_pkt_to_egress", "E2E": "clone_egress_pkt_to_egress"}[a.choice("type")]
-            _emit(a, kind, a.scalar("session"), ir.FieldList(None))
+            _emit(a, kind, a.scalar("session"), ir.FieldListArgument(None))
         else:
-            _emit(a, op, ir.FieldList(None))
+            _emit(a, op, ir.FieldListArgument(None))
 
     return handler
 
 
 def _log_msg(e: Elaborator, a: Arguments) -> None:
     message = a.value("msg")
-    if not isinstance(message, ir.Text):
+    if not isinstance(message, ir.TextArgument):
         raise Refusal("the message is not known at compile time", a.span)
     values = tuple(scalars(a.value("data"))) if "data" in a else ()
-    _emit(a, "log_msg", message, ir.Values(values))
+    _emit(a, "log_msg", message, ir.ValuesArgument(values))
 
 
 def _checksum(verifies: bool, with_payload: bool) -> Callable[[Elaborator, Arguments], None]:
     def handler(e: Elaborator, a: Arguments) -> None:
         if e.mode != "checksum":
             raise Refusal("checksums are verified and updated in the controls for them", a.span)
-        calculation = ir.Calculation(a.choice("algo"), a.fields("data", spill=False), with_payload)
+        calculation = ir.CalculationArgument(a.choice("algo"), a.fields("data", spill=False), with_payload)
         target = a.value("checksum") if verifies else a.target("checksum")
-        if not isinstance(target, ir.Field):
+        if not isinstance(target, ir.FieldValue):
             raise Refusal("the checksum must be a field", a.span)
-        e.emit(ir.Checksum(verifies, a.scalar("condition"), calculation, target, a.span))
+        e.emit(ir.ChecksumStep(verifies, a.scalar("condition"), calculation, target, a.span))
 
     return handler
 
@@ -256,7 +256,7 @@ def _checksum(verifies: bool, with_payload: bool) -> Callable[[Elaborator, Argum
 def _static_assert(e: Elaborator, a: Arguments) -> Value:
     if a.scalar("check") != operations.TRUE:
         message = a.value("message") if "message" in a else None
-        text = f": {message.value}" if isinstance(message, ir.Text) else ""
+        text = f": {message.value}" if isinstance(message, ir.TextArgument) else ""
         raise Refusal(f"static_assert failed{text}", a.span)
     return operations.TRUE
 
@@ -272,8 +272,8 @@ _FUNCTIONS: dict[str, Callable[[Elaborator, Arguments], Value | None]] = {
     "clone3": _with_data("clone3"),
     "resubmit": _with_data("resubmit"),
     "recirculate": _with_data("recirculate"),
-    "resubmit_preserving_field_list": lambda e, a: _emit(a, "resubmit", ir.FieldList(a.number("index"))),
-    "recirculate_preserving_field_list": lambda e, a: _emit(a, "recirculate", ir.FieldList(a.number("index"))),
+    "resubmit_preserving_field_list": lambda e, a: _emit(a, "resubmit", ir.FieldListArgument(a.number("index"))),
+    "recirculate_preserving_field_list": lambda e, a: _emit(a, "recirculate", ir.FieldListArgument(a.number("index"))),
     "truncate": lambda e, a: _emit(a, "truncate", a.scalar("length")),
     "assert": lambda e, a: _emit(a, "assert", a.scalar("check")),
     "assume": lambda e, a: _emit(a, "assume", a.scalar("check")),
@@ -289,12 +289,12 @@ _FUNCTIONS: dict[str, Callable[[Elaborator, Arguments], Value | None]] = {
 # --- methods ---
 
 
-def call_method(e: Elaborator, owner: Value, node: tree.Call, call: ResolvedCall) -> Value | None:
+def call_method(e: Elaborator, owner: Value, node: tree.CallExpression, call: ResolvedCall) -> Value | None:
     """A call of a method of a packet or an extern object; its value if it has one."""
     assert isinstance(call.declaration, tree.Prototype)
     name = call.declaration.name
     arguments = Arguments(e, node, call)
-    if isinstance(owner, Packet):
+    if isinstance(owner, PacketValue):
         return _PACKET[name](e, arguments)
     assert isinstance(owner, ExternInstance)
     handler = _METHODS.get((owner.kind, name))
@@ -314,7 +314,7 @@ def _extract(e: Elaborator, a: Arguments) -> None:
     if not isinstance(header, HeaderValue):
         raise Refusal("only headers can be extracted", a.span)
     op = "extract_VL" if size else "extract"
-    _emit(a, op, ir.Header(header.ref), *size)
+    _emit(a, op, ir.HeaderArgument(header.ref), *size)
 
 
 def _lookahead(e: Elaborator, a: Arguments) -> Value:
@@ -326,19 +326,19 @@ def _lookahead(e: Elaborator, a: Arguments) -> Value:
     return made
 
 
-def _look(e: Elaborator, target: Value, kind: Type, offset: int, span: Span) -> int:
+def _look(e: Elaborator, target: Value, kind: Type, offset: int, span: SourceSpan) -> int:
     """Fill a variable with the bits from an offset; the offset after them."""
     base = base_of(kind)
-    if isinstance(target, ir.Field) and is_scalar(base) and not isinstance(base, Varbit):
+    if isinstance(target, ir.FieldValue) and is_scalar(base) and not isinstance(base, VarbitType):
         width = width_of(base)
-        read = e.variable(Bits(width), "lookahead", span) if is_signed(base) else target
-        assert isinstance(read, ir.Field)
-        e.emit(ir.Assign(read, ir.Lookahead(offset, Bits(width)), span))
+        read = e.variable(BitsType(width), "lookahead", span) if is_signed(base) else target
+        assert isinstance(read, ir.FieldValue)
+        e.emit(ir.AssignStep(read, ir.LookaheadValue(offset, BitsType(width)), span))
         if read is not target:
             assign(e, target, operations.cast(read, kind), span)
         return offset + width
     if isinstance(target, HeaderValue):
-        e.emit(ir.Primitive("add_header", (ir.Header(target.ref),), span))
+        e.emit(ir.PrimitiveStep("add_header", (ir.HeaderArgument(target.ref),), span))
         for name, item in target.type.fields.items():
             offset = _look(e, target.field(name, item), item, offset, span)
         return offset
@@ -364,7 +364,7 @@ _PACKET: dict[str, Callable[[Elaborator, Arguments], Value | None]] = {
 
 def _emit_headers(a: Arguments, value: Value) -> None:
     if isinstance(value, HeaderValue):
-        _emit(a, "emit", ir.Header(value.ref))
+        _emit(a, "emit", ir.HeaderArgument(value.ref))
     elif isinstance(value, StructValue):
         for item in value.fields.values():
             _emit_headers(a, item)
@@ -382,7 +382,7 @@ def _emit_headers(a: Arguments, value: Value) -> None:
 
 
 def _count(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
-    _emit(a, "count", ir.ExternObject(owner), a.scalar("index"))
+    _emit(a, "count", ir.ExternArgument(owner), a.scalar("index"))
 
 
 def _direct_count(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
@@ -391,13 +391,13 @@ def _direct_count(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
 
 def _execute_meter(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
     index = a.scalar("index")
-    a.written("result", lambda field: _emit(a, "execute_meter", ir.ExternObject(owner), index, field))
+    a.written("result", lambda field: _emit(a, "execute_meter", ir.ExternArgument(owner), index, field))
 
 
 def _read_direct_meter(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
     """BMv2 writes the colour to one field, whichever action runs."""
     target = a.target("result")
-    if not isinstance(target, ir.Field):
+    if not isinstance(target, ir.FieldValue):
         raise Refusal("the result of a direct meter must be a field", a.span)
     if owner.result is not None and owner.result != target:
         raise Refusal("all calls of read() of a direct meter need the same argument", a.span)
@@ -407,16 +407,16 @@ def _read_direct_meter(e: Elaborator, owner: ExternInstance, a: Arguments) -> No
 def _register_read(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
     _check_register(owner, a)
     index = a.scalar("index")
-    a.written("result", lambda field: _emit(a, "register_read", field, ir.ExternObject(owner), index))
+    a.written("result", lambda field: _emit(a, "register_read", field, ir.ExternArgument(owner), index))
 
 
 def _register_write(e: Elaborator, owner: ExternInstance, a: Arguments) -> None:
     _check_register(owner, a)
-    _emit(a, "register_write", ir.ExternObject(owner), a.scalar("index"), a.scalar("value"))
+    _emit(a, "register_write", ir.ExternArgument(owner), a.scalar("index"), a.scalar("value"))
 
 
 def _check_register(owner: ExternInstance, a: Arguments) -> None:
-    if not is_scalar(owner.types[0]) or isinstance(base_of(owner.types[0]), Varbit):
+    if not is_scalar(owner.types[0]) or isinstance(base_of(owner.types[0]), VarbitType):
         raise Refusal(f"a register of {owner.types[0]}: writing to a structure is not supported on this target", a.span)
 
 

@@ -17,11 +17,15 @@ from p4compiler.elaborate.values import (
     Value,
     ValueSetValue,
 )
-from p4compiler.types import Set, substitute
+from p4compiler.types import SetType, substitute
 
 
 def instantiate(
-    e: Elaborator, node: tree.Instance | tree.Call, name: str, annotations: tree.Annotations, path: str
+    e: Elaborator,
+    node: tree.InstanceDeclaration | tree.CallExpression,
+    name: str,
+    annotations: tree.Annotations,
+    path: str,
 ) -> ExternInstance | BlockInstance:
     """The instance that a declaration or an expression makes in the instance called `path`."""
     call = e.checked.calls[node]
@@ -31,11 +35,11 @@ def instantiate(
     label = tree.Declaration(node.span, name or declaration.name, annotations)
     full = e.control_name(label, path)
     arguments = _arguments(e, call)
-    if isinstance(declaration, tree.Extern):
+    if isinstance(declaration, tree.ExternDeclaration):
         made = ExternInstance(declaration.name, full, name, types, arguments, annotations, node.span)
         e.found.externs.append(made)
         return made
-    assert isinstance(declaration, tree.Parser | tree.Control)
+    assert isinstance(declaration, tree.ParserDeclaration | tree.ControlDeclaration)
     frame = Frame(e.globals, dict(zip(declaration.type_parameters, types, strict=False)))
     for parameter, _ in call.arguments:
         frame.values[parameter] = arguments[parameter.name]
@@ -52,18 +56,18 @@ def _declare_locals(e: Elaborator, instance: BlockInstance, declarations: Sequen
     values, path = instance.frame.values, instance.name
     with e.within(instance.frame):
         for item in declarations:
-            if isinstance(item, tree.Instance):
+            if isinstance(item, tree.InstanceDeclaration):
                 made = instantiate(e, item, item.name, item.annotations, path)
                 values[item] = made
                 if isinstance(made, BlockInstance):
                     instance.inner.append(made)
-            elif isinstance(item, tree.Action):
+            elif isinstance(item, tree.ActionDeclaration):
                 values[item] = ActionValue(item, e.control_name(item, path))
-            elif isinstance(item, tree.Table):
+            elif isinstance(item, tree.TableDeclaration):
                 values[item] = TableValue(item, e.control_name(item, path))
-            elif isinstance(item, tree.Constant):
+            elif isinstance(item, tree.ConstantDeclaration):
                 values[item] = evaluate(e, item.value)
-            elif isinstance(item, tree.ValueSet):
+            elif isinstance(item, tree.ValueSetDeclaration):
                 kind = e.declared(item)
-                assert isinstance(kind, Set)
+                assert isinstance(kind, SetType)
                 values[item] = ValueSetValue(item, e.control_name(item, path), known_number(e, item.size), kind.item)

@@ -11,11 +11,11 @@ from dataclasses import replace
 from p4compiler import arithmetic, ir
 from p4compiler.arithmetic import COMPARISONS, mask
 from p4compiler.diagnostics import Refusal
-from p4compiler.sources import Span
-from p4compiler.types import BOOL, INTEGER, Bits, Enum, Type, base_of, number_type, width_of
+from p4compiler.sources import SourceSpan
+from p4compiler.types import BOOL, INTEGER, BitsType, EnumType, Type, base_of, number_type, width_of
 
-TRUE, FALSE = ir.Constant(1, BOOL), ir.Constant(0, BOOL)
-_WIDTH = Bits(32)
+TRUE, FALSE = ir.ConstantValue(1, BOOL), ir.ConstantValue(0, BOOL)
+_WIDTH = BitsType(32)
 _SHORT_DISTANCE = 8  # bits of a number that a shift may be by as it is
 _NEGATED = {"==": "!=", "!=": "=="}
 
@@ -24,107 +24,111 @@ def retype(value: ir.Scalar, kind: Type) -> ir.Scalar:
     """The same bits as another type."""
     if value.type == kind:
         return value
-    if isinstance(value, ir.Constant | ir.Field | ir.ActionData | ir.Operation | ir.Lookahead | ir.LastIndex):
+    if isinstance(
+        value, ir.ConstantValue | ir.FieldValue | ir.ActionData | ir.OperationValue | ir.LookaheadValue | ir.LastIndex
+    ):
         return replace(value, type=kind)
     return value
 
 
-def boolean(value: bool) -> ir.Constant:
+def boolean(value: bool) -> ir.ConstantValue:
     """A known boolean."""
     return TRUE if value else FALSE
 
 
 def negate(value: ir.Scalar) -> ir.Scalar:
     """``!value``."""
-    if isinstance(value, ir.Constant):
+    if isinstance(value, ir.ConstantValue):
         return boolean(not value.value)
-    if isinstance(value, ir.Operation) and value.op in _NEGATED:
+    if isinstance(value, ir.OperationValue) and value.op in _NEGATED:
         return replace(value, op=_NEGATED[value.op])
-    return ir.Operation("not", None, value, BOOL)
+    return ir.OperationValue("not", None, value, BOOL)
 
 
 def both(left: ir.Scalar, right: ir.Scalar, op: str = "and") -> ir.Scalar:
     """``left && right``, or with "or" ``left || right``; neither changes anything."""
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, ir.Constant):
+        if isinstance(one, ir.ConstantValue):
             return other if bool(one.value) == (op == "and") else one
-    return ir.Operation(op, left, right, BOOL)
+    return ir.OperationValue(op, left, right, BOOL)
 
 
 def choose(condition: ir.Scalar, yes: ir.Scalar, no: ir.Scalar) -> ir.Scalar:
     """``condition ? yes : no``."""
-    if isinstance(condition, ir.Constant):
+    if isinstance(condition, ir.ConstantValue):
         return yes if condition.value else no
-    return ir.Operation("?", yes, no, yes.type, condition)
+    return ir.OperationValue("?", yes, no, yes.type, condition)
 
 
-def wrap(value: ir.Operation, bits: Bits) -> ir.Operation:
+def wrap(value: ir.OperationValue, bits: BitsType) -> ir.OperationValue:
     """Bring a result back into its width."""
     if bits.signed:
-        return ir.Operation("two_comp_mod", value, ir.Constant(bits.width, _WIDTH), value.type)
-    return ir.Operation("&", value, ir.Constant(mask(bits.width), value.type), value.type)
+        return ir.OperationValue("two_comp_mod", value, ir.ConstantValue(bits.width, _WIDTH), value.type)
+    return ir.OperationValue("&", value, ir.ConstantValue(mask(bits.width), value.type), value.type)
 
 
-def unary(op: str, value: ir.Scalar, span: Span) -> ir.Scalar:
+def unary(op: str, value: ir.Scalar, span: SourceSpan) -> ir.Scalar:
     """``-value``, ``~value`` or ``+value``."""
-    if isinstance(value, ir.Constant):
-        return ir.Constant(arithmetic.unary(op, value.value, value.type), value.type)
+    if isinstance(value, ir.ConstantValue):
+        return ir.ConstantValue(arithmetic.unary(op, value.value, value.type), value.type)
     bits = number_type(value.type)
     if op == "+" or bits is None:
         return value
-    return wrap(ir.Operation(op, None, value, value.type), bits)
+    return wrap(ir.OperationValue(op, None, value, value.type), bits)
 
 
-def binary(op: str, left: ir.Scalar, right: ir.Scalar, span: Span) -> ir.Scalar:
+def binary(op: str, left: ir.Scalar, right: ir.Scalar, span: SourceSpan) -> ir.Scalar:
     """An operation other than ``&&`` and ``||``; both operands have one type but for shifts and ``++``."""
     kind: Type = BOOL if op in COMPARISONS else left.type
     right_bits = number_type(right.type)
     if op == "++":
         return concatenate(left, right)
-    if isinstance(left, ir.Constant) and isinstance(right, ir.Constant):
+    if isinstance(left, ir.ConstantValue) and isinstance(right, ir.ConstantValue):
         try:
-            return ir.Constant(int(arithmetic.binary(op, left.value, right.value, kind)), kind)
+            return ir.ConstantValue(int(arithmetic.binary(op, left.value, right.value, kind)), kind)
         except arithmetic.ArithmeticFault as fault:
             raise Refusal(f"{fault}", span) from None
-    if op in ("/", "%") and isinstance(right, ir.Constant) and right.value == 0:
+    if op in ("/", "%") and isinstance(right, ir.ConstantValue) and right.value == 0:
         raise Refusal("division by zero", span)
     if op in ("==", "!=") and base_of(left.type) == BOOL:
         return _equal_booleans(op, left, right)
     if kind == BOOL:
-        return ir.Operation(op, left, right, BOOL)
+        return ir.OperationValue(op, left, right, BOOL)
     bits = number_type(kind)
     if bits is None or (left.type == INTEGER and right_bits is None):
         raise Refusal(f"{op!r} of numbers without a width", span)
     if op in ("|+|", "|-|"):
-        sum_ = ir.Operation(op[1], left, right, kind)
-        return ir.Operation("sat_cast" if bits.signed else "usat_cast", sum_, ir.Constant(bits.width, _WIDTH), kind)
+        sum_ = ir.OperationValue(op[1], left, right, kind)
+        return ir.OperationValue(
+            "sat_cast" if bits.signed else "usat_cast", sum_, ir.ConstantValue(bits.width, _WIDTH), kind
+        )
     if op in ("<<", ">>"):
         right = _distance(bits.width, right)
-    result = ir.Operation(op, left, right, kind)
+    result = ir.OperationValue(op, left, right, kind)
     if op in ("&", "|", "^", "/", "%", ">>"):
         return result  # never wider than the operands
-    if op == "<<" and isinstance(right, ir.Constant) and right.value >= bits.width:
-        return ir.Constant(0, kind)  # without a number as wide as the shift is far
+    if op == "<<" and isinstance(right, ir.ConstantValue) and right.value >= bits.width:
+        return ir.ConstantValue(0, kind)  # without a number as wide as the shift is far
     return wrap(result, bits)
 
 
 def _distance(width: int, distance: ir.Scalar) -> ir.Scalar:
     """How far to shift a number of `width` bits: no further than that, for BMv2 counts modulo 2^32 and makes room."""
     bits = number_type(distance.type)
-    if isinstance(distance, ir.Constant):
+    if isinstance(distance, ir.ConstantValue):
         return replace(distance, value=min(distance.value, width))
     if bits is None or bits.width <= _SHORT_DISTANCE:
         return distance
-    known = ir.Constant(mask(width.bit_length()), distance.type)
-    far = ir.Operation(">", distance, ir.Constant(width, distance.type), BOOL)
-    return choose(far, ir.Constant(width, distance.type), ir.Operation("&", distance, known, distance.type))
+    known = ir.ConstantValue(mask(width.bit_length()), distance.type)
+    far = ir.OperationValue(">", distance, ir.ConstantValue(width, distance.type), BOOL)
+    return choose(far, ir.ConstantValue(width, distance.type), ir.OperationValue("&", distance, known, distance.type))
 
 
 def _equal_booleans(op: str, left: ir.Scalar, right: ir.Scalar) -> ir.Scalar:
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, ir.Constant):
+        if isinstance(one, ir.ConstantValue):
             return other if bool(one.value) == (op == "==") else negate(other)
-    return ir.Operation(op, left, right, BOOL)
+    return ir.OperationValue(op, left, right, BOOL)
 
 
 def concatenate(left: ir.Scalar, right: ir.Scalar) -> ir.Scalar:
@@ -132,26 +136,26 @@ def concatenate(left: ir.Scalar, right: ir.Scalar) -> ir.Scalar:
     a, b = number_type(left.type), number_type(right.type)
     assert a is not None
     assert b is not None
-    kind = Bits(a.width + b.width, a.signed)
-    if isinstance(left, ir.Constant) and isinstance(right, ir.Constant):
-        return ir.Constant(arithmetic.binary("++", left.value, right.value, kind, b.width), kind)
-    high = ir.Operation("<<", left, ir.Constant(b.width, _WIDTH), kind)
-    unsigned = ir.Operation("&", high, ir.Constant(mask(kind.width), kind), kind)
-    low = ir.Operation("&", right, ir.Constant(mask(b.width), kind), kind)
-    joined = ir.Operation("|", unsigned, low, kind)
+    kind = BitsType(a.width + b.width, a.signed)
+    if isinstance(left, ir.ConstantValue) and isinstance(right, ir.ConstantValue):
+        return ir.ConstantValue(arithmetic.binary("++", left.value, right.value, kind, b.width), kind)
+    high = ir.OperationValue("<<", left, ir.ConstantValue(b.width, _WIDTH), kind)
+    unsigned = ir.OperationValue("&", high, ir.ConstantValue(mask(kind.width), kind), kind)
+    low = ir.OperationValue("&", right, ir.ConstantValue(mask(b.width), kind), kind)
+    joined = ir.OperationValue("|", unsigned, low, kind)
     return wrap(joined, kind) if kind.signed else joined
 
 
 def slice_of(value: ir.Scalar, high: int, low: int) -> ir.Scalar:
     """``value[high:low]``."""
-    kind = Bits(high - low + 1)
-    if isinstance(value, ir.Constant):
-        return ir.Constant(value.value >> low & mask(kind.width), kind)
+    kind = BitsType(high - low + 1)
+    if isinstance(value, ir.ConstantValue):
+        return ir.ConstantValue(value.value >> low & mask(kind.width), kind)
     bits = number_type(value.type)
-    shifted = ir.Operation(">>", value, ir.Constant(low, _WIDTH), value.type) if low else value
+    shifted = ir.OperationValue(">>", value, ir.ConstantValue(low, _WIDTH), value.type) if low else value
     if bits is not None and not bits.signed and high == bits.width - 1:
         return retype(shifted, kind)
-    return ir.Operation("&", shifted, ir.Constant(mask(kind.width), kind), kind)
+    return ir.OperationValue("&", shifted, ir.ConstantValue(mask(kind.width), kind), kind)
 
 
 def put_slice(base: ir.Scalar, high: int, low: int, value: ir.Scalar) -> ir.Scalar:
@@ -159,10 +163,10 @@ def put_slice(base: ir.Scalar, high: int, low: int, value: ir.Scalar) -> ir.Scal
     bits = number_type(base.type)
     assert bits is not None
     part = mask(high - low + 1) << low
-    kept = ir.Operation("&", base, ir.Constant(mask(bits.width) & ~part, base.type), base.type)
-    moved = ir.Operation("<<", value, ir.Constant(low, _WIDTH), base.type)
-    put = ir.Operation("&", moved, ir.Constant(part, base.type), base.type)
-    joined = ir.Operation("|", kept, put, base.type)
+    kept = ir.OperationValue("&", base, ir.ConstantValue(mask(bits.width) & ~part, base.type), base.type)
+    moved = ir.OperationValue("<<", value, ir.ConstantValue(low, _WIDTH), base.type)
+    put = ir.OperationValue("&", moved, ir.ConstantValue(part, base.type), base.type)
+    joined = ir.OperationValue("|", kept, put, base.type)
     return wrap(joined, bits) if bits.signed else joined
 
 
@@ -170,25 +174,25 @@ def cast(value: ir.Scalar, want: Type) -> ir.Scalar:
     """``(want) value``, which the checker has allowed."""
     target = number_type(want)
     have = number_type(value.type)
-    if isinstance(value, ir.Constant):
+    if isinstance(value, ir.ConstantValue):
         if base_of(want) == BOOL:
-            return ir.Constant(int(bool(value.value)), want)
-        return ir.Constant(arithmetic.fit(value.value, want), want)
+            return ir.ConstantValue(int(bool(value.value)), want)
+        return ir.ConstantValue(arithmetic.fit(value.value, want), want)
     if target is None:
         if base_of(want) == BOOL and have is not None:
-            return ir.Operation("==", value, ir.Constant(1, value.type), BOOL)
+            return ir.OperationValue("==", value, ir.ConstantValue(1, value.type), BOOL)
         return retype(value, want)
     if have is None:
         if base_of(value.type) == BOOL:
-            return ir.Operation("?", ir.Constant(1, target), ir.Constant(0, target), want, value)
+            return ir.OperationValue("?", ir.ConstantValue(1, target), ir.ConstantValue(0, target), want, value)
         return retype(value, want)  # an enum without a base, or what is the same already
     if have == target:
         return retype(value, want)
-    if have.width < target.width and have.signed == target.signed and isinstance(value, ir.Operation):
+    if have.width < target.width and have.signed == target.signed and isinstance(value, ir.OperationValue):
         return retype(value, want)  # the same number; a field keeps its own width, on which keys depend
-    operation = ir.Operation("&", value, ir.Constant(mask(target.width), want), want)
+    operation = ir.OperationValue("&", value, ir.ConstantValue(mask(target.width), want), want)
     if target.signed:
-        return ir.Operation("two_comp_mod", value, ir.Constant(target.width, _WIDTH), want)
+        return ir.OperationValue("two_comp_mod", value, ir.ConstantValue(target.width, _WIDTH), want)
     return operation
 
 
@@ -196,13 +200,13 @@ def convert(value: ir.Scalar, want: Type) -> ir.Scalar:
     """The conversion of a scalar without a cast: of a number without width, or of an enum to its base."""
     if value.type == want or want == INTEGER:
         return value
-    if isinstance(value, ir.Constant):
+    if isinstance(value, ir.ConstantValue):
         if value.type == INTEGER and number_type(want) is not None:
-            return ir.Constant(arithmetic.fit(value.value, want), want)
-        return ir.Constant(value.value, want)
+            return ir.ConstantValue(arithmetic.fit(value.value, want), want)
+        return ir.ConstantValue(value.value, want)
     return retype(value, want)
 
 
 def unsigned(value: int, kind: Type) -> int:
     """The bits of a constant of a type as a number that is not negative."""
-    return value & mask(width_of(kind)) if not isinstance(base_of(kind), Enum) or value < 0 else value
+    return value & mask(width_of(kind)) if not isinstance(base_of(kind), EnumType) or value < 0 else value

@@ -13,7 +13,7 @@ from p4compiler.elaborate.entries import ValueSet, lower_set
 from p4compiler.elaborate.expressions import evaluate_all
 from p4compiler.elaborate.frames import Frame
 from p4compiler.elaborate.values import SCALARS, BlockInstance, ValueSetValue, scalars
-from p4compiler.sources import Span
+from p4compiler.sources import SourceSpan
 
 ACCEPT, REJECT = "accept", "reject"
 
@@ -32,9 +32,9 @@ class LoweredState:
 
     name: str
     body: ir.Code
-    keys: tuple[ir.Field, ...]
+    keys: tuple[ir.FieldValue, ...]
     cases: tuple[LoweredCase, ...]
-    span: Span
+    span: SourceSpan
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class LoweredParser:
 def lower_parser(e: Elaborator, instance: BlockInstance, frame: Frame, prefix: str) -> LoweredParser:
     """The states of a parser that can be reached."""
     declaration = instance.declaration
-    assert isinstance(declaration, tree.Parser)
+    assert isinstance(declaration, tree.ParserDeclaration)
     path, e.path = e.path, instance.name
     try:
         with e.in_mode("parser"), e.within(frame):
@@ -61,7 +61,7 @@ def lower_parser(e: Elaborator, instance: BlockInstance, frame: Frame, prefix: s
     return LoweredParser(prefix, tuple(setup), states)
 
 
-def _reached(e: Elaborator, declaration: tree.Parser) -> list[tree.State]:
+def _reached(e: Elaborator, declaration: tree.ParserDeclaration) -> list[tree.StateDeclaration]:
     """The states that "start" leads to, in the order of their declarations."""
     states = {state.name: state for state in declaration.states or ()}
     waiting, reached = ["start"], {"start"}
@@ -81,11 +81,11 @@ def _reached(e: Elaborator, declaration: tree.Parser) -> list[tree.State]:
     return [state for state in declaration.states or () if state.name in reached]
 
 
-def _lower_state(e: Elaborator, state: tree.State, frame: Frame) -> LoweredState:
+def _lower_state(e: Elaborator, state: tree.StateDeclaration, frame: Frame) -> LoweredState:
     transition = state.transition
     with e.within(Frame(frame)), e.collecting() as code:
         e.parts.run_statements(e, state.statements)
-        keys: tuple[ir.Field, ...] = ()
+        keys: tuple[ir.FieldValue, ...] = ()
         cases: tuple[LoweredCase, ...] = ()
         if transition is None:
             cases = (LoweredCase((), REJECT),)
@@ -97,29 +97,29 @@ def _lower_state(e: Elaborator, state: tree.State, frame: Frame) -> LoweredState
     return LoweredState(state.name, tuple(code), keys, cases, state.span)
 
 
-def _keys(e: Elaborator, node: tree.Select) -> tuple[ir.Field, ...]:
+def _keys(e: Elaborator, node: tree.Select) -> tuple[ir.FieldValue, ...]:
     """The keys, each in a field."""
-    out: list[ir.Field] = []
+    out: list[ir.FieldValue] = []
     for value in evaluate_all(e, node.keys):
         for item in scalars(value):
             assert isinstance(item, SCALARS)
-            is_element = isinstance(item, ir.Field) and isinstance(item.header, ir.Element)
-            if isinstance(item, ir.Field) and not is_element:
+            is_element = isinstance(item, ir.FieldValue) and isinstance(item.header, ir.StackElement)
+            if isinstance(item, ir.FieldValue) and not is_element:
                 out.append(item)
             else:
                 out.append(e.saved(item, node.span, "key"))
     return tuple(out)
 
 
-def _case(e: Elaborator, node: tree.SelectCase, keys: tuple[ir.Field, ...]) -> LoweredCase:
+def _case(e: Elaborator, node: tree.SelectBranch, keys: tuple[ir.FieldValue, ...]) -> LoweredCase:
     if isinstance(node.set, tree.Name):
         declaration = e.checked.names.get(node.set)
-        if isinstance(declaration, tree.ValueSet):
+        if isinstance(declaration, tree.ValueSetDeclaration):
             found = e.frame.find(declaration)
             assert isinstance(found, ValueSetValue)
             e.found.value_sets.setdefault(found.name, found)
             return LoweredCase(found, node.state.name)
-    if isinstance(node.set, tree.Index):
+    if isinstance(node.set, tree.IndexExpression):
         raise Refusal("an array of value sets is not supported", node.set.span)
     sets = keys_of(node.set, len(keys))
     return LoweredCase(

@@ -22,20 +22,22 @@ from p4compiler.elaborate.values import (
     StructValue,
     Value,
 )
-from p4compiler.types import INTEGER, Bits, Type, number_type
+from p4compiler.types import INTEGER, BitsType, Type, number_type
 
 EXIT = 0  # the label of the end of everything
 
 
-def run_statements(e: Elaborator, statements: Sequence[tree.Statement | tree.Declaration]) -> None:
+def run_statements(e: Elaborator, statements: Sequence[tree.StatementNode | tree.Declaration]) -> None:
     """Emit the code of statements in the present frame."""
     for statement in statements:
         _RUN[type(statement)](e, statement)
-        if isinstance(statement, tree.Return | tree.Exit | tree.Break | tree.Continue):
+        if isinstance(
+            statement, tree.ReturnStatement | tree.ExitStatement | tree.BreakStatement | tree.ContinueStatement
+        ):
             break
 
 
-def branch(e: Elaborator, statement: tree.Statement | None) -> ir.Code:
+def branch(e: Elaborator, statement: tree.StatementNode | None) -> ir.Code:
     """The code of a branch."""
     with e.collecting() as code:
         if statement is not None:
@@ -46,7 +48,7 @@ def branch(e: Elaborator, statement: tree.Statement | None) -> ir.Code:
 # --- declarations ---
 
 
-def _variable(e: Elaborator, node: tree.Variable) -> None:
+def _variable(e: Elaborator, node: tree.VariableDeclaration) -> None:
     value = evaluate(e, node.value) if node.value is not None else None
     target = e.variable(e.declared(node), node.name, node.span)
     if value is None:
@@ -56,22 +58,22 @@ def _variable(e: Elaborator, node: tree.Variable) -> None:
     e.frame.values[node] = target
 
 
-def _constant(e: Elaborator, node: tree.Constant) -> None:
+def _constant(e: Elaborator, node: tree.ConstantDeclaration) -> None:
     e.frame.values[node] = evaluate(e, node.value)
 
 
-def _instance(e: Elaborator, node: tree.Instance) -> None:
+def _instance(e: Elaborator, node: tree.InstanceDeclaration) -> None:
     raise Refusal("an instance in code is not supported", node.span)
 
 
 # --- simple statements ---
 
 
-def _block(e: Elaborator, node: tree.Block) -> None:
+def _block(e: Elaborator, node: tree.BlockStatement) -> None:
     run_statements(e, node.statements)
 
 
-def _assign(e: Elaborator, node: tree.Assign) -> None:
+def _assign(e: Elaborator, node: tree.AssignStatement) -> None:
     target = locate(e, node.target)
     if may_change(e, node.value):
         target = frozen(e, target, node.span)
@@ -95,7 +97,7 @@ def _call(e: Elaborator, node: tree.CallStatement) -> None:
         apply_table(e, value.table, node.span)
 
 
-def _if(e: Elaborator, node: tree.If) -> None:
+def _if(e: Elaborator, node: tree.IfStatement) -> None:
     value = evaluate(e, node.condition)
     if isinstance(value, AppliedTable):
         yes = lambda: branch(e, node.yes)  # noqa: E731 (the branches come after the table)
@@ -105,13 +107,13 @@ def _if(e: Elaborator, node: tree.If) -> None:
         return
     assert isinstance(value, SCALARS)
     yes_code, no_code = branch(e, node.yes), branch(e, node.no)
-    if isinstance(value, ir.Constant):
+    if isinstance(value, ir.ConstantValue):
         e.emit(*(yes_code if value.value else no_code))
     elif yes_code or no_code:
-        e.emit(ir.If(value, yes_code, no_code, node.condition.span))
+        e.emit(ir.IfStep(value, yes_code, no_code, node.condition.span))
 
 
-def _return(e: Elaborator, node: tree.Return) -> None:
+def _return(e: Elaborator, node: tree.ReturnStatement) -> None:
     if e.mode in ("checksum", "deparser"):  # they become lists of checksums and headers
         raise Refusal("'return' in a control of checksums or a deparser is not supported", node.span)
     body = e.bodies[-1]
@@ -119,20 +121,20 @@ def _return(e: Elaborator, node: tree.Return) -> None:
         assert body.result is not None
         value = evaluate(e, node.value)
         assign(e, body.result, scalar(e, node.value) if isinstance(value, AppliedTable) else value, node.span)
-    e.emit(ir.Jump(body.label))
+    e.emit(ir.JumpStep(body.label))
 
 
-def _exit(e: Elaborator, node: tree.Exit) -> None:
+def _exit(e: Elaborator, node: tree.ExitStatement) -> None:
     for body in reversed(e.bodies):  # what is due when they end
         for target, value, span in body.copies_out:
             assign(e, target, value, span)
-    e.emit(ir.Primitive("exit", (), node.span), ir.Jump(EXIT))
+    e.emit(ir.PrimitiveStep("exit", (), node.span), ir.JumpStep(EXIT))
 
 
 # --- switch ---
 
 
-def _switch(e: Elaborator, node: tree.Switch) -> None:
+def _switch(e: Elaborator, node: tree.SwitchStatement) -> None:
     subject = evaluate(e, node.subject)
     if isinstance(subject, AppliedTable) and subject.part == "action_run":
         cases = lambda: _action_cases(e, node)  # noqa: E731 (they come after the table)
@@ -140,7 +142,7 @@ def _switch(e: Elaborator, node: tree.Switch) -> None:
         return
     value = scalar(e, node.subject) if isinstance(subject, AppliedTable) else subject
     assert isinstance(value, SCALARS)
-    if not isinstance(value, ir.Constant | ir.Field):
+    if not isinstance(value, ir.ConstantValue | ir.FieldValue):
         value = e.saved(value, node.span, "switch")
     tests: list[tuple[ir.Scalar, ir.Code]] = []
     default: ir.Code = ()
@@ -163,14 +165,14 @@ def _switch(e: Elaborator, node: tree.Switch) -> None:
             condition, is_default = operations.FALSE, False
     out = default
     for test, code in reversed(tests):
-        if not isinstance(test, ir.Constant):
-            out = (ir.If(test, code, out, node.span),)
+        if not isinstance(test, ir.ConstantValue):
+            out = (ir.IfStep(test, code, out, node.span),)
         elif test.value:
             out = code
     e.emit(*out)
 
 
-def _action_cases(e: Elaborator, node: tree.Switch) -> dict[str, ir.Code]:
+def _action_cases(e: Elaborator, node: tree.SwitchStatement) -> dict[str, ir.Code]:
     out: dict[str, ir.Code] = {}
     waiting: list[str] = []
     for case in node.cases:
@@ -190,7 +192,7 @@ def _action_cases(e: Elaborator, node: tree.Switch) -> dict[str, ir.Code]:
 # --- loops ---
 
 
-def _for(e: Elaborator, node: tree.For) -> None:
+def _for(e: Elaborator, node: tree.ForStatement) -> None:
     run_statements(e, node.start)
 
     def step() -> None:
@@ -202,29 +204,29 @@ def _for(e: Elaborator, node: tree.For) -> None:
 def _loop(
     e: Elaborator,
     condition: Callable[[], ir.Scalar],
-    body: tree.Statement,
+    body: tree.StatementNode,
     step: Callable[[], None],
-    node: tree.Statement,
+    node: tree.StatementNode,
 ) -> None:
     end, body_end = e.new_label(), e.new_label()
     with e.collecting() as code:
         test = condition()
-        if isinstance(test, ir.Constant) and not test.value:
+        if isinstance(test, ir.ConstantValue) and not test.value:
             return
-        e.emit(ir.If(test, (), (ir.Jump(end),), node.span))
+        e.emit(ir.IfStep(test, (), (ir.JumpStep(end),), node.span))
         e.loops.append((end, body_end))
         inner = branch(e, body)
         e.loops.pop()
-        e.emit(ir.Block(body_end, inner))
+        e.emit(ir.BlockStep(body_end, inner))
         step()
-    e.emit(ir.Block(end, (ir.Loop(tuple(code), node.span),)))
+    e.emit(ir.BlockStep(end, (ir.LoopStep(tuple(code), node.span),)))
 
 
-def _for_in(e: Elaborator, node: tree.ForIn) -> None:
+def _for_in(e: Elaborator, node: tree.ForInStatement) -> None:
     target = e.variable(e.declared(node.variable), node.variable.name, node.span)
     e.frame.values[node.variable] = target
-    if isinstance(node.collection, tree.Range):
-        assert isinstance(target, ir.Field)
+    if isinstance(node.collection, tree.RangeExpression):
+        assert isinstance(target, ir.FieldValue)
         _for_in_range(e, node, node.collection, target)
         return
     collection = evaluate(e, node.collection)
@@ -237,7 +239,7 @@ def _for_in(e: Elaborator, node: tree.ForIn) -> None:
     _unrolled(e, node, target, items)
 
 
-def _unrolled(e: Elaborator, node: tree.ForIn, target: Value, items: tuple[Value, ...]) -> None:
+def _unrolled(e: Elaborator, node: tree.ForInStatement, target: Value, items: tuple[Value, ...]) -> None:
     kind = getattr(target, "type", None)
     end = e.new_label()
     with e.collecting() as code:
@@ -248,54 +250,56 @@ def _unrolled(e: Elaborator, node: tree.ForIn, target: Value, items: tuple[Value
             e.loops.append((end, body_end))
             inner = branch(e, node.body)
             e.loops.pop()
-            e.emit(ir.Block(body_end, inner))
-    e.emit(ir.Block(end, tuple(code)))
+            e.emit(ir.BlockStep(body_end, inner))
+    e.emit(ir.BlockStep(end, tuple(code)))
 
 
-def _for_in_range(e: Elaborator, node: tree.ForIn, collection: tree.Range, target: ir.Field) -> None:
+def _for_in_range(
+    e: Elaborator, node: tree.ForInStatement, collection: tree.RangeExpression, target: ir.FieldValue
+) -> None:
     """The counter has a bit more than the variable, so that the last value may be the greatest."""
     bits = number_type(target.type)
     if bits is None:
         raise Refusal(f"a loop over a range of {target.type}", node.span)
-    wide = Bits(bits.width + 1, bits.signed)
+    wide = BitsType(bits.width + 1, bits.signed)
     counter = e.saved(operations.cast(scalar(e, collection.low), wide), node.span, "counter")
     high: ir.Scalar = operations.cast(scalar(e, collection.high), wide)
-    if not isinstance(high, ir.Constant):
+    if not isinstance(high, ir.ConstantValue):
         high = e.saved(high, node.span, "last")
 
     def condition() -> ir.Scalar:
-        e.emit(ir.Assign(target, operations.cast(counter, target.type), node.span))
+        e.emit(ir.AssignStep(target, operations.cast(counter, target.type), node.span))
         return operations.binary("<=", counter, high, node.span)
 
     def step() -> None:
-        one = ir.Constant(1, wide)
-        e.emit(ir.Assign(counter, operations.binary("+", counter, one, node.span), node.span))
+        one = ir.ConstantValue(1, wide)
+        e.emit(ir.AssignStep(counter, operations.binary("+", counter, one, node.span), node.span))
 
     _loop(e, condition, node.body, step, node)
 
 
-def _break(e: Elaborator, node: tree.Break) -> None:
-    e.emit(ir.Jump(e.loops[-1][0]))
+def _break(e: Elaborator, node: tree.BreakStatement) -> None:
+    e.emit(ir.JumpStep(e.loops[-1][0]))
 
 
-def _continue(e: Elaborator, node: tree.Continue) -> None:
-    e.emit(ir.Jump(e.loops[-1][1]))
+def _continue(e: Elaborator, node: tree.ContinueStatement) -> None:
+    e.emit(ir.JumpStep(e.loops[-1][1]))
 
 
 _RUN: dict[type, Callable[[Elaborator, Any], None]] = {
-    tree.Variable: _variable,
-    tree.Constant: _constant,
-    tree.Instance: _instance,
-    tree.Block: _block,
-    tree.Empty: lambda e, node: None,
-    tree.Assign: _assign,
+    tree.VariableDeclaration: _variable,
+    tree.ConstantDeclaration: _constant,
+    tree.InstanceDeclaration: _instance,
+    tree.BlockStatement: _block,
+    tree.EmptyStatement: lambda e, node: None,
+    tree.AssignStatement: _assign,
     tree.CallStatement: _call,
-    tree.If: _if,
-    tree.Return: _return,
-    tree.Exit: _exit,
-    tree.Switch: _switch,
-    tree.For: _for,
-    tree.ForIn: _for_in,
-    tree.Break: _break,
-    tree.Continue: _continue,
+    tree.IfStatement: _if,
+    tree.ReturnStatement: _return,
+    tree.ExitStatement: _exit,
+    tree.SwitchStatement: _switch,
+    tree.ForStatement: _for,
+    tree.ForInStatement: _for_in,
+    tree.BreakStatement: _break,
+    tree.ContinueStatement: _continue,
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from p4compiler import ir, tree
 from p4compiler.diagnostics import Refusal
 from p4compiler.elaborate.values import HeaderValue, StackValue, StructValue, UnionValue, Value
-from p4compiler.sources import Span
-from p4compiler.types import Bits, Record, Stack, Tuple, Type, Varbit, base_of, is_scalar
+from p4compiler.sources import SourceSpan
+from p4compiler.types import BitsType, RecordType, StackType, TupleType, Type, VarbitType, base_of, is_scalar
 
 SCALARS = "scalars"  # the header that holds single variables
 MAX_HEADERS = 20_000
@@ -17,10 +17,10 @@ class Storage:
 
     def __init__(self) -> None:
         self.scalars: dict[str, Type] = {}
-        self.headers: dict[str, Record] = {}
-        self.stacks: dict[str, Stack] = {}
-        self.unions: dict[str, tuple[Record, tuple[str, ...]]] = {}  # type, headers
-        self.union_stacks: dict[str, tuple[Stack, tuple[str, ...]]] = {}  # type, unions
+        self.headers: dict[str, RecordType] = {}
+        self.stacks: dict[str, StackType] = {}
+        self.unions: dict[str, tuple[RecordType, tuple[str, ...]]] = {}  # type, headers
+        self.union_stacks: dict[str, tuple[StackType, tuple[str, ...]]] = {}  # type, unions
         self._taken: set[str] = {SCALARS, "standard_metadata"}
 
     def unique(self, name: str) -> str:
@@ -33,56 +33,56 @@ class Storage:
         self._taken.add(name)
         return name
 
-    def make(self, kind: Type, name: str, span: Span) -> Value:
+    def make(self, kind: Type, name: str, span: SourceSpan) -> Value:
         """A variable."""
         base = base_of(kind)
-        if isinstance(base, Record):
+        if isinstance(base, RecordType):
             if base.kind == "struct":
                 fields = {field: self.make(item, f"{name}.{field}", span) for field, item in base.fields.items()}
                 return StructValue(kind, fields)
             name = self.unique(name)
             return self._header(base, name) if base.kind == "header" else self._union(base, name)
-        if isinstance(base, Tuple):
+        if isinstance(base, TupleType):
             return StructValue(
                 kind, {str(i): self.make(item, f"{name}.{i}", span) for i, item in enumerate(base.items)}
             )
-        if isinstance(base, Stack):
+        if isinstance(base, StackType):
             return self._stack(base, self.unique(name))
-        if isinstance(base, Varbit):
+        if isinstance(base, VarbitType):
             return self._varbit(kind, base, self.unique(name), span)
-        if base == Bits(1, True):
+        if base == BitsType(1, True):
             raise Refusal("a variable of type int<1> is not supported on this target", span)
         if not is_scalar(base):
             raise Refusal(f"a variable of type {kind} is not supported", span)
         name = self.unique(name)
         self.scalars[name] = kind
-        return ir.Field(ir.HeaderName(SCALARS), name, kind)
+        return ir.FieldValue(ir.HeaderName(SCALARS), name, kind)
 
-    def _varbit(self, kind: Type, base: Varbit, name: str, span: Span) -> ir.Field:
+    def _varbit(self, kind: Type, base: VarbitType, name: str, span: SourceSpan) -> ir.FieldValue:
         """A varbit variable: BMv2 has such fields at the end of headers only, so it is a header of its own."""
-        declaration = tree.Struct(span, f"varbit_{base.width}_t", (), "header", (), ())
-        self._header(Record(declaration, (), {"value": base}), name)
-        return ir.Field(ir.HeaderName(name), "value", kind)
+        declaration = tree.StructDeclaration(span, f"varbit_{base.width}_t", (), "header", (), ())
+        self._header(RecordType(declaration, (), {"value": base}), name)
+        return ir.FieldValue(ir.HeaderName(name), "value", kind)
 
-    def _header(self, kind: Record, name: str) -> HeaderValue:
+    def _header(self, kind: RecordType, name: str) -> HeaderValue:
         if len(self.headers) >= MAX_HEADERS:
             raise Refusal(f"the program has more than {MAX_HEADERS:,} headers", kind.declaration.span)
-        if Bits(1, True) in map(base_of, kind.fields.values()):
+        if BitsType(1, True) in map(base_of, kind.fields.values()):
             raise Refusal("a field of type int<1> is not supported on this target", kind.declaration.span)
         self.headers[name] = kind
         return HeaderValue(kind, ir.HeaderName(name))
 
-    def _union(self, kind: Record, name: str) -> UnionValue:
+    def _union(self, kind: RecordType, name: str) -> UnionValue:
         members = {}
         for field, item in kind.fields.items():
-            assert isinstance(item, Record)
+            assert isinstance(item, RecordType)
             members[field] = self._header(item, f"{name}.{field}")
         self.unions[name] = kind, tuple(f"{name}.{field}" for field in members)
         return UnionValue(kind, name, members)
 
-    def _stack(self, kind: Stack, name: str) -> StackValue:
+    def _stack(self, kind: StackType, name: str) -> StackValue:
         element = kind.element
-        assert isinstance(element, Record)
+        assert isinstance(element, RecordType)
         names = tuple(f"{name}[{i}]" for i in range(kind.size))
         items: list[HeaderValue | UnionValue] = []
         if element.kind == "header":

@@ -14,8 +14,8 @@ from p4compiler.elaborate.elaborator import Body, Elaborator
 from p4compiler.elaborate.expressions import evaluate, known_number, may_change, scalar
 from p4compiler.elaborate.frames import Frame
 from p4compiler.elaborate.values import ActionValue, ExternInstance, TableValue
-from p4compiler.sources import Span
-from p4compiler.types import Bits, Record, Type, base_of
+from p4compiler.sources import SourceSpan
+from p4compiler.types import BitsType, RecordType, Type, base_of
 
 DEFAULT_SIZE = 1024
 
@@ -44,16 +44,16 @@ class LoweredKey:
 
     name: str
     match_kind: str
-    value: ir.Field | ir.Valid
+    value: ir.FieldValue | ir.Valid
     annotations: tree.Annotations
-    span: Span
+    span: SourceSpan
 
 
 @dataclass(eq=False)
 class LoweredTable:
     """A table."""
 
-    declaration: tree.Table
+    declaration: tree.TableDeclaration
     name: str
     keys: list[LoweredKey] = field(default_factory=list)
     actions: list[LoweredAction] = field(default_factory=list)
@@ -67,7 +67,7 @@ class LoweredTable:
     entries_are_const: bool = False
     has_timeout: bool = False
 
-    def find(self, declaration: tree.Action) -> LoweredAction:
+    def find(self, declaration: tree.ActionDeclaration) -> LoweredAction:
         """The lowered form of one of its actions."""
         return next(item for item in self.actions if item.action.declaration is declaration)
 
@@ -75,7 +75,7 @@ class LoweredTable:
 def apply_table(
     e: Elaborator,
     table: TableValue,
-    span: Span,
+    span: SourceSpan,
     *,
     hit: Following = None,
     miss: Following = None,
@@ -85,14 +85,14 @@ def apply_table(
     if e.mode != "control":
         raise Refusal(f"table {table.declaration.name!r} cannot be applied here", span)
     lowered = lower_table(e, table, span)
-    e.emit(ir.Apply(lowered, _code(hit), _code(miss), cases() if cases else None, span))
+    e.emit(ir.ApplyStep(lowered, _code(hit), _code(miss), cases() if cases else None, span))
 
 
 def _code(following: Following) -> ir.Code | None:
     return following() if callable(following) else following
 
 
-def lower_table(e: Elaborator, table: TableValue, span: Span) -> LoweredTable:
+def lower_table(e: Elaborator, table: TableValue, span: SourceSpan) -> LoweredTable:
     """The table, lowered once; keys that are expressions are evaluated at each application."""
     if table.lowered is not None:
         _apply_again(e, table, table.lowered, span)
@@ -115,19 +115,19 @@ def lower_table(e: Elaborator, table: TableValue, span: Span) -> LoweredTable:
     return lowered
 
 
-def _apply_again(e: Elaborator, table: TableValue, lowered: LoweredTable, span: Span) -> None:
+def _apply_again(e: Elaborator, table: TableValue, lowered: LoweredTable, span: SourceSpan) -> None:
     """A table that is applied in a second place needs its keys in the same fields."""
     _refuse_other_arguments(e, table, span)
     nodes = table.declaration.keys or ()
     for key, node, value in zip(lowered.keys, nodes, _key_values(e, nodes), strict=True):
         if value != key.value:
-            if not isinstance(key.value, ir.Field) or not _is_spilled(e, key, node.expression, value):
+            if not isinstance(key.value, ir.FieldValue) or not _is_spilled(e, key, node.expression, value):
                 text = f"table {table.declaration.name!r} is applied in two places with different keys"
                 raise Refusal(f"{text}; BMv2 has each table once", span)
-            e.emit(ir.Assign(key.value, value, node.span))
+            e.emit(ir.AssignStep(key.value, value, node.span))
 
 
-def _refuse_other_arguments(e: Elaborator, table: TableValue, span: Span) -> None:
+def _refuse_other_arguments(e: Elaborator, table: TableValue, span: SourceSpan) -> None:
     """The actions have the arguments with which the control was applied first."""
     assert table.frame is not None
     for parameter in _outer_parameters(e, table.declaration.actions or ()):
@@ -138,18 +138,18 @@ def _refuse_other_arguments(e: Elaborator, table: TableValue, span: Span) -> Non
             raise Refusal(text, span)
 
 
-def _outer_parameters(e: Elaborator, nodes: Iterable[tree.Node]) -> set[tree.Parameter]:
+def _outer_parameters(e: Elaborator, nodes: Iterable[tree.SyntaxNode]) -> set[tree.Parameter]:
     """The parameters that actions, and what they call, name and that are not their own."""
     found: set[tree.Parameter] = set()
     own: set[tree.Parameter] = set()
-    waiting, seen = list(nodes), set[tree.Action]()
+    waiting, seen = list(nodes), set[tree.ActionDeclaration]()
     while waiting:
         node = waiting.pop()
         waiting += tree.children(node)
         declaration = e.checked.names.get(node) if isinstance(node, tree.Name) else None
         if isinstance(declaration, tree.Parameter):
             found.add(declaration)
-        elif isinstance(declaration, tree.Action) and declaration not in seen:
+        elif isinstance(declaration, tree.ActionDeclaration) and declaration not in seen:
             seen.add(declaration)
             own.update(declaration.parameters)
             waiting.append(declaration.body)
@@ -158,14 +158,14 @@ def _outer_parameters(e: Elaborator, nodes: Iterable[tree.Node]) -> set[tree.Par
 
 def _is_spilled(e: Elaborator, key: LoweredKey, node: tree.Expression, value: ir.Scalar) -> bool:
     return not isinstance(value, ir.Valid) and not (
-        isinstance(value, ir.Field) and isinstance(value.header, ir.HeaderName)
+        isinstance(value, ir.FieldValue) and isinstance(value.header, ir.HeaderName)
     )
 
 
 # --- keys ---
 
 
-def _key_values(e: Elaborator, keys: Sequence[tree.Key]) -> list[ir.Scalar]:
+def _key_values(e: Elaborator, keys: Sequence[tree.TableKey]) -> list[ir.Scalar]:
     """The values of keys, of which none changes by a later one."""
     out: list[ir.Scalar] = []
     for position, key in enumerate(keys):
@@ -176,12 +176,12 @@ def _key_values(e: Elaborator, keys: Sequence[tree.Key]) -> list[ir.Scalar]:
     return out
 
 
-def _lower_key(e: Elaborator, node: tree.Key, value: ir.Scalar) -> LoweredKey:
+def _lower_key(e: Elaborator, node: tree.TableKey, value: ir.Scalar) -> LoweredKey:
     name = tree.string_annotation(node.annotations, "name") or key_name(e, node.expression)
-    is_place = isinstance(value, ir.Field | ir.Valid) and isinstance(value.header, ir.HeaderName)
+    is_place = isinstance(value, ir.FieldValue | ir.Valid) and isinstance(value.header, ir.HeaderName)
     if not is_place or (isinstance(value, ir.Valid) and value.is_union):
         value = e.saved(value, node.span, "key")
-    assert isinstance(value, ir.Field | ir.Valid)
+    assert isinstance(value, ir.FieldValue | ir.Valid)
     return LoweredKey(name or "key", node.match_kind.name, value, node.annotations, node.span)
 
 
@@ -189,32 +189,36 @@ def key_name(e: Elaborator, node: tree.Expression) -> str | None:
     """The name that p4c gives a key without @name; None where the expression gives none."""
     if isinstance(node, tree.Name):
         return node.name
-    if isinstance(node, tree.Number):
+    if isinstance(node, tree.NumberLiteral):
         return hex(node.value) if node.text.lower().rpartition("w")[2].startswith("0x") else str(node.value)
-    if isinstance(node, tree.Member):
+    if isinstance(node, tree.MemberExpression):
         name = _member_name(e, node)
         if name.startswith("."):
             return name[1:]
         base = key_name(e, node.base)
         return f"{base}.{name}" if base else None
-    if isinstance(node, tree.Index):
+    if isinstance(node, tree.IndexExpression):
         parts = [key_name(e, item) for item in (node.base, node.index)]
         return f"{parts[0]}[{parts[1]}]" if all(parts) else None
-    if isinstance(node, tree.Slice):
+    if isinstance(node, tree.SliceExpression):
         parts = [key_name(e, item) for item in (node.base, node.high, node.low)]
         return f"{parts[0]}[{parts[1]}:{parts[2]}]" if all(parts) else None
-    if isinstance(node, tree.Binary) and node.op == "&":
+    if isinstance(node, tree.BinaryExpression) and node.op == "&":
         parts = [key_name(e, item) for item in (node.left, node.right)]
         return f"{parts[0]} & {parts[1]}" if all(parts) else None
-    if isinstance(node, tree.Call) and isinstance(node.function, tree.Member) and node.function.name == "isValid":
+    if (
+        isinstance(node, tree.CallExpression)
+        and isinstance(node.function, tree.MemberExpression)
+        and node.function.name == "isValid"
+    ):
         return f"{key_name(e, node.function.base)}.$valid$"
     return None
 
 
-def _member_name(e: Elaborator, node: tree.Member) -> str:
+def _member_name(e: Elaborator, node: tree.MemberExpression) -> str:
     """The name of a field, or what its @name says."""
     base = e.checked.types[node.base]
-    if isinstance(base, Record):
+    if isinstance(base, RecordType):
         declared = next((item for item in base.declaration.fields if item.name == node.name), None)
         if declared is not None:
             return tree.string_annotation(declared.annotations, "name") or node.name
@@ -253,8 +257,8 @@ def _action_data(index: int, kind: Type) -> ir.Scalar:
     """A parameter as a value: BMv2 keeps its bits, so those of a signed one are read as such."""
     base = base_of(kind)
     data = ir.ActionData(index, kind)
-    if isinstance(base, Bits) and base.signed:
-        return ir.Operation("two_comp_mod", data, ir.Constant(base.width, Bits(32)), kind)
+    if isinstance(base, BitsType) and base.signed:
+        return ir.OperationValue("two_comp_mod", data, ir.ConstantValue(base.width, BitsType(32)), kind)
     return data
 
 
@@ -273,15 +277,19 @@ def _set_default(e: Elaborator, lowered: LoweredTable) -> None:
         lowered.default = (found, ())
         return
     call = e.checked.calls[node]
-    assert isinstance(call.declaration, tree.Action)
+    assert isinstance(call.declaration, tree.ActionDeclaration)
     lowered.default = (lowered.find(call.declaration), entries.action_data(e, call))
     lowered.default_is_const = node.is_const
 
 
-def _no_action(e: Elaborator, table: tree.Table) -> LoweredAction | None:
+def _no_action(e: Elaborator, table: tree.TableDeclaration) -> LoweredAction | None:
     """core.p4's NoAction, which a table without a default action gets for this alone."""
     declaration = next(
-        (item for item in e.checked.program.declarations if isinstance(item, tree.Action) and item.name == "NoAction"),
+        (
+            item
+            for item in e.checked.program.declarations
+            if isinstance(item, tree.ActionDeclaration) and item.name == "NoAction"
+        ),
         None,
     )
     if declaration is None:
@@ -295,7 +303,7 @@ def _no_action(e: Elaborator, table: tree.Table) -> LoweredAction | None:
     return LoweredAction(lowered.action, (), (), lowered.body, (note,))
 
 
-def _set_property(e: Elaborator, lowered: LoweredTable, item: tree.Property) -> None:
+def _set_property(e: Elaborator, lowered: LoweredTable, item: tree.TableProperty) -> None:
     if item.name == "size":
         lowered.size = known_number(e, item.value) or DEFAULT_SIZE
     elif item.name == "support_timeout":
@@ -303,7 +311,7 @@ def _set_property(e: Elaborator, lowered: LoweredTable, item: tree.Property) -> 
     elif item.name in ("counters", "meters", "implementation"):
         instance = evaluate(e, item.value)
         assert isinstance(instance, ExternInstance)
-        if item.name == "implementation" and isinstance(item.value, tree.Call):
+        if item.name == "implementation" and isinstance(item.value, tree.CallExpression):
             name = tree.string_annotation(item.annotations, "name")
             instance.name = name or f"{lowered.name}.{instance.kind}"
             instance.annotations = item.annotations

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from p4compiler import ir, tree
-from p4compiler.types import Enum, Record, Stack, Tuple, Type
+from p4compiler.types import EnumType, RecordType, StackType, TupleType, Type
 
 if TYPE_CHECKING:
     from p4compiler.elaborate.frames import Frame
     from p4compiler.elaborate.tables import LoweredTable
-    from p4compiler.sources import Span
+    from p4compiler.sources import SourceSpan
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class HeaderValue:
     """A header of the packet, or a variable that is a header."""
 
-    type: Record
+    type: RecordType
     ref: ir.HeaderRef
 
     def field(self, name: str, kind: Type) -> Value:
@@ -39,7 +39,7 @@ class StructValue:
 class StackValue:
     """A header stack, or a stack of unions."""
 
-    type: Stack
+    type: StackType
     name: str
     items: tuple[HeaderValue | UnionValue, ...]
 
@@ -48,7 +48,7 @@ class StackValue:
 class UnionValue:
     """A header union; `name` is None for an element of a stack that the packet chooses."""
 
-    type: Record
+    type: RecordType
     name: str
     members: Mapping[str, HeaderValue]
 
@@ -57,7 +57,7 @@ class UnionValue:
 class HeaderLiteral:
     """A header's value that is written as a list; without `items` it is invalid."""
 
-    type: Record
+    type: RecordType
     items: Mapping[str, Value] | None
 
 
@@ -74,7 +74,7 @@ class ListValue:
 class StackLiteral:
     """The value of a stack that is written as a list."""
 
-    type: Stack
+    type: StackType
     items: tuple[Value, ...]
 
 
@@ -87,13 +87,13 @@ class DefaultValue:
 class SliceTarget:
     """Bits of a field, to be written."""
 
-    base: ir.Field
+    base: ir.FieldValue
     high: int
     low: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Packet:
+class PacketValue:
     """The packet that is parsed or deparsed."""
 
 
@@ -101,7 +101,7 @@ class Packet:
 class ActionValue:
     """An action in the instance of a control."""
 
-    declaration: tree.Action
+    declaration: tree.ActionDeclaration
     name: str  # the control plane's
 
 
@@ -109,7 +109,7 @@ class ActionValue:
 class TableValue:
     """A table in the instance of a control; `lowered` and `frame` since it is applied."""
 
-    declaration: tree.Table
+    declaration: tree.TableDeclaration
     name: str
     lowered: LoweredTable | None = None
     frame: Frame | None = None
@@ -119,7 +119,7 @@ class TableValue:
 class ValueSetValue:
     """A value set in the instance of a parser."""
 
-    declaration: tree.ValueSet
+    declaration: tree.ValueSetDeclaration
     name: str
     size: int
     type: Type
@@ -143,14 +143,14 @@ class ExternInstance:
     types: tuple[Type, ...]
     arguments: Mapping[str, Value]
     annotations: tree.Annotations
-    span: Span
+    span: SourceSpan
     tables: list[LoweredTable] = field(default_factory=list)
-    result: ir.Field | None = None  # of a direct meter
+    result: ir.FieldValue | None = None  # of a direct meter
 
     def number(self, name: str) -> int:
         """A numeric argument."""
         value = self.arguments[name]
-        assert isinstance(value, ir.Constant)
+        assert isinstance(value, ir.ConstantValue)
         return value.value
 
     def choice(self, name: str) -> str:
@@ -162,11 +162,11 @@ class ExternInstance:
 class BlockInstance:
     """A parser or control: its name for the control plane, and its frame, which holds what is declared in it."""
 
-    declaration: tree.Parser | tree.Control
+    declaration: tree.ParserDeclaration | tree.ControlDeclaration
     name: str
     short: str
     frame: Frame
-    variables: dict[tree.Variable, Value] = field(default_factory=dict)  # made once, set at each apply()
+    variables: dict[tree.VariableDeclaration, Value] = field(default_factory=dict)  # made once, set at each apply()
     inner: list[BlockInstance] = field(default_factory=list)
 
 
@@ -180,8 +180,8 @@ Value = (
     | StackLiteral
     | ListValue
     | DefaultValue
-    | ir.Text
-    | Packet
+    | ir.TextArgument
+    | PacketValue
     | ActionValue
     | TableValue
     | ValueSetValue
@@ -189,33 +189,33 @@ Value = (
     | ExternInstance
     | BlockInstance
 )
-Location = ir.Field | SliceTarget | HeaderValue | StructValue | StackValue | UnionValue
+Location = ir.FieldValue | SliceTarget | HeaderValue | StructValue | StackValue | UnionValue
 
 SCALARS = (
-    ir.Constant,
-    ir.Field,
+    ir.ConstantValue,
+    ir.FieldValue,
     ir.Valid,
     ir.ActionData,
-    ir.Operation,
-    ir.HeaderEqual,
-    ir.Lookahead,
+    ir.OperationValue,
+    ir.HeadersEqual,
+    ir.LookaheadValue,
     ir.LastIndex,
 )
 
 
 def enum_name(value: Value) -> str:
     """The name of an enum's value."""
-    assert isinstance(value, ir.Constant)
-    assert isinstance(value.type, Enum)
+    assert isinstance(value, ir.ConstantValue)
+    assert isinstance(value.type, EnumType)
     return value.type.declaration.members[value.value].name
 
 
 def header_field(ref: ir.HeaderRef, name: str, kind: Type) -> Value:
     """A field of a header; of a struct in it the fields are called ``struct.field``."""
-    if isinstance(kind, Record):
+    if isinstance(kind, RecordType):
         fields = {inner: header_field(ref, f"{name}.{inner}", item) for inner, item in kind.fields.items()}
         return StructValue(kind, fields)
-    return ir.Field(ref, name, kind)
+    return ir.FieldValue(ref, name, kind)
 
 
 def type_of(value: Value) -> Type:
@@ -223,7 +223,7 @@ def type_of(value: Value) -> Type:
     if isinstance(value, (*SCALARS, HeaderValue, StructValue, StackValue, UnionValue, HeaderLiteral, StackLiteral)):
         return value.type
     assert isinstance(value, ListValue)
-    return Tuple(tuple(type_of(item) for item in value.items))
+    return TupleType(tuple(type_of(item) for item in value.items))
 
 
 def leaves(value: Value) -> Iterator[ir.Scalar | HeaderValue]:

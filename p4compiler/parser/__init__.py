@@ -8,10 +8,10 @@ behind the next ``;`` or ``}``, so that a run shows several.
 from p4compiler.diagnostics import Diagnostics
 from p4compiler.lexer import Token
 from p4compiler.parser.declarations import DeclarationParser
-from p4compiler.tree import Program
+from p4compiler.tree import SyntaxTree
 
 
-def parse(tokens: list[Token], diagnostics: Diagnostics) -> Program:
+def parse(tokens: list[Token], diagnostics: Diagnostics) -> SyntaxTree:
     """The syntax tree of a program; raises P4Error if there were errors."""
     program = DeclarationParser(tokens, diagnostics).program()
     diagnostics.stop_on_errors()

@@ -9,7 +9,7 @@ from typing import NoReturn
 from p4compiler import lexer
 from p4compiler.diagnostics import Diagnostics, Refusal, did_you_mean
 from p4compiler.lexer import Token
-from p4compiler.sources import Span
+from p4compiler.sources import SourceSpan
 
 MAX_NESTING = 200  # of constructs in each other
 
@@ -107,7 +107,7 @@ class Cursor:
         span = token.span
         if wanted.startswith("';'") and token.starts_line and self.at:  # the place where it is missing
             before = self.tokens[self.at - 1].span
-            span = Span(before.source, before.end, before.end + 1, before.origin)
+            span = SourceSpan(before.source, before.end, before.end + 1, before.origin)
         raise Refusal(f"syntax error: {wanted} expected, found {found}{hint}", span)
 
     @contextmanager

@@ -14,7 +14,7 @@ _STRUCTS = ("struct", "header", "header_union")
 class DeclarationParser(TableParser, StatementParser):
     """Parses a program."""
 
-    def program(self) -> tree.Program:
+    def program(self) -> tree.SyntaxTree:
         """All declarations; those with errors are left out."""
         out: list[tree.Declaration] = []
         while self.token.kind != lexer.END:
@@ -25,7 +25,7 @@ class DeclarationParser(TableParser, StatementParser):
                     token = self.take()
                     raise Refusal("'}' without '{'", token.span)
                 out.append(self.declaration())
-        return tree.Program(tuple(out), self.token.span)
+        return tree.SyntaxTree(tuple(out), self.token.span)
 
     def declaration(self) -> tree.Declaration:
         """A declaration at the top of a program."""
@@ -103,18 +103,18 @@ class DeclarationParser(TableParser, StatementParser):
             parameters = self.parameters()
             if self.accept(";"):
                 raise Refusal(f"function {name.text!r} has no body", name.span)
-            return tree.Function(name.span, name.text, notes, returns, types, parameters, self.block())
+            return tree.FunctionDeclaration(name.span, name.text, notes, returns, types, parameters, self.block())
 
     def member_of_instance(self) -> tree.Declaration:
         """A function or an instance in the body of an instance."""
         return self._function_or_instance(self.annotations())
 
-    def _action(self, notes: tree.Annotations) -> tree.Action:
+    def _action(self, notes: tree.Annotations) -> tree.ActionDeclaration:
         self.take()
         name = self.name("the name of an action")
         self.declare(name.text)
         with self.scope():
-            return tree.Action(name.span, name.text, notes, self.parameters(), self.block())
+            return tree.ActionDeclaration(name.span, name.text, notes, self.parameters(), self.block())
 
     # --- externs ---
 
@@ -139,7 +139,7 @@ class DeclarationParser(TableParser, StatementParser):
         finally:
             self.at = start
 
-    def _extern_object(self, notes: tree.Annotations) -> tree.Extern:
+    def _extern_object(self, notes: tree.Annotations) -> tree.ExternDeclaration:
         name = self.take()
         self.declare(name.text, is_type=True)
         methods: list[tree.Prototype] = []
@@ -149,7 +149,7 @@ class DeclarationParser(TableParser, StatementParser):
                 self.expect("{")
                 while not self.accept("}"):
                     methods.append(self._method(name.text))
-        return tree.Extern(name.span, name.text, notes, types, tuple(methods))
+        return tree.ExternDeclaration(name.span, name.text, notes, types, tuple(methods))
 
     def _method(self, owner: str) -> tree.Prototype:
         notes = self.annotations()
@@ -174,11 +174,11 @@ class DeclarationParser(TableParser, StatementParser):
 
     # --- types ---
 
-    def _struct(self, notes: tree.Annotations) -> tree.Struct:
+    def _struct(self, notes: tree.Annotations) -> tree.StructDeclaration:
         kind = self.take().text
         name = self.name(f"the name of a {kind}")
         self.declare(name.text, is_type=True)
-        fields: list[tree.Field] = []
+        fields: list[tree.FieldDeclaration] = []
         with self.scope():
             types = self.type_parameters()
             self.expect("{", f"of the fields of {kind} {name.text!r}")
@@ -186,43 +186,45 @@ class DeclarationParser(TableParser, StatementParser):
                 with self.recovering():
                     fields.append(self._field())
         self.expect("}")
-        return tree.Struct(name.span, name.text, notes, kind, types, tuple(fields))
+        return tree.StructDeclaration(name.span, name.text, notes, kind, types, tuple(fields))
 
-    def _field(self) -> tree.Field:
+    def _field(self) -> tree.FieldDeclaration:
         notes = self.annotations()
         type_ = self.type()
         name = self.name("the name of a field")
         type_ = self.array(type_)
         self.expect(";", f"after field {name.text!r}")
-        return tree.Field(name.span, name.text, notes, type_)
+        return tree.FieldDeclaration(name.span, name.text, notes, type_)
 
-    def _enum(self, notes: tree.Annotations) -> tree.Enum:
+    def _enum(self, notes: tree.Annotations) -> tree.EnumDeclaration:
         self.take()
         base = None if self.is_name(self.token) and self.ahead().text == "{" else self.type()
         name = self.name("the name of an enum")
         self.declare(name.text, is_type=True)
-        return tree.Enum(name.span, name.text, notes, base, self._members())
+        return tree.EnumDeclaration(name.span, name.text, notes, base, self._members())
 
     def _names(self, notes: tree.Annotations) -> tree.Names:
         word = self.take()
         return tree.Names(word.span, word.text, notes, self._members())
 
-    def _members(self) -> tuple[tree.EnumMember, ...]:
+    def _members(self) -> tuple[tree.EnumMemberDeclaration, ...]:
         self.expect("{")
-        out: list[tree.EnumMember] = []
+        out: list[tree.EnumMemberDeclaration] = []
         while not self.sees("}"):
             notes = self.annotations()
             name = self.name("a name")
-            out.append(tree.EnumMember(name.span, name.text, notes, self.expression() if self.accept("=") else None))
+            out.append(
+                tree.EnumMemberDeclaration(name.span, name.text, notes, self.expression() if self.accept("=") else None)
+            )
             if not self.accept(","):
                 break
         self.expect("}", "after the names")
         return tuple(out)
 
-    def _typedef(self, notes: tree.Annotations) -> tree.Typedef:
+    def _typedef(self, notes: tree.Annotations) -> tree.TypedefDeclaration:
         is_new = self.take().text == "type"
         inner = self.annotations()
-        type_: tree.TypeNode | tree.Struct | tree.Enum
+        type_: tree.TypeNode | tree.StructDeclaration | tree.EnumDeclaration
         if self.token.text in _STRUCTS:
             type_ = self._struct(inner)
         elif self.sees("enum"):
@@ -234,9 +236,9 @@ class DeclarationParser(TableParser, StatementParser):
             type_ = self.array(type_)
         self.expect(";", "after the definition of a type")
         self.declare(name.text, is_type=True)
-        return tree.Typedef(name.span, name.text, notes, is_new, type_)
+        return tree.TypedefDeclaration(name.span, name.text, notes, is_new, type_)
 
-    def _package(self, notes: tree.Annotations) -> tree.Package:
+    def _package(self, notes: tree.Annotations) -> tree.PackageDeclaration:
         self.take()
         name = self.name("the name of a package")
         self.declare(name.text, is_type=True)
@@ -244,11 +246,11 @@ class DeclarationParser(TableParser, StatementParser):
             types = self.type_parameters()
             parameters = self.parameters()
         self.expect(";", "after a package")
-        return tree.Package(name.span, name.text, notes, types, parameters)
+        return tree.PackageDeclaration(name.span, name.text, notes, types, parameters)
 
     # --- parsers and controls ---
 
-    def _parser(self, notes: tree.Annotations) -> tree.Parser:
+    def _parser(self, notes: tree.Annotations) -> tree.ParserDeclaration:
         self.take()
         name = self.name("the name of a parser")
         self.declare(name.text, is_type=True)
@@ -256,11 +258,11 @@ class DeclarationParser(TableParser, StatementParser):
             types = self.type_parameters()
             parameters = self.parameters()
             if self.accept(";"):
-                return tree.Parser(name.span, name.text, notes, types, parameters, (), (), None)
+                return tree.ParserDeclaration(name.span, name.text, notes, types, parameters, (), (), None)
             constructor = self.parameters() if self.sees("(") else ()
             self.expect("{", f"of the body of parser {name.text!r}")
             locals_: list[tree.Declaration] = []
-            states: list[tree.State] = []
+            states: list[tree.StateDeclaration] = []
             while not self.sees("}") and self.token.kind != lexer.END:
                 with self.recovering():
                     inner = self.annotations()
@@ -269,9 +271,11 @@ class DeclarationParser(TableParser, StatementParser):
                     else:
                         locals_.append(self._local(inner))
             self.expect("}", f"at the end of parser {name.text!r}")
-        return tree.Parser(name.span, name.text, notes, types, parameters, constructor, tuple(locals_), tuple(states))
+        return tree.ParserDeclaration(
+            name.span, name.text, notes, types, parameters, constructor, tuple(locals_), tuple(states)
+        )
 
-    def _state(self, notes: tree.Annotations) -> tree.State:
+    def _state(self, notes: tree.Annotations) -> tree.StateDeclaration:
         self.take()
         name = self.name("the name of a state")
         self.expect("{")
@@ -279,7 +283,7 @@ class DeclarationParser(TableParser, StatementParser):
             statements = self.statements("}", "transition")
             transition = self._transition() if self.sees("transition") else None
         self.expect("}", f"at the end of state {name.text!r}")
-        return tree.State(name.span, name.text, notes, statements, transition)
+        return tree.StateDeclaration(name.span, name.text, notes, statements, transition)
 
     def _transition(self) -> tree.Name | tree.Select:
         self.take()
@@ -296,17 +300,17 @@ class DeclarationParser(TableParser, StatementParser):
                 break
         self.expect(")", "after the keys of a select")
         self.expect("{", "of the cases of a select")
-        cases: list[tree.SelectCase] = []
+        cases: list[tree.SelectBranch] = []
         while not self.accept("}"):
             set_ = self.key_set()
             self.expect(":", "after the values of a case")
             name = self.name("the name of a state")
             self.expect(";", "after a case")
-            cases.append(tree.SelectCase(set_.span, set_, tree.Name(name.span, name.text)))
+            cases.append(tree.SelectBranch(set_.span, set_, tree.Name(name.span, name.text)))
         self.accept(";")
         return tree.Select(word.span, tuple(keys), tuple(cases))
 
-    def _control(self, notes: tree.Annotations) -> tree.Control:
+    def _control(self, notes: tree.Annotations) -> tree.ControlDeclaration:
         self.take()
         name = self.name("the name of a control")
         self.declare(name.text, is_type=True)
@@ -314,15 +318,15 @@ class DeclarationParser(TableParser, StatementParser):
             types = self.type_parameters()
             parameters = self.parameters()
             if self.accept(";"):
-                return tree.Control(name.span, name.text, notes, types, parameters, (), (), None)
+                return tree.ControlDeclaration(name.span, name.text, notes, types, parameters, (), (), None)
             constructor = self.parameters() if self.sees("(") else ()
             self.expect("{", f"of the body of control {name.text!r}")
             locals_: list[tree.Declaration] = []
-            body: tree.Block | None = None
+            body: tree.BlockStatement | None = None
             while body is None:
                 if self.sees("}") or self.token.kind == lexer.END:
                     if self.diagnostics.has_errors():  # of what was to be the apply block, perhaps
-                        body = tree.Block(name.span, (), name.span)
+                        body = tree.BlockStatement(name.span, (), name.span)
                         break
                     self.fail(f"'apply {{ ... }}' in control {name.text!r}")
                 with self.recovering():
@@ -333,7 +337,9 @@ class DeclarationParser(TableParser, StatementParser):
                     else:
                         locals_.append(self._local(inner))
             self.expect("}", "after the apply block, which ends a control,")
-        return tree.Control(name.span, name.text, notes, types, parameters, constructor, tuple(locals_), body)
+        return tree.ControlDeclaration(
+            name.span, name.text, notes, types, parameters, constructor, tuple(locals_), body
+        )
 
     def _local(self, notes: tree.Annotations) -> tree.Declaration:
         """A declaration in a parser or control."""
@@ -354,7 +360,7 @@ class DeclarationParser(TableParser, StatementParser):
         self.expect(";", f"after the declaration of {out.name!r}")
         return out
 
-    def _value_set(self, notes: tree.Annotations) -> tree.ValueSet:
+    def _value_set(self, notes: tree.Annotations) -> tree.ValueSetDeclaration:
         self.take()
         types = self.type_arguments()
         self.expect("(")
@@ -365,4 +371,4 @@ class DeclarationParser(TableParser, StatementParser):
         self.declare(name.text)
         if len(types) != 1:
             raise Refusal(f"a value set has one type, not {len(types)}", name.span)
-        return tree.ValueSet(name.span, name.text, notes, types[0], size)
+        return tree.ValueSetDeclaration(name.span, name.text, notes, types[0], size)

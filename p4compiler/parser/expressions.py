@@ -8,7 +8,7 @@ from p4compiler import lexer, tree
 from p4compiler.diagnostics import Refusal
 from p4compiler.lexer import Token
 from p4compiler.parser.cursor import Cursor
-from p4compiler.sources import Span
+from p4compiler.sources import SourceSpan
 
 MAX_OPERANDS = 500  # in a chain without parentheses
 MAX_NUMBER_DIGITS = 1_000
@@ -51,7 +51,7 @@ class ExpressionParser(Cursor):
         while self.accept("["):
             size = self.expression()
             end = self.expect("]", "after the size of a stack")
-            element = tree.StackType(element.span.to(end.span), element, size)
+            element = tree.StackTypeNode(element.span.to(end.span), element, size)
         return element
 
     def _single_type(self) -> tree.TypeNode:
@@ -59,7 +59,7 @@ class ExpressionParser(Cursor):
         if token.kind == lexer.NAME and token.text in _SIZED_TYPES:
             self.take()
             if not self.sees("<"):
-                return tree.PlainType(token.span, "int") if token.text == "int" else self._without_width(token)
+                return tree.PlainTypeNode(token.span, "int") if token.text == "int" else self._without_width(token)
             self.take()
             if self.accept("("):
                 width = self.expression()
@@ -67,28 +67,28 @@ class ExpressionParser(Cursor):
             else:
                 width = self._binary(_LEVELS["++"])
             end = self.close_angle()
-            return tree.SizedType(token.span.to(end.span), token.text, width)
+            return tree.SizedTypeNode(token.span.to(end.span), token.text, width)
         if token.kind == lexer.NAME and token.text in _PLAIN_TYPES:
             self.take()
-            return tree.PlainType(token.span, token.text)
+            return tree.PlainTypeNode(token.span, token.text)
         if token.kind == lexer.NAME and token.text in ("tuple", "list") and self.ahead().text == "<":
             self.take()
             items = self.type_arguments()
             span = token.span.to(self.tokens[self.at - 1].span)
             if token.text == "tuple":
-                return tree.TupleType(span, items)
+                return tree.TupleTypeNode(span, items)
             if len(items) != 1:
                 raise Refusal(f"a list has one type of elements, not {len(items)}", span)
-            return tree.ListType(span, items[0])
+            return tree.ListTypeNode(span, items[0])
         absolute = bool(self.accept("."))
         name = self.name("a type")
         arguments = self.type_arguments() if self.sees("<") else ()
-        return tree.TypeName(name.span, name.text, arguments, absolute)
+        return tree.NamedTypeNode(name.span, name.text, arguments, absolute)
 
     def _without_width(self, token: Token) -> tree.TypeNode:
         if token.text == "varbit":
             raise Refusal("varbit needs a greatest width: varbit<N>", token.span)
-        return tree.SizedType(token.span, token.text, None)
+        return tree.SizedTypeNode(token.span, token.text, None)
 
     def type_arguments(self) -> tuple[tree.TypeNode, ...]:
         """``<types>``."""
@@ -112,7 +112,7 @@ class ExpressionParser(Cursor):
             yes = self.expression()
             self.expect(":", "between the two values of '?'")
             no = self.expression()
-            return tree.Choice(condition.span.to(no.span), condition, yes, no)
+            return tree.ChoiceExpression(condition.span.to(no.span), condition, yes, no)
 
     def _operator(self) -> str:
         token = self.token
@@ -133,7 +133,7 @@ class ExpressionParser(Cursor):
             self.at += 2 if op == ">>" else 1
             with self.nested():
                 right = self._binary(op_level + 1)
-            left = tree.Binary(left.span.to(right.span), op, left, right)
+            left = tree.BinaryExpression(left.span.to(right.span), op, left, right)
             operands += 1
             if operands > MAX_OPERANDS:
                 self.diagnostics.error(f"more than {MAX_OPERANDS} operands in one expression", right.span)
@@ -147,7 +147,7 @@ class ExpressionParser(Cursor):
                 self.take()
                 with self.nested():
                     operand = self._unary()
-                return tree.Unary(token.span.to(operand.span), token.text, operand)
+                return tree.UnaryExpression(token.span.to(operand.span), token.text, operand)
             if token.text == "(":
                 cast = self._cast()
                 if cast is not None:
@@ -175,7 +175,7 @@ class ExpressionParser(Cursor):
         if closed and (certain or self._operand_follows(first)):
             with self.nested():
                 operand = self._unary()
-            return tree.Cast(opening.span.to(operand.span), type_, operand)
+            return tree.CastExpression(opening.span.to(operand.span), type_, operand)
         self.at = start
         return None
 
@@ -201,21 +201,21 @@ class ExpressionParser(Cursor):
                 self.diagnostics.stop_on_errors()
             if self.accept("."):
                 name = self.name("the name of a member")
-                out = tree.Member(out.span.to(name.span), out, name.text, name.span)
+                out = tree.MemberExpression(out.span.to(name.span), out, name.text, name.span)
             elif self.accept("["):
                 out = self._index(out)
             elif self.sees("("):
                 arguments = self.arguments()
-                out = tree.Call(out.span.to(self.tokens[self.at - 1].span), out, (), arguments)
-            elif self.sees("<") and isinstance(out, tree.Name | tree.Member) and self._generic_call():
+                out = tree.CallExpression(out.span.to(self.tokens[self.at - 1].span), out, (), arguments)
+            elif self.sees("<") and isinstance(out, tree.Name | tree.MemberExpression) and self._generic_call():
                 types = self.type_arguments()
                 if self.accept("."):
                     self.at -= 1
                     assert isinstance(out, tree.Name)
-                    out = tree.TypeExpression(out.span, tree.TypeName(out.span, out.name, types, out.absolute))
+                    out = tree.TypeExpression(out.span, tree.NamedTypeNode(out.span, out.name, types, out.absolute))
                     continue
                 arguments = self.arguments()
-                out = tree.Call(out.span.to(self.tokens[self.at - 1].span), out, types, arguments)
+                out = tree.CallExpression(out.span.to(self.tokens[self.at - 1].span), out, types, arguments)
             else:
                 return out
 
@@ -235,13 +235,13 @@ class ExpressionParser(Cursor):
         if self.accept("+:"):
             second = self.expression()
             end = self.expect("]", "after a slice")
-            return tree.Slice(base.span.to(end.span), base, first, second, True)
+            return tree.SliceExpression(base.span.to(end.span), base, first, second, True)
         if self.accept(":"):
             second = self.expression()
             end = self.expect("]", "after a slice")
-            return tree.Slice(base.span.to(end.span), base, first, second, False)
+            return tree.SliceExpression(base.span.to(end.span), base, first, second, False)
         end = self.expect("]", "after an index")
-        return tree.Index(base.span.to(end.span), base, first)
+        return tree.IndexExpression(base.span.to(end.span), base, first)
 
     def _primary(self) -> tree.Expression:
         token = self.token
@@ -252,11 +252,11 @@ class ExpressionParser(Cursor):
             text = tree.unquoted(token.text)
             while self.token.kind == lexer.STRING:
                 text += tree.unquoted(self.take().text)
-            return tree.Text(token.span, text)
+            return tree.StringLiteral(token.span, text)
         if token.kind == lexer.NAME:
             if token.text in ("true", "false"):
                 self.take()
-                return tree.Boolean(token.span, token.text == "true")
+                return tree.BooleanLiteral(token.span, token.text == "true")
             if token.text == "this":
                 self.take()
                 return tree.Name(token.span, "this")
@@ -275,7 +275,7 @@ class ExpressionParser(Cursor):
             return tree.InvalidHeader(token.span)
         elif token.text == "...":
             self.take()
-            return tree.DefaultValue(token.span)
+            return tree.DefaultLiteral(token.span)
         elif token.text == ".":
             self.take()
             name = self.name()
@@ -283,7 +283,7 @@ class ExpressionParser(Cursor):
         name = self.name("an expression")
         return tree.Name(name.span, name.text)
 
-    def number(self) -> tree.Number:
+    def number(self) -> tree.NumberLiteral:
         """A whole number."""
         token = self.take()
         match = _NUMBER.fullmatch(token.text)
@@ -303,7 +303,7 @@ class ExpressionParser(Cursor):
             width = int(match["width"][:9])
             if width > MAX_WIDTH:
                 raise Refusal(f"a number of more than {MAX_WIDTH} bits", token.span)
-        return tree.Number(token.span, value, width, match["sign"] == "s", token.text)
+        return tree.NumberLiteral(token.span, value, width, match["sign"] == "s", token.text)
 
     def _literal(self) -> tree.Expression:
         start = self.take()
@@ -351,7 +351,7 @@ class ExpressionParser(Cursor):
         if self.sees("_"):
             return tree.Argument(self.take().span, name, None)
         value = self.expression()
-        span: Span = value.span if name is None else token.span
+        span: SourceSpan = value.span if name is None else token.span
         return tree.Argument(span, name, value)
 
     # --- sets ---
@@ -378,8 +378,8 @@ class ExpressionParser(Cursor):
         value = self.expression()
         if self.accept("&&&"):
             mask = self.expression()
-            return tree.Mask(value.span.to(mask.span), value, mask)
+            return tree.MaskExpression(value.span.to(mask.span), value, mask)
         if self.accept(".."):
             high = self.expression()
-            return tree.Range(value.span.to(high.span), value, high)
+            return tree.RangeExpression(value.span.to(high.span), value, high)
         return value

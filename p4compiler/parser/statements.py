@@ -8,7 +8,7 @@ from p4compiler.lexer import Token
 from p4compiler.parser.expressions import ExpressionParser
 
 _ASSIGNMENTS = frozenset(["=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", "|+|=", "|-|="])
-_SIMPLE = {"exit": tree.Exit, "break": tree.Break, "continue": tree.Continue}
+_SIMPLE = {"exit": tree.ExitStatement, "break": tree.BreakStatement, "continue": tree.ContinueStatement}
 
 
 class StatementParser(ExpressionParser):
@@ -59,7 +59,7 @@ class StatementParser(ExpressionParser):
 
     # --- declarations among statements ---
 
-    def constant(self, notes: tree.Annotations) -> tree.Constant:
+    def constant(self, notes: tree.Annotations) -> tree.ConstantDeclaration:
         """``const type name = value;``."""
         self.expect("const")
         type_ = self.type()
@@ -69,9 +69,9 @@ class StatementParser(ExpressionParser):
         value = self.expression()
         self.expect(";", "after the value of a constant")
         self.declare(name.text)
-        return tree.Constant(name.span, name.text, notes, type_, value)
+        return tree.ConstantDeclaration(name.span, name.text, notes, type_, value)
 
-    def instance(self, type_: tree.TypeNode, notes: tree.Annotations) -> tree.Instance:
+    def instance(self, type_: tree.TypeNode, notes: tree.Annotations) -> tree.InstanceDeclaration:
         """An instance, after its type."""
         arguments = self.arguments()
         name = self.name("the name of an instance")
@@ -86,23 +86,23 @@ class StatementParser(ExpressionParser):
                 body = tuple(items)
         self.expect(";", "after an instance")
         self.declare(name.text)
-        return tree.Instance(name.span, name.text, notes, type_, arguments, body)
+        return tree.InstanceDeclaration(name.span, name.text, notes, type_, arguments, body)
 
     def member_of_instance(self) -> tree.Declaration:
         """A function or an instance in the body of an instance."""
         raise NotImplementedError
 
-    def variable(self, type_: tree.TypeNode, notes: tree.Annotations) -> tree.Variable:
+    def variable(self, type_: tree.TypeNode, notes: tree.Annotations) -> tree.VariableDeclaration:
         """A variable, after its type and without the semicolon."""
         name = self.name("the name of a variable")
         type_ = self.array(type_)
         value = self.expression() if self.accept("=") else None
         self.declare(name.text)
-        return tree.Variable(name.span, name.text, notes, type_, value)
+        return tree.VariableDeclaration(name.span, name.text, notes, type_, value)
 
     # --- statements ---
 
-    def block(self) -> tree.Block:
+    def block(self) -> tree.BlockStatement:
         """Statements in braces."""
         self.annotations()
         opening = self.expect("{")
@@ -111,22 +111,22 @@ class StatementParser(ExpressionParser):
         if self.token.kind == lexer.END:
             raise Refusal("'{' without '}'", opening.span)
         close = self.take()
-        return tree.Block(opening.span, statements, close.span)
+        return tree.BlockStatement(opening.span, statements, close.span)
 
-    def statements(self, *ends: str) -> tuple[tree.Statement | tree.Declaration, ...]:
+    def statements(self, *ends: str) -> tuple[tree.StatementNode | tree.Declaration, ...]:
         """Statements up to one of the words in `ends`; an error in one is recorded, and the next follows."""
-        out: list[tree.Statement | tree.Declaration] = []
+        out: list[tree.StatementNode | tree.Declaration] = []
         while self.token.kind != lexer.END and not any(self.sees(end) for end in ends):
             with self.recovering():
                 out.append(self.statement())
         return tuple(out)
 
-    def statement(self) -> tree.Statement | tree.Declaration:
+    def statement(self) -> tree.StatementNode | tree.Declaration:
         """A statement or a declaration among statements."""
         with self.nested():
             token = self.token
             if self.accept(";"):
-                return tree.Empty(token.span)
+                return tree.EmptyStatement(token.span)
             notes = self.annotations()
             token = self.token
             word = token.text if token.kind == lexer.NAME else ""
@@ -148,13 +148,13 @@ class StatementParser(ExpressionParser):
                 self.take()
                 value = None if self.sees(";") else self.expression()
                 self.expect(";", "after 'return'")
-                return tree.Return(token.span, value)
+                return tree.ReturnStatement(token.span, value)
             out = self._simple(notes)
-            if not isinstance(out, tree.Instance):
+            if not isinstance(out, tree.InstanceDeclaration):
                 self.expect(";", "after a statement")
             return out
 
-    def _simple(self, notes: tree.Annotations) -> tree.Statement | tree.Declaration:
+    def _simple(self, notes: tree.Annotations) -> tree.StatementNode | tree.Declaration:
         """A declaration, an assignment or a call, without its semicolon (but for an instance)."""
         declared = self._declared_type()
         if declared is not None:
@@ -164,8 +164,8 @@ class StatementParser(ExpressionParser):
         if op in _ASSIGNMENTS or op == ">>=":
             self.at += 2 if op == ">>=" else 1
             value = self.expression()
-            return tree.Assign(target.span, target, op[:-1], value)
-        if not isinstance(target, tree.Call):
+            return tree.AssignStatement(target.span, target, op[:-1], value)
+        if not isinstance(target, tree.CallExpression):
             self.fail("'=' or a call")
         return tree.CallStatement(target.span, target)
 
@@ -191,23 +191,23 @@ class StatementParser(ExpressionParser):
         self.at = start
         return None
 
-    def _if(self) -> tree.If:
+    def _if(self) -> tree.IfStatement:
         word = self.take()
         self.expect("(", "after 'if'")
         condition = self.expression()
         self.expect(")", "after the condition")
         yes = self._branch()
         no = self._branch() if self.accept("else") else None
-        return tree.If(word.span, condition, yes, no)
+        return tree.IfStatement(word.span, condition, yes, no)
 
-    def _branch(self) -> tree.Statement:
+    def _branch(self) -> tree.StatementNode:
         with self.scope():
             out = self.statement()
         if isinstance(out, tree.Declaration):
             raise Refusal("a declaration is no branch; put it in braces", out.span)
         return out
 
-    def _switch(self) -> tree.Switch:
+    def _switch(self) -> tree.SwitchStatement:
         word = self.take()
         self.expect("(", "after 'switch'")
         subject = self.expression()
@@ -225,16 +225,16 @@ class StatementParser(ExpressionParser):
             self.expect(":", "after the label of a case")
             body = self.block() if self.sees("{") else None
             cases.append(tree.SwitchCase(label.span, label, body))
-        return tree.Switch(word.span, subject, tuple(cases))
+        return tree.SwitchStatement(word.span, subject, tuple(cases))
 
-    def _for(self, notes: tree.Annotations) -> tree.Statement:
+    def _for(self, notes: tree.Annotations) -> tree.StatementNode:
         word = self.take()
         self.expect("(", "after 'for'")
         with self.scope():
             if (variable := self._loop_variable(notes)) is not None:
                 collection = self.simple_set()
                 self.expect(")")
-                return tree.ForIn(word.span, variable, collection, self._branch())
+                return tree.ForInStatement(word.span, variable, collection, self._branch())
             start = self._several(";")
             self.expect(";", "after the start of a loop")
             condition = self.expression()
@@ -242,10 +242,10 @@ class StatementParser(ExpressionParser):
             step = self._several(")")
             self.expect(")")
             body = self._branch()
-        steps = tuple(item for item in step if isinstance(item, tree.Statement))
-        return tree.For(word.span, start, condition, steps, body)
+        steps = tuple(item for item in step if isinstance(item, tree.StatementNode))
+        return tree.ForStatement(word.span, start, condition, steps, body)
 
-    def _loop_variable(self, notes: tree.Annotations) -> tree.Variable | None:
+    def _loop_variable(self, notes: tree.Annotations) -> tree.VariableDeclaration | None:
         """The variable of ``for (variable in collection)``, and the ``in``; None if it is another loop."""
         start = self.at
         if self.is_name(self.token) and self.ahead().text == "in":
@@ -256,12 +256,12 @@ class StatementParser(ExpressionParser):
             name = self.take()
             self.take()
             self.declare(name.text)
-            return tree.Variable(name.span, name.text, notes, declared, None)
+            return tree.VariableDeclaration(name.span, name.text, notes, declared, None)
         self.at = start
         return None
 
-    def _several(self, end: str) -> tuple[tree.Statement | tree.Declaration, ...]:
-        out: list[tree.Statement | tree.Declaration] = []
+    def _several(self, end: str) -> tuple[tree.StatementNode | tree.Declaration, ...]:
+        out: list[tree.StatementNode | tree.Declaration] = []
         while not self.sees(end):
             out.append(self._simple(()))
             if not self.accept(","):

@@ -9,16 +9,16 @@ from p4compiler.parser.statements import StatementParser
 class TableParser(StatementParser):
     """Parses tables."""
 
-    def table(self, notes: tree.Annotations) -> tree.Table:
+    def table(self, notes: tree.Annotations) -> tree.TableDeclaration:
         """``table name { properties }``."""
         self.take()
         name = self.name("the name of a table")
         self.declare(name.text)
         self.expect("{", f"of the properties of table {name.text!r}")
-        keys: tuple[tree.Key, ...] | None = None
+        keys: tuple[tree.TableKey, ...] | None = None
         actions: tuple[tree.ActionReference, ...] | None = None
-        entries: tree.Entries | None = None
-        properties: list[tree.Property] = []
+        entries: tree.DeclaredEntries | None = None
+        properties: list[tree.TableProperty] = []
         while not self.sees("}") and self.token.kind != lexer.END:
             with self.recovering():
                 inner = self.annotations()
@@ -32,24 +32,24 @@ class TableParser(StatementParser):
                 elif prop.text == "entries":
                     if keys is None:
                         self.diagnostics.error("the entries of a table must be after its key", prop.span)
-                    entries = tree.Entries(prop.span, self._entries(), is_const)
+                    entries = tree.DeclaredEntries(prop.span, self._entries(), is_const)
                 else:
                     value = self.expression()
                     self.expect(";", f"after {prop.text!r}")
-                    properties.append(tree.Property(prop.span, prop.text, value, is_const, inner))
+                    properties.append(tree.TableProperty(prop.span, prop.text, value, is_const, inner))
         self.expect("}", f"at the end of table {name.text!r}")
-        return tree.Table(name.span, name.text, notes, keys, actions, entries, tuple(properties))
+        return tree.TableDeclaration(name.span, name.text, notes, keys, actions, entries, tuple(properties))
 
-    def _keys(self) -> tuple[tree.Key, ...]:
+    def _keys(self) -> tuple[tree.TableKey, ...]:
         self.expect("{", "of the keys")
-        out: list[tree.Key] = []
+        out: list[tree.TableKey] = []
         while not self.accept("}"):
             expression = self.expression()
             self.expect(":", "and a match kind after a key")
             kind = self.name("a match kind")
             notes = self.annotations()
             self.expect(";", "after a key")
-            out.append(tree.Key(expression.span, expression, tree.Name(kind.span, kind.text), notes))
+            out.append(tree.TableKey(expression.span, expression, tree.Name(kind.span, kind.text), notes))
         self.accept(";")
         return tuple(out)
 
@@ -68,9 +68,9 @@ class TableParser(StatementParser):
         arguments = self.arguments() if self.sees("(") else None
         return tree.ActionReference(name.span, tree.Name(name.span, name.text, absolute), arguments, notes)
 
-    def _entries(self) -> tuple[tree.Entry, ...]:
+    def _entries(self) -> tuple[tree.DeclaredEntry, ...]:
         self.expect("{", "of the entries")
-        out: list[tree.Entry] = []
+        out: list[tree.DeclaredEntry] = []
         while not self.accept("}"):
             is_const = bool(self.accept("const"))
             priority: tree.Expression | None = None
@@ -84,6 +84,6 @@ class TableParser(StatementParser):
             action = self._action_reference(())
             notes = self.annotations()
             self.expect(";", "after an entry")
-            out.append(tree.Entry(keys.span, keys, action, priority, is_const, notes))
+            out.append(tree.DeclaredEntry(keys.span, keys, action, priority, is_const, notes))
         self.accept(";")
         return tuple(out)
