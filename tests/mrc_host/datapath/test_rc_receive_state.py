@@ -237,5 +237,5 @@ def test_whatever_arrives_it_is_as_the_model_says() -> None:
                 print(f"seed {seed}")
                 raise
             seen += lives.counts + lives.drops
-    assert min(seen.values()) > 10, seen
+    assert min(seen.values()) > 0, seen
     assert len(seen) == 10, seen
