@@ -32,11 +32,11 @@ from controller.server import Listening, Server, make_server
 from controller.service import ControllerService
 from controller.values import EventKind
 from mrc_common.open_files import raise_limit
-from p4src import BUILD
 from topologies import loader
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.faults import FaultState
+from topologies.p4_program import fabric_program, saved_program
 
 _PATH = click.Path(path_type=Path)
 _STOP_GRACE_S = 0.2
@@ -48,7 +48,7 @@ class Settings:
     """What the command line says."""
 
     switches: str
-    p4_build: Path
+    p4_folder: Path | None
     agents: str
     fault_file: Path | None
     keep_faults: bool
@@ -78,7 +78,7 @@ class Settings:
 @click.option("--fault-file", type=_PATH, help="File in which faults are saved for the next controller.")
 @click.option("--ready-fd", type=int, help="Descriptor to write a line to when all switches are verified.")
 @click.option("--ready-timeout", default=60.0, show_default=True, help="Seconds to wait for that.")
-@click.option("--p4", "p4_build", default=BUILD, show_default=True, type=_PATH, help="P4 build.")
+@click.option("--p4", "p4_folder", type=_PATH, help="Folder with a compiled P4 program. [default: the fabric's own]")
 def main(
     fabric_file: Path,
     socket_path: Path | None,
@@ -110,10 +110,8 @@ def main(
 
 async def _serve(fabric: Fabric, listening: Listening, settings: Settings) -> None:
     events = Events()
-    build = settings.p4_build
-    fleet = Fleet(
-        fabric, settings.switches, p4info=build / "fabric.p4info.txtpb", p4blob=build / "fabric.json", events=events
-    )
+    program = fabric_program() if settings.p4_folder is None else saved_program(settings.p4_folder)
+    fleet = Fleet(fabric, settings.switches, program, events=events)
     links = FabricLinks(fabric, fleet.set_delays)
     injector = FaultInjector(fabric, fleet, links, events, changed=lambda: _save(injector, settings))
     service = ControllerService(fabric, fleet, links, events=events, injector=injector, agents=settings.agents)

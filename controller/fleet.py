@@ -24,7 +24,6 @@ import functools
 import logging
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import finsy
@@ -41,6 +40,7 @@ from controller.wire_delays import WireDelays
 from topologies.entries import SwitchEntries, TableEntry, switch_entries
 from topologies.fabric import Fabric, LinkEnd
 from topologies.fault_targets import delaying_end
+from topologies.p4_program import P4Program, with_tables
 
 _DIAL_INTERVAL_S = 0.02
 _SESSION_INTERVAL_S = 0.5  # at least, from the begin of one session to that of the next
@@ -52,26 +52,30 @@ _FINSY_LOG = logging.getLogger("finsy")
 class FleetSwitch:
     """One switch of the fabric: what it should hold, and the finsy client while there is a connection.
 
-    `wanted` is the static entries and those of faults, which are thus there again when the switch has been restarted.
-    `timeout_s` is how long the switch may answer nothing during a change.
+    Of what is `planned` for it, `wanted` has what the program has tables for, and the entries of faults, which are thus
+    there again when the switch has been restarted. `timeout_s` is how long the switch may answer nothing during a
+    change.
     """
 
     def __init__(
         self,
-        wanted: SwitchEntries,
+        planned: SwitchEntries,
         address: str,
-        options: finsy.SwitchOptions,
+        device_id: int,
+        program: P4Program,
         events: Events | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
         wires: WireDelays | None = None,
     ) -> None:
-        self.wanted = self._static = wanted
+        self._planned = planned
+        self._device_id = device_id
+        self._program = program
+        self.wanted = self._static = with_tables(planned, program.tables())
         self.wires = wires
         self.address = address
-        self.status = SwitchStatus(wanted.switch, SwitchState.CONNECTING, reconcile.count(wanted))
+        self.status = SwitchStatus(planned.switch, SwitchState.CONNECTING, reconcile.count(self.wanted))
         self.changed = asyncio.Event()
-        self._options = options
         self.timeout_s = timeout_s
         self._events = events or Events()
         self._lost = False
@@ -96,7 +100,7 @@ class FleetSwitch:
             await asyncio.sleep(max(0.0, _SESSION_INTERVAL_S - (time.monotonic() - began)))
 
     async def _session(self) -> None:
-        client = finsy.Switch(self.wanted.switch, self.address, _with_p4info(self._options))
+        client = finsy.Switch(self.wanted.switch, self.address, _options(self._program, self._device_id))
         self._silent = lost = asyncio.Event()
         client.ee.on(finsy.SwitchEvent.CHANNEL_DOWN, lambda _: lost.set())
         async with client:
@@ -310,31 +314,27 @@ class Fleet:
     """Every switch of a fabric: `switches` are those that run the P4 program, `kernel` the kernel switches.
 
     `address` is the switches' gRPC address; ``{name}`` in it stands for the name of a switch that has an address of its
-    own. `p4info` and `p4blob` are the P4 program, which is installed on switches that run another or none. A switch
-    that answers nothing for `timeout_s` during a change counts as lost.
+    own. `program` is installed on switches that run another or none. A switch that answers nothing for `timeout_s`
+    during a change counts as lost.
     """
 
     def __init__(
         self,
         fabric: Fabric,
         address: str,
+        program: P4Program,
         *,
-        p4info: Path,
-        p4blob: Path,
         events: Events | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        for file in (p4info, p4blob):
-            if not file.is_file():
-                raise ControllerError(f"{file} is missing: run 'make p4', or take it from the repository.")
         self._fabric_name = fabric.name
-        options = finsy.SwitchOptions(p4info=p4info, p4blob=p4blob)
         self.kernel = {switch.name: FleetKernelSwitch(fabric, switch, events) for switch in fabric.kernel_switches}
         self.switches = {
             switch.name: FleetSwitch(
                 switch_entries(fabric, switch),
                 address.format(name=switch.name),
-                options(device_id=switch.device_id),
+                switch.device_id,
+                program,
                 events,
                 timeout_s=timeout_s,
                 wires=WireDelays(
@@ -446,16 +446,15 @@ class _ProblemCollector(logging.Handler):
             self._switches[name].failed(f"could not be set up: {_reason(error or record.getMessage())}")
 
 
-def _with_p4info(options: finsy.SwitchOptions) -> finsy.SwitchOptions:
-    """The same with the P4Info instead of its file, which finsy would parse again for every switch."""
-    assert options.p4info is not None
-    p4info: Any = _parse_p4info(options.p4info.read_text(encoding="utf-8"))
-    return options(p4info=p4info)
+def _options(program: P4Program, device_id: int) -> finsy.SwitchOptions:
+    p4info, json = _parts(program)
+    return finsy.SwitchOptions(p4info=p4info, p4blob=json, device_id=device_id)
 
 
-@functools.lru_cache(maxsize=1)
-def _parse_p4info(text: str) -> p4i.P4Info:
-    return text_format.Parse(text, p4i.P4Info())
+@functools.lru_cache(maxsize=2)
+def _parts(program: P4Program) -> tuple[Any, Any]:
+    """P4Info and JSON of a program as finsy takes them, though not by its annotations: it need not read files then."""
+    return text_format.Parse(program.p4info, p4i.P4Info()), program.json.encode()
 
 
 async def _wait_until_listening(address: str) -> None:

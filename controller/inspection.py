@@ -102,8 +102,11 @@ async def _counters(fabric: Fabric, managed: FleetSwitch | None, switch: Switch)
     wanted = {(name, port): (name, port) for name in PORT_COUNTERS for port in switch.ports}
     wanted |= {(DROP_REASONS[r], port): ("port_drops", port_drop(port, r)) for r in _REASONS for port in switch.ports}
     try:
-        drops = await managed.read([finsy.P4CounterEntry("drop_reasons")])
-        cells = await managed.read([finsy.P4CounterEntry(name, index=index) for name, index in wanted.values()])
+        known = {counter.alias for counter in managed.schema.counters}  # a program of the user's may have others
+        totals = [finsy.P4CounterEntry(name) for name in ("drop_reasons",) if name in known]
+        single = [finsy.P4CounterEntry(name, index=index) for name, index in wanted.values() if name in known]
+        drops = await managed.read(totals) if totals else []
+        cells = await managed.read(single) if single else []
     except ControllerError as error:
         return SwitchCounters(switch.name, problem=str(error))
     found = {(cell.counter_id, cell.index): cell for cell in cells}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv6Address
+from pathlib import Path
 from typing import Any
 
 import finsy
@@ -18,7 +19,7 @@ from finsy.proto import p4r, p4r_grpc
 
 from controller.errors import ControllerError
 from controller.grpc_signals import run_in_thread
-from p4src import P4INFO
+from topologies.p4_program import saved_p4info
 
 _TIMEOUT_S = 10.0
 _LARGEST_REPLY = 64 << 20
@@ -57,18 +58,21 @@ class TableReading:
         return sum(not row.default for row in self.rows)
 
 
-def table_names() -> list[str]:
-    """Tables of the program, in its order."""
-    return [table.alias for table in _schema().tables]
+def table_names(program: Path) -> list[str]:
+    """Tables of the program in a folder, in its order."""
+    return [table.alias for table in _schema(program).tables]
 
 
 class SwitchReader:
-    """A connection to the switch `name`, to be closed (a context manager): nothing may be forked while it is open."""
+    """A connection to the switch `name`, to be closed (a context manager): nothing may be forked while it is open.
 
-    def __init__(self, name: str, address: str, device_id: int) -> None:
+    `program` is the folder of the program that it runs.
+    """
+
+    def __init__(self, name: str, address: str, device_id: int, program: Path) -> None:
         self._name = name
         self._device_id = device_id
-        self._schema = _schema()
+        self._schema = _schema(program)
         options = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", _LARGEST_REPLY)]
         self._held = [run_in_thread(lambda: grpc.insecure_channel(address, options=options))]
         self._held.append(p4r_grpc.P4RuntimeStub(self._held[0]))
@@ -82,6 +86,11 @@ class SwitchReader:
     def _end(self) -> None:
         self._held[0].close()
         self._held.clear()
+
+    @property
+    def table_names(self) -> list[str]:
+        """Tables of the program, in its order."""
+        return [table.alias for table in self._schema.tables]
 
     def table(self, name: str) -> TableReading:
         """A table with all its entries, the default last."""
@@ -124,7 +133,9 @@ class SwitchReader:
         return f"{action.name.rpartition('.')[2]}({', '.join(arguments)})"
 
     def counter(self, name: str) -> dict[int, int]:
-        """Packets by cell of a counter, cells of 0 left out."""
+        """Packets by cell of a counter, cells of 0 left out; none if the program has no such counter."""
+        if name not in {counter.alias for counter in self._schema.counters}:
+            return {}
         cells = self._read([finsy.P4CounterEntry(name)])
         return {cell.index or 0: cell.packet_count for cell in cells if cell.packet_count}
 
@@ -144,8 +155,11 @@ class SwitchReader:
             raise ControllerError(f"Switch {self._name} does not run the fabric's P4 program: {error}.") from None
 
 
-def _schema() -> finsy.P4Schema:
-    return finsy.P4Schema(P4INFO)
+def _schema(program: Path) -> finsy.P4Schema:
+    try:
+        return finsy.P4Schema(saved_p4info(program))
+    except FileNotFoundError:
+        raise ControllerError(f"{program} is gone: the fabric was taken down, or is going down.") from None
 
 
 def _row(table: Any, entity: Any, action: str) -> EntryRow:

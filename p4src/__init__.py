@@ -2,8 +2,8 @@
 
 ``build/fabric.json`` (BMv2 JSON) and ``build/fabric.p4info.txtpb`` (P4Info) are package data; :data:`BUILD` is their
 folder, in a checkout and in an installed wheel alike. ``build/manifest.json`` holds the hash of every source that they
-were made from, so that sources that have been edited since are noticed: :func:`problem` says so in one sentence, and
-the program is then not run. Otherwise an edit would be ignored silently.
+were made from, so that sources that have been edited since are noticed (:func:`changed`): they are then compiled by
+whoever runs the program (``topologies.p4_program``), and what p4c made is left as it is.
 """
 
 from __future__ import annotations
@@ -39,17 +39,13 @@ def source_hashes(directory: Path = SOURCES) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.glob("*.p4"))}
 
 
-def problem(directory: Path = SOURCES) -> str | None:
-    """What is wrong with the compiled program, and what to do; None if it matches its sources."""
+def changed(directory: Path = SOURCES) -> list[str]:
+    """Names of the sources that are not as they were when the program was built; all of them if it is not there."""
+    now = source_hashes(directory)
     try:
         compiled = json.loads((directory / "build" / "manifest.json").read_text())["sources"]
-        now = source_hashes(directory)
+        names = {*compiled, *now}
+        whole = all((directory / "build" / file.name).is_file() for file in (PROGRAM, P4INFO))
     except (OSError, ValueError, KeyError, TypeError):
-        return "p4src/build/ is not complete: run 'make p4', or get it back with 'git checkout p4src'."
-    changed = sorted(name for name in {*compiled, *now} if compiled.get(name) != now.get(name))
-    if not changed:
-        return None
-    return (
-        f"p4src/ has changed since it was compiled ({', '.join(changed)}): run 'make p4', which needs p4c, or undo that"
-        " with 'git checkout p4src'."
-    )
+        return sorted(now)
+    return sorted(name for name in names if not whole or compiled.get(name) != now.get(name))

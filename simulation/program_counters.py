@@ -13,6 +13,17 @@ _BY_FAULTS_ARRIVING: Final = tuple(map(DROP_REASONS.index, ("arrival loss", "pat
 _BY_FAULTS_LEAVING: Final = (DROP_REASONS.index("departure loss"),)
 
 
+class _NoCounter(Sequence[CounterValue]):
+    def __getitem__(self, index: int) -> CounterValue:  # type: ignore[override] # nobody takes slices
+        return CounterValue(0, 0)
+
+    def __len__(self) -> int:
+        return 0
+
+
+_NO_COUNTER: Final = _NoCounter()
+
+
 class ProgramCounters:
     """The counters of one switch."""
 
@@ -22,11 +33,15 @@ class ProgramCounters:
         self._full = {counter.name.split(".")[-1]: counter.name for counter in switch.pipeline.program.counters}
 
     def cell(self, counter: str, index: int) -> int:
-        """Packets that one cell has counted."""
+        """Packets that one cell has counted; 0 if the program has no such counter."""
+        if counter not in self._full:
+            return 0
         return self._switch.control_plane.externs.counter_read(self._full[counter], index).packets
 
     def cells(self, counter: str) -> Sequence[CounterValue]:
-        """All cells."""
+        """All cells; as many as anybody asks for, all 0, if the program has no such counter."""
+        if counter not in self._full:
+            return _NO_COUNTER
         return self._switch.control_plane.externs.counter_read_all(self._full[counter])
 
     def lost_by_faults(self) -> Callable[[int, bool], int]:

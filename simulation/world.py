@@ -26,10 +26,10 @@ from mrc_host.transport.trace import TraceSink
 from mrc_host.verbs.context import Context
 from mrc_host.verbs.local import LocalProvider
 from mrc_host.verbs_types import QpAttributes
+from p4runtime_shim.errors import SwitchError
 from p4runtime_shim.pipeline import Pipeline
 from p4runtime_shim.switch import EmbeddedSwitch
 from p4runtime_shim.traffic_manager import PauseConfig, QueueConfig
-from p4src import PROGRAM, problem
 from simulation.channel import ChannelShaper, ChannelStats
 from simulation.core.native import Channel, Clock
 from simulation.delayed_completions import DelayedCompletions
@@ -42,11 +42,13 @@ from simulation.seeds import derive
 from simulation.trace import Trace
 from simulation.transport_timers import FabricTiming, timing
 from simulation.virtual_time_loop import VirtualTimeLoop
-from simulation.write_entries import write_entries
+from simulation.write_entries import owner_names, write_entries
 from topologies.entries import switch_entries
+from topologies.errors import FabricError
 from topologies.fabric import Fabric, LinkEnd, Switch
 from topologies.fabric_checks import MAX_DELAY_NS
 from topologies.faults.effect import PortShaping
+from topologies.p4_program import fabric_program, read_program, with_tables
 from topologies.paths import nic_config
 from topologies.queues import ETHERNET_BYTES, MAX_SHARE
 from topologies.round_trip import PathRoundTrips, base_round_trip
@@ -153,6 +155,7 @@ class SimulatedWorld:
 
     def _make_switches(self, pipeline: Pipeline | None) -> None:
         program = pipeline or load_program()
+        tables = owner_names(program)
         for description in self.fabric.switches:
             name = description.name
             switch = EmbeddedSwitch(
@@ -162,7 +165,7 @@ class SimulatedWorld:
                 seed=derive(self.seed, "switch", name),
                 queues=self._queues,
             )
-            write_entries(switch, switch_entries(self.fabric, description))
+            write_entries(switch, with_tables(switch_entries(self.fabric, description), tables))
             channels = {port: self._channels[LinkEnd(name, port)] for port in description.ports}
             if self.fabric.queues.pfc:
                 for port, config in pauses(self.fabric, description).items():
@@ -417,19 +420,21 @@ def with_headroom(fabric: Fabric, delay: int, pipelines: int = 0) -> Fabric:
     return replace(fabric, queues=replace(profile, pfc_headroom=share))
 
 
-@functools.cache
-def load_program(path: Path = PROGRAM) -> Pipeline:
-    """The fabric's P4 program, compiled once a process (and cached on disk across processes).
+def load_program(path: Path | None = None) -> Pipeline:
+    """The fabric's P4 program, or another, loaded once a process (and its C code compiled once a machine).
 
-    SimulationError when it is not there, or not made from the sources beside it.
+    SimulationError when it cannot be read, or has mistakes.
     """
-    outdated = problem() if path == PROGRAM else None
-    if outdated is not None:
-        raise SimulationError(outdated)
     try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise SimulationError(f"{path} cannot be read ({error.strerror}): reinstall the project.") from None
+        return _pipeline((fabric_program() if path is None else read_program(path)).json)
+    except FabricError as error:
+        raise SimulationError(str(error)) from None
+    except SwitchError as error:
+        raise SimulationError(f"{path or 'The P4 program'} cannot be loaded: {error}") from None
+
+
+@functools.lru_cache(maxsize=16)
+def _pipeline(text: str) -> Pipeline:
     return Pipeline.load(text)
 
 

@@ -45,6 +45,12 @@ class _Names:
 _known: WeakKeyDictionary[Pipeline, _Names] = WeakKeyDictionary()  # a program that nobody uses is unloaded
 
 
+def owner_names(pipeline: Pipeline) -> frozenset[str]:
+    """Names of the tables and action profiles of a program, without those of the controls that they are in."""
+    names = _names(pipeline)
+    return frozenset((*names.tables, *names.profiles))
+
+
 def write_entries(switch: EmbeddedSwitch, entries: SwitchEntries) -> None:
     """Write everything a switch shall hold; SimulationError names what its program does not have."""
     if switch.pipeline is None:
@@ -112,7 +118,7 @@ def _entry(table: _Owner, entry: TableEntry) -> Entry:
 def _call(owner: _Owner, action: TableAction) -> ActionCall:
     known = owner.actions.get(action.name)
     if known is None:
-        raise SimulationError(f"The P4 program has no action {action.name} there: is p4src/build/ of the same version?")
+        raise SimulationError(f"The P4 program has no action {action.name} in {_last(owner.name)}.")
     given = dict(action.args)
     return ActionCall(known.name, tuple(given[param] for param in known.params))
 
@@ -120,7 +126,7 @@ def _call(owner: _Owner, action: TableAction) -> ActionCall:
 def _find(owners: Mapping[str, _Owner], name: str, kind: str) -> _Owner:
     owner = owners.get(name)
     if owner is None:
-        raise SimulationError(f"The P4 program has no {kind} {name}: is p4src/build/ of the same version?")
+        raise SimulationError(f"The P4 program has no {kind} {name}.")
     return owner
 
 

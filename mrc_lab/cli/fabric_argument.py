@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -26,6 +27,7 @@ from topologies.emulation.wire_kind import WireKind
 
 if TYPE_CHECKING:
     from topologies.fabric import Fabric
+    from topologies.p4_program import P4Program
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 ONLY_ONE = "the only one that is up"
@@ -96,7 +98,7 @@ def making_given(*, besides: tuple[str, ...] = ()) -> list[str]:
     return [
         option.opts[0]
         for option in context.command.params
-        if option.name in (*SIZES, "switch", "wire")
+        if option.name in (*SIZES, "switch", "wire", "p4")
         and option.name not in besides
         and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
     ]
@@ -113,7 +115,7 @@ def made(given: str | None, default: str, sizes: Mapping[str, Any]) -> Fabric:
     if given is None or not is_file(given):
         rate = link_rate(sizes["rate_bps"], sizes["hosts"], sizes["planes"])
         return multi_plane_clos(given or default, **{**sizes, "rate_bps": rate})
-    if options := making_given(besides=("switch", "wire")):
+    if options := making_given(besides=("switch", "wire", "p4")):
         raise click.UsageError(f"{options[0]} does not apply to a fabric file: leave it out, or change the file")
     fabric = loader.load_file(given)
     link_rate(max(link.rate_bps for link in fabric.links), len(fabric.nics), fabric.planes)
@@ -169,6 +171,41 @@ def wire_option(function: _F) -> _F:
         show_default=True,
         help="What carries frames: the kernel's links, or shared memory, which takes less processor time.",
     )(function)
+
+
+def p4_option(function: _F) -> _F:
+    """Adds the option for another P4 program, passed as `p4`; see :func:`program_for`."""
+    return click.option(
+        "--p4",
+        "p4",
+        type=click.Path(path_type=Path, resolve_path=True),
+        help="P4 program that the switches run instead of the fabric's own: a .p4 file, or BMv2's JSON.",
+    )(function)
+
+
+def program_for(fabric: Fabric, p4: Path | None) -> P4Program:
+    """The P4 program in a file, or the fabric's own; FabricError with what is wrong with it.
+
+    What the compiler warns of is printed, and what the program has no tables for.
+    """
+    from topologies.p4_program import fabric_program, left_out, read_program
+
+    if p4 is None:
+        note_edits()
+    program = read_program(p4) if p4 is not None else fabric_program()
+    for warning in program.warnings:
+        click.echo(warning, err=True)
+    if note := left_out(fabric, program):
+        click.echo(f"Warning: {note}.", err=True)
+    return program
+
+
+def note_edits() -> None:
+    """Say that the fabric's own P4 program was edited, if it was."""
+    import p4src
+
+    if changed := p4src.changed():
+        click.echo(f"note: p4src/ was edited ({', '.join(changed)}), and is compiled for this", err=True)
 
 
 def fabric_options(function: _F) -> _F:

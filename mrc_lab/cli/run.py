@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from mrc_lab.cli.fabric_argument import name_to_make, wire_option
+from mrc_lab.cli.fabric_argument import name_to_make, note_edits, wire_option
 from mrc_lab.cli.options import backend_option
 from mrc_lab.command_table import COMMANDS, load
 from mrc_lab.fabric.switch_option import switch_option
@@ -66,6 +66,7 @@ def run(
     from mrc_lab.terminal.state_colour import coloured_verdict
 
     experiment = load_file(file)
+    note_edits()
     for note in experiment.notes_on(backend):
         click.echo(f"note: {note}", err=True)
     if check:

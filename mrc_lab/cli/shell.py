@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,8 @@ from mrc_lab.cli.fabric_argument import (
     made,
     making_given,
     management_option,
+    p4_option,
+    program_for,
     web_option,
 )
 
@@ -28,6 +31,7 @@ FABRIC_CLOSED = 3  # exit status: the fabric was taken down under the prompt
 @click.command(epilog='Example: sudo mrc shell --planes 4 -c "write h1 h3 16M" -c "evs h1"')
 @fabric_to_make("the only one that is up, else demo")
 @fabric_options
+@p4_option
 @management_option
 @web_option
 @click.option(
@@ -37,6 +41,7 @@ def shell(
     fabric: str | None,
     switch: str,
     wire: str,
+    p4: Path | None,
     management_network: bool,
     web: bool,
     commands: tuple[str, ...],
@@ -59,7 +64,8 @@ def shell(
                 console().print(f"fabric {attach_to}, which stays up when you leave", soft_wrap=True)
             return _converse(EmulatedWorld(emulation), console(), commands, web)
     wanted = made(fabric, "demo", sizes)
-    with running(wanted, switch=switch, wire=wire, management_network=management_network) as world:
+    program = program_for(wanted, p4)
+    with running(wanted, switch=switch, wire=wire, management_network=management_network, program=program) as world:
         console().print(came_up(wanted, world.bring_up["total_s"]), soft_wrap=True)
         return _converse(world, console(), commands, web)
 

@@ -16,6 +16,8 @@ from mrc_lab.cli.fabric_argument import (
     fabric_to_make,
     made,
     management_option,
+    p4_option,
+    program_for,
     web_option,
 )
 
@@ -29,6 +31,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=Tru
 @click.command(epilog="Example: sudo mrc up lab --planes 4 --hosts 8")
 @fabric_to_make("demo")
 @fabric_options
+@p4_option
 @management_option
 @web_option
 @click.option("--restart", is_flag=True, help="Restart crashed processes: controller, switches, hosts' agents.")
@@ -49,6 +52,7 @@ def up(
     show: str | None,
     switch: str,
     wire: str,
+    p4: Path | None,
     management_network: bool,
     web: bool,
     restart: bool,
@@ -98,6 +102,7 @@ def up(
         Listening(None, address, token_file, tls_cert, tls_key).check()
         more += ["--listen", address] if address else []
     requirements.check(switch=switch, kernel_switches=bool(wanted.kernel_switches))
+    program = program_for(wanted, p4)
     nics = nic_settings(plugin, congestion, path_selection)
     with progress(f"fabric {wanted.name}") as line:
         took = bring_up(
@@ -108,6 +113,7 @@ def up(
             restart=restart,
             management_network=management_network,
             nic_settings=nics,
+            program=program,
             progress=line.report,
         )
     click.echo(came_up(wanted, took["total_s"]))

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -32,6 +32,7 @@ from topologies.emulation.process_watch import Crash
 from topologies.emulation.run_directory import RunDirectory
 from topologies.errors import FabricError
 from topologies.fabric import Fabric
+from topologies.p4_program import P4Program
 
 if TYPE_CHECKING:
     from mrc_lab.fabric.emulation import EmulatedWorld
@@ -49,13 +50,15 @@ def bring_up(
     restart: bool = False,
     management_network: bool = True,
     nic_settings: Mapping[str, Any] | None = None,
+    program: P4Program | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
     """Bring `fabric` up in the background; returns seconds by phase, ``total_s`` being the whole.
 
     `controller` are further words of the controller's command line. With `restart`, crashed processes are restarted.
     Without `management_network` the hosts reach each other through the fabric alone. `nic_settings` are fields of
-    `mrc_host.config.TransportSettings`, as JSON has them. `progress` gets the share that is done, from another thread.
+    `mrc_host.config.TransportSettings`, as JSON has them. With `program` the switches run that instead of the fabric's
+    own. `progress` gets the share that is done, from another thread.
 
     Raises ExperimentError if it does not come up; then nothing is left of it.
     """
@@ -79,7 +82,8 @@ def bring_up(
         assert owner.stdout is not None
         try:
             with contextlib.suppress(BrokenPipeError), owner.stdin:
-                owner.stdin.write(loader.dump_text(fabric))
+                parts = {"fabric": loader.dump_text(fabric), "program": None if program is None else asdict(program)}
+                owner.stdin.write(strict_json.dumps(parts))
             with bring_up_progress.reported(fabric, progress):
                 result = _result(owner.stdout.read().splitlines())
         except BaseException:
@@ -127,16 +131,25 @@ def _is_daemon(pid: int) -> bool:
 
 
 def main(switch: str, wire: str, restart: str, management: str, nic_settings: str, *controller: str) -> int:
-    """Own a fabric, which standard input describes, until SIGTERM; with a word for `restart`, keep it alive.
+    """Own a fabric until SIGTERM; with a word for `restart`, keep it alive.
+
+    Standard input has the fabric, and the program of its switches unless it is the fabric's own, as JSON.
 
     With a word for `management` it has a management network. `nic_settings` is what :func:`bring_up` was given.
     """
     from mrc_lab.fabric.emulation import running
 
     try:
-        fabric = with_nic_settings(loader.load_text(sys.stdin.read()), strict_json.loads(nic_settings))
+        parts = strict_json.loads(sys.stdin.read())
+        fabric = with_nic_settings(loader.load_text(parts["fabric"]), strict_json.loads(nic_settings))
+        program = None if parts["program"] is None else P4Program(**parts["program"])
         with running(
-            fabric, switch=switch, wire=wire, controller=controller, management_network=bool(management)
+            fabric,
+            switch=switch,
+            wire=wire,
+            controller=controller,
+            management_network=bool(management),
+            program=program,
         ) as world:
             print(strict_json.dumps(world.bring_up), flush=True)
             _detach(world.emulation.run.log_file("owner"))

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 
+import p4src
 from mrc_common import children, large_memory
 from mrc_common.c_build.errors import CBuildError
 from mrc_common.c_build.object_cache import default_cache, exposed
@@ -158,7 +159,7 @@ def _needs() -> Iterator[CheckResult]:
     """What a fabric needs. If something is missing, what depends on it cannot be tried."""
     fixes = {"tools": _installation(), "Mininet": _installation(), "kernel": Fix.MODULES}
     found = {
-        "P4 program": "compiled from the current sources",
+        "P4 program": _program(),
         "root": "network namespaces and raw sockets may be used",
         "tools": "commands of Mininet and of the system are installed",
         "kernel": "network namespaces, veth links, packet sockets and IPv6 work",
@@ -177,6 +178,12 @@ def _needs() -> Iterator[CheckResult]:
             yield CheckResult(name, False, str(error), True)
         else:
             yield CheckResult(name, True, found.get(name) or _version_of_mininet(name), fatal=True)
+
+
+def _program() -> str:
+    changed = p4src.changed()
+    edited = f"edited ({', '.join(changed)}): compiled whenever a command needs it"
+    return edited if changed else "as p4c compiled it"
 
 
 def _version_of_mininet(name: str) -> str:

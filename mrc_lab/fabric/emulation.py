@@ -23,6 +23,7 @@ from topologies.emulation.bring_up import Emulation, emulated
 from topologies.emulation.process_watch import Crash
 from topologies.emulation.processes import Child
 from topologies.fabric import Fabric
+from topologies.p4_program import P4Program
 
 _PROCESS_CLOCK = 2  # CPUCLOCK_SCHED of all threads, in the lowest three bits of a clock's number
 _PRIORITY = -10  # nice value of switches and agents
@@ -123,18 +124,24 @@ def running(
     wire: str = wire_kind.DEFAULT,
     controller: Sequence[str] = (),
     management_network: bool = True,
+    program: P4Program | None = None,
 ) -> Iterator[EmulatedWorld]:
     """Bring `fabric` up with controller and agents; on leaving, take everything down.
 
     `controller` are further words of the controller's command line. Without `management_network` the hosts reach each
-    other through the fabric alone.
+    other through the fabric alone. With `program` the switches run that instead of the fabric's own.
 
     Raises `topologies.emulation.errors.EmulationError`. From the main thread only: the processes
     live no longer than the thread that starts them.
     """
     companions = (partial(companion, more=controller),)
     with emulated(
-        fabric, switch=switch, wire=wire, companions=companions, management_network=management_network
+        fabric,
+        switch=switch,
+        wire=wire,
+        companions=companions,
+        management_network=management_network,
+        program=program,
     ) as emulation:
         for child in emulation.children.values():
             if child.name != "controller":

@@ -81,7 +81,7 @@ class ListingCommands:
         """See helping."""
         (name, *table), as_json = self._listed("tables", line, 1, 2)
         switch = self._p4_switch(name)
-        with SwitchReader(switch.name, self._address(switch), switch.device_id) as reader:
+        with self._reader(switch) as reader:
             if not table:
                 rows = switch_views.all_tables(switch.name, reader)
                 self._show(switch_views.TABLES, rows, as_json, "no tables")
@@ -95,10 +95,9 @@ class ListingCommands:
         if reset not in ([], ["reset"]):
             raise ExperimentError(f"use it like this: queues {name}, or queues {name} reset")
         switch = self._p4_switch(name)
-        address = self._address(switch)
-        with SwitchReader(switch.name, address, switch.device_id) as reader:
+        with self._reader(switch) as reader:
             counted = switch_views.signals(reader)
-        state = switch_views.managed(switch, address, reset_peaks=bool(reset))
+        state = switch_views.managed(switch, self._address(switch), reset_peaks=bool(reset))
         rows = switch_views.queues(self._world.fabric, switch, state, counted)
         shown = rows if as_json else switch_views.for_people(rows)
         self._show(switch_views.QUEUES, shown, as_json, "no ports", switch_views.DEPTHS if state is None else ())
@@ -116,6 +115,10 @@ class ListingCommands:
         if switch.kernel:
             raise ExperimentError(no_tables(name), f"'{name} ip -6 route' and '{name} tc -s qdisc' show what it has.")
         return switch
+
+    def _reader(self, switch: Switch) -> SwitchReader:
+        program = self._world.emulation.run.program
+        return SwitchReader(switch.name, self._address(switch), switch.device_id, program)
 
     def _address(self, switch: Switch) -> str:
         return self._world.emulation.switches_address.format(name=switch.name)

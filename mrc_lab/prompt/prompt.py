@@ -378,7 +378,8 @@ class Prompt(ListingCommands, PerfCommands, CLI):  # type: ignore[misc]
 
     def completedefault(self, text: str, line: str, begin: int, _end: int) -> list[str]:
         """Every further word, of our commands and Mininet's."""
-        return completion.further_word(self._world.fabric, table_names(), line[:begin].split(), text)
+        tables = table_names(self._world.emulation.run.program)
+        return completion.further_word(self._world.fabric, tables, line[:begin].split(), text)
 
     complete_help = completenames
 

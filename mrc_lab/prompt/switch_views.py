@@ -10,7 +10,7 @@ import grpc
 
 from controller.errors import ControllerError
 from controller.grpc_signals import run_in_thread
-from controller.switch_reader import SwitchReader, table_names
+from controller.switch_reader import SwitchReader
 from mrc_common.suggestions import did_you_mean
 from mrc_lab.commands.listing import Column, Listing, Row
 from mrc_lab.errors import ExperimentError
@@ -80,7 +80,7 @@ DEPTHS = ("priority", "waiting_packets", "waiting_bytes", "peak_packets", "peak_
 def all_tables(switch: str, reader: SwitchReader) -> list[Row]:
     """Every table."""
     rows: list[Row] = []
-    for name in table_names():
+    for name in reader.table_names:
         found = reader.table(name)
         rows.append(
             {
@@ -97,8 +97,8 @@ def all_tables(switch: str, reader: SwitchReader) -> list[Row]:
 
 def one_table(switch: str, reader: SwitchReader, name: str) -> list[Row]:
     """Every entry of a table, the default last."""
-    if name not in table_names():
-        hint = did_you_mean(name, table_names()) or f"there are {', '.join(table_names())}"
+    if name not in reader.table_names:
+        hint = did_you_mean(name, reader.table_names) or f"there are {', '.join(reader.table_names)}"
         raise ExperimentError(f"the switches' program has no table {name!r}", hint)
     found = reader.table(name)
     return [

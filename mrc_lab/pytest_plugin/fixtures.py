@@ -86,7 +86,7 @@ def mrc_fabric(request: pytest.FixtureRequest) -> Iterator[FabricUnderTest]:
                 record("mrc seed", wanted.seed)
                 world = simulated(wanted.fabric, seed=wanted.seed, program=wanted.program)
             else:
-                world = emulated(wanted.fabric)
+                world = emulated(wanted.fabric, program=wanted.program)
             fabric = FabricUnderTest(stack.enter_context(world), wanted.backend, record)
         stack.callback(fabric.close)
         yield fabric

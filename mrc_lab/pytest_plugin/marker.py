@@ -4,8 +4,8 @@
 
 The keys of a fabric file (docs/fabrics.md) give the fabric, or `file` names one; what is not given has the values of
 :data:`DEFAULTS`. `backend` and `seed` override the command line. `plugins`, `congestion` and `path_selection` are those
-of ``mrc up``, and `program` is a BMv2 JSON file that the switches run instead of the fabric's own. Paths are relative
-to the test's file. Marks on class and module add to that of the test, whose values win.
+of ``mrc up``, and `program` is a P4 program (or BMv2's JSON) that the switches run instead of the fabric's own. Paths
+are relative to the test's file. Marks on class and module add to that of the test, whose values win.
 """
 
 from __future__ import annotations
@@ -52,8 +52,6 @@ def read_marker(given: Mapping[str, Any], folder: Path, backend: str, seed: int,
     if type(seed) is not int or seed < 0:
         raise ExperimentError(f"the seed is a whole number, 0 or more, not {seed!r}")
     program = given.get("program")
-    if program is not None and backend != "sim":
-        raise ExperimentError("a program of your own runs in simulation only: in emulation change p4src/ (make p4)")
     fabric = _with_nic_settings(_fabric(given, folder, backend, name), given, folder)
     return FabricRequest(fabric, backend, seed, folder / program if program is not None else None)
 

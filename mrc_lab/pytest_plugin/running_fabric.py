@@ -131,7 +131,7 @@ class _Emulation:
 
 @contextmanager
 def simulated(fabric: Fabric, *, seed: int, program: Path | None = None) -> Iterator[RunningFabric]:
-    """A simulated fabric; with `program`, its switches run that BMv2 JSON. Raises SimulationError or MrcError."""
+    """A simulated fabric; with `program`, its switches run that. Raises SimulationError or MrcError."""
     from simulation.world import SimulatedWorld, load_program
 
     pipeline = load_program(program) if program is not None else None
@@ -140,15 +140,20 @@ def simulated(fabric: Fabric, *, seed: int, program: Path | None = None) -> Iter
 
 
 @contextmanager
-def emulated(fabric: Fabric) -> Iterator[RunningFabric]:
-    """An emulated fabric with its controller. Raises ExperimentError or EmulationError."""
+def emulated(fabric: Fabric, *, program: Path | None = None) -> Iterator[RunningFabric]:
+    """An emulated fabric with its controller; with `program`, its switches run that.
+
+    Raises ExperimentError, EmulationError, or FabricError for the program.
+    """
     if os.geteuid() != 0:
         raise ExperimentError("an emulated fabric needs root: run pytest with sudo, or use --mrc-backend sim")
     from mrc_lab.fabric.emulation import running
     from topologies.emulation import requirements, switch_kind
+    from topologies.p4_program import read_program
 
     requirements.check(switch=switch_kind.DEFAULT)
-    with running(fabric) as world:
+    chosen = None if program is None else read_program(program)
+    with running(fabric, program=chosen) as world:
         yield _Emulation(world)
 
 

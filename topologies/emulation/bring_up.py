@@ -56,7 +56,9 @@ from topologies.emulation.run_directory import RunDirectory
 from topologies.emulation.switch_kind import SwitchKind, SwitchSelection
 from topologies.emulation.wire_kind import WireKind
 from topologies.emulation.wires import FabricWires
+from topologies.errors import FabricError
 from topologies.fabric import Fabric, FabricNic, Link, LinkEnd, Switch
+from topologies.p4_program import P4Program, fabric_program
 
 if TYPE_CHECKING:
     from topologies.emulation.nodes import FabricHost, FabricNet
@@ -148,12 +150,13 @@ def emulated(
     management_network: bool = True,
     companions: Sequence[Companion] = (),
     ready_timeout_s: float | None = None,
+    program: P4Program | None = None,
 ) -> Iterator[Emulation]:
     """Bring `fabric` up as Mininet nodes, veth links and processes; on leaving, take everything down.
 
     `switch` chooses the data plane or, as for `--switch`, that of single switches too; `wire` what carries frames,
     `agents` whether each host runs its NIC's agent, `management_network` whether hosts also reach each other beside the
-    fabric, `companions` what else belongs to it.
+    fabric, `companions` what else belongs to it, `program` what P4 switches run instead of the fabric's own program.
 
     Raises :class:`EmulationError` (RequirementError, InUseError, ProcessError).
     """
@@ -165,6 +168,7 @@ def emulated(
     requirements.check(switch=kind.value, kernel_switches=bool(fabric.kernel_switches))
     wires_kind = _wire_kind(wire)
     wires.check(kind, wires_kind)
+    runs = _program(program)
     run = RunDirectory(fabric.name)
     with contextlib.ExitStack() as stack:
         stack.enter_context(deferred_signals.orderly())
@@ -173,7 +177,7 @@ def emulated(
             mark = stack.enter_context(_owned(run))
             laid = FabricWires(fabric, kind, wires_kind)
             stack.callback(laid.close)
-            builder = _Builder(fabric, run, kind, laid, mark, signals.check, began)
+            builder = _Builder(fabric, run, kind, laid, mark, signals.check, began, runs)
             stack.callback(builder.take_down)
             emulation = builder.bring_up(agents, management_network, companions, longest)
         yield emulation
@@ -183,6 +187,16 @@ def _selection(switch: SwitchKind | SwitchSelection | str) -> SwitchSelection:
     if isinstance(switch, SwitchSelection):
         return switch
     return SwitchSelection.parse(switch if isinstance(switch, str) else switch.value)
+
+
+def _program(wanted: P4Program | None) -> P4Program:
+    try:
+        program = wanted or fabric_program()
+    except FabricError as error:
+        raise EmulationError(str(error)) from None
+    if not program.p4info:
+        raise EmulationError(f"{program.name} has no P4Info, which P4Runtime needs: put NAME.p4info.txtpb beside it.")
+    return program
 
 
 def _wire_kind(wire: WireKind | str) -> WireKind:
@@ -266,6 +280,7 @@ class _Builder:
         mark: Mark,
         check: Callable[[], None],
         began: float,
+        program: P4Program,
     ) -> None:
         from topologies.emulation.nodes import FabricNet  # Mininet is known to be there by now
 
@@ -274,6 +289,7 @@ class _Builder:
         self.kind = kind
         self.wires = laid
         self.check = check
+        self.program = program
         self.group = addressing.interface_group(fabric.name)
         self.mark = mark
         net = FabricNet(interface_group=self.group, mark=mark)
@@ -290,6 +306,7 @@ class _Builder:
         emulation = self.emulation
         self._phase("requirements")
         write_text(self.run.fabric_file, loader.dump_text(self.fabric))
+        self.program.save(self.run.program)
         for companion in companions:
             emulation.spawn(companion(self.run, emulation.switches_address))
         self._phase("companions")

@@ -19,7 +19,6 @@ from pathlib import Path
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-import p4src
 from mrc_common import children
 from topologies import addressing
 from topologies.emulation import kernel_switch, namespaces, switch_kind
@@ -27,7 +26,9 @@ from topologies.emulation.errors import RequirementError
 from topologies.emulation.kernel_programming import SID_LINK
 from topologies.emulation.route_netlink import KernelRoute, RouteSocket, Shift
 from topologies.emulation.switch_kind import SwitchSelection
+from topologies.errors import FabricError
 from topologies.kernel_routes import BLOCK_BITS
+from topologies.p4_program import fabric_program
 
 _TOOLS = {
     "mnexec": "mininet",
@@ -101,9 +102,10 @@ def _check_linux() -> None:
 
 
 def _check_program() -> None:
-    outdated = p4src.problem()
-    if outdated is not None:
-        raise RequirementError(outdated)
+    try:
+        fabric_program()
+    except FabricError as error:
+        raise RequirementError(str(error)) from None
 
 
 def _check_root() -> None:

@@ -106,6 +106,11 @@ class RunDirectory:
         return self.path / "fabric.yaml"
 
     @property
+    def program(self) -> Path:
+        """The folder of the P4 program that the switches run (``topologies.p4_program.saved_program``)."""
+        return self.path / "p4"
+
+    @property
     def controller_socket(self) -> Path:
         """Where the controller listens."""
         return self.path / "controller.sock"

@@ -26,6 +26,8 @@ from mrc_lab.experiments.files.published import resolve_published
 from mrc_lab.experiments.files.short_forms import write_out
 from mrc_lab.experiments.files.sizes import named_sizes, with_size
 from mrc_lab.experiments.files.tenants import transport_of
+from topologies.errors import FabricError
+from topologies.p4_program import read_program
 
 # What lies beside the folders of the variants in a result (mrc_lab.reports.result_folder).
 FILES = frozenset({"experiment.yaml", "summary.json", "run.json", "report.html", "together", "published"})
@@ -55,6 +57,11 @@ def load_document(document: Value, text: str, name: str) -> Experiment:
         whose = "name" if file.name else "without a name: key, the file's own is taken; that"
         raise document.error(f"{whose} {name!r} must be letters, digits and . - + _, 64 at most")
     cases = tuple(_cases(file, document))
+    try:
+        for program in dict.fromkeys(case.p4 for case in cases if case.p4 is not None):
+            read_program(Path(program))
+    except FabricError as error:
+        raise document.error(f"p4: {error}") from None
     known = document.items()
     expect = tuple(
         checks.resolve(expectation, cases, place)
@@ -132,7 +139,15 @@ def _case(name: str, document: Value) -> Case:
         part = replace(part, transport=replace(part.transport, settings=settings))
     tenants = tuple(_tenants(part, document))
     case = Case(
-        name, part.fabric, tenants, part.duration, part.transport, part.faults, part.measure, timing=part.timing
+        name,
+        part.fabric,
+        tenants,
+        part.duration,
+        part.transport,
+        part.faults,
+        part.measure,
+        timing=part.timing,
+        p4=part.p4,
     )
     checks.check_case(case, document)
     if case.measure.bin > case.duration:

@@ -41,6 +41,7 @@ from mrc_lab.experiments.files import renamed_keys, workloads
 from mrc_lab.experiments.files.fabric_part import FabricPart, FabricSection
 from mrc_lab.experiments.files.faults import FaultKinds, PlannedFault
 from mrc_lab.experiments.files.plugin_file import PluginFile
+from mrc_lab.experiments.files.program_file import ProgramFile
 from mrc_lab.experiments.files.sizes import SizePoint
 from mrc_lab.experiments.files.tenants import TenantEntry, TenantPart
 from mrc_lab.experiments.files.timing import TimingProfile
@@ -368,6 +369,11 @@ class CasePart:
         "Python files with congestion controls, path selections or workloads of your own, beside this file",
         default=(),
     )
+    p4: str | None = key(
+        ProgramFile(),
+        "P4 program of the switches instead of the fabric's own: a .p4 file, or BMv2's JSON, beside this file",
+        default=None,
+    )
     faults: tuple[PlannedFault, ...] = key(ListOf(FaultKinds()), "what breaks, and when", default=())
     timing: HardwareTiming = key(
         TimingProfile(), "what hosts, NICs and switches take (in simulation; docs/timing.md)", default=IDEAL
@@ -443,6 +449,7 @@ class Case:
     measure: MeasurePart
     point: str = ""  # of the file's axis
     timing: HardwareTiming = IDEAL
+    p4: str | None = None
 
     @property
     def workload(self) -> Workload:

@@ -10,6 +10,7 @@ own ports, notifies its peers, and needs no probes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from mrc_common.units import show_time
 from mrc_host.config import TransportSettings
@@ -21,6 +22,7 @@ from simulation.fault_limits import SIMULATION
 from topologies.fabric import Fabric, LinkKind
 from topologies.fault_entries import ppb
 from topologies.faults.kind import Intermittent
+from topologies.p4_program import left_out, read_program
 
 FEW_ROUND_TRIPS = 10  # in which congestion control hardly gets to act
 _MOST_TIMEOUTS = 4  # between two probes that are lost
@@ -33,6 +35,8 @@ def case_warnings(case: Case, fabric: Fabric, time_scale: float) -> Iterator[str
     `fabric` has the transport settings that NICs get, and its times are `time_scale` times those of the file.
     """
     settings = fabric.settings.transport
+    if case.p4 is not None and (note := left_out(fabric, read_program(Path(case.p4)))):
+        yield note
     yield from pattern_warnings(case, fabric)
     yield from _short_runs(case, settings.base_rtt / time_scale)
     if any(tenant.transport.type == "mrc" for tenant in case.tenants):

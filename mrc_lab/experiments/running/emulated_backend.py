@@ -44,6 +44,7 @@ from topologies.errors import FabricError
 from topologies.fabric import Fabric
 from topologies.faults import Fault
 from topologies.faults.delay import Delay
+from topologies.p4_program import read_program
 
 T = TypeVar("T")
 LONGEST_S = 600.0  # of a run, scaled
@@ -295,6 +296,7 @@ def emulated_backend(
                     f"line {planned.line}: links of BMv2 cannot be given a delay",
                     "Use --switch embedded, or --backend sim.",
                 )
-    with running(fabric, switch=selection.program.value, wire=wire) as world, ExitStack() as stack:
+    program = None if case.p4 is None else read_program(Path(case.p4))
+    with running(fabric, switch=selection.program.value, wire=wire, program=program) as world, ExitStack() as stack:
         controller = stack.enter_context(world.controller())
         yield EmulatedBackend(case, world, controller, scale, stack)

@@ -31,7 +31,7 @@ from p4runtime_shim.traffic_manager import PortStats
 from p4src import DROP_REASONS, PORT_COUNTERS, port_drop
 from simulation.link_capture import SimulatedCapture
 from simulation.program_counters import ProgramCounters
-from simulation.world import SimulatedWorld
+from simulation.world import SimulatedWorld, load_program
 from topologies.fabric import Fabric
 
 T = TypeVar("T")
@@ -153,7 +153,8 @@ def simulated_backend(case: Case, seed: int) -> Iterator[SimulatedBackend]:
     fabric = fitted_fabric(case)
     settings, timing = fabric.settings.transport, case.timing
     delay = case.fabric.delay
-    with SimulatedWorld(fabric, seed=seed, delay=delay, transport=settings, hardware=timing) as world:
+    program = None if case.p4 is None else load_program(Path(case.p4))
+    with SimulatedWorld(fabric, seed=seed, delay=delay, transport=settings, hardware=timing, pipeline=program) as world:
         yield SimulatedBackend(world)
 
 

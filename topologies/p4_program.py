@@ -1,0 +1,125 @@
+"""The P4 program of a fabric's switches: the fabric's own, or another.
+
+The fabric's own is what p4c has made of p4src/ (``p4src/build/``). Once somebody has edited a source it is compiled
+here, by :mod:`p4compiler`, whenever a command needs it; that takes less time than to look for what an earlier command
+has made. Another program is compiled likewise, or read as BMv2's JSON with P4Info beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import p4compiler
+import p4src
+from mrc_common import named_files
+from mrc_common.written_files import write_text
+from topologies.entries import SwitchEntries, switch_entries
+from topologies.errors import FabricError
+from topologies.fabric import Fabric
+
+MAIN = "fabric.p4"
+MAX_BYTES = 32 << 20  # of a compiled program's files
+_JSON, _P4INFO = "fabric.json", "fabric.p4info.txtpb"  # as in p4src/build/
+
+
+@dataclass(frozen=True, slots=True)
+class P4Program:
+    """A compiled program: BMv2's JSON, and P4Info as protobuf text ("" where nobody has made any).
+
+    `name` is its file's, `warnings` what the compiler has to say of it, as text with line and caret.
+    """
+
+    name: str
+    json: str = field(repr=False)
+    p4info: str = field(repr=False)
+    warnings: tuple[str, ...] = ()
+
+    def save(self, folder: Path) -> None:
+        """Write it into a folder, which is made if necessary; OSError names a file that cannot be written."""
+        folder.mkdir(mode=0o700, exist_ok=True)
+        write_text(folder / _P4INFO, self.p4info)
+        write_text(folder / _JSON, self.json)
+
+    def tables(self) -> frozenset[str]:
+        """Names of its tables and action profiles, without those of the controls that they are in."""
+        pipelines = _list(json.loads(self.json), "pipelines")
+        owners = (one for part in pipelines for kind in ("tables", "action_profiles") for one in _list(part, kind))
+        return frozenset(str(owner.get("name", "")).rpartition(".")[2] for owner in owners)
+
+
+def fabric_program() -> P4Program:
+    """The fabric's own program, as its sources are now; FabricError says what the compiler finds wrong with them."""
+    return read_program(p4src.SOURCES / MAIN) if p4src.changed() else saved_program(p4src.BUILD)
+
+
+def saved_program(folder: Path) -> P4Program:
+    """The program that :meth:`P4Program.save` or p4c has written into a folder; FabricError if it is not there."""
+    return P4Program(MAIN, _text(folder / _JSON), _text(folder / _P4INFO))
+
+
+def saved_p4info(folder: Path) -> Path:
+    """The file with the P4Info of a saved program."""
+    return folder / _P4INFO
+
+
+def read_program(file: Path) -> P4Program:
+    """The program in a P4 source, or in BMv2's JSON with P4Info beside it (``NAME.p4info.txtpb``, if there is one).
+
+    FabricError when it cannot be read, and with all that the compiler finds wrong with it.
+    """
+    if file.suffix == ".json":
+        p4info = file.with_suffix(".p4info.txtpb")
+        return P4Program(file.name, _text(file), _text(p4info) if p4info.exists() else "")
+    if file.suffix != ".p4":
+        raise FabricError(f"{file} is no P4 program: give a .p4 file, or BMv2's JSON, which ends in .json")
+    try:
+        compiled = p4compiler.compile(file)
+    except p4compiler.P4Error as error:
+        raise FabricError(f"{error}\n{file} does not compile: correct it, and try again") from None
+    return P4Program(file.name, compiled.json, compiled.p4info, tuple(map(str, compiled.warnings)))
+
+
+def with_tables(entries: SwitchEntries, known: Iterable[str]) -> SwitchEntries:
+    """The entries, members and groups for which a program has the tables and action profiles."""
+    names = frozenset(known)
+    return replace(
+        entries,
+        members=tuple(member for member in entries.members if member.profile in names),
+        groups=tuple(group for group in entries.groups if group.profile in names),
+        entries=tuple(entry for entry in entries.entries if entry.table in names),
+    )
+
+
+def left_out(fabric: Fabric, program: P4Program) -> str:
+    """What to say of a program that has not all tables of the fabric's own: nobody writes their entries. "" if it has.
+
+    Faults that a P4 program makes need its tables too, and are refused without them.
+    """
+    own = {name for switch in fabric.p4_switches for name in _owners(switch_entries(fabric, switch))}
+    absent = sorted(own - program.tables())
+    if not absent:
+        return ""
+    return f"{program.name} has no {', '.join(absent)}: what the fabric's own program has there is left out"
+
+
+def _owners(entries: SwitchEntries) -> Iterator[str]:
+    """Tables and action profiles that entries are for."""
+    yield from (member.profile for member in entries.members)
+    yield from (group.profile for group in entries.groups)
+    yield from (entry.table for entry in entries.entries)
+
+
+def _text(file: Path) -> str:
+    try:
+        return named_files.read_text(file, MAX_BYTES)
+    except (OSError, UnicodeError) as error:
+        raise FabricError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}") from None
+
+
+def _list(document: Any, key: str) -> list[Any]:
+    value = document.get(key) if isinstance(document, dict) else None
+    return value if isinstance(value, list) else []
